@@ -1,0 +1,235 @@
+"""Distributions at given conditions: what `model.given(X)` returns.
+
+An object holds n densities at once. Values come in and go out in the user's units; the
+work is done in the coordinates u of the kernel, y = location + scale·u. Indexing with a
+number gives a single density, whose methods drop the leading axis; indexing with a
+slice or an array gives fewer densities.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
+
+import numpy as np
+
+from kexpfam._typing import Array, ArrayLike, RandomState
+from kexpfam.base_densities import BaseDensity
+
+
+class UnnormalizedDensity(Protocol):
+    """n unnormalised densities in the coordinates u."""
+
+    @property
+    def base(self) -> BaseDensity:
+        """The base density q0."""
+
+    @property
+    def data_range(self) -> Array:
+        """Range of the training responses, (d, 2)."""
+
+    @property
+    def d(self) -> int:
+        """Number of columns."""
+
+    def __len__(self) -> int: ...
+
+    def rows(self, index: Any) -> "UnnormalizedDensity":
+        """Only some of the densities."""
+
+    def on_grid(self) -> Callable[[Array], Array]:
+        """Log densities at shared nodes, (g, d) -> (n, g)."""
+
+    def log_unnormalized(self, U: Array) -> Array:
+        """Log densities at each row's own points, (n, q, d) -> (n, q)."""
+
+    def gradient(self, U: Array) -> Array:
+        """Their gradients, (n, q, d) -> (n, q, d)."""
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """y = location + scale·u, row by row.
+
+    Attributes:
+        location: (n, d).
+        scale: (n, d), positive.
+    """
+
+    location: Array
+    scale: Array
+
+    def rows(self, index: Any) -> "Coordinates":
+        """Only some rows."""
+        return Coordinates(self.location[index], self.scale[index])
+
+    def to_user(self, U: Array) -> Array:
+        """(n, q, d) -> (n, q, d)."""
+        return self.location[:, None] + self.scale[:, None] * U
+
+    def to_kernel(self, Y: Array) -> Array:
+        """(n, q, d) -> (n, q, d)."""
+        return (Y - self.location[:, None]) / self.scale[:, None]
+
+    @property
+    def log_volume(self) -> Array:
+        """Log |dy/du| of each row, (n,)."""
+        return np.log(self.scale).sum(axis=1)
+
+
+class Density(ABC):
+    """n densities, in the user's units, with a leading axis unless it is a single one.
+
+    Attributes:
+        log_partition: log Z(x) of each density.
+        log_partition_error: Estimated error of log Z(x).
+    """
+
+    _tilted: UnnormalizedDensity
+    _coordinates: Coordinates
+    _single: bool
+
+    @property
+    @abstractmethod
+    def log_partition(self) -> Array:
+        """Log Z(x), (n,)."""
+
+    @property
+    @abstractmethod
+    def log_partition_error(self) -> Array:
+        """Estimated error of log Z(x), (n,)."""
+
+    @abstractmethod
+    def _rows(self, index: Any, *, single: bool) -> Self:
+        """Some of the densities."""
+
+    @abstractmethod
+    def mean(self) -> Array:
+        """Expectation."""
+
+    @abstractmethod
+    def var(self) -> Array:
+        """Variance of each column."""
+
+    @abstractmethod
+    def mode(self) -> Array:
+        """Where the density is largest."""
+
+    @abstractmethod
+    def entropy(self) -> Array:
+        """Differential entropy in nats."""
+
+    @abstractmethod
+    def rvs(self, size: int = 1, random_state: RandomState = None) -> Array:
+        """Independent draws."""
+
+    def std(self) -> Array:
+        """Standard deviation of each column."""
+        return np.sqrt(self.var())
+
+    def logpdf(self, y: ArrayLike) -> Array:
+        """Log density; y gives one point per density, or q of them.
+
+        Args:
+            y: For d = 1: a number, (n,), (n, q) or (1, q). For d > 1 with a last axis
+                of length d. A single density takes (q,) or (q, d).
+
+        Returns:
+            Log densities with the shape of y, without its last axis if d > 1.
+        """
+        Y, shape = self._points(y)
+        log_p = self._log_unnormalized(self._coordinates.to_kernel(Y))
+        log_p -= (self._log_z + self._coordinates.log_volume)[:, None]
+        return log_p.reshape(shape)[()]
+
+    def pdf(self, y: ArrayLike) -> Array:
+        """Density; the same shapes as `logpdf`."""
+        return np.exp(self.logpdf(y))
+
+    def grad_logpdf(self, y: ArrayLike) -> Array:
+        """Gradient of the log density in y, with the shape of y."""
+        Y, shape = self._points(y)
+        U = self._coordinates.to_kernel(Y)
+        gradient = self._tilted.gradient(U) / self._coordinates.scale[:, None]
+        tail = () if self._tilted.d == 1 else (self._tilted.d,)
+        return gradient.reshape(*shape, *tail)[()]
+
+    @property
+    def support(self) -> Array:
+        """Ends of the support, (n, 2), or (n, d, 2) for d > 1."""
+        ends = self._tilted.base.support(self._tilted.d).T[None]
+        ends = self._coordinates.to_user(np.repeat(ends, len(self._tilted), axis=0))
+        ends = np.swapaxes(ends, 1, 2)
+        return self._out(ends[:, 0] if self._tilted.d == 1 else ends)
+
+    def __len__(self) -> int:
+        if self._single:
+            raise TypeError("A single density has no length.")
+        return len(self._tilted)
+
+    def __getitem__(self, index: Any) -> Self:
+        if self._single:
+            raise TypeError("A single density cannot be indexed.")
+        if isinstance(index, int | np.integer):
+            n = len(self)
+            if not -n <= index < n:
+                raise IndexError(f"density {index} was asked for, but there are {n}.")
+            return self._rows(np.array([index % n]), single=True)
+        return self._rows(np.arange(len(self))[index], single=False)
+
+    def __iter__(self) -> Iterator[Self]:
+        for i in range(len(self)):
+            yield self[i]
+
+    def __repr__(self) -> str:
+        kind = type(self).__name__
+        if self._single:
+            return f"<{kind}: one density of {self._tilted.d} column(s)>"
+        return f"<{kind}: {len(self)} densities of {self._tilted.d} column(s)>"
+
+    @property
+    @abstractmethod
+    def _log_z(self) -> Array:
+        """Log Z with its leading axis."""
+
+    def _log_unnormalized(self, U: Array) -> Array:
+        # A grid shared by all rows, as for a heat map, is one matrix product.
+        if len(U) > 1 and U.shape[1] > 1 and np.all(U[:1] == U):
+            return self._tilted.on_grid()(U[0])
+        return self._tilted.log_unnormalized(U)
+
+    def _out(self, values: Array) -> Array:
+        """Drop the leading axis of a single density."""
+        return values[0] if self._single else values
+
+    def _points(self, y: ArrayLike) -> tuple[Array, tuple[int, ...]]:
+        """Points as (n, q, d), and the shape of one number per point."""
+        Y = np.asarray(y, dtype=float)
+        n, d = len(self._tilted), self._tilted.d
+        if d > 1:
+            if Y.ndim == 0 or Y.shape[-1] != d:
+                raise ValueError(
+                    f"y must have a last axis of length {d}, one value per column, "
+                    f"got shape {Y.shape}."
+                )
+        else:
+            Y = Y[..., None]
+        points = Y.shape[:-1]
+        if self._single:
+            if len(points) > 1:
+                raise ValueError(
+                    f"y must be one point or a flat list of them for a single "
+                    f"density, got shape {np.shape(y)}."
+                )
+            return Y.reshape(1, -1, d), points
+        if points == ():
+            return np.broadcast_to(Y, (n, d))[:, None], (n,)
+        if points == (n,):
+            return Y[:, None], (n,)
+        if len(points) == 2 and points[0] in (1, n):
+            return np.broadcast_to(Y, (n, points[1], d)), (n, points[1])
+        raise ValueError(
+            f"y must have one point per density, shape ({n},), or q per density, "
+            f"({n}, q), or the same q for all, (1, q); got shape {np.shape(y)} for "
+            f"{n} densities. To use a flat list at every x, pass y[None, :]."
+        )

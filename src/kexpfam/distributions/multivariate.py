@@ -1,0 +1,240 @@
+"""Densities of two and more variables.
+
+Two variables are normalised by tensor quadrature, more by importance sampling; which
+one was used, and how well it went, can be asked.
+"""
+
+import warnings
+from typing import Any, Self
+
+import numpy as np
+from scipy import optimize
+
+from kexpfam._typing import Array, RandomState
+from kexpfam._validation import as_generator
+from kexpfam.distributions.interface import Coordinates, Density, UnnormalizedDensity
+from kexpfam.errors import NormalizationWarning
+from kexpfam.partition import (
+    ImportanceEstimate,
+    Proposal,
+    TensorDensity,
+    estimate_partition,
+    integrate_tensor,
+    make_proposal,
+    resample_move,
+    starting_edges,
+)
+
+# Draws of the importance sampler: the error of log Z is about 1/√(effective draws).
+_DRAWS = 8192
+
+# Quadrature that ends with a larger error than this earns a warning.
+_WORST_ERROR = 1e-4
+
+
+class MultivariateDensity(Density):
+    """n densities of d ≥ 2 variables."""
+
+    def __init__(
+        self,
+        tilted: UnnormalizedDensity,
+        coordinates: Coordinates,
+        partition: TensorDensity | ImportanceEstimate,
+        *,
+        single: bool = False,
+    ) -> None:
+        """Use `normalize` to build one from unnormalised densities."""
+        self._tilted = tilted
+        self._coordinates = coordinates
+        self._partition = partition
+        self._single = single
+
+    @classmethod
+    def normalize(
+        cls,
+        tilted: UnnormalizedDensity,
+        coordinates: Coordinates,
+        resolution: float,
+        training: Array,
+        seed: int,
+        *,
+        single: bool = False,
+    ) -> Self:
+        """Normalise densities.
+
+        Args:
+            tilted: The unnormalised densities.
+            coordinates: How to get to the user's units.
+            resolution: Smallest feature of log p.
+            training: Training responses, which the importance sampler proposes from.
+            seed: Of the importance draws, so that results do not depend on the call.
+            single: Whether the leading axis is dropped.
+        """
+        partition: TensorDensity | ImportanceEstimate
+        if tilted.d == 2:
+            partition = _quadrature(tilted, resolution)
+        else:
+            partition = _importance(tilted, training, seed)
+        return cls(tilted, coordinates, partition, single=single)
+
+    @property
+    def log_partition(self) -> Array:
+        return self._out(self._partition.log_partition)
+
+    @property
+    def log_partition_error(self) -> Array:
+        return self._out(self._partition.error)
+
+    @property
+    def effective_draws(self) -> Array | None:
+        """Effective sample size behind log Z; None if it is from quadrature."""
+        if isinstance(self._partition, TensorDensity):
+            return None
+        return self._out(self._partition.effective_draws)
+
+    @property
+    def tail_index(self) -> Array | None:
+        """Pareto k̂ of the importance weights; None if log Z is from quadrature."""
+        if isinstance(self._partition, TensorDensity):
+            return None
+        return self._out(self._partition.tail_index)
+
+    def mean(self) -> Array:
+        return self._out(self._coordinates.to_user(self._partition.mean[:, None])[:, 0])
+
+    def cov(self) -> Array:
+        """Covariance matrix, (n, d, d)."""
+        scale = self._coordinates.scale
+        return self._out(
+            self._partition.covariance * scale[:, :, None] * scale[:, None, :]
+        )
+
+    def var(self) -> Array:
+        return np.diagonal(self.cov(), axis1=-2, axis2=-1).copy()
+
+    def mode(self) -> Array:
+        """Where the density is largest, climbing from the best of many points."""
+        bounds = self._tilted.base.support(self._tilted.d)
+        peaks = np.empty((len(self._tilted), self._tilted.d))
+        starts = self._starts()
+        for r in range(len(peaks)):
+            row = self._tilted.rows(slice(r, r + 1))
+            best = optimize.minimize(
+                lambda u, row=row: (
+                    -float(row.log_unnormalized(u[None, None])[0, 0]),
+                    -row.gradient(u[None, None])[0, 0],
+                ),
+                starts[r],
+                jac=True,
+                method="L-BFGS-B",
+                bounds=bounds,
+            )
+            peaks[r] = best.x
+        return self._out(self._coordinates.to_user(peaks[:, None])[:, 0])
+
+    def entropy(self) -> Array:
+        entropy = self._partition.log_partition - self._partition.log_mean
+        return self._out(entropy + self._coordinates.log_volume)
+
+    def rvs(self, size: int = 1, random_state: RandomState = None) -> Array:
+        """Draws, (n, size, d): by quadrature for d = 2, by resample-move above.
+
+        For d ≥ 3 they are as good as the importance weights behind them; see
+        `effective_draws`.
+        """
+        rng = as_generator(random_state)
+        if isinstance(self._partition, TensorDensity):
+            u = self._partition.sample(_row_log_density(self._tilted), size, rng)
+        else:
+            u = resample_move(
+                self._tilted.log_unnormalized,
+                self._tilted.gradient,
+                self._partition.draws,
+                self._partition.weights,
+                size,
+                rng,
+            )
+        return self._out(self._coordinates.to_user(u))
+
+    def _rows(self, index: Any, *, single: bool) -> Self:
+        return type(self)(
+            self._tilted.rows(index),
+            self._coordinates.rows(index),
+            self._partition.rows(index),
+            single=single,
+        )
+
+    @property
+    def _log_z(self) -> Array:
+        return self._partition.log_partition
+
+    def _starts(self) -> Array:
+        """A good point of each row to climb from, (n, d)."""
+        if isinstance(self._partition, ImportanceEstimate):
+            candidates = self._partition.draws
+        else:
+            axes = [
+                np.unique(np.append(e, (e[1:] + e[:-1]) / 2))
+                for e in self._partition.edges
+            ]
+            candidates = np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, 2)
+        return candidates[self._tilted.on_grid()(candidates).argmax(axis=1)]
+
+
+def _row_log_density(tilted: UnnormalizedDensity):  # type: ignore[no-untyped-def]
+    def log_density(rows: slice, nodes: Array) -> Array:
+        return tilted.rows(rows).on_grid()(nodes)
+
+    return log_density
+
+
+def _quadrature(tilted: UnnormalizedDensity, resolution: float) -> TensorDensity:
+    support = tilted.base.support(2)
+    edges = []
+    for i, (low, high) in enumerate(support):
+        data = (float(tilted.data_range[i, 0]), float(tilted.data_range[i, 1]))
+        base_low, base_high = tilted.base.column_range(i)
+        start = max(low, min(base_low, data[0]))
+        end = min(high, max(base_high, data[1]))
+        # Coarser than in one dimension, since nodes multiply; refinement does the rest.
+        edges.append(starting_edges(start, end, data, 2.0 * resolution))
+    extend = tuple((not np.isfinite(a), not np.isfinite(b)) for a, b in support)
+    density = integrate_tensor(
+        _row_log_density(tilted),
+        len(tilted),
+        (edges[0], edges[1]),
+        extend=(extend[0], extend[1]),
+    )
+    worst = float(np.max(density.error, initial=0.0))
+    if worst > _WORST_ERROR:
+        warnings.warn(
+            f"log Z(x) is known to {worst:.1e} only: the densities have peaks too narrow "
+            f"for the quadrature. Raise regularization or the lengthscale of y.",
+            NormalizationWarning,
+            stacklevel=4,
+        )
+    return density
+
+
+def _importance(
+    tilted: UnnormalizedDensity, training: Array, seed: int
+) -> ImportanceEstimate:
+    proposal: Proposal = make_proposal(
+        tilted.base.log_density,
+        lambda n, rng: tilted.base.sample(n, tilted.d, rng),
+        training,
+        _DRAWS,
+        np.random.default_rng(seed),
+    )
+    estimate = estimate_partition(tilted.on_grid()(proposal.draws), proposal)
+    if np.any(estimate.unreliable):
+        warnings.warn(
+            f"log Z(x) by importance sampling is unreliable for "
+            f"{int(estimate.unreliable.sum())} of {len(tilted)} densities: effective "
+            f"draws down to {estimate.effective_draws.min():.0f} of {_DRAWS}, Pareto "
+            f"k up to {estimate.tail_index.max():.2f} (0.7 is the limit). "
+            f"Raise regularization, or model the columns one after another.",
+            NormalizationWarning,
+            stacklevel=4,
+        )
+    return estimate

@@ -1,0 +1,326 @@
+"""Densities of one variable: everything from one quadrature."""
+
+import functools
+import warnings
+from typing import Any, Self
+
+import numpy as np
+
+from kexpfam._typing import Array, ArrayLike, RandomState
+from kexpfam._validation import as_generator, check_probability
+from kexpfam.distributions.interface import Coordinates, Density, UnnormalizedDensity
+from kexpfam.errors import NormalizationWarning
+from kexpfam.partition import PanelDensity, integrate_panels, starting_edges
+
+# An error of log Z above this is worth a warning: it would show in a printed figure.
+_WORST_ERROR = 1e-6
+
+# Rows that are normalised together; their panels are shared with all others.
+_BLOCK_ROWS = 1024
+
+
+class UnivariateDensity(Density):
+    """n densities of one variable, normalised by adaptive quadrature."""
+
+    def __init__(
+        self,
+        tilted: UnnormalizedDensity,
+        coordinates: Coordinates,
+        panels: PanelDensity,
+        *,
+        single: bool = False,
+    ) -> None:
+        """Use `normalize` to build one from unnormalised densities."""
+        self._tilted = tilted
+        self._coordinates = coordinates
+        self._panels = panels
+        self._single = single
+
+    @classmethod
+    def normalize(
+        cls,
+        tilted: UnnormalizedDensity,
+        coordinates: Coordinates,
+        resolution: float,
+        *,
+        single: bool = False,
+    ) -> Self:
+        """Normalise densities of which `resolution` is the smallest feature of log p."""
+        panels = _integrate(tilted, resolution)
+        worst = float(np.max(panels.error, initial=0.0))
+        if worst > _WORST_ERROR:
+            warnings.warn(
+                f"log Z(x) is known to {worst:.1e} only for "
+                f"{int(np.sum(panels.error > _WORST_ERROR))} of {len(panels.error)} "
+                f"densities: they have spikes too narrow to resolve. Raise "
+                f"regularization or the lengthscale of y.",
+                NormalizationWarning,
+                stacklevel=3,
+            )
+        return cls(tilted, coordinates, panels, single=single)
+
+    @property
+    def log_partition(self) -> Array:
+        return self._out(self._panels.log_partition)
+
+    @property
+    def log_partition_error(self) -> Array:
+        return self._out(self._panels.error)
+
+    def cdf(self, y: ArrayLike) -> Array:
+        """Probability of a value up to y; the same shapes as `logpdf`.
+
+        Example:
+            >>> import numpy as np
+            >>> from kexpfam import KEF
+            >>> data = np.random.default_rng(0).normal(size=(200, 1))
+            >>> p = KEF().fit(data).distribution()
+            >>> bool(abs(p.cdf(p.ppf(0.3)) - 0.3) < 1e-10)
+            True
+        """
+        Y, shape = self._points(y)
+        return self._panels.cdf(self._to_kernel(Y)).reshape(shape)[()]
+
+    def sf(self, y: ArrayLike) -> Array:
+        """Probability of a value above y."""
+        Y, shape = self._points(y)
+        return self._panels.sf(self._to_kernel(Y)).reshape(shape)[()]
+
+    def ppf(self, q: ArrayLike) -> Array:
+        """Quantiles: the value with probability q below it; shapes as in `logpdf`."""
+        levels, shape = self._points(q)
+        levels = levels[:, :, 0]
+        check_probability("q", levels)
+        u = self._panels.ppf(levels)
+        low, high = self._tilted.base.column_support(0)
+        u = np.where(levels == 0, low, np.where(levels == 1, high, u))
+        return self._to_user(u).reshape(shape)[()]
+
+    def mean(self) -> Array:
+        if self._tilted.base.tail_index <= 1:
+            return self._out(np.full(len(self._tilted), np.nan))
+        return self._out(self._to_user(self._u_mean[:, None])[:, 0])
+
+    def var(self) -> Array:
+        if self._tilted.base.tail_index <= 2:
+            return self._out(np.full(len(self._tilted), np.inf))
+        centered = self._panels.nodes - self._u_mean[:, None, None]
+        return self._out(self._panels.integral(centered**2) * self._scale**2)
+
+    def median(self) -> Array:
+        """The value with probability one half below it."""
+        return self.ppf(0.5)
+
+    def mode(self) -> Array:
+        """Where the density is largest; the leftmost if there are several."""
+        peak = self._panels.density.reshape(len(self._tilted), -1).argmax(axis=1)
+        nodes = np.concatenate(
+            [
+                self._panels.edges[:1],
+                self._panels.nodes.ravel(),
+                self._panels.edges[-1:],
+            ]
+        )
+        u = _stationary_point(self._tilted, nodes[peak], nodes[peak + 2])
+        return self._out(self._to_user(u[:, None])[:, 0])
+
+    def interval(self, confidence: float = 0.9) -> Array:
+        """Central interval: equal probability outside on either side, (n, 2)."""
+        check_probability("confidence", np.asarray(confidence))
+        tails = np.array([0.5 * (1.0 - confidence), 0.5 * (1.0 + confidence)])
+        return self.ppf(tails if self._single else tails[None])
+
+    def hpd(self, confidence: float = 0.9) -> list[Array] | Array:
+        """Highest-density region: the smallest set with this probability.
+
+        Returns:
+            For each density an array (k, 2) of intervals, more than one if it is
+            multimodal; the array itself for a single density.
+        """
+        check_probability("confidence", np.asarray(confidence))
+        regions = [
+            self._coordinates.rows([r]).to_user(
+                _hpd(self._panels, r, confidence)[..., None]
+            )
+            for r in range(len(self._tilted))
+        ]
+        flat = [region[..., 0] for region in regions]
+        return flat[0] if self._single else flat
+
+    def entropy(self) -> Array:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            log_p = np.where(
+                self._panels.density > 0, np.log(np.abs(self._panels.density)), 0.0
+            )
+        return self._out(-self._panels.integral(log_p) + self._coordinates.log_volume)
+
+    def rvs(self, size: int = 1, random_state: RandomState = None) -> Array:
+        """Independent draws by inverting the distribution function, (n, size)."""
+        levels = as_generator(random_state).random((len(self._tilted), size))
+        return self._out(self._to_user(self._panels.ppf(levels)))
+
+    def plot(self, ax: Any = None, **line: Any) -> Any:
+        """Draw the densities; returns the matplotlib Axes."""
+        from kexpfam.display import plot_densities
+
+        return plot_densities(self, ax=ax, **line)
+
+    def _rows(self, index: Any, *, single: bool) -> Self:
+        return type(self)(
+            self._tilted.rows(index),
+            self._coordinates.rows(index),
+            self._panels.rows(index),
+            single=single,
+        )
+
+    @property
+    def _log_z(self) -> Array:
+        return self._panels.log_partition
+
+    @property
+    def _scale(self) -> Array:
+        return self._coordinates.scale[:, 0]
+
+    @functools.cached_property
+    def _u_mean(self) -> Array:
+        return self._panels.integral(self._panels.nodes)
+
+    def _to_user(self, u: Array) -> Array:
+        return self._coordinates.to_user(u[..., None])[..., 0]
+
+    def _to_kernel(self, Y: Array) -> Array:
+        return self._coordinates.to_kernel(Y)[..., 0]
+
+
+def _integrate(tilted: UnnormalizedDensity, resolution: float) -> PanelDensity:
+    """Panels good for all rows, found block by block."""
+    low, high = tilted.base.column_support(0)
+    extend = (not np.isfinite(low), not np.isfinite(high))
+    data = (float(tilted.data_range[0, 0]), float(tilted.data_range[0, 1]))
+    base_low, base_high = tilted.base.column_range(0)
+    edges = starting_edges(
+        max(low, min(base_low, data[0])),
+        min(high, max(base_high, data[1])),
+        data,
+        resolution,
+    )
+    blocks = [
+        tilted.rows(slice(start, start + _BLOCK_ROWS))
+        for start in range(0, len(tilted), _BLOCK_ROWS)
+    ]
+
+    def integrate(block: UnnormalizedDensity, edges: Array) -> PanelDensity:
+        on_grid = block.on_grid()
+        return integrate_panels(
+            lambda u: on_grid(u[:, None]),
+            edges,
+            extend=extend,
+            tail_index=tilted.base.tail_index,
+        )
+
+    done = []
+    for block in blocks:
+        done.append(integrate(block, edges))
+        edges = done[-1].edges
+    # Earlier blocks have coarser panels; the last ones suit all.
+    done = [
+        part if len(part.edges) == len(edges) else integrate(block, edges)
+        for part, block in zip(done, blocks, strict=True)
+    ]
+    if len(done) == 1:
+        return done[0]
+    return PanelDensity(
+        edges,
+        np.concatenate([part.density for part in done]),
+        np.concatenate([part.log_partition for part in done]),
+        np.concatenate([part.error for part in done]),
+    )
+
+
+def _stationary_point(tilted: UnnormalizedDensity, low: Array, high: Array) -> Array:
+    """The zero of d log p/du between two points around a peak, one per row.
+
+    Regula falsi with the Illinois rule; if the slope does not change sign the peak is
+    at an end, which happens at the edge of a bounded support.
+    """
+
+    def slope(u: Array) -> Array:
+        return tilted.gradient(u[:, None, None])[:, 0, 0]
+
+    f_low, f_high = slope(low), slope(high)
+    u = np.where(f_low <= 0, low, high)
+    bracketed = (f_low > 0) & (f_high < 0)
+    if not bracketed.any():
+        return u
+    for _ in range(60):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            guess = (low * f_high - high * f_low) / (f_high - f_low)
+        guess = np.where((guess > low) & (guess < high), guess, 0.5 * (low + high))
+        f = slope(guess)
+        left = f > 0
+        f_high = np.where(left, 0.5 * f_high, f)
+        f_low = np.where(left, f, 0.5 * f_low)
+        low, high = np.where(left, guess, low), np.where(left, high, guess)
+        moved = np.max(np.abs(guess - u)[bracketed])
+        u = np.where(bracketed, guess, u)
+        if moved < 1e-12:
+            break
+    return u
+
+
+def _hpd(panels: PanelDensity, row: int, confidence: float) -> Array:
+    """Highest-density region of one row, (1, 2k) as [[a1, b1, ...]] reshaped (k, 2)."""
+    one = panels.rows(np.array([row]))
+    # Every panel is sampled finely enough to bracket all crossings of a level.
+    t = np.linspace(0.0, 1.0, 17)[:-1]
+    left, right = one.edges[:-1, None], one.edges[1:, None]
+    u = np.append((left + (right - left) * t).ravel(), one.edges[-1])
+    p = one.pdf(u[None])[0]
+
+    def region(level: float) -> Array:
+        above = p > level
+        change = np.flatnonzero(above[1:] != above[:-1])
+        ends = _crossings(one, level, u[change], u[change + 1], above[change])
+        if above[0]:
+            ends = np.insert(ends, 0, u[0])
+        if above[-1]:
+            ends = np.append(ends, u[-1])
+        return ends.reshape(-1, 2)
+
+    def mass(level: float) -> float:
+        ends = one.cdf(region(level).reshape(1, -1)).reshape(-1, 2)
+        return float(np.sum(ends[:, 1] - ends[:, 0]))
+
+    # The mass above a level falls as the level rises: bisection with secant steps, from
+    # the level that the sampled points suggest.
+    low, high = 0.0, float(p.max())
+    mass_low, mass_high = 1.0, 0.0
+    order = np.argsort(-p)
+    width = np.gradient(u)
+    share = np.cumsum((p * width)[order])
+    level = float(p[order][min(np.searchsorted(share, confidence), len(p) - 1)])
+    for _ in range(60):
+        level = min(max(level, low + 1e-14 * high), high * (1 - 1e-14))
+        found = mass(level)
+        if abs(found - confidence) < 1e-10 or high - low < 1e-13 * high:
+            break
+        if found > confidence:
+            low, mass_low = level, found
+        else:
+            high, mass_high = level, found
+        share_up = (mass_low - confidence) / max(mass_low - mass_high, 1e-300)
+        # Away from the ends, so that a kink of the mass cannot stall the search.
+        level = low + (high - low) * min(max(share_up, 0.02), 0.98)
+    return region(level)
+
+
+def _crossings(
+    one: PanelDensity, level: float, low: Array, high: Array, falling: Array
+) -> Array:
+    """Where the density equals a level, one crossing per bracket, by bisection."""
+    for _ in range(52):
+        middle = 0.5 * (low + high)
+        above = one.pdf(middle[None])[0] > level
+        inside = above == falling
+        low, high = np.where(inside, middle, low), np.where(inside, high, middle)
+    return 0.5 * (low + high)

@@ -1,0 +1,36 @@
+"""Exceptions and warnings of kexpfam.
+
+Each message names the argument, what was seen, and what to do about it.
+"""
+
+
+class KexpfamError(Exception):
+    """Base class of the errors that only kexpfam raises."""
+
+
+class DegenerateDataError(KexpfamError, ValueError):
+    """The data cannot define a density: no spread, or too few rows."""
+
+
+class IllConditionedError(KexpfamError, ArithmeticError):
+    """A linear system could not be solved to a useful accuracy."""
+
+
+class FileFormatError(KexpfamError, ValueError):
+    """A model file is damaged, truncated, foreign, or of an unknown version."""
+
+
+class CannotSaveError(KexpfamError, TypeError):
+    """A fitted model holds a part that has no safe file representation."""
+
+
+class MissingDependencyError(KexpfamError, ImportError):
+    """An optional dependency is needed for what was asked."""
+
+
+class ConditioningWarning(UserWarning):
+    """A linear system was solved, but with fewer digits than usual."""
+
+
+class NormalizationWarning(UserWarning):
+    """The error estimate of a log normaliser is larger than it should be."""

@@ -1,0 +1,192 @@
+"""The radial kernels: each is its profile φ(s), s = ‖u‖², and the ratios φ⁽ᵏ⁾/φ."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from kexpfam._typing import Array
+from kexpfam.kernels.radial import RadialKernel, Ratio
+
+# Stands in for a zero distance where a Matérn ratio has a pole. The pole is always
+# multiplied by a higher power of the distance, so its value does not matter as long
+# as neither it nor its cube overflows.
+_TINY_DISTANCE = 1e-60
+
+
+@dataclass(frozen=True)
+class Gaussian(RadialKernel):
+    """k(a, b) = exp(−‖(a − b)/ℓ‖² / 2): smooth functions of one length.
+
+    Example:
+        >>> import numpy as np
+        >>> Gaussian(2.0)(np.zeros((1, 1)), np.array([[0.0], [2.0]])).round(4)
+        array([[1.    , 0.6065]])
+    """
+
+    @property
+    def smoothness(self) -> int:
+        return 2
+
+    def profile(self, s: Array, out: Array) -> Array:
+        np.multiply(s, -0.5, out=out)
+        return np.exp(out, out=out)
+
+    def ratios(self, s: Array, order: int) -> list[Ratio]:
+        return [(-0.5) ** k for k in range(1, order + 1)]
+
+
+def _power(s: Array, rate: float, power: float, out: Array) -> Array:
+    """(1 + rate·s)^(−power)."""
+    np.multiply(s, rate, out=out)
+    out += 1.0
+    return np.power(out, -power, out=out)
+
+
+def _power_ratios(base: Array, rate: float, power: float, order: int) -> list[Ratio]:
+    """Ratios of φ = base^(−power) where base = 1 + rate·s."""
+    step = rate / base
+    ratios: list[Ratio] = []
+    current = np.ones(())
+    for k in range(order):
+        current = current * (-(power + k)) * step
+        ratios.append(current)
+    return ratios
+
+
+@dataclass(frozen=True)
+class RationalQuadratic(RadialKernel):
+    """k = (1 + ‖u‖²/(2α))^(−α): a mixture of Gaussians over lengths.
+
+    Attributes:
+        alpha: Small values mix many lengths; infinity is the Gaussian.
+
+    Example:
+        >>> import numpy as np
+        >>> RationalQuadratic(1.0, alpha=1.0)(np.zeros((1, 1)), np.ones((1, 1))).round(4)
+        array([[0.6667]])
+    """
+
+    alpha: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _require_positive("alpha", self.alpha)
+
+    @property
+    def smoothness(self) -> int:
+        return 2
+
+    def profile(self, s: Array, out: Array) -> Array:
+        return _power(s, 1.0 / (2.0 * self.alpha), self.alpha, out)
+
+    def ratios(self, s: Array, order: int) -> list[Ratio]:
+        rate = 1.0 / (2.0 * self.alpha)
+        return _power_ratios(1.0 + rate * s, rate, self.alpha, order)
+
+
+@dataclass(frozen=True)
+class InverseMultiquadric(RadialKernel):
+    """k = (1 + ‖u‖²)^(−power): slow tails that reach far points.
+
+    Example:
+        >>> import numpy as np
+        >>> InverseMultiquadric(1.0)(np.zeros((1, 1)), np.ones((1, 1))).round(4)
+        array([[0.7071]])
+    """
+
+    power: float = 0.5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _require_positive("power", self.power)
+
+    @property
+    def smoothness(self) -> int:
+        return 2
+
+    def profile(self, s: Array, out: Array) -> Array:
+        return _power(s, 1.0, self.power, out)
+
+    def ratios(self, s: Array, order: int) -> list[Ratio]:
+        return _power_ratios(1.0 + s, 1.0, self.power, order)
+
+
+@dataclass(frozen=True)
+class Matern(RadialKernel):
+    """Matérn kernel of half-integer smoothness ν = 1/2, 3/2, 5/2, …
+
+    With z = √(2ν)‖u‖ the kernel is proportional to z^ν K_ν(z), and d/ds lowers ν by one:
+    dφ_ν/ds ∝ −ν z^(ν−1) K_(ν−1)(z). For half-integers z^μ K_μ(z) is exp(−z) times a
+    polynomial, so no Bessel function is evaluated.
+
+    As the kernel of y, ν = 1/2 and 3/2 are refused by the estimators: score matching
+    takes two derivatives in each argument, and these kernels have none and one.
+
+    Attributes:
+        nu: A half-integer; larger is smoother.
+
+    Example:
+        >>> import numpy as np
+        >>> Matern(1.0, nu=1.5)(np.zeros((1, 1)), np.ones((1, 1))).round(4)
+        array([[0.4834]])
+    """
+
+    nu: float = 2.5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _require_positive("nu", self.nu)
+        if not math.isfinite(self.nu) or (self.nu - 0.5) % 1.0 != 0.0:
+            raise ValueError(
+                f"nu must be a half-integer (0.5, 1.5, 2.5, …), got {self.nu!r}; "
+                f"use Gaussian for infinitely smooth functions."
+            )
+
+    @property
+    def smoothness(self) -> int:
+        return min(2, int(self.nu))
+
+    def profile(self, s: Array, out: Array) -> Array:
+        z = self._z(s)
+        np.negative(z, out=out)
+        np.exp(out, out=out)
+        out *= _bessel_polynomial(self.nu, z)
+        out /= float(_bessel_polynomial(self.nu, np.zeros(())))
+        return out
+
+    def ratios(self, s: Array, order: int) -> list[Ratio]:
+        z = np.maximum(self._z(s), _TINY_DISTANCE)
+        own = _bessel_polynomial(self.nu, z)
+        return [
+            (-self.nu) ** k * _bessel_polynomial(self.nu - k, z) / own
+            for k in range(1, order + 1)
+        ]
+
+    def _z(self, s: Array) -> Array:
+        z = np.maximum(s, 0.0)
+        z *= 2.0 * self.nu
+        return np.sqrt(z, out=z)
+
+
+def _bessel_polynomial(mu: float, z: Array) -> Array:
+    """√(2/π) exp(z) z^μ K_μ(z) for half-integer μ of either sign.
+
+    P_½ = 1, P_(3/2) = 1 + z, P_(μ+1) = z² P_(μ−1) + 2μ P_μ; K_(−μ) = K_μ gives
+    P_(−μ) = z^(−2μ) P_μ.
+    """
+    if mu < 0:
+        return _bessel_polynomial(-mu, z) * z ** (2.0 * mu)
+    lower, current = np.ones_like(z), 1.0 + z
+    if mu == 0.5:
+        return lower
+    order = 1.5
+    while order < mu:
+        lower, current = current, z * z * lower + 2.0 * order * current
+        order += 1.0
+    return current
+
+
+def _require_positive(name: str, value: float) -> None:
+    if not value > 0:
+        raise ValueError(f"{name} must be a positive number, got {value!r}.")

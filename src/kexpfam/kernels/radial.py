@@ -1,0 +1,231 @@
+"""Every derivative of a radial kernel, written once.
+
+A radial kernel is k(a, b) = φ(‖u‖²) with u = (a − b)/ℓ, ℓ one length or one per column.
+Its derivatives need only the profile φ and its first four derivatives with respect to
+s = ‖u‖². They are used here as ratios ρₖ = φ⁽ᵏ⁾/φ: a Gaussian's ratios are plain
+numbers, so its derivatives cost one exponential and a short polynomial.
+"""
+
+import functools
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+
+from kexpfam._typing import Array
+from kexpfam.kernels.base import Kernel, LengthScale, Pairs
+from kexpfam.linalg import Empty
+
+# A ratio is a number where it does not depend on s.
+Ratio = float | Array
+
+# "median" asks the estimator to fill in the median distance of the data.
+MEDIAN = "median"
+
+
+@dataclass(frozen=True)
+class RadialKernel(Kernel):
+    """A kernel of the scaled distance only; `lengthscale` is a length.
+
+    Attributes:
+        lengthscale: One length, one per column, or "median" for the median distance
+            between training points, filled in by `fit`.
+    """
+
+    lengthscale: float | Sequence[float] | str = 1.0
+
+    def __post_init__(self) -> None:
+        ell = self.lengthscale
+        if isinstance(ell, str):
+            if ell != MEDIAN:
+                raise ValueError(
+                    f"lengthscale must be a positive number, one per column, or "
+                    f"'{MEDIAN}', got {ell!r}."
+                )
+            return
+        values = np.asarray(ell, dtype=float)
+        if (
+            values.ndim > 1
+            or not values.size
+            or not np.all(np.isfinite(values) & (values > 0))
+        ):
+            raise ValueError(
+                f"lengthscale must be a positive number, or a flat sequence of them, "
+                f"got {ell!r}."
+            )
+        plain = float(values) if values.ndim == 0 else tuple(values.tolist())
+        object.__setattr__(self, "lengthscale", plain)
+
+    @abstractmethod
+    def profile(self, s: Array, out: Array) -> Array:
+        """φ(s) for squared scaled distances s, written to `out`."""
+
+    @abstractmethod
+    def ratios(self, s: Array, order: int) -> list[Ratio]:
+        """[φ′/φ, φ″/φ, …] at s, up to the given order (at most 4)."""
+
+    @property
+    def resolution(self) -> float:
+        return float(np.min(self._lengths()))
+
+    @property
+    def stationary(self) -> bool:
+        return True
+
+    def at(
+        self,
+        A: Array,
+        B: Array,
+        weight: Array | None = None,
+        empty: Empty = np.empty,
+    ) -> Pairs:
+        ell = self._lengths()
+        if ell.ndim and ell.size != A.shape[1]:
+            raise ValueError(
+                f"lengthscale has {ell.size} values, but the data have {A.shape[1]} "
+                f"columns; give one number, or one per column."
+            )
+        lengths = np.broadcast_to(ell, A.shape[1:])
+        return RadialPairs(self, A / ell, B / ell, lengths, weight, empty)
+
+    def map_lengthscales(self, change: Callable[[LengthScale], LengthScale]) -> Self:
+        ell = self.lengthscale
+        assert isinstance(ell, float | tuple | str)
+        return replace(self, lengthscale=change(ell))
+
+    def _lengths(self) -> Array:
+        if isinstance(self.lengthscale, str):
+            raise ValueError(
+                f"{type(self).__name__} still has lengthscale='{MEDIAN}'; an estimator "
+                f"fills it in when it is fitted. Give a number to use it on its own."
+            )
+        return np.asarray(self.lengthscale, dtype=float)
+
+
+class RadialPairs(Pairs):
+    """A radial kernel on all pairs; what derivatives share is computed once."""
+
+    def __init__(
+        self,
+        kernel: RadialKernel,
+        A: Array,
+        B: Array,
+        ell: Array,
+        weight: Array | None,
+        empty: Empty,
+    ) -> None:
+        """Take scaled points A (m, d), B (n, d), the lengths (d,) and a weight."""
+        self._new = functools.partial(empty, (len(A), len(B)))
+        self._kernel = kernel
+        self._A = A
+        self._B = B
+        self._ell = ell
+        self._weight = weight
+        self._differences: dict[int, Array] = {}
+        self._squares: dict[int, Array] = {}
+        self._ratios: list[Ratio] = []
+
+    def partial(self, r: int, i: int, s: int, j: int) -> Array:
+        if r == s == 0:
+            return self._value
+        # ∂'_j = −D_j, and each derivative brings down 1/ℓ.
+        scale = float((-1.0) ** s / (self._ell[i] ** r * self._ell[j] ** s))
+        if i == j or r == 0 or s == 0:
+            factor = self._along(r + s, i if r else j, scale)
+        else:
+            factor = self._across(r, i, s, j, scale)
+        factor *= self._value
+        return factor
+
+    # The two functions below return fresh arrays, written in place pass by pass, and
+    # fold `scale` into the ratios, which are plain numbers for a Gaussian: an exact fit
+    # spends its time outside LAPACK here.
+
+    def _along(self, order: int, i: int, scale: float) -> Array:
+        """Scale · D_iⁿφ / φ, derivatives in one coordinate: theory (10)."""
+        rho = [scale * ratio for ratio in self._ratios_to(order)]
+        if order == 1:
+            return self._times(self._difference(i), 2.0 * rho[0])  # 2uφ′
+        if order == 2:
+            factor = self._times(self._square(i), 4.0 * rho[1])  # 2φ′ + 4u²φ″
+            factor += 2.0 * rho[0]
+            return factor
+        if order == 3:
+            factor = self._times(self._square(i), 8.0 * rho[2])  # 12uφ″ + 8u³φ‴
+            factor += 12.0 * rho[1]
+            factor *= self._difference(i)
+            return factor
+        factor = self._times(self._square(i), 16.0 * rho[3])  # 12φ″ + 48u²φ‴ + 16u⁴φ⁗
+        factor += 48.0 * rho[2]
+        factor *= self._square(i)
+        factor += 12.0 * rho[1]
+        return factor
+
+    def _across(self, r: int, i: int, s: int, j: int, scale: float) -> Array:
+        """Scale · D_iʳD_jˢφ / φ for two coordinates i ≠ j: theory (10)."""
+        rho = [scale * ratio for ratio in self._ratios_to(r + s)]
+        if r == s == 1:
+            factor = self._times(self._difference(i), 4.0 * rho[1])  # 4u_iu_jφ″
+            factor *= self._difference(j)
+            return factor
+        if r != s:
+            twice, once = (i, j) if r == 2 else (j, i)
+            factor = self._times(
+                self._square(twice), 8.0 * rho[2]
+            )  # (4φ″ + 8u_i²φ‴) u_j
+            factor += 4.0 * rho[1]
+            factor *= self._difference(once)
+            return factor
+        # 4φ″ + 8(u_i² + u_j²)φ‴ + 16u_i²u_j²φ⁗
+        factor = self._times(self._square(i), 16.0 * rho[3])
+        factor += 8.0 * rho[2]
+        factor *= self._square(j)
+        factor += self._times(self._square(i), 8.0 * rho[2])
+        factor += 4.0 * rho[1]
+        return factor
+
+    def _times(self, array: Array, factor: Ratio) -> Array:
+        return np.multiply(array, factor, out=self._new())
+
+    def _difference(self, i: int) -> Array:
+        if i not in self._differences:
+            self._differences[i] = np.subtract(
+                self._A[:, i, None], self._B[None, :, i], out=self._new()
+            )
+        return self._differences[i]
+
+    def _square(self, i: int) -> Array:
+        if i not in self._squares:
+            self._squares[i] = np.square(self._difference(i), out=self._new())
+        return self._squares[i]
+
+    def _ratios_to(self, order: int) -> list[Ratio]:
+        if len(self._ratios) < order:
+            self._ratios = self._kernel.ratios(self._s, order)
+        return self._ratios[:order]
+
+    @functools.cached_property
+    def _s(self) -> Array:
+        """Squared scaled distances (m, n); rounding may leave −1e-16 for a zero."""
+        columns = self._A.shape[1]
+        if columns == 1:
+            return self._square(0)
+        if columns == 2:
+            return np.add(self._square(0), self._square(1), out=self._new())
+        # ‖a‖² + ‖b‖² − 2 a·b as one product, [a, ‖a‖², 1]·[−2b, 1, ‖b‖²]
+        left = np.empty((len(self._A), columns + 2))
+        left[:, :-2], left[:, -1] = self._A, 1.0
+        left[:, -2] = np.einsum("ai,ai->a", self._A, self._A)
+        right = np.empty((columns + 2, len(self._B)))
+        right[:-2], right[-2] = -2.0 * self._B.T, 1.0
+        right[-1] = np.einsum("bi,bi->b", self._B, self._B)
+        return np.matmul(left, right, out=self._new())
+
+    @functools.cached_property
+    def _value(self) -> Array:
+        value = self._kernel.profile(self._s, self._new())
+        if self._weight is not None:
+            value *= self._weight
+        return value

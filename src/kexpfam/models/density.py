@@ -1,0 +1,152 @@
+"""KEF: the kernel exponential family as a scikit-learn density estimator."""
+
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from kexpfam._typing import Array, ArrayLike, RandomState
+from kexpfam._validation import as_generator, check_weights
+from kexpfam.base_densities import BaseDensity
+from kexpfam.distributions import MultivariateDensity, UnivariateDensity
+from kexpfam.kernels import Constant, Kernel, SumOfProducts
+from kexpfam.models.family import FittedFamily, Options, fit_family
+from kexpfam.models.saving import save_model
+
+
+class KEF(DensityMixin, BaseEstimator):
+    """The kernel exponential family, p(y) = q0(y) exp T(y) / Z.
+
+    The same estimator as `KCEF` without a condition.
+
+    Args:
+        kernel: Kernel of y; None for a Gaussian with the median distance.
+        base: Base density q0; None for N(0, 2²) in standardised units.
+        regularization: λ; None for a rule that decreases with n.
+        standardize: Whether to centre and scale the columns first.
+        n_jobs: Threads; None for all cores.
+        random_state: Seed of importance sampling (three and more columns).
+
+    Attributes:
+        kernel_: The kernel used.
+        base_: The base density used, in the coordinates of the kernel.
+        regularization_: The λ used.
+        n_features_in_: Columns of the data.
+
+    References:
+        Sriperumbudur et al., Density Estimation in Infinite Dimensional Exponential
+        Families, JMLR 2017.
+
+    Example:
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> two_bumps = np.append(rng.normal(-2, 0.5, 200), rng.normal(2, 0.5, 200))
+        >>> p = KEF().fit(two_bumps[:, None]).distribution()
+        >>> p.hpd(0.8).shape  # two intervals
+        (2, 2)
+    """
+
+    def __init__(
+        self,
+        *,
+        kernel: Kernel | None = None,
+        base: BaseDensity | None = None,
+        regularization: float | None = None,
+        standardize: bool = True,
+        n_jobs: int | None = None,
+        random_state: RandomState = None,
+    ) -> None:
+        self.kernel = kernel
+        self.base = base
+        self.regularization = regularization
+        self.standardize = standardize
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(
+        self, X: ArrayLike, y: None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Fit p(y) to the rows of X, (n, d).
+
+        Args:
+            X: The data; scikit-learn's name for it.
+            y: Ignored; present because scikit-learn passes it.
+            sample_weight: Weight of each row; a row of weight two equals two rows.
+
+        Returns:
+            The estimator itself.
+        """
+        data = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
+        weights = check_weights(sample_weight, len(data))
+        if self.base is not None and not isinstance(self.base, BaseDensity):
+            raise TypeError(
+                f"base must be an unconditional base density such as "
+                f"GaussianBase(scale=2.0), or None; got {self.base!r}."
+            )
+        options = Options(
+            self.kernel,
+            Constant(),
+            None,
+            self.base,
+            self.regularization,
+            self.standardize,
+            self.n_jobs,
+        )
+        no_condition = np.empty((len(data), 0))
+        rng = as_generator(self.random_state)
+        return self._restore(fit_family(no_condition, data, weights, options, rng))
+
+    def distribution(self) -> UnivariateDensity | MultivariateDensity:
+        """The fitted distribution, with density, quantiles, samples and so on."""
+        check_is_fitted(self)
+        return self.distribution_
+
+    def score_samples(self, X: ArrayLike) -> Array:
+        """Log p of each row, (n,)."""
+        check_is_fitted(self)
+        data = validate_data(self, X, dtype=np.float64, reset=False)
+        return self.distribution_.logpdf(data[:, 0] if data.shape[1] == 1 else data)
+
+    def score(
+        self,
+        X: ArrayLike,
+        y: None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
+        """Mean of log p over the rows; higher is better."""
+        log_p = self.score_samples(X)
+        return float(
+            np.average(log_p, weights=check_weights(sample_weight, len(log_p)))
+        )
+
+    def sample(self, n_samples: int = 1, random_state: RandomState = None) -> Array:
+        """Draws, (n_samples, d)."""
+        draws = self.distribution().rvs(n_samples, random_state)
+        return draws.reshape(n_samples, -1)
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the density (one column); returns the matplotlib Axes."""
+        distribution = self.distribution()
+        if not isinstance(distribution, UnivariateDensity):
+            raise ValueError(
+                f"plot is for one column, and this model has {self.n_features_in_}."
+            )
+        return distribution.plot(ax=ax)
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted model to one file; `kexpfam.load` reads it."""
+        check_is_fitted(self)
+        save_model(self, self.family_, path)
+
+    def _restore(self, family: FittedFamily) -> Self:
+        """Take a fitted family, from `fit` or from a file."""
+        assert isinstance(family.T.kernel, SumOfProducts)
+        self.family_ = family
+        self.n_features_in_ = family.d
+        ((_, self.kernel_),) = family.T.kernel.terms
+        self.base_ = family.base
+        self.regularization_ = family.lam
+        self.distribution_ = family.density(np.empty((1, 0)), single=True)
+        return self

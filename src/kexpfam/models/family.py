@@ -1,0 +1,298 @@
+"""The fitted family: what both estimators learn, free of scikit-learn's conventions.
+
+`fit_family` is the whole fit in order: standardise, choose the base density, fill in
+lengthscales and λ, solve. The unconditional family is the conditional one with zero
+columns of x and a constant kernel of x.
+"""
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kexpfam._typing import Array
+from kexpfam._validation import check_positive, spread_of
+from kexpfam.base_densities import (
+    BaseDensity,
+    ConditionalBase,
+    Frame,
+    GaussianBase,
+    TrainingResponses,
+    boundary_weights,
+)
+from kexpfam.distributions import (
+    Coordinates,
+    MultivariateDensity,
+    UnivariateDensity,
+)
+from kexpfam.errors import DegenerateDataError
+from kexpfam.kernels import JointKernel, Kernel, SumOfProducts, separable
+from kexpfam.models.heuristics import resolved_kernel
+from kexpfam.score_matching import (
+    KernelExpansion,
+    ScoreSample,
+    TiltedDensity,
+    fit_exact,
+)
+
+# Untuned defaults, chosen on the benchmark sets of the paper with splits of their own
+# (docs/decisions/0003-untuned-defaults.md): lengthscales in median distances, and
+# λ = LAMBDA · n^(−1/2) / ℓ_y².
+MEDIANS_X = 0.5
+MEDIANS_Y = 1.0
+LAMBDA = 0.1
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a user can choose; None stands for the untuned default."""
+
+    kernel_y: Kernel | None
+    kernel_x: Kernel | None
+    kernel: JointKernel | None
+    base: BaseDensity | ConditionalBase | None
+    regularization: float | None
+    standardize: bool
+    n_jobs: int | None
+
+
+@dataclass(frozen=True)
+class FittedFamily:
+    """p(y|x) = q0(y|x) exp T(x, y) / Z(x), fitted.
+
+    Attributes:
+        x_center: What is subtracted from x, (p,).
+        x_scale: What x is then divided by, (p,).
+        y_center: The same for y, (d,).
+        y_scale: (d,).
+        frame: Location and scale of a conditional base, or None.
+        base: q0 in the coordinates of the kernel.
+        T: The fitted function.
+        lam: The regulariser λ.
+        data_range: Range of the training responses in those coordinates, (d, 2).
+        rcond: Lower bound of the reciprocal condition number of the fit.
+        seed: Seed of importance sampling.
+    """
+
+    x_center: Array
+    x_scale: Array
+    y_center: Array
+    y_scale: Array
+    frame: Frame | None
+    base: BaseDensity
+    T: KernelExpansion
+    lam: float
+    data_range: Array
+    rcond: float
+    seed: int
+
+    @property
+    def d(self) -> int:
+        """Number of columns of y."""
+        return len(self.y_center)
+
+    def density(
+        self, X: Array, *, single: bool = False
+    ) -> UnivariateDensity | MultivariateDensity:
+        """The normalised densities at conditions X (n, p)."""
+        X = (X - self.x_center) / self.x_scale
+        coordinates = self._coordinates(X)
+        tilted = TiltedDensity(self.base, self.T, X, self.data_range)
+        resolution = self.T.kernel.resolution
+        if self.d == 1:
+            return UnivariateDensity.normalize(
+                tilted, coordinates, resolution, single=single
+            )
+        return MultivariateDensity.normalize(
+            tilted, coordinates, resolution, self.T.Y, self.seed, single=single
+        )
+
+    def _coordinates(self, X: Array) -> Coordinates:
+        shape = (len(X), self.d)
+        center = np.broadcast_to(self.y_center, shape)
+        scale = np.broadcast_to(self.y_scale, shape)
+        if self.frame is None:
+            return Coordinates(center, scale)
+        location, width = self.frame.at(X)
+        return Coordinates(center + scale * location, scale * width)
+
+
+def fit_family(
+    X: Array,
+    Y: Array,
+    weights: Array,
+    options: Options,
+    rng: np.random.Generator,
+) -> FittedFamily:
+    """Fit the family to validated rows.
+
+    Args:
+        X: Conditions, (n, p); p is 0 for the unconditional family.
+        Y: Responses, (n, d).
+        weights: Row weights, not negative; their sum counts the rows.
+        options: The user's choices.
+        rng: Used by conditional bases for their folds, and for a seed.
+
+    Raises:
+        DegenerateDataError: A column of y has no spread, or y leaves the support.
+    """
+    used = weights > 0
+    if not used.all():
+        X, Y, weights = X[used], Y[used], weights[used]
+    if len(Y) < 2:
+        raise DegenerateDataError(
+            f"At least 2 rows with positive weight are needed, got {len(Y)}."
+        )
+    _check_memory(Y.size)
+    x_center, x_scale = _standardizer("X", X, weights, options.standardize)
+    y_center, y_scale = _standardizer("y", Y, weights, options.standardize)
+    X = (X - x_center) / x_scale
+    U = (Y - y_center) / y_scale
+
+    seed = int(rng.integers(2**31))
+    frame, base, U = _prepare_base(options.base, X, U, weights, y_center, y_scale, rng)
+    kernel = _resolve_joint(options, X, U, weights)
+    lam = _resolve_lambda(options.regularization, kernel, weights)
+    fit = fit_exact(
+        kernel, _score_sample(base, X, U, weights), lam, n_jobs=options.n_jobs
+    )
+    return FittedFamily(
+        x_center=x_center,
+        x_scale=x_scale,
+        y_center=y_center,
+        y_scale=y_scale,
+        frame=frame,
+        base=base,
+        T=fit.T,
+        lam=lam,
+        data_range=np.stack([U.min(axis=0), U.max(axis=0)], axis=1),
+        rcond=fit.rcond,
+        seed=seed,
+    )
+
+
+def _standardizer(
+    name: str, data: Array, weights: Array, standardize: bool
+) -> tuple[Array, Array]:
+    center, deviation = spread_of(name, data, weights)
+    if name == "y" and np.any(deviation == 0):
+        column = int(np.flatnonzero(deviation == 0)[0])
+        raise DegenerateDataError(
+            f"y is constant in column {column} (all {len(data)} values are "
+            f"{data[0, column]:g}), so it has no density; remove the column."
+        )
+    if not standardize:
+        return np.zeros_like(center), np.ones_like(center)
+    # A constant column of x carries no information; it stays at zero.
+    return center, np.where(deviation > 0, deviation, 1.0)
+
+
+def _prepare_base(
+    base: BaseDensity | ConditionalBase | None,
+    X: Array,
+    U: Array,
+    weights: Array,
+    center: Array,
+    scale: Array,
+    rng: np.random.Generator,
+) -> tuple[Frame | None, BaseDensity, Array]:
+    """Frame, q0 in the coordinates of the kernel, and the responses in them."""
+    if isinstance(base, ConditionalBase):
+        fitted = base.cross_fit(X, U, weights, rng)
+        d = U.shape[1]
+        training = TrainingResponses(fitted.residuals, weights, np.zeros(d), np.ones(d))
+        return fitted.frame, base.noise.prepared(training), fitted.residuals
+    base = GaussianBase(scale=2.0) if base is None else base
+    if not isinstance(base, BaseDensity):
+        raise TypeError(
+            f"base must be a base density such as GaussianBase(scale=2.0), or None; got "
+            f"{base!r}."
+        )
+    return None, base.prepared(TrainingResponses(U, weights, center, scale)), U
+
+
+def _resolve_joint(options: Options, X: Array, U: Array, weights: Array) -> JointKernel:
+    if options.kernel is None:
+        for name, part in (
+            ("kernel_x", options.kernel_x),
+            ("kernel_y", options.kernel_y),
+        ):
+            if part is not None and not isinstance(part, Kernel):
+                raise TypeError(
+                    f"{name} must be a kernel such as Gaussian(1.0), or None; got {part!r}."
+                )
+        kernel_x = resolved_kernel(options.kernel_x, X, weights, MEDIANS_X)
+        return separable(
+            kernel_x, resolved_kernel(options.kernel_y, U, weights, MEDIANS_Y)
+        )
+    if options.kernel_x is not None or options.kernel_y is not None:
+        raise ValueError(
+            "kernel is a joint kernel of (x, y); give it, or kernel_x and kernel_y, "
+            "not both."
+        )
+    if not isinstance(options.kernel, JointKernel):
+        raise TypeError(
+            f"kernel must be a joint kernel, such as separable(Gaussian(0.5), "
+            f"Gaussian(1.0)), or None; got {options.kernel!r}."
+        )
+    if isinstance(options.kernel, SumOfProducts):
+        return SumOfProducts(
+            tuple(
+                (
+                    resolved_kernel(kx, X, weights, MEDIANS_X),
+                    resolved_kernel(ky, U, weights, MEDIANS_Y),
+                )
+                for kx, ky in options.kernel.terms
+            )
+        )
+    return options.kernel
+
+
+def _resolve_lambda(
+    regularization: float | None, kernel: JointKernel, weights: Array
+) -> float:
+    if regularization is not None:
+        return check_positive("regularization", regularization)
+    # G has 1/ℓ² on its diagonal, so λ in units of 1/ℓ² has the same effect at any ℓ.
+    ell = kernel.resolution if np.isfinite(kernel.resolution) else 1.0
+    return LAMBDA / (ell**2 * float(np.sqrt(weights.sum())))
+
+
+def _score_sample(base: BaseDensity, X: Array, U: Array, weights: Array) -> ScoreSample:
+    gradient = base.grad_log_density(U)
+    _, spread = spread_of("y", U, weights)
+    g, slope = boundary_weights(U, base.support(U.shape[1]), spread)
+    return ScoreSample(
+        X=X,
+        Y=U,
+        weights=weights / weights.sum(),
+        drift=slope + g * gradient,
+        diffusion=g,
+    )
+
+
+def _check_memory(size: int) -> None:
+    """Refuse a fit whose matrix does not fit in memory, before it takes the machine."""
+    needed = 8 * size * size
+    try:
+        physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return
+    if needed > 0.8 * physical:
+        raise MemoryError(
+            f"An exact fit of {size} responses (rows x columns) needs a matrix of "
+            f"{needed / 2**30:.0f} GiB, and this machine has {physical / 2**30:.0f} GiB; "
+            f"fit a random subset of the rows."
+        )
+
+
+def describe(family: FittedFamily) -> dict[str, Any]:
+    """The choices behind a fitted family, for people."""
+    return {
+        "kernel": family.T.kernel,
+        "base": family.base,
+        "regularization": family.lam,
+        "rows": len(family.T.Y),
+        "rcond": family.rcond,
+    }

@@ -1,0 +1,197 @@
+"""Fitted models to and from files.
+
+Kernels and base densities are frozen values, so a file names their class and fields.
+Only the classes listed here can be named: a file cannot make anything else.
+"""
+
+import math
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kexpfam import base_densities, kernels
+from kexpfam._typing import Array
+from kexpfam.base_densities import BaseDensity
+from kexpfam.errors import CannotSaveError, FileFormatError
+from kexpfam.kernels import JointKernel
+from kexpfam.models.family import FittedFamily
+from kexpfam.score_matching import KernelExpansion
+from kexpfam.storage import read_container, write_container
+
+_VALUES: dict[str, type] = {
+    cls.__name__: cls
+    for cls in (
+        kernels.Constant,
+        kernels.Gaussian,
+        kernels.InverseMultiquadric,
+        kernels.Matern,
+        kernels.Product,
+        kernels.RationalQuadratic,
+        kernels.Sum,
+        kernels.SumOfProducts,
+        base_densities.GaussianBase,
+        base_densities.GeneralizedGaussianBase,
+        base_densities.MarginalBase,
+        base_densities.StudentBase,
+        base_densities.TruncatedBase,
+        base_densities.UniformBase,
+    )
+}
+
+# Arrays of a fitted family and their shapes in terms of n rows, p and d columns.
+_SHAPES = {
+    "x_center": "p",
+    "x_scale": "p",
+    "y_center": "d",
+    "y_scale": "d",
+    "data_range": "d2",
+    "X": "np",
+    "Y": "nd",
+    "first": "nd",
+    "second": "nd",
+}
+
+
+def save_model(estimator: Any, family: FittedFamily, path: str | Path) -> None:
+    """Write a fitted estimator.
+
+    Raises:
+        CannotSaveError: It holds a part without a safe representation, such as a
+            scikit-learn regressor or a kernel of the user's own.
+    """
+    if family.frame is not None:
+        raise CannotSaveError(
+            f"A model with base={estimator.base!r} cannot be saved: fitted scikit-learn "
+            f"regressors have no file format that is safe to open. Save the data and "
+            f"fit again."
+        )
+    parameters = estimator.get_params(deep=False)
+    seed = parameters.get("random_state")
+    # A generator's state is not part of the model; a seed is.
+    parameters["random_state"] = seed if isinstance(seed, int) else None
+    description = {
+        "model": type(estimator).__name__,
+        "parameters": {name: _encode(value) for name, value in parameters.items()},
+        "feature_names": getattr(estimator, "feature_names_in_", np.array([])).tolist(),
+        "kernel": _encode(family.T.kernel),
+        "base": _encode(family.base),
+        "lam": family.lam,
+        "rcond": family.rcond,
+        "seed": family.seed,
+    }
+    arrays = {
+        "x_center": family.x_center,
+        "x_scale": family.x_scale,
+        "y_center": family.y_center,
+        "y_scale": family.y_scale,
+        "data_range": family.data_range,
+        "X": family.T.X,
+        "Y": family.T.Y,
+        "first": family.T.first,
+        "second": family.T.second,
+    }
+    write_container(path, arrays, description)
+
+
+def read_model(path: str | Path) -> tuple[str, dict[str, Any], list[str], FittedFamily]:
+    """Class name, parameters, feature names and fitted family of a saved model.
+
+    Raises:
+        FileFormatError: The file is not a complete, consistent model.
+    """
+    arrays, description = read_container(path)
+    try:
+        _check_arrays(arrays)
+        kernel = _decode(description["kernel"])
+        base = _decode(description["base"])
+        if not isinstance(kernel, JointKernel) or not isinstance(base, BaseDensity):
+            raise ValueError("kernel or base is something else")
+        numbers = [float(description[key]) for key in ("lam", "rcond")]
+        if not (all(map(math.isfinite, numbers)) and numbers[0] > 0):
+            raise ValueError("lam or rcond is not a positive number")
+        expansion = KernelExpansion(
+            kernel, arrays["X"], arrays["Y"], arrays["first"], arrays["second"]
+        )
+        # Touch kernel and base once, so that parameters of a wrong length show up here.
+        expansion.value(arrays["X"][:1], arrays["Y"][:1])
+        base.log_density(arrays["Y"][:1])
+        family = FittedFamily(
+            x_center=arrays["x_center"],
+            x_scale=arrays["x_scale"],
+            y_center=arrays["y_center"],
+            y_scale=arrays["y_scale"],
+            frame=None,
+            base=base,
+            T=expansion,
+            lam=numbers[0],
+            data_range=arrays["data_range"],
+            rcond=numbers[1],
+            seed=int(description["seed"]),
+        )
+        parameters = {
+            str(name): _decode(value)
+            for name, value in description["parameters"].items()
+        }
+        names = [str(name) for name in description["feature_names"]]
+        columns = len(family.x_center) or family.d
+        if names and len(names) != columns:
+            raise ValueError("feature names do not match the columns")
+        return str(description["model"]), parameters, names, family
+    except FileFormatError:
+        raise
+    except Exception as error:  # whatever a hostile description provokes
+        raise FileFormatError(
+            f"{str(path)!r} is not a complete kexpfam model ({error})."
+        ) from error
+
+
+def _check_arrays(arrays: dict[str, Array]) -> None:
+    if set(arrays) != set(_SHAPES):
+        raise ValueError(f"arrays {sorted(arrays)} instead of {sorted(_SHAPES)}")
+    n, d = np.shape(arrays["Y"]) if np.ndim(arrays["Y"]) == 2 else (0, 0)
+    p = np.size(arrays["x_center"])
+    sizes = {"n": n, "d": d, "p": p, "2": 2}
+    for name, letters in _SHAPES.items():
+        array = arrays[name]
+        expected = tuple(sizes[letter] for letter in letters)
+        if array.dtype != np.float64 or array.shape != expected or n < 1 or d < 1:
+            raise ValueError(f"array {name} is {array.dtype}{array.shape}")
+        if not np.all(np.isfinite(array)):
+            raise ValueError(f"array {name} has entries that are not finite")
+    if np.any(arrays["x_scale"] <= 0) or np.any(arrays["y_scale"] <= 0):
+        raise ValueError("scales must be positive")
+
+
+def _encode(value: Any) -> Any:
+    """JSON for numbers, strings, tuples and the values listed above."""
+    if type(value).__name__ in _VALUES and is_dataclass(value):
+        parts = {f.name: _encode(getattr(value, f.name)) for f in fields(value)}
+        return {"class": type(value).__name__, **parts}
+    if isinstance(value, tuple | list):
+        return [_encode(item) for item in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return {"class": "float", "value": str(value)}
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise CannotSaveError(
+        f"{value!r} cannot be saved: only the kernels and base densities that come with "
+        f"kexpfam have a file representation."
+    )
+
+
+def _decode(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(_decode(item) for item in value)
+    if not isinstance(value, dict):
+        return value
+    name = value.get("class")
+    parts = {key: _decode(item) for key, item in value.items() if key != "class"}
+    if name == "float":
+        return float(parts["value"])
+    if name not in _VALUES:
+        raise ValueError(f"unknown class {name!r}")
+    return _VALUES[name](**parts)

@@ -1,0 +1,30 @@
+"""Log normalisers, always with an error estimate.
+
+One dimension: adaptive quadrature on panels. Two: tensor quadrature. More: importance
+sampling. Densities are known here only as functions.
+"""
+
+from kexpfam.partition.importance import (
+    ImportanceEstimate,
+    Proposal,
+    estimate_partition,
+    make_proposal,
+    pareto_tail_index,
+)
+from kexpfam.partition.panels import PanelDensity, integrate_panels, starting_edges
+from kexpfam.partition.resample_move import resample_move
+from kexpfam.partition.tensor import TensorDensity, integrate_tensor
+
+__all__ = [
+    "ImportanceEstimate",
+    "PanelDensity",
+    "Proposal",
+    "TensorDensity",
+    "estimate_partition",
+    "integrate_panels",
+    "integrate_tensor",
+    "make_proposal",
+    "pareto_tail_index",
+    "resample_move",
+    "starting_edges",
+]

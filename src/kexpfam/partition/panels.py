@@ -1,0 +1,377 @@
+"""Adaptive quadrature in one dimension, for many densities at once.
+
+The line is cut into panels, each with sixteen Gauss-Legendre nodes. All rows share the
+panels, so that evaluating every density at every node is a matrix product; a panel is
+halved while any row needs it, and panels are added outwards while any row has mass
+there. The Legendre coefficients of a panel tell how well its polynomial follows the
+density: their last two are the error estimate, which also covers the distribution
+function, quantiles and moments, since all of them use the same polynomials.
+"""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.polynomial import legendre
+
+from kexpfam._typing import Array
+
+# Nodes of a panel: exact for polynomials of degree 31.
+NODES = 16
+
+# A panel is halved while its error exceeds this share of some row's total mass.
+PANEL_TOLERANCE = 1e-11
+
+# Panels are added outwards while the outermost holds more than this share of the mass
+# or of the second moment (where that exists).
+TAIL_TOLERANCE = 1e-12
+
+# Where refinement stops whatever the error: 64 MiB for a thousand rows.
+MAX_PANELS = 512
+
+# Log densities may exceed the reference they are measured from by this much before the
+# reference is moved; exp() overflows at 709.
+_HEADROOM = 300.0
+
+# Panels are not extended past this; only tails without a mean get here.
+_FAR_AWAY = 1e30
+
+# Log unnormalised densities of n rows at shared nodes: (g,) -> (n, g)
+LogDensity = Callable[[Array], Array]
+
+
+@dataclass(frozen=True)
+class PanelRule:
+    """Sixteen-point Gauss-Legendre quadrature and its polynomials."""
+
+    nodes: Array  # (16,) on [-1, 1]
+    weights: Array  # (16,)
+    coefficients: Array  # (16, 16): values at nodes -> Legendre coefficients
+    integrals: Array  # (16, 17): values at nodes -> coefficients of ∫ from -1
+
+
+@functools.cache
+def panel_rule() -> PanelRule:
+    """The rule that every panel uses."""
+    nodes, weights = legendre.leggauss(NODES)
+    order = np.arange(NODES)
+    # c_k = (2k+1)/2 Σ_j w_j P_k(t_j) f_j, exact for polynomials of degree 15
+    coefficients = (legendre.legvander(nodes, NODES - 1) * weights[:, None]) * (
+        order + 0.5
+    )
+    integrate = np.stack([legendre.legint(row, lbnd=-1) for row in np.eye(NODES)])
+    return PanelRule(nodes, weights, coefficients, coefficients @ integrate)
+
+
+@dataclass(frozen=True)
+class PanelDensity:
+    """n normalised densities as polynomials on shared panels.
+
+    Attributes:
+        edges: Ends of the panels, increasing, (k + 1,).
+        density: Densities at the nodes, (n, k, 16).
+        log_partition: log Z of each row, (n,).
+        error: Estimated error of log Z, (n,).
+    """
+
+    edges: Array
+    density: Array
+    log_partition: Array
+    error: Array
+
+    def rows(self, index: Array) -> "PanelDensity":
+        """Only these rows."""
+        return PanelDensity(
+            self.edges,
+            self.density[index],
+            self.log_partition[index],
+            self.error[index],
+        )
+
+    @functools.cached_property
+    def nodes(self) -> Array:
+        """All nodes, (k, 16)."""
+        return panel_nodes(self.edges[:-1], self.edges[1:])
+
+    def integral(self, values: Array) -> Array:
+        """∫ values · density for each row; values broadcast to (n, k, 16)."""
+        weights = self._half[:, None] * panel_rule().weights
+        return np.einsum(
+            "nkj,nkj,kj->n", *np.broadcast_arrays(self.density, values), weights
+        )
+
+    def cdf(self, u: Array) -> Array:
+        """Mass below u, (n, q) -> (n, q)."""
+        panel, t = self._locate(u)
+        row = np.arange(len(u))[:, None]
+        below = self._below[row, panel] + _series(self._integrals[row, panel], t)
+        return np.clip(below, 0.0, 1.0)
+
+    def sf(self, u: Array) -> Array:
+        """Mass above u, with small masses as accurate as small masses of `cdf`."""
+        panel, t = self._locate(u)
+        row = np.arange(len(u))[:, None]
+        inside = self._mass[row, panel] - _series(self._integrals[row, panel], t)
+        return np.clip(self._above[row, panel] + inside, 0.0, 1.0)
+
+    def ppf(self, level: Array) -> Array:
+        """The point with mass `level` below it, (n, q) -> (n, q)."""
+        out = np.empty(level.shape)
+        # Blocks keep the gathered coefficients, 17 per level, within a few MiB.
+        block = max(1, 30_000 // max(1, level.shape[1]))
+        for start in range(0, len(level), block):
+            rows = slice(start, start + block)
+            out[rows] = self._ppf_rows(level[rows], rows)
+        return out
+
+    def pdf(self, u: Array) -> Array:
+        """The polynomials themselves at u, (n, q); zero outside the panels."""
+        panel, t = self._locate(u)
+        row = np.arange(len(u))[:, None]
+        inside = (u >= self.edges[0]) & (u <= self.edges[-1])
+        return np.where(inside, _series(self._coefficients[row, panel], t), 0.0)
+
+    def _ppf_rows(self, level: Array, rows: slice) -> Array:
+        below = self._below[rows]
+        panel = np.stack(
+            [
+                np.searchsorted(cumulated, wanted, side="right") - 1
+                for cumulated, wanted in zip(below, level, strict=True)
+            ]
+        )
+        panel = np.clip(panel, 0, len(self.edges) - 2)
+        row = np.arange(len(level))[:, None]
+        series = self._integrals[rows][row, panel]
+        target = level - below[row, panel]
+        t = _invert(series, target, self._mass[rows][row, panel])
+        u = self.edges[panel] + self._half[panel] * (1.0 + t)
+        u = np.where(level <= 0, self.edges[0], u)
+        return np.where(level >= 1, self.edges[-1], u)
+
+    def _locate(self, u: Array) -> tuple[Array, Array]:
+        panel = np.searchsorted(self.edges, u, side="right") - 1
+        panel = np.clip(panel, 0, len(self.edges) - 2)
+        t = (u - self.edges[panel]) / self._half[panel] - 1.0
+        return panel, np.clip(t, -1.0, 1.0)
+
+    @functools.cached_property
+    def _half(self) -> Array:
+        return 0.5 * np.diff(self.edges)
+
+    @functools.cached_property
+    def _coefficients(self) -> Array:
+        return self.density @ panel_rule().coefficients
+
+    @functools.cached_property
+    def _integrals(self) -> Array:
+        return (self.density @ panel_rule().integrals) * self._half[:, None]
+
+    @functools.cached_property
+    def _mass(self) -> Array:
+        return (self.density @ panel_rule().weights) * self._half
+
+    @functools.cached_property
+    def _below(self) -> Array:
+        """Mass left of each panel, (n, k)."""
+        return np.cumsum(self._mass, axis=1) - self._mass
+
+    @functools.cached_property
+    def _above(self) -> Array:
+        """Mass right of each panel, (n, k)."""
+        return np.cumsum(self._mass[:, ::-1], axis=1)[:, ::-1] - self._mass
+
+
+def _series(coefficients: Array, t: Array) -> Array:
+    """Σ_k c_k P_k(t) for coefficients (..., k) and t (...)."""
+    return np.einsum(
+        "...k,...k->...",
+        coefficients,
+        legendre.legvander(t, coefficients.shape[-1] - 1),
+    )
+
+
+def _invert(series: Array, target: Array, total: Array) -> Array:
+    """T in [−1, 1] where the increasing series equals the target.
+
+    Newton's method, replaced by bisection wherever it leaves the bracket.
+    """
+    low, high = -np.ones(target.shape), np.ones(target.shape)
+    share = np.clip(target / np.where(total > 0, total, 1.0), 0.0, 1.0)
+    t = 2.0 * share - 1.0
+    derivative = legendre.legder(np.moveaxis(series, -1, 0))
+    derivative = np.moveaxis(derivative, 0, -1)
+    for _ in range(60):
+        gap = _series(series, t) - target
+        low, high = np.where(gap < 0, t, low), np.where(gap > 0, t, high)
+        slope = _series(derivative, t)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            newton = t - gap / slope
+        usable = (newton > low) & (newton < high)
+        step = np.where(usable, newton, 0.5 * (low + high))
+        step = np.where(gap == 0, t, step)
+        moved = np.max(np.abs(step - t), initial=0.0)
+        t = step
+        if moved < 1e-15:
+            break
+    return t
+
+
+def panel_nodes(left: Array, right: Array) -> Array:
+    """Nodes of the panels [left, right], (k,) -> (k, 16)."""
+    middle, half = 0.5 * (left + right), 0.5 * (right - left)
+    return middle[:, None] + half[:, None] * panel_rule().nodes
+
+
+@dataclass
+class _Panels:
+    """The state of a refinement: panels in order, and what is known of each."""
+
+    left: Array  # (k,)
+    right: Array  # (k,)
+    log_values: Array  # (n, k, 16)
+    reference: Array  # (n,): log densities are measured from here
+    values: Array  # (n, k, 16): exp(log_values − reference)
+
+    @property
+    def mass(self) -> Array:
+        return (self.values @ panel_rule().weights) * (0.5 * (self.right - self.left))
+
+    @property
+    def error(self) -> Array:
+        tail = np.abs(self.values @ panel_rule().coefficients[:, -2:]).sum(axis=-1)
+        return tail * (self.right - self.left)
+
+    def replaced(self, keep: Array, left: Array, right: Array, new: Array) -> "_Panels":
+        """Keep some panels, add new ones with their log values (n, k', 16)."""
+        order = np.argsort(np.concatenate([self.left[keep], left]))
+        log_values = np.concatenate([self.log_values[:, keep], new], axis=1)
+        reference = self.reference
+        if np.any(new - reference[:, None, None] > _HEADROOM):
+            reference = log_values.max(axis=(1, 2))
+            values = np.exp(log_values - reference[:, None, None])
+        else:
+            fresh = np.exp(new - reference[:, None, None])
+            values = np.concatenate([self.values[:, keep], fresh], axis=1)
+        return _Panels(
+            np.concatenate([self.left[keep], left])[order],
+            np.concatenate([self.right[keep], right])[order],
+            log_values[:, order],
+            reference,
+            values[:, order],
+        )
+
+
+def integrate_panels(
+    log_density: LogDensity,
+    edges: Array,
+    *,
+    extend: tuple[bool, bool],
+    tail_index: float = np.inf,
+) -> PanelDensity:
+    """Normalise n densities on the line.
+
+    Args:
+        log_density: Log unnormalised densities at shared nodes, (g,) -> (n, g).
+        edges: Panels to begin with, fine enough that no peak hides between nodes.
+        extend: Whether mass may lie left and right of the first panels.
+        tail_index: Moments below this order are finite.
+    """
+
+    def evaluate(left: Array, right: Array) -> Array:
+        values = log_density(panel_nodes(left, right).ravel())
+        return values.reshape(len(values), len(left), NODES)
+
+    left, right = edges[:-1].copy(), edges[1:].copy()
+    log_values = evaluate(left, right)
+    reference = log_values.max(axis=(1, 2))
+    panels = _Panels(
+        left,
+        right,
+        log_values,
+        reference,
+        np.exp(log_values - reference[:, None, None]),
+    )
+    center = 0.5 * (edges[0] + edges[-1])
+    while True:
+        mass, error = panels.mass, panels.error
+        total = mass.sum(axis=1)
+        split = (error / total[:, None]).max(axis=0) > PANEL_TOLERANCE
+        share = mass / total[:, None]
+        if tail_index > 2:  # follow the tails until the second moment is settled too
+            second = mass * (0.5 * (panels.left + panels.right) - center) ** 2
+            share = np.maximum(share, second / second.sum(axis=1, keepdims=True))
+        grow = _sides_to_extend(panels, share, extend)
+        count = len(panels.left) + int(split.sum()) + sum(map(len, grow))
+        if not (split.any() or grow[0].size) or count > MAX_PANELS:
+            break
+        middle = 0.5 * (panels.left + panels.right)[split]
+        new_left = np.concatenate([panels.left[split], middle, grow[0]])
+        new_right = np.concatenate([middle, panels.right[split], grow[1]])
+        panels = panels.replaced(
+            ~split, new_left, new_right, evaluate(new_left, new_right)
+        )
+    unresolved = error.sum(axis=1) / total
+    outermost = np.zeros_like(total)
+    for side, end in ((0, 0), (1, -1)):
+        if extend[side]:
+            # What lies beyond is less than what the last panel holds.
+            outermost += mass[:, end] / total
+    return PanelDensity(
+        edges=np.append(panels.left, panels.right[-1]),
+        density=panels.values / total[:, None, None],
+        log_partition=panels.reference + np.log(total),
+        # Rounding of the exponents is what remains when everything is resolved.
+        error=unresolved + outermost + 1e-15 * (1.0 + np.abs(panels.reference)),
+    )
+
+
+def _sides_to_extend(
+    panels: _Panels, share: Array, extend: tuple[bool, bool]
+) -> tuple[Array, Array]:
+    """Left and right ends of panels to add outside, where mass is left over.
+
+    Args:
+        panels: The panels so far.
+        share: What each panel holds of each row, (n, k).
+        extend: Sides on which panels may be added.
+    """
+    lefts, rights = [], []
+    low, high = panels.left[0], panels.right[-1]
+    center = 0.5 * (low + high)
+    for side, edge in ((0, low), (1, high)):
+        outermost = share[:, 0 if side == 0 else -1]
+        if extend[side] and abs(edge) < _FAR_AWAY and outermost.max() > TAIL_TOLERANCE:
+            # Doubling the distance halves the rest of any tail that has a mean.
+            step = abs(edge - center)
+            lefts.append(edge - step if side == 0 else edge)
+            rights.append(edge if side == 0 else edge + step)
+    return np.array(lefts), np.array(rights)
+
+
+def starting_edges(
+    low: float, high: float, data: tuple[float, float], resolution: float
+) -> Array:
+    """Panels to begin with: fine over the data, coarser towards the ends.
+
+    Args:
+        low: Where the base density's mass, or its support, begins.
+        high: Where it ends.
+        data: Range of the training responses.
+        resolution: Length below which the log density is smooth.
+    """
+    first, last = max(low, data[0]), min(high, data[1])
+    span = max(last - first, 1e-3 * (high - low))
+    # Two lengthscales of sixteen nodes follow exp(T) even where T is in the thousands.
+    count = int(np.clip(np.ceil(span / min(2.0 * resolution, span)), 4, 256))
+    inner = np.linspace(first, first + span, count + 1)
+    step = inner[1] - inner[0]
+    left, right = [inner[0]], [inner[-1]]
+    width = step
+    while left[-1] > low or right[-1] < high:
+        width *= 1.5
+        if left[-1] > low:
+            left.append(max(low, left[-1] - width))
+        if right[-1] < high:
+            right.append(min(high, right[-1] + width))
+    return np.unique(np.concatenate([left, inner, right]))

@@ -1,0 +1,102 @@
+"""One file for arrays and a description: safetensors with a JSON header.
+
+A file is written beside its destination and renamed, so that a crash leaves the old
+file or the new one, never half of either. Reading runs no code from the file.
+"""
+
+import contextlib
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kexpfam._typing import Array
+from kexpfam.errors import FileFormatError
+
+# The one metadata key that this library reads, and the version of what it holds.
+_KEY = "kexpfam"
+FORMAT_VERSION = 1
+
+# Bytes of header that are looked at; a real one has a few thousand.
+_LONGEST_HEADER = 4_000_000
+
+
+def write_container(
+    path: str | Path, arrays: dict[str, Array], description: dict[str, Any]
+) -> None:
+    """Write arrays and a JSON-compatible description, all or nothing."""
+    from safetensors.numpy import save
+
+    header = json.dumps({"format": FORMAT_VERSION, **description}, allow_nan=False)
+    contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    content = save(contiguous, metadata={_KEY: header})
+    target = Path(path)
+    try:
+        handle, temporary = tempfile.mkstemp(
+            dir=target.parent, prefix=f".{target.name}.", suffix=".tmp"
+        )
+    except FileNotFoundError as error:
+        raise FileNotFoundError(
+            f"Cannot write {str(target)!r}: the folder {str(target.parent)!r} does not "
+            f"exist."
+        ) from error
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        # mkstemp makes private files; give the permissions of an ordinary new file.
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(temporary, 0o666 & ~umask)
+        os.replace(temporary, target)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise
+
+
+def read_container(path: str | Path) -> tuple[dict[str, Array], dict[str, Any]]:
+    """Arrays and description of a file written by `write_container`.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        FileFormatError: It is damaged, truncated, or not one of ours.
+    """
+    name = str(path)
+    with open(path, "rb") as file:  # a missing file or folder is the caller's to see
+        length = int.from_bytes(file.read(8), "little")
+        size = os.fstat(file.fileno()).st_size
+    if size < 8 or length > min(size - 8, _LONGEST_HEADER):
+        raise FileFormatError(
+            f"{name!r} is not a kexpfam model, or is truncated ({size} bytes)."
+        )
+    from safetensors import safe_open
+
+    try:
+        with safe_open(name, framework="np") as content:
+            metadata = content.metadata() or {}
+            arrays = {key: content.get_tensor(key) for key in content.keys()}
+    except Exception as error:  # the library raises several unrelated types
+        raise FileFormatError(
+            f"{name!r} is damaged or not a kexpfam model ({error})."
+        ) from error
+    if _KEY not in metadata:
+        raise FileFormatError(
+            f"{name!r} is a safetensors file of another program: it has no "
+            f"{_KEY!r} entry."
+        )
+    try:
+        description = json.loads(metadata[_KEY])
+        version = description["format"]
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise FileFormatError(f"{name!r} has a damaged description.") from error
+    if version != FORMAT_VERSION:
+        raise FileFormatError(
+            f"{name!r} has format {version!r}, and this version of kexpfam reads "
+            f"format {FORMAT_VERSION}; load it with the version that wrote it."
+        )
+    return arrays, description
