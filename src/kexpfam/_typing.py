@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
+Mask = NDArray[np.bool_]
 RandomState = int | np.random.Generator | np.random.RandomState | None
 
-__all__ = ["Array", "ArrayLike", "RandomState"]
+__all__ = ["Array", "ArrayLike", "Indices", "Mask", "RandomState"]

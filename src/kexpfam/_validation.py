@@ -31,7 +31,8 @@ def check_probability(name: str, values: Array) -> None:
     wrong = ~((values >= 0) & (values <= 1))
     if np.any(wrong):
         raise ValueError(
-            f"{name} must lie between 0 and 1, got {float(np.asarray(values)[wrong][0])!r}."
+            f"{name} must lie between 0 and 1, got "
+            f"{float(np.asarray(values)[wrong][0])!r}."
         )
 
 
@@ -78,7 +79,8 @@ def spread_of(name: str, Y: Array, weights: Array) -> tuple[Array, Array]:
 
     A column whose values differ only by rounding has spread zero.
     """
-    # Divide by the largest magnitude first: squares of 1e160 overflow, of 1e-170 vanish.
+    # Divide by the largest magnitude first: squares of 1e160 overflow, and squares of
+    # 1e-170 vanish.
     size = np.abs(Y).max(axis=0)
     size = np.where(size > 0, size, 1.0)
     scaled = Y / size

@@ -79,7 +79,8 @@ def read_container(path: str | Path) -> tuple[dict[str, Array], dict[str, Any]]:
     try:
         with safe_open(name, framework="np") as content:
             metadata = content.metadata() or {}
-            arrays = {key: content.get_tensor(key) for key in content.keys()}
+            names = content.keys()  # not a mapping: iterating it does not work
+            arrays = {key: content.get_tensor(key) for key in names}
     except Exception as error:  # the library raises several unrelated types
         raise FileFormatError(
             f"{name!r} is damaged or not a kexpfam model ({error})."

@@ -25,9 +25,12 @@ from kexpfam.errors import DegenerateDataError
 # column. A guess: short against the data, long against their usual spacing.
 _EDGE_WIDTH = 0.5
 
+# One bound for all columns, or one per column.
+Bound = float | tuple[float, ...]
+
 
 def boundary_weights(Y: Array, support: Array, spread: Array) -> tuple[Array, Array]:
-    """g_i and g_i′ at each row, (n, d) each: g = Π over finite edges of 1 − e^(−t/τ).
+    """g_i and g_i′ at each row, (n, d) each: theory (12), g = Π (1 − e^(−t/τ)).
 
     Args:
         Y: Rows inside the support, (n, d).
@@ -39,14 +42,14 @@ def boundary_weights(Y: Array, support: Array, spread: Array) -> tuple[Array, Ar
     for side, sign in ((0, 1.0), (1, -1.0)):
         bounded = np.isfinite(support[:, side])
         edge = np.where(bounded, support[:, side], 0.0)
-        t = sign * (Y - edge) / tau
+        t = np.maximum(sign * (Y - edge) / tau, 0.0)
         factor = np.where(bounded, -np.expm1(-t), 1.0)
         factor_slope = np.where(bounded, sign * np.exp(-t) / tau, 0.0)
         g, slope = g * factor, slope * factor + g * factor_slope
     return g, slope
 
 
-def _bounds(lower: object, upper: object) -> tuple[float | tuple, float | tuple]:
+def _bounds(lower: object, upper: object) -> tuple[Bound, Bound]:
     low, high = as_parameter("lower", lower), as_parameter("upper", upper)
     if not np.all(np.asarray(low) < np.asarray(high)):
         raise ValueError(
@@ -57,7 +60,7 @@ def _bounds(lower: object, upper: object) -> tuple[float | tuple, float | tuple]
 
 
 def _in_kernel_units(
-    lower: float | tuple, upper: float | tuple, training: TrainingResponses
+    lower: Bound, upper: Bound, training: TrainingResponses
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Bounds in the coordinates of the kernel, after checking the responses."""
     d = training.Y.shape[1]
@@ -69,11 +72,12 @@ def _in_kernel_units(
     if outside.any():
         row, column = map(int, np.argwhere(outside)[0])
         value = training.Y[row, column] * training.scale[column]
+        value += training.center[column]
         raise DegenerateDataError(
             f"y has {int(outside.any(axis=1).sum())} rows outside the support of the "
-            f"base density, [{per_column(lower, column)}, {per_column(upper, column)}]; "
-            f"row {row} is {value + training.center[column]:g}. Widen the bounds or "
-            f"remove the rows."
+            f"base density, [{per_column(lower, column)}, "
+            f"{per_column(upper, column)}]; row {row} is {value:g}. Widen the bounds "
+            f"or remove the rows."
         )
     return tuple(low.tolist()), tuple(high.tolist())
 
@@ -88,8 +92,8 @@ class UniformBase(BaseDensity):
         array([-1.3863,    -inf])
     """
 
-    lower: float | tuple[float, ...]
-    upper: float | tuple[float, ...]
+    lower: Bound
+    upper: Bound
 
     def __post_init__(self) -> None:
         low, high = _bounds(self.lower, self.upper)
@@ -141,8 +145,8 @@ class TruncatedBase(BaseDensity):
     """
 
     base: LocationScaleDensity = field(default_factory=GaussianBase)
-    lower: float | tuple[float, ...] = -math.inf
-    upper: float | tuple[float, ...] = math.inf
+    lower: Bound = -math.inf
+    upper: Bound = math.inf
 
     def __post_init__(self) -> None:
         low, high = _bounds(self.lower, self.upper)

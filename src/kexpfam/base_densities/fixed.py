@@ -1,6 +1,7 @@
 """Base densities on the whole line with parameters fixed beforehand."""
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,9 +17,9 @@ from kexpfam.base_densities.interface import (
 
 _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 
-# column_range() covers this many scales: all but 1e-8 of a Gaussian. The quadrature
+# column_range() covers this many scales: all that counts of a Gaussian. The quadrature
 # extends it where more is needed.
-_RANGE_IN_SCALES = 6.0
+_RANGE_IN_SCALES = 9.0
 
 
 @dataclass(frozen=True)
@@ -68,17 +69,17 @@ class LocationScaleDensity(BaseDensity):
     def _z(self, y: Array, i: int) -> Array:
         return (y - per_column(self.location, i)) / per_column(self.scale, i)
 
-    def _log_standard(self, z: Array) -> Array:
-        raise NotImplementedError
+    @abstractmethod
+    def _log_standard(self, z: Array) -> Array: ...
 
-    def _standard_gradient(self, z: Array) -> Array:
-        raise NotImplementedError
+    @abstractmethod
+    def _standard_gradient(self, z: Array) -> Array: ...
 
-    def _standard_sample(self, n: int, rng: np.random.Generator) -> Array:
-        raise NotImplementedError
+    @abstractmethod
+    def _standard_sample(self, n: int, rng: np.random.Generator) -> Array: ...
 
-    def _standard_cdf(self, z: Array) -> Array:
-        raise NotImplementedError
+    @abstractmethod
+    def _standard_cdf(self, z: Array) -> Array: ...
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Conditional base densities q0(y|x): a noise density around a regression.
 
 With y = μ(x) + σ(x)·u, the kernel acts on the residual u, and the exponential family
-models the shape of p(u|x) instead of the course of the mean. In theory's terms this is
+models the shape of p(u|x) instead of the course of the mean: theory (13), with
 the joint kernel K((x, y), (x', y')) = k_X(x, x') k_Y(u(x, y), u(x', y')) with the base
 density q0(y|x) = noise(u)/σ(x).
 
@@ -18,7 +18,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
-from kexpfam._typing import Array
+from kexpfam._typing import Array, Indices
 from kexpfam.base_densities.fixed import GaussianBase
 from kexpfam.base_densities.interface import BaseDensity
 
@@ -132,7 +132,7 @@ class LocationScaleBase(ConditionalBase):
         return CrossFit(frame, residuals / unit)
 
     def _cross_predict(
-        self, regressor: Any, X: Array, Y: Array, weights: Array, folds: Array
+        self, regressor: Any, X: Array, Y: Array, weights: Array, folds: Indices
     ) -> tuple[Any, Array]:
         """The regressor fitted on all rows, and each row's held-out prediction."""
         held_out = np.empty_like(Y)

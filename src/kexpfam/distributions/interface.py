@@ -7,7 +7,7 @@ slice or an array gives fewer densities.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
@@ -37,7 +37,7 @@ class UnnormalizedDensity(Protocol):
     def rows(self, index: Any) -> "UnnormalizedDensity":
         """Only some of the densities."""
 
-    def on_grid(self) -> Callable[[Array], Array]:
+    def on_grid(self, nodes: Array) -> Array:
         """Log densities at shared nodes, (g, d) -> (n, g)."""
 
     def log_unnormalized(self, U: Array) -> Array:
@@ -195,7 +195,7 @@ class Density(ABC):
     def _log_unnormalized(self, U: Array) -> Array:
         # A grid shared by all rows, as for a heat map, is one matrix product.
         if len(U) > 1 and U.shape[1] > 1 and np.all(U[:1] == U):
-            return self._tilted.on_grid()(U[0])
+            return self._tilted.on_grid(U[0])
         return self._tilted.log_unnormalized(U)
 
     def _out(self, values: Array) -> Array:

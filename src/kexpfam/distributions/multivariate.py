@@ -17,6 +17,7 @@ from kexpfam.errors import NormalizationWarning
 from kexpfam.partition import (
     ImportanceEstimate,
     Proposal,
+    RowLogDensity,
     TensorDensity,
     estimate_partition,
     integrate_tensor,
@@ -178,12 +179,12 @@ class MultivariateDensity(Density):
                 for e in self._partition.edges
             ]
             candidates = np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, 2)
-        return candidates[self._tilted.on_grid()(candidates).argmax(axis=1)]
+        return candidates[self._tilted.on_grid(candidates).argmax(axis=1)]
 
 
-def _row_log_density(tilted: UnnormalizedDensity):  # type: ignore[no-untyped-def]
+def _row_log_density(tilted: UnnormalizedDensity) -> RowLogDensity:
     def log_density(rows: slice, nodes: Array) -> Array:
-        return tilted.rows(rows).on_grid()(nodes)
+        return tilted.rows(rows).on_grid(nodes)
 
     return log_density
 
@@ -208,8 +209,8 @@ def _quadrature(tilted: UnnormalizedDensity, resolution: float) -> TensorDensity
     worst = float(np.max(density.error, initial=0.0))
     if worst > _WORST_ERROR:
         warnings.warn(
-            f"log Z(x) is known to {worst:.1e} only: the densities have peaks too narrow "
-            f"for the quadrature. Raise regularization or the lengthscale of y.",
+            f"log Z(x) is known to {worst:.1e} only: the densities have peaks too "
+            f"narrow for the quadrature. Raise regularization or the lengthscale of y.",
             NormalizationWarning,
             stacklevel=4,
         )
@@ -226,7 +227,7 @@ def _importance(
         _DRAWS,
         np.random.default_rng(seed),
     )
-    estimate = estimate_partition(tilted.on_grid()(proposal.draws), proposal)
+    estimate = estimate_partition(tilted.on_grid(proposal.draws), proposal)
     if np.any(estimate.unreliable):
         warnings.warn(
             f"log Z(x) by importance sampling is unreliable for "

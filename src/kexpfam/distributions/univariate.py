@@ -45,7 +45,7 @@ class UnivariateDensity(Density):
         *,
         single: bool = False,
     ) -> Self:
-        """Normalise densities of which `resolution` is the smallest feature of log p."""
+        """Normalise densities; `resolution` is the smallest feature of log p."""
         panels = _integrate(tilted, resolution)
         worst = float(np.max(panels.error, initial=0.0))
         if worst > _WORST_ERROR:
@@ -204,36 +204,35 @@ def _integrate(tilted: UnnormalizedDensity, resolution: float) -> PanelDensity:
         data,
         resolution,
     )
-    blocks = [
-        tilted.rows(slice(start, start + _BLOCK_ROWS))
-        for start in range(0, len(tilted), _BLOCK_ROWS)
-    ]
-
-    def integrate(block: UnnormalizedDensity, edges: Array) -> PanelDensity:
-        on_grid = block.on_grid()
-        return integrate_panels(
-            lambda u: on_grid(u[:, None]),
-            edges,
-            extend=extend,
-            tail_index=tilted.base.tail_index,
-        )
-
+    if len(tilted) <= _BLOCK_ROWS:
+        return _integrate_block(tilted, edges, extend)
+    # A block is dropped when it is done, with the kernel matrix that it holds.
+    starts = range(0, len(tilted), _BLOCK_ROWS)
+    blocks = [slice(start, start + _BLOCK_ROWS) for start in starts]
     done = []
     for block in blocks:
-        done.append(integrate(block, edges))
+        done.append(_integrate_block(tilted.rows(block), edges, extend))
         edges = done[-1].edges
     # Earlier blocks have coarser panels; the last ones suit all.
-    done = [
-        part if len(part.edges) == len(edges) else integrate(block, edges)
-        for part, block in zip(done, blocks, strict=True)
-    ]
-    if len(done) == 1:
-        return done[0]
+    for k, block in enumerate(blocks):
+        if len(done[k].edges) != len(edges):
+            done[k] = _integrate_block(tilted.rows(block), edges, extend)
     return PanelDensity(
         edges,
         np.concatenate([part.density for part in done]),
         np.concatenate([part.log_partition for part in done]),
         np.concatenate([part.error for part in done]),
+    )
+
+
+def _integrate_block(
+    tilted: UnnormalizedDensity, edges: Array, extend: tuple[bool, bool]
+) -> PanelDensity:
+    return integrate_panels(
+        lambda u: tilted.on_grid(u[:, None]),
+        edges,
+        extend=extend,
+        tail_index=tilted.base.tail_index,
     )
 
 

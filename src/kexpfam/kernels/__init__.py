@@ -1,6 +1,14 @@
 """Kernels: small frozen values with every derivative that score matching needs."""
 
-from kexpfam.kernels.base import Constant, Kernel, LengthScale, Pairs, Product, Sum
+from kexpfam.kernels.base import (
+    Constant,
+    Kernel,
+    LengthScale,
+    Pairs,
+    Product,
+    Sum,
+    SumPairs,
+)
 from kexpfam.kernels.joint import JointKernel, SumOfProducts, separable
 from kexpfam.kernels.profiles import (
     Gaussian,
@@ -25,5 +33,6 @@ __all__ = [
     "RationalQuadratic",
     "Sum",
     "SumOfProducts",
+    "SumPairs",
     "separable",
 ]

@@ -63,7 +63,7 @@ class RationalQuadratic(RadialKernel):
 
     Example:
         >>> import numpy as np
-        >>> RationalQuadratic(1.0, alpha=1.0)(np.zeros((1, 1)), np.ones((1, 1))).round(4)
+        >>> RationalQuadratic(1.0)(np.zeros((1, 1)), np.ones((1, 1))).round(4)
         array([[0.6667]])
     """
 
@@ -114,11 +114,11 @@ class InverseMultiquadric(RadialKernel):
 
 @dataclass(frozen=True)
 class Matern(RadialKernel):
-    """Matérn kernel of half-integer smoothness ν = 1/2, 3/2, 5/2, …
+    """Matérn kernel of half-integer smoothness ν = 1/2, 3/2, 5/2 and so on.
 
-    With z = √(2ν)‖u‖ the kernel is proportional to z^ν K_ν(z), and d/ds lowers ν by one:
-    dφ_ν/ds ∝ −ν z^(ν−1) K_(ν−1)(z). For half-integers z^μ K_μ(z) is exp(−z) times a
-    polynomial, so no Bessel function is evaluated.
+    With z = √(2ν)‖u‖ the kernel is proportional to z^ν K_ν(z), and d/ds lowers ν by
+    one: dφ_ν/ds ∝ −ν z^(ν−1) K_(ν−1)(z). For half-integers z^μ K_μ(z) is exp(−z) times
+    a polynomial, so no Bessel function is evaluated.
 
     As the kernel of y, ν = 1/2 and 3/2 are refused by the estimators: score matching
     takes two derivatives in each argument, and these kernels have none and one.

@@ -105,7 +105,7 @@ class KCEF(RegressorMixin, BaseEstimator):
                 f"select={self.select!r} is not known; this version has select=None, "
                 f"which uses the given hyperparameters, or rules where they are None."
             )
-        X, y = validate_data(
+        conditions, responses = validate_data(
             self,
             X,
             y,
@@ -114,7 +114,7 @@ class KCEF(RegressorMixin, BaseEstimator):
             y_numeric=True,
             ensure_min_samples=2,
         )
-        Y = _as_columns(y)
+        Y = _as_columns(responses)
         weights = check_weights(sample_weight, len(Y))
         options = Options(
             self.kernel_y,
@@ -126,7 +126,7 @@ class KCEF(RegressorMixin, BaseEstimator):
             self.n_jobs,
         )
         rng = as_generator(self.random_state)
-        return self._restore(fit_family(X, Y, weights, options, rng))
+        return self._restore(fit_family(conditions, Y, weights, options, rng))
 
     def given(self, X: ArrayLike) -> UnivariateDensity | MultivariateDensity:
         """The distributions p(·|x) at each row of X, as one object.

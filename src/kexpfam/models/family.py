@@ -6,8 +6,7 @@ columns of x and a constant kernel of x.
 """
 
 import os
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -36,12 +35,12 @@ from kexpfam.score_matching import (
     fit_exact,
 )
 
-# Untuned defaults, chosen on the benchmark sets of the paper with splits of their own
-# (docs/decisions/0003-untuned-defaults.md): lengthscales in median distances, and
-# λ = LAMBDA · n^(−1/2) / ℓ_y².
+# Untuned defaults (docs/decisions/0003-untuned-defaults.md says how they were found):
+# lengthscales in median distances, and λ = LAMBDA · n^(−LAMBDA_RATE) / ℓ_y².
 MEDIANS_X = 0.5
-MEDIANS_Y = 1.0
-LAMBDA = 0.1
+MEDIANS_Y = 1.4
+LAMBDA = 0.2
+LAMBDA_RATE = 0.75
 
 
 @dataclass(frozen=True)
@@ -151,7 +150,8 @@ def fit_family(
     U = (Y - y_center) / y_scale
 
     seed = int(rng.integers(2**31))
-    frame, base, U = _prepare_base(options.base, X, U, weights, y_center, y_scale, rng)
+    training = TrainingResponses(U, weights, y_center, y_scale)
+    frame, base, U = _prepare_base(options.base, X, training, rng)
     kernel = _resolve_joint(options, X, U, weights)
     lam = _resolve_lambda(options.regularization, kernel, weights)
     fit = fit_exact(
@@ -191,36 +191,31 @@ def _standardizer(
 def _prepare_base(
     base: BaseDensity | ConditionalBase | None,
     X: Array,
-    U: Array,
-    weights: Array,
-    center: Array,
-    scale: Array,
+    training: TrainingResponses,
     rng: np.random.Generator,
 ) -> tuple[Frame | None, BaseDensity, Array]:
     """Frame, q0 in the coordinates of the kernel, and the responses in them."""
     if isinstance(base, ConditionalBase):
-        fitted = base.cross_fit(X, U, weights, rng)
-        d = U.shape[1]
-        training = TrainingResponses(fitted.residuals, weights, np.zeros(d), np.ones(d))
-        return fitted.frame, base.noise.prepared(training), fitted.residuals
+        fitted = base.cross_fit(X, training.Y, training.weights, rng)
+        residuals = replace(training, Y=fitted.residuals)
+        return fitted.frame, base.noise.prepared(residuals), fitted.residuals
     base = GaussianBase(scale=2.0) if base is None else base
     if not isinstance(base, BaseDensity):
         raise TypeError(
-            f"base must be a base density such as GaussianBase(scale=2.0), or None; got "
-            f"{base!r}."
+            f"base must be a base density such as GaussianBase(scale=2.0), or None; "
+            f"got {base!r}."
         )
-    return None, base.prepared(TrainingResponses(U, weights, center, scale)), U
+    return None, base.prepared(training), training.Y
 
 
 def _resolve_joint(options: Options, X: Array, U: Array, weights: Array) -> JointKernel:
     if options.kernel is None:
-        for name, part in (
-            ("kernel_x", options.kernel_x),
-            ("kernel_y", options.kernel_y),
-        ):
+        given = {"kernel_x": options.kernel_x, "kernel_y": options.kernel_y}
+        for name, part in given.items():
             if part is not None and not isinstance(part, Kernel):
                 raise TypeError(
-                    f"{name} must be a kernel such as Gaussian(1.0), or None; got {part!r}."
+                    f"{name} must be a kernel such as Gaussian(1.0), or None; got "
+                    f"{part!r}."
                 )
         kernel_x = resolved_kernel(options.kernel_x, X, weights, MEDIANS_X)
         return separable(
@@ -256,7 +251,7 @@ def _resolve_lambda(
         return check_positive("regularization", regularization)
     # G has 1/ℓ² on its diagonal, so λ in units of 1/ℓ² has the same effect at any ℓ.
     ell = kernel.resolution if np.isfinite(kernel.resolution) else 1.0
-    return LAMBDA / (ell**2 * float(np.sqrt(weights.sum())))
+    return LAMBDA / (ell**2 * float(weights.sum()) ** LAMBDA_RATE)
 
 
 def _score_sample(base: BaseDensity, X: Array, U: Array, weights: Array) -> ScoreSample:
@@ -282,17 +277,6 @@ def _check_memory(size: int) -> None:
     if needed > 0.8 * physical:
         raise MemoryError(
             f"An exact fit of {size} responses (rows x columns) needs a matrix of "
-            f"{needed / 2**30:.0f} GiB, and this machine has {physical / 2**30:.0f} GiB; "
-            f"fit a random subset of the rows."
+            f"{needed / 2**30:.0f} GiB, and this machine has "
+            f"{physical / 2**30:.0f} GiB; fit a random subset of the rows."
         )
-
-
-def describe(family: FittedFamily) -> dict[str, Any]:
-    """The choices behind a fitted family, for people."""
-    return {
-        "kernel": family.T.kernel,
-        "base": family.base,
-        "regularization": family.lam,
-        "rows": len(family.T.Y),
-        "rcond": family.rcond,
-    }

@@ -28,14 +28,13 @@ def median_distance(points: Array, weights: Array) -> float:
     if points.shape[1] == 0:
         return 1.0
     distances = pdist(points)
-    first, second = np.triu_indices(len(points), 1)
-    counts = weights[first] * weights[second]
-    keep = (distances > 0) & (counts > 0)
+    keep = distances > 0
     if not keep.any():
         return 1.0
-    distances, counts = distances[keep], counts[keep]
-    if np.all(counts == counts[0]):
-        return float(np.median(distances))
+    if np.all(weights == weights[0]):
+        return float(np.median(distances[keep]))
+    first, second = np.triu_indices(len(points), 1)
+    distances, counts = distances[keep], (weights[first] * weights[second])[keep]
     order = np.argsort(distances)
     below = np.cumsum(counts[order])
     half = 0.5 * below[-1]

@@ -63,9 +63,9 @@ def save_model(estimator: Any, family: FittedFamily, path: str | Path) -> None:
     """
     if family.frame is not None:
         raise CannotSaveError(
-            f"A model with base={estimator.base!r} cannot be saved: fitted scikit-learn "
-            f"regressors have no file format that is safe to open. Save the data and "
-            f"fit again."
+            f"A model with base={estimator.base!r} cannot be saved: fitted "
+            f"scikit-learn regressors have no file format that is safe to open. Save "
+            f"the data and fit again."
         )
     parameters = estimator.get_params(deep=False)
     seed = parameters.get("random_state")
@@ -95,7 +95,9 @@ def save_model(estimator: Any, family: FittedFamily, path: str | Path) -> None:
     write_container(path, arrays, description)
 
 
-def read_model(path: str | Path) -> tuple[str, dict[str, Any], list[str], FittedFamily]:
+def read_model(
+    path: str | Path,
+) -> tuple[str, dict[str, Any], list[str], FittedFamily]:
     """Class name, parameters, feature names and fitted family of a saved model.
 
     Raises:
@@ -178,8 +180,8 @@ def _encode(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     raise CannotSaveError(
-        f"{value!r} cannot be saved: only the kernels and base densities that come with "
-        f"kexpfam have a file representation."
+        f"{value!r} cannot be saved: only the kernels and base densities that come "
+        f"with kexpfam have a file representation."
     )
 
 

@@ -13,12 +13,13 @@ from kexpfam.partition.importance import (
 )
 from kexpfam.partition.panels import PanelDensity, integrate_panels, starting_edges
 from kexpfam.partition.resample_move import resample_move
-from kexpfam.partition.tensor import TensorDensity, integrate_tensor
+from kexpfam.partition.tensor import RowLogDensity, TensorDensity, integrate_tensor
 
 __all__ = [
     "ImportanceEstimate",
     "PanelDensity",
     "Proposal",
+    "RowLogDensity",
     "TensorDensity",
     "estimate_partition",
     "integrate_panels",

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from kexpfam._typing import Array
+from kexpfam._typing import Array, Indices, Mask
 
 # k̂ above this means that the mean of the weights converges too slowly to be trusted
 # at any practical number of draws (Vehtari et al. 2024).
@@ -101,7 +101,7 @@ class ImportanceEstimate:
     log_mean: Array
     draws: Array
 
-    def rows(self, index: Array) -> "ImportanceEstimate":
+    def rows(self, index: Indices) -> "ImportanceEstimate":
         """Only these rows."""
         return ImportanceEstimate(
             self.log_partition[index],
@@ -126,7 +126,7 @@ class ImportanceEstimate:
         return second - mean[:, :, None] * mean[:, None, :]
 
     @property
-    def unreliable(self) -> Array:
+    def unreliable(self) -> Mask:
         """Rows whose estimate should not be trusted, (n,) of bool."""
         return (self.tail_index > WORST_TAIL_INDEX) | (
             self.effective_draws < FEWEST_EFFECTIVE_DRAWS
@@ -185,7 +185,7 @@ def pareto_tail_index(weights: Array) -> float:
     quarter = excess[max(0, int(m / 4 + 0.5) - 1)]
     j = np.arange(1, grid_size + 1)
     theta = 1.0 / excess[-1] + (1.0 - np.sqrt(grid_size / (j - 0.5))) / (3.0 * quarter)
-    # Profile log likelihood of each theta: m (log(−θ/k) + k − 1) with k = mean log(1−θx)
+    # Profile log likelihood of θ: m (log(−θ/k) − k − 1) with k = mean log(1 − θx)
     k = np.log1p(-theta[:, None] * excess).mean(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         profile = m * (np.log(-theta / k) - k - 1.0)

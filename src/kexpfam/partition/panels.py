@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.polynomial import legendre
 
-from kexpfam._typing import Array
+from kexpfam._typing import Array, Indices, Mask
 
 # Nodes of a panel: exact for polynomials of degree 31.
 NODES = 16
@@ -23,8 +23,8 @@ NODES = 16
 # A panel is halved while its error exceeds this share of some row's total mass.
 PANEL_TOLERANCE = 1e-11
 
-# Panels are added outwards while the outermost holds more than this share of the mass
-# or of the second moment (where that exists).
+# Panels are added outwards while more than this share of the mass, or of the second
+# moment (where that exists), may lie beyond.
 TAIL_TOLERANCE = 1e-12
 
 # Where refinement stops whatever the error: 64 MiB for a thousand rows.
@@ -80,7 +80,7 @@ class PanelDensity:
     log_partition: Array
     error: Array
 
-    def rows(self, index: Array) -> "PanelDensity":
+    def rows(self, index: Indices) -> "PanelDensity":
         """Only these rows."""
         return PanelDensity(
             self.edges,
@@ -149,7 +149,7 @@ class PanelDensity:
         u = np.where(level <= 0, self.edges[0], u)
         return np.where(level >= 1, self.edges[-1], u)
 
-    def _locate(self, u: Array) -> tuple[Array, Array]:
+    def _locate(self, u: Array) -> tuple[Indices, Array]:
         panel = np.searchsorted(self.edges, u, side="right") - 1
         panel = np.clip(panel, 0, len(self.edges) - 2)
         t = (u - self.edges[panel]) / self._half[panel] - 1.0
@@ -199,8 +199,7 @@ def _invert(series: Array, target: Array, total: Array) -> Array:
     low, high = -np.ones(target.shape), np.ones(target.shape)
     share = np.clip(target / np.where(total > 0, total, 1.0), 0.0, 1.0)
     t = 2.0 * share - 1.0
-    derivative = legendre.legder(np.moveaxis(series, -1, 0))
-    derivative = np.moveaxis(derivative, 0, -1)
+    derivative = np.asarray(legendre.legder(series, axis=-1), dtype=float)
     for _ in range(60):
         gap = _series(series, t) - target
         low, high = np.where(gap < 0, t, low), np.where(gap > 0, t, high)
@@ -225,13 +224,12 @@ def panel_nodes(left: Array, right: Array) -> Array:
 
 @dataclass
 class _Panels:
-    """The state of a refinement: panels in order, and what is known of each."""
+    """The state of a refinement; the panels are in no particular order."""
 
     left: Array  # (k,)
     right: Array  # (k,)
-    log_values: Array  # (n, k, 16)
-    reference: Array  # (n,): log densities are measured from here
-    values: Array  # (n, k, 16): exp(log_values − reference)
+    values: Array  # (n, k, 16): densities at the nodes, divided by exp(reference)
+    reference: Array  # (n,)
 
     @property
     def mass(self) -> Array:
@@ -242,24 +240,19 @@ class _Panels:
         tail = np.abs(self.values @ panel_rule().coefficients[:, -2:]).sum(axis=-1)
         return tail * (self.right - self.left)
 
-    def replaced(self, keep: Array, left: Array, right: Array, new: Array) -> "_Panels":
-        """Keep some panels, add new ones with their log values (n, k', 16)."""
-        order = np.argsort(np.concatenate([self.left[keep], left]))
-        log_values = np.concatenate([self.log_values[:, keep], new], axis=1)
-        reference = self.reference
-        if np.any(new - reference[:, None, None] > _HEADROOM):
-            reference = log_values.max(axis=(1, 2))
-            values = np.exp(log_values - reference[:, None, None])
-        else:
-            fresh = np.exp(new - reference[:, None, None])
-            values = np.concatenate([self.values[:, keep], fresh], axis=1)
-        return _Panels(
-            np.concatenate([self.left[keep], left])[order],
-            np.concatenate([self.right[keep], right])[order],
-            log_values[:, order],
-            reference,
-            values[:, order],
-        )
+    def replaced(self, keep: Mask, left: Array, right: Array, new: Array) -> "_Panels":
+        """Keep some panels, add new ones with their log densities (n, k', 16)."""
+        values, reference = self.values[:, keep], self.reference
+        peak = new.max(axis=(1, 2))
+        if np.any(peak - reference > _HEADROOM):
+            raised = np.maximum(reference, peak)
+            values *= np.exp(reference - raised)[:, None, None]
+            reference = raised
+        new -= reference[:, None, None]
+        values = np.concatenate([values, np.exp(new, out=new)], axis=1)
+        left = np.concatenate([self.left[keep], left])
+        right = np.concatenate([self.right[keep], right])
+        return _Panels(left, right, values, reference)
 
 
 def integrate_panels(
@@ -283,26 +276,17 @@ def integrate_panels(
         return values.reshape(len(values), len(left), NODES)
 
     left, right = edges[:-1].copy(), edges[1:].copy()
-    log_values = evaluate(left, right)
-    reference = log_values.max(axis=(1, 2))
-    panels = _Panels(
-        left,
-        right,
-        log_values,
-        reference,
-        np.exp(log_values - reference[:, None, None]),
-    )
-    center = 0.5 * (edges[0] + edges[-1])
+    values = evaluate(left, right)
+    reference = values.max(axis=(1, 2))
+    values -= reference[:, None, None]
+    panels = _Panels(left, right, np.exp(values, out=values), reference)
     while True:
         mass, error = panels.mass, panels.error
         total = mass.sum(axis=1)
         split = (error / total[:, None]).max(axis=0) > PANEL_TOLERANCE
-        share = mass / total[:, None]
-        if tail_index > 2:  # follow the tails until the second moment is settled too
-            second = mass * (0.5 * (panels.left + panels.right) - center) ** 2
-            share = np.maximum(share, second / second.sum(axis=1, keepdims=True))
-        grow = _sides_to_extend(panels, share, extend)
-        count = len(panels.left) + int(split.sum()) + sum(map(len, grow))
+        beyond = _mass_beyond(panels, mass, tail_index)
+        grow = _panels_to_add(panels, extend & (beyond.max(axis=0) > TAIL_TOLERANCE))
+        count = len(panels.left) + int(split.sum()) + len(grow[0])
         if not (split.any() or grow[0].size) or count > MAX_PANELS:
             break
         middle = 0.5 * (panels.left + panels.right)[split]
@@ -311,42 +295,46 @@ def integrate_panels(
         panels = panels.replaced(
             ~split, new_left, new_right, evaluate(new_left, new_right)
         )
-    unresolved = error.sum(axis=1) / total
-    outermost = np.zeros_like(total)
-    for side, end in ((0, 0), (1, -1)):
-        if extend[side]:
-            # What lies beyond is less than what the last panel holds.
-            outermost += mass[:, end] / total
+    order = np.argsort(panels.left)
+    density = panels.values[:, order]
+    density /= total[:, None, None]
+    # Rounding of the exponents is what remains when everything is resolved.
+    rounding = 1e-15 * (1.0 + np.abs(panels.reference))
     return PanelDensity(
-        edges=np.append(panels.left, panels.right[-1]),
-        density=panels.values / total[:, None, None],
+        edges=np.append(panels.left[order], panels.right.max()),
+        density=density,
         log_partition=panels.reference + np.log(total),
-        # Rounding of the exponents is what remains when everything is resolved.
-        error=unresolved + outermost + 1e-15 * (1.0 + np.abs(panels.reference)),
+        error=error.sum(axis=1) / total + beyond @ np.asarray(extend, float) + rounding,
     )
 
 
-def _sides_to_extend(
-    panels: _Panels, share: Array, extend: tuple[bool, bool]
-) -> tuple[Array, Array]:
-    """Left and right ends of panels to add outside, where mass is left over.
+def _mass_beyond(panels: _Panels, mass: Array, tail_index: float) -> Array:
+    """Share of each row's mass, or second moment if larger, beyond either end, (n, 2).
 
-    Args:
-        panels: The panels so far.
-        share: What each panel holds of each row, (n, k).
-        extend: Sides on which panels may be added.
+    A bound for light tails, and right within a factor of about two for a tail like
+    |u|^(−1−a): density at the end times its distance from the middle.
     """
-    lefts, rights = [], []
-    low, high = panels.left[0], panels.right[-1]
-    center = 0.5 * (low + high)
-    for side, edge in ((0, low), (1, high)):
-        outermost = share[:, 0 if side == 0 else -1]
-        if extend[side] and abs(edge) < _FAR_AWAY and outermost.max() > TAIL_TOLERANCE:
-            # Doubling the distance halves the rest of any tail that has a mean.
-            step = abs(edge - center)
-            lefts.append(edge - step if side == 0 else edge)
-            rights.append(edge if side == 0 else edge + step)
-    return np.array(lefts), np.array(rights)
+    first, last = panels.left.argmin(), panels.right.argmax()
+    reach = 0.5 * (panels.right[last] - panels.left[first])
+    center = 0.5 * (panels.right[last] + panels.left[first])
+    ends = np.stack([panels.values[:, first, 0], panels.values[:, last, -1]], axis=1)
+    total = mass.sum(axis=1, keepdims=True)
+    share = ends * reach / total
+    if tail_index > 2:  # follow the tails until the second moment is settled too
+        distance = 0.5 * (panels.left + panels.right) - center
+        second = (mass @ distance**2)[:, None]
+        share = np.maximum(share, ends * reach**3 / np.maximum(second, 1e-300))
+    return share
+
+
+def _panels_to_add(panels: _Panels, extend: Mask) -> tuple[Array, Array]:
+    """Left and right ends of panels to add outside, on the sides that need them."""
+    low, high = panels.left.min(), panels.right.max()
+    # Doubling the distance halves the rest of any tail that has a mean.
+    step = 0.5 * (high - low)
+    sides = np.array([[low - step, low], [high, high + step]])
+    wanted = sides[extend & (np.abs([low, high]) < _FAR_AWAY)]
+    return wanted[:, 0], wanted[:, 1]
 
 
 def starting_edges(

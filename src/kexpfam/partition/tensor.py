@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kexpfam._typing import Array
+from kexpfam._typing import Array, Indices
 from kexpfam.partition.panels import NODES, PanelDensity, panel_nodes, panel_rule
 
 # Two dimensions are printed with fewer digits than one; each further digit costs about
@@ -47,7 +47,7 @@ class TensorDensity:
     covariance: Array
     log_mean: Array
 
-    def rows(self, index: Array) -> "TensorDensity":
+    def rows(self, index: Indices) -> "TensorDensity":
         """Only these rows."""
         return TensorDensity(
             self.edges,

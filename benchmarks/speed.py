@@ -1,0 +1,126 @@
+"""Speed and memory of the exact fit and of evaluation, as ratios in one run.
+
+Each figure is divided by its bound, measured alternately with it on the same machine:
+
+* fit, n = 2000, d_y = 1: one LAPACK Cholesky factorisation of that size, in place;
+* score_samples, 1000 rows against 2000: the matrix products that it contains;
+* import: `import sklearn, scipy.stats`;
+* memory: n x n matrices of float64.
+"""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from statistics import median
+from typing import Any
+
+import numpy as np
+from record import write_result
+from scipy.linalg import lapack
+
+from kexpfam import KCEF
+
+N, P, QUERIES = 2000, 5, 1000
+
+
+def alternate(*actions: Callable[[], Any], repeats: int = 15) -> list[float]:
+    """Median seconds of each action, taken in turns so that noise hits all alike."""
+    times: list[list[float]] = [[] for _ in actions]
+    for _ in range(repeats):
+        for action, record in zip(actions, times, strict=True):
+            start = time.perf_counter()
+            action()
+            record.append(time.perf_counter() - start)
+    return [median(record) for record in times]
+
+
+def make_data(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, P))
+    return X, np.sin(X[:, 0]) + 0.5 * rng.normal(size=n)
+
+
+def measure_fit() -> dict[str, float]:
+    X, y = make_data(N, 0)
+    rng = np.random.default_rng(1)
+    A = rng.normal(size=(N, N))
+    spd = np.asfortranarray(A @ A.T + N * np.eye(N))
+    work = np.empty_like(spd, order="F")
+
+    def cholesky() -> None:
+        lapack.dpotrf(work, lower=1, overwrite_a=1, clean=0)
+
+    def refill() -> None:
+        work[...] = spd
+
+    _, bound, fit = alternate(refill, cholesky, lambda: KCEF(select=None).fit(X, y))
+    return {"cholesky_seconds": bound, "fit_seconds": fit, "ratio": fit / bound}
+
+
+def measure_evaluation() -> dict[str, float]:
+    X, y = make_data(N, 0)
+    X_new, y_new = make_data(QUERIES, 2)
+    model = KCEF(select=None).fit(X, y)
+    # The products: the kernel matrix of x times the features of every quadrature node.
+    nodes = model.given(X_new)._panels.nodes.size
+    rng = np.random.default_rng(3)
+    left, right = rng.normal(size=(QUERIES, N)), rng.normal(size=(nodes, N))
+    bound, evaluation = alternate(
+        lambda: left @ right.T, lambda: model.score_samples(X_new, y_new)
+    )
+    return {
+        "nodes": nodes,
+        "products_seconds": bound,
+        "score_samples_seconds": evaluation,
+        "ratio": evaluation / bound,
+    }
+
+
+def in_new_process(code: str) -> float:
+    """The number that a fresh interpreter prints."""
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    return float(run.stdout)
+
+
+def measure_import() -> dict[str, float]:
+    timed = "import time; t = time.perf_counter(); import {}; print(time.perf_counter() - t)"
+    ours, bound = [], []
+    for _ in range(7):
+        bound.append(in_new_process(timed.format("sklearn, scipy.stats")))
+        ours.append(in_new_process(timed.format("kexpfam")))
+    return {
+        "bound_seconds": median(bound),
+        "kexpfam_seconds": median(ours),
+        "ratio": median(ours) / median(bound),
+    }
+
+
+def measure_memory() -> dict[str, float]:
+    code = f"""
+import resource, sys
+sys.path.insert(0, {str(sys.path[0])!r})
+from speed import make_data
+from kexpfam import KCEF
+X, y = make_data(4000, 0)
+KCEF(select=None).fit(X[:50], y[:50]).score_samples(X[:50], y[:50])
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+KCEF(select=None).fit(X, y)
+after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+print((after - before) * 1024 / (8 * 4000 * 4000))
+"""
+    return {"n": 4000, "peak_in_matrices": in_new_process(code)}
+
+
+if __name__ == "__main__":
+    result = {
+        "fit": measure_fit(),
+        "evaluation": measure_evaluation(),
+        "import": measure_import(),
+        "memory": measure_memory(),
+    }
+    for name, figures in result.items():
+        print(name, {key: round(value, 4) for key, value in figures.items()})
+    print(write_result("speed", result))

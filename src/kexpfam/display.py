@@ -1,0 +1,497 @@
+"""Pictures of densities: curves of p(y), and heat maps of p(y|x) with quantiles.
+
+A picture knows a density only by its methods (`pdf`, `cdf`, `ppf`, `support`) and an
+estimator only by `given`, so that any model with these can be drawn. Computing and
+drawing are apart, as in scikit-learn's displays: a `ConditionalDensityDisplay` holds
+the arrays, and its `plot` draws them as often as wanted. matplotlib is imported when
+something is drawn, never before.
+"""
+
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from scipy.special import expit, logit
+from sklearn.isotonic import isotonic_regression
+
+from kexpfam._typing import Array, ArrayLike
+from kexpfam.errors import MissingDependencyError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.collections import PathCollection, QuadMesh
+    from matplotlib.colorbar import Colorbar
+    from matplotlib.colors import Colormap
+    from matplotlib.figure import Figure, SubFigure
+    from matplotlib.lines import Line2D
+
+# Probability that may be left outside a picture on either side.
+_TAIL = 0.001
+
+# Of a heavy tail only the part above this share of the peak is drawn: what is lower is
+# less than a pixel, and would squeeze the rest. A Gaussian is not cut (its share at the
+# 0.001 quantile is 0.008), a Cauchy density is, at 22 scales instead of 318.
+_VISIBLE = 0.002
+
+# Points of a curve: so many equally spaced, and as many quantiles, which resolve a peak
+# however narrow it is beside the others. Fewer quantiles tell where a density lies.
+_CURVE_POINTS = 301
+_RANGE_POINTS = 31
+
+# A legend is read up to so many curves; fills are told apart up to so many.
+_MOST_NAMED = 8
+_MOST_FILLED = 4
+
+# Space beside the data, as a share of their range.
+_MARGIN = 0.02
+
+# Columns of a heat map that are shown down to `_TAIL`. The others, mostly at x with few
+# data, may lose tails that would squeeze the rest, but never a quantile line.
+_COMPLETE_COLUMNS = 90
+
+# Colours, judged by eye on smooth, bimodal, heteroscedastic and bounded data. The map
+# ends at a middle blue, so that dark dots and orange lines stay readable on it.
+_BLUES = ("#ffffff", "#e3eef9", "#b7d4ea", "#7fb3d9", "#4a90c4")
+_LINES = "#d94801"
+_DOTS = "#08213f"
+
+# Colour follows a power of the density, to show a wide density beside a narrow one, and
+# is full at this percentile of the columns' peaks. Both are guesses that look right.
+_COLOR_POWER = 0.6
+_FULL_COLOR = 80
+
+_LABEL_SIZE = 8.0  # of a quantile line, in points
+
+
+def plot_densities(densities: Any, ax: "Axes | None" = None, **line: Any) -> "Axes":
+    """Draw one or several densities of one variable as curves.
+
+    Up to eight are named in a legend; more are coloured in order, from dark to light.
+    A curve that meets a finite end of the support falls to zero there.
+
+    Args:
+        densities: n densities of one variable, or a single one, as `given` returns.
+        ax: Where to draw; None for a new figure.
+        line: Passed to `Axes.plot`; `label` and `color` may be lists of n.
+
+    Returns:
+        The Axes.
+
+    Raises:
+        MissingDependencyError: matplotlib is not installed.
+        ValueError: No densities, several variables, or a list of another length.
+
+    Example:
+        >>> import matplotlib
+        >>> matplotlib.use("Agg")
+        >>> import numpy as np
+        >>> from kexpfam import KCEF
+        >>> x = np.linspace(0, 1, 60)[:, None]
+        >>> y = x[:, 0] + 0.1 * np.cos(50 * x[:, 0])
+        >>> p = KCEF().fit(x, y).given([[0.2], [0.8]])
+        >>> ax = plot_densities(p, label=["x = 0.2", "x = 0.8"])
+        >>> len(ax.lines)
+        2
+    """
+    plt = _pyplot()
+    from matplotlib.cbook import normalize_kwargs
+    from matplotlib.lines import Line2D
+
+    _require_one_variable(densities)
+    curves = _curves(densities)
+    n = len(curves)
+    thin = {"linewidth": 1.0} if n > _MOST_NAMED else {}
+    line = thin | normalize_kwargs(line, Line2D)
+    labels = _labels(line.pop("label", None), n)
+    colors = _colors(line.pop("color", None), n)
+    if ax is None:
+        _, ax = plt.subplots(layout="constrained")
+    for (y, p), label, color in zip(curves, labels, colors, strict=True):
+        (drawn,) = ax.plot(y, p, label=label, color=color, **line)
+        drawn.sticky_edges.y.append(0.0)  # no margin below, yet room for other curves
+        if n <= _MOST_FILLED:
+            ax.fill_between(y, p, color=drawn.get_color(), alpha=0.15, linewidth=0)
+    ax.set(xlabel="y", ylabel="density")
+    if labels[0] is not None:
+        ax.legend(frameon=False)
+    return ax
+
+
+class ConditionalDensityDisplay:
+    """A heat map of p(y|x) with quantile lines and data, for one x and one y.
+
+    Build it with `from_estimator`, which computes the arrays and draws them.
+
+    Args:
+        x: Conditions of the columns of the heat map, (g,), equally spaced.
+        y_edges: Edges of its rows, (h + 1,), increasing.
+        density: Mean of p(y|x) in each cell, (g, h).
+        levels: Levels of the quantile lines, (k,).
+        quantiles: The lines, (g, k).
+        data: Rows (x, y) to show as dots, (n, 2); None for none.
+        x_label: Label of the x-axis.
+        y_label: Label of the y-axis.
+        cmap: Colour map, as in `from_estimator`.
+
+    Attributes:
+        ax_: The Axes drawn on.
+        figure_: The figure that holds them.
+        heatmap_: The mesh of p(y|x).
+        colorbar_: Its colour bar.
+        quantile_lines_: One line per level.
+        scatter_: The dots, None without data.
+
+    Example:
+        >>> import matplotlib
+        >>> matplotlib.use("Agg")
+        >>> import numpy as np
+        >>> from kexpfam import KCEF
+        >>> x = np.linspace(0, 1, 60)[:, None]
+        >>> y = x[:, 0] + 0.1 * np.cos(50 * x[:, 0])
+        >>> model = KCEF().fit(x, y)
+        >>> display = ConditionalDensityDisplay.from_estimator(model, x, y)
+        >>> len(display.quantile_lines_)
+        5
+    """
+
+    ax_: "Axes"
+    figure_: "Figure | SubFigure"
+    heatmap_: "QuadMesh"
+    colorbar_: "Colorbar"
+    quantile_lines_: "list[Line2D]"
+    scatter_: "PathCollection | None"
+
+    def __init__(
+        self,
+        *,
+        x: Array,
+        y_edges: Array,
+        density: Array,
+        levels: Array,
+        quantiles: Array,
+        data: Array | None = None,
+        x_label: str = "x",
+        y_label: str = "y",
+        cmap: "str | Colormap | None" = None,
+    ) -> None:
+        self.x = x
+        self.y_edges = y_edges
+        self.density = density
+        self.levels = levels
+        self.quantiles = quantiles
+        self.data = data
+        self.x_label = x_label
+        self.y_label = y_label
+        self.cmap = cmap
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any = None,
+        *,
+        ax: "Axes | None" = None,
+        levels: ArrayLike = (0.05, 0.25, 0.5, 0.75, 0.95),
+        grid_resolution: int = 200,
+        cmap: "str | Colormap | None" = None,
+    ) -> Self:
+        """Compute p(y|x) over the range of X and draw it.
+
+        Args:
+            estimator: A fitted model with `given`, of one column of x and one of y.
+            X: Conditions, (n, 1), which set the range of x.
+            y: Responses, (n,), shown as dots; None for none.
+            ax: Where to draw; None for a new figure.
+            levels: Levels of the quantile lines, strictly between 0 and 1.
+            grid_resolution: Number of columns, and of rows, of the heat map.
+            cmap: Colour map; None for one from white to a middle blue.
+
+        Returns:
+            The display, drawn.
+
+        Raises:
+            MissingDependencyError: matplotlib is not installed.
+            ValueError: More than one column of x or y, or an argument out of range.
+        """
+        _pyplot()  # that it is missing should show before the work, not after
+        levels = np.ravel(np.asarray(levels, dtype=float))
+        if not np.all((levels > 0) & (levels < 1)):
+            raise ValueError(f"levels must lie strictly between 0 and 1, got {levels}.")
+        if grid_resolution < 2:
+            raise ValueError(f"grid_resolution must be > 1, got {grid_resolution}.")
+        seen = _condition_column(X)
+        data = None if y is None else np.column_stack([seen, _response_column(y, seen)])
+        x = np.linspace(*_widened(seen.min(), seen.max()), grid_resolution)
+        p = estimator.given(_like(X, x))
+        _require_one_variable(p)
+        quantiles = p.ppf(levels[None])
+        y_edges = np.linspace(*_y_range(p, quantiles, data), grid_resolution + 1)
+        names = getattr(estimator, "feature_names_in_", ["x"])
+        return cls(
+            x=x,
+            y_edges=y_edges,
+            # The exact mean over a cell: no peak is missed between points of a grid.
+            density=np.diff(p.cdf(y_edges[None])) / np.diff(y_edges),
+            levels=levels,
+            quantiles=quantiles,
+            data=data,
+            x_label=str(names[0]),
+            y_label=_name_of(y),
+            cmap=cmap,
+        ).plot(ax)
+
+    def plot(self, ax: "Axes | None" = None) -> Self:
+        """Draw, on new Axes unless some are given; returns the display."""
+        plt = _pyplot()
+        if ax is None:
+            _, ax = plt.subplots(figsize=(7.0, 4.8), layout="constrained")
+        self.ax_, self.figure_ = ax, ax.figure
+        self._draw_heatmap(ax)
+        self._draw_data(ax)
+        self._draw_quantiles(ax)
+        ax.set(xlabel=self.x_label, ylabel=self.y_label)
+        return self
+
+    def _draw_heatmap(self, ax: "Axes") -> None:
+        from matplotlib.colors import LinearSegmentedColormap, PowerNorm
+
+        peaks = self.density.max(axis=1)
+        full = float(np.percentile(peaks, _FULL_COLOR))
+        half = 0.5 * (self.x[1] - self.x[0])
+        edges = np.append(self.x - half, self.x[-1] + half)
+        # The labels of the lines stand between the Axes and the colour bar.
+        label_width = 4.5 * _LABEL_SIZE if len(self.levels) else 0.0
+        self.heatmap_ = ax.pcolormesh(
+            edges,
+            self.y_edges,
+            self.density.T,
+            cmap=self.cmap or LinearSegmentedColormap.from_list("blues", _BLUES),
+            norm=PowerNorm(_COLOR_POWER, vmin=0.0, vmax=full),
+            rasterized=True,
+        )
+        self.colorbar_ = ax.figure.colorbar(
+            self.heatmap_,
+            ax=ax,
+            label="p(y|x)",
+            extend="max" if peaks.max() > full else "neither",
+            pad=0.03 + label_width / _size_in_points(ax)[0],
+        )
+        self.colorbar_.outline.set(edgecolor="0.6", linewidth=0.6)
+        ax.set(xlim=(edges[0], edges[-1]), ylim=(self.y_edges[0], self.y_edges[-1]))
+
+    def _draw_data(self, ax: "Axes") -> None:
+        self.scatter_ = None
+        if self.data is None:
+            return
+        # Fewer dots are larger and darker; many add up to a cloud.
+        n = len(self.data)
+        self.scatter_ = ax.scatter(
+            self.data[:, 0],
+            self.data[:, 1],
+            s=float(np.clip(180.0 / np.sqrt(n), 3.0, 20.0)),
+            alpha=float(np.clip(7.0 / np.sqrt(n), 0.1, 0.7)),
+            color=_DOTS,
+            linewidths=0,
+            rasterized=n > 5000,
+        )
+        # The heat map ends with the support; dots beyond it must show all the same.
+        (bottom, top), y = ax.get_ylim(), self.data[:, 1]
+        ax.set_ylim(min(bottom, y.min()), max(top, y.max()))
+
+    def _draw_quantiles(self, ax: "Axes") -> None:
+        self.quantile_lines_ = []
+        for level, line in zip(self.levels, self.quantiles.T, strict=True):
+            # The outer lines bound where y is rare, and are drawn as such.
+            outer = abs(level - 0.5) > 0.3
+            self.quantile_lines_ += ax.plot(
+                self.x,
+                line,
+                color=_LINES,
+                linewidth=2.0 if level == 0.5 else 1.1,
+                linestyle=(0, (4, 2)) if outer else "-",
+            )
+        heights = _apart(self.quantiles[-1], ax)
+        for level, height in zip(self.levels, heights, strict=True):
+            ax.text(
+                1.01,
+                height,
+                "median" if level == 0.5 else f"{100 * level:.4g}%",
+                transform=ax.get_yaxis_transform(),
+                color=_LINES,
+                fontsize=_LABEL_SIZE,
+                fontweight="bold" if level == 0.5 else "normal",
+                verticalalignment="center",
+                # The colour bar already makes room, with any layout engine.
+                in_layout=False,
+            )
+
+
+def _pyplot() -> Any:
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise MissingDependencyError(
+            'Pictures need matplotlib: pip install "kexpfam[plot]".'
+        ) from error
+    return plt
+
+
+def _require_one_variable(densities: Any) -> None:
+    if not hasattr(densities, "ppf"):
+        raise ValueError(
+            f"This picture is for one column of y, and these densities have "
+            f"{np.shape(densities.mean())[-1]}; fit and draw one column at a time, or "
+            f"draw samples of them, from rvs()."
+        )
+
+
+def _curves(densities: Any) -> list[tuple[Array, Array]]:
+    """Points (y, p) of the curve of each density, over the visible range of all."""
+    ends = np.atleast_2d(densities.support)
+    if len(ends) == 0:
+        raise ValueError("There are no densities to draw: the batch is empty.")
+    quantiles, lows, highs = _visible(densities, _CURVE_POINTS)
+    low, high = _widened(lows.min(), highs.max())
+    even = np.broadcast_to(np.linspace(low, high, _CURVE_POINTS), quantiles.shape)
+    y = np.hstack([even, np.clip(quantiles, low, high)])
+    y = np.sort(np.clip(y, ends[:, :1], ends[:, 1:]), axis=1)
+    p = _batched(densities.pdf, densities, y)
+    return [_closed(*curve) for curve in zip(y, p, ends, strict=True)]
+
+
+def _visible(densities: Any, count: int) -> tuple[Array, Array, Array]:
+    """Some quantiles of n densities, (n, count), and the ends, (n,), worth drawing."""
+    # Equally spaced in log odds, so that there are some in the tails.
+    levels = expit(np.linspace(logit(_TAIL), -logit(_TAIL), count))
+    y = _batched(densities.ppf, densities, levels[None])
+    p = _batched(densities.pdf, densities, y)
+    seen = p >= _VISIBLE * p.max(axis=1, keepdims=True)
+    low = np.where(seen, y, np.inf).min(axis=1)
+    high = np.where(seen, y, -np.inf).max(axis=1)
+    return y, low, high
+
+
+def _batched(method: Any, densities: Any, points: Array) -> Array:
+    """A method of n densities or of a single one, always with a leading axis."""
+    single = np.ndim(densities.support) == 1
+    return np.atleast_2d(method(points[0] if single else points))
+
+
+def _closed(y: Array, p: Array, ends: Array) -> tuple[Array, Array]:
+    """A curve that falls to zero where it meets an end of the support."""
+    met = (int(y[0] <= ends[0]), int(y[-1] >= ends[1]))
+    return np.pad(y, met, mode="edge"), np.pad(p, met)
+
+
+def _labels(label: Any, n: int) -> list[str | None]:
+    if label is None:
+        named = 1 < n <= _MOST_NAMED
+        return [f"row {i}" if named else None for i in range(n)]
+    if isinstance(label, str):
+        # One name for all curves stands once in the legend.
+        return [label] + [None] * (n - 1)
+    return _one_each("label", list(label), n)
+
+
+def _colors(color: Any, n: int) -> list[Any]:
+    if isinstance(color, list) or np.ndim(color) == 2:
+        return _one_each("color", list(color), n)
+    if color is None and n > _MOST_NAMED:
+        from matplotlib import colormaps
+
+        # Not to the end of the map, whose yellow is lost on white.
+        return list(colormaps["viridis"](np.linspace(0.0, 0.9, n)))
+    return [color] * n
+
+
+def _one_each(name: str, values: list[Any], n: int) -> list[Any]:
+    if len(values) != n:
+        raise ValueError(
+            f"{name} must be one value or a list of {n}, one per density; got a list "
+            f"of {len(values)}."
+        )
+    return values
+
+
+def _condition_column(X: Any) -> Array:
+    values = np.asarray(X, dtype=float)
+    if values.ndim != 2 or len(values) == 0:
+        raise ValueError(
+            f"X must have rows and one column, shape (n, 1), got shape {values.shape}; "
+            f"X.reshape(-1, 1) makes a column."
+        )
+    if values.shape[1] != 1:
+        raise ValueError(
+            f"This picture is for one column of x, and X has {values.shape[1]}; use "
+            f"given(X).plot() at a few rows, or fit a model to one column."
+        )
+    return _finite("X", values[:, 0])
+
+
+def _response_column(y: Any, seen: Array) -> Array:
+    values = np.asarray(y, dtype=float)
+    if values.ndim == 2 and values.shape[1] > 1:
+        raise ValueError(
+            f"This picture is for one column of y, and y has {values.shape[1]}; fit "
+            f"and draw one column at a time."
+        )
+    if values.size != len(seen):
+        raise ValueError(
+            f"y must have {len(seen)} rows like X, got shape {values.shape}."
+        )
+    return _finite("y", values.ravel())
+
+
+def _finite(name: str, values: Array) -> Array:
+    if not np.all(np.isfinite(values)):
+        raise ValueError(f"{name} contains NaN or infinity; remove these rows.")
+    return values
+
+
+def _like(X: Any, x: Array) -> Any:
+    """The conditions x as a column, with the name, if any, that the model expects."""
+    return type(X)({X.columns[0]: x}) if hasattr(X, "columns") else x[:, None]
+
+
+def _name_of(y: Any) -> str:
+    name = y.columns[0] if hasattr(y, "columns") else getattr(y, "name", None)
+    return name if isinstance(name, str) and name else "y"
+
+
+def _widened(low: float, high: float) -> tuple[float, float]:
+    # A single value gets some width, of its own magnitude.
+    room = _MARGIN * (high - low) or 0.5 * max(1.0, abs(low))
+    return low - room, high + room
+
+
+def _y_range(p: Any, quantiles: Array, data: Array | None) -> tuple[float, float]:
+    """A range that shows the mass, the quantile lines and the data."""
+    _, low, high = _visible(p, _RANGE_POINTS)
+    seen = np.append(quantiles, [] if data is None else data[:, 1])
+    bottom, top = _widened(
+        min(np.percentile(low, 100 - _COMPLETE_COLUMNS), seen.min(initial=np.inf)),
+        max(np.percentile(high, _COMPLETE_COLUMNS), seen.max(initial=-np.inf)),
+    )
+    ends = p.support
+    return max(bottom, ends[:, 0].min()), min(top, ends[:, 1].max())
+
+
+def _size_in_points(ax: "Axes") -> tuple[float, float]:
+    """Width and height of the Axes, before a layout engine adjusts them."""
+    pixels = ax.get_window_extent()
+    return 72.0 * pixels.width / ax.figure.dpi, 72.0 * pixels.height / ax.figure.dpi
+
+
+def _apart(heights: Array, ax: "Axes") -> Array:
+    """Heights, nearest to these, at which labels on the Axes do not overlap."""
+    bottom, top = ax.get_ylim()
+    line = 1.25 * _LABEL_SIZE / _size_in_points(ax)[1]
+    gap = (top - bottom) * min(line, 1.0 / max(len(heights), 1))
+    # Heights less the room of all labels below must increase: an isotonic regression.
+    order, room = np.argsort(heights), gap * np.arange(len(heights))
+    placed = np.empty_like(heights)
+    if len(heights):
+        placed[order] = room + isotonic_regression(
+            heights[order] - room, y_min=bottom, y_max=top - room[-1]
+        )
+    return placed

@@ -1,0 +1,109 @@
+"""T(x, ·) at fixed conditions.
+
+For products k_X·k_Y what depends on the conditions is one kernel matrix per term, which
+is computed once. After that, T at nodes shared by all conditions costs a kernel matrix
+of y and a matrix product, and T at each condition's own points a kernel matrix of y.
+"""
+
+import functools
+from dataclasses import dataclass
+
+import numpy as np
+
+from kexpfam._typing import Array, Indices
+from kexpfam.kernels import Kernel, Pairs, SumOfProducts, SumPairs
+from kexpfam.linalg import Empty, for_each_panel
+from kexpfam.score_matching.expansion import KernelExpansion
+
+
+@dataclass(frozen=True)
+class ConditionedExpansion:
+    """T at n conditions.
+
+    Attributes:
+        T: The function.
+        X: The conditions, (n, p).
+    """
+
+    T: KernelExpansion
+    X: Array
+
+    def on_nodes(self, nodes: Array) -> Array:
+        """T(x_r, y_g) at nodes shared by all conditions, (g, d) -> (n, g)."""
+        if not isinstance(self.T.kernel, SumOfProducts):
+            shared = np.broadcast_to(nodes, (len(self.X), *nodes.shape))
+            return self.value(shared)
+        # Σ_t Σ_b k_X(x_r, x_b) [Σ_i (a_bi ∂_i + c_bi ∂_i²) k_Y](y_b, y_g)
+        terms = [
+            matrix @ self._node_features(ky, nodes).T
+            for (_, ky), matrix in zip(self.T.kernel.terms, self._matrices, strict=True)
+        ]
+        return functools.reduce(np.add, terms)
+
+    def value(self, U: Array) -> Array:
+        """T at each condition's own points, (n, q, d) -> (n, q)."""
+        return self._evaluate(0, U)[..., 0]
+
+    def gradient(self, U: Array) -> Array:
+        """∂_jT at each condition's own points, (n, q, d) -> (n, q, d)."""
+        return self._evaluate(1, U)
+
+    @functools.cached_property
+    def _matrices(self) -> tuple[Array, ...]:
+        """k_X(x_r, x_b) of each term, (n, m)."""
+        assert isinstance(self.T.kernel, SumOfProducts)
+        return tuple(self._kernel_matrix(kx) for kx, _ in self.T.kernel.terms)
+
+    def _kernel_matrix(self, kx: Kernel) -> Array:
+        matrix = np.empty((len(self.X), len(self.T.X)))
+
+        def work(rows: slice, empty: Empty) -> None:
+            matrix[rows] = kx(self.X[rows], self.T.X, empty)
+
+        for_each_panel(*matrix.shape, work, n_jobs=self.T.n_jobs)
+        return matrix
+
+    def _node_features(self, ky: Kernel, nodes: Array) -> Array:
+        """Σ_i (a_bi ∂'_i + c_bi ∂'_i²) k_Y(y_g, y_b) before the sum over b, (g, m)."""
+        T = self.T
+        features = np.empty((len(nodes), len(T.Y)))
+
+        def work(rows: slice, empty: Empty) -> None:
+            pairs = ky.at(nodes[rows], T.Y, empty=empty)
+            panel = features[rows]
+            panel[...] = 0.0
+            for i in range(T.Y.shape[1]):
+                for order, coefficients in ((1, T.first), (2, T.second)):
+                    term = pairs.partial(0, 0, order, i)
+                    term *= coefficients[:, i]
+                    panel += term
+
+        for_each_panel(*features.shape, work, n_jobs=T.n_jobs)
+        return features
+
+    def _evaluate(self, order: int, U: Array) -> Array:
+        n, q, d = U.shape
+        flat = U.reshape(-1, d)
+        out = np.empty((n * q, d if order else 1))
+
+        def work(rows: slice, empty: Empty) -> None:
+            condition = np.arange(rows.start, rows.stop) // q
+            pairs = self._pairs(condition, flat[rows], empty)
+            for j in range(out.shape[1]):
+                out[rows, j] = self.T.contract(pairs, order, j)
+
+        if isinstance(self.T.kernel, SumOfProducts):
+            assert self._matrices  # computed here, before threads ask for it
+        for_each_panel(n * q, len(self.T.Y), work, n_jobs=self.T.n_jobs)
+        return out.reshape(n, q, -1)
+
+    def _pairs(self, condition: Indices, points: Array, empty: Empty) -> Pairs:
+        T = self.T
+        if not isinstance(T.kernel, SumOfProducts):
+            return T.kernel.at(self.X[condition], points, T.X, T.Y, empty)
+        terms = []
+        for (_, ky), matrix in zip(T.kernel.terms, self._matrices, strict=True):
+            weight = empty((len(condition), len(T.Y)))
+            np.take(matrix, condition, axis=0, out=weight, mode="clip")
+            terms.append(ky.at(points, T.Y, weight, empty))
+        return SumPairs(tuple(terms)) if len(terms) > 1 else terms[0]

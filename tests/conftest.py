@@ -1,0 +1,160 @@
+"""Data and fitted models that several test modules read; none may write to them."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from kexpfam import KCEF, KEF
+from kexpfam.base_densities import (
+    GaussianBase,
+    StudentBase,
+    TruncatedBase,
+    UniformBase,
+)
+from kexpfam.kernels import Gaussian
+from tests.oracles.family import SlowBase, SlowFamily
+
+
+def read_only(*arrays):
+    """The arrays, no longer writeable."""
+    for array in arrays:
+        array.flags.writeable = False
+    return arrays
+
+
+@pytest.fixture(scope="session")
+def curve():
+    """x (40, 1) and y (40,): one branch for x < 0, two for x > 0, positive y."""
+    rng = np.random.default_rng(42)
+    x = rng.uniform(-1.0, 1.0, size=(40, 1))
+    branch = np.where(rng.random(40) < 0.4, -1.0, 1.0) * (x[:, 0] > 0)
+    y = 5.0 + 2.0 * branch + 0.5 * x[:, 0] + 0.4 * rng.normal(size=40)
+    return read_only(x, y)
+
+
+@pytest.fixture(scope="session")
+def plane():
+    """x (30, 1) and y (30, 2), correlated, with a mean that moves with x."""
+    rng = np.random.default_rng(43)
+    x = rng.uniform(-1.0, 1.0, size=(30, 1))
+    noise = rng.multivariate_normal([0, 0], [[1.0, 0.6], [0.6, 1.0]], size=30)
+    return read_only(x, np.array([10.0, -3.0]) + x * [2.0, 0.0] + noise * [1.0, 0.2])
+
+
+@pytest.fixture(scope="session")
+def space():
+    """x (30, 1) and y (30, 3)."""
+    rng = np.random.default_rng(44)
+    x = rng.uniform(-1.0, 1.0, size=(30, 1))
+    noise = rng.normal(size=(30, 3)) @ np.array(
+        [[1.0, 0.4, 0.0], [0.0, 1.0, 0.0], [0.0, 0.3, 1.0]]
+    )
+    return read_only(x, noise * [1.0, 3.0, 0.5] + x * [1.0, 0.0, 0.5] + [0.0, 1.0, 7.0])
+
+
+@pytest.fixture(scope="session")
+def two_bumps():
+    """Data (120, 1) from two well separated bumps of unequal mass and width."""
+    rng = np.random.default_rng(45)
+    data = np.append(rng.normal(-2.0, 0.5, 40), rng.normal(2.0, 0.8, 80))
+    return read_only(data[:, None])[0]
+
+
+@dataclass(frozen=True)
+class FittedCase:
+    """A fitted model, densities at some conditions, and the oracle of each."""
+
+    model: Any
+    X: np.ndarray
+    density: Any
+    family: SlowFamily
+
+    def slow(self, i):
+        return self.family.density(self.X[i])
+
+
+ELL_X, ELL_Y, LAM = 0.6, 0.7, 0.005
+
+CONDITIONS = np.array([[-0.5], [0.1], [0.7]])
+
+
+def _norm(scale):
+    law = stats.norm(scale=scale)
+    return SlowBase(law.logpdf, lambda u: -u / scale**2)
+
+
+def _student(df, scale):
+    law = stats.t(df, scale=scale)
+    return SlowBase(law.logpdf, lambda u: -(df + 1) * u / (df * scale**2 + u**2))
+
+
+def _base_cases(y):
+    """Bases of the library with their twins in standardised units."""
+    low, high = (0.0 - y.mean()) / y.std(), (9.0 - y.mean()) / y.std()
+    law = stats.norm(scale=2.0)
+    cut = SlowBase(
+        lambda u: np.where(u >= low, law.logpdf(u) - law.logsf(low), -np.inf),
+        lambda u: -u / 4.0,
+        (low, np.inf),
+    )
+    flat = SlowBase(
+        lambda u: np.where((u >= low) & (u <= high), -np.log(high - low), -np.inf),
+        np.zeros_like,
+        (low, high),
+    )
+    return {
+        "gaussian": (GaussianBase(2.0), _norm(2.0)),
+        "student": (StudentBase(1.5, df=3.0), _student(3.0, 1.5)),
+        "truncated": (TruncatedBase(GaussianBase(2.0), lower=0.0), cut),
+        "uniform": (UniformBase(0.0, 9.0), flat),
+    }
+
+
+def fit_case(x, y, base, twin, *, lam=LAM, conditions=CONDITIONS) -> FittedCase:
+    """A KCEF with Gaussian kernels and its oracle."""
+    model = KCEF(
+        kernel_x=Gaussian(ELL_X),
+        kernel_y=Gaussian(ELL_Y),
+        base=base,
+        regularization=lam,
+        random_state=0,
+    ).fit(x, y)
+    Y = y[:, None] if y.ndim == 1 else y
+    family = SlowFamily(x, Y, ELL_X, ELL_Y, lam, twin)
+    return FittedCase(model, conditions, model.given(conditions), family)
+
+
+@pytest.fixture(scope="session", params=["gaussian", "student", "truncated", "uniform"])
+def line_case(request, curve):
+    """KCEFs of one column with every kind of tail and edge."""
+    x, y = curve
+    return fit_case(x, y, *_base_cases(y)[request.param])
+
+
+@pytest.fixture(scope="session")
+def gaussian_case(curve):
+    """The KCEF with a Gaussian base."""
+    x, y = curve
+    return fit_case(x, y, *_base_cases(y)["gaussian"])
+
+
+@pytest.fixture(scope="session")
+def plane_case(plane):
+    """A KCEF of two columns."""
+    return fit_case(*plane, GaussianBase(2.0), _norm(2.0), lam=0.01)
+
+
+@pytest.fixture(scope="session")
+def space_case(space):
+    """A KCEF of three columns."""
+    return fit_case(*space, GaussianBase(1.5), _norm(1.5), lam=0.05)
+
+
+@pytest.fixture(scope="session")
+def bimodal(two_bumps):
+    """The distribution of a KEF with two modes."""
+    model = KEF(kernel=Gaussian(0.5), base=GaussianBase(2.0), regularization=1e-3)
+    return model.fit(two_bumps).distribution()

@@ -1,0 +1,44 @@
+"""T at fixed conditions against T pair by pair."""
+
+import numpy as np
+import pytest
+
+from kexpfam import linalg
+from kexpfam.kernels import Constant, Gaussian, Matern, separable
+from kexpfam.score_matching import fit_exact
+from kexpfam.score_matching.conditioned import ConditionedExpansion
+from tests.score_matching.test_exact import LAM, NotStationary, make_sample
+from tests.tolerances import assert_close
+
+PRODUCT = separable(Gaussian(1.2), Gaussian(0.9))
+SUM = PRODUCT + separable(Constant(), Matern(2.0))
+
+
+@pytest.mark.parametrize(
+    "kernel", [PRODUCT, SUM, NotStationary(SUM)], ids=["product", "sum", "other"]
+)
+@pytest.mark.parametrize("d", [1, 2])
+@pytest.mark.parametrize("panel_rows", [None, 2])
+def test_shared_nodes_and_own_points_equal_single_pairs(
+    kernel, d, panel_rows, monkeypatch
+):
+    sample = make_sample(d, 2, n=12, weighted=True)
+    T = fit_exact(kernel, sample, LAM).T
+    rng = np.random.default_rng(9)
+    X, nodes, own = (rng.normal(size=s) for s in ((3, 2), (5, d), (3, 4, d)))
+    value = np.array([[T.value(x[None], y[None])[0] for y in nodes] for x in X])
+    own_value = np.array(
+        [[T.value(x[None], y[None])[0] for y in ys] for x, ys in zip(X, own, strict=True)]
+    )
+    own_gradient = np.array(
+        [
+            [T.gradient(x[None], y[None])[0] for y in ys]
+            for x, ys in zip(X, own, strict=True)
+        ]
+    )
+    if panel_rows:
+        monkeypatch.setattr(linalg, "PANEL_BYTES", 8 * 12 * panel_rows)
+    conditioned = ConditionedExpansion(T, X)
+    assert_close(conditioned.on_nodes(nodes), value)
+    assert_close(conditioned.value(own), own_value)
+    assert_close(conditioned.gradient(own), own_gradient)

@@ -1,0 +1,212 @@
+"""Cholesky with a diagnosis, panels and buffers."""
+
+import threading
+import warnings
+
+import numpy as np
+import pytest
+from scipy import linalg as scipy_linalg
+
+from kexpfam import linalg
+from kexpfam.errors import ConditioningWarning, IllConditionedError
+from kexpfam.linalg import (
+    BufferPool,
+    for_each_panel,
+    panel_rows,
+    ridge_cholesky,
+    thread_count,
+)
+from tests.tolerances import ROUNDING, assert_close
+
+
+def semidefinite(size, rank, seed=0):
+    factor = np.random.default_rng(seed).normal(size=(size, rank))
+    return factor @ factor.T
+
+
+@pytest.mark.parametrize("size", [1, 2, 17])
+@pytest.mark.parametrize("columns", [None, 1, 3])
+def test_solution_equals_numpy(size, columns):
+    A = semidefinite(size, size + 2)
+    shape = (size,) if columns is None else (size, columns)
+    rhs = np.random.default_rng(1).normal(size=shape)
+    before = rhs.copy()
+    factor = ridge_cholesky(A.copy(), 0.5, remedy="none")
+    expected = np.linalg.solve(A + 0.5 * np.eye(size), rhs)
+    solution = factor.solve(rhs)
+    assert solution.shape == expected.shape
+    assert_close(solution, expected, 1e-10)  # condition number up to 1e3
+    np.testing.assert_array_equal(rhs, before)
+
+
+def test_factor_is_the_upper_cholesky_factor():
+    A = semidefinite(6, 8)
+    factor = ridge_cholesky(A.copy(), 0.1, remedy="none")
+    expected = scipy_linalg.cholesky(A + 0.1 * np.eye(6))
+    assert_close(np.triu(factor.upper), expected)
+
+
+def test_only_the_lower_triangle_is_read():
+    A = semidefinite(9, 12)
+    rhs = np.arange(9.0)
+    expected = np.linalg.solve(A + 0.2 * np.eye(9), rhs)
+    half = A.copy()
+    half[np.triu_indices(9, 1)] = np.nan
+    assert_close(ridge_cholesky(half, 0.2, remedy="none").solve(rhs), expected, 1e-10)
+
+
+def test_the_matrix_is_factorised_in_place():
+    A = semidefinite(5, 5)
+    factor = ridge_cholesky(A, 0.1, remedy="none")
+    assert np.shares_memory(factor.upper, A)
+
+
+def test_rcond_is_a_lower_bound_of_the_reciprocal_condition_number():
+    A = semidefinite(10, 4)
+    factor = ridge_cholesky(A.copy(), 0.3, remedy="none")
+    assert factor.ridge == 0.3
+    true = 1.0 / np.linalg.cond(A + 0.3 * np.eye(10))
+    assert true / 10 < factor.rcond <= true * (1 + ROUNDING)
+
+
+def test_a_tiny_ridge_is_raised_and_the_warning_gives_the_numbers():
+    A = semidefinite(40, 3)
+    with pytest.warns(ConditioningWarning) as caught:
+        factor = ridge_cholesky(A.copy(), 1e-30, remedy="do something")
+    (warning,) = caught
+    text = str(warning.message)
+    assert text.startswith("The 40x40 system is nearly singular")
+    assert f"reciprocal condition number {factor.rcond:.1e}" in text
+    assert f"its ridge 1.0e-30 was raised to {factor.ridge:.1e}" in text
+    assert text.endswith("do something.")
+    assert factor.ridge > 1e-30
+    rhs = A @ np.ones(40)
+    assert np.all(np.isfinite(factor.solve(rhs)))
+
+
+def test_a_small_but_sufficient_ridge_warns_without_raising_it():
+    A = semidefinite(4, 2)
+    ridge = 5e-14 * np.trace(A)
+    with pytest.warns(ConditioningWarning) as caught:
+        factor = ridge_cholesky(A.copy(), ridge, remedy="r")
+    assert "raised" not in str(caught[0].message)
+    assert factor.ridge == ridge
+
+
+def test_a_sound_system_does_not_warn():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ridge_cholesky(semidefinite(20, 3), 1e-6, remedy="none")
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("place", [(2, 2), (3, 1)], ids=["diagonal", "below"])
+def test_entries_that_are_not_finite_raise(value, place):
+    A = semidefinite(5, 7)
+    A[place] = value
+    with pytest.raises(IllConditionedError, match=r"5x5 system.*; lower it\.$"):
+        ridge_cholesky(A, 0.1, remedy="lower it")
+
+
+def test_an_indefinite_matrix_raises_and_says_what_was_added():
+    A = np.diag([1.0, -2.0, 3.0])
+    with pytest.raises(
+        IllConditionedError, match=r"not positive definite.*1.0e-01 was added.*; help\.$"
+    ):
+        ridge_cholesky(A, 0.1, remedy="help")
+
+
+@pytest.mark.parametrize("n_rows", [0, 1, 7, 64, 65])
+@pytest.mark.parametrize("height", [1, 3, 64, 1000])
+@pytest.mark.parametrize("n_jobs", [1, 2, None])
+def test_panels_cover_every_row_once(n_rows, height, n_jobs, monkeypatch):
+    monkeypatch.setattr(linalg, "PANEL_BYTES", 8 * 10 * height)
+    visits = np.zeros(n_rows, dtype=int)
+    heights = []
+
+    def work(rows, empty):
+        visits[rows] += 1
+        heights.append(rows.stop - rows.start)
+
+    for_each_panel(n_rows, 10, work, n_jobs=n_jobs)
+    np.testing.assert_array_equal(visits, 1)
+    assert max(heights, default=0) <= height
+
+
+def test_panels_start_with_the_last_rows(monkeypatch):
+    monkeypatch.setattr(linalg, "PANEL_BYTES", 8 * 10 * 4)
+    starts = []
+    for_each_panel(
+        10, 10, lambda rows, empty: starts.append(rows.start), n_jobs=1
+    )
+    assert starts == [8, 4, 0]
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_an_exception_in_a_panel_reaches_the_caller(n_jobs, monkeypatch):
+    monkeypatch.setattr(linalg, "PANEL_BYTES", 8 * 10)
+
+    def work(rows, empty):
+        if rows.start == 5:
+            raise ZeroDivisionError("panel five")
+
+    with pytest.raises(ZeroDivisionError, match="panel five"):
+        for_each_panel(20, 10, work, n_jobs=n_jobs)
+
+
+def test_two_jobs_run_on_two_threads(monkeypatch):
+    monkeypatch.setattr(linalg, "PANEL_BYTES", 8 * 10)
+    both = threading.Barrier(2, timeout=10)  # breaks if one thread does all the work
+    for_each_panel(2, 10, lambda rows, empty: both.wait(), n_jobs=2)
+
+
+def test_threads_do_not_share_temporaries(monkeypatch):
+    monkeypatch.setattr(linalg, "PANEL_BYTES", 8 * 10)
+    both = threading.Barrier(2, timeout=10)
+    buffers = []
+
+    def work(rows, empty):
+        buffer = empty((1, 10))
+        both.wait()
+        buffers.append(buffer)
+
+    for_each_panel(2, 10, work, n_jobs=2)
+    assert not np.shares_memory(*buffers)
+
+
+def test_panel_rows_fill_the_given_bytes_and_are_never_zero(monkeypatch):
+    monkeypatch.setattr(linalg, "PANEL_BYTES", 8 * 100)
+    assert panel_rows(10) == 10
+    assert panel_rows(33) == 3
+    assert panel_rows(101) == 1
+    assert panel_rows(0) == 100
+
+
+def test_thread_count_follows_joblib():
+    cores = thread_count(None)
+    assert cores >= 1
+    assert thread_count(3) == 3
+    assert thread_count(-1) == cores
+    assert thread_count(-cores) == 1
+    assert thread_count(-cores - 5) == 1
+
+
+def test_pool_hands_out_distinct_arrays_until_recycled():
+    pool = BufferPool()
+    first, second = pool.empty((2, 3)), pool.empty((2, 3))
+    assert first.shape == second.shape == (2, 3)
+    assert not np.shares_memory(first, second)
+    pool.recycle()
+    assert np.shares_memory(pool.empty((3, 2)), first)
+    assert np.shares_memory(pool.empty((1, 4)), second)
+    assert not np.shares_memory(pool.empty((2, 3)), first)
+
+
+def test_pool_grows_a_buffer_that_is_too_small():
+    pool = BufferPool()
+    small = pool.empty((1, 2))
+    pool.recycle()
+    large = pool.empty((5, 4))
+    large[...] = 1.0
+    assert large.shape == (5, 4)
+    assert not np.shares_memory(small, large)
