@@ -111,7 +111,8 @@ def test_entries_that_are_not_finite_raise(value, place):
 def test_an_indefinite_matrix_raises_and_says_what_was_added():
     A = np.diag([1.0, -2.0, 3.0])
     with pytest.raises(
-        IllConditionedError, match=r"not positive definite.*1.0e-01 was added.*; help\.$"
+        IllConditionedError,
+        match=r"not positive definite.*1.0e-01 was added.*; help\.$",
     ):
         ridge_cholesky(A, 0.1, remedy="help")
 
@@ -136,9 +137,7 @@ def test_panels_cover_every_row_once(n_rows, height, n_jobs, monkeypatch):
 def test_panels_start_with_the_last_rows(monkeypatch):
     monkeypatch.setattr(linalg, "PANEL_BYTES", 8 * 10 * 4)
     starts = []
-    for_each_panel(
-        10, 10, lambda rows, empty: starts.append(rows.start), n_jobs=1
-    )
+    for_each_panel(10, 10, lambda rows, empty: starts.append(rows.start), n_jobs=1)
     assert starts == [8, 4, 0]
 
 

@@ -10,30 +10,30 @@ from numpy.testing import assert_allclose
 ROUNDING = 1e-11
 
 # A derivative by Cauchy's formula has an error of about eps times Cauchy's bound
-# r! s! max|k| / hʳ⁺ˢ; the library's own rounding (squared distances by a matrix product,
-# relative to the squared norm of points ten lengthscales away) is of the same size.
+# r! s! max|k| / hʳ⁺ˢ; the library's own rounding (relative to squared distances of up
+# to a hundred squared lengthscales) is of the same size.
 CAUCHY = 1e-12
 
-# Fits are compared after a linear solve. The oracle's matrix is good to about 1e-10 (its
-# Matérn derivatives near a coincidence), and the systems in the tests have condition
+# Fits are compared after a linear solve. The oracle's matrix is good to about 1e-10
+# (Matérn derivatives near a coincidence), and the systems in the tests have condition
 # numbers up to 1e3.
 SOLVE = 1e-7
 
-# scipy.integrate.quad is asked for 1e-12 and reaches 1e-10 on exponentials of expansions.
+# scipy.integrate.quad is asked for 1e-12 and reaches 1e-10 on what is integrated here.
 QUADRATURE = 1e-9
 
 # dblquad is asked for 1e-9 to stay fast, and tensor quadrature for 1e-8.
 PLANE_QUADRATURE = 1e-7
 
-# Central differences with step 1e-5 have an error of about step² = 1e-10 times the third
+# Central differences of step 1e-5 have an error of about step² = 1e-10 times the third
 # derivative, and eps/step = 2e-11 times the function.
 DIFFERENCES = 1e-7
 
 # Minimisers are known to the square root of the precision of the minimum.
 MINIMISER = 1e-6
 
-# Monte Carlo averages may be this many standard errors away. With a fixed seed the risk,
-# 6e-5 for each comparison, is taken once, when the test is written.
+# Monte Carlo averages may be this many standard errors away. With a fixed seed the
+# risk, 6e-5 for each comparison, is taken once, when the test is written.
 STANDARD_ERRORS = 4.0
 
 # Kolmogorov-Smirnov tests must not reject at this level; again with a fixed seed.

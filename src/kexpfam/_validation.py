@@ -19,15 +19,40 @@ def as_generator(random_state: RandomState) -> np.random.Generator:
         return random_state
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(2**31))
-    return np.random.default_rng(random_state)
+    try:
+        return np.random.default_rng(random_state)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"random_state must be a seed from 0 on, a Generator, a RandomState or "
+            f"None, got {random_state!r}."
+        ) from error
 
 
-def check_probability(name: str, values: Array) -> None:
+def as_numbers(name: str, value: Any) -> Array:
+    """An array of floats.
+
+    Raises:
+        ValueError: The value is something else.
+
+    Example:
+        >>> as_numbers("y", [1, 2])
+        array([1., 2.])
+    """
+    try:
+        return np.asarray(value, dtype=float)
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"{name} must be a number or an array of numbers, got {value!r:.80}."
+        ) from error
+
+
+def check_probability(name: str, values: Any) -> None:
     """Refuse anything that is not in [0, 1].
 
     Raises:
         ValueError: Some value is outside, or NaN.
     """
+    values = as_numbers(name, values)
     wrong = ~((values >= 0) & (values <= 1))
     if np.any(wrong):
         raise ValueError(
@@ -36,8 +61,32 @@ def check_probability(name: str, values: Array) -> None:
         )
 
 
-def check_positive(name: str, value: Any) -> float:
-    """A positive, finite number.
+def check_confidence(value: Any) -> float:
+    """One probability.
+
+    Raises:
+        ValueError: It is something else.
+    """
+    check_probability("confidence", value)
+    if np.ndim(value) != 0 or value is None:
+        raise ValueError(f"confidence must be one number, got {value!r}.")
+    return float(value)
+
+
+def check_count(name: str, value: Any) -> int:
+    """A whole number that is not negative.
+
+    Raises:
+        ValueError: It is something else.
+    """
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if whole and value >= 0:
+        return int(value)
+    raise ValueError(f"{name} must be a whole number from 0 on, got {value!r}.")
+
+
+def check_positive(name: str, value: Any, *, finite: bool = True) -> float:
+    """A positive number, and a finite one unless told otherwise.
 
     Raises:
         ValueError: It is not.
@@ -45,7 +94,7 @@ def check_positive(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | np.number):
         raise ValueError(f"{name} must be a positive number, got {value!r}.")
     number = float(value)
-    if not (np.isfinite(number) and number > 0):
+    if not number > 0 or (finite and not np.isfinite(number)):
         raise ValueError(f"{name} must be a positive number, got {value!r}.")
     return number
 
@@ -58,7 +107,7 @@ def check_weights(sample_weight: ArrayLike | None, n: int) -> Array:
     """
     if sample_weight is None:
         return np.ones(n)
-    weights = np.asarray(sample_weight, dtype=float)
+    weights = as_numbers("sample_weight", sample_weight)
     if weights.ndim == 0:
         weights = np.full(n, float(weights))
     if weights.shape != (n,):

@@ -42,7 +42,12 @@ def load(path: str | Path) -> KCEF | KEF:
         raise FileFormatError(
             f"{str(path)!r} has parameters that {kind} does not take ({error})."
         ) from error
-    model._restore(family)
+    try:
+        model._restore(family)
+    except (ArithmeticError, ValueError) as error:
+        raise FileFormatError(
+            f"{str(path)!r} holds a density that cannot be normalised ({error})."
+        ) from error
     if names:
         model.feature_names_in_ = np.array(names, dtype=object)
     return model

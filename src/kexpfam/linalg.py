@@ -48,10 +48,19 @@ def _threadpools() -> ThreadpoolController:
 def thread_count(n_jobs: int | None) -> int:
     """Number of threads that `n_jobs` stands for; None means every available core.
 
+    Raises:
+        ValueError: It is not a whole number, or zero.
+
     Example:
         >>> thread_count(2)
         2
     """
+    whole = isinstance(n_jobs, int | np.integer) and not isinstance(n_jobs, bool)
+    if n_jobs is not None and (not whole or n_jobs == 0):
+        raise ValueError(
+            f"n_jobs must be a whole number other than 0, or None for all cores, got "
+            f"{n_jobs!r}."
+        )
     cores = (
         len(os.sched_getaffinity(0))
         if hasattr(os, "sched_getaffinity")
@@ -186,14 +195,15 @@ def ridge_cholesky(matrix: Array, ridge: float, *, remedy: str) -> CholeskyFacto
     matrix.flat[:: size + 1] += used
     # The transpose of a C-contiguous array is Fortran-contiguous, lower becomes upper.
     factor, info = lapack.dpotrf(matrix.T, lower=0, overwrite_a=1, clean=0)
-    if info != 0:
+    if info != 0 or not np.all(np.isfinite(factor.diagonal())):
         raise IllConditionedError(
             f"The {size}x{size} system is not positive definite in double precision, "
             f"although {used:.1e} was added to its diagonal; {remedy}."
         )
     rcond = used / norm
     if rcond < TRUSTED_RCOND:
-        raised = f"; its ridge {ridge:.1e} was raised to {used:.1e}" * (used > ridge)
+        raised = f"; its ridge {ridge:.1e} was raised to {used:.1e}"
+        raised = raised if used > ridge else ""
         warnings.warn(
             f"The {size}x{size} system is nearly singular (reciprocal condition "
             f"number {rcond:.1e}{raised}), so few digits of the fit are reliable; "

@@ -35,13 +35,12 @@ def write_container(
     content = save(contiguous, metadata={_KEY: header})
     target = Path(path)
     try:
-        handle, temporary = tempfile.mkstemp(
-            dir=target.parent, prefix=f".{target.name}.", suffix=".tmp"
-        )
-    except FileNotFoundError as error:
-        raise FileNotFoundError(
+        handle, temporary = tempfile.mkstemp(dir=target.parent, suffix=".kexpfam.tmp")
+    except OSError as error:
+        # The user knows the destination, not the temporary file beside it.
+        raise type(error)(
             f"Cannot write {str(target)!r}: the folder {str(target.parent)!r} does not "
-            f"exist."
+            f"exist or cannot be written to ({error.strerror})."
         ) from error
     try:
         with os.fdopen(handle, "wb") as file:

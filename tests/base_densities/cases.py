@@ -40,7 +40,9 @@ class Truncated:
         return np.where(inside, self.inner.logpdf(y) - np.log(self.mass), -np.inf)
 
     def cdf(self, y):
-        below = self.inner.cdf(np.clip(y, self.low, self.high)) - self.inner.cdf(self.low)
+        below = self.inner.cdf(np.clip(y, self.low, self.high)) - self.inner.cdf(
+            self.low
+        )
         return below / self.mass
 
     def support(self):

@@ -70,7 +70,7 @@ def test_each_column_has_its_own_support_and_spread():
 
 
 def test_weighted_integration_by_parts_leaves_no_boundary_term():
-    # E[g f′ + (g′ + g ∂log p) f] = [g p f] at the edges = 0, for a p that is not zero there
+    # E[g f′ + (g′ + g ∂log p) f] = [g p f] at the edges = 0, though p is not zero there
     density = stats.truncnorm(-1.0, 2.0)
 
     def integrand(y):

@@ -150,7 +150,9 @@ def test_the_default_regressor_is_linear(rows):
 def test_the_folds_are_fixed_by_the_generator(rows):
     X, Y, weights = rows
     one, same, other = (
-        LocationScaleBase().cross_fit(X, Y, weights, np.random.default_rng(seed)).residuals
+        LocationScaleBase()
+        .cross_fit(X, Y, weights, np.random.default_rng(seed))
+        .residuals
         for seed in (1, 1, 2)
     )
     np.testing.assert_array_equal(one, same)

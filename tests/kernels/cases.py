@@ -103,7 +103,9 @@ _PLAIN = [
     ),
 ]
 
-CONSTANT = KernelCase("constant", lambda ell: Constant(1.7), lambda ell: slow.constant(1.7))
+CONSTANT = KernelCase(
+    "constant", lambda ell: Constant(1.7), lambda ell: slow.constant(1.7)
+)
 PLAIN_CASES = [KernelCase(*case) for case in _PLAIN]
 ARD_CASES = [KernelCase(f"{name}_ard", *rest, ard=True) for name, *rest in _PLAIN]
 ALL_CASES = [CONSTANT, *PLAIN_CASES, *ARD_CASES]

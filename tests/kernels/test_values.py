@@ -128,9 +128,13 @@ def test_infinite_shape_parameters_are_refused(make):
 
 @pytest.mark.parametrize(("nu", "smoothness"), [(0.5, 0), (1.5, 1)])
 def test_separable_refuses_a_rough_kernel_of_y_and_says_how_rough(nu, smoothness):
-    with pytest.raises(ValueError, match=rf"not smooth enough.*one has {smoothness}; use"):
+    with pytest.raises(
+        ValueError, match=rf"not smooth enough.*one has {smoothness}; use"
+    ):
         separable(Gaussian(1.0), Matern(1.0, nu=nu))
-    with pytest.raises(ValueError, match=rf"not smooth enough.*one has {smoothness}; use"):
+    with pytest.raises(
+        ValueError, match=rf"not smooth enough.*one has {smoothness}; use"
+    ):
         separable(Gaussian(1.0), Gaussian(1.0) + Matern(1.0, nu=nu))
 
 
@@ -138,7 +142,9 @@ def test_separable_refuses_a_rough_kernel_of_y_and_says_how_rough(nu, smoothness
 def test_a_rough_kernel_of_y_is_refused_however_the_joint_kernel_is_built(nu):
     x = np.linspace(0.0, 1.0, 8)[:, None]
     with pytest.raises(ValueError, match="not smooth enough"):
-        KCEF(kernel=SumOfProducts(((Gaussian(1.0), Matern(1.0, nu=nu)),))).fit(x, x[:, 0])
+        KCEF(kernel=SumOfProducts(((Gaussian(1.0), Matern(1.0, nu=nu)),))).fit(
+            x, x[:, 0]
+        )
 
 
 @pytest.mark.parametrize("nu", [0.5, 1.5])
@@ -204,8 +210,9 @@ def test_joint_kernels_map_lengthscales_of_x_and_y_apart():
 def test_a_sum_of_products_is_the_sum_of_its_terms():
     A, B = points(2)
     X, X2 = np.arange(4.0)[:, None], np.arange(3.0)[:, None]
-    first, second = separable(Gaussian(1.0), Matern(2.0)), separable(
-        Constant(0.5), Gaussian(0.4)
+    first, second = (
+        separable(Gaussian(1.0), Matern(2.0)),
+        separable(Constant(0.5), Gaussian(0.4)),
     )
     both = (first + second).at(X, A, X2, B)
     for r, i, s, j in [(0, 0, 0, 0), (1, 0, 1, 1), (2, 1, 2, 0), (1, 1, 2, 1)]:

@@ -40,7 +40,10 @@ def edge_weights(u, support, spread):
     if math.isfinite(low):
         g, slope = 1 - math.exp(-(u - low) / tau), math.exp(-(u - low) / tau) / tau
     if math.isfinite(high):
-        factor, fall = 1 - math.exp(-(high - u) / tau), -math.exp(-(high - u) / tau) / tau
+        factor, fall = (
+            1 - math.exp(-(high - u) / tau),
+            -math.exp(-(high - u) / tau) / tau,
+        )
         g, slope = g * factor, slope * factor + g * fall
     return g, slope
 
@@ -49,15 +52,13 @@ class SlowFamily:
     """q0(y) exp T(x, y) / Z(x) with Gaussian kernels and standardised columns."""
 
     def __init__(self, X, Y, ell_x, ell_y, lam, base: SlowBase):
-        n, d = Y.shape
+        n = len(Y)
         self.ell_x, self.ell_y, self.base = ell_x, ell_y, base
         self.x_center, self.x_scale = X.mean(axis=0), X.std(axis=0)
         self.center, self.scale = Y.mean(axis=0), Y.std(axis=0)
         self.X = (X - self.x_center) / self.x_scale
         self.U = (Y - self.center) / self.scale
-        weighted = [
-            [edge_weights(u, base.support, 1.0) for u in row] for row in self.U
-        ]
+        weighted = [[edge_weights(u, base.support, 1.0) for u in row] for row in self.U]
         g, slope = np.moveaxis(np.array(weighted), 2, 0)
         joint = SlowJoint(((kernels.gaussian(ell_x), kernels.gaussian(ell_y)),))
         fit = slow_fit(
@@ -73,14 +74,23 @@ class SlowFamily:
 
     def log_unnormalized(self, x, U):
         """Log q0 + T in the coordinates of the kernel at points (q, d), for one x."""
+        return self._at(x)(U)
+
+    def _at(self, x):
         ell = self.ell_y
         z = (np.asarray(x, dtype=float) - self.x_center) / self.x_scale
         k_x = np.exp(-0.5 * (((z - self.X) / self.ell_x) ** 2).sum(axis=1))
-        v = U[:, None, :] - self.U
-        k_y = np.exp(-0.5 * (v**2).sum(axis=2) / ell**2)
-        features = (self.first * v / ell**2).sum(axis=2)
-        features += (self.second * (v**2 / ell**4 - 1 / ell**2)).sum(axis=2)
-        return (features * k_y) @ k_x + self.base.logpdf(U).sum(axis=1)
+        linear, square = self.first / ell**2, self.second / ell**4
+        constant = -self.second.sum(axis=1) / ell**2
+
+        def log_unnormalized(U):
+            v = U[:, None, :] - self.U
+            squares = v * v
+            k_y = np.exp(squares.sum(axis=2) * (-0.5 / ell**2))
+            features = (linear * v + square * squares).sum(axis=2) + constant
+            return (features * k_y) @ k_x + self.base.logpdf(U).sum(axis=1)
+
+        return log_unnormalized
 
     def density(self, x, spread=12.0) -> SlowDensity:
         """The normalised density of y in the user's units; one column of y."""
@@ -89,10 +99,11 @@ class SlowFamily:
         inner = center + scale * np.array([-spread, -4, -2, -1, 0, 1, 2, 4, spread])
         ends = center + scale * np.array([low, high])
         breaks = [ends[0], *(b for b in inner if ends[0] < b < ends[1]), ends[1]]
+        log_density = self._at(x)
 
         def log_unnormalized(y):
-            u = np.array([[(y - center) / scale]])
-            return float(self.log_unnormalized(x, u)[0]) - math.log(scale)
+            u = (np.atleast_1d(y)[:, None] - center) / scale
+            return log_density(u) - math.log(scale)
 
         return SlowDensity(log_unnormalized, breaks)
 
@@ -108,8 +119,8 @@ class SlowFamily:
         volume = np.ones(1)
         for _ in range(d):
             volume = np.outer(volume, half_width * weights).ravel()
-        blocks = [self.log_unnormalized(x, part) for part in np.array_split(U, 64)]
-        values = np.concatenate(blocks)
+        log_density = self._at(x)
+        values = np.concatenate([log_density(part) for part in np.array_split(U, 64)])
         mass = np.exp(values - values.max()) * volume
         log_z = math.log(mass.sum()) + values.max()
         return self.center + self.scale * U, mass / mass.sum(), log_z

@@ -1,5 +1,6 @@
 """Integrals of unnormalised densities by scipy's adaptive quadrature."""
 
+import itertools
 import math
 
 import numpy as np
@@ -10,7 +11,7 @@ def integral(function, breaks) -> float:
     """∫ function over consecutive pieces between `breaks`; its ends may be infinite."""
     pieces = [
         integrate.quad(function, a, b, epsabs=1e-14, epsrel=1e-12, limit=400)[0]
-        for a, b in zip(breaks[:-1], breaks[1:], strict=True)
+        for a, b in itertools.pairwise(breaks)
     ]
     return math.fsum(pieces)
 
@@ -19,34 +20,35 @@ class SlowDensity:
     """One normalised density of one variable, every property from its definition.
 
     Args:
-        log_unnormalized: Log density of a number, up to a constant.
+        log_unnormalized: Log density, up to a constant, of an array of points.
         breaks: Ends of the support, and points in between where to cut the integrals.
     """
 
     def __init__(self, log_unnormalized, breaks):
         self.breaks = list(breaks)
-        inner = [b for b in self.breaks if math.isfinite(b)]
         self._log = log_unnormalized
+        inner = [b for b in self.breaks if math.isfinite(b)]
+        self.log_partition = 0.0
         grid = np.linspace(min(inner), max(inner), 2001)[1:-1]
-        self._peak = max(log_unnormalized(y) for y in grid)
-        mass = integral(lambda y: math.exp(log_unnormalized(y) - self._peak), breaks)
-        self.log_partition = math.log(mass) + self._peak
+        self.log_partition = float(np.max(log_unnormalized(grid)))
+        self.log_partition += math.log(integral(self._pdf, self.breaks))
 
     def logpdf(self, y):
-        return self._log(y) - self.log_partition
+        return self._log(np.asarray(y, dtype=float)) - self.log_partition
+
+    def _pdf(self, y):
+        return math.exp(self._log(np.array([y]))[0] - self.log_partition)
 
     def expect(self, function):
-        return integral(
-            lambda y: function(y) * math.exp(self.logpdf(y)), self.breaks
-        )
+        return integral(lambda y: function(y) * self._pdf(y), self.breaks)
 
     def cdf(self, y):
         left = [b for b in self.breaks if b < y]
-        return integral(lambda t: math.exp(self.logpdf(t)), [*left, y])
+        return integral(self._pdf, [*left, y])
 
     def sf(self, y):
         right = [b for b in self.breaks if b > y]
-        return integral(lambda t: math.exp(self.logpdf(t)), [y, *right])
+        return integral(self._pdf, [y, *right])
 
     def mean(self):
         return self.expect(lambda y: y)
@@ -56,7 +58,11 @@ class SlowDensity:
         return self.expect(lambda y: (y - mean) ** 2)
 
     def entropy(self):
-        return -self.expect(self.logpdf)
+        def summand(y):
+            log_p = self._log(np.array([y]))[0] - self.log_partition
+            return -log_p * math.exp(log_p)
+
+        return integral(summand, self.breaks)
 
 
 def plane_integral(function, first, second, tolerance=1e-9) -> float:

@@ -5,9 +5,9 @@ With row weights w and direction weights g the objective (1) reads
     J(T) = Σ_a w_a Σ_i [½ g_ai (∂_iT)² + g_ai ∂_i²T + m_ai ∂_iT](x_a, y_a) + λ/2 ‖T‖²
 
 where m = g′ + g ∂log q0 (and w = 1/n, g = 1, m = ∂log q0 in the text). Setting its
-gradient in the RKHS to zero gives T = −ξ/λ + Σ β_ai ∂_iK_a with β_ai = −w_a g_ai ∂_iT/λ,
-that is λβ + D G β = D h/λ with D = diag(w g): equation (3) times 1/n, but not symmetric,
-and solved here as it stands.
+gradient in the RKHS to zero gives T = −ξ/λ + Σ β_ai ∂_iK_a, β_ai = −w_a g_ai ∂_iT/λ,
+that is λβ + D G β = D h/λ with D = diag(w g): equation (3) times 1/n, but not
+symmetric, and solved here as it stands.
 """
 
 from dataclasses import dataclass

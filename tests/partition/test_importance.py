@@ -116,9 +116,7 @@ def test_effective_draws_equal_their_definition(training):
     log_values = TARGET.logpdf(proposal.draws)[None]
     weights = np.exp(log_values[0] - proposal.log_density)
     estimate = estimate_partition(log_values, proposal)
-    assert_close(
-        estimate.effective_draws, [weights.sum() ** 2 / (weights**2).sum()]
-    )
+    assert_close(estimate.effective_draws, [weights.sum() ** 2 / (weights**2).sum()])
     assert_close(estimate.weights[0], weights / weights.sum())
     expected = special.logsumexp(log_values - proposal.log_density) - np.log(500)
     assert_close(estimate.log_partition, [expected])

@@ -28,7 +28,10 @@ def test_shared_nodes_and_own_points_equal_single_pairs(
     X, nodes, own = (rng.normal(size=s) for s in ((3, 2), (5, d), (3, 4, d)))
     value = np.array([[T.value(x[None], y[None])[0] for y in nodes] for x in X])
     own_value = np.array(
-        [[T.value(x[None], y[None])[0] for y in ys] for x, ys in zip(X, own, strict=True)]
+        [
+            [T.value(x[None], y[None])[0] for y in ys]
+            for x, ys in zip(X, own, strict=True)
+        ]
     )
     own_gradient = np.array(
         [

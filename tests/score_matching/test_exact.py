@@ -36,7 +36,7 @@ every_dimension = pytest.mark.parametrize("d", [1, 2, 3])
 with_and_without_x = pytest.mark.parametrize("p", [0, 2])
 
 
-def make_sample(d, p, n=7, seed=11, *, weighted=False, bounded=False) -> ScoreSample:
+def make_sample(d, p, n=6, seed=11, *, weighted=False, bounded=False) -> ScoreSample:
     """Rows with the drift of a N(0, 2²) base; two rows share their responses.
 
     Other responses keep a distance, because the oracle's derivatives of a Matérn kernel
@@ -62,7 +62,7 @@ def make_sample(d, p, n=7, seed=11, *, weighted=False, bounded=False) -> ScoreSa
 def queries(sample, seed=12):
     """New points, one training row, and a training response at another x."""
     rng = np.random.default_rng(seed)
-    (_, d), p = sample.Y.shape, sample.X.shape[1]
+    p = sample.X.shape[1]
     X = np.concatenate([rng.normal(size=(2, p)), sample.X[:1], sample.X[2:3]])
     Y = np.concatenate([sample.Y[2:4] + 0.25, sample.Y[:1], sample.Y[3:4]])
     return X, Y
@@ -272,8 +272,8 @@ def test_panel_height_and_threads_do_not_change_the_fit(d, rows, n_jobs, monkeyp
 @every_dimension
 def test_integer_weights_equal_repeated_rows(d):
     sample = make_sample(d, 2)
-    counts = np.array([1, 2, 1, 3, 1, 1, 2])
-    again = np.repeat(np.arange(7), counts)
+    counts = np.array([1, 2, 1, 3, 1, 2])
+    again = np.repeat(np.arange(6), counts)
     repeated = ScoreSample(
         sample.X[again],
         sample.Y[again],
@@ -294,7 +294,7 @@ def test_integer_weights_equal_repeated_rows(d):
 @every_dimension
 def test_rows_of_weight_zero_have_no_influence(d):
     sample = make_sample(d, 2)
-    weights = np.array([0.0, 1, 2, 0, 1, 1, 1])
+    weights = np.array([0.0, 1, 2, 0, 1, 1])
     weights /= weights.sum()
     used = weights > 0
     wild = np.where(used[:, None], sample.Y, 50.0)
@@ -390,20 +390,15 @@ def test_a_kernel_of_the_users_own_that_is_no_product_works_end_to_end():
     T, gradient, _ = oracle.derivatives(new_x, new_y[:, None])
     p = model.given(new_x)
     assert_close(p.grad_logpdf(new_y), gradient[:, 0] - new_y / 4.0, SOLVE)
-    for r in range(2):
-
-        def log_unnormalized(t, r=r):
-            point = oracle.derivatives(new_x[r : r + 1], np.array([[t]]))[0][0]
-            return point + base.logpdf(t)
-
-        nodes, weights = np.polynomial.legendre.leggauss(300)
-        values = [np.exp(log_unnormalized(20 * t)) for t in nodes]
-        log_partition = np.log(20 * np.dot(weights, values))
-        assert_close(p.log_partition[r], log_partition, SOLVE)
-        wanted = T[r] + base.logpdf(new_y[r]) - log_partition
-        assert_close(p.logpdf(new_y)[r], wanted, SOLVE)
-    # Everything else follows from quadrature, which knows the kernel as a function only.
-    alone = SlowDensity(lambda t: float(p[0].logpdf(t)), [-20.0, -2.0, 0.0, 2.0, 20.0])
+    nodes, weights = np.polynomial.legendre.leggauss(200)
+    points = 14.0 * nodes[:, None]  # seven deviations of the base on either side
+    tilt, _, _ = oracle.derivatives(np.repeat(new_x[:1], 200, axis=0), points)
+    mass = 14.0 * weights @ np.exp(tilt + base.logpdf(points[:, 0]))
+    assert_close(p.log_partition[0], np.log(mass), SOLVE)
+    wanted = T[0] + base.logpdf(new_y[0]) - np.log(mass)
+    assert_close(p.logpdf(new_y)[0], wanted, SOLVE)
+    # The rest follows by quadrature, which knows the kernel as a function only.
+    alone = SlowDensity(p[0].logpdf, [-20.0, -2.0, 0.0, 2.0, 20.0])
     assert_close(alone.log_partition, 0.0, QUADRATURE, scale=1.0)
     assert_close(p.mean()[0], alone.mean(), QUADRATURE, scale=1.0)
     assert_close(model.predict(new_x), p.mean())

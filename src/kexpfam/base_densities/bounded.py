@@ -18,6 +18,7 @@ from kexpfam.base_densities.interface import (
     TrainingResponses,
     as_parameter,
     per_column,
+    require_columns,
 )
 from kexpfam.errors import DegenerateDataError
 
@@ -50,7 +51,8 @@ def boundary_weights(Y: Array, support: Array, spread: Array) -> tuple[Array, Ar
 
 
 def _bounds(lower: object, upper: object) -> tuple[Bound, Bound]:
-    low, high = as_parameter("lower", lower), as_parameter("upper", upper)
+    low = as_parameter("lower", lower, finite=False)
+    high = as_parameter("upper", upper, finite=False)
     if not np.all(np.asarray(low) < np.asarray(high)):
         raise ValueError(
             f"lower must be below upper in every column, got lower={lower!r} and "
@@ -64,6 +66,7 @@ def _in_kernel_units(
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
     """Bounds in the coordinates of the kernel, after checking the responses."""
     d = training.Y.shape[1]
+    require_columns(d, lower=lower, upper=upper)
     low = (np.broadcast_to(lower, d) - training.center) / training.scale
     high = (np.broadcast_to(upper, d) - training.center) / training.scale
     # Standardising and back may move a point on the edge by a rounding error.
@@ -73,11 +76,13 @@ def _in_kernel_units(
         row, column = map(int, np.argwhere(outside)[0])
         value = training.Y[row, column] * training.scale[column]
         value += training.center[column]
+        numbers = training.row_numbers
+        number = row if numbers is None else int(numbers[row])
         raise DegenerateDataError(
-            f"y has {int(outside.any(axis=1).sum())} rows outside the support of the "
-            f"base density, [{per_column(lower, column)}, "
-            f"{per_column(upper, column)}]; row {row} is {value:g}. Widen the bounds "
-            f"or remove the rows."
+            f"{training.name} has {int(outside.any(axis=1).sum())} rows outside the "
+            f"support of the base density, [{per_column(lower, column)}, "
+            f"{per_column(upper, column)}]; row {number} is {value:g}. Widen the "
+            f"bounds or remove the rows."
         )
     return tuple(low.tolist()), tuple(high.tolist())
 
@@ -186,6 +191,7 @@ class TruncatedBase(BaseDensity):
         return max(low, inner_low), min(high, inner_high)
 
     def prepared(self, training: TrainingResponses) -> BaseDensity:
+        self.base.prepared(training)  # it is fixed; this checks its parameters
         low, high = _in_kernel_units(self.lower, self.upper, training)
         for i, (a, b) in enumerate(zip(low, high, strict=True)):
             if self.base.cumulative(b, i) - self.base.cumulative(a, i) < 1e-6:

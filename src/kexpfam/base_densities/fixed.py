@@ -13,6 +13,7 @@ from kexpfam.base_densities.interface import (
     TrainingResponses,
     as_parameter,
     per_column,
+    require_columns,
 )
 
 _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
@@ -60,6 +61,8 @@ class LocationScaleDensity(BaseDensity):
         )
 
     def prepared(self, training: TrainingResponses) -> BaseDensity:
+        d = training.Y.shape[1]
+        require_columns(d, scale=self.scale, location=self.location)
         return self
 
     def cumulative(self, y: float, i: int) -> float:
@@ -164,7 +167,8 @@ class GeneralizedGaussianBase(LocationScaleDensity):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not (math.isfinite(self.power) and self.power >= 1):
+        as_parameter("power", self.power, positive=True)
+        if self.power < 1:
             raise ValueError(f"power must be at least 1, got {self.power!r}.")
 
     @property

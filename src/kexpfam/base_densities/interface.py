@@ -10,7 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kexpfam._typing import Array
+from kexpfam._typing import Array, Indices
+from kexpfam._validation import as_numbers
+
+# Widths beyond these have squares or tails that a double cannot hold.
+_NARROWEST, _WIDEST = 1e-50, 1e50
 
 
 class BaseDensity(ABC):
@@ -21,16 +25,20 @@ class BaseDensity(ABC):
 
     def log_density(self, Y: Array) -> Array:
         """Log q0 of each row of Y (n, d), shape (n,); −inf outside the support."""
-        return sum(
-            (self.column_log_density(Y[:, i], i) for i in range(Y.shape[1])),
-            start=np.zeros(len(Y)),
-        )
+        with np.errstate(
+            over="ignore"
+        ):  # far away the density is zero, and that is all
+            return sum(
+                (self.column_log_density(Y[:, i], i) for i in range(Y.shape[1])),
+                start=np.zeros(len(Y)),
+            )
 
     def grad_log_density(self, Y: Array) -> Array:
         """∂_i log q0 of each row, shape (n, d)."""
-        return np.stack(
-            [self.column_gradient(Y[:, i], i) for i in range(Y.shape[1])], axis=1
-        )
+        with np.errstate(over="ignore"):
+            return np.stack(
+                [self.column_gradient(Y[:, i], i) for i in range(Y.shape[1])], axis=1
+            )
 
     def sample(self, n: int, d: int, rng: np.random.Generator) -> Array:
         """Draws from q0, shape (n, d)."""
@@ -83,12 +91,16 @@ class TrainingResponses:
         weights: Row weights, (n,); their sum counts the rows.
         center: What was subtracted from the user's responses, (d,).
         scale: What they were then divided by, (d,).
+        row_numbers: Where the user finds the rows, (n,), if not in this order.
+        name: What the user calls the responses.
     """
 
     Y: Array
     weights: Array
     center: Array
     scale: Array
+    row_numbers: Indices | None = None
+    name: str = "y"
 
 
 def per_column(value: float | tuple[float, ...], i: int) -> float:
@@ -96,13 +108,37 @@ def per_column(value: float | tuple[float, ...], i: int) -> float:
     return value[i] if isinstance(value, tuple) else value
 
 
+def require_columns(d: int, **parameters: float | tuple[float, ...]) -> None:
+    """Refuse parameters given per column for another number of columns.
+
+    Raises:
+        ValueError: Some parameter has not one value and not d of them.
+    """
+    for name, value in parameters.items():
+        if isinstance(value, tuple) and len(value) != d:
+            raise ValueError(
+                f"{name} of the base density has {len(value)} values, but y has {d} "
+                f"column(s); give one number, or one per column."
+            )
+
+
 def as_parameter(
-    name: str, value: object, *, positive: bool = False
+    name: str, value: object, *, positive: bool = False, finite: bool = True
 ) -> float | tuple[float, ...]:
     """A parameter given once or per column, checked and made hashable."""
-    array = np.asarray(value, dtype=float)
+    kind = "a positive number" if positive else "a number"
+    message = f"{name} must be {kind}, or one per column, got {value!r}."
+    try:
+        array = as_numbers(name, value)
+    except ValueError as error:
+        raise ValueError(message) from error
     bad = array.ndim > 1 or not array.size or np.any(np.isnan(array))
-    if bad or (positive and not np.all((array > 0) & np.isfinite(array))):
-        kind = "a positive number" if positive else "a number"
-        raise ValueError(f"{name} must be {kind}, or one per column, got {value!r}.")
+    if bad or (finite and not np.all(np.isfinite(array))):
+        raise ValueError(message)
+    if positive and not np.all((array > _NARROWEST) & (array < _WIDEST)):
+        if np.all(array > 0):
+            message = (
+                f"{name} must lie between {_NARROWEST} and {_WIDEST}, got {value!r}."
+            )
+        raise ValueError(message)
     return float(array) if array.ndim == 0 else tuple(array.tolist())

@@ -1,8 +1,8 @@
 """Conditional base densities q0(y|x): a noise density around a regression.
 
 With y = μ(x) + σ(x)·u, the kernel acts on the residual u, and the exponential family
-models the shape of p(u|x) instead of the course of the mean: theory (13), with
-the joint kernel K((x, y), (x', y')) = k_X(x, x') k_Y(u(x, y), u(x', y')) with the base
+models the shape of p(u|x) instead of the course of the mean. This is theory (13): the
+joint kernel K((x, y), (x', y')) = k_X(x, x') k_Y(u(x, y), u(x', y')) with the base
 density q0(y|x) = noise(u)/σ(x).
 
 Residuals of the rows a regression was fitted on are too small. So the training

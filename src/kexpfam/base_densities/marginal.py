@@ -41,6 +41,15 @@ class MarginalBase(BaseDensity):
 
     mixtures: tuple[tuple[tuple[float, ...], ...], ...] = ()
 
+    def __post_init__(self) -> None:
+        for mixture in self.mixtures:
+            center, deviation, mass = np.array(mixture, dtype=float)
+            sound = np.all(np.isfinite(center)) and np.all(np.isfinite(deviation))
+            if not sound or deviation.min() <= 0 or mass.min() <= 0:
+                raise ValueError("mixtures must have positive widths and masses.")
+            if abs(mass.sum() - 1.0) > 1e-9:
+                raise ValueError("the masses of a mixture must sum to one.")
+
     def __repr__(self) -> str:
         fitted = f"fitted on {len(self.mixtures)} columns" if self.mixtures else ""
         return f"MarginalBase({fitted})"

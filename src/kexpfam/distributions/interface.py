@@ -6,6 +6,7 @@ number gives a single density, whose methods drop the leading axis; indexing wit
 slice or an array gives fewer densities.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from kexpfam._typing import Array, ArrayLike, RandomState
+from kexpfam._validation import as_numbers
 from kexpfam.base_densities import BaseDensity
 
 
@@ -108,8 +110,8 @@ class Density(ABC):
         """Expectation."""
 
     @abstractmethod
-    def var(self) -> Array:
-        """Variance of each column."""
+    def std(self) -> Array:
+        """Standard deviation of each column."""
 
     @abstractmethod
     def mode(self) -> Array:
@@ -123,9 +125,10 @@ class Density(ABC):
     def rvs(self, size: int = 1, random_state: RandomState = None) -> Array:
         """Independent draws."""
 
-    def std(self) -> Array:
-        """Standard deviation of each column."""
-        return np.sqrt(self.var())
+    def var(self) -> Array:
+        """Variance of each column; infinite where it does not fit into a double."""
+        with np.errstate(over="ignore"):
+            return np.square(self.std())
 
     def logpdf(self, y: ArrayLike) -> Array:
         """Log density; y gives one point per density, or q of them.
@@ -152,7 +155,7 @@ class Density(ABC):
         U = self._coordinates.to_kernel(Y)
         gradient = self._tilted.gradient(U) / self._coordinates.scale[:, None]
         tail = () if self._tilted.d == 1 else (self._tilted.d,)
-        return gradient.reshape(*shape, *tail)[()]
+        return gradient.reshape(shape + tail)[()]
 
     @property
     def support(self) -> Array:
@@ -193,6 +196,8 @@ class Density(ABC):
         """Log Z with its leading axis."""
 
     def _log_unnormalized(self, U: Array) -> Array:
+        if not U.size:
+            return np.zeros(U.shape[:2])
         # A grid shared by all rows, as for a heat map, is one matrix product.
         if len(U) > 1 and U.shape[1] > 1 and np.all(U[:1] == U):
             return self._tilted.on_grid(U[0])
@@ -204,7 +209,7 @@ class Density(ABC):
 
     def _points(self, y: ArrayLike) -> tuple[Array, tuple[int, ...]]:
         """Points as (n, q, d), and the shape of one number per point."""
-        Y = np.asarray(y, dtype=float)
+        Y = as_numbers("y", y)
         n, d = len(self._tilted), self._tilted.d
         if d > 1:
             if Y.ndim == 0 or Y.shape[-1] != d:
@@ -221,7 +226,7 @@ class Density(ABC):
                     f"y must be one point or a flat list of them for a single "
                     f"density, got shape {np.shape(y)}."
                 )
-            return Y.reshape(1, -1, d), points
+            return Y.reshape(1, math.prod(points), d), points
         if points == ():
             return np.broadcast_to(Y, (n, d))[:, None], (n,)
         if points == (n,):

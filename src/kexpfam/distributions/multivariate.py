@@ -11,7 +11,7 @@ import numpy as np
 from scipy import optimize
 
 from kexpfam._typing import Array, RandomState
-from kexpfam._validation import as_generator
+from kexpfam._validation import as_generator, check_count
 from kexpfam.distributions.interface import Coordinates, Density, UnnormalizedDensity
 from kexpfam.errors import NormalizationWarning
 from kexpfam.partition import (
@@ -101,17 +101,25 @@ class MultivariateDensity(Density):
         return self._out(self._partition.tail_index)
 
     def mean(self) -> Array:
+        if self._tilted.base.tail_index <= 1:
+            return self._out(np.full_like(self._coordinates.location, np.nan))
         return self._out(self._coordinates.to_user(self._partition.mean[:, None])[:, 0])
 
     def cov(self) -> Array:
-        """Covariance matrix, (n, d, d)."""
+        """Covariance matrix, (n, d, d); not a number where it does not exist."""
+        if self._tilted.base.tail_index <= 2:
+            d = self._tilted.d
+            return self._out(np.full((len(self._tilted), d, d), np.nan))
         scale = self._coordinates.scale
         return self._out(
             self._partition.covariance * scale[:, :, None] * scale[:, None, :]
         )
 
-    def var(self) -> Array:
-        return np.diagonal(self.cov(), axis1=-2, axis2=-1).copy()
+    def std(self) -> Array:
+        if self._tilted.base.tail_index <= 2:
+            return self._out(np.full_like(self._coordinates.location, np.inf))
+        variance = np.diagonal(self._partition.covariance, axis1=1, axis2=2)
+        return self._out(np.sqrt(variance) * self._coordinates.scale)
 
     def mode(self) -> Array:
         """Where the density is largest, climbing from the best of many points."""
@@ -143,6 +151,7 @@ class MultivariateDensity(Density):
         For d ≥ 3 they are as good as the importance weights behind them; see
         `effective_draws`.
         """
+        check_count("size", size)
         rng = as_generator(random_state)
         if isinstance(self._partition, TensorDensity):
             u = self._partition.sample(_row_log_density(self._tilted), size, rng)
@@ -205,6 +214,7 @@ def _quadrature(tilted: UnnormalizedDensity, resolution: float) -> TensorDensity
         len(tilted),
         (edges[0], edges[1]),
         extend=(extend[0], extend[1]),
+        tail_index=tilted.base.tail_index,
     )
     worst = float(np.max(density.error, initial=0.0))
     if worst > _WORST_ERROR:

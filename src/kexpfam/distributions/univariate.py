@@ -7,7 +7,12 @@ from typing import Any, Self
 import numpy as np
 
 from kexpfam._typing import Array, ArrayLike, RandomState
-from kexpfam._validation import as_generator, check_probability
+from kexpfam._validation import (
+    as_generator,
+    check_confidence,
+    check_count,
+    check_probability,
+)
 from kexpfam.distributions.interface import Coordinates, Density, UnnormalizedDensity
 from kexpfam.errors import NormalizationWarning
 from kexpfam.partition import PanelDensity, integrate_panels, starting_edges
@@ -101,11 +106,11 @@ class UnivariateDensity(Density):
             return self._out(np.full(len(self._tilted), np.nan))
         return self._out(self._to_user(self._u_mean[:, None])[:, 0])
 
-    def var(self) -> Array:
+    def std(self) -> Array:
         if self._tilted.base.tail_index <= 2:
             return self._out(np.full(len(self._tilted), np.inf))
         centered = self._panels.nodes - self._u_mean[:, None, None]
-        return self._out(self._panels.integral(centered**2) * self._scale**2)
+        return self._out(np.sqrt(self._panels.integral(centered**2)) * self._scale)
 
     def median(self) -> Array:
         """The value with probability one half below it."""
@@ -113,6 +118,8 @@ class UnivariateDensity(Density):
 
     def mode(self) -> Array:
         """Where the density is largest; the leftmost if there are several."""
+        if not len(self._tilted):
+            return np.empty(0)
         peak = self._panels.density.reshape(len(self._tilted), -1).argmax(axis=1)
         nodes = np.concatenate(
             [
@@ -126,7 +133,7 @@ class UnivariateDensity(Density):
 
     def interval(self, confidence: float = 0.9) -> Array:
         """Central interval: equal probability outside on either side, (n, 2)."""
-        check_probability("confidence", np.asarray(confidence))
+        confidence = check_confidence(confidence)
         tails = np.array([0.5 * (1.0 - confidence), 0.5 * (1.0 + confidence)])
         return self.ppf(tails if self._single else tails[None])
 
@@ -137,7 +144,7 @@ class UnivariateDensity(Density):
             For each density an array (k, 2) of intervals, more than one if it is
             multimodal; the array itself for a single density.
         """
-        check_probability("confidence", np.asarray(confidence))
+        confidence = check_confidence(confidence)
         regions = [
             self._coordinates.rows([r]).to_user(
                 _hpd(self._panels, r, confidence)[..., None]
@@ -156,6 +163,7 @@ class UnivariateDensity(Density):
 
     def rvs(self, size: int = 1, random_state: RandomState = None) -> Array:
         """Independent draws by inverting the distribution function, (n, size)."""
+        check_count("size", size)
         levels = as_generator(random_state).random((len(self._tilted), size))
         return self._out(self._to_user(self._panels.ppf(levels)))
 
@@ -275,6 +283,10 @@ def _hpd(panels: PanelDensity, row: int, confidence: float) -> Array:
     left, right = one.edges[:-1, None], one.edges[1:, None]
     u = np.append((left + (right - left) * t).ravel(), one.edges[-1])
     p = one.pdf(u[None])[0]
+    # The tops themselves, which a level just below them would miss.
+    top = np.flatnonzero((p[1:-1] >= p[:-2]) & (p[1:-1] > p[2:])) + 1
+    u = np.unique(np.append(u, _tops(one, u[top - 1], u[top + 1])))
+    p = one.pdf(u[None])[0]
 
     def region(level: float) -> Array:
         above = p > level
@@ -301,7 +313,7 @@ def _hpd(panels: PanelDensity, row: int, confidence: float) -> Array:
     for _ in range(60):
         level = min(max(level, low + 1e-14 * high), high * (1 - 1e-14))
         found = mass(level)
-        if abs(found - confidence) < 1e-10 or high - low < 1e-13 * high:
+        if abs(found - confidence) < 1e-11 or high - low < 1e-13 * high:
             break
         if found > confidence:
             low, mass_low = level, found
@@ -311,6 +323,16 @@ def _hpd(panels: PanelDensity, row: int, confidence: float) -> Array:
         # Away from the ends, so that a kink of the mass cannot stall the search.
         level = low + (high - low) * min(max(share_up, 0.02), 0.98)
     return region(level)
+
+
+def _tops(one: PanelDensity, low: Array, high: Array) -> Array:
+    """The largest value of a density between two points, by golden-section search."""
+    golden = 0.5 * (np.sqrt(5.0) - 1.0)
+    for _ in range(45):
+        a, b = high - golden * (high - low), low + golden * (high - low)
+        left = one.pdf(a[None])[0] > one.pdf(b[None])[0]
+        low, high = np.where(left, low, a), np.where(left, b, high)
+    return 0.5 * (low + high)
 
 
 def _crossings(

@@ -58,10 +58,22 @@ class SumOfProducts(JointKernel):
 
     terms: tuple[tuple[Kernel, Kernel], ...]
 
+    def __post_init__(self) -> None:
+        for _, kernel_y in self.terms:
+            if kernel_y.smoothness < 2:
+                raise ValueError(
+                    f"kernel_y={kernel_y!r} is not smooth enough: score matching takes "
+                    f"two derivatives in each argument of the y-kernel, and this one "
+                    f"has {kernel_y.smoothness}; use Matern(nu=2.5) or smoother, or "
+                    f"Gaussian."
+                )
+
     def at(
         self, X: Array, Y: Array, X2: Array, Y2: Array, empty: Empty = np.empty
     ) -> Pairs:
-        pairs = tuple(ky.at(Y, Y2, kx(X, X2, empty), empty) for kx, ky in self.terms)
+        pairs = tuple(
+            ky.at(Y, Y2, kx.values(X, X2, empty), empty) for kx, ky in self.terms
+        )
         return pairs[0] if len(pairs) == 1 else SumPairs(pairs)
 
     @property
@@ -102,10 +114,4 @@ def separable(kernel_x: Kernel, kernel_y: Kernel) -> SumOfProducts:
     Raises:
         ValueError: The kernel of y is not smooth enough for score matching.
     """
-    if kernel_y.smoothness < 2:
-        raise ValueError(
-            f"kernel_y={kernel_y!r} is not smooth enough: score matching takes two "
-            f"derivatives in each argument of the y-kernel, and this one has "
-            f"{kernel_y.smoothness}; use Matern(nu=2.5) or smoother, or Gaussian."
-        )
     return SumOfProducts(((kernel_x, kernel_y),))

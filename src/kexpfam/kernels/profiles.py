@@ -1,17 +1,22 @@
 """The radial kernels: each is its profile φ(s), s = ‖u‖², and the ratios φ⁽ᵏ⁾/φ."""
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from kexpfam._typing import Array
+from kexpfam._validation import check_positive
 from kexpfam.kernels.radial import RadialKernel, Ratio
 
 # Stands in for a zero distance where a Matérn ratio has a pole. The pole is always
 # multiplied by a higher power of the distance, so its value does not matter as long
 # as neither it nor its cube overflows.
 _TINY_DISTANCE = 1e-60
+
+# Beyond this exp(−z) is zero in double precision; its polynomial must not overflow, at
+# the largest ν either, above which a Matérn kernel cannot be told from a Gaussian.
+_FARTHEST_Z = 800.0
+_LARGEST_NU = 50.5
 
 
 @dataclass(frozen=True)
@@ -71,7 +76,7 @@ class RationalQuadratic(RadialKernel):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _require_positive("alpha", self.alpha)
+        check_positive("alpha", self.alpha)
 
     @property
     def smoothness(self) -> int:
@@ -99,7 +104,7 @@ class InverseMultiquadric(RadialKernel):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _require_positive("power", self.power)
+        check_positive("power", self.power)
 
     @property
     def smoothness(self) -> int:
@@ -136,11 +141,12 @@ class Matern(RadialKernel):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _require_positive("nu", self.nu)
-        if not math.isfinite(self.nu) or (self.nu - 0.5) % 1.0 != 0.0:
+        nu = check_positive("nu", self.nu, finite=False)
+        if nu > _LARGEST_NU or (nu - 0.5) % 1.0 != 0.0:
             raise ValueError(
-                f"nu must be a half-integer (0.5, 1.5, 2.5, …), got {self.nu!r}; "
-                f"use Gaussian for infinitely smooth functions."
+                f"nu must be a half-integer (0.5, 1.5, 2.5 and so on) up to "
+                f"{_LARGEST_NU}, got {self.nu!r}; use Gaussian for infinitely smooth "
+                f"functions."
             )
 
     @property
@@ -164,7 +170,7 @@ class Matern(RadialKernel):
         ]
 
     def _z(self, s: Array) -> Array:
-        z = np.maximum(s, 0.0)
+        z = np.clip(s, 0.0, _FARTHEST_Z**2 / (2.0 * self.nu))
         z *= 2.0 * self.nu
         return np.sqrt(z, out=z)
 
@@ -185,8 +191,3 @@ def _bessel_polynomial(mu: float, z: Array) -> Array:
         lower, current = current, z * z * lower + 2.0 * order * current
         order += 1.0
     return current
-
-
-def _require_positive(name: str, value: float) -> None:
-    if not value > 0:
-        raise ValueError(f"{name} must be a positive number, got {value!r}.")

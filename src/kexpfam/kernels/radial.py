@@ -21,6 +21,14 @@ from kexpfam.linalg import Empty
 # A ratio is a number where it does not depend on s.
 Ratio = float | Array
 
+# Scaled points and differences are clipped here. Every kernel has long vanished, and
+# fourth powers still fit into a double.
+_FARTHEST = 1e50
+
+# Lengths below this are taken for it, so that scaling by them cannot overflow: they are
+# shorter than any difference between the data.
+_SHORTEST = 1e-100
+
 # "median" asks the estimator to fill in the median distance of the data.
 MEDIAN = "median"
 
@@ -81,14 +89,42 @@ class RadialKernel(Kernel):
         weight: Array | None = None,
         empty: Empty = np.empty,
     ) -> Pairs:
+        A, B, lengths = self._scaled(A, B)
+        return RadialPairs(self, A, B, lengths, weight, empty)
+
+    def values(self, A: Array, B: Array, empty: Empty = np.empty) -> Array:
+        A, B, lengths = self._scaled(A, B)
+        if len(lengths) < 3 or max(np.abs(A).max(), np.abs(B).max()) > _FARTHEST:
+            return RadialPairs(self, A, B, lengths, None, empty).partial(0, 0, 0, 0)
+        # ‖a‖² + ‖b‖² − 2 a·b as one product, [a, ‖a‖², 1]·[−2b, 1, ‖b‖²].
+        left = np.empty((len(A), A.shape[1] + 2))
+        left[:, :-2], left[:, -1] = A, 1.0
+        left[:, -2] = np.einsum("ai,ai->a", A, A)
+        right = np.empty((B.shape[1] + 2, len(B)))
+        right[:-2], right[-2] = -2.0 * B.T, 1.0
+        right[-1] = np.einsum("bi,bi->b", B, B)
+        s = np.matmul(left, right, out=empty((len(A), len(B))))
+        return self.profile(s, empty(s.shape))
+
+    def _scaled(self, A: Array, B: Array) -> tuple[Array, Array, Array]:
+        """Points in units of the lengthscale, and the lengths, (d,).
+
+        They are centred, so that an offset of the data costs no digits.
+        """
         ell = self._lengths()
         if ell.ndim and ell.size != A.shape[1]:
             raise ValueError(
                 f"lengthscale has {ell.size} values, but the data have {A.shape[1]} "
                 f"columns; give one number, or one per column."
             )
-        lengths = np.broadcast_to(ell, A.shape[1:])
-        return RadialPairs(self, A / ell, B / ell, lengths, weight, empty)
+        lengths = np.maximum(np.broadcast_to(ell, A.shape[1:]), _SHORTEST)
+        center = B.mean(axis=0) if len(B) else 0.0
+        with np.errstate(over="ignore"):
+            return (
+                np.clip((A - center) / lengths, -(_FARTHEST**4), _FARTHEST**4),
+                np.clip((B - center) / lengths, -(_FARTHEST**4), _FARTHEST**4),
+                lengths,
+            )
 
     def map_lengthscales(self, change: Callable[[LengthScale], LengthScale]) -> Self:
         ell = self.lengthscale
@@ -123,6 +159,9 @@ class RadialPairs(Pairs):
         self._B = B
         self._ell = ell
         self._weight = weight
+        self._far = any(
+            np.abs(points).max(initial=0.0) > _FARTHEST for points in (A, B)
+        )
         self._differences: dict[int, Array] = {}
         self._squares: dict[int, Array] = {}
         self._ratios: list[Ratio] = []
@@ -194,6 +233,13 @@ class RadialPairs(Pairs):
             self._differences[i] = np.subtract(
                 self._A[:, i, None], self._B[None, :, i], out=self._new()
             )
+            if self._far:
+                np.clip(
+                    self._differences[i],
+                    -_FARTHEST,
+                    _FARTHEST,
+                    out=self._differences[i],
+                )
         return self._differences[i]
 
     def _square(self, i: int) -> Array:
@@ -208,20 +254,15 @@ class RadialPairs(Pairs):
 
     @functools.cached_property
     def _s(self) -> Array:
-        """Squared scaled distances (m, n); rounding may leave −1e-16 for a zero."""
+        """Squared scaled distances (m, n)."""
         columns = self._A.shape[1]
         if columns == 1:
             return self._square(0)
-        if columns == 2:
-            return np.add(self._square(0), self._square(1), out=self._new())
-        # ‖a‖² + ‖b‖² − 2 a·b as one product, [a, ‖a‖², 1]·[−2b, 1, ‖b‖²]
-        left = np.empty((len(self._A), columns + 2))
-        left[:, :-2], left[:, -1] = self._A, 1.0
-        left[:, -2] = np.einsum("ai,ai->a", self._A, self._A)
-        right = np.empty((columns + 2, len(self._B)))
-        right[:-2], right[-2] = -2.0 * self._B.T, 1.0
-        right[-1] = np.einsum("bi,bi->b", self._B, self._B)
-        return np.matmul(left, right, out=self._new())
+        s = self._new()
+        s[...] = 0.0
+        for i in range(columns):
+            s += self._square(i)
+        return s
 
     @functools.cached_property
     def _value(self) -> Array:

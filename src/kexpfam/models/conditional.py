@@ -10,7 +10,14 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kexpfam._typing import Array, ArrayLike, RandomState
-from kexpfam._validation import as_generator, check_probability, check_weights
+from kexpfam._validation import (
+    as_generator,
+    as_numbers,
+    check_confidence,
+    check_count,
+    check_probability,
+    check_weights,
+)
 from kexpfam.base_densities import BaseDensity, ConditionalBase
 from kexpfam.distributions import MultivariateDensity, UnivariateDensity
 from kexpfam.kernels import JointKernel, Kernel
@@ -143,7 +150,7 @@ class KCEF(RegressorMixin, BaseEstimator):
 
     def score_samples(self, X: ArrayLike, y: ArrayLike) -> Array:
         """Log p(y_a|x_a) of each row, (n,)."""
-        X, Y = self._conditions(X), _as_columns(np.asarray(y, dtype=float))
+        X, Y = self._conditions(X), _as_columns(as_numbers("y", y))
         d = self._family.d
         if Y.shape != (len(X), d):
             raise ValueError(
@@ -170,17 +177,20 @@ class KCEF(RegressorMixin, BaseEstimator):
 
     def predict_quantiles(self, X: ArrayLike, quantiles: ArrayLike) -> Array:
         """Conditional quantiles, (n, k) for k levels; one column of y only."""
-        X, levels = (
-            self._conditions(X),
-            np.atleast_1d(np.asarray(quantiles, dtype=float)),
-        )
+        X = self._conditions(X)
+        levels = np.atleast_1d(as_numbers("quantiles", quantiles))
         self._require_one_column("predict_quantiles")
         check_probability("quantiles", levels)
+        if levels.ndim > 1:
+            raise ValueError(
+                f"quantiles must be a number or a flat list, got shape {levels.shape}."
+            )
         return self._blockwise(X, lambda p, _: p.ppf(levels[None, :]))
 
     def predict_interval(self, X: ArrayLike, confidence: float = 0.9) -> Array:
         """Central intervals with this probability, (n, 2); one column of y only."""
         X = self._conditions(X)
+        confidence = check_confidence(confidence)
         self._require_one_column("predict_interval")
         return self._blockwise(X, lambda p, _: p.interval(confidence))
 
@@ -189,6 +199,7 @@ class KCEF(RegressorMixin, BaseEstimator):
     ) -> Array:
         """Draws from p(·|x) at each row, (n, n_samples) or (n, n_samples, d)."""
         rng = as_generator(random_state)
+        n_samples = check_count("n_samples", n_samples)
         return self._blockwise(self._conditions(X), lambda p, _: p.rvs(n_samples, rng))
 
     def plot(self, X: ArrayLike, y: ArrayLike | None = None, ax: Any = None) -> Any:
@@ -210,6 +221,9 @@ class KCEF(RegressorMixin, BaseEstimator):
         # `score` is a mean log density, not R², so thresholds on R² do not apply.
         tags.regressor_tags.poor_score = True
         return tags
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "family_")
 
     def _restore(self, family: FittedFamily) -> Self:
         """Take a fitted family, from `fit` or from a file."""

@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kexpfam._typing import Array, ArrayLike, RandomState
-from kexpfam._validation import as_generator, check_weights
+from kexpfam._validation import as_generator, check_count, check_weights
 from kexpfam.base_densities import BaseDensity
 from kexpfam.distributions import MultivariateDensity, UnivariateDensity
 from kexpfam.kernels import Constant, Kernel, SumOfProducts
@@ -93,6 +93,8 @@ class KEF(DensityMixin, BaseEstimator):
             self.regularization,
             self.standardize,
             self.n_jobs,
+            response_name="X",
+            kernel_name="kernel",
         )
         no_condition = np.empty((len(data), 0))
         rng = as_generator(self.random_state)
@@ -123,8 +125,10 @@ class KEF(DensityMixin, BaseEstimator):
 
     def sample(self, n_samples: int = 1, random_state: RandomState = None) -> Array:
         """Draws, (n_samples, d)."""
-        draws = self.distribution().rvs(n_samples, random_state)
-        return draws.reshape(n_samples, -1)
+        check_is_fitted(self)
+        n_samples = check_count("n_samples", n_samples)
+        draws = self.distribution_.rvs(n_samples, random_state)
+        return draws.reshape(n_samples, self.n_features_in_)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the density (one column); returns the matplotlib Axes."""
@@ -139,6 +143,9 @@ class KEF(DensityMixin, BaseEstimator):
         """Write the fitted model to one file; `kexpfam.load` reads it."""
         check_is_fitted(self)
         save_model(self, self.family_, path)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "family_")
 
     def _restore(self, family: FittedFamily) -> Self:
         """Take a fitted family, from `fit` or from a file."""

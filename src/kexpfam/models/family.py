@@ -26,7 +26,13 @@ from kexpfam.distributions import (
     UnivariateDensity,
 )
 from kexpfam.errors import DegenerateDataError
-from kexpfam.kernels import JointKernel, Kernel, SumOfProducts, separable
+from kexpfam.kernels import (
+    JointKernel,
+    Kernel,
+    LengthScale,
+    SumOfProducts,
+    separable,
+)
 from kexpfam.models.heuristics import resolved_kernel
 from kexpfam.score_matching import (
     KernelExpansion,
@@ -42,6 +48,9 @@ MEDIANS_Y = 1.4
 LAMBDA = 0.2
 LAMBDA_RATE = 0.75
 
+# Lengthscales of y that can be used; derivatives contain their inverse fourth powers.
+_SHORTEST, _LONGEST = 1e-50, 1e50
+
 
 @dataclass(frozen=True)
 class Options:
@@ -54,6 +63,9 @@ class Options:
     regularization: float | None
     standardize: bool
     n_jobs: int | None
+    # What the user calls the responses and their kernel, for error messages.
+    response_name: str = "y"
+    kernel_name: str = "kernel_y"
 
 
 @dataclass(frozen=True)
@@ -136,8 +148,12 @@ def fit_family(
     Raises:
         DegenerateDataError: A column of y has no spread, or y leaves the support.
     """
-    used = weights > 0
-    if not used.all():
+    if not isinstance(options.standardize, bool | np.bool_):
+        raise ValueError(
+            f"standardize must be True or False, got {options.standardize!r}."
+        )
+    used = np.flatnonzero(weights > 0)
+    if len(used) < len(weights):
         X, Y, weights = X[used], Y[used], weights[used]
     if len(Y) < 2:
         raise DegenerateDataError(
@@ -145,12 +161,16 @@ def fit_family(
         )
     _check_memory(Y.size)
     x_center, x_scale = _standardizer("X", X, weights, options.standardize)
-    y_center, y_scale = _standardizer("y", Y, weights, options.standardize)
+    y_center, y_scale = _standardizer(
+        options.response_name, Y, weights, options.standardize, must_vary=True
+    )
     X = (X - x_center) / x_scale
     U = (Y - y_center) / y_scale
 
     seed = int(rng.integers(2**31))
-    training = TrainingResponses(U, weights, y_center, y_scale)
+    training = TrainingResponses(
+        U, weights, y_center, y_scale, used, options.response_name
+    )
     frame, base, U = _prepare_base(options.base, X, training, rng)
     kernel = _resolve_joint(options, X, U, weights)
     lam = _resolve_lambda(options.regularization, kernel, weights)
@@ -165,7 +185,7 @@ def fit_family(
         frame=frame,
         base=base,
         T=fit.T,
-        lam=lam,
+        lam=fit.lam,
         data_range=np.stack([U.min(axis=0), U.max(axis=0)], axis=1),
         rcond=fit.rcond,
         seed=seed,
@@ -173,13 +193,18 @@ def fit_family(
 
 
 def _standardizer(
-    name: str, data: Array, weights: Array, standardize: bool
+    name: str,
+    data: Array,
+    weights: Array,
+    standardize: bool,
+    *,
+    must_vary: bool = False,
 ) -> tuple[Array, Array]:
     center, deviation = spread_of(name, data, weights)
-    if name == "y" and np.any(deviation == 0):
+    if must_vary and np.any(deviation == 0):
         column = int(np.flatnonzero(deviation == 0)[0])
         raise DegenerateDataError(
-            f"y is constant in column {column} (all {len(data)} values are "
+            f"{name} is constant in column {column} (all {len(data)} values are "
             f"{data[0, column]:g}), so it has no density; remove the column."
         )
     if not standardize:
@@ -210,7 +235,7 @@ def _prepare_base(
 
 def _resolve_joint(options: Options, X: Array, U: Array, weights: Array) -> JointKernel:
     if options.kernel is None:
-        given = {"kernel_x": options.kernel_x, "kernel_y": options.kernel_y}
+        given = {"kernel_x": options.kernel_x, options.kernel_name: options.kernel_y}
         for name, part in given.items():
             if part is not None and not isinstance(part, Kernel):
                 raise TypeError(
@@ -218,9 +243,8 @@ def _resolve_joint(options: Options, X: Array, U: Array, weights: Array) -> Join
                     f"{part!r}."
                 )
         kernel_x = resolved_kernel(options.kernel_x, X, weights, MEDIANS_X)
-        return separable(
-            kernel_x, resolved_kernel(options.kernel_y, U, weights, MEDIANS_Y)
-        )
+        kernel_y = resolved_kernel(options.kernel_y, U, weights, MEDIANS_Y)
+        return _require_ordinary_lengths(separable(kernel_x, kernel_y))
     if options.kernel_x is not None or options.kernel_y is not None:
         raise ValueError(
             "kernel is a joint kernel of (x, y); give it, or kernel_x and kernel_y, "
@@ -232,16 +256,31 @@ def _resolve_joint(options: Options, X: Array, U: Array, weights: Array) -> Join
             f"Gaussian(1.0)), or None; got {options.kernel!r}."
         )
     if isinstance(options.kernel, SumOfProducts):
-        return SumOfProducts(
-            tuple(
-                (
-                    resolved_kernel(kx, X, weights, MEDIANS_X),
-                    resolved_kernel(ky, U, weights, MEDIANS_Y),
-                )
-                for kx, ky in options.kernel.terms
+        terms = tuple(
+            (
+                resolved_kernel(kx, X, weights, MEDIANS_X),
+                resolved_kernel(ky, U, weights, MEDIANS_Y),
             )
+            for kx, ky in options.kernel.terms
         )
+        return _require_ordinary_lengths(SumOfProducts(terms))
     return options.kernel
+
+
+def _require_ordinary_lengths(kernel: SumOfProducts) -> SumOfProducts:
+    """Refuse lengthscales of y whose fourth powers a double cannot hold."""
+
+    def check(lengthscale: LengthScale) -> LengthScale:
+        if np.min(lengthscale) < _SHORTEST or np.max(lengthscale) > _LONGEST:
+            raise ValueError(
+                f"The lengthscale of y must lie between {_SHORTEST} and {_LONGEST}, "
+                f"got {lengthscale!r}; use standardize=True or rescale y."
+            )
+        return lengthscale
+
+    for _, kernel_y in kernel.terms:
+        kernel_y.map_lengthscales(check)
+    return kernel
 
 
 def _resolve_lambda(

@@ -13,9 +13,9 @@ import numpy as np
 
 from kexpfam import base_densities, kernels
 from kexpfam._typing import Array
-from kexpfam.base_densities import BaseDensity
+from kexpfam.base_densities import BaseDensity, TrainingResponses
 from kexpfam.errors import CannotSaveError, FileFormatError
-from kexpfam.kernels import JointKernel
+from kexpfam.kernels import JointKernel, SumOfProducts
 from kexpfam.models.family import FittedFamily
 from kexpfam.score_matching import KernelExpansion
 from kexpfam.storage import read_container, write_container
@@ -70,7 +70,8 @@ def save_model(estimator: Any, family: FittedFamily, path: str | Path) -> None:
     parameters = estimator.get_params(deep=False)
     seed = parameters.get("random_state")
     # A generator's state is not part of the model; a seed is.
-    parameters["random_state"] = seed if isinstance(seed, int) else None
+    whole = isinstance(seed, int | np.integer)
+    parameters["random_state"] = int(seed) if whole else None
     description = {
         "model": type(estimator).__name__,
         "parameters": {name: _encode(value) for name, value in parameters.items()},
@@ -118,7 +119,12 @@ def read_model(
         )
         # Touch kernel and base once, so that parameters of a wrong length show up here.
         expansion.value(arrays["X"][:1], arrays["Y"][:1])
-        base.log_density(arrays["Y"][:1])
+        n, d = arrays["Y"].shape
+        base.prepared(
+            TrainingResponses(arrays["Y"], np.ones(n), np.zeros(d), np.ones(d))
+        )
+        if not np.isfinite(base.log_density(arrays["Y"])).all():
+            raise ValueError("the base density does not cover the data")
         family = FittedFamily(
             x_center=arrays["x_center"],
             x_scale=arrays["x_scale"],
@@ -140,7 +146,13 @@ def read_model(
         columns = len(family.x_center) or family.d
         if names and len(names) != columns:
             raise ValueError("feature names do not match the columns")
-        return str(description["model"]), parameters, names, family
+        kind = str(description["model"])
+        terms = kernel.terms if isinstance(kernel, SumOfProducts) else ()
+        if kind == "KEF" and (len(family.x_center) or len(terms) != 1):
+            raise ValueError("a KEF has no conditions and one kernel")
+        if kind == "KCEF" and not len(family.x_center):
+            raise ValueError("a KCEF has conditions")
+        return kind, parameters, names, family
     except FileFormatError:
         raise
     except Exception as error:  # whatever a hostile description provokes
@@ -168,7 +180,7 @@ def _check_arrays(arrays: dict[str, Array]) -> None:
 
 def _encode(value: Any) -> Any:
     """JSON for numbers, strings, tuples and the values listed above."""
-    if type(value).__name__ in _VALUES and is_dataclass(value):
+    if is_dataclass(value) and _VALUES.get(type(value).__name__) is type(value):
         parts = {f.name: _encode(getattr(value, f.name)) for f in fields(value)}
         return {"class": type(value).__name__, **parts}
     if isinstance(value, tuple | list):

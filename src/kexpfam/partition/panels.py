@@ -27,11 +27,13 @@ PANEL_TOLERANCE = 1e-11
 # moment (where that exists), may lie beyond.
 TAIL_TOLERANCE = 1e-12
 
-# Where refinement stops whatever the error: 64 MiB for a thousand rows.
-MAX_PANELS = 512
+# Where refinement stops whatever the error: this many numbers for all rows together
+# (128 MiB), or this many panels where the rows are many.
+MOST_NUMBERS = 2**24
+FEWEST_PANELS = 512
 
-# Log densities may exceed the reference they are measured from by this much before the
-# reference is moved; exp() overflows at 709.
+# The peak may move away from the reference that exponentials are measured from by this
+# much before the reference follows; exp() overflows at 709.
 _HEADROOM = 300.0
 
 # Panels are not extended past this; only tails without a mean get here.
@@ -106,14 +108,17 @@ class PanelDensity:
         panel, t = self._locate(u)
         row = np.arange(len(u))[:, None]
         below = self._below[row, panel] + _series(self._integrals[row, panel], t)
-        return np.clip(below, 0.0, 1.0)
+        below = np.where(u >= self.edges[-1], 1.0, np.clip(below, 0.0, 1.0))
+        return np.where(u <= self.edges[0], 0.0, below)
 
     def sf(self, u: Array) -> Array:
         """Mass above u, with small masses as accurate as small masses of `cdf`."""
         panel, t = self._locate(u)
         row = np.arange(len(u))[:, None]
         inside = self._mass[row, panel] - _series(self._integrals[row, panel], t)
-        return np.clip(self._above[row, panel] + inside, 0.0, 1.0)
+        above = np.clip(self._above[row, panel] + inside, 0.0, 1.0)
+        above = np.where(u <= self.edges[0], 1.0, above)
+        return np.where(u >= self.edges[-1], 0.0, above)
 
     def ppf(self, level: Array) -> Array:
         """The point with mass `level` below it, (n, q) -> (n, q)."""
@@ -150,6 +155,7 @@ class PanelDensity:
         return np.where(level >= 1, self.edges[-1], u)
 
     def _locate(self, u: Array) -> tuple[Indices, Array]:
+        u = np.clip(u, self.edges[0], self.edges[-1])
         panel = np.searchsorted(self.edges, u, side="right") - 1
         panel = np.clip(panel, 0, len(self.edges) - 2)
         t = (u - self.edges[panel]) / self._half[panel] - 1.0
@@ -228,8 +234,15 @@ class _Panels:
 
     left: Array  # (k,)
     right: Array  # (k,)
-    values: Array  # (n, k, 16): densities at the nodes, divided by exp(reference)
-    reference: Array  # (n,)
+    log_values: Array  # (n, k, 16)
+    reference: Array  # (n,): near the largest log value of each row
+    values: Array  # (n, k, 16): exp(log_values − reference)
+
+    @classmethod
+    def of(cls, left: Array, right: Array, log_values: Array) -> "_Panels":
+        reference = log_values.max(axis=(1, 2))
+        values = np.exp(log_values - reference[:, None, None])
+        return cls(left, right, log_values, reference, values)
 
     @property
     def mass(self) -> Array:
@@ -242,17 +255,16 @@ class _Panels:
 
     def replaced(self, keep: Mask, left: Array, right: Array, new: Array) -> "_Panels":
         """Keep some panels, add new ones with their log densities (n, k', 16)."""
-        values, reference = self.values[:, keep], self.reference
-        peak = new.max(axis=(1, 2))
-        if np.any(peak - reference > _HEADROOM):
-            raised = np.maximum(reference, peak)
-            values *= np.exp(reference - raised)[:, None, None]
-            reference = raised
-        new -= reference[:, None, None]
-        values = np.concatenate([values, np.exp(new, out=new)], axis=1)
         left = np.concatenate([self.left[keep], left])
         right = np.concatenate([self.right[keep], right])
-        return _Panels(left, right, values, reference)
+        log_values = np.concatenate([self.log_values[:, keep], new], axis=1)
+        # A split panel may have held the peak, and a new one may hold a higher one.
+        drift = log_values.max(axis=(1, 2)) - self.reference
+        if np.any(np.abs(drift) > _HEADROOM):
+            return _Panels.of(left, right, log_values)
+        fresh = np.exp(new - self.reference[:, None, None])
+        values = np.concatenate([self.values[:, keep], fresh], axis=1)
+        return _Panels(left, right, log_values, self.reference, values)
 
 
 def integrate_panels(
@@ -276,18 +288,19 @@ def integrate_panels(
         return values.reshape(len(values), len(left), NODES)
 
     left, right = edges[:-1].copy(), edges[1:].copy()
-    values = evaluate(left, right)
-    reference = values.max(axis=(1, 2))
-    values -= reference[:, None, None]
-    panels = _Panels(left, right, np.exp(values, out=values), reference)
+    panels = _Panels.of(left, right, evaluate(left, right))
+    most = max(FEWEST_PANELS, MOST_NUMBERS // (NODES * max(1, len(panels.values))))
     while True:
         mass, error = panels.mass, panels.error
         total = mass.sum(axis=1)
-        split = (error / total[:, None]).max(axis=0) > PANEL_TOLERANCE
-        beyond = _mass_beyond(panels, mass, tail_index)
+        # Exponents are rounded; there is no use in splitting below that.
+        rounding = 1e-15 * (1.0 + np.abs(panels.reference))
+        tolerance = total * np.maximum(PANEL_TOLERANCE, rounding)
+        split = np.any(error > tolerance[:, None], axis=0)
+        beyond = mass_beyond(panels.left, panels.right, panels.values, mass, tail_index)
         grow = _panels_to_add(panels, extend & (beyond.max(axis=0) > TAIL_TOLERANCE))
         count = len(panels.left) + int(split.sum()) + len(grow[0])
-        if not (split.any() or grow[0].size) or count > MAX_PANELS:
+        if not (split.any() or grow[0].size) or count > most:
             break
         middle = 0.5 * (panels.left + panels.right)[split]
         new_left = np.concatenate([panels.left[split], middle, grow[0]])
@@ -298,31 +311,40 @@ def integrate_panels(
     order = np.argsort(panels.left)
     density = panels.values[:, order]
     density /= total[:, None, None]
-    # Rounding of the exponents is what remains when everything is resolved.
-    rounding = 1e-15 * (1.0 + np.abs(panels.reference))
+    share = error.sum(axis=1) / total + beyond @ np.asarray(extend, float)
+    # A relative error of one or more says nothing about the logarithm.
+    with np.errstate(divide="ignore"):
+        in_log = -np.log1p(-np.minimum(share, 1.0))
     return PanelDensity(
         edges=np.append(panels.left[order], panels.right.max()),
         density=density,
         log_partition=panels.reference + np.log(total),
-        error=error.sum(axis=1) / total + beyond @ np.asarray(extend, float) + rounding,
+        error=in_log + rounding,
     )
 
 
-def _mass_beyond(panels: _Panels, mass: Array, tail_index: float) -> Array:
+def mass_beyond(
+    left: Array, right: Array, values: Array, mass: Array, tail_index: float
+) -> Array:
     """Share of each row's mass, or second moment if larger, beyond either end, (n, 2).
 
     A bound for light tails, and right within a factor of about two for a tail like
     |u|^(−1−a): density at the end times its distance from the middle.
+
+    Args:
+        left: Left ends of the panels, (k,), in any order.
+        right: Right ends, (k,).
+        values: Densities at the nodes, up to a factor per row, (n, k, 16).
+        mass: Mass of each panel, with the same factor, (n, k).
+        tail_index: Moments below this order are finite.
     """
-    first, last = panels.left.argmin(), panels.right.argmax()
-    reach = 0.5 * (panels.right[last] - panels.left[first])
-    center = 0.5 * (panels.right[last] + panels.left[first])
-    ends = np.stack([panels.values[:, first, 0], panels.values[:, last, -1]], axis=1)
-    total = mass.sum(axis=1, keepdims=True)
-    share = ends * reach / total
+    first, last = left.argmin(), right.argmax()
+    reach = 0.5 * (right[last] - left[first])
+    center = 0.5 * (right[last] + left[first])
+    ends = np.stack([values[:, first, 0], values[:, last, -1]], axis=1)
+    share = ends * reach / mass.sum(axis=1, keepdims=True)
     if tail_index > 2:  # follow the tails until the second moment is settled too
-        distance = 0.5 * (panels.left + panels.right) - center
-        second = (mass @ distance**2)[:, None]
+        second = (mass @ (0.5 * (left + right) - center) ** 2)[:, None]
         share = np.maximum(share, ends * reach**3 / np.maximum(second, 1e-300))
     return share
 

@@ -41,6 +41,8 @@ def resample_move(
     Returns:
         Points, (n, size, d).
     """
+    if not size:
+        return np.empty((len(weights), 0, draws.shape[1]))
     u = np.stack([draws[rng.choice(len(draws), size, p=row)] for row in weights])
     mean = weights @ draws
     spread = np.sqrt(np.maximum(weights @ draws**2 - mean**2, 1e-12))[:, None, :]

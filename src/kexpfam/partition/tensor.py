@@ -10,12 +10,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kexpfam._typing import Array, Indices
-from kexpfam.partition.panels import NODES, PanelDensity, panel_nodes, panel_rule
+from kexpfam._typing import Array, Indices, Mask
+from kexpfam.partition.panels import (
+    NODES,
+    PanelDensity,
+    mass_beyond,
+    panel_nodes,
+    panel_rule,
+)
 
 # Two dimensions are printed with fewer digits than one; each further digit costs about
 # a tenth more nodes per coordinate.
 TOLERANCE = 1e-8
+TAIL_TOLERANCE = 1e-9
 
 # Where refinement stops: 1024 nodes per coordinate.
 MAX_PANELS = 64
@@ -85,6 +92,7 @@ def integrate_tensor(
     edges: tuple[Array, Array],
     *,
     extend: tuple[tuple[bool, bool], tuple[bool, bool]],
+    tail_index: float = np.inf,
 ) -> TensorDensity:
     """Normalise n densities in the plane.
 
@@ -93,14 +101,14 @@ def integrate_tensor(
         n_rows: How many rows there are.
         edges: Panels to begin with, per coordinate.
         extend: Sides on which panels may be added, per coordinate.
+        tail_index: Moments below this order are finite.
     """
     while True:
-        summary = _Summary(n_rows, edges)
+        summary = _Summary(n_rows, edges, np.array(extend), tail_index)
         for rows, log_values in _blocks(log_density, edges, n_rows):
             summary.add(rows, log_values)
         refined = tuple(
-            _refine(edges[k], summary.indicator[k], summary.outside[k], extend[k])
-            for k in (0, 1)
+            _refine(edges[k], summary.indicator[k], summary.outside[k]) for k in (0, 1)
         )
         done = all(
             len(new) == len(old) for new, old in zip(refined, edges, strict=True)
@@ -121,7 +129,11 @@ def integrate_tensor(
 class _Summary:
     """What one pass over all rows and nodes finds out."""
 
-    def __init__(self, n_rows: int, edges: tuple[Array, Array]) -> None:
+    def __init__(
+        self, n_rows: int, edges: tuple[Array, Array], extend: Mask, tail_index: float
+    ) -> None:
+        self._extend = extend
+        self._tail_index = tail_index
         self._edges = edges
         self._weights = tuple(_weights(e) for e in edges)
         self._nodes = tuple(panel_nodes(e[:-1], e[1:]).ravel() for e in edges)
@@ -130,7 +142,7 @@ class _Summary:
         self.mean = np.empty((n_rows, 2))
         self.covariance = np.empty((n_rows, 2, 2))
         self.log_mean = np.empty(n_rows)
-        # Largest share over rows: error of each panel, mass of either outermost panel
+        # Largest share over rows: error of each panel, mass beyond either end
         self.indicator = [np.zeros(len(e) - 1) for e in edges]
         self.outside = [np.zeros(2), np.zeros(2)]
 
@@ -169,23 +181,23 @@ class _Summary:
             )
             share = last * np.diff(self._edges[k]) / total[:, None]
             self.indicator[k] = np.maximum(self.indicator[k], share.max(axis=0))
-            ends = marginal.reshape(len(total), -1, NODES).sum(axis=2)[:, [0, -1]]
-            self.outside[k] = np.maximum(self.outside[k], ends.max(axis=0))
-            error += share.sum(axis=1) + ends.sum(axis=1) * 1e-3
+            left, right = self._edges[k][:-1], self._edges[k][1:]
+            shares = marginal.reshape(len(total), -1, NODES)
+            width = 0.5 * (right - left)[:, None] * panel_rule().weights
+            beyond = self._extend[k] * mass_beyond(
+                left, right, shares / width, shares.sum(axis=2), self._tail_index
+            )
+            self.outside[k] = np.maximum(self.outside[k], beyond.max(axis=0))
+            error += share.sum(axis=1) + beyond.sum(axis=1)
         self.error[rows] = error
 
 
-def _refine(
-    edges: Array, indicator: Array, outside: Array, extend: tuple[bool, bool]
-) -> Array:
+def _refine(edges: Array, indicator: Array, outside: Array) -> Array:
     split = indicator > TOLERANCE
-    new = [edges, 0.5 * (edges[:-1] + edges[1:])[split]]
-    reach = 0.25 * (edges[-1] - edges[0])
-    if extend[0] and outside[0] > TOLERANCE:
-        new.append(np.array([edges[0] - reach]))
-    if extend[1] and outside[1] > TOLERANCE:
-        new.append(np.array([edges[-1] + reach]))
-    return np.sort(np.concatenate(new))
+    reach = 0.5 * (edges[-1] - edges[0])
+    outer = np.array([edges[0] - reach, edges[-1] + reach])[outside > TAIL_TOLERANCE]
+    middle = 0.5 * (edges[:-1] + edges[1:])[split]
+    return np.sort(np.concatenate([edges, middle, outer]))
 
 
 def _blocks(

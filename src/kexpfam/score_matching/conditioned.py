@@ -58,7 +58,7 @@ class ConditionedExpansion:
         matrix = np.empty((len(self.X), len(self.T.X)))
 
         def work(rows: slice, empty: Empty) -> None:
-            matrix[rows] = kx(self.X[rows], self.T.X, empty)
+            matrix[rows] = kx.values(self.X[rows], self.T.X, empty)
 
         for_each_panel(*matrix.shape, work, n_jobs=self.T.n_jobs)
         return matrix
@@ -95,7 +95,7 @@ class ConditionedExpansion:
         if isinstance(self.T.kernel, SumOfProducts):
             assert self._matrices  # computed here, before threads ask for it
         for_each_panel(n * q, len(self.T.Y), work, n_jobs=self.T.n_jobs)
-        return out.reshape(n, q, -1)
+        return out.reshape(n, q, out.shape[1])
 
     def _pairs(self, condition: Indices, points: Array, empty: Empty) -> Pairs:
         T = self.T

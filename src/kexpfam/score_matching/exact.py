@@ -33,10 +33,12 @@ class ExactFit:
 
     Attributes:
         T: The fitted function.
+        lam: The λ used: what was asked for, unless it was too small to resolve.
         rcond: Lower bound of the reciprocal condition number of the system.
     """
 
     T: KernelExpansion
+    lam: float
     rcond: float
 
 
@@ -69,6 +71,8 @@ def fit_exact(
         lam / delta,
         remedy=f"raise regularization (now {lam:.3g}) or lower the lengthscales",
     )
+    # If the ridge had to be raised, that is the λ of the whole solution.
+    lam = factor.ridge * delta
     # (5): γ, then β = S γ
     gamma = factor.solve((S * h).ravel() / lam).reshape(n, d)
     beta = S * gamma
@@ -82,7 +86,7 @@ def fit_exact(
         second=-D / lam,
         n_jobs=n_jobs,
     )
-    return ExactFit(T=T, rcond=factor.rcond)
+    return ExactFit(T=T, lam=lam, rcond=factor.rcond)
 
 
 def _assemble(

@@ -48,7 +48,7 @@ class TiltedDensity:
     def log_unnormalized(self, U: Array) -> Array:
         """Log q0 + T at each row's own points, (n, q, d) -> (n, q)."""
         log_q0 = self.base.log_density(U.reshape(-1, self.d)).reshape(U.shape[:2])
-        # Outside the support q0 is zero whatever T is.
+        # Outside the support, and at infinity, q0 is zero whatever T is.
         return np.where(
             np.isneginf(log_q0), -np.inf, log_q0 + self._conditioned.value(U)
         )
