@@ -63,7 +63,8 @@ def measure_evaluation() -> dict[str, float]:
     X_new, y_new = make_data(QUERIES, 2)
     model = KCEF(select=None).fit(X, y)
     # The products: the kernel matrix of x times the features of every quadrature node.
-    nodes = model.given(X_new)._panels.nodes.size
+    panels: Any = model.given(X_new)
+    nodes = panels._panels.nodes.size
     rng = np.random.default_rng(3)
     left, right = rng.normal(size=(QUERIES, N)), rng.normal(size=(nodes, N))
     bound, evaluation = alternate(
@@ -86,7 +87,8 @@ def in_new_process(code: str) -> float:
 
 
 def measure_import() -> dict[str, float]:
-    timed = "import time; t = time.perf_counter(); import {}; print(time.perf_counter() - t)"
+    clock = "time.perf_counter()"
+    timed = f"import time; t = {clock}; import {{}}; print({clock} - t)"
     ours, bound = [], []
     for _ in range(7):
         bound.append(in_new_process(timed.format("sklearn, scipy.stats")))
@@ -100,15 +102,17 @@ def measure_import() -> dict[str, float]:
 
 def measure_memory() -> dict[str, float]:
     code = f"""
-import resource, sys
+import sys
 sys.path.insert(0, {str(sys.path[0])!r})
 from speed import make_data
 from kexpfam import KCEF
 X, y = make_data(4000, 0)
 KCEF(select=None).fit(X[:50], y[:50]).score_samples(X[:50], y[:50])
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+def peak():
+    return int(open("/proc/self/status").read().split("VmHWM:")[1].split()[0])
+before = peak()
 KCEF(select=None).fit(X, y)
-after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+after = peak()
 print((after - before) * 1024 / (8 * 4000 * 4000))
 """
     return {"n": 4000, "peak_in_matrices": in_new_process(code)}

@@ -159,18 +159,24 @@ def test_two_jobs_run_on_two_threads(monkeypatch):
     for_each_panel(2, 10, lambda rows, empty: both.wait(), n_jobs=2)
 
 
-def test_threads_do_not_share_temporaries(monkeypatch):
+def test_a_thread_keeps_its_temporaries_while_another_works(monkeypatch):
     monkeypatch.setattr(linalg, "PANEL_BYTES", 8 * 10)
-    both = threading.Barrier(2, timeout=10)
-    buffers = []
+    others_are_done = threading.Event()
+    calls, kept = [], []
 
     def work(rows, empty):
+        calls.append(rows)
+        first = len(calls) == 1
         buffer = empty((1, 10))
-        both.wait()
-        buffers.append(buffer)
+        buffer[...] = 1.0 if first else -1.0
+        if first:  # hold the buffer until the other thread has used its own twice
+            assert others_are_done.wait(10)
+            kept.append(buffer.copy())
+        elif len(calls) == 3:
+            others_are_done.set()
 
-    for_each_panel(2, 10, work, n_jobs=2)
-    assert not np.shares_memory(*buffers)
+    for_each_panel(3, 10, work, n_jobs=2)
+    np.testing.assert_array_equal(kept, np.ones((1, 1, 10)))
 
 
 def test_panel_rows_fill_the_given_bytes_and_are_never_zero(monkeypatch):

@@ -109,7 +109,7 @@ def test_mode_is_not_beaten_from_any_start(fixture, request):
 
 
 def test_draws_of_two_columns_have_the_margins_of_the_density(plane_case, plane_truth):
-    draws = plane_case.density.rvs(400, random_state=5)
+    draws = plane_case.density.rvs(250, random_state=5)
     for i, (nodes, mass, _) in enumerate(plane_truth):
         for k in (0, 1):
             cdf = margin_cdf(nodes[:, k], mass)
@@ -118,7 +118,7 @@ def test_draws_of_two_columns_have_the_margins_of_the_density(plane_case, plane_
         white = np.linalg.solve(np.linalg.cholesky(covariance), (draws[i] - mean).T)
         assert abs(np.mean(white[0] * white[1])) < STANDARD_ERRORS * np.std(
             white[0] * white[1]
-        ) / np.sqrt(400)
+        ) / np.sqrt(250)
 
 
 def test_importance_sampling_of_three_columns_is_right_within_its_errors(

@@ -742,7 +742,7 @@ def test_a_kef_with_two_terms_is_refused(parts, tmp_path):
     refuses(tmp_path / "file")
 
 
-ARRAYS = ["X", "Y", "first", "second", "data_range"]
+ARRAYS = ["X", "Y", "first", "second", "y_scale"]
 ARRAYS += ["x_center", "x_scale", "y_center", "y_scale"]
 
 

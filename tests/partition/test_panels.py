@@ -9,7 +9,7 @@ from scipy import stats
 
 from kexpfam.partition import integrate_panels, panels, starting_edges
 from tests.oracles.integrals import SlowDensity
-from tests.tolerances import QUADRATURE, ROUNDING, assert_close
+from tests.tolerances import QUADRATURE, assert_close
 
 LINE = (True, True)
 
@@ -206,7 +206,8 @@ def test_wavy_densities_equal_scipy_quadrature_within_the_stated_error(seed):
 
 
 def test_an_unresolved_density_admits_it(monkeypatch):
-    monkeypatch.setattr(panels, "MAX_PANELS", 24)
+    monkeypatch.setattr(panels, "FEWEST_PANELS", 24)
+    monkeypatch.setattr(panels, "MOST_NUMBERS", 0)
 
     def log_density(u):
         return 8.0 * np.cos(60.0 * u) - u**2 / 8
@@ -270,20 +271,23 @@ def test_quantiles_of_many_rows_equal_quantiles_row_by_row():
         (-12.0, 12.0, (-2.0, 2.5), np.inf),
         (0.0, 1.0, (0.0, 1.0), 0.05),
         (0.0, 50.0, (3.0, 3.5), 0.01),
-        (-5.0, 5.0, (-5.0, 5.0), 1e-9),
+        (-5.0, 5.0, (-5.0, 0.1, 5.0), 1e-9),
+        (-12.0, 12.0, (-4.0, 0.2, 0.2001), 1e-5),
     ],
     ids=str,
 )
-def test_starting_edges_cover_the_range_and_are_fine_over_the_data(
+def test_starting_edges_cover_the_range_and_are_fine_near_the_data(
     low, high, data, resolution
 ):
-    edges = starting_edges(low, high, data, resolution)
+    points = np.array(data)
+    edges = starting_edges(low, high, points, resolution)
     assert edges[0] == low
     assert edges[-1] == high
     width = np.diff(edges)
     assert np.all(width > 0)
-    middle = 0.5 * (edges[:-1] + edges[1:])
-    over_data = width[(middle > data[0]) & (middle < data[1])]
-    span = data[1] - data[0]
-    assert over_data.max() <= max(2.0 * resolution, span / 256) * (1 + ROUNDING)
+    finest = min(2.0 * resolution, 0.25 * (points.max() - points.min()))
+    for point in points:
+        near = (edges[:-1] < point + finest) & (edges[1:] > point - finest)
+        inside = near & (edges[:-1] >= points.min()) & (edges[1:] <= points.max())
+        assert width[inside].max() <= finest * 1.01
     assert len(edges) < 400

@@ -108,22 +108,24 @@ def test_a_product_equals_the_product_of_one_dimensional_quadratures(
     assert_close(density.covariance[0], np.diag(variances), PLANE_QUADRATURE)
 
 
-@pytest.mark.parametrize("df", [3.0, 5.0])
-def test_the_stated_error_bounds_the_true_one_for_heavy_tails(df):
-    law = stats.t(df)
+@pytest.fixture(scope="module", params=[3.0, 5.0])
+def heavy(request):
+    """Student's law and its square in the plane, integrated."""
+    law = stats.t(request.param)
     density = integrate_tensor(
         rows_of(lambda u: law.logpdf(u).sum(axis=1)), 1, edges(), extend=EVERYWHERE
     )
+    return law, density
+
+
+def test_the_stated_error_bounds_the_true_one_for_heavy_tails(heavy):
+    _, density = heavy
     assert abs(density.log_partition[0]) <= density.error[0]
     assert density.error[0] < 1e-6
 
 
-@pytest.mark.parametrize("df", [3.0, 5.0])
-def test_the_variance_of_heavy_tails_is_not_cut_off(df):
-    law = stats.t(df)
-    density = integrate_tensor(
-        rows_of(lambda u: law.logpdf(u).sum(axis=1)), 1, edges(), extend=EVERYWHERE
-    )
+def test_the_variance_of_heavy_tails_is_not_cut_off(heavy):
+    law, density = heavy
     assert_close(density.covariance[0], law.var() * np.eye(2), 1e-4)
 
 

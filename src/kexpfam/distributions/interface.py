@@ -27,8 +27,8 @@ class UnnormalizedDensity(Protocol):
         """The base density q0."""
 
     @property
-    def data_range(self) -> Array:
-        """Range of the training responses, (d, 2)."""
+    def responses(self) -> Array:
+        """Training responses, near which the densities may have features, (m, d)."""
 
     @property
     def d(self) -> int:
@@ -56,18 +56,21 @@ class Coordinates:
     Attributes:
         location: (n, d).
         scale: (n, d), positive.
+        support: Ends of the support as the user gave them, (d, 2).
     """
 
     location: Array
     scale: Array
+    support: Array
 
     def rows(self, index: Any) -> "Coordinates":
         """Only some rows."""
-        return Coordinates(self.location[index], self.scale[index])
+        return Coordinates(self.location[index], self.scale[index], self.support)
 
     def to_user(self, U: Array) -> Array:
-        """(n, q, d) -> (n, q, d)."""
-        return self.location[:, None] + self.scale[:, None] * U
+        """(n, q, d) -> (n, q, d), never outside the support by a rounding error."""
+        Y = self.location[:, None] + self.scale[:, None] * U
+        return np.clip(Y, self.support[:, 0], self.support[:, 1])
 
     def to_kernel(self, Y: Array) -> Array:
         """(n, q, d) -> (n, q, d)."""
@@ -160,9 +163,8 @@ class Density(ABC):
     @property
     def support(self) -> Array:
         """Ends of the support, (n, 2), or (n, d, 2) for d > 1."""
-        ends = self._tilted.base.support(self._tilted.d).T[None]
-        ends = self._coordinates.to_user(np.repeat(ends, len(self._tilted), axis=0))
-        ends = np.swapaxes(ends, 1, 2)
+        shape = (len(self._tilted), self._tilted.d, 2)
+        ends = np.broadcast_to(self._coordinates.support, shape)
         return self._out(ends[:, 0] if self._tilted.d == 1 else ends)
 
     def __len__(self) -> int:

@@ -56,7 +56,6 @@ class MultivariateDensity(Density):
         tilted: UnnormalizedDensity,
         coordinates: Coordinates,
         resolution: float,
-        training: Array,
         seed: int,
         *,
         single: bool = False,
@@ -67,7 +66,6 @@ class MultivariateDensity(Density):
             tilted: The unnormalised densities.
             coordinates: How to get to the user's units.
             resolution: Smallest feature of log p.
-            training: Training responses, which the importance sampler proposes from.
             seed: Of the importance draws, so that results do not depend on the call.
             single: Whether the leading axis is dropped.
         """
@@ -75,7 +73,7 @@ class MultivariateDensity(Density):
         if tilted.d == 2:
             partition = _quadrature(tilted, resolution)
         else:
-            partition = _importance(tilted, training, seed)
+            partition = _importance(tilted, seed)
         return cls(tilted, coordinates, partition, single=single)
 
     @property
@@ -202,10 +200,10 @@ def _quadrature(tilted: UnnormalizedDensity, resolution: float) -> TensorDensity
     support = tilted.base.support(2)
     edges = []
     for i, (low, high) in enumerate(support):
-        data = (float(tilted.data_range[i, 0]), float(tilted.data_range[i, 1]))
+        data = tilted.responses[:, i]
         base_low, base_high = tilted.base.column_range(i)
-        start = max(low, min(base_low, data[0]))
-        end = min(high, max(base_high, data[1]))
+        start = max(low, min(base_low, float(data.min())))
+        end = min(high, max(base_high, float(data.max())))
         # Coarser than in one dimension, since nodes multiply; refinement does the rest.
         edges.append(starting_edges(start, end, data, 2.0 * resolution))
     extend = tuple((not np.isfinite(a), not np.isfinite(b)) for a, b in support)
@@ -227,13 +225,11 @@ def _quadrature(tilted: UnnormalizedDensity, resolution: float) -> TensorDensity
     return density
 
 
-def _importance(
-    tilted: UnnormalizedDensity, training: Array, seed: int
-) -> ImportanceEstimate:
+def _importance(tilted: UnnormalizedDensity, seed: int) -> ImportanceEstimate:
     proposal: Proposal = make_proposal(
         tilted.base.log_density,
         lambda n, rng: tilted.base.sample(n, tilted.d, rng),
-        training,
+        tilted.responses,
         _DRAWS,
         np.random.default_rng(seed),
     )

@@ -14,6 +14,7 @@ from kexpfam._validation import (
     check_probability,
 )
 from kexpfam.distributions.interface import Coordinates, Density, UnnormalizedDensity
+from kexpfam.distributions.regions import highest_density_region
 from kexpfam.errors import NormalizationWarning
 from kexpfam.partition import PanelDensity, integrate_panels, starting_edges
 
@@ -96,10 +97,10 @@ class UnivariateDensity(Density):
         levels, shape = self._points(q)
         levels = levels[:, :, 0]
         check_probability("q", levels)
-        u = self._panels.ppf(levels)
-        low, high = self._tilted.base.column_support(0)
-        u = np.where(levels == 0, low, np.where(levels == 1, high, u))
-        return self._to_user(u).reshape(shape)[()]
+        low, high = self._coordinates.support[0]
+        y = self._to_user(self._panels.ppf(levels))
+        y = np.where(levels == 0, low, np.where(levels == 1, high, y))
+        return y.reshape(shape)[()]
 
     def mean(self) -> Array:
         if self._tilted.base.tail_index <= 1:
@@ -147,7 +148,9 @@ class UnivariateDensity(Density):
         confidence = check_confidence(confidence)
         regions = [
             self._coordinates.rows([r]).to_user(
-                _hpd(self._panels, r, confidence)[..., None]
+                highest_density_region(self._panels.rows(np.array([r])), confidence)[
+                    ..., None
+                ]
             )
             for r in range(len(self._tilted))
         ]
@@ -204,11 +207,11 @@ def _integrate(tilted: UnnormalizedDensity, resolution: float) -> PanelDensity:
     """Panels good for all rows, found block by block."""
     low, high = tilted.base.column_support(0)
     extend = (not np.isfinite(low), not np.isfinite(high))
-    data = (float(tilted.data_range[0, 0]), float(tilted.data_range[0, 1]))
+    data = tilted.responses[:, 0]
     base_low, base_high = tilted.base.column_range(0)
     edges = starting_edges(
-        max(low, min(base_low, data[0])),
-        min(high, max(base_high, data[1])),
+        max(low, min(base_low, float(data.min()))),
+        min(high, max(base_high, float(data.max()))),
         data,
         resolution,
     )
@@ -273,75 +276,3 @@ def _stationary_point(tilted: UnnormalizedDensity, low: Array, high: Array) -> A
         if moved < 1e-12:
             break
     return u
-
-
-def _hpd(panels: PanelDensity, row: int, confidence: float) -> Array:
-    """Highest-density region of one row, (1, 2k) as [[a1, b1, ...]] reshaped (k, 2)."""
-    one = panels.rows(np.array([row]))
-    # Every panel is sampled finely enough to bracket all crossings of a level.
-    t = np.linspace(0.0, 1.0, 17)[:-1]
-    left, right = one.edges[:-1, None], one.edges[1:, None]
-    u = np.append((left + (right - left) * t).ravel(), one.edges[-1])
-    p = one.pdf(u[None])[0]
-    # The tops themselves, which a level just below them would miss.
-    top = np.flatnonzero((p[1:-1] >= p[:-2]) & (p[1:-1] > p[2:])) + 1
-    u = np.unique(np.append(u, _tops(one, u[top - 1], u[top + 1])))
-    p = one.pdf(u[None])[0]
-
-    def region(level: float) -> Array:
-        above = p > level
-        change = np.flatnonzero(above[1:] != above[:-1])
-        ends = _crossings(one, level, u[change], u[change + 1], above[change])
-        if above[0]:
-            ends = np.insert(ends, 0, u[0])
-        if above[-1]:
-            ends = np.append(ends, u[-1])
-        return ends.reshape(-1, 2)
-
-    def mass(level: float) -> float:
-        ends = one.cdf(region(level).reshape(1, -1)).reshape(-1, 2)
-        return float(np.sum(ends[:, 1] - ends[:, 0]))
-
-    # The mass above a level falls as the level rises: bisection with secant steps, from
-    # the level that the sampled points suggest.
-    low, high = 0.0, float(p.max())
-    mass_low, mass_high = 1.0, 0.0
-    order = np.argsort(-p)
-    width = np.gradient(u)
-    share = np.cumsum((p * width)[order])
-    level = float(p[order][min(np.searchsorted(share, confidence), len(p) - 1)])
-    for _ in range(60):
-        level = min(max(level, low + 1e-14 * high), high * (1 - 1e-14))
-        found = mass(level)
-        if abs(found - confidence) < 1e-11 or high - low < 1e-13 * high:
-            break
-        if found > confidence:
-            low, mass_low = level, found
-        else:
-            high, mass_high = level, found
-        share_up = (mass_low - confidence) / max(mass_low - mass_high, 1e-300)
-        # Away from the ends, so that a kink of the mass cannot stall the search.
-        level = low + (high - low) * min(max(share_up, 0.02), 0.98)
-    return region(level)
-
-
-def _tops(one: PanelDensity, low: Array, high: Array) -> Array:
-    """The largest value of a density between two points, by golden-section search."""
-    golden = 0.5 * (np.sqrt(5.0) - 1.0)
-    for _ in range(45):
-        a, b = high - golden * (high - low), low + golden * (high - low)
-        left = one.pdf(a[None])[0] > one.pdf(b[None])[0]
-        low, high = np.where(left, low, a), np.where(left, b, high)
-    return 0.5 * (low + high)
-
-
-def _crossings(
-    one: PanelDensity, level: float, low: Array, high: Array, falling: Array
-) -> Array:
-    """Where the density equals a level, one crossing per bracket, by bisection."""
-    for _ in range(52):
-        middle = 0.5 * (low + high)
-        above = one.pdf(middle[None])[0] > level
-        inside = above == falling
-        low, high = np.where(inside, middle, low), np.where(inside, high, middle)
-    return 0.5 * (low + high)

@@ -77,11 +77,11 @@ class FittedFamily:
         x_scale: What x is then divided by, (p,).
         y_center: The same for y, (d,).
         y_scale: (d,).
+        support: Ends of the support of each column in the user's units, (d, 2).
         frame: Location and scale of a conditional base, or None.
         base: q0 in the coordinates of the kernel.
         T: The fitted function.
         lam: The regulariser λ.
-        data_range: Range of the training responses in those coordinates, (d, 2).
         rcond: Lower bound of the reciprocal condition number of the fit.
         seed: Seed of importance sampling.
     """
@@ -90,11 +90,11 @@ class FittedFamily:
     x_scale: Array
     y_center: Array
     y_scale: Array
+    support: Array
     frame: Frame | None
     base: BaseDensity
     T: KernelExpansion
     lam: float
-    data_range: Array
     rcond: float
     seed: int
 
@@ -109,14 +109,14 @@ class FittedFamily:
         """The normalised densities at conditions X (n, p)."""
         X = (X - self.x_center) / self.x_scale
         coordinates = self._coordinates(X)
-        tilted = TiltedDensity(self.base, self.T, X, self.data_range)
+        tilted = TiltedDensity(self.base, self.T, X)
         resolution = self.T.kernel.resolution
         if self.d == 1:
             return UnivariateDensity.normalize(
                 tilted, coordinates, resolution, single=single
             )
         return MultivariateDensity.normalize(
-            tilted, coordinates, resolution, self.T.Y, self.seed, single=single
+            tilted, coordinates, resolution, self.seed, single=single
         )
 
     def _coordinates(self, X: Array) -> Coordinates:
@@ -124,9 +124,16 @@ class FittedFamily:
         center = np.broadcast_to(self.y_center, shape)
         scale = np.broadcast_to(self.y_scale, shape)
         if self.frame is None:
-            return Coordinates(center, scale)
+            return Coordinates(center, scale, self.support)
         location, width = self.frame.at(X)
-        return Coordinates(center + scale * location, scale * width)
+        return Coordinates(center + scale * location, scale * width, self.support)
+
+
+def user_support(base: BaseDensity | ConditionalBase | None, d: int) -> Array:
+    """Support of each column in the user's units, in which bounds are given, (d, 2)."""
+    if isinstance(base, BaseDensity):
+        return base.support(d)
+    return np.tile([-np.inf, np.inf], (d, 1))
 
 
 def fit_family(
@@ -182,11 +189,11 @@ def fit_family(
         x_scale=x_scale,
         y_center=y_center,
         y_scale=y_scale,
+        support=user_support(options.base, U.shape[1]),
         frame=frame,
         base=base,
         T=fit.T,
         lam=fit.lam,
-        data_range=np.stack([U.min(axis=0), U.max(axis=0)], axis=1),
         rcond=fit.rcond,
         seed=seed,
     )
@@ -297,6 +304,11 @@ def _score_sample(base: BaseDensity, X: Array, U: Array, weights: Array) -> Scor
     gradient = base.grad_log_density(U)
     _, spread = spread_of("y", U, weights)
     g, slope = boundary_weights(U, base.support(U.shape[1]), spread)
+    if not np.any(g > 0):
+        raise DegenerateDataError(
+            f"All {len(U)} rows lie on an edge of the base density's support, where "
+            f"score matching learns nothing; widen the bounds."
+        )
     return ScoreSample(
         X=X,
         Y=U,

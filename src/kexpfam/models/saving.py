@@ -16,7 +16,7 @@ from kexpfam._typing import Array
 from kexpfam.base_densities import BaseDensity, TrainingResponses
 from kexpfam.errors import CannotSaveError, FileFormatError
 from kexpfam.kernels import JointKernel, SumOfProducts
-from kexpfam.models.family import FittedFamily
+from kexpfam.models.family import FittedFamily, user_support
 from kexpfam.score_matching import KernelExpansion
 from kexpfam.storage import read_container, write_container
 
@@ -46,7 +46,6 @@ _SHAPES = {
     "x_scale": "p",
     "y_center": "d",
     "y_scale": "d",
-    "data_range": "d2",
     "X": "np",
     "Y": "nd",
     "first": "nd",
@@ -87,7 +86,6 @@ def save_model(estimator: Any, family: FittedFamily, path: str | Path) -> None:
         "x_scale": family.x_scale,
         "y_center": family.y_center,
         "y_scale": family.y_scale,
-        "data_range": family.data_range,
         "X": family.T.X,
         "Y": family.T.Y,
         "first": family.T.first,
@@ -125,23 +123,23 @@ def read_model(
         )
         if not np.isfinite(base.log_density(arrays["Y"])).all():
             raise ValueError("the base density does not cover the data")
+        parameters = {
+            str(name): _decode(value)
+            for name, value in description["parameters"].items()
+        }
         family = FittedFamily(
             x_center=arrays["x_center"],
             x_scale=arrays["x_scale"],
             y_center=arrays["y_center"],
             y_scale=arrays["y_scale"],
+            support=user_support(parameters.get("base"), d),
             frame=None,
             base=base,
             T=expansion,
             lam=numbers[0],
-            data_range=arrays["data_range"],
             rcond=numbers[1],
             seed=int(description["seed"]),
         )
-        parameters = {
-            str(name): _decode(value)
-            for name, value in description["parameters"].items()
-        }
         names = [str(name) for name in description["feature_names"]]
         columns = len(family.x_center) or family.d
         if names and len(names) != columns:
@@ -166,7 +164,7 @@ def _check_arrays(arrays: dict[str, Array]) -> None:
         raise ValueError(f"arrays {sorted(arrays)} instead of {sorted(_SHAPES)}")
     n, d = np.shape(arrays["Y"]) if np.ndim(arrays["Y"]) == 2 else (0, 0)
     p = np.size(arrays["x_center"])
-    sizes = {"n": n, "d": d, "p": p, "2": 2}
+    sizes = {"n": n, "d": d, "p": p}
     for name, letters in _SHAPES.items():
         array = arrays[name]
         expected = tuple(sizes[letter] for letter in letters)

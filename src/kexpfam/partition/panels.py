@@ -36,6 +36,9 @@ FEWEST_PANELS = 512
 # much before the reference follows; exp() overflows at 709.
 _HEADROOM = 300.0
 
+# Up to so many panels the range of the data is covered evenly; beyond, only near data.
+_MOST_EVEN_PANELS = 256
+
 # Panels are not extended past this; only tails without a mean get here.
 _FAR_AWAY = 1e30
 
@@ -359,29 +362,45 @@ def _panels_to_add(panels: _Panels, extend: Mask) -> tuple[Array, Array]:
     return wanted[:, 0], wanted[:, 1]
 
 
-def starting_edges(
-    low: float, high: float, data: tuple[float, float], resolution: float
-) -> Array:
-    """Panels to begin with: fine over the data, coarser towards the ends.
+def starting_edges(low: float, high: float, points: Array, resolution: float) -> Array:
+    """Panels to begin with: fine near the data, coarser the farther away.
+
+    T can only have features near training responses, and none narrower than the
+    resolution, so that no peak of exp(T) is missed, wherever the data are.
 
     Args:
         low: Where the base density's mass, or its support, begins.
         high: Where it ends.
-        data: Range of the training responses.
-        resolution: Length below which the log density is smooth.
+        points: Training responses, (m,).
+        resolution: Length below which T is smooth.
     """
-    first, last = max(low, data[0]), min(high, data[1])
+    first, last = max(low, float(points.min())), min(high, float(points.max()))
     span = max(last - first, 1e-3 * (high - low))
     # Two lengthscales of sixteen nodes follow exp(T) even where T is in the thousands.
-    count = int(np.clip(np.ceil(span / min(2.0 * resolution, span)), 4, 256))
-    inner = np.linspace(first, first + span, count + 1)
-    step = inner[1] - inner[0]
-    left, right = [inner[0]], [inner[-1]]
-    width = step
-    while left[-1] > low or right[-1] < high:
-        width *= 1.5
-        if left[-1] > low:
-            left.append(max(low, left[-1] - width))
-        if right[-1] < high:
-            right.append(min(high, right[-1] + width))
-    return np.unique(np.concatenate([left, inner, right]))
+    width = min(2.0 * resolution, 0.25 * span)
+    count = int(np.ceil(span / width))
+    if count > _MOST_EVEN_PANELS:
+        # Only cells with data, and their neighbours.
+        occupied = np.unique(np.floor((points - first) / width))
+        cells = np.unique(occupied[:, None] + np.arange(-3.0, 4.0))
+        fine = first + width * np.unique(np.append(cells, cells + 1.0))
+    else:
+        fine = np.linspace(first, first + span, count + 1)
+    fine = np.clip(fine, low, high)
+    ends = np.concatenate([[low], fine, [high]])
+    gaps = np.flatnonzero(np.diff(ends) > 1.5 * width)
+    graded = [_graded(ends[k], ends[k + 1], width) for k in gaps]
+    edges = np.unique(np.concatenate([ends, *graded]))
+    # Rounding may leave slivers between cells that should meet.
+    edges = edges[np.append(True, np.diff(edges) > 1e-6 * width)]
+    edges[-1] = high
+    return edges
+
+
+def _graded(a: float, b: float, width: float) -> Array:
+    """Edges between a and b whose distances grow from either end to the middle."""
+    growth = 1.5
+    count = int(np.ceil(np.log1p((b - a) / width) / np.log(growth)))
+    steps = width * (growth ** np.arange(1, count + 1) - 1.0) / (growth - 1.0)
+    steps = steps[steps < 0.5 * (b - a)]
+    return np.concatenate([a + steps, b - steps])

@@ -19,13 +19,11 @@ class TiltedDensity:
         base: q0.
         T: The fitted function.
         X: The conditions, (n, p).
-        data_range: Range of the training responses, (d, 2).
     """
 
     base: BaseDensity
     T: KernelExpansion
     X: Array
-    data_range: Array
 
     def __len__(self) -> int:
         return len(self.X)
@@ -35,9 +33,14 @@ class TiltedDensity:
         """Number of columns of the response."""
         return self.T.Y.shape[1]
 
+    @property
+    def responses(self) -> Array:
+        """Training responses, near which T may have features, (m, d)."""
+        return self.T.Y
+
     def rows(self, index: Array | slice) -> "TiltedDensity":
         """Only these conditions."""
-        return TiltedDensity(self.base, self.T, self.X[index], self.data_range)
+        return TiltedDensity(self.base, self.T, self.X[index])
 
     def on_grid(self, nodes: Array) -> Array:
         """Log q0 + T at nodes shared by all conditions, (g, d) -> (n, g)."""

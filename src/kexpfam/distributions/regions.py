@@ -1,0 +1,120 @@
+"""Highest-density regions: the smallest set that holds a given probability.
+
+It is {u: p(u) > c} for the level c at which it has that probability: several intervals
+if the density has several modes. The level is found by bisection with secant steps, the
+ends of the intervals by bisection between points that bracket every crossing.
+"""
+
+import numpy as np
+
+from kexpfam._typing import Array, Mask
+from kexpfam.partition import PanelDensity
+
+
+def highest_density_region(one: PanelDensity, confidence: float) -> Array:
+    """The smallest set with this probability, as intervals (k, 2).
+
+    Args:
+        one: A single density.
+        confidence: Its probability.
+    """
+    # Every panel is sampled finely enough to bracket all crossings of a level.
+    t = np.linspace(0.0, 1.0, 17)[:-1]
+    left, right = one.edges[:-1, None], one.edges[1:, None]
+    u = np.append((left + (right - left) * t).ravel(), one.edges[-1])
+    p = one.pdf(u[None])[0]
+    # Tops and bottoms themselves, which a level just beside them would miss.
+    top = np.flatnonzero((p[1:-1] >= p[:-2]) & (p[1:-1] > p[2:])) + 1
+    bottom = np.flatnonzero((p[1:-1] <= p[:-2]) & (p[1:-1] < p[2:])) + 1
+    tops = _extremes(one, u[top - 1], u[top + 1], 1.0)
+    bottoms = _extremes(one, u[bottom - 1], u[bottom + 1], -1.0)
+    u = np.unique(np.concatenate([u, tops, bottoms]))
+    p = one.pdf(u[None])[0]
+
+    def region(level: float) -> Array:
+        above = p > level
+        change = np.flatnonzero(above[1:] != above[:-1])
+        ends = _crossings(one, level, u[change], u[change + 1], above[change])
+        if above[0]:
+            ends = np.insert(ends, 0, u[0])
+        if above[-1]:
+            ends = np.append(ends, u[-1])
+        return ends.reshape(-1, 2)
+
+    def mass(level: float) -> float:
+        return float(_masses(one, region(level)).sum())
+
+    # The mass above a level falls as the level rises: bisection with secant steps, from
+    # the level that the sampled points suggest.
+    low, high = 0.0, float(p.max())
+    mass_low, mass_high = 1.0, 0.0
+    order = np.argsort(-p)
+    width = np.gradient(u)
+    share = np.cumsum((p * width)[order])
+    level = float(p[order][min(np.searchsorted(share, confidence), len(p) - 1)])
+    for _ in range(60):
+        level = min(max(level, low + 1e-14 * high), high * (1 - 1e-14))
+        found = mass(level)
+        if abs(found - confidence) < 1e-11 or high - low < 1e-13 * high:
+            break
+        if found > confidence:
+            low, mass_low = level, found
+        else:
+            high, mass_high = level, found
+        share_up = (mass_low - confidence) / max(mass_low - mass_high, 1e-300)
+        # Away from the ends, so that a kink of the mass cannot stall the search.
+        level = low + (high - low) * min(max(share_up, 0.02), 0.98)
+    if abs(found - confidence) < 1e-8:
+        return region(level)
+    return _trimmed(one, region(high), region(low), confidence)
+
+
+def _trimmed(one: PanelDensity, high: Array, low: Array, confidence: float) -> Array:
+    """A region between two that differ by a plateau, with the right probability.
+
+    All points of the plateau have the same density; each of its intervals keeps the
+    same share of its mass, next to the higher region if it touches it.
+    """
+    inner, outer = _masses(one, high), _masses(one, low)
+    share = (confidence - inner.sum()) / max(outer.sum() - inner.sum(), 1e-300)
+    kept = list(high)
+    for a, b in low:
+        inside = [r for r in high if r[0] >= a and r[1] <= b]
+        corners = np.concatenate([[a], *inside, [b]]).reshape(-1, 2)
+        for c, d in corners[corners[:, 1] > corners[:, 0]]:
+            below, above = one.cdf(np.array([[c, d]]))[0]
+            spare = (1.0 - share) * (above - below)
+            cut_left = spare if d < b else 0.0 if c > a else 0.5 * spare
+            levels = np.array([[below + cut_left, above - (spare - cut_left)]])
+            kept.append(one.ppf(levels)[0])
+    ends = np.array(sorted(map(tuple, kept)))
+    # Pieces that touch are one interval.
+    apart = np.append(True, ends[1:, 0] > ends[:-1, 1] + 1e-9 * np.ptp(ends))
+    return np.stack([ends[apart, 0], ends[np.append(apart[1:], True), 1]], axis=1)
+
+
+def _masses(one: PanelDensity, region: Array) -> Array:
+    ends = one.cdf(region.reshape(1, -1)).reshape(-1, 2)
+    return ends[:, 1] - ends[:, 0]
+
+
+def _extremes(one: PanelDensity, low: Array, high: Array, sign: float) -> Array:
+    """Where a density is largest, or smallest: golden-section search."""
+    golden = 0.5 * (np.sqrt(5.0) - 1.0)
+    for _ in range(45):
+        a, b = high - golden * (high - low), low + golden * (high - low)
+        left = sign * one.pdf(a[None])[0] > sign * one.pdf(b[None])[0]
+        low, high = np.where(left, low, a), np.where(left, b, high)
+    return 0.5 * (low + high)
+
+
+def _crossings(
+    one: PanelDensity, level: float, low: Array, high: Array, falling: Mask
+) -> Array:
+    """Where the density equals a level, one crossing per bracket, by bisection."""
+    for _ in range(52):
+        middle = 0.5 * (low + high)
+        above = one.pdf(middle[None])[0] > level
+        inside = above == falling
+        low, high = np.where(inside, middle, low), np.where(inside, high, middle)
+    return 0.5 * (low + high)
