@@ -196,22 +196,24 @@ def test_thread_count_follows_joblib():
     assert thread_count(-cores - 5) == 1
 
 
-def test_pool_hands_out_distinct_arrays_until_recycled():
+def test_pool_hands_out_disjoint_arrays_of_any_size_until_recycled():
     pool = BufferPool()
-    first, second = pool.empty((2, 3)), pool.empty((2, 3))
-    assert first.shape == second.shape == (2, 3)
-    assert not np.shares_memory(first, second)
-    pool.recycle()
-    assert np.shares_memory(pool.empty((3, 2)), first)
-    assert np.shares_memory(pool.empty((1, 4)), second)
-    assert not np.shares_memory(pool.empty((2, 3)), first)
+    # Small ones, one larger than all before together, and none at all.
+    shapes = [(2, 3), (1, 4), (0, 5), (700, 1000), (3, 2), (900, 1000), (2, 3)]
+    for _ in range(2):
+        arrays = [pool.empty(shape) for shape in shapes]
+        for value, array in enumerate(arrays):
+            array[...] = value
+        for value, (array, shape) in enumerate(zip(arrays, shapes, strict=True)):
+            assert array.shape == shape
+            assert array.dtype == np.float64
+            np.testing.assert_array_equal(array, value)
+        pool.recycle()
 
 
-def test_pool_grows_a_buffer_that_is_too_small():
+def test_pool_hands_out_the_same_memory_after_it_is_recycled():
     pool = BufferPool()
-    small = pool.empty((1, 2))
+    first = pool.empty((20, 30))
     pool.recycle()
-    large = pool.empty((5, 4))
-    large[...] = 1.0
-    assert large.shape == (5, 4)
-    assert not np.shares_memory(small, large)
+    assert np.shares_memory(pool.empty((30, 20)), first)
+    assert not np.shares_memory(pool.empty((30, 20)), first)

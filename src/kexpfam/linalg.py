@@ -28,6 +28,9 @@ from kexpfam.errors import ConditioningWarning, IllConditionedError
 # 2 to 4 MiB on two cores with 2 MiB of second-level cache each.
 PANEL_BYTES = 2 * 1024 * 1024
 
+# Temporaries that a panel usually needs: so much memory is asked for at once.
+_TEMPORARIES = 8
+
 # Where temporaries come from: np.empty, or the buffers of a pool.
 Empty = Callable[[tuple[int, int]], Array]
 
@@ -81,23 +84,28 @@ class BufferPool:
 
     def __init__(self) -> None:
         """Start without any memory."""
-        self._buffers: list[Array] = []
+        self._slabs: list[Array] = []
+        self._slab = 0  # which slab is being handed out, and how much of it is used
         self._used = 0
 
     def empty(self, shape: tuple[int, int]) -> Array:
         """An array with undefined entries, valid until `recycle`."""
         size = shape[0] * shape[1]
-        if self._used == len(self._buffers):
-            self._buffers.append(np.empty(size))
-        elif self._buffers[self._used].size < size:
-            self._buffers[self._used] = np.empty(size)
-        buffer = self._buffers[self._used]
-        self._used += 1
-        return buffer[:size].reshape(shape)
+        while (
+            self._slab < len(self._slabs)
+            and self._slabs[self._slab].size < self._used + size
+        ):
+            self._slab, self._used = self._slab + 1, 0
+        if self._slab == len(self._slabs):
+            # NumPy asks for huge pages from 4 MiB on, which makes first use cheap.
+            self._slabs.append(np.empty(max(_TEMPORARIES * size, 2**19)))
+        start = self._used
+        self._used += size
+        return self._slabs[self._slab][start : start + size].reshape(shape)
 
     def recycle(self) -> None:
         """Declare every array handed out so far unused."""
-        self._used = 0
+        self._slab, self._used = 0, 0
 
 
 def for_each_panel(
@@ -119,9 +127,14 @@ def for_each_panel(
             from `empty(shape)`, which are valid until it returns.
         n_jobs: Number of threads; None for all cores.
     """
-    height = panel_rows(row_length)
+    threads = thread_count(n_jobs)
+    count = -(-n_rows // panel_rows(row_length))
+    if count > 1:
+        count = -(-count // threads) * threads  # as many for each thread
+    height = -(-n_rows // max(count, 1))
     panels = [
-        slice(start, min(start + height, n_rows)) for start in range(0, n_rows, height)
+        slice(start, min(start + height, n_rows))
+        for start in range(0, n_rows, max(height, 1))
     ]
 
     def work_through() -> None:
@@ -134,7 +147,7 @@ def for_each_panel(
             work(panel, pool.empty)
             pool.recycle()
 
-    threads = min(thread_count(n_jobs), len(panels))
+    threads = min(threads, len(panels))
     if threads <= 1:
         work_through()
         return

@@ -322,7 +322,7 @@ def test_kef_fits_a_normalised_density_or_says_why_not(data):
     assert np.all(np.isfinite(model.score_samples(y)))
 
 
-@FEWER
+@settings(SETTINGS, max_examples=12)
 @given(st.data())
 def test_two_columns_give_a_normalised_density_or_say_why_not(data):
     rows = data.draw(data_sets(columns=2))
@@ -543,3 +543,40 @@ def test_a_highest_density_region_about_to_split_has_its_probability():
         region = density.hpd(confidence)
         held = np.sum(density.cdf(region[:, 1]) - density.cdf(region[:, 0]))
         assert held == pytest.approx(confidence, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    "base",
+    [
+        TruncatedBase(StudentBase(0.7, df=3.0), lower=-100.0),
+        TruncatedBase(StudentBase(0.7, df=3.0), upper=100.0),
+        TruncatedBase(GaussianBase(0.3, location=-6.0), lower=-100.0, upper=100.0),
+    ],
+    ids=repr,
+)
+def test_mass_between_the_data_and_a_far_bound_is_counted(base):
+    y = np.random.default_rng(1).normal(size=20)
+    density = KEF(base=base).fit(y[:, None]).distribution()
+    mass = total_mass(density, float(np.median(y)), float(y.std()), y)
+    assert abs(np.log(mass)) < 1e-7 + 10 * density.log_partition_error
+    if isinstance(base.base, StudentBase):  # its tails are thin there, but not empty
+        assert density.cdf(-20.0) > 0
+        assert density.sf(20.0) > 0
+
+
+def test_a_highest_density_region_on_a_plateau_is_a_few_intervals():
+    # Far from the clump the density is flat but for rounding.
+    y = np.append(np.random.default_rng(0).normal(size=20), -600.0)
+    density = KEF(base=UniformBase(-600.0, float(y.max()))).fit(y[:, None])
+    region = density.distribution().hpd(0.8)
+    assert len(region) < 10
+    assert np.all(np.diff(region.ravel()) > 0)
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_a_regression_on_folds_of_one_row_works_or_is_refused(n):
+    rng = np.random.default_rng(n)
+    x, y = rng.normal(size=(n, 1)), rng.normal(size=n)
+    model = KCEF(base=LocationScaleBase(cv=2), random_state=0)
+    if fit_or_explain(lambda: model.fit(x, y)) is not None:
+        assert np.all(np.isfinite(model.score_samples(x, y)))

@@ -21,7 +21,7 @@ from kexpfam._typing import Array, Indices, Mask
 NODES = 16
 
 # A panel is halved while its error exceeds this share of some row's total mass.
-PANEL_TOLERANCE = 1e-11
+PANEL_TOLERANCE = 1e-10
 
 # Panels are added outwards while more than this share of the mass, or of the second
 # moment (where that exists), may lie beyond.
@@ -376,8 +376,8 @@ def starting_edges(low: float, high: float, points: Array, resolution: float) ->
     """
     first, last = max(low, float(points.min())), min(high, float(points.max()))
     span = max(last - first, 1e-3 * (high - low))
-    # Two lengthscales of sixteen nodes follow exp(T) even where T is in the thousands.
-    width = min(2.0 * resolution, 0.25 * span)
+    # A lengthscale of sixteen nodes follows exp(T) even where T is in the thousands.
+    width = min(resolution, 0.25 * span)
     count = int(np.ceil(span / width))
     if count > _MOST_EVEN_PANELS:
         # Only cells with data, and their neighbours.

@@ -87,8 +87,9 @@ class ConditionedExpansion:
         out = np.empty((n * q, d if order else 1))
 
         def work(rows: slice, empty: Empty) -> None:
-            condition = np.arange(rows.start, rows.stop) // q
-            pairs = self._pairs(condition, flat[rows], empty)
+            # With one point each, rows are conditions and need not be copied.
+            one_each = rows if q == 1 else np.arange(rows.start, rows.stop) // q
+            pairs = self._pairs(one_each, flat[rows], empty)
             for j in range(out.shape[1]):
                 out[rows, j] = self.T.contract(pairs, order, j)
 
@@ -97,13 +98,11 @@ class ConditionedExpansion:
         for_each_panel(n * q, len(self.T.Y), work, n_jobs=self.T.n_jobs)
         return out.reshape(n, q, out.shape[1])
 
-    def _pairs(self, condition: Indices, points: Array, empty: Empty) -> Pairs:
+    def _pairs(self, condition: Indices | slice, points: Array, empty: Empty) -> Pairs:
         T = self.T
         if not isinstance(T.kernel, SumOfProducts):
             return T.kernel.at(self.X[condition], points, T.X, T.Y, empty)
         terms = []
         for (_, ky), matrix in zip(T.kernel.terms, self._matrices, strict=True):
-            weight = empty((len(condition), len(T.Y)))
-            np.take(matrix, condition, axis=0, out=weight, mode="clip")
-            terms.append(ky.at(points, T.Y, weight, empty))
+            terms.append(ky.at(points, T.Y, matrix[condition], empty))
         return SumPairs(tuple(terms)) if len(terms) > 1 else terms[0]
