@@ -287,3 +287,15 @@ def test_marginal_base_counts_weights_as_repeated_rows():
 def test_marginal_base_says_whether_it_has_seen_data():
     assert repr(MarginalBase()) == "MarginalBase()"
     assert repr(MARGINAL) == "MarginalBase(fitted on 1 columns)"
+
+
+@pytest.mark.parametrize("outside", [1e-16, 1e-13, 1e-9])
+def test_a_row_that_is_accepted_for_fitting_has_a_density(outside):
+    # A row a rounding error outside is refused, or it counts as on the edge.
+    data = np.abs(np.random.default_rng(0).normal(size=(30, 1)))
+    data[0] = -outside
+    try:
+        model = KEF(base=TruncatedBase(GaussianBase(2.0), lower=0.0)).fit(data)
+    except DegenerateDataError:
+        return
+    assert np.all(np.isfinite(model.score_samples(data)))

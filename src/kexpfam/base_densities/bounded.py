@@ -69,9 +69,8 @@ def _in_kernel_units(
     require_columns(d, lower=lower, upper=upper)
     low = (np.broadcast_to(lower, d) - training.center) / training.scale
     high = (np.broadcast_to(upper, d) - training.center) / training.scale
-    # Standardising and back may move a point on the edge by a rounding error.
-    slack = 1e-12
-    outside = (low - slack > training.Y) | (high + slack < training.Y)
+    # Rows were standardised by the same formula, so a row on the edge stays on it.
+    outside = (low > training.Y) | (high < training.Y)
     if outside.any():
         row, column = map(int, np.argwhere(outside)[0])
         value = training.Y[row, column] * training.scale[column]

@@ -129,7 +129,7 @@ class FittedFamily:
         return Coordinates(center + scale * location, scale * width, self.support)
 
 
-def user_support(base: BaseDensity | ConditionalBase | None, d: int) -> Array:
+def _user_support(base: BaseDensity | ConditionalBase | None, d: int) -> Array:
     """Support of each column in the user's units, in which bounds are given, (d, 2)."""
     if isinstance(base, BaseDensity):
         return base.support(d)
@@ -189,7 +189,7 @@ def fit_family(
         x_scale=x_scale,
         y_center=y_center,
         y_scale=y_scale,
-        support=user_support(options.base, U.shape[1]),
+        support=_user_support(options.base, U.shape[1]),
         frame=frame,
         base=base,
         T=fit.T,

@@ -16,7 +16,7 @@ from kexpfam._typing import Array
 from kexpfam.base_densities import BaseDensity, TrainingResponses
 from kexpfam.errors import CannotSaveError, FileFormatError
 from kexpfam.kernels import JointKernel, SumOfProducts
-from kexpfam.models.family import FittedFamily, user_support
+from kexpfam.models.family import FittedFamily
 from kexpfam.score_matching import KernelExpansion
 from kexpfam.storage import read_container, write_container
 
@@ -77,6 +77,7 @@ def save_model(estimator: Any, family: FittedFamily, path: str | Path) -> None:
         "feature_names": getattr(estimator, "feature_names_in_", np.array([])).tolist(),
         "kernel": _encode(family.T.kernel),
         "base": _encode(family.base),
+        "support": _encode(family.support.tolist()),
         "lam": family.lam,
         "rcond": family.rcond,
         "seed": family.seed,
@@ -132,7 +133,7 @@ def read_model(
             x_scale=arrays["x_scale"],
             y_center=arrays["y_center"],
             y_scale=arrays["y_scale"],
-            support=user_support(parameters.get("base"), d),
+            support=_support(description["support"], d),
             frame=None,
             base=base,
             T=expansion,
@@ -157,6 +158,13 @@ def read_model(
         raise FileFormatError(
             f"{str(path)!r} is not a complete kexpfam model ({error})."
         ) from error
+
+
+def _support(value: Any, d: int) -> Array:
+    ends = np.array(_decode(value), dtype=float)
+    if ends.shape != (d, 2) or not np.all(ends[:, 0] < ends[:, 1]):
+        raise ValueError("the support is not an interval for each column")
+    return ends
 
 
 def _check_arrays(arrays: dict[str, Array]) -> None:
