@@ -101,9 +101,10 @@ class LocationScaleBase(ConditionalBase):
     def cross_fit(
         self, X: Array, Y: Array, weights: Array, rng: np.random.Generator
     ) -> CrossFit:
-        if len(Y) < self.cv:
+        fewest = max(self.cv, 4)  # a regression needs two rows, whichever fold is out
+        if len(Y) < fewest:
             raise ValueError(
-                f"LocationScaleBase(cv={self.cv}) needs at least {self.cv} rows, got "
+                f"LocationScaleBase(cv={self.cv}) needs at least {fewest} rows, got "
                 f"{len(Y)}; lower cv or use an unconditional base."
             )
         folds = rng.permutation(len(Y)) % self.cv

@@ -34,6 +34,10 @@ class UnnormalizedDensity(Protocol):
     def d(self) -> int:
         """Number of columns."""
 
+    @property
+    def rounding(self) -> float:
+        """Absolute rounding error of the log densities."""
+
     def __len__(self) -> int: ...
 
     def rows(self, index: Any) -> "UnnormalizedDensity":

@@ -202,8 +202,8 @@ def _quadrature(tilted: UnnormalizedDensity, resolution: float) -> TensorDensity
     for i, (low, high) in enumerate(support):
         data = tilted.responses[:, i]
         base_low, base_high = tilted.base.column_range(i)
-        start = max(low, min(base_low, float(data.min())))
-        end = min(high, max(base_high, float(data.max())))
+        start = low if np.isfinite(low) else min(base_low, float(data.min()))
+        end = high if np.isfinite(high) else max(base_high, float(data.max()))
         # Coarser than in one dimension, since nodes multiply; refinement does the rest.
         edges.append(starting_edges(start, end, data, 2.0 * resolution))
     extend = tuple((not np.isfinite(a), not np.isfinite(b)) for a, b in support)

@@ -30,6 +30,9 @@ def highest_density_region(one: PanelDensity, confidence: float) -> Array:
     bottoms = _extremes(one, u[bottom - 1], u[bottom + 1], -1.0)
     u = np.unique(np.concatenate([u, tops, bottoms]))
     p = one.pdf(u[None])[0]
+    # What differs by less than the quadrature can tell is a plateau.
+    peak = float(p.max())
+    p = np.round(p / peak, 9) * peak
 
     def region(level: float) -> Array:
         above = p > level
@@ -87,7 +90,7 @@ def _trimmed(one: PanelDensity, high: Array, low: Array, confidence: float) -> A
             cut_left = spare if d < b else 0.0 if c > a else 0.5 * spare
             levels = np.array([[below + cut_left, above - (spare - cut_left)]])
             kept.append(one.ppf(levels)[0])
-    ends = np.array(sorted(map(tuple, kept)))
+    ends = np.array(sorted((a, b) for a, b in kept if b > a))
     # Pieces that touch are one interval.
     apart = np.append(True, ends[1:, 0] > ends[:-1, 1] + 1e-9 * np.ptp(ends))
     return np.stack([ends[apart, 0], ends[np.append(apart[1:], True), 1]], axis=1)

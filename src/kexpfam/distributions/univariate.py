@@ -146,6 +146,9 @@ class UnivariateDensity(Density):
             multimodal; the array itself for a single density.
         """
         confidence = check_confidence(confidence)
+        if confidence == 1.0:
+            whole = self.support.reshape(-1, 1, 2)
+            return whole[0] if self._single else list(whole)
         regions = [
             self._coordinates.rows([r]).to_user(
                 highest_density_region(self._panels.rows(np.array([r])), confidence)[
@@ -209,9 +212,10 @@ def _integrate(tilted: UnnormalizedDensity, resolution: float) -> PanelDensity:
     extend = (not np.isfinite(low), not np.isfinite(high))
     data = tilted.responses[:, 0]
     base_low, base_high = tilted.base.column_range(0)
+    # Nothing is added beyond a finite end, so the panels have to reach it.
     edges = starting_edges(
-        max(low, min(base_low, float(data.min()))),
-        min(high, max(base_high, float(data.max()))),
+        min(base_low, float(data.min())) if extend[0] else low,
+        max(base_high, float(data.max())) if extend[1] else high,
         data,
         resolution,
     )
@@ -244,6 +248,7 @@ def _integrate_block(
         edges,
         extend=extend,
         tail_index=tilted.base.tail_index,
+        rounding=tilted.rounding,
     )
 
 

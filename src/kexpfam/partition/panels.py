@@ -276,6 +276,7 @@ def integrate_panels(
     *,
     extend: tuple[bool, bool],
     tail_index: float = np.inf,
+    rounding: float = 0.0,
 ) -> PanelDensity:
     """Normalise n densities on the line.
 
@@ -284,6 +285,7 @@ def integrate_panels(
         edges: Panels to begin with, fine enough that no peak hides between nodes.
         extend: Whether mass may lie left and right of the first panels.
         tail_index: Moments below this order are finite.
+        rounding: Absolute rounding error of the log densities.
     """
 
     def evaluate(left: Array, right: Array) -> Array:
@@ -296,9 +298,9 @@ def integrate_panels(
     while True:
         mass, error = panels.mass, panels.error
         total = mass.sum(axis=1)
-        # Exponents are rounded; there is no use in splitting below that.
-        rounding = 1e-15 * (1.0 + np.abs(panels.reference))
-        tolerance = total * np.maximum(PANEL_TOLERANCE, rounding)
+        # There is no use in splitting below the rounding error of the exponents.
+        rounded = rounding + 1e-15 * (1.0 + np.abs(panels.reference))
+        tolerance = total * np.maximum(PANEL_TOLERANCE, rounded)
         split = np.any(error > tolerance[:, None], axis=0)
         beyond = mass_beyond(panels.left, panels.right, panels.values, mass, tail_index)
         grow = _panels_to_add(panels, extend & (beyond.max(axis=0) > TAIL_TOLERANCE))
@@ -322,7 +324,7 @@ def integrate_panels(
         edges=np.append(panels.left[order], panels.right.max()),
         density=density,
         log_partition=panels.reference + np.log(total),
-        error=in_log + rounding,
+        error=in_log + rounded,
     )
 
 

@@ -33,6 +33,13 @@ class TiltedDensity:
         """Number of columns of the response."""
         return self.T.Y.shape[1]
 
+    @functools.cached_property
+    def rounding(self) -> float:
+        """Absolute rounding error of T, whose terms may cancel."""
+        ell = min(self.T.kernel.resolution, 1.0)
+        terms = np.hypot(self.T.first / ell, self.T.second / ell**2)
+        return 4.0 * float(np.finfo(float).eps * np.linalg.norm(terms))
+
     @property
     def responses(self) -> Array:
         """Training responses, near which T may have features, (m, d)."""
