@@ -148,8 +148,8 @@ class Density(ABC):
             Log densities with the shape of y, without its last axis if d > 1.
         """
         Y, shape = self._points(y)
-        log_p = self._log_unnormalized(self._coordinates.to_kernel(Y))
-        log_p -= (self._log_z + self._coordinates.log_volume)[:, None]
+        log_p = self._log_density(self._coordinates.to_kernel(Y))
+        log_p = log_p - self._coordinates.log_volume[:, None]
         return log_p.reshape(shape)[()]
 
     def pdf(self, y: ArrayLike) -> Array:
@@ -196,18 +196,9 @@ class Density(ABC):
             return f"<{kind}: one density of {self._tilted.d} column(s)>"
         return f"<{kind}: {len(self)} densities of {self._tilted.d} column(s)>"
 
-    @property
     @abstractmethod
-    def _log_z(self) -> Array:
-        """Log Z with its leading axis."""
-
-    def _log_unnormalized(self, U: Array) -> Array:
-        if not U.size:
-            return np.zeros(U.shape[:2])
-        # A grid shared by all rows, as for a heat map, is one matrix product.
-        if len(U) > 1 and U.shape[1] > 1 and np.all(U[:1] == U):
-            return self._tilted.on_grid(U[0])
-        return self._tilted.log_unnormalized(U)
+    def _log_density(self, U: Array) -> Array:
+        """Log densities in the coordinates u, (n, q, d) -> (n, q)."""
 
     def _out(self, values: Array) -> Array:
         """Drop the leading axis of a single density."""

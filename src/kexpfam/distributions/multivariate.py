@@ -172,9 +172,14 @@ class MultivariateDensity(Density):
             single=single,
         )
 
-    @property
-    def _log_z(self) -> Array:
-        return self._partition.log_partition
+    def _log_density(self, U: Array) -> Array:
+        log_z = self._partition.log_partition[:, None]
+        if not U.size:
+            return np.zeros(U.shape[:2])
+        # Points shared by all rows are one matrix product.
+        if len(U) > 1 and U.shape[1] > 1 and np.all(U[:1] == U):
+            return self._tilted.on_grid(U[0]) - log_z
+        return self._tilted.log_unnormalized(U) - log_z
 
     def _starts(self) -> Array:
         """A good point of each row to climb from, (n, d)."""

@@ -121,7 +121,7 @@ class UnivariateDensity(Density):
         """Where the density is largest; the leftmost if there are several."""
         if not len(self._tilted):
             return np.empty(0)
-        peak = self._panels.density.reshape(len(self._tilted), -1).argmax(axis=1)
+        peak = self._panels.log_density.reshape(len(self._tilted), -1).argmax(axis=1)
         nodes = np.concatenate(
             [
                 self._panels.edges[:1],
@@ -161,10 +161,8 @@ class UnivariateDensity(Density):
         return flat[0] if self._single else flat
 
     def entropy(self) -> Array:
-        with np.errstate(divide="ignore", invalid="ignore"):
-            log_p = np.where(
-                self._panels.density > 0, np.log(np.abs(self._panels.density)), 0.0
-            )
+        # A log density of −inf has density zero, and 0 log 0 = 0.
+        log_p = np.maximum(self._panels.log_density, -1e300)
         return self._out(-self._panels.integral(log_p) + self._coordinates.log_volume)
 
     def rvs(self, size: int = 1, random_state: RandomState = None) -> Array:
@@ -187,9 +185,13 @@ class UnivariateDensity(Density):
             single=single,
         )
 
-    @property
-    def _log_z(self) -> Array:
-        return self._panels.log_partition
+    def _log_density(self, U: Array) -> Array:
+        log_p, accurate = self._panels.logpdf(U[..., 0])
+        row, column = np.nonzero(~accurate)
+        if len(row):
+            rest = self._tilted.rows(row).log_unnormalized(U[row, column, None])
+            log_p[row, column] = rest[:, 0] - self._panels.log_partition[row]
+        return log_p
 
     @property
     def _scale(self) -> Array:
@@ -234,7 +236,7 @@ def _integrate(tilted: UnnormalizedDensity, resolution: float) -> PanelDensity:
             done[k] = _integrate_block(tilted.rows(block), edges, extend)
     return PanelDensity(
         edges,
-        np.concatenate([part.density for part in done]),
+        np.concatenate([part.log_density for part in done]),
         np.concatenate([part.log_partition for part in done]),
         np.concatenate([part.error for part in done]),
     )

@@ -68,7 +68,7 @@ class KCEF(RegressorMixin, BaseEstimator):
         >>> y = np.sin(3 * x[:, 0]) + 0.2 * rng.normal(size=300)
         >>> model = KCEF().fit(x, y)
         >>> model.predict_quantiles([[0.5]], [0.05, 0.5, 0.95]).round(1)
-        array([[0.6, 1. , 1.3]])
+        array([[0.7, 1. , 1.3]])
     """
 
     def __init__(

@@ -23,6 +23,9 @@ NODES = 16
 # A panel is halved while its error exceeds this share of some row's total mass.
 PANEL_TOLERANCE = 1e-10
 
+# Log densities are interpolated between nodes where the error is below this.
+LOG_TOLERANCE = 1e-11
+
 # Panels are added outwards while more than this share of the mass, or of the second
 # moment (where that exists), may lie beyond.
 TAIL_TOLERANCE = 1e-12
@@ -75,13 +78,13 @@ class PanelDensity:
 
     Attributes:
         edges: Ends of the panels, increasing, (k + 1,).
-        density: Densities at the nodes, (n, k, 16).
+        log_density: Log densities at the nodes, (n, k, 16).
         log_partition: log Z of each row, (n,).
         error: Estimated error of log Z, (n,).
     """
 
     edges: Array
-    density: Array
+    log_density: Array
     log_partition: Array
     error: Array
 
@@ -89,7 +92,7 @@ class PanelDensity:
         """Only these rows."""
         return PanelDensity(
             self.edges,
-            self.density[index],
+            self.log_density[index],
             self.log_partition[index],
             self.error[index],
         )
@@ -98,6 +101,11 @@ class PanelDensity:
     def nodes(self) -> Array:
         """All nodes, (k, 16)."""
         return panel_nodes(self.edges[:-1], self.edges[1:])
+
+    @functools.cached_property
+    def density(self) -> Array:
+        """Densities at the nodes, (n, k, 16)."""
+        return np.exp(self.log_density)
 
     def integral(self, values: Array) -> Array:
         """∫ values · density for each row; values broadcast to (n, k, 16)."""
@@ -132,6 +140,20 @@ class PanelDensity:
             rows = slice(start, start + block)
             out[rows] = self._ppf_rows(level[rows], rows)
         return out
+
+    def logpdf(self, u: Array) -> tuple[Array, Mask]:
+        """Log densities by interpolation at u, (n, q), and where that is accurate.
+
+        The polynomial through the logarithms at a panel's nodes; its last coefficients
+        tell its error, as they do for the density.
+        """
+        panel, t = self._locate(u)
+        row = np.arange(len(u))[:, None]
+        series = self.log_density[row, panel] @ panel_rule().coefficients
+        log_p = _series(series, t)
+        error = np.abs(series[..., -2:]).sum(axis=-1)
+        inside = (u >= self.edges[0]) & (u <= self.edges[-1])
+        return log_p, inside & (error <= LOG_TOLERANCE)
 
     def pdf(self, u: Array) -> Array:
         """The polynomials themselves at u, (n, q); zero outside the panels."""
@@ -314,16 +336,15 @@ def integrate_panels(
             ~split, new_left, new_right, evaluate(new_left, new_right)
         )
     order = np.argsort(panels.left)
-    density = panels.values[:, order]
-    density /= total[:, None, None]
+    log_partition = panels.reference + np.log(total)
     share = error.sum(axis=1) / total + beyond @ np.asarray(extend, float)
     # A relative error of one or more says nothing about the logarithm.
     with np.errstate(divide="ignore"):
         in_log = -np.log1p(-np.minimum(share, 1.0))
     return PanelDensity(
         edges=np.append(panels.left[order], panels.right.max()),
-        density=density,
-        log_partition=panels.reference + np.log(total),
+        log_density=panels.log_values[:, order] - log_partition[:, None, None],
+        log_partition=log_partition,
         error=in_log + rounded,
     )
 
@@ -378,8 +399,9 @@ def starting_edges(low: float, high: float, points: Array, resolution: float) ->
     """
     first, last = max(low, float(points.min())), min(high, float(points.max()))
     span = max(last - first, 1e-3 * (high - low))
-    # A lengthscale of sixteen nodes follows exp(T) even where T is in the thousands.
-    width = min(resolution, 0.25 * span)
+    # Half a lengthscale with sixteen nodes follows exp(T) even where T is in the
+    # thousands, and is rarely split.
+    width = min(0.5 * resolution, 0.25 * span)
     count = int(np.ceil(span / width))
     if count > _MOST_EVEN_PANELS:
         # Only cells with data, and their neighbours.

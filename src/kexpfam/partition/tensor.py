@@ -220,7 +220,9 @@ def _normalized(edges: Array, values: Array) -> PanelDensity:
     """Densities (n, k, 16) that need not integrate to one yet."""
     mass = np.einsum("nkj,k,j->n", values, 0.5 * np.diff(edges), panel_rule().weights)
     zeros = np.zeros(len(values))
-    return PanelDensity(edges, values / mass[:, None, None], zeros, zeros)
+    with np.errstate(divide="ignore"):
+        log_density = np.log(values / mass[:, None, None])
+    return PanelDensity(edges, log_density, zeros, zeros)
 
 
 def _interpolate(edges: Array, plane: Array, u: Array) -> Array:
