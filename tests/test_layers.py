@@ -14,7 +14,7 @@ import kexpfam
 SOURCE = Path(kexpfam.__file__).parent
 
 FOUNDATION = {"_typing", "errors", "_validation"}
-PARTS = {"linalg", "kernels", "base_densities", "storage", "display", "graph"}
+PARTS = {"linalg", "roots", "kernels", "base_densities", "storage", "display", "graph"}
 FITTING = {"score_matching", "inducing"}
 USING = {"partition", "distributions", "sampling", "metrics", "selection"}
 

@@ -38,6 +38,9 @@ Empty = Callable[[tuple[int, int]], Array]
 # are trustworthy in double precision (eps = 2.2e-16).
 TRUSTED_RCOND = 1e-13
 
+# Systems below this size are factorised by one thread, in a millisecond or two.
+_SMALL_SYSTEM = 500
+
 # Smallest ridge, relative to the matrix: a few times the rounding error of Cholesky.
 RIDGE_FLOOR = 16 * float(np.finfo(np.float64).eps)
 
@@ -148,15 +151,17 @@ def for_each_panel(
             pool.recycle()
 
     threads = min(threads, len(panels))
-    if threads <= 1:
-        work_through()
-        return
-    with (
-        _threadpools().limit(limits=1, user_api="blas"),
-        ThreadPoolExecutor(threads) as executor,
-    ):
-        for future in [executor.submit(work_through) for _ in range(threads)]:
-            future.result()
+    # The products inside a panel are too small to share among BLAS threads.
+    with _threadpools().limit(limits=1, user_api="blas"):
+        if threads <= 1:
+            work_through()
+            return
+        # This thread works too, so that one fewer has to be started.
+        with ThreadPoolExecutor(threads - 1) as executor:
+            others = [executor.submit(work_through) for _ in range(threads - 1)]
+            work_through()
+            for other in others:
+                other.result()
 
 
 @dataclass(frozen=True)
@@ -207,7 +212,11 @@ def ridge_cholesky(matrix: Array, ridge: float, *, remedy: str) -> CholeskyFacto
     used = max(ridge, floor)
     matrix.flat[:: size + 1] += used
     # The transpose of a C-contiguous array is Fortran-contiguous, lower becomes upper.
-    factor, info = lapack.dpotrf(matrix.T, lower=0, overwrite_a=1, clean=0)
+    # On a busy machine BLAS threads wait for each other longer than a small
+    # factorisation takes.
+    limit = 1 if size < _SMALL_SYSTEM else None
+    with _threadpools().limit(limits=limit, user_api="blas"):
+        factor, info = lapack.dpotrf(matrix.T, lower=0, overwrite_a=1, clean=0)
     if info != 0 or not np.all(np.isfinite(factor.diagonal())):
         raise IllConditionedError(
             f"The {size}x{size} system is not positive definite in double precision, "

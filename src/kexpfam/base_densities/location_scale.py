@@ -22,7 +22,7 @@ from kexpfam._typing import Array, Indices
 from kexpfam.base_densities.fixed import GaussianBase
 from kexpfam.base_densities.interface import BaseDensity
 
-# exp(E log|u|) of a standard normal u: turns a mean log residual into a deviation.
+# E log|u| of a standard normal u: turns a mean log residual into a log deviation.
 _LOG_ABS_NORMAL = -0.6351814227307391
 
 # The log scale may leave the range of its training predictions by this much, so that

@@ -34,10 +34,11 @@ def highest_density_region(one: PanelDensity, confidence: float) -> Array:
     peak = float(p.max())
     p = np.round(p / peak, 9) * peak
 
-    def region(level: float) -> Array:
+    def region(level: float, halvings: int) -> Array:
         above = p > level
         change = np.flatnonzero(above[1:] != above[:-1])
-        ends = _crossings(one, level, u[change], u[change + 1], above[change])
+        brackets = u[change], u[change + 1]
+        ends = _crossings(one, level, *brackets, above[change], halvings)
         if above[0]:
             ends = np.insert(ends, 0, u[0])
         if above[-1]:
@@ -45,31 +46,39 @@ def highest_density_region(one: PanelDensity, confidence: float) -> Array:
         return ends.reshape(-1, 2)
 
     def mass(level: float) -> float:
-        return float(_masses(one, region(level)).sum())
+        # A rough place is enough: mass changes little with it, and levels are many.
+        return float(_masses(one, region(level, 34)).sum())
 
-    # The mass above a level falls as the level rises: bisection with secant steps, from
-    # the level that the sampled points suggest.
-    low, high = 0.0, float(p.max())
-    mass_low, mass_high = 1.0, 0.0
+    # The mass above a level falls as the level rises. From the level that the sampled
+    # points suggest, step out until the right one lies between two, then close in by
+    # regula falsi, where an end that is kept twice counts half (the Illinois rule).
     order = np.argsort(-p)
-    width = np.gradient(u)
-    share = np.cumsum((p * width)[order])
+    share = np.cumsum((p * np.gradient(u))[order])
     level = float(p[order][min(np.searchsorted(share, confidence), len(p) - 1)])
-    for _ in range(60):
-        level = min(max(level, low + 1e-14 * high), high * (1 - 1e-14))
-        found = mass(level)
-        if abs(found - confidence) < 1e-11 or high - low < 1e-13 * high:
+    low, f_low, high, f_high = 0.0, 1.0 - confidence, peak, -confidence
+    outward, kept, size = 0.01, 0, peak
+    for step in range(100):
+        level = min(max(level, low + 1e-14 * peak), high - 1e-14 * peak)
+        excess = mass(level) - confidence
+        if abs(excess) < 1e-11 or high - low < 1e-12 * peak:
             break
-        if found > confidence:
-            low, mass_low = level, found
+        if excess > 0:
+            f_high = 0.5 * f_high if kept > 0 else f_high
+            low, f_low, kept = level, excess, 1
         else:
-            high, mass_high = level, found
-        share_up = (mass_low - confidence) / max(mass_low - mass_high, 1e-300)
-        # Away from the ends, so that a kink of the mass cannot stall the search.
-        level = low + (high - low) * min(max(share_up, 0.02), 0.98)
-    if abs(found - confidence) < 1e-8:
-        return region(level)
-    return _trimmed(one, region(high), region(low), confidence)
+            f_low = 0.5 * f_low if kept < 0 else f_low
+            high, f_high, kept = level, excess, -1
+        if low == 0.0 or high == peak:
+            level *= 1.0 + kept * outward
+            outward = min(3.0 * outward, 0.9)
+        elif step % 3 == 0 and high - low > 0.5 * size:
+            level = 0.5 * (low + high)
+        else:
+            level = (low * f_high - high * f_low) / (f_high - f_low)
+        size = high - low if step % 3 == 0 else size
+    if abs(excess) < 1e-8:
+        return region(level, 50)
+    return _trimmed(one, region(high, 50), region(low, 50), confidence)
 
 
 def _trimmed(one: PanelDensity, high: Array, low: Array, confidence: float) -> Array:
@@ -104,7 +113,7 @@ def _masses(one: PanelDensity, region: Array) -> Array:
 def _extremes(one: PanelDensity, low: Array, high: Array, sign: float) -> Array:
     """Where a density is largest, or smallest: golden-section search."""
     golden = 0.5 * (np.sqrt(5.0) - 1.0)
-    for _ in range(45):
+    for _ in range(25):  # the value is flat here: a rough place is enough
         a, b = high - golden * (high - low), low + golden * (high - low)
         left = sign * one.pdf(a[None])[0] > sign * one.pdf(b[None])[0]
         low, high = np.where(left, low, a), np.where(left, b, high)
@@ -112,10 +121,15 @@ def _extremes(one: PanelDensity, low: Array, high: Array, sign: float) -> Array:
 
 
 def _crossings(
-    one: PanelDensity, level: float, low: Array, high: Array, falling: Mask
+    one: PanelDensity,
+    level: float,
+    low: Array,
+    high: Array,
+    falling: Mask,
+    halvings: int,
 ) -> Array:
     """Where the density equals a level, one crossing per bracket, by bisection."""
-    for _ in range(52):
+    for _ in range(halvings):
         middle = 0.5 * (low + high)
         above = one.pdf(middle[None])[0] > level
         inside = above == falling

@@ -17,6 +17,7 @@ from kexpfam.distributions.interface import Coordinates, Density, UnnormalizedDe
 from kexpfam.distributions.regions import highest_density_region
 from kexpfam.errors import NormalizationWarning
 from kexpfam.partition import PanelDensity, integrate_panels, starting_edges
+from kexpfam.roots import bracketed_roots
 
 # An error of log Z above this is worth a warning: it would show in a printed figure.
 _WORST_ERROR = 1e-6
@@ -55,8 +56,9 @@ class UnivariateDensity(Density):
         panels = _integrate(tilted, resolution)
         worst = float(np.max(panels.error, initial=0.0))
         if worst > _WORST_ERROR:
+            known = f"to {worst:.1e} only" if np.isfinite(worst) else "hardly at all"
             warnings.warn(
-                f"log Z(x) is known to {worst:.1e} only for "
+                f"log Z(x) is known {known} for "
                 f"{int(np.sum(panels.error > _WORST_ERROR))} of {len(panels.error)} "
                 f"densities: they have spikes too narrow to resolve. Raise "
                 f"regularization or the lengthscale of y.",
@@ -257,8 +259,8 @@ def _integrate_block(
 def _stationary_point(tilted: UnnormalizedDensity, low: Array, high: Array) -> Array:
     """The zero of d log p/du between two points around a peak, one per row.
 
-    Regula falsi with the Illinois rule; if the slope does not change sign the peak is
-    at an end, which happens at the edge of a bounded support.
+    If the slope does not change sign the peak is at an end, which happens at the edge
+    of a bounded support.
     """
 
     def slope(u: Array) -> Array:
@@ -266,20 +268,11 @@ def _stationary_point(tilted: UnnormalizedDensity, low: Array, high: Array) -> A
 
     f_low, f_high = slope(low), slope(high)
     u = np.where(f_low <= 0, low, high)
-    bracketed = (f_low > 0) & (f_high < 0)
-    if not bracketed.any():
-        return u
-    for _ in range(60):
-        with np.errstate(divide="ignore", invalid="ignore"):
-            guess = (low * f_high - high * f_low) / (f_high - f_low)
-        guess = np.where((guess > low) & (guess < high), guess, 0.5 * (low + high))
-        f = slope(guess)
-        left = f > 0
-        f_high = np.where(left, 0.5 * f_high, f)
-        f_low = np.where(left, f, 0.5 * f_low)
-        low, high = np.where(left, guess, low), np.where(left, high, guess)
-        moved = np.max(np.abs(guess - u)[bracketed])
-        u = np.where(bracketed, guess, u)
-        if moved < 1e-12:
-            break
+    bracketed = np.flatnonzero((f_low > 0) & (f_high < 0))
+    rows = tilted.rows(bracketed)
+    u[bracketed] = bracketed_roots(
+        lambda v: rows.gradient(v[:, None, None])[:, 0, 0],
+        low[bracketed],
+        high[bracketed],
+    )
     return u

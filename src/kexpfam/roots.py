@@ -1,0 +1,57 @@
+"""Roots of many functions at once, each between two points of opposite sign."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from kexpfam._typing import Array
+
+
+def bracketed_roots(
+    f: Callable[[Array], Array], low: Array, high: Array, *, tolerance: float = 1e-13
+) -> Array:
+    """Where functions change sign, one root per bracket.
+
+    Regula falsi with the Illinois rule: an end that is kept twice running counts half,
+    so that both ends close in; a bracket that three steps did not halve is bisected.
+
+    Args:
+        f: The functions at one point each, (q,) -> (q,).
+        low: Left ends, (q,); f has another sign here than at the right ends.
+        high: Right ends, (q,).
+        tolerance: Largest last step, relative to the first bracket.
+
+    Example:
+        >>> import numpy as np
+        >>> square = lambda x: x**2 - np.array([2.0, 9.0])
+        >>> bracketed_roots(square, np.zeros(2), np.full(2, 5.0)).round(6)
+        array([1.414214, 3.      ])
+    """
+    if not low.size:
+        return low
+    width = np.maximum(high - low, np.finfo(float).tiny)
+    f_low, f_high = f(low), f(high)
+    kept = np.zeros(low.shape)  # −1 if the left end was kept last time, 1 if the right
+    x = 0.5 * (low + high)
+    moved_before, size_before = np.inf, width
+    for step in range(200):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            guess = (low * f_high - high * f_low) / (f_high - f_low)
+        usable = (guess > low) & (guess < high)
+        if step % 3 == 2:
+            usable &= high - low < 0.5 * size_before
+            size_before = high - low
+        guess = np.where(usable, guess, 0.5 * (low + high))
+        value = f(guess)
+        moved = np.max(np.abs(guess - x) / width)
+        x = guess
+        left = np.sign(value) == np.sign(f_low)
+        f_high = np.where(left & (kept == 1), 0.5 * f_high, f_high)
+        f_low = np.where(~left & (kept == -1), 0.5 * f_low, f_low)
+        low, f_low = np.where(left, guess, low), np.where(left, value, f_low)
+        high, f_high = np.where(left, high, guess), np.where(left, f_high, value)
+        kept = np.where(left, 1.0, -1.0)
+        if max(moved, moved_before) < tolerance:  # twice, since one may be chance
+            break
+        moved_before = moved
+    return x
