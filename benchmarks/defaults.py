@@ -1,10 +1,12 @@
 """Which rule for lengthscales and λ gives the best untuned density.
 
-Half/half splits of the fourteen R data sets of the paper (KEXPFAM_DATA names their
-folder), all rules with the same splits. A rule is (median distances of x, median
-distances of y, λ·ℓ_y² at n = 100, power of n). Its figure is the negative log density
-of test rows in units of the full data's standard deviation, floored at 30 nats a point,
-averaged over splits and sets. The rule in the library is then confirmed on others.
+Half/half splits of the fourteen R data sets of the paper, at most 250 rows of each
+half; the environment variable KEXPFAM_DATA has to name the folder that holds them as
+CSV, y in the last column. All rules see the same splits. A rule is (median distances of
+x, median distances of y, λ·ℓ_y² at n = 100, power of n). Its figure is the negative log
+density of test rows in units of the full data's standard deviation, floored at 30 nats
+a point, averaged over splits and sets. The rule in the library is then confirmed on
+other splits.
 """
 
 import itertools

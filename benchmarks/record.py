@@ -13,19 +13,25 @@ RESULTS = Path(__file__).parent / "results"
 _LIBRARIES = ("kexpfam", "numpy", "scipy", "scikit-learn")
 
 
-def write_result(name: str, result: dict[str, Any]) -> Path:
-    """Write one result file with seed-independent metadata."""
-    commit = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"],
+def _git(*arguments: str) -> str:
+    return subprocess.run(
+        ["git", *arguments],
         capture_output=True,
         text=True,
         check=False,
         cwd=Path(__file__).parent,
     ).stdout.strip()
+
+
+def write_result(name: str, result: dict[str, Any]) -> Path:
+    """Write one result file with seed-independent metadata."""
     content = {
         "command": f"python benchmarks/{name}.py",
         "date": datetime.date.today().isoformat(),
-        "commit": commit,
+        "commit": _git("rev-parse", "--short", "HEAD"),
+        "uncommitted_source": bool(
+            _git("status", "--porcelain", "--", "../src", "*.py")
+        ),
         "machine": {
             "cores": os.cpu_count(),
             "processor": platform.processor() or platform.machine(),

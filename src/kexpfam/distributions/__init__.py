@@ -2,9 +2,10 @@
 
 from kexpfam.distributions.interface import Coordinates, Density, UnnormalizedDensity
 from kexpfam.distributions.multivariate import MultivariateDensity
-from kexpfam.distributions.univariate import UnivariateDensity
+from kexpfam.distributions.univariate import BLOCK_ROWS, UnivariateDensity
 
 __all__ = [
+    "BLOCK_ROWS",
     "Coordinates",
     "Density",
     "MultivariateDensity",

@@ -29,6 +29,9 @@ from kexpfam.partition import (
 # Draws of the importance sampler: the error of log Z is about 1/√(effective draws).
 _DRAWS = 8192
 
+# What only densities of one variable have.
+_ONE_COLUMN_ONLY = ("cdf", "sf", "ppf", "median", "interval", "hpd", "plot")
+
 # Quadrature that ends with a larger error than this earns a warning.
 _WORST_ERROR = 1e-4
 
@@ -118,6 +121,14 @@ class MultivariateDensity(Density):
             return self._out(np.full_like(self._coordinates.location, np.inf))
         variance = np.diagonal(self._partition.covariance, axis1=1, axis2=2)
         return self._out(np.sqrt(variance) * self._coordinates.scale)
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _ONE_COLUMN_ONLY:
+            raise AttributeError(
+                f"{name} is for one column of y, and these densities have "
+                f"{self._tilted.d}; use rvs() to draw, and summarise the draws."
+            )
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}.")
 
     def mode(self) -> Array:
         """Where the density is largest, climbing from the best of many points."""

@@ -23,7 +23,7 @@ from kexpfam.roots import bracketed_roots
 _WORST_ERROR = 1e-6
 
 # Rows that are normalised together; their panels are shared with all others.
-_BLOCK_ROWS = 1024
+BLOCK_ROWS = 1024
 
 
 class UnivariateDensity(Density):
@@ -223,11 +223,11 @@ def _integrate(tilted: UnnormalizedDensity, resolution: float) -> PanelDensity:
         data,
         resolution,
     )
-    if len(tilted) <= _BLOCK_ROWS:
+    if len(tilted) <= BLOCK_ROWS:
         return _integrate_block(tilted, edges, extend)
     # A block is dropped when it is done, with the kernel matrix that it holds.
-    starts = range(0, len(tilted), _BLOCK_ROWS)
-    blocks = [slice(start, start + _BLOCK_ROWS) for start in starts]
+    starts = range(0, len(tilted), BLOCK_ROWS)
+    blocks = [slice(start, start + BLOCK_ROWS) for start in starts]
     done = []
     for block in blocks:
         done.append(_integrate_block(tilted.rows(block), edges, extend))

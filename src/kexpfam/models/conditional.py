@@ -19,14 +19,14 @@ from kexpfam._validation import (
     check_weights,
 )
 from kexpfam.base_densities import BaseDensity, ConditionalBase
-from kexpfam.distributions import MultivariateDensity, UnivariateDensity
+from kexpfam.distributions import (
+    BLOCK_ROWS,
+    MultivariateDensity,
+    UnivariateDensity,
+)
 from kexpfam.kernels import JointKernel, Kernel
 from kexpfam.models.family import FittedFamily, Options, fit_family
 from kexpfam.models.saving import save_model
-
-# Rows whose densities are held in memory at a time by the methods that need only a few
-# numbers of each.
-_BLOCK_ROWS = 1024
 
 
 class KCEF(RegressorMixin, BaseEstimator):
@@ -34,14 +34,15 @@ class KCEF(RegressorMixin, BaseEstimator):
 
     T is a function in a reproducing kernel Hilbert space, found by score matching:
     one linear system, no iterations. Densities are normalised, by quadrature for one
-    column of y, so that every figure has a known error.
+    or two columns of y and by importance sampling for more, with a stated error.
 
     Lengthscales, λ and base parameters are in standardised units when
     `standardize=True`; densities, samples and quantiles are in the user's units.
 
     Args:
-        kernel_y: Kernel of y; None for a Gaussian with the median distance.
-        kernel_x: Kernel of x; None for a Gaussian with half the median distance.
+        kernel_y: Kernel of y; None for a Gaussian whose lengthscale is 1.4 median
+            distances between responses.
+        kernel_x: Kernel of x; None for a Gaussian with half a median distance.
         kernel: A joint kernel of (x, y) instead of the two.
         base: Base density q0; None for the paper's N(0, 2²).
         regularization: λ; None for a rule that decreases with n.
@@ -102,7 +103,9 @@ class KCEF(RegressorMixin, BaseEstimator):
         Args:
             X: Conditions, (n, p): array, pandas or polars.
             y: Responses, (n,) or (n, d).
-            sample_weight: Weight of each row; a row of weight two equals two rows.
+            sample_weight: Weight of each row; a row of weight two equals two rows, so
+                the sum of weights counts as the number of rows, on which the default
+                λ depends.
 
         Returns:
             The estimator itself.
@@ -259,8 +262,8 @@ class KCEF(RegressorMixin, BaseEstimator):
 
 
 def _row_blocks(n: int) -> Iterator[slice]:
-    for start in range(0, n, _BLOCK_ROWS):
-        yield slice(start, min(start + _BLOCK_ROWS, n))
+    for start in range(0, n, BLOCK_ROWS):
+        yield slice(start, min(start + BLOCK_ROWS, n))
 
 
 def _as_columns(y: Array) -> Array:

@@ -22,7 +22,8 @@ class KEF(DensityMixin, BaseEstimator):
     The same estimator as `KCEF` without a condition.
 
     Args:
-        kernel: Kernel of y; None for a Gaussian with the median distance.
+        kernel: Kernel of y; None for a Gaussian whose lengthscale is 1.4 median
+            distances.
         base: Base density q0; None for N(0, 2²) in standardised units.
         regularization: λ; None for a rule that decreases with n.
         standardize: Whether to centre and scale the columns first.
@@ -73,7 +74,8 @@ class KEF(DensityMixin, BaseEstimator):
         Args:
             X: The data; scikit-learn's name for it.
             y: Ignored; present because scikit-learn passes it.
-            sample_weight: Weight of each row; a row of weight two equals two rows.
+            sample_weight: Weight of each row; a row of weight two equals two rows, so
+                the sum of weights counts as the number of rows.
 
         Returns:
             The estimator itself.

@@ -27,13 +27,15 @@ from kexpfam.distributions import (
 )
 from kexpfam.errors import DegenerateDataError
 from kexpfam.kernels import (
+    MEDIAN,
+    Gaussian,
     JointKernel,
     Kernel,
     LengthScale,
     SumOfProducts,
     separable,
 )
-from kexpfam.models.heuristics import resolved_kernel
+from kexpfam.models.heuristics import median_filler
 from kexpfam.score_matching import (
     KernelExpansion,
     ScoreSample,
@@ -216,7 +218,7 @@ def _standardizer(
         )
     if not standardize:
         return np.zeros_like(center), np.ones_like(center)
-    # A constant column of x carries no information; it stays at zero.
+    # A constant column of x has no scale of its own; it is only centred.
     return center, np.where(deviation > 0, deviation, 1.0)
 
 
@@ -241,7 +243,9 @@ def _prepare_base(
 
 
 def _resolve_joint(options: Options, X: Array, U: Array, weights: Array) -> JointKernel:
-    if options.kernel is None:
+    """The joint kernel with its lengthscales filled in."""
+    kernel = options.kernel
+    if kernel is None:
         given = {"kernel_x": options.kernel_x, options.kernel_name: options.kernel_y}
         for name, part in given.items():
             if part is not None and not isinstance(part, Kernel):
@@ -249,29 +253,24 @@ def _resolve_joint(options: Options, X: Array, U: Array, weights: Array) -> Join
                     f"{name} must be a kernel such as Gaussian(1.0), or None; got "
                     f"{part!r}."
                 )
-        kernel_x = resolved_kernel(options.kernel_x, X, weights, MEDIANS_X)
-        kernel_y = resolved_kernel(options.kernel_y, U, weights, MEDIANS_Y)
-        return _require_ordinary_lengths(separable(kernel_x, kernel_y))
-    if options.kernel_x is not None or options.kernel_y is not None:
+        kernel_x, kernel_y = (part or Gaussian(MEDIAN) for part in given.values())
+        kernel = separable(kernel_x, kernel_y)
+    elif options.kernel_x is not None or options.kernel_y is not None:
         raise ValueError(
             "kernel is a joint kernel of (x, y); give it, or kernel_x and kernel_y, "
             "not both."
         )
-    if not isinstance(options.kernel, JointKernel):
+    if not isinstance(kernel, JointKernel):
         raise TypeError(
             f"kernel must be a joint kernel, such as separable(Gaussian(0.5), "
-            f"Gaussian(1.0)), or None; got {options.kernel!r}."
+            f"Gaussian(1.0)), or None; got {kernel!r}."
         )
-    if isinstance(options.kernel, SumOfProducts):
-        terms = tuple(
-            (
-                resolved_kernel(kx, X, weights, MEDIANS_X),
-                resolved_kernel(ky, U, weights, MEDIANS_Y),
-            )
-            for kx, ky in options.kernel.terms
-        )
-        return _require_ordinary_lengths(SumOfProducts(terms))
-    return options.kernel
+    if not isinstance(kernel, SumOfProducts):
+        return kernel
+    filled = kernel.map_lengthscales(
+        median_filler(X, weights, MEDIANS_X), median_filler(U, weights, MEDIANS_Y)
+    )
+    return _require_ordinary_lengths(filled)
 
 
 def _require_ordinary_lengths(kernel: SumOfProducts) -> SumOfProducts:

@@ -1,10 +1,12 @@
 """Untuned defaults: lengthscales from distances, λ from the number of rows."""
 
+from collections.abc import Callable
+
 import numpy as np
 from scipy.spatial.distance import pdist
 
 from kexpfam._typing import Array
-from kexpfam.kernels import MEDIAN, Gaussian, Kernel, LengthScale
+from kexpfam.kernels import LengthScale
 
 # Rows among which distances are taken. The median of their 31,125 distances is within
 # a few per cent of that of all, and costs half a millisecond.
@@ -43,18 +45,14 @@ def median_distance(points: Array, weights: Array) -> float:
     return float(0.5 * (lower + upper))
 
 
-def resolved_kernel(
-    kernel: Kernel | None, points: Array, weights: Array, factor: float
-) -> Kernel:
-    """The kernel with every lengthscale="median" replaced by factor × median distance.
-
-    None stands for a Gaussian with that lengthscale.
-    """
-    kernel = Gaussian(MEDIAN) if kernel is None else kernel
+def median_filler(
+    points: Array, weights: Array, factor: float
+) -> Callable[[LengthScale], LengthScale]:
+    """Replaces lengthscale="median" by factor × median distance, and no other."""
 
     def fill(lengthscale: LengthScale) -> LengthScale:
         if isinstance(lengthscale, str):
             return factor * median_distance(points, weights)
         return lengthscale
 
-    return kernel.map_lengthscales(fill)
+    return fill
