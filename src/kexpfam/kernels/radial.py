@@ -105,7 +105,7 @@ class RadialKernel(Kernel):
         right[:-2], right[-2] = -2.0 * B.T, 1.0
         right[-1] = np.einsum("bi,bi->b", B, B)
         s = np.matmul(left, right, out=empty((len(A), len(B))))
-        return self.profile(s, empty(s.shape))
+        return self.profile(s, s)
 
     def _scaled(self, A: Array, B: Array) -> tuple[Array, Array, Array]:
         """Points in units of the lengthscale, and the lengths, (d,).
