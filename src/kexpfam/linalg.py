@@ -4,8 +4,8 @@ Two facts decide the speed of an exact fit. LAPACK's Cholesky is the bound, so i
 in place and once. And everything that fills the matrix is memory traffic, so it is
 done in *panels*, groups of rows small enough for the caches. The panels are shared out
 among threads, inside which BLAS runs single-threaded so that the cores are not claimed
-twice. Temporaries of a panel live in buffers that the next panel uses again: asking the
-operating system for fresh pages costs more than the arithmetic done in them.
+twice. Temporaries of a panel live in buffers that the next panel uses again, which was
+measured faster than fresh ones (docs/decisions/0001-how-the-system-is-assembled.md).
 """
 
 import functools
@@ -23,9 +23,8 @@ from threadpoolctl import ThreadpoolController
 from kexpfam._typing import Array
 from kexpfam.errors import ConditioningWarning, IllConditionedError
 
-# Size of one temporary of a panel. Smaller panels fit the cache better, but their NumPy
-# calls are so short that threads wait for the interpreter lock; measured best from
-# 2 to 4 MiB on two cores with 2 MiB of second-level cache each.
+# Size of one temporary of a panel: with smaller ones two threads were slower than one;
+# measured best from 2 to 4 MiB on two cores with 2 MiB of second-level cache each.
 PANEL_BYTES = 2 * 1024 * 1024
 
 # Temporaries that a panel usually needs: so much memory is asked for at once.
@@ -100,7 +99,7 @@ class BufferPool:
         ):
             self._slab, self._used = self._slab + 1, 0
         if self._slab == len(self._slabs):
-            # NumPy asks for huge pages from 4 MiB on, which makes first use cheap.
+            # NumPy asks for huge pages from 4 MiB on; meant to make first use cheap.
             self._slabs.append(np.empty(max(_TEMPORARIES * size, 2**19)))
         start = self._used
         self._used += size
