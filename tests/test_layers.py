@@ -29,13 +29,10 @@ MAY_IMPORT = {
     # layer 3
     **dict.fromkeys(USING, FOUNDATION | PARTS),
     "distributions": FOUNDATION | PARTS | {"partition"},
-    "selection": FOUNDATION | PARTS | FITTING,
     # layer 4
     "models": FOUNDATION | PARTS | FITTING | USING,
     # layer 5
     "io": FOUNDATION | PARTS | FITTING | USING | {"models"},
-    "datasets": FOUNDATION,
-    "baselines": FOUNDATION | PARTS | FITTING | USING | {"models"},
 }
 
 # These two gather what is below them: the public names, and the command line.
