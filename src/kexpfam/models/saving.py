@@ -50,7 +50,10 @@ _SHAPES = {
     "Y": "nd",
     "first": "nd",
     "second": "nd",
+    "zeroth": "n",
 }
+# Coefficients that a fit need not have.
+_OPTIONAL = {"second", "zeroth"}
 
 
 def save_model(estimator: Any, family: FittedFamily, path: str | Path) -> None:
@@ -90,8 +93,9 @@ def save_model(estimator: Any, family: FittedFamily, path: str | Path) -> None:
         "X": family.T.X,
         "Y": family.T.Y,
         "first": family.T.first,
-        "second": family.T.second,
     }
+    optional = {"second": family.T.second, "zeroth": family.T.zeroth}
+    arrays |= {name: array for name, array in optional.items() if array is not None}
     write_container(path, arrays, description)
 
 
@@ -114,7 +118,12 @@ def read_model(
         if not (all(map(math.isfinite, numbers)) and numbers[0] > 0):
             raise ValueError("lam or rcond is not a positive number")
         expansion = KernelExpansion(
-            kernel, arrays["X"], arrays["Y"], arrays["first"], arrays["second"]
+            kernel,
+            arrays["X"],
+            arrays["Y"],
+            arrays["first"],
+            arrays.get("second"),
+            arrays.get("zeroth"),
         )
         # Touch kernel and base once, so that parameters of a wrong length show up here.
         expansion.value(arrays["X"][:1], arrays["Y"][:1])
@@ -168,14 +177,13 @@ def _support(value: Any, d: int) -> Array:
 
 
 def _check_arrays(arrays: dict[str, Array]) -> None:
-    if set(arrays) != set(_SHAPES):
+    if not set(_SHAPES) - _OPTIONAL <= set(arrays) <= set(_SHAPES):
         raise ValueError(f"arrays {sorted(arrays)} instead of {sorted(_SHAPES)}")
     n, d = np.shape(arrays["Y"]) if np.ndim(arrays["Y"]) == 2 else (0, 0)
     p = np.size(arrays["x_center"])
     sizes = {"n": n, "d": d, "p": p}
-    for name, letters in _SHAPES.items():
-        array = arrays[name]
-        expected = tuple(sizes[letter] for letter in letters)
+    for name, array in arrays.items():
+        expected = tuple(sizes[letter] for letter in _SHAPES[name])
         if array.dtype != np.float64 or array.shape != expected or n < 1 or d < 1:
             raise ValueError(f"array {name} is {array.dtype}{array.shape}")
         if not np.all(np.isfinite(array)):

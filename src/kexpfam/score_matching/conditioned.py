@@ -64,7 +64,7 @@ class ConditionedExpansion:
         return matrix
 
     def _node_features(self, ky: Kernel, nodes: Array) -> Array:
-        """Σ_i (a_bi ∂'_i + c_bi ∂'_i²) k_Y(y_g, y_b) before the sum over b, (g, m)."""
+        """Terms of T(·, y_g) without the factor k_X, before the sum over b, (g, m)."""
         T = self.T
         features = np.empty((len(nodes), len(T.Y)))
 
@@ -72,11 +72,11 @@ class ConditionedExpansion:
             pairs = ky.at(nodes[rows], T.Y, empty=empty)
             panel = features[rows]
             panel[...] = 0.0
-            for i in range(T.Y.shape[1]):
-                for order, coefficients in ((1, T.first), (2, T.second)):
-                    term = pairs.partial(0, 0, order, i)
-                    term *= coefficients[:, i]
-                    panel += term
+            for order, i, coefficients in T.derivatives:
+                term = pairs.partial(0, 0, order, i)
+                # The kernel itself is kept by the pairs; derivatives are ours.
+                out = term if order else empty(term.shape)
+                panel += np.multiply(term, coefficients, out=out)
 
         for_each_panel(*features.shape, work, n_jobs=T.n_jobs)
         return features

@@ -1,8 +1,8 @@
 """The function T as a finite sum in the RKHS, and its derivatives in y.
 
-Both the exact minimiser and ξ̂ are expansions over centres (x_b, y_b),
+The exact minimiser, ξ̂ and the low-rank fits are expansions over centres (x_b, y_b),
 
-    T(x, y) = Σ_b Σ_i [ a_bi ∂_i + c_bi ∂_i² ] K((x_b, y_b), (x, y)),
+    T(x, y) = Σ_b [ e_b + Σ_i ( a_bi ∂_i + c_bi ∂_i² ) ] K((x_b, y_b), (x, y)),
 
 where ∂_i acts on y_b. Evaluation at many y for the same x is in `conditioned`.
 """
@@ -18,14 +18,17 @@ from kexpfam.linalg import Empty, for_each_panel
 
 @dataclass(frozen=True)
 class KernelExpansion:
-    """T = Σ_b Σ_i (a_bi ∂_i + c_bi ∂_i²) K((x_b, y_b), ·), theory (3).
+    """T = Σ_b [e_b + Σ_i (a_bi ∂_i + c_bi ∂_i²)] K((x_b, y_b), ·), theory (3).
+
+    Coefficients that are None are zero, and cost nothing.
 
     Attributes:
         kernel: The joint kernel K.
         X: Conditions of the centres, (m, p); p may be 0.
         Y: Responses of the centres, (m, d).
         first: Coefficients a of first derivatives, (m, d).
-        second: Coefficients c of second derivatives, (m, d).
+        second: Coefficients c of second derivatives, (m, d), or None.
+        zeroth: Coefficients e of the kernel itself, (m,), or None.
         n_jobs: Threads used for evaluation; None for all cores.
     """
 
@@ -33,8 +36,19 @@ class KernelExpansion:
     X: Array
     Y: Array
     first: Array
-    second: Array
+    second: Array | None = None
+    zeroth: Array | None = None
     n_jobs: int | None = None
+
+    @property
+    def derivatives(self) -> list[tuple[int, int, Array]]:
+        """Order, column and coefficients (m,) of every derivative that occurs."""
+        found = [] if self.zeroth is None else [(0, 0, self.zeroth)]
+        for i in range(self.Y.shape[1]):
+            found.append((1, i, self.first[:, i]))
+            if self.second is not None:
+                found.append((2, i, self.second[:, i]))
+        return found
 
     def value(self, X: Array, Y: Array) -> Array:
         """T at the pairs (X_q, Y_q), shape (q,)."""
@@ -51,10 +65,8 @@ class KernelExpansion:
     def squared_norm(self) -> float:
         """‖T‖² in the RKHS, by the reproducing property."""
         # theory (11): ⟨T, ∂_iʳK_b⟩ = ∂_iʳT(x_b, y_b)
-        return float(
-            np.sum(self.first * self.gradient(self.X, self.Y))
-            + np.sum(self.second * self.second_derivative(self.X, self.Y))
-        )
+        values = [self._evaluate(order, self.X, self.Y) for order in range(3)]
+        return float(sum(c @ values[order][:, i] for order, i, c in self.derivatives))
 
     def _evaluate(self, order: int, X: Array, Y: Array) -> Array:
         d = self.Y.shape[1]
@@ -70,12 +82,8 @@ class KernelExpansion:
 
     def contract(self, pairs: Pairs, order: int, j: int) -> Array:
         """∂_jʳT for the rows of pairs (query, centre): the sum over centres."""
-        # Σ_b Σ_i a_bi ∂_jʳ∂'_iK(q, b) + c_bi ∂_jʳ∂'_i²K(q, b)
+        # Σ_b Σ_i a_bi ∂_jʳ∂'_iK(q, b) + c_bi ∂_jʳ∂'_i²K(q, b), and e_b ∂_jʳK(q, b)
         return sum(
-            (
-                pairs.partial(order, j, 1, i) @ self.first[:, i]
-                + pairs.partial(order, j, 2, i) @ self.second[:, i]
-                for i in range(self.Y.shape[1])
-            ),
+            (pairs.partial(order, j, s, i) @ c for s, i, c in self.derivatives),
             start=np.zeros(()),
         )

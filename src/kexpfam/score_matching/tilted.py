@@ -37,8 +37,8 @@ class TiltedDensity:
     def rounding(self) -> float:
         """Absolute rounding error of T, whose terms may cancel."""
         ell = min(self.T.kernel.resolution, 1.0)
-        terms = np.hypot(self.T.first / ell, self.T.second / ell**2)
-        return 4.0 * float(np.finfo(float).eps * np.linalg.norm(terms))
+        squares = sum(np.sum((c / ell**r) ** 2) for r, _, c in self.T.derivatives)
+        return 4.0 * float(np.finfo(float).eps * np.sqrt(squares))
 
     @property
     def responses(self) -> Array:
