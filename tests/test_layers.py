@@ -16,7 +16,7 @@ SOURCE = Path(kexpfam.__file__).parent
 FOUNDATION = {"_typing", "errors", "_validation"}
 PARTS = {"linalg", "roots", "kernels", "base_densities", "storage", "display"}
 FITTING = {"score_matching"}
-USING = {"partition", "distributions"}
+USING = {"partition", "distributions", "likelihood", "selection"}
 
 MAY_IMPORT = {
     # layer 0
@@ -29,6 +29,8 @@ MAY_IMPORT = {
     # layer 3
     **dict.fromkeys(USING, FOUNDATION | PARTS),
     "distributions": FOUNDATION | PARTS | {"partition"},
+    "likelihood": FOUNDATION | PARTS | FITTING | {"partition"},
+    "selection": FOUNDATION | PARTS | FITTING | {"partition", "likelihood"},
     # layer 4
     "models": FOUNDATION | PARTS | FITTING | USING,
     # layer 5

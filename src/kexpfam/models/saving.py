@@ -52,8 +52,8 @@ _SHAPES = {
     "second": "nd",
     "zeroth": "n",
 }
-# Coefficients that a fit need not have.
-_OPTIONAL = {"second", "zeroth"}
+# Of these a fit has at least one; a file says which.
+_COEFFICIENTS = ("zeroth", "first", "second")
 
 
 def save_model(estimator: Any, family: FittedFamily, path: str | Path) -> None:
@@ -74,6 +74,11 @@ def save_model(estimator: Any, family: FittedFamily, path: str | Path) -> None:
     # A generator's state is not part of the model; a seed is.
     whole = isinstance(seed, int | np.integer)
     parameters["random_state"] = int(seed) if whole else None
+    coefficients = {
+        name: array
+        for name in _COEFFICIENTS
+        if (array := getattr(family.T, name)) is not None
+    }
     description = {
         "model": type(estimator).__name__,
         "parameters": {name: _encode(value) for name, value in parameters.items()},
@@ -84,6 +89,7 @@ def save_model(estimator: Any, family: FittedFamily, path: str | Path) -> None:
         "lam": family.lam,
         "rcond": family.rcond,
         "seed": family.seed,
+        "coefficients": list(coefficients),
     }
     arrays = {
         "x_center": family.x_center,
@@ -92,10 +98,8 @@ def save_model(estimator: Any, family: FittedFamily, path: str | Path) -> None:
         "y_scale": family.y_scale,
         "X": family.T.X,
         "Y": family.T.Y,
-        "first": family.T.first,
     }
-    optional = {"second": family.T.second, "zeroth": family.T.zeroth}
-    arrays |= {name: array for name, array in optional.items() if array is not None}
+    arrays |= coefficients
     write_container(path, arrays, description)
 
 
@@ -109,7 +113,7 @@ def read_model(
     """
     arrays, description = read_container(path)
     try:
-        _check_arrays(arrays)
+        _check_arrays(arrays, description["coefficients"])
         kernel = _decode(description["kernel"])
         base = _decode(description["base"])
         if not isinstance(kernel, JointKernel) or not isinstance(base, BaseDensity):
@@ -121,9 +125,9 @@ def read_model(
             kernel,
             arrays["X"],
             arrays["Y"],
-            arrays["first"],
-            arrays.get("second"),
-            arrays.get("zeroth"),
+            zeroth=arrays.get("zeroth"),
+            first=arrays.get("first"),
+            second=arrays.get("second"),
         )
         # Touch kernel and base once, so that parameters of a wrong length show up here.
         expansion.value(arrays["X"][:1], arrays["Y"][:1])
@@ -176,9 +180,11 @@ def _support(value: Any, d: int) -> Array:
     return ends
 
 
-def _check_arrays(arrays: dict[str, Array]) -> None:
-    if not set(_SHAPES) - _OPTIONAL <= set(arrays) <= set(_SHAPES):
-        raise ValueError(f"arrays {sorted(arrays)} instead of {sorted(_SHAPES)}")
+def _check_arrays(arrays: dict[str, Array], coefficients: Any) -> None:
+    known = {str(name) for name in coefficients} & set(_COEFFICIENTS)
+    names = set(_SHAPES) - set(_COEFFICIENTS) | known
+    if not known or set(arrays) != names:
+        raise ValueError(f"arrays {sorted(arrays)} instead of {sorted(names)}")
     n, d = np.shape(arrays["Y"]) if np.ndim(arrays["Y"]) == 2 else (0, 0)
     p = np.size(arrays["x_center"])
     sizes = {"n": n, "d": d, "p": p}

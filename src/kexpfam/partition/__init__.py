@@ -11,12 +11,14 @@ from kexpfam.partition.importance import (
     make_proposal,
     pareto_tail_index,
 )
+from kexpfam.partition.nodes import Nodes
 from kexpfam.partition.panels import PanelDensity, integrate_panels, starting_edges
 from kexpfam.partition.resample_move import resample_move
 from kexpfam.partition.tensor import RowLogDensity, TensorDensity, integrate_tensor
 
 __all__ = [
     "ImportanceEstimate",
+    "Nodes",
     "PanelDensity",
     "Proposal",
     "RowLogDensity",

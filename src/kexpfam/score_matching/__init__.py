@@ -2,14 +2,19 @@
 
 from kexpfam.score_matching.exact import ExactFit, fit_exact
 from kexpfam.score_matching.expansion import KernelExpansion
+from kexpfam.score_matching.low_rank import Basis, Statistics, fit_low_rank, statistics
 from kexpfam.score_matching.objective import ScoreSample, score_matching_loss
 from kexpfam.score_matching.tilted import TiltedDensity
 
 __all__ = [
+    "Basis",
     "ExactFit",
     "KernelExpansion",
     "ScoreSample",
+    "Statistics",
     "TiltedDensity",
     "fit_exact",
+    "fit_low_rank",
     "score_matching_loss",
+    "statistics",
 ]

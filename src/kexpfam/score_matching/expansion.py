@@ -26,7 +26,7 @@ class KernelExpansion:
         kernel: The joint kernel K.
         X: Conditions of the centres, (m, p); p may be 0.
         Y: Responses of the centres, (m, d).
-        first: Coefficients a of first derivatives, (m, d).
+        first: Coefficients a of first derivatives, (m, d), or None.
         second: Coefficients c of second derivatives, (m, d), or None.
         zeroth: Coefficients e of the kernel itself, (m,), or None.
         n_jobs: Threads used for evaluation; None for all cores.
@@ -35,7 +35,7 @@ class KernelExpansion:
     kernel: JointKernel
     X: Array
     Y: Array
-    first: Array
+    first: Array | None = None
     second: Array | None = None
     zeroth: Array | None = None
     n_jobs: int | None = None
@@ -45,7 +45,8 @@ class KernelExpansion:
         """Order, column and coefficients (m,) of every derivative that occurs."""
         found = [] if self.zeroth is None else [(0, 0, self.zeroth)]
         for i in range(self.Y.shape[1]):
-            found.append((1, i, self.first[:, i]))
+            if self.first is not None:
+                found.append((1, i, self.first[:, i]))
             if self.second is not None:
                 found.append((2, i, self.second[:, i]))
         return found
