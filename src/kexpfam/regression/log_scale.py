@@ -152,15 +152,17 @@ def fit_log_scale(
     loss = weights @ (predicted + 0.5 * squares[:, None] * np.exp(-2.0 * predicted))
     best = int(np.argmin(loss))
     final = _fit(F, squares, weights, tau[best : best + 1])
+    held_out = predicted[:, best]
+    # Held-out values have the smaller range: at the edge of the data some rows make
+    # their own scale small, and a new row there must not pay for it.
     model = LogScale(
         features,
         float(final.intercepts[0]),
         final.coefficients[:, 0],
-        float(final.lower[0]),
-        float(final.upper[0]),
+        float(max(final.lower[0], held_out.min() - LOG_SCALE_MARGIN)),
+        float(min(final.upper[0], held_out.max() + LOG_SCALE_MARGIN)),
     )
-    values = final.at(F)[:, 0]
-    return LogScaleFit(model, values, predicted[:, best], float(tau[best]))
+    return LogScaleFit(model, model.at(X, mean), held_out, float(tau[best]))
 
 
 def squared_distances(A: Array, B: Array) -> Array:
