@@ -14,7 +14,15 @@ import kexpfam
 SOURCE = Path(kexpfam.__file__).parent
 
 FOUNDATION = {"_typing", "errors", "_validation"}
-PARTS = {"linalg", "roots", "kernels", "base_densities", "storage", "display"}
+PARTS = {
+    "linalg",
+    "roots",
+    "kernels",
+    "regression",
+    "base_densities",
+    "storage",
+    "display",
+}
 FITTING = {"score_matching"}
 USING = {"partition", "distributions", "likelihood", "selection"}
 
@@ -24,6 +32,8 @@ MAY_IMPORT = {
     # layer 1
     **dict.fromkeys(PARTS, FOUNDATION),
     "kernels": FOUNDATION | {"linalg"},
+    "regression": FOUNDATION | {"linalg"},
+    "base_densities": FOUNDATION | {"regression"},
     # layer 2
     **dict.fromkeys(FITTING, FOUNDATION | PARTS),
     # layer 3

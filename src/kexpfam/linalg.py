@@ -14,6 +14,7 @@ import os
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,6 +49,16 @@ RIDGE_FLOOR = 16 * float(np.finfo(np.float64).eps)
 def _threadpools() -> ThreadpoolController:
     # Looking up the loaded BLAS libraries takes milliseconds, so it is done once.
     return ThreadpoolController()
+
+
+def single_threaded_blas() -> AbstractContextManager[object]:
+    """Inside it BLAS uses one thread, for work too small to be shared.
+
+    Example:
+        >>> with single_threaded_blas():
+        ...     pass
+    """
+    return _threadpools().limit(limits=1, user_api="blas")
 
 
 def thread_count(n_jobs: int | None) -> int:
@@ -151,7 +162,7 @@ def for_each_panel(
 
     threads = min(threads, len(panels))
     # The products inside a panel are too small to share among BLAS threads.
-    with _threadpools().limit(limits=1, user_api="blas"):
+    with single_threaded_blas():
         if threads <= 1:
             work_through()
             return

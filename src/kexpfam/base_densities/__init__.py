@@ -11,7 +11,15 @@ from kexpfam.base_densities.fixed import (
     LocationScaleDensity,
     StudentBase,
 )
+from kexpfam.base_densities.gaussian_process import (
+    GaussianProcessBase,
+    GaussianProcessFrame,
+    fit_processes,
+    heteroscedastic_cross_fit,
+    homoscedastic_cross_fit,
+)
 from kexpfam.base_densities.interface import BaseDensity, TrainingResponses
+from kexpfam.base_densities.linear import LinearBase, LinearFrame
 from kexpfam.base_densities.location_scale import (
     ConditionalBase,
     CrossFit,
@@ -20,6 +28,7 @@ from kexpfam.base_densities.location_scale import (
     RegressionFrame,
 )
 from kexpfam.base_densities.marginal import MarginalBase
+from kexpfam.base_densities.names import resolve_base
 
 __all__ = [
     "BaseDensity",
@@ -27,7 +36,11 @@ __all__ = [
     "CrossFit",
     "Frame",
     "GaussianBase",
+    "GaussianProcessBase",
+    "GaussianProcessFrame",
     "GeneralizedGaussianBase",
+    "LinearBase",
+    "LinearFrame",
     "LocationScaleBase",
     "LocationScaleDensity",
     "MarginalBase",
@@ -37,4 +50,8 @@ __all__ = [
     "TruncatedBase",
     "UniformBase",
     "boundary_weights",
+    "fit_processes",
+    "heteroscedastic_cross_fit",
+    "homoscedastic_cross_fit",
+    "resolve_base",
 ]
