@@ -125,3 +125,15 @@ def test_weights_that_leave_one_fold_are_safe():
     weights[np.random.default_rng(2).permutation(50) % 10 == 0] = 1.0
     fit = fit_linear(x, y, weights, np.random.default_rng(2))
     assert np.all(np.isfinite(fit.held_out_log_scale))
+
+
+def test_rows_without_weight_may_be_far_away():
+    # An exponential of their log scale overflowed although they do not count.
+    rng = np.random.default_rng(23)
+    X = rng.normal(size=(30, 2))
+    y = X[:, 0].copy()
+    weights = np.where(rng.random(30) < 0.5, 1.0, 0.0)
+    X[:, 1] = rng.standard_cauchy(30) ** 3
+    fit = fit_linear(X, y, weights, rng)
+    assert np.all(np.isfinite(fit.held_out_location))
+    assert np.all(np.isfinite(np.exp(fit.held_out_log_scale)))
