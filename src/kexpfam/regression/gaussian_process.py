@@ -168,7 +168,7 @@ def fit_gaussian_process(
         factors *= np.exp(2.0 * log_scale)
     theta = _search(Z, u, factors, start, max_iterations)
     h = Hyperparameters.from_logs(theta)
-    noise = h.noise_variance * factors
+    noise = h.noise(factors)
     factor = factorise(_covariance(h, Z, Z), noise)
     alpha, _ = lapack.dpotrs(factor, u, lower=1)
     process = GaussianProcess(Z, alpha, noise, h, x_scaling, y_scaling)

@@ -5,7 +5,7 @@ the process again with noise variances σ_n² exp(2 l_i). A row's held-out width
 log scale that other rows give it, not the one it took part in.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -72,6 +72,11 @@ def fit_heteroscedastic(
     scale = fit_log_scale(X, mean, residuals, weights, rng)
     middle = float(np.average(scale.values, weights=weights))
     low, high = middle - _LARGEST_LOG_SCALE, middle + _LARGEST_LOG_SCALE
+    model = replace(
+        scale.model,
+        lower=max(scale.model.lower, low),
+        upper=min(scale.model.upper, high),
+    )
     second = fit_gaussian_process(
         X,
         y,
@@ -80,4 +85,4 @@ def fit_heteroscedastic(
         start=first.process.hyperparameters,
         max_iterations=_REFIT_ITERATIONS,
     )
-    return HeteroscedasticFit(second, scale.model, np.clip(scale.held_out, low, high))
+    return HeteroscedasticFit(second, model, np.clip(scale.held_out, low, high))

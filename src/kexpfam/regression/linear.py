@@ -28,6 +28,10 @@ _FEW_ROWS = 60
 # Added to squared errors, in standard units: an exact fit must not have width zero.
 _SMALLEST_SQUARE = 1e-8
 
+# No optimum is near these log scales, but rows left out may be far from the others and
+# steps may be too long; exponentials must stay finite there, too.
+_LARGEST_LOG_SCALE = 25.0
+
 _MOST_ROUNDS = 30
 _MOST_HALVINGS = 6
 
@@ -170,7 +174,7 @@ def _fit_problems(
     loss = _loss(D, squares, W, c, ridge_c) + 0.5 * np.sum(ridge_b * b * b, axis=1)
     for _ in range(_MOST_ROUNDS):
         c = _scale_step(D, squares, W, c, ridge_c, fisher)
-        b = _weighted_ridge(D, y, W * np.exp(-2.0 * (c @ D.T)), ridge_b)
+        b = _weighted_ridge(D, y, W * np.exp(-2.0 * _log_scale(D, c)), ridge_b)
         squares = _squares(D, y, b)
         new_loss = _loss(D, squares, W, c, ridge_c)
         new_loss += 0.5 * np.sum(ridge_b * b * b, axis=1)
@@ -185,7 +189,7 @@ def _scale_step(
     D: Array, squares: Array, W: Array, c: Array, ridge: Array, fisher: Array
 ) -> Array:
     """One step of Fisher scoring in each problem, shortened until none is worse."""
-    ratio = squares * np.exp(-2.0 * (c @ D.T))
+    ratio = squares * np.exp(-2.0 * _log_scale(D, c))
     gradient = (W * (1.0 - ratio)) @ D + ridge * c
     step = -np.einsum("bij,bj->bi", fisher, gradient)
     before = _loss(D, squares, W, c, ridge)
@@ -200,9 +204,13 @@ def _scale_step(
 
 
 def _loss(D: Array, squares: Array, W: Array, c: Array, ridge: Array) -> Array:
-    log_scale = c @ D.T
+    log_scale = _log_scale(D, c)
     terms = log_scale + 0.5 * squares * np.exp(-2.0 * log_scale)
     return np.einsum("bn,bn->b", W, terms) + 0.5 * np.sum(ridge * c * c, axis=1)
+
+
+def _log_scale(D: Array, c: Array) -> Array:
+    return np.clip(c @ D.T, -_LARGEST_LOG_SCALE, _LARGEST_LOG_SCALE)
 
 
 def _squares(D: Array, y: Array, b: Array) -> Array:

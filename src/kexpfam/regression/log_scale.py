@@ -35,8 +35,12 @@ _SMALLEST_MEAN = 1e-24
 _MOST_STEPS = 60
 _MOST_HALVINGS = 8
 
-# Steps end when none gains more than this many nats.
+# No step changes a log scale by more than this, so that exponentials stay finite.
+_LONGEST_STEP = 3.0
+
+# Steps end when none gains more than this many nats; losses of less are rounding.
 _ENOUGH_NATS = 1e-4
+_ROUNDING_NATS = 1e-7
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,18 +241,17 @@ def _descend(
         gradient = G.T @ (weights[:, None] * (1.0 - ratio)) + penalty * B
         step = -gradient / (curvature + penalty)
         change = G @ step
-        length = np.ones(len(loss))
+        length = np.minimum(1.0, _LONGEST_STEP / (np.abs(change).max(axis=0) + 1e-12))
         for _ in range(_MOST_HALVINGS):
             new_B, new_L = B + length * step, L + length * change
             new_ratio = squares[:, None] * np.exp(-2.0 * new_L)
             new_loss = weights @ (new_L + 0.5 * new_ratio)
             new_loss += 0.5 * np.einsum("qt,qt->t", penalty * new_B, new_B)
-            worse = ~(new_loss <= loss)
+            worse = ~(new_loss <= loss + _ROUNDING_NATS)
             if not worse.any():
                 break
             length[worse] *= 0.5
         if worse.any():
-            # Rounding decides now: stay there.
             new_B[:, worse], new_L[:, worse] = B[:, worse], L[:, worse]
             new_ratio[:, worse], new_loss[worse] = ratio[:, worse], loss[worse]
         gain = float(np.max(loss - new_loss))

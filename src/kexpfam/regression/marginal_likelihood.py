@@ -25,9 +25,9 @@ from kexpfam.linalg import single_threaded_blas
 # Variance of the constant: the responses are centred, so little of it is left.
 CONSTANT_VARIANCE = 0.01
 
-# Added to the diagonal, in squared deviations of y: above the rounding of Cholesky,
-# far below any noise that is worth modelling.
-_JITTER = 1e-9
+# Smallest noise, added to the modelled one, in squared deviations of y: above the
+# rounding of Cholesky, far below any noise that is worth modelling.
+_SMALLEST_NOISE = 1e-8
 
 # Normal priors of the logarithms, for standardised x and y. Lengthscales grow with √p
 # because distances do.
@@ -75,6 +75,10 @@ class Hyperparameters:
         """Logarithms θ, (3 + p,)."""
         variances = [self.signal_variance, self.linear_variance, self.noise_variance]
         return np.log(np.append(variances, self.lengthscales))
+
+    def noise(self, factors: Array) -> Array:
+        """Noise variances of rows with noise factors f, (n,)."""
+        return self.noise_variance * factors + _SMALLEST_NOISE
 
 
 def prior_of(p: int) -> tuple[Array, Array]:
@@ -137,24 +141,23 @@ class LogPosterior:
         np.multiply(self._linear, h.linear_variance, out=K)
         K += S
         K += CONSTANT_VARIANCE
-        noise = h.noise_variance * self._factors
-        factor = factorise(K, noise)
+        factor = factorise(K, h.noise(self._factors))
         alpha, _ = lapack.dpotrs(factor, self._y, lower=1)
         value = -0.5 * self._y @ alpha - np.log(factor.diagonal()).sum()
         value -= 0.5 * len(S) * math.log(2.0 * math.pi)
         inverse, _ = lapack.dpotri(factor, lower=1, overwrite_c=1)
-        gradient = self._gradient(h, S, noise, alpha, inverse)
+        gradient = self._gradient(h, S, alpha, inverse)
         mean, deviation = self._prior
         off = (theta - mean) / deviation
         return float(value - 0.5 * off @ off), gradient - off / deviation
 
     def _gradient(
-        self, h: Hyperparameters, S: Array, noise: Array, alpha: Array, inverse: Array
+        self, h: Hyperparameters, S: Array, alpha: Array, inverse: Array
     ) -> Array:
         # Only the lower triangle of `inverse` is defined; dsymm reads no other.
         minus_W = blas.dsyr(-1.0, alpha, a=inverse, lower=1, overwrite_a=1)
         X = self._X
-        by_noise = -0.5 * float(minus_W.diagonal() @ noise)
+        by_noise = -0.5 * h.noise_variance * float(minus_W.diagonal() @ self._factors)
         product = blas.dsymm(1.0, minus_W, X, lower=1)
         by_linear = -0.5 * h.linear_variance * float(np.vdot(X, product))
         minus_W *= S.T
@@ -183,7 +186,6 @@ def factorise(K: Array, noise: Array) -> Array:
     """
     n = len(K)
     K.flat[:: n + 1] += noise
-    K.flat[:: n + 1] += _JITTER
     factor, info = lapack.dpotrf(K.T, lower=1, overwrite_a=1, clean=0)
     if info != 0 or not math.isfinite(float(factor.diagonal().sum())):
         raise IllConditionedError(
