@@ -11,7 +11,12 @@ from kexpfam.partition.importance import (
     make_proposal,
     pareto_tail_index,
 )
-from kexpfam.partition.panels import PanelDensity, integrate_panels, starting_edges
+from kexpfam.partition.panels import (
+    PanelDensity,
+    integrate_panels,
+    panel_rule,
+    starting_edges,
+)
 from kexpfam.partition.resample_move import resample_move
 from kexpfam.partition.tensor import RowLogDensity, TensorDensity, integrate_tensor
 
@@ -25,6 +30,7 @@ __all__ = [
     "integrate_panels",
     "integrate_tensor",
     "make_proposal",
+    "panel_rule",
     "pareto_tail_index",
     "resample_move",
     "starting_edges",
