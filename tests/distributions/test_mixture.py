@@ -16,7 +16,7 @@ from kexpfam.base_densities import (
 from kexpfam.distributions import ClosedFormDensity, MixtureDensity
 from kexpfam.kernels import Gaussian
 from tests.conftest import CONDITIONS
-from tests.oracles.integrals import SlowDensity
+from tests.oracles.integrals import BruteDensity
 from tests.tolerances import (
     DIFFERENCES,
     KS_LEVEL,
@@ -53,6 +53,7 @@ def _cases(curve):
     guard = _plain(StudentBase(1.0, df=4.0), [5.0, 5.0, 5.0], [3.0, 3.0, 3.0])
     inner = np.arange(-4.0, 14.5, 0.5).tolist()
     ends = [-60.0, -20.0, *inner, 30.0, 70.0]
+    tails = 100.0 * 2.0 ** np.arange(24)
     narrow = _plain(GaussianBase(1.0), [0.0, 1.0, -1.0], [1e-3, 2e-3, 1e-4])
     wide = _plain(GaussianBase(1.0), [4e3, 3e3, 1e4], [200.0, 100.0, 500.0])
     near = np.unique(
@@ -62,7 +63,7 @@ def _cases(curve):
     return {
         "families": (
             MixtureDensity([gaussian, student, guard], [0.5, 0.3, 0.2]),
-            [-np.inf, -1e3, -200.0, *ends, 200.0, 1e3, np.inf],
+            [*-tails[::-1], *ends, *tails],
         ),
         "far_apart": (
             MixtureDensity([narrow, wide], [0.4, 0.6]),
@@ -82,28 +83,30 @@ def _cases(curve):
 
 
 NAMES = ("families", "far_apart", "bounded", "bounded_only", "tiny", "one")
-CASES: dict = {}
 
 
-@pytest.fixture(params=NAMES)
-def case(request, curve):
-    if not CASES:
-        CASES.update(_cases(curve))
-    return CASES[request.param]
+@pytest.fixture(scope="session")
+def cases(curve):
+    return _cases(curve)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session", params=NAMES)
+def case(request, cases):
+    return cases[request.param]
+
+
+@pytest.fixture(scope="session")
 def mixture(case):
     return case[0]
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def slow(case):
-    """The oracles of the rows; None where scipy's quadrature is not up to it."""
+    """The oracles of the rows; None where the breaks would be too many."""
     p, breaks = case
     if breaks is None:
         return None
-    return [SlowDensity(lambda y, i=i: _sum(p, i, y), breaks) for i in ROWS]
+    return [BruteDensity(lambda y, i=i: _sum(p, i, y), breaks) for i in ROWS]
 
 
 def _sum(p, row, y):
@@ -145,10 +148,10 @@ def test_it_integrates_to_one_and_so_does_its_distribution_function(mixture, slo
     if slow is None:
         return
     for i in ROWS:
-        assert_close(slow[i].log_partition, 0.0, QUADRATURE, scale=1.0)
+        assert_close(slow[i].total, 1.0, QUADRATURE)
         for y in mixture[i].ppf([0.05, 0.5, 0.9]):
             assert_close(mixture[i].cdf(y), slow[i].cdf(y), QUADRATURE, scale=1.0)
-            assert_close(mixture[i].sf(y), slow[i].sf(y), QUADRATURE, scale=1.0)
+            assert_close(mixture[i].sf(y), 1 - slow[i].cdf(y), QUADRATURE, scale=1.0)
 
 
 def test_moments_and_entropy_equal_quadrature(mixture, slow):
@@ -187,7 +190,7 @@ def test_quantiles_invert_the_distribution_function(mixture):
 def test_quantiles_in_a_gap_have_the_right_mass_on_either_side():
     parts = [_plain(GaussianBase(1.0), [c], [s]) for c, s in ((0, 1e-8), (1e8, 1e-3))]
     p = MixtureDensity(parts, [0.5, 0.5])
-    levels = np.array([[0.25, 0.5 - 1e-6, 0.5 + 1e-6, 0.75]])
+    levels = np.array([[0.2, 0.5 - 1e-6, 0.5 + 1e-6, 0.75]])
     y = p.ppf(levels)
     expected = np.append(
         parts[0].ppf(2 * levels[:, :2]), parts[1].ppf(2 * levels[:, 2:] - 1)
@@ -215,8 +218,8 @@ def test_gradient_equals_differences_of_the_log_density(mixture):
     assert_close(slope * step * 1e5, difference * step * 1e5, 1e-6, scale=1.0)
 
 
-def test_gradient_is_missing_where_there_is_no_density(curve):
-    p = _cases(curve)["bounded_only"][0]
+def test_gradient_is_missing_where_there_is_no_density(cases):
+    p = cases["bounded_only"][0]
     assert np.isnan(p.grad_logpdf([-1.0, 4.0, 4.0])).tolist() == [True, False, False]
     assert p.logpdf(-1.0).tolist() == [-np.inf] * 3
 
@@ -323,8 +326,8 @@ def test_moments_that_do_not_exist_are_said_not_to():
 
 
 @pytest.mark.parametrize("method", ["logpdf", "pdf", "grad_logpdf", "cdf", "sf"])
-def test_shapes_of_points(curve, method):
-    p = _cases(curve)["families"][0]
+def test_shapes_of_points(cases, method):
+    p = cases["families"][0]
     flat = getattr(p, method)(np.full(3, 5.0))
     for shape, expected in (
         ((), (3,)),
@@ -352,7 +355,9 @@ def test_summaries_of_all_and_of_one(mixture):
         for i, one in enumerate(mixture):
             alone = getattr(one, method)()
             assert np.shape(alone) == ()
-            assert_close(alone, values[i], 1e-9)
+            narrowest = min(part[i].std() for part in mixture.components)
+            scale = max(abs(values[i]), narrowest)
+            assert_close(alone, values[i], 1e-9, scale=scale)
     assert mixture.support.shape == (3, 2)
     assert mixture[0].support.shape == (2,)
     assert mixture.rvs(4).shape == (3, 4)
@@ -406,7 +411,7 @@ def test_bad_components_and_weights_are_named(gaussian_case):
     for weights in ([0.5, 0.6], [-0.5, 1.5], [np.nan, 1.0]):
         with pytest.raises(ValueError, match="weights must not be negative and sum"):
             MixtureDensity([p, p], weights)
-    with pytest.raises(ValueError, match="at the same conditions.*2 densities"):
+    with pytest.raises(ValueError, match=r"at the same conditions.*2 densities"):
         MixtureDensity([p, p[:2]], [0.5, 0.5])
     with pytest.raises(ValueError, match="weights must have one number per component"):
         MixtureDensity([], [])

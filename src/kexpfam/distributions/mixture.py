@@ -7,7 +7,7 @@ in y that are cut wherever a component's panels are, so that they resolve the su
 """
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -26,13 +26,11 @@ from kexpfam.roots import bracketed_roots
 # Weights may miss a sum of one by rounding, and are then divided by their sum.
 _SUM_TOLERANCE = 1e-6
 
+# A point is a quantile if the mass beyond it is right up to this share.
+_LEVEL_TOLERANCE = 1e-13
+
 # Panels of a component are followed outwards until less than this mass is left.
 _NEGLIGIBLE = 1e-15
-
-# Roots are closer to the quantile than this share of the bracket. Where components of
-# very different widths make that too coarse, a second search begins around the first.
-_ROOT_TOLERANCE = 1e-13
-_LEVEL_TOLERANCE = 1e-12
 
 
 class MixtureDensity(OneColumnDensity):
@@ -148,28 +146,52 @@ class MixtureDensity(OneColumnDensity):
         return sum((w * part._sf(y) for w, part in terms), start=np.zeros(y.shape))
 
     def _ppf(self, levels: Array) -> Array:
-        quantiles = np.stack([part._ppf(levels) for part in self._components])
-        low, high = quantiles.min(axis=0), quantiles.max(axis=0)
-        if len(self._components) == 1:
-            return low
-
         def excess(y: Array) -> Array:
             """Mass below y minus the level, from the tail that is smaller."""
-            at = y.reshape(levels.shape)
-            upper = levels > 0.5
-            gap = np.where(upper, 1.0 - levels - self._sf(at), self._cdf(at) - levels)
-            return gap.ravel()
+            upper = 1.0 - levels - self._sf(y)
+            return np.where(levels > 0.5, upper, self._cdf(y) - levels)
 
-        y = bracketed_roots(excess, low.ravel(), high.ravel())
-        smaller = np.minimum(levels, 1.0 - levels).ravel()
-        if np.any(np.abs(excess(y)) > _LEVEL_TOLERANCE * smaller):
-            reach = 2.0 * _ROOT_TOLERANCE * (high - low).ravel()
-            near = (
-                np.maximum(y - reach, low.ravel()),
-                np.minimum(y + reach, high.ravel()),
-            )
-            y = bracketed_roots(excess, *near)
+        low, high = self._brackets(levels, excess)
+        y = bracketed_roots(
+            lambda y: excess(y.reshape(levels.shape)).ravel(),
+            low.ravel(),
+            high.ravel(),
+        )
         return y.reshape(levels.shape)
+
+    def _brackets(
+        self, levels: Array, excess: Callable[[Array], Array]
+    ) -> tuple[Array, Array]:
+        """Points around the quantiles, as near as one component alone can tell.
+
+        Some component has less than the level below the quantile, and some has more.
+        And F ≥ w F_c, so the quantile is not above that of component c at level/w; the
+        same holds for the upper tails. The second pair is of the right width even if
+        components are far apart; levels near one may be rounded too much for it.
+        """
+        outer, inner = [], []
+        q = levels.shape[1]
+        for weight, part in zip(self._weights, self._components, strict=True):
+            below, above = levels / weight, (1.0 - levels) / weight
+            inside = np.where(below < 1, below, 0.5), np.where(above < 1, above, 0.5)
+            y = part._ppf(np.hstack([levels, inside[0], 1.0 - inside[1]]))
+            outer.append(y[:, :q])
+            high = np.where(below < 1, y[:, q : 2 * q], np.inf)
+            low = np.where(above < 1, y[:, 2 * q :], -np.inf)
+            inner.append([low, high])
+        far_low, far_high = np.min(outer, axis=0), np.max(outer, axis=0)
+        low = np.max([pair[0] for pair in inner], axis=0)
+        high = np.min([pair[1] for pair in inner], axis=0)
+        low, high = np.maximum(low, far_low), np.minimum(high, far_high)
+        # An end that is the quantile but for rounding may be on its wrong side.
+        rounding = _LEVEL_TOLERANCE * np.minimum(levels, 1.0 - levels)
+        at_low, at_high = excess(low), excess(high)
+        found = np.where(np.abs(at_low) <= rounding, low, np.nan)
+        found = np.where(np.abs(at_high) <= rounding, high, found)
+        low = np.where(at_low <= 0, low, far_low)
+        high = np.where(at_high >= 0, high, far_high)
+        known = ~np.isnan(found)
+        return np.where(known, found, low), np.where(known, found, high)
 
     def _draws(self, size: int, rng: np.random.Generator) -> Array:
         shape = (self._n, size)
