@@ -20,6 +20,15 @@ from kexpfam.base_densities.location_scale import (
     RegressionFrame,
 )
 from kexpfam.base_densities.marginal import MarginalBase
+from kexpfam.base_densities.transformed import TransformedBase
+from kexpfam.base_densities.transforms import (
+    Gaussianize,
+    MonotoneTransform,
+    Rescaled,
+    YeoJohnson,
+    fit_gaussianize,
+    fit_yeo_johnson,
+)
 
 __all__ = [
     "BaseDensity",
@@ -27,14 +36,21 @@ __all__ = [
     "CrossFit",
     "Frame",
     "GaussianBase",
+    "Gaussianize",
     "GeneralizedGaussianBase",
     "LocationScaleBase",
     "LocationScaleDensity",
     "MarginalBase",
+    "MonotoneTransform",
     "RegressionFrame",
+    "Rescaled",
     "StudentBase",
     "TrainingResponses",
+    "TransformedBase",
     "TruncatedBase",
     "UniformBase",
+    "YeoJohnson",
     "boundary_weights",
+    "fit_gaussianize",
+    "fit_yeo_johnson",
 ]

@@ -11,6 +11,8 @@ from kexpfam._typing import Array
 from kexpfam.base_densities.interface import (
     BaseDensity,
     TrainingResponses,
+)
+from kexpfam.base_densities.parameters import (
     as_parameter,
     per_column,
     require_columns,

@@ -113,6 +113,9 @@ class ClosedFormDensity(OneColumnDensity):
         tails = np.array([[0.5 * (1.0 - confidence), 0.5 * (1.0 + confidence)]])
         return self._rows([row], single=False)._ppf(tails)
 
+    def _rough_pdf(self, y: Array) -> Array:
+        return np.exp(self._log_pdf(y[..., None]))
+
     def _edges(self) -> Array:
         edges = _panels_of(self._base).edges
         return self._from_standardized(np.broadcast_to(edges, (self._n, len(edges))))

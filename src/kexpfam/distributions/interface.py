@@ -1,22 +1,22 @@
 """Distributions at given conditions: what `model.given(X)` returns.
 
 An object holds n densities at once. Values come in and go out in the user's units; the
-work is done in the coordinates u of the kernel, y = location + scale·u. Indexing with a
-number gives a single density, whose methods drop the leading axis; indexing with a
-slice or an array gives fewer densities.
+work is done in the coordinates u of the kernel, y = location + scale·u, or such a line
+behind a transform of y. Indexing with a number gives a single density, whose methods
+drop the leading axis; indexing with a slice or an array gives fewer densities.
 """
 
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self
 
 import numpy as np
 
 from kexpfam._typing import Array, ArrayLike, RandomState
 from kexpfam._validation import as_numbers
-from kexpfam.base_densities import BaseDensity
+from kexpfam.base_densities import BaseDensity, MonotoneTransform
 
 
 class UnnormalizedDensity(Protocol):
@@ -55,35 +55,55 @@ class UnnormalizedDensity(Protocol):
 
 @dataclass(frozen=True)
 class Coordinates:
-    """y = location + scale·u, row by row.
+    """t(y) = location + scale·u, row by row.
 
     Attributes:
         location: (n, d).
         scale: (n, d), positive.
         support: Ends of the support as the user gave them, (d, 2).
+        transform: t, the same for all rows; None for t(y) = y.
     """
 
     location: Array
     scale: Array
     support: Array
+    transform: MonotoneTransform | None = None
 
     def rows(self, index: Any) -> "Coordinates":
         """Only some rows."""
-        return Coordinates(self.location[index], self.scale[index], self.support)
+        return replace(self, location=self.location[index], scale=self.scale[index])
 
     def to_user(self, U: Array) -> Array:
         """(n, q, d) -> (n, q, d), never outside the support by a rounding error."""
         Y = self.location[:, None] + self.scale[:, None] * U
+        if self.transform is not None:
+            Y = self.transform.inverse(Y)
         return np.clip(Y, self.support[:, 0], self.support[:, 1])
 
     def to_kernel(self, Y: Array) -> Array:
         """(n, q, d) -> (n, q, d)."""
+        if self.transform is not None:
+            Y = self.transform.forward(Y)
         return (Y - self.location[:, None]) / self.scale[:, None]
 
     @property
-    def log_volume(self) -> Array:
-        """Log |dy/du| of each row, (n,)."""
+    def log_scale(self) -> Array:
+        """Log |dt(y)/du| of each row, (n,)."""
         return np.log(self.scale).sum(axis=1)
+
+    def log_volume(self, Y: Array) -> Array:
+        """Log |dy/du| at points (n, q, d), (n, q), or (n, 1) if it is the same."""
+        if self.transform is None:
+            return self.log_scale[:, None]
+        return self.log_scale[:, None] - self.transform.log_slope(Y).sum(axis=-1)
+
+    def gradient(self, slope: Array, Y: Array) -> Array:
+        """Slope of log p(y) at points Y, from d log p(u)/du there, (n, q, d) each."""
+        slope = slope / self.scale[:, None]
+        if self.transform is None:
+            return slope
+        inner = slope * np.exp(self.transform.log_slope(Y))
+        return inner + self.transform.slope_gradient(Y)
 
 
 class Density(ABC):
@@ -272,8 +292,8 @@ class TiltedDensities(Density):
 
     def _log_pdf(self, Y: Array) -> Array:
         log_p = self._log_density(self._coordinates.to_kernel(Y))
-        return log_p - self._coordinates.log_volume[:, None]
+        return log_p - self._coordinates.log_volume(Y)
 
     def _gradient(self, Y: Array) -> Array:
-        U = self._coordinates.to_kernel(Y)
-        return self._tilted.gradient(U) / self._coordinates.scale[:, None]
+        slope = self._tilted.gradient(self._coordinates.to_kernel(Y))
+        return self._coordinates.gradient(slope, Y)

@@ -138,12 +138,20 @@ class MixtureDensity(OneColumnDensity):
         return np.where(nowhere[..., None], np.nan, total)
 
     def _cdf(self, y: Array) -> Array:
-        terms = zip(self._weights, self._components, strict=True)
-        return sum((w * part._cdf(y) for w, part in terms), start=np.zeros(y.shape))
+        return self._average(lambda part: part._cdf(y))
 
     def _sf(self, y: Array) -> Array:
-        terms = zip(self._weights, self._components, strict=True)
-        return sum((w * part._sf(y) for w, part in terms), start=np.zeros(y.shape))
+        return self._average(lambda part: part._sf(y))
+
+    def _rough_pdf(self, y: Array) -> Array:
+        return self._average(lambda part: part._rough_pdf(y))
+
+    def _average(self, values: Callable[[OneColumnDensity], Array]) -> Array:
+        """Σ w_c of something of each component."""
+        total = self._weights[0] * values(self._components[0])
+        for weight, part in zip(self._weights[1:], self._components[1:], strict=True):
+            total += weight * values(part)
+        return total
 
     def _ppf(self, levels: Array) -> Array:
         def excess(y: Array) -> Array:
@@ -251,10 +259,9 @@ class MixtureDensity(OneColumnDensity):
 
     @functools.cached_property
     def _panels(self) -> RowPanels:
-        def log_density(rows: slice, y: Array) -> Array:
-            return self._rows(rows, single=False)._log_pdf(y[..., None])
-
-        return evaluate_on_panels(log_density, self._edges())
+        return evaluate_on_panels(
+            lambda rows, y: self._rows(rows, single=False)._rough_pdf(y), self._edges()
+        )
 
 
 def _check(components: Sequence[OneColumnDensity], weights: Array) -> None:

@@ -156,7 +156,7 @@ class MultivariateDensity(TiltedDensities):
 
     def entropy(self) -> Array:
         entropy = self._partition.log_partition - self._partition.log_mean
-        return self._out(entropy + self._coordinates.log_volume)
+        return self._out(entropy + self._coordinates.log_scale)
 
     def rvs(self, size: int = 1, random_state: RandomState = None) -> Array:
         """Draws, (n, size, d): by quadrature for d = 2, by resample-move above.

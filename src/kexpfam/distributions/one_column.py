@@ -47,6 +47,13 @@ class OneColumnDensity(Density):
         """The highest-density region of one density, (k, 2)."""
 
     @abstractmethod
+    def _rough_pdf(self, y: Array) -> Array:
+        """Densities to about 1e-10 of their peak, (n, q) -> (n, q), cheap at many y.
+
+        Unlike those of `_log_pdf` they need not be right relative to themselves.
+        """
+
+    @abstractmethod
     def _edges(self) -> Array:
         """Panels in y that resolve the densities, not decreasing, (n, k + 1).
 

@@ -27,11 +27,11 @@ class RowPanels:
 
     Attributes:
         edges: Ends of each row's panels, not decreasing, (n, k + 1).
-        log_density: Log densities at the nodes, (n, k, 16).
+        density: Densities at the nodes, (n, k, 16).
     """
 
     edges: Array
-    log_density: Array
+    density: Array
 
     @functools.cached_property
     def nodes(self) -> Array:
@@ -41,19 +41,18 @@ class RowPanels:
 
     def integral(self, values: Array) -> Array:
         """∫ values · density for each row; values broadcast to (n, k, 16)."""
-        mass = np.exp(self.log_density) * self._half[..., None] * panel_rule().weights
+        mass = self.density * self._half[..., None] * panel_rule().weights
         return np.einsum("nkj,nkj->n", *np.broadcast_arrays(values, mass))
 
     def entropy(self) -> Array:
         """−∫ p log p, (n,)."""
-        # A log density of −inf has density zero, and 0 log 0 = 0.
-        return -self.integral(np.maximum(self.log_density, -1e300))
+        return -self.integral(self._log_density)  # 0 log 0 = 0
 
     def region(self, row: int, confidence: float) -> Array:
         """The highest-density region of one row, (k, 2)."""
         wide = np.append(True, np.diff(self.edges[row]) > 0)
         edges = self.edges[row][wide]
-        log_p = self.log_density[row][wide[1:]]
+        log_p = self._log_density[row][wide[1:]]
         one = PanelDensity(edges, log_p[None], np.zeros(1), np.zeros(1))
         return highest_density_region(one, confidence)
 
@@ -68,10 +67,10 @@ class RowPanels:
             log_density: Log densities at each row's own points, (n, q) -> (n, q).
             slope: Their derivatives.
         """
-        n, _, size = self.log_density.shape
+        n, _, size = self.density.shape
         row = np.arange(n)
         width = np.repeat(self.edges[:, 1:] > self.edges[:, :-1], size, axis=1)
-        heights = np.where(width, self.log_density.reshape(n, -1), -np.inf)
+        heights = np.where(width, self.density.reshape(n, -1), -np.inf)
         highest = heights.argmax(axis=1)
         nodes = np.hstack(
             [self.edges[:, :1], self.nodes.reshape(n, -1), self.edges[:, -1:]]
@@ -90,30 +89,32 @@ class RowPanels:
         return candidates[row, choice]
 
     @property
+    def _log_density(self) -> Array:
+        return np.log(np.maximum(self.density, np.finfo(float).tiny))
+
+    @property
     def _half(self) -> Array:
         return 0.5 * np.diff(self.edges, axis=1)
 
 
 def evaluate_on_panels(
-    log_density: Callable[[slice, Array], Array], edges: Array
+    density: Callable[[slice, Array], Array], edges: Array
 ) -> RowPanels:
     """Densities on panels, block by block.
 
     Args:
-        log_density: Log densities of some rows at points of their own,
-            (rows, (r, q)) -> (r, q).
+        density: Densities of some rows at their own points, (rows, (r, q)) -> (r, q).
         edges: Ends of each row's panels, (n, k + 1).
     """
     n, k = edges.shape[0], edges.shape[1] - 1
     size = len(panel_rule().nodes)
-    empty = RowPanels(edges, np.empty((n, k, size)))
-    points = empty.nodes.reshape(n, k * size)
+    panels = RowPanels(edges, np.empty((n, k, size)))
+    points = panels.nodes.reshape(n, k * size)
     block = max(1, _BLOCK_POINTS // (k * size))
     for start in range(0, n, block):
         rows = slice(start, start + block)
-        values = log_density(rows, points[rows])
-        empty.log_density[rows] = values.reshape(-1, k, size)
-    return empty
+        panels.density[rows] = density(rows, points[rows]).reshape(-1, k, size)
+    return panels
 
 
 def stationary_points(

@@ -1,4 +1,9 @@
-"""Densities of one variable: everything from one quadrature."""
+"""Densities of one variable: everything from one quadrature.
+
+It is a quadrature in the coordinates u of the kernel. If these are not affine in y,
+moments, mode, highest-density region and entropy of y come from panels in y, on which
+the same polynomials are evaluated.
+"""
 
 import functools
 import warnings
@@ -14,7 +19,12 @@ from kexpfam.distributions.interface import (
 )
 from kexpfam.distributions.one_column import OneColumnDensity
 from kexpfam.distributions.regions import highest_density_region
-from kexpfam.distributions.row_panels import stationary_points
+from kexpfam.distributions.row_panels import (
+    RowPanels,
+    evaluate_on_panels,
+    merged_edges,
+    stationary_points,
+)
 from kexpfam.errors import NormalizationWarning
 from kexpfam.partition import PanelDensity, integrate_panels, starting_edges
 
@@ -77,11 +87,17 @@ class UnivariateDensity(TiltedDensities, OneColumnDensity):
     def mean(self) -> Array:
         if self._tilted.base.tail_index <= 1:
             return self._out(np.full(self._n, np.nan))
+        if not self._affine:
+            return self._out(self._user_panels.integral(self._user_panels.nodes))
         return self._out(self._to_user(self._u_mean[:, None])[:, 0])
 
     def std(self) -> Array:
         if self._tilted.base.tail_index <= 2:
             return self._out(np.full(self._n, np.inf))
+        if not self._affine:
+            mean = np.reshape(self.mean(), (self._n, 1, 1))
+            squares = (self._user_panels.nodes - mean) ** 2
+            return self._out(np.sqrt(self._user_panels.integral(squares)))
         centered = self._panels.nodes - self._u_mean[:, None, None]
         return self._out(np.sqrt(self._panels.integral(centered**2)) * self._scale)
 
@@ -89,6 +105,13 @@ class UnivariateDensity(TiltedDensities, OneColumnDensity):
         """Where the density is largest; the leftmost if there are several."""
         if not self._n:
             return np.empty(0)
+        if not self._affine:
+            return self._out(
+                self._user_panels.peaks(
+                    lambda y: self._log_pdf(y[..., None]),
+                    lambda y: self._gradient(y[..., None])[..., 0],
+                )
+            )
         peak = self._panels.log_density.reshape(self._n, -1).argmax(axis=1)
         nodes = np.concatenate(
             [
@@ -105,9 +128,11 @@ class UnivariateDensity(TiltedDensities, OneColumnDensity):
         return self._out(self._to_user(u[:, None])[:, 0])
 
     def entropy(self) -> Array:
+        if not self._affine:
+            return self._out(self._user_panels.entropy())
         # A log density of −inf has density zero, and 0 log 0 = 0.
         log_p = np.maximum(self._panels.log_density, -1e300)
-        return self._out(-self._panels.integral(log_p) + self._coordinates.log_volume)
+        return self._out(-self._panels.integral(log_p) + self._coordinates.log_scale)
 
     def _cdf(self, y: Array) -> Array:
         return self._panels.cdf(self._to_kernel(y))
@@ -122,13 +147,24 @@ class UnivariateDensity(TiltedDensities, OneColumnDensity):
         return self._ppf(rng.random((self._n, size)))
 
     def _region(self, row: int, confidence: float) -> Array:
+        if not self._affine:
+            return self._user_panels.region(row, confidence)
         one = self._panels.rows(np.array([row]))
         region = highest_density_region(one, confidence)
         return self._coordinates.rows([row]).to_user(region[..., None])[..., 0]
 
     def _edges(self) -> Array:
         edges = self._panels.edges
-        return self._to_user(np.broadcast_to(edges, (self._n, len(edges))))
+        edges = self._to_user(np.broadcast_to(edges, (self._n, len(edges))))
+        transform = self._coordinates.transform
+        if transform is None:
+            return edges
+        breaks = np.clip(transform.column_breaks(0), edges[:, :1], edges[:, -1:])
+        return merged_edges([edges, breaks])
+
+    def _rough_pdf(self, y: Array) -> Array:
+        pdf = np.maximum(self._panels.pdf(self._to_kernel(y)), 0.0)
+        return pdf * np.exp(-self._coordinates.log_volume(y[..., None]))
 
     def _rows(self, index: Any, *, single: bool) -> Self:
         return type(self)(
@@ -145,6 +181,16 @@ class UnivariateDensity(TiltedDensities, OneColumnDensity):
             rest = self._tilted.rows(row).log_unnormalized(U[row, column, None])
             log_p[row, column] = rest[:, 0] - self._panels.log_partition[row]
         return log_p
+
+    @property
+    def _affine(self) -> bool:
+        return self._coordinates.transform is None
+
+    @functools.cached_property
+    def _user_panels(self) -> RowPanels:
+        return evaluate_on_panels(
+            lambda rows, y: self._rows(rows, single=False)._rough_pdf(y), self._edges()
+        )
 
     @property
     def _scale(self) -> Array:
