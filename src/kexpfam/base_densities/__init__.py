@@ -29,6 +29,15 @@ from kexpfam.base_densities.location_scale import (
 )
 from kexpfam.base_densities.marginal import MarginalBase
 from kexpfam.base_densities.names import resolve_base
+from kexpfam.base_densities.transformed import TransformedBase
+from kexpfam.base_densities.transforms import (
+    Gaussianize,
+    MonotoneTransform,
+    Rescaled,
+    YeoJohnson,
+    fit_gaussianize,
+    fit_yeo_johnson,
+)
 
 __all__ = [
     "BaseDensity",
@@ -38,19 +47,26 @@ __all__ = [
     "GaussianBase",
     "GaussianProcessBase",
     "GaussianProcessFrame",
+    "Gaussianize",
     "GeneralizedGaussianBase",
     "LinearBase",
     "LinearFrame",
     "LocationScaleBase",
     "LocationScaleDensity",
     "MarginalBase",
+    "MonotoneTransform",
     "RegressionFrame",
+    "Rescaled",
     "StudentBase",
     "TrainingResponses",
+    "TransformedBase",
     "TruncatedBase",
     "UniformBase",
+    "YeoJohnson",
     "boundary_weights",
+    "fit_gaussianize",
     "fit_processes",
+    "fit_yeo_johnson",
     "heteroscedastic_cross_fit",
     "homoscedastic_cross_fit",
     "resolve_base",

@@ -1,14 +1,20 @@
 """Distribution objects: n densities at once, in the user's units."""
 
+from kexpfam.distributions.closed_form import ClosedFormDensity
 from kexpfam.distributions.interface import Coordinates, Density, UnnormalizedDensity
+from kexpfam.distributions.mixture import MixtureDensity
 from kexpfam.distributions.multivariate import MultivariateDensity
+from kexpfam.distributions.one_column import OneColumnDensity
 from kexpfam.distributions.univariate import BLOCK_ROWS, UnivariateDensity
 
 __all__ = [
     "BLOCK_ROWS",
+    "ClosedFormDensity",
     "Coordinates",
     "Density",
+    "MixtureDensity",
     "MultivariateDensity",
+    "OneColumnDensity",
     "UnivariateDensity",
     "UnnormalizedDensity",
 ]

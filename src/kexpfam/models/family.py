@@ -1,8 +1,8 @@
 """The fitted family: what both estimators learn, free of scikit-learn's conventions.
 
-`fit_family` is the whole fit in order: standardise, choose the base density, fill in
-lengthscales and λ, solve. The unconditional family is the conditional one with zero
-columns of x and a constant kernel of x.
+`fit_family` is the whole fit in order: standardise, transform y if asked to, choose the
+base density, fill in lengthscales and λ, solve. The unconditional family is the
+conditional one with zero columns of x and a constant kernel of x.
 """
 
 import os
@@ -17,7 +17,10 @@ from kexpfam.base_densities import (
     ConditionalBase,
     Frame,
     GaussianBase,
+    MonotoneTransform,
+    Rescaled,
     TrainingResponses,
+    TransformedBase,
     boundary_weights,
 )
 from kexpfam.distributions import (
@@ -61,7 +64,7 @@ class Options:
     kernel_y: Kernel | None
     kernel_x: Kernel | None
     kernel: JointKernel | None
-    base: BaseDensity | ConditionalBase | None
+    base: BaseDensity | ConditionalBase | TransformedBase | None
     regularization: float | None
     standardize: bool
     n_jobs: int | None
@@ -77,7 +80,7 @@ class FittedFamily:
     Attributes:
         x_center: What is subtracted from x, (p,).
         x_scale: What x is then divided by, (p,).
-        y_center: The same for y, (d,).
+        y_center: The same for y, or for its transform, (d,).
         y_scale: (d,).
         support: Ends of the support of each column in the user's units, (d, 2).
         frame: Location and scale of a conditional base, or None.
@@ -86,6 +89,7 @@ class FittedFamily:
         lam: The regulariser λ.
         rcond: Lower bound of the reciprocal condition number of the fit.
         seed: Seed of importance sampling.
+        transform: What is applied to y in the user's units first, or None.
     """
 
     x_center: Array
@@ -99,6 +103,7 @@ class FittedFamily:
     lam: float
     rcond: float
     seed: int
+    transform: MonotoneTransform | None = None
 
     @property
     def d(self) -> int:
@@ -126,9 +131,10 @@ class FittedFamily:
         center = np.broadcast_to(self.y_center, shape)
         scale = np.broadcast_to(self.y_scale, shape)
         if self.frame is None:
-            return Coordinates(center, scale, self.support)
+            return Coordinates(center, scale, self.support, self.transform)
         location, width = self.frame.at(X)
-        return Coordinates(center + scale * location, scale * width, self.support)
+        location, width = center + scale * location, scale * width
+        return Coordinates(location, width, self.support, self.transform)
 
 
 def _user_support(base: BaseDensity | ConditionalBase | None, d: int) -> Array:
@@ -170,17 +176,18 @@ def fit_family(
         )
     _check_memory(Y.size)
     x_center, x_scale = _standardizer("X", X, weights, options.standardize)
+    transform, base_options, V = _transformed(options, Y, weights)
     y_center, y_scale = _standardizer(
-        options.response_name, Y, weights, options.standardize, must_vary=True
+        options.response_name, V, weights, options.standardize, must_vary=True
     )
     X = (X - x_center) / x_scale
-    U = (Y - y_center) / y_scale
+    U = (V - y_center) / y_scale
 
     seed = int(rng.integers(2**31))
     training = TrainingResponses(
-        U, weights, y_center, y_scale, used, options.response_name
+        U, weights, y_center, y_scale, used, options.response_name, transform
     )
-    frame, base, U = _prepare_base(options.base, X, training, rng)
+    frame, base, U = _prepare_base(base_options, X, training, rng)
     kernel = _resolve_joint(options, X, U, weights)
     lam = _resolve_lambda(options.regularization, kernel, weights)
     fit = fit_exact(
@@ -191,14 +198,35 @@ def fit_family(
         x_scale=x_scale,
         y_center=y_center,
         y_scale=y_scale,
-        support=_user_support(options.base, U.shape[1]),
+        support=_user_support(base_options, U.shape[1]),
         frame=frame,
         base=base,
         T=fit.T,
         lam=fit.lam,
         rcond=fit.rcond,
         seed=seed,
+        transform=transform,
     )
+
+
+def _transformed(
+    options: Options, Y: Array, weights: Array
+) -> tuple[MonotoneTransform | None, BaseDensity | ConditionalBase | None, Array]:
+    """The transform of y in the user's units, the base density behind it, and t(Y)."""
+    if not isinstance(options.base, TransformedBase):
+        return None, options.base, Y
+    if Y.shape[1] > 1:
+        raise ValueError(
+            f"TransformedBase is for one column of {options.response_name}, got "
+            f"{Y.shape[1]}; transform the columns before the fit, or model them one "
+            f"after another."
+        )
+    center, scale = _standardizer(
+        options.response_name, Y, weights, options.standardize, must_vary=True
+    )
+    fitted = options.base.fitted((Y - center) / scale, weights)
+    transform = Rescaled(fitted, tuple(center.tolist()), tuple(scale.tolist()))
+    return transform, options.base.base, transform.forward(Y)
 
 
 def _standardizer(

@@ -13,7 +13,7 @@ import numpy as np
 
 from kexpfam import base_densities, kernels
 from kexpfam._typing import Array
-from kexpfam.base_densities import BaseDensity, TrainingResponses
+from kexpfam.base_densities import BaseDensity, MonotoneTransform, TrainingResponses
 from kexpfam.errors import CannotSaveError, FileFormatError
 from kexpfam.kernels import JointKernel, SumOfProducts
 from kexpfam.models.family import FittedFamily
@@ -34,9 +34,13 @@ _VALUES: dict[str, type] = {
         base_densities.GaussianBase,
         base_densities.GeneralizedGaussianBase,
         base_densities.MarginalBase,
+        base_densities.Gaussianize,
+        base_densities.Rescaled,
         base_densities.StudentBase,
+        base_densities.TransformedBase,
         base_densities.TruncatedBase,
         base_densities.UniformBase,
+        base_densities.YeoJohnson,
     )
 }
 
@@ -85,6 +89,7 @@ def save_model(estimator: Any, family: FittedFamily, path: str | Path) -> None:
         "feature_names": getattr(estimator, "feature_names_in_", np.array([])).tolist(),
         "kernel": _encode(family.T.kernel),
         "base": _encode(family.base),
+        "transform": _encode(family.transform),
         "support": _encode(family.support.tolist()),
         "lam": family.lam,
         "rcond": family.rcond,
@@ -153,6 +158,7 @@ def read_model(
             lam=numbers[0],
             rcond=numbers[1],
             seed=int(description["seed"]),
+            transform=_transform(description.get("transform"), d),
         )
         names = [str(name) for name in description["feature_names"]]
         columns = len(family.x_center) or family.d
@@ -178,6 +184,19 @@ def _support(value: Any, d: int) -> Array:
     if ends.shape != (d, 2) or not np.all(ends[:, 0] < ends[:, 1]):
         raise ValueError("the support is not an interval for each column")
     return ends
+
+
+def _transform(value: Any, d: int) -> MonotoneTransform | None:
+    transform = _decode(value)
+    if transform is None:
+        return None
+    if not isinstance(transform, MonotoneTransform) or d != 1:
+        raise ValueError("the transform is something else, or of another column")
+    # Touch it once, so that parameters of a wrong length show up here.
+    middle = transform.inverse(np.zeros((1, d)))
+    if not np.isfinite(transform.log_slope(middle)).all():
+        raise ValueError("the transform is not a finite function")
+    return transform
 
 
 def _check_arrays(arrays: dict[str, Array], coefficients: Any) -> None:
