@@ -13,6 +13,7 @@ from kexpfam.base_densities.fixed import (
 )
 from kexpfam.base_densities.gaussian_process import (
     GaussianProcessBase,
+    GaussianProcessFit,
     GaussianProcessFrame,
     fit_processes,
     heteroscedastic_cross_fit,
@@ -46,6 +47,7 @@ __all__ = [
     "Frame",
     "GaussianBase",
     "GaussianProcessBase",
+    "GaussianProcessFit",
     "GaussianProcessFrame",
     "Gaussianize",
     "GeneralizedGaussianBase",

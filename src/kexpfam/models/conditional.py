@@ -232,7 +232,7 @@ class KCEF(RegressorMixin, BaseEstimator):
     def _restore(self, family: FittedFamily) -> Self:
         """Take a fitted family, from `fit` or from a file."""
         self.family_ = family
-        self.n_features_in_ = len(family.x_center)
+        self.n_features_in_ = family.chart.p
         self.kernel_ = family.T.kernel
         self.base_ = family.base
         self.regularization_ = family.lam
