@@ -14,9 +14,17 @@ import kexpfam
 SOURCE = Path(kexpfam.__file__).parent
 
 FOUNDATION = {"_typing", "errors", "_validation"}
-PARTS = {"linalg", "roots", "kernels", "base_densities", "storage", "display"}
+PARTS = {
+    "linalg",
+    "roots",
+    "kernels",
+    "base_densities",
+    "storage",
+    "display",
+    "calibration_display",
+}
 FITTING = {"score_matching"}
-USING = {"partition", "distributions"}
+USING = {"partition", "distributions", "metrics"}
 
 MAY_IMPORT = {
     # layer 0
@@ -24,11 +32,13 @@ MAY_IMPORT = {
     # layer 1
     **dict.fromkeys(PARTS, FOUNDATION),
     "kernels": FOUNDATION | {"linalg"},
+    "calibration_display": FOUNDATION | {"display"},
     # layer 2
     **dict.fromkeys(FITTING, FOUNDATION | PARTS),
     # layer 3
     **dict.fromkeys(USING, FOUNDATION | PARTS),
     "distributions": FOUNDATION | PARTS | {"partition"},
+    "metrics": FOUNDATION | PARTS | {"partition"},
     # layer 4
     "models": FOUNDATION | PARTS | FITTING | USING,
     # layer 5

@@ -6,8 +6,8 @@ right; `hpd_values` tell how far from the densest place, P(p(Y) ≥ p(y)). Cover
 confidence counts them: a central interval holds y if |2F(y) − 1| ≤ confidence, a
 highest-density region holds it if its value is ≤ confidence.
 
-Uniformity is necessary, not sufficient: p(y) without x is calibrated too. So calibration
-is read beside a score.
+Uniformity is necessary, not sufficient: p(y) without x is calibrated too. So it is read
+beside a score.
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from kexpfam.metrics.scores import check_open
 from kexpfam.roots import bracketed_roots
 
 # Points of the search for level crossings within each cell between quantiles.
-_POINTS_PER_CELL = 8
+_POINTS_PER_CELL = 4
 
 # Log densities that differ by less are the same: a plateau, up to rounding.
 _PLATEAU = 1e-9
@@ -82,7 +82,7 @@ def pit_uniformity(
 
     Example:
         >>> even = (np.arange(100) + 0.5) / 100
-        >>> pit_uniformity(even).statistic
+        >>> round(pit_uniformity(even).statistic, 6)
         0.005
         >>> pit_uniformity(even**2).pvalue < 0.001
         True
@@ -100,7 +100,7 @@ def pit_uniformity(
     u = u[order]
     distance = float(np.maximum(after - u, u - before).max())
     rows = max(1, round(weights.sum() ** 2 / np.sum(weights**2)))
-    return Uniformity(round(distance, 15), float(kstwo.sf(distance, rows)))
+    return Uniformity(distance, float(kstwo.sf(distance, rows)))
 
 
 def pit_distance(
@@ -151,7 +151,7 @@ def hpd_values(p: Any, y: ArrayLike) -> Array:
     """P(p(Y|x_i) ≥ p(y_i|x_i)), the smallest highest-density region that holds y_i.
 
     Uniform if the densities are right and have no plateaus. All of a plateau counts as
-    denser: at any y of a uniform density the value is 1. Modes narrower than an eighth
+    denser: at any y of a uniform density the value is 1. Modes narrower than a quarter
     of a cell between two 32nds of the mass may be overlooked; the error is then at
     most their mass.
 
@@ -180,8 +180,13 @@ def hpd_values_of(observed: Observations) -> Array:
             return np.clip(np.nan_to_num(observed.logpdf(t) - level), -99.0, 99.0)
 
     t = _search_points(observed.cells)
-    t = np.sort(np.hstack([t, _hidden_extremes(t, height)]), axis=1)
-    above = height(t) >= 0
+    h = height(t)
+    extremes = _hidden_extremes(t, h, height)
+    t = np.hstack([t, extremes])
+    order = np.argsort(t, axis=1, kind="stable")
+    t = np.take_along_axis(t, order, axis=1)
+    h = np.take_along_axis(np.hstack([h, height(extremes)]), order, axis=1)
+    above = h >= 0
     changes = above[:, 1:] != above[:, :-1]
     place, real = _gather(changes)
     left, right = (np.take_along_axis(t, place + k, axis=1) for k in (0, 1))
@@ -193,18 +198,17 @@ def hpd_values_of(observed: Observations) -> Array:
 
 
 def _search_points(cells: Array) -> Array:
-    """Cells cut evenly, (n, k) -> (n, 8(k − 1) + 1)."""
+    """Cells cut evenly, (n, k) -> (n, 4(k − 1) + 1)."""
     share = np.arange(_POINTS_PER_CELL) / _POINTS_PER_CELL
     inner = cells[:, :-1, None] + np.diff(cells, axis=1)[..., None] * share
     return np.hstack([inner.reshape(len(cells), -1), cells[:, -1:]])
 
 
-def _hidden_extremes(t: Array, height: RowFunction) -> Array:
+def _hidden_extremes(t: Array, h: Array, height: RowFunction) -> Array:
     """Tops that look too low, and bottoms that look too high, to cross, (n, m).
 
     Between the points they may cross twice. Golden-section search finds their height.
     """
-    h = height(t)
     before, here, after = h[:, :-2], h[:, 1:-1], h[:, 2:]
     top = (here >= before) & (here > after) & (here < 0)
     bottom = (here <= before) & (here < after) & (here >= 0)

@@ -145,7 +145,8 @@ class Evaluation:
         ]
         rows = zip(self.confidence, self.coverage, self.hpd_coverage, strict=True)
         lines += [
-            f"  {f'{level:.4g}':20} {central!s:18} {hpd}" for level, central, hpd in rows
+            f"  {f'{level:.4g}':20} {central!s:18} {hpd}"
+            for level, central, hpd in rows
         ]
         test = self.pit_uniformity
         lines.append(

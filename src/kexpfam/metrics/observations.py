@@ -16,7 +16,7 @@ from kexpfam._validation import as_numbers, check_weights
 
 # Levels whose quantiles cut the line into cells: every 32nd of the mass, and decades
 # of the tails. What is outside, 1e-12 on either side, is left out of integrals.
-_TAILS = np.array([1e-12, 1e-10, 1e-8, 1e-6, 1e-4, 1e-3, 1e-2])
+_TAILS = np.array([1e-12, 1e-9, 1e-6, 1e-4, 1e-3, 1e-2])
 LEVELS = np.concatenate([_TAILS, np.arange(1, 32) / 32, 1.0 - _TAILS[::-1]])
 
 

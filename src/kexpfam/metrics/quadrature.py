@@ -31,9 +31,9 @@ _MOST_HALVED = 256
 # Functions of n rows at each row's own points, (n, q) -> (n, q)
 RowFunction = Callable[[Array], Array]
 
-# Error that coefficients do not show, as a share of the integral:
-# left ends (n, k), right ends (n, k), values (n, k, 16) -> (n, k)
-Doubt = Callable[[Array, Array, Array], Array]
+# Error that the coefficients do not show: left and right ends (n, k), values at the
+# nodes (n, k, 16) and the integrals so far (n, 1) -> (n, k)
+Doubt = Callable[[Array, Array, Array, Array], Array]
 
 
 def integrate_rows(
@@ -66,8 +66,7 @@ def integrate_rows(
         error = 2 * half * np.abs(values @ rule.coefficients[:, -2:]).sum(axis=-1)
         total = settled + part.sum(axis=1)
         if doubt is not None:
-            doubtful = doubt(left, right, values) * total[:, None]
-            error = np.maximum(error, doubtful)
+            error = np.maximum(error, doubt(left, right, values, total[:, None]))
         split = error > TOLERANCE * total[:, None]
         # No double lies between the ends of a panel that is narrower.
         split &= half > 1e-15 * np.maximum(np.abs(left), np.abs(right))

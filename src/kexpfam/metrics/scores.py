@@ -2,8 +2,8 @@
 
 All are proper: in expectation none is lower than that of the true density. They differ
 in what they punish. `log_loss` looks only at the density of what was observed, and is
-infinite where that is zero; `crps` and the scores of quantiles are in the units of y and
-forgive near misses; `cde_loss` is the squared distance of densities, up to a constant
+infinite where that is zero; `crps` and the scores of quantiles are in the units of y,
+and forgive near misses; `cde_loss` is the squared distance of densities, up to a constant
 that is the same for all models.
 
 Each has a twin that ends in `_values` and gives the rows instead of their mean.
@@ -96,7 +96,17 @@ def crps_of(observed: Observations) -> Array:
         below = observed.cdf(t)
         return np.where(t < y, below, 1.0 - below) ** 2
 
-    return integrate_rows(integrand, edges)
+    def doubt(left: Array, right: Array, squares: Array, _: Array) -> Array:
+        # A step of F beyond the outer nodes shows at the ends of its panel.
+        seen = np.sqrt(squares) @ panel_rule().coefficients
+        signs = (-1.0) ** np.arange(seen.shape[-1])
+        below = left < y  # where it is F that was squared, not 1 − F
+        at_left, at_right = observed.cdf(left), observed.cdf(right)
+        at_left, at_right = (np.where(below, f, 1.0 - f) for f in (at_left, at_right))
+        gap = np.abs(seen @ signs - at_left) + np.abs(seen.sum(axis=-1) - at_right)
+        return gap * np.maximum(at_left, at_right) * (right - left)
+
+    return integrate_rows(integrand, edges, doubt)
 
 
 def cde_loss(p: Any, y: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
@@ -130,10 +140,11 @@ def cde_loss_of(observed: Observations) -> Array:
     def integrand(t: Array) -> Array:
         return (observed.pdf(t) / unit) ** 2
 
-    def doubt(left: Array, right: Array, squares: Array) -> Array:
-        # A spike between nodes shows in the mass: it is known from the cdf.
-        seen = _panel_means(np.sqrt(squares)) * (right - left) * unit
-        return np.abs(seen - (observed.cdf(right) - observed.cdf(left)))
+    def doubt(left: Array, right: Array, squares: Array, total: Array) -> Array:
+        # A spike between nodes shows in the mass of its panel, known from the cdf.
+        mean = 0.5 * (np.sqrt(squares) @ panel_rule().weights) * unit
+        mass = observed.cdf(right) - observed.cdf(left)
+        return np.abs(mean * (right - left) - mass) * total
 
     squared = integrate_rows(integrand, observed.cells, doubt) * unit[:, 0] * unit[:, 0]
     return squared - 2.0 * observed.pdf(observed.y[:, None])[:, 0]
@@ -157,9 +168,7 @@ def pinball_loss(
     return weighted_mean(pinball_loss_values(p, y, levels).mean(axis=1), sample_weight)
 
 
-def pinball_loss_values(
-    p: Any, y: ArrayLike, levels: ArrayLike = _DECILES
-) -> Array:
+def pinball_loss_values(p: Any, y: ArrayLike, levels: ArrayLike = _DECILES) -> Array:
     """Quantile loss of each row and level, (n, k)."""
     observed = Observations.of(p, y, "pinball_loss")
     a = check_open("levels", levels)
@@ -220,11 +229,7 @@ def check_open(name: str, values: ArrayLike) -> Array:
     wrong = ~((levels > 0) & (levels < 1))
     if np.any(wrong):
         raise ValueError(
-            f"{name} must lie strictly between 0 and 1, got {float(levels[wrong][0])!r}."
+            f"{name} must lie strictly between 0 and 1, got "
+            f"{float(levels[wrong][0])!r}."
         )
     return levels
-
-
-def _panel_means(values: Array) -> Array:
-    """Means over panels from values at their nodes, (n, k, 16) -> (n, k)."""
-    return 0.5 * (values @ panel_rule().weights)
