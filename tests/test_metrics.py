@@ -21,10 +21,11 @@ from tests.oracles.scores import (
     slow_cde_loss,
     slow_crps,
     slow_hpd_value,
+    slow_integral,
 )
 from tests.tolerances import KS_LEVEL, QUADRATURE, STANDARD_ERRORS, assert_close
 
-# Integrals stop at the 1e-12 quantiles, beyond which a Cauchy density still has 3e-12.
+# What scipy reaches on half-lines under a Cauchy tail; see the exact twin below.
 HEAVY = 1e-8
 
 # A grid of 400000 cells over at most 100 scales finds a level to about 1e-4 of mass.
@@ -96,6 +97,17 @@ class TestScores:
         assert_close(metrics.crps_values(p, y) / closed, 1.0, QUADRATURE)
         square = 1 / (2 * np.sqrt(np.pi)) - 2 * stats.norm.pdf(z)
         assert_close(metrics.cde_loss_values(p, y) * scale, square, QUADRATURE)
+
+    def test_crps_without_a_mean_is_exact_too(self):
+        # With t = −cot(s), F = s/π, and F² dt = (s / (π sin s))² ds is bounded.
+        def tail(end):
+            return slow_integral(lambda s: (s / (np.pi * np.sin(s))) ** 2, 0.0, end)
+
+        y = np.array([0.1, -12.0, 1e4])
+        s = np.arctan(y) + 0.5 * np.pi
+        exact = [tail(end) + tail(np.pi - end) for end in s]
+        found = metrics.crps_values(Frozen(*[stats.cauchy()] * 3), y)
+        assert_close(found / exact, 1.0, QUADRATURE)
 
     def test_crps_of_a_fit_is_the_expected_distance_less_half_the_spread(
         self, line_case

@@ -15,8 +15,9 @@ from kexpfam._typing import Array, Mask
 from kexpfam.errors import AccuracyWarning
 from kexpfam.partition.panels import panel_rule
 
-# A panel is halved while its error exceeds this share of the integral.
-TOLERANCE = 1e-10
+# A panel is halved while its error exceeds this share of the integral. The estimate is
+# that of the polynomial, whose integral is far more accurate.
+TOLERANCE = 1e-9
 
 # A remaining error above this share is worth a warning.
 _WORST_ERROR = 1e-6
@@ -26,7 +27,7 @@ _WORST_ERROR = 1e-6
 _ROUNDS = 45
 
 # Panels of one row that may be halved in a round: more means noise, not features.
-_MOST_HALVED = 256
+_MOST_HALVED = 128
 
 # Functions of n rows at each row's own points, (n, q) -> (n, q)
 RowFunction = Callable[[Array], Array]
@@ -47,7 +48,7 @@ def integrate_rows(
         doubt: Further reasons to halve a panel; None for none.
 
     Returns:
-        Integrals, (n,), to a relative error of about 1e-10 if the function is smooth
+        Integrals, (n,), to a relative error of about 1e-9 if the function is smooth
         between a finite number of jumps.
 
     Example:

@@ -3,8 +3,8 @@
 All are proper: in expectation none is lower than that of the true density. They differ
 in what they punish. `log_loss` looks only at the density of what was observed, and is
 infinite where that is zero; `crps` and the scores of quantiles are in the units of y,
-and forgive near misses; `cde_loss` is the squared distance of densities, up to a constant
-that is the same for all models.
+and forgive near misses; `cde_loss` is the squared distance of densities, up to a
+constant that is the same for all models.
 
 Each has a twin that ends in `_values` and gives the rows instead of their mean.
 """
@@ -18,6 +18,9 @@ from kexpfam._validation import as_numbers
 from kexpfam.metrics.observations import Observations, finite_numbers, weighted_mean
 from kexpfam.metrics.quadrature import integrate_rows
 from kexpfam.partition.panels import panel_rule
+
+# Share of its mass by which pdf and cdf of a panel may differ without hiding a spike.
+_CDF_ERROR = 1e-6
 
 _DECILES = tuple(k / 10 for k in range(1, 10))
 
@@ -144,7 +147,8 @@ def cde_loss_of(observed: Observations) -> Array:
         # A spike between nodes shows in the mass of its panel, known from the cdf.
         mean = 0.5 * (np.sqrt(squares) @ panel_rule().weights) * unit
         mass = observed.cdf(right) - observed.cdf(left)
-        return np.abs(mean * (right - left) - mass) * total
+        gap = np.abs(mean * (right - left) - mass)
+        return np.maximum(gap - _CDF_ERROR * mass, 0.0) * total
 
     squared = integrate_rows(integrand, observed.cells, doubt) * unit[:, 0] * unit[:, 0]
     return squared - 2.0 * observed.pdf(observed.y[:, None])[:, 0]
