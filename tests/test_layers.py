@@ -22,9 +22,10 @@ PARTS = {
     "base_densities",
     "storage",
     "display",
+    "calibration_display",
 }
 FITTING = {"score_matching"}
-USING = {"partition", "distributions", "likelihood", "selection"}
+USING = {"partition", "distributions", "likelihood", "metrics", "selection"}
 
 MAY_IMPORT = {
     # layer 0
@@ -34,6 +35,7 @@ MAY_IMPORT = {
     "kernels": FOUNDATION | {"linalg"},
     "regression": FOUNDATION | {"linalg"},
     "base_densities": FOUNDATION | {"regression"},
+    "calibration_display": FOUNDATION | {"display"},
     # layer 2
     **dict.fromkeys(FITTING, FOUNDATION | PARTS),
     # layer 3
@@ -41,6 +43,7 @@ MAY_IMPORT = {
     "distributions": FOUNDATION | PARTS | {"partition"},
     "likelihood": FOUNDATION | PARTS | FITTING | {"partition"},
     "selection": FOUNDATION | PARTS | FITTING | {"partition", "likelihood"},
+    "metrics": FOUNDATION | PARTS | {"partition"},
     # layer 4
     "models": FOUNDATION | PARTS | FITTING | USING,
     # layer 5

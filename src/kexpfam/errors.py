@@ -34,3 +34,7 @@ class ConditioningWarning(UserWarning):
 
 class NormalizationWarning(UserWarning):
     """The error estimate of a log normaliser is larger than it should be."""
+
+
+class AccuracyWarning(UserWarning):
+    """A number is less accurate than its documentation promises."""

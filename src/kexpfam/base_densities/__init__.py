@@ -13,7 +13,6 @@ from kexpfam.base_densities.fixed import (
 )
 from kexpfam.base_densities.gaussian_process import (
     GaussianProcessBase,
-    GaussianProcessFit,
     GaussianProcessFrame,
     fit_processes,
     heteroscedastic_cross_fit,
@@ -39,6 +38,7 @@ from kexpfam.base_densities.transforms import (
     fit_gaussianize,
     fit_yeo_johnson,
 )
+from kexpfam.regression import GaussianProcessFit
 
 __all__ = [
     "BaseDensity",

@@ -37,7 +37,7 @@ from kexpfam.base_densities import (
 from kexpfam.distributions import Coordinates
 from kexpfam.errors import DegenerateDataError
 
-# A column of x is transformed if its skewness is beyond this, and if it is not discrete.
+# Columns of x with a skewness beyond this are transformed, unless they are discrete.
 _SKEWED = 1.0
 _FEWEST_VALUES = 8
 _POWERS_OF_X = tuple(np.arange(-1.5, 3.6, 0.5).tolist())
@@ -313,7 +313,7 @@ def _regression(
     rng: np.random.Generator,
     processes: SharedProcesses,
 ) -> tuple[CrossFit, Array | None]:
-    """Held-out residuals, and the lengthscales of a Gaussian process if there is one."""
+    """Held-out residuals, and lengthscales if there is a Gaussian process."""
     U, weights = training.Y, training.weights
     if not isinstance(base, GaussianProcessBase):
         return base.cross_fit(Z, U, weights, rng), None

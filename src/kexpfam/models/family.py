@@ -1,8 +1,8 @@
 """The fitted family: what both estimators learn, free of scikit-learn's conventions.
 
-`fit_family` is the whole fit in order: bring the rows into a chart, fill in lengthscales
-and λ, solve. The unconditional family is the conditional one with zero columns of x and
-a constant kernel of x.
+`fit_family` is the whole fit in order: bring the rows into a chart, fill in
+lengthscales and λ, solve. The unconditional family is the conditional one with zero
+columns of x and a constant kernel of x.
 """
 
 import os
