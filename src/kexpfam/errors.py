@@ -34,3 +34,7 @@ class ConditioningWarning(UserWarning):
 
 class NormalizationWarning(UserWarning):
     """The error estimate of a log normaliser is larger than it should be."""
+
+
+class ConvergenceWarning(UserWarning):
+    """An iteration ended before it reached its tolerance."""
