@@ -14,6 +14,7 @@ import os
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import numpy as np
@@ -48,6 +49,15 @@ RIDGE_FLOOR = 16 * float(np.finfo(np.float64).eps)
 def _threadpools() -> ThreadpoolController:
     # Looking up the loaded BLAS libraries takes milliseconds, so it is done once.
     return ThreadpoolController()
+
+
+def one_blas_thread() -> AbstractContextManager[object]:
+    """Within this context BLAS uses one thread.
+
+    On a busy machine the threads of a small product wait for each other longer than
+    the product takes.
+    """
+    return _threadpools().limit(limits=1, user_api="blas")
 
 
 def thread_count(n_jobs: int | None) -> int:

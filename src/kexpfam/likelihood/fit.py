@@ -9,6 +9,7 @@ as long as it brings the gradient down fast.
 
 import warnings
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -22,6 +23,7 @@ from kexpfam.likelihood.objective import (
     State,
     quadrature_nodes,
 )
+from kexpfam.linalg import one_blas_thread
 from kexpfam.score_matching import Basis, KernelExpansion
 
 # A step must bring at least this share of what its slope promises.
@@ -56,7 +58,8 @@ class LikelihoodFit:
         T: The fitted function.
         objective: The penalised mean negative log-likelihood relative to q0.
         iterations: Steps of Newton's method.
-        converged: Whether the gradient is below the tolerance.
+        converged: Whether the gradient is below the tolerance, or the objective within
+            rounding of its minimum.
         gradient_norm: Norm of the gradient in the RKHS, relative to that of mean φ.
         log_partition_error: Largest difference of log Z to that on nodes half as far
             apart, over the rows: an estimate of the error on the coarser ones.
@@ -125,8 +128,8 @@ def fit_likelihood(
     beta = np.zeros(basis.size) if start is None else problem.beta(start)
     used = 0
     for refinement in range(1, _MOST_REFINEMENTS + 2):
-        state, steps = minimize(problem, beta, max_iterations - used, tolerance)
-        beta, used = state.beta, used + steps
+        minimum = minimize(problem, beta, max_iterations - used, tolerance)
+        beta, used = minimum.state.beta, used + minimum.steps
         alpha = problem.alpha(beta)
         nodes = quadrature_nodes(base, U, resolution, refinement=refinement)
         finer = replace(problem, parts=problem.parts.on(basis, base, nodes))
@@ -135,8 +138,8 @@ def fit_likelihood(
             break
         if refinement <= _MOST_REFINEMENTS:
             problem = finer
-    gradient_norm = float(np.linalg.norm(state.gradient)) / problem.scale
-    if gradient_norm > tolerance:
+    gradient_norm = float(np.linalg.norm(minimum.state.gradient)) / problem.scale
+    if not minimum.converged:
         warnings.warn(
             f"The likelihood fit stopped after {used} steps with a relative gradient "
             f"of {gradient_norm:.1e}, above {tolerance:.1e}; raise max_iterations, or "
@@ -147,38 +150,67 @@ def fit_likelihood(
     return LikelihoodFit(
         alpha=alpha,
         T=basis.expansion(alpha),
-        objective=state.value,
+        objective=minimum.state.value,
         iterations=used,
-        converged=gradient_norm <= tolerance,
+        converged=minimum.converged,
         gradient_norm=gradient_norm,
         log_partition_error=error,
     )
 
 
+@dataclass(frozen=True)
+class Minimum:
+    """Where Newton's method ended.
+
+    Attributes:
+        state: The last state.
+        steps: How many steps it took.
+        converged: Whether the gradient is below the tolerance, or the objective within
+            rounding of its minimum.
+    """
+
+    state: State
+    steps: int
+    converged: bool
+
+
 def minimize(
     problem: PenalizedLikelihood, beta: Array, max_iterations: int, tolerance: float
-) -> tuple[State, int]:
-    """Newton's method from beta; the last state and the number of steps."""
-    state = problem.at(beta)
+) -> Minimum:
+    """Newton's method from beta."""
+    with one_blas_thread() if not problem.large else nullcontext():
+        return _newton(problem, problem.at(beta), max_iterations, tolerance)
+
+
+def _newton(
+    problem: PenalizedLikelihood, state: State, max_iterations: int, tolerance: float
+) -> Minimum:
     small = tolerance * problem.scale
     norm = float(np.linalg.norm(state.gradient))
     inverse: LinearMap | None = None
     steps = 0
-    while norm > small and steps < max_iterations:
+    while norm > small:
+        if steps == max_iterations:
+            return Minimum(state, steps, converged=False)
         fresh = inverse is None
-        inverse = _inverse_hessian(problem, state) if inverse is None else inverse
-        following = _line_search(problem, state, -inverse(state.gradient))
-        steps += 1
+        inverse = inverse or _inverse_hessian(problem, state)
+        direction = -inverse(state.gradient)
+        # The minimum is lower by half of this, if the Hessian is that of this point.
+        promise = -float(state.gradient @ direction)
+        following = _line_search(problem, state, direction)
         if following is None:
-            if fresh:  # rounding is all that is left
-                break
+            if fresh:
+                return Minimum(state, steps, converged=False)
             inverse = None
             continue
-        state, before = following, norm
-        norm = float(np.linalg.norm(state.gradient))
+        before, norm = norm, float(np.linalg.norm(following.gradient))
+        if fresh and promise < state.rounding and norm > 0.5 * before:
+            break
+        state = following
+        steps += 1
         if norm * _FAST > before or problem.large:
             inverse = None
-    return state, steps
+    return Minimum(state, steps, converged=True)
 
 
 def _line_search(
@@ -186,11 +218,10 @@ def _line_search(
 ) -> State | None:
     """The first of the steps 1, ½, ¼, … that brings enough; None if none does."""
     slope = float(state.gradient @ direction)
-    rounding = 1e-14 * (1.0 + abs(state.value))
     length = 1.0
     for _ in range(_MOST_HALVINGS):
         trial = problem.at(state.beta + length * direction)
-        if trial.value <= state.value + _SUFFICIENT * length * slope + rounding:
+        if trial.value <= state.value + _SUFFICIENT * length * slope + state.rounding:
             return trial
         length *= 0.5
     return None

@@ -84,5 +84,5 @@ def _path(
     for start, lam in zip(starts, lams, strict=True):
         here = replace(problem, lam=lam)
         beta = start if start.any() or not found else found[-1]
-        found.append(minimize(here, beta, _MOST_STEPS, TOLERANCE)[0].beta)
+        found.append(minimize(here, beta, _MOST_STEPS, TOLERANCE).state.beta)
     return found

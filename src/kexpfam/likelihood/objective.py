@@ -8,17 +8,20 @@ is convex: its Hessian is the mean covariance of φ under p(·|x_a), plus λR. F
 φ_sc(x, u) = k(x, x_c) κ_sc(u), where s is the order of the derivative, expectations on
 shared nodes u_g with probabilities P_ag are matrix products, and so is the Hessian:
 
-    Σ_a w_a E_a[φ_sc φ_s'c'] = Σ_g κ_sc(u_g) κ_s'c'(u_g) Σ_a w_a P_ag k_ac k_ac',      (18)
+    Σ_a w_a E_a[φ_sc φ_td] = Σ_g κ_sc(u_g) κ_td(u_g) Σ_a w_a P_ag k_ac k_ad,        (18)
 
 whose inner sum is one product of (nodes, rows) and (rows, pairs of centres) that does
-not know of s. A sum of products is one with more centres, some of which share an α.
+not know of s and t. A sum of products is one with more centres, some of which share
+an α.
 
 The unknown is β = Lᵀα with R = LLᵀ: the penalty becomes ‖β‖²/2, gradients are gradients
 in the RKHS, and the Hessian is at least λ.
 """
 
 import functools
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from scipy import linalg
@@ -49,8 +52,8 @@ _BLOCK_NUMBERS = 2**22
 
 
 # Multiplications of the inner sum of (18) beyond which steps use products with the
-# Hessian instead: about a second.
-_MOST_WORK = 2e10
+# Hessian instead: about half a second.
+_MOST_WORK = 5e9
 
 
 def quadrature_nodes(
@@ -102,6 +105,7 @@ class State:
         beta: Whitened coefficients, (M,).
         value: L.
         gradient: In whitened coordinates, (M,).
+        rounding: Differences of L below this are not visible.
         P: Probabilities of the nodes for each condition, (r, g).
         expectation: E_r[φ] for each condition, (r, M).
     """
@@ -109,8 +113,18 @@ class State:
     beta: Array
     value: float
     gradient: Array
+    rounding: float
     P: Array
     expectation: Array
+
+
+class CenterPairs(NamedTuple):
+    """Some pairs of centres (i, j), and products of their kernel functions."""
+
+    i: Indices
+    j: Indices
+    of_x: Array  # k_ri k_rj, (r, pairs)
+    of_y: dict[tuple[int, int], Array]  # (s, t) -> κ_si(u_g) κ_tj(u_g), (g, pairs)
 
 
 @dataclass(frozen=True)
@@ -182,6 +196,29 @@ class Parts:
         """Add up features (..., s·c) of centres that share a coefficient."""
         shape = (*features.shape[:-1], len(self.kappa), self.terms, -1)
         return features.reshape(shape).sum(axis=-2).reshape(*features.shape[:-1], -1)
+
+    def pairs(self) -> Iterable["CenterPairs"]:
+        """All pairs of centres i ≤ j, in blocks; kept if they are few."""
+        return self._few_pairs or map(self._pair_block, self._pair_blocks)
+
+    @functools.cached_property
+    def _few_pairs(self) -> list["CenterPairs"]:
+        blocks = self._pair_blocks
+        return [self._pair_block(blocks[0])] if len(blocks) == 1 else []
+
+    @property
+    def _pair_blocks(self) -> list[Indices]:
+        orders, nodes, centers = self.kappa.shape
+        count = centers * (centers + 1) // 2
+        numbers = count * (len(self.Kx) + orders**2 * nodes)
+        return np.array_split(np.arange(count), -(-numbers // _BLOCK_NUMBERS))
+
+    def _pair_block(self, block: Indices) -> "CenterPairs":
+        i, j = (side[block] for side in np.triu_indices(self.Kx.shape[1]))
+        orders = range(len(self.kappa))
+        left, right = self.kappa[:, :, i], self.kappa[:, :, j]
+        of_y = {(s, t): left[s] * right[t] for s in orders for t in orders}
+        return CenterPairs(i, j, self.Kx[:, i] * self.Kx[:, j], of_y)
 
     def expectations(self, P: Array) -> Array:
         """Σ_g P_rg φ(x_r, u_g), (r, M)."""
@@ -259,7 +296,10 @@ class PenalizedLikelihood:
         slope = self.share @ expectation - self.mean
         value = self.share @ log_z - self.mean @ alpha + 0.5 * self.lam * (beta @ beta)
         gradient = self._whiten(slope) + self.lam * beta
-        return State(beta, float(value), gradient, P, expectation)
+        # Coefficients are large, and cancel, where neighbouring centres are alike.
+        size = 4.0 + 4.0 * abs(float(value)) + float(np.linalg.norm(alpha))
+        rounding = float(np.finfo(float).eps) * size
+        return State(beta, float(value), gradient, rounding, P, expectation)
 
     def hessian(self, state: State) -> Array:
         """The exact Hessian in whitened coordinates, (M, M)."""
@@ -293,29 +333,18 @@ class PenalizedLikelihood:
 
     def _second_moment(self, P: Array) -> Array:
         """Σ_r share_r E_r[φφᵀ] by (18), (M, M)."""
-        Kx, kappa = self.parts.Kx, self.parts.kappa
-        orders, c = len(kappa), Kx.shape[1]
+        parts = self.parts
+        orders, c = len(parts.kappa), parts.Kx.shape[1]
         weighted = (self.share[:, None] * P).T
         H = np.empty((orders, c, orders, c))
-        for i, j in self._pairs:
-            S = weighted @ (Kx[:, i] * Kx[:, j])
-            for s in range(orders):
-                left = kappa[s][:, i] * S
-                for t in range(orders):
-                    H[s, i, t, j] = np.einsum("gp,gp->p", left, kappa[t][:, j])
-                    H[t, j, s, i] = H[s, i, t, j]
-        H = self.parts.join(H.reshape(orders * c, orders * c))
-        return self.parts.join(H.T)
-
-    @functools.cached_property
-    def _pairs(self) -> list[tuple[Indices, Indices]]:
-        """All pairs of centres i ≤ j, in blocks that fit in memory."""
-        rows, nodes = self.parts.Kx.shape[0], self.parts.kappa.shape[1]
-        i, j = np.triu_indices(self.parts.Kx.shape[1])
-        blocks = -(-len(i) * (rows + 3 * nodes) // _BLOCK_NUMBERS)
-        return list(
-            zip(np.array_split(i, blocks), np.array_split(j, blocks), strict=True)
-        )
+        for i, j, of_x, of_y in parts.pairs():
+            S = weighted @ of_x
+            for (s, t), product in of_y.items():
+                moment = np.einsum("gp,gp->p", S, product)
+                H[s, i, t, j] = moment
+                H[t, j, s, i] = moment
+        H = parts.join(H.reshape(orders * c, orders * c))
+        return parts.join(H.T)
 
 
 def distinct(X: Array, share: Array) -> tuple[Array, Array]:
@@ -325,4 +354,6 @@ def distinct(X: Array, share: Array) -> tuple[Array, Array]:
     conditions, index = np.unique(X, axis=0, return_inverse=True)
     if len(conditions) == len(X):
         return X, share
-    return conditions, np.bincount(index.ravel(), share)
+    total = np.zeros(len(conditions))
+    np.add.at(total, index.ravel(), share)
+    return conditions, total
