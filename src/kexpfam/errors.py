@@ -38,3 +38,7 @@ class NormalizationWarning(UserWarning):
 
 class AccuracyWarning(UserWarning):
     """A number is less accurate than its documentation promises."""
+
+
+class ConvergenceWarning(UserWarning):
+    """An iteration ended before it reached its tolerance."""

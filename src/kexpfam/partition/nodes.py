@@ -5,11 +5,18 @@ fits that need log Z of every row at every step. Exponentials are convex, so the
 trapezoidal sum is never below the integral of the interpolant that is linear in the
 logarithm: if that interpolant is what is evaluated, no density integrates to more than
 one, however narrow a spike between two nodes is.
+
+Where digits count, nodes are the images of 0, ±1, ±2, … under an analytic map that is
+a multiple of the identity near the data, grows towards an infinite end of the support
+and settles exponentially at a finite one. For analytic densities the rule then
+converges exponentially (Trefethen and Weideman 2014): a Gaussian peak as wide as the
+distance of its nodes is integrated to 5·10⁻⁹.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import special
 
 from kexpfam._typing import Array, Indices
 
@@ -17,6 +24,13 @@ from kexpfam._typing import Array, Indices
 # of the responses' deviation.
 _STEP_IN_LENGTHSCALES = 0.25
 _LARGEST_STEP = 0.1
+
+# Growth of the distance from node to node towards an infinite end.
+_GROWTH = 0.14
+
+# Nodes beyond a finite end, which approach it like e^(−k): what is left is 4e-8 of one
+# distance.
+_NODES_AT_END = 17
 
 
 @dataclass(frozen=True)
@@ -46,8 +60,83 @@ class Nodes:
         weights = 0.5 * (np.append(gaps, 0.0) + np.append(0.0, gaps))
         return cls(points, np.log(weights))
 
+    @classmethod
+    def analytic(
+        cls,
+        low: float,
+        high: float,
+        *,
+        step: float,
+        support: tuple[float, float] = (-np.inf, np.inf),
+        reach: tuple[float, float],
+        growth: float = _GROWTH,
+    ) -> "Nodes":
+        """Nodes of an analytic map: `step` apart in [low, high], then farther.
+
+        Args:
+            low: Where the densities' features begin.
+            high: Where they end.
+            step: Distance of the nodes between.
+            support: Ends of the support; at a finite one the nodes accumulate.
+            reach: How far to go where the support is not bounded.
+            growth: How fast distances grow there, from node to node.
+
+        Example:
+            >>> nodes = Nodes.analytic(-2.0, 2.0, step=0.5, reach=(-9.0, 9.0))
+            >>> normal = np.exp(-0.5 * nodes.points**2) / np.sqrt(2 * np.pi)
+            >>> bool(abs(normal @ np.exp(nodes.log_weights) - 1) < 1e-6)
+            True
+        """
+        bounded = np.isfinite(support)
+        # In units of the distance and from `low` on: flat up to `flat`.
+        low = support[0] if bounded[0] else low
+        high = support[1] if bounded[1] else high
+        flat = max(1.0, np.ceil((high - low) / step))
+        step = (high - low) / flat
+        tails = [
+            _NODES_AT_END if end else _growing_nodes(abs(far) / step, growth)
+            for end, far in zip(bounded, (reach[0] - low, reach[1] - high), strict=True)
+        ]
+        t = np.arange(-tails[0], flat + tails[1] + 1.0)
+        u, slope = np.zeros_like(t), np.zeros_like(t)
+        # ψ = t, or log(1 + e^t) − log(1 + e^(t − flat)), or half of either; + growth.
+        u += _softplus(t) if bounded[0] else t
+        slope += special.expit(t) if bounded[0] else 1.0
+        if bounded[1]:
+            u -= _softplus(t - flat)
+            slope -= special.expit(t - flat)
+        if not bounded[0]:
+            u -= _growth(-t, growth)[0]
+            slope += _growth(-t, growth)[1]
+        if not bounded[1]:
+            u += _growth(t - flat, growth)[0]
+            slope += _growth(t - flat, growth)[1]
+        points = np.clip(low + step * u, *support)
+        # 1 − σ loses digits at the right end, where the slope is known to be e^(−k).
+        slope = np.where(bounded[1] & (t > flat), special.expit(flat - t), slope)
+        return cls(points, np.log(step * slope))
+
     def interpolation(self, u: Array) -> tuple[Indices, Array]:
         """Left neighbour of each value, and how far towards the right one it is."""
         left = np.clip(np.searchsorted(self.points, u) - 1, 0, len(self.points) - 2)
         gap = self.points[left + 1] - self.points[left]
         return left, (u - self.points[left]) / gap
+
+
+def _softplus(t: Array) -> Array:
+    return np.logaddexp(0.0, t)
+
+
+def _growth(t: Array, rate: float) -> tuple[Array, Array]:
+    """(e^(rs) − 1)/r − s with s = log(1 + e^t), and its derivative.
+
+    Both vanish quickly for t < 0, so that a finite end on the other side feels nothing.
+    """
+    s = _softplus(t)
+    grown = np.expm1(rate * s)
+    return grown / rate - s, special.expit(t) * grown
+
+
+def _growing_nodes(distance: float, rate: float) -> int:
+    """How many nodes past the flat part reach so far, in units of their distance."""
+    return int(np.ceil(np.log1p(rate * distance) / rate)) + 1

@@ -1,0 +1,280 @@
+"""Damped Newton's method for the penalised likelihood.
+
+Score matching needs no normaliser; likelihood needs one for every row at every step.
+In exchange it sees the masses of separated islands, to which score matching is blind.
+The objective is convex, so that Newton's method with backtracking finds the optimum
+from anywhere, in fewer steps the nearer it starts; a factorised Hessian is used again
+as long as it brings the gradient down fast.
+"""
+
+import warnings
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import linalg
+
+from kexpfam._typing import Array
+from kexpfam.base_densities import BaseDensity
+from kexpfam.errors import ConvergenceWarning
+from kexpfam.likelihood.objective import (
+    PenalizedLikelihood,
+    State,
+    quadrature_nodes,
+)
+from kexpfam.linalg import single_threaded_blas
+from kexpfam.score_matching import Basis, KernelExpansion
+
+# A step must bring at least this share of what its slope promises.
+_SUFFICIENT = 1e-4
+
+# A Hessian is used again while it makes gradients so many times smaller.
+_FAST = 5.0
+
+# Log Z on nodes half as far apart may differ by this much, else those are used.
+LOG_PARTITION_TOLERANCE = 1e-6
+_MOST_REFINEMENTS = 3
+
+# Rows whose Hessian stands for that of all, where that is too much work, and products
+# with the Hessian that one step may take.
+_PRECONDITIONING_ROWS = 256
+_MOST_PRODUCTS = 200
+
+# A step shorter than 2⁻⁴⁰ of Newton's changes nothing that could be seen.
+_MOST_HALVINGS = 40
+
+
+# A linear map of vectors, (M,) -> (M,).
+LinearMap = Callable[[Array], Array]
+
+
+@dataclass(frozen=True)
+class LikelihoodFit:
+    """The maximum of the penalised likelihood.
+
+    Attributes:
+        alpha: Coefficients of the basis, (M,).
+        T: The fitted function.
+        objective: The penalised mean negative log-likelihood relative to q0.
+        iterations: Steps of Newton's method.
+        converged: Whether the gradient is below the tolerance, or the objective within
+            rounding of its minimum.
+        gradient_norm: Norm of the gradient in the RKHS, relative to that of mean φ.
+        log_partition_error: Largest difference of log Z to that on nodes half as far
+            apart, over the rows: an estimate of the error on the coarser ones.
+    """
+
+    alpha: Array
+    T: KernelExpansion
+    objective: float
+    iterations: int
+    converged: bool
+    gradient_norm: float
+    log_partition_error: float
+
+
+def fit_likelihood(
+    basis: Basis,
+    base: BaseDensity,
+    X: Array,
+    U: Array,
+    weights: Array,
+    lam: float,
+    *,
+    start: Array | None = None,
+    max_iterations: int = 50,
+    tolerance: float = 1e-8,
+) -> LikelihoodFit:
+    """Maximise the penalised likelihood over the span of a basis; one column of y.
+
+    Log Z is computed on nodes of an analytic trapezoidal rule. They are refined until
+    halving their distances changes log Z of no row by more than 1e-6, or given up on
+    with a `log_partition_error` that says so.
+
+    Args:
+        basis: Kernel functions, of products k_X·k_Y or sums of them.
+        base: q0 in the coordinates of the kernel.
+        X: Conditions, (n, p).
+        U: Responses, (n, 1).
+        weights: Row weights, (n,); only their ratios matter.
+        lam: λ.
+        start: Coefficients to start from, (M,), as those of score matching; zero if
+            None.
+        max_iterations: Steps of Newton's method, all refinements together.
+        tolerance: Norm of the gradient, relative to that of mean φ, to stop at.
+
+    Raises:
+        TypeError: The kernel is not a sum of products.
+        ValueError: U has more than one column.
+
+    Example:
+        >>> from kexpfam.base_densities import GaussianBase
+        >>> from kexpfam.kernels import Constant, Gaussian, separable
+        >>> rng = np.random.default_rng(0)
+        >>> U = rng.normal(0.5, 1.0, size=(200, 1))
+        >>> X, ones = np.empty((200, 0)), np.ones(200)
+        >>> basis = Basis(separable(Constant(), Gaussian(1.0)), X[:20], U[:20])
+        >>> fit_likelihood(basis, GaussianBase(2.0), X, U, ones, 1e-3).converged
+        True
+    """
+    if U.shape[1] != 1:
+        raise ValueError(
+            f"U must have one column to be fitted by likelihood, got {U.shape[1]}."
+        )
+    resolution = basis.kernel.resolution
+    nodes = quadrature_nodes(base, U, resolution)
+    problem = PenalizedLikelihood.of(basis, base, X, U, weights, lam, nodes)
+    beta = np.zeros(basis.size) if start is None else problem.beta(start)
+    used = 0
+    for refinement in range(1, _MOST_REFINEMENTS + 2):
+        minimum = minimize(problem, beta, max_iterations - used, tolerance)
+        beta, used = minimum.state.beta, used + minimum.steps
+        alpha = problem.alpha(beta)
+        nodes = quadrature_nodes(base, U, resolution, refinement=refinement)
+        finer = replace(problem, parts=problem.parts.on(basis, base, nodes))
+        error = _largest_difference(problem, finer, alpha)
+        if error <= LOG_PARTITION_TOLERANCE or used >= max_iterations:
+            break
+        if refinement <= _MOST_REFINEMENTS:
+            problem = finer
+    gradient_norm = float(np.linalg.norm(minimum.state.gradient)) / problem.scale
+    if not minimum.converged:
+        warnings.warn(
+            f"The likelihood fit stopped after {used} steps with a relative gradient "
+            f"of {gradient_norm:.1e}, above {tolerance:.1e}; raise max_iterations, or "
+            f"raise regularization from {lam:.3g}.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    return LikelihoodFit(
+        alpha=alpha,
+        T=basis.expansion(alpha),
+        objective=minimum.state.value,
+        iterations=used,
+        converged=minimum.converged,
+        gradient_norm=gradient_norm,
+        log_partition_error=error,
+    )
+
+
+@dataclass(frozen=True)
+class Minimum:
+    """Where Newton's method ended.
+
+    Attributes:
+        state: The last state.
+        steps: How many steps it took.
+        converged: Whether the gradient is below the tolerance, or the objective within
+            rounding of its minimum.
+    """
+
+    state: State
+    steps: int
+    converged: bool
+
+
+def minimize(
+    problem: PenalizedLikelihood, beta: Array, max_iterations: int, tolerance: float
+) -> Minimum:
+    """Newton's method from beta."""
+    with single_threaded_blas() if not problem.large else nullcontext():
+        return _newton(problem, problem.at(beta), max_iterations, tolerance)
+
+
+def _newton(
+    problem: PenalizedLikelihood, state: State, max_iterations: int, tolerance: float
+) -> Minimum:
+    small = tolerance * problem.scale
+    norm = float(np.linalg.norm(state.gradient))
+    inverse: LinearMap | None = None
+    steps = 0
+    while norm > small:
+        if steps == max_iterations:
+            return Minimum(state, steps, converged=False)
+        fresh = inverse is None
+        inverse = inverse or _inverse_hessian(problem, state)
+        direction = -inverse(state.gradient)
+        # The minimum is lower by half of this, if the Hessian is that of this point.
+        promise = -float(state.gradient @ direction)
+        following = _line_search(problem, state, direction)
+        if following is None:
+            if fresh:
+                return Minimum(state, steps, converged=False)
+            inverse = None
+            continue
+        before, norm = norm, float(np.linalg.norm(following.gradient))
+        if fresh and promise < state.rounding and norm > 0.5 * before:
+            break
+        state = following
+        steps += 1
+        if norm * _FAST > before or problem.large:
+            inverse = None
+    return Minimum(state, steps, converged=True)
+
+
+def _line_search(
+    problem: PenalizedLikelihood, state: State, direction: Array
+) -> State | None:
+    """The first of the steps 1, ½, ¼, … that brings enough; None if none does."""
+    slope = float(state.gradient @ direction)
+    length = 1.0
+    for _ in range(_MOST_HALVINGS):
+        trial = problem.at(state.beta + length * direction)
+        if trial.value <= state.value + _SUFFICIENT * length * slope + state.rounding:
+            return trial
+        length *= 0.5
+    return None
+
+
+def _inverse_hessian(problem: PenalizedLikelihood, state: State) -> LinearMap:
+    """Multiplication by the inverse Hessian, to the accuracy that a step needs."""
+    if not problem.large:
+        factor = linalg.cho_factor(problem.hessian(state), lower=True)
+        return lambda v: linalg.cho_solve(factor, v)
+    # Conjugate gradients; the Hessian of some of the rows makes them few.
+    some, their_state = problem.thinned(state, _PRECONDITIONING_ROWS)
+    factor = linalg.cho_factor(some.hessian(their_state), lower=True)
+
+    def solve(v: Array) -> Array:
+        # Steps need not be more accurate than the square root of what is left to do.
+        size = float(np.linalg.norm(v))
+        accuracy = min(0.1, np.sqrt(size / problem.scale)) * size
+        return conjugate_gradients(
+            lambda u: problem.hessian_product(state, u),
+            v,
+            lambda u: linalg.cho_solve(factor, u),
+            accuracy,
+        )
+
+    return solve
+
+
+def conjugate_gradients(
+    matrix: LinearMap, v: Array, preconditioner: LinearMap, accuracy: float
+) -> Array:
+    """A solution of matrix(u) = v with a residual of at most `accuracy`."""
+    u, residual = np.zeros_like(v), v.copy()
+    z = preconditioner(residual)
+    direction, product = z, float(residual @ z)
+    for _ in range(_MOST_PRODUCTS):
+        image = matrix(direction)
+        length = product / float(direction @ image)
+        u, residual = u + length * direction, residual - length * image
+        if np.linalg.norm(residual) <= accuracy:
+            break
+        z = preconditioner(residual)
+        before, product = product, float(residual @ z)
+        direction = z + (product / before) * direction
+    return u
+
+
+def _largest_difference(
+    problem: PenalizedLikelihood, finer: PenalizedLikelihood, alpha: Array
+) -> float:
+    """Largest difference of log Z on two sets of nodes."""
+    log_z = [
+        part.probabilities(part.on_nodes(alpha))[1]
+        for part in (problem.parts, finer.parts)
+    ]
+    return float(np.max(np.abs(log_z[0] - log_z[1])))

@@ -1,0 +1,359 @@
+"""The penalised likelihood of T = αᵀφ, its gradient and its Hessian.
+
+With rows (x_a, u_a), weights w_a that sum to W, and one column of y,
+
+    L(α) = −(1/W) Σ_a w_a [αᵀφ(x_a, u_a) − log Z_α(x_a)] + (λ/2) αᵀRα               (17)
+
+is convex: its Hessian is the mean covariance of φ under p(·|x_a), plus λR. For products
+φ_sc(x, u) = k(x, x_c) κ_sc(u), where s is the order of the derivative, expectations on
+shared nodes u_g with probabilities P_ag are matrix products, and so is the Hessian:
+
+    Σ_a w_a E_a[φ_sc φ_td] = Σ_g κ_sc(u_g) κ_td(u_g) Σ_a w_a P_ag k_ac k_ad,        (18)
+
+whose inner sum is one product of (nodes, rows) and (rows, pairs of centres) that does
+not know of s and t. A sum of products is one with more centres, some of which share
+an α.
+
+The unknown is β = Lᵀα with R = LLᵀ: the penalty becomes ‖β‖²/2, gradients are gradients
+in the RKHS, and the Hessian is at least λ.
+"""
+
+import functools
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from scipy import linalg
+
+from kexpfam._typing import Array, Indices
+from kexpfam.base_densities import BaseDensity
+from kexpfam.kernels import SumOfProducts
+from kexpfam.partition import Nodes
+from kexpfam.score_matching import Basis
+
+# Distance of nodes in lengthscales of y, and its largest value in units of the
+# responses' deviation: peaks of exp(T) as narrow as that are integrated to 1e-8.
+_STEP_IN_LENGTHSCALES = 0.25
+_LARGEST_STEP = 0.1
+
+# Features reach so many lengthscales beyond the data before nodes may thin out.
+_MARGIN = 2.0
+
+# Nodes go on until so little of q0 is beyond, or so far that no tail matters.
+_NEGLIGIBLE_TAIL = 1e-10
+_FAR_AWAY = 1e6
+
+# Nodes are not put closer than this many in the range of the data.
+_MOST_NODES = 4000
+
+# Numbers that are kept for the Hessian, or held in one block of it (32 MiB).
+_BLOCK_NUMBERS = 2**22
+
+
+# Multiplications of the inner sum of (18) beyond which steps use products with the
+# Hessian instead: about half a second.
+_MOST_WORK = 5e9
+
+
+def quadrature_nodes(
+    base: BaseDensity, U: Array, resolution: float, *, refinement: int = 0
+) -> Nodes:
+    """Nodes on which q0 exp T can be integrated.
+
+    Args:
+        base: q0.
+        U: Training responses, (n, 1).
+        resolution: Length below which T is smooth.
+        refinement: How often the distances are halved.
+    """
+    data_low, data_high = float(U.min()), float(U.max())
+    ell = min(resolution, 0.5 * (data_high - data_low) + 1e-3)
+    step = min(_STEP_IN_LENGTHSCALES * resolution, _LARGEST_STEP) / 2**refinement
+    low, high = data_low - _MARGIN * ell, data_high + _MARGIN * ell
+    step = max(step, (high - low) / _MOST_NODES)
+    reach_low, reach_high = base.column_range(0)
+    return Nodes.analytic(
+        low,
+        high,
+        step=step,
+        support=base.column_support(0),
+        reach=(
+            _reach(base, min(reach_low, low), -1.0),
+            _reach(base, max(reach_high, high), 1.0),
+        ),
+        growth=0.14 / 2**refinement,
+    )
+
+
+def _reach(base: BaseDensity, start: float, sign: float) -> float:
+    """Where nearly nothing of q0 is left on one side."""
+    u = start
+    while abs(u) < _FAR_AWAY:
+        density = np.exp(base.log_density(np.array([[u]]))[0])
+        if abs(u) * density < _NEGLIGIBLE_TAIL:
+            break
+        u += sign * max(1.0, abs(u))
+    return u
+
+
+@dataclass(frozen=True)
+class State:
+    """The objective at one point of its domain.
+
+    Attributes:
+        beta: Whitened coefficients, (M,).
+        value: L.
+        gradient: In whitened coordinates, (M,).
+        rounding: Differences of L below this are not visible.
+        P: Probabilities of the nodes for each condition, (r, g).
+        expectation: E_r[φ] for each condition, (r, M).
+    """
+
+    beta: Array
+    value: float
+    gradient: Array
+    rounding: float
+    P: Array
+    expectation: Array
+
+
+class CenterPairs(NamedTuple):
+    """Some pairs of centres (i, j), and products of their kernel functions."""
+
+    i: Indices
+    j: Indices
+    of_x: Array  # k_ri k_rj, (r, pairs)
+    of_y: dict[tuple[int, int], Array]  # (s, t) -> κ_si(u_g) κ_tj(u_g), (g, pairs)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What the likelihood needs of a basis: everything that depends on rows or nodes.
+
+    Attributes:
+        Kx: k(x_r, x_c) for each condition and centre of each term, (r, c).
+        kappa: κ_sc(u_g) for each derivative s, (s, g, c).
+        log_base: log q0 plus the logarithm of the rule's weight, (g,).
+        L: Cholesky factor of R, lower, (M, M).
+        terms: How many centres share one coefficient.
+    """
+
+    Kx: Array
+    kappa: Array
+    log_base: Array
+    L: Array
+    terms: int
+
+    @classmethod
+    def of(cls, basis: Basis, base: BaseDensity, X: Array, nodes: Nodes) -> "Parts":
+        """Kernel matrices between conditions X, nodes and the centres of a basis."""
+        kernel = basis.kernel
+        if not isinstance(kernel, SumOfProducts):
+            raise TypeError(
+                f"kernel must be a product k_X·k_Y or a sum of such to be fitted by "
+                f"likelihood, got {type(kernel).__name__}; use separable(...)."
+            )
+        Kx = [kx.values(X, basis.X) for kx, _ in kernel.terms]
+        return cls(
+            Kx=np.concatenate(Kx, axis=1),
+            kappa=_node_features(basis, kernel, nodes),
+            log_base=base.log_density(nodes.points[:, None]) + nodes.log_weights,
+            L=linalg.cholesky(basis.gram(), lower=True),
+            terms=len(kernel.terms),
+        )
+
+    def on(self, basis: Basis, base: BaseDensity, nodes: Nodes) -> "Parts":
+        """The same with other nodes."""
+        assert isinstance(basis.kernel, SumOfProducts)
+        return replace(
+            self,
+            kappa=_node_features(basis, basis.kernel, nodes),
+            log_base=base.log_density(nodes.points[:, None]) + nodes.log_weights,
+        )
+
+    def at(self, rows: slice | Indices) -> "Parts":
+        """The same at some of the conditions."""
+        return replace(self, Kx=self.Kx[rows])
+
+    def on_nodes(self, alpha: Array) -> Array:
+        """T(x_r, u_g), (r, g)."""
+        groups = np.tile(alpha.reshape(len(self.kappa), -1), self.terms)
+        weighted = np.einsum("sgc,sc->gc", self.kappa, groups)
+        return self.Kx @ weighted.T
+
+    def probabilities(self, T: Array) -> tuple[Array, Array]:
+        """Probabilities of nodes (r, g), in place of T, and log Z (r,)."""
+        T += self.log_base
+        peak = T.max(axis=1, keepdims=True)
+        T -= peak
+        np.exp(T, out=T)
+        total = T.sum(axis=1, keepdims=True)
+        T /= total
+        return T, (np.log(total) + peak)[:, 0]
+
+    def join(self, features: Array) -> Array:
+        """Add up features (..., s·c) of centres that share a coefficient."""
+        shape = (*features.shape[:-1], len(self.kappa), self.terms, -1)
+        return features.reshape(shape).sum(axis=-2).reshape(*features.shape[:-1], -1)
+
+    def pairs(self) -> Iterable["CenterPairs"]:
+        """All pairs of centres i ≤ j, in blocks; kept if they are few."""
+        return self._few_pairs or map(self._pair_block, self._pair_blocks)
+
+    @functools.cached_property
+    def _few_pairs(self) -> list["CenterPairs"]:
+        blocks = self._pair_blocks
+        return [self._pair_block(blocks[0])] if len(blocks) == 1 else []
+
+    @property
+    def _pair_blocks(self) -> list[Indices]:
+        orders, nodes, centers = self.kappa.shape
+        count = centers * (centers + 1) // 2
+        numbers = count * (len(self.Kx) + orders**2 * nodes)
+        return np.array_split(np.arange(count), -(-numbers // _BLOCK_NUMBERS))
+
+    def _pair_block(self, block: Indices) -> "CenterPairs":
+        i, j = (side[block] for side in np.triu_indices(self.Kx.shape[1]))
+        orders = range(len(self.kappa))
+        left, right = self.kappa[:, :, i], self.kappa[:, :, j]
+        of_y = {(s, t): left[s] * right[t] for s in orders for t in orders}
+        return CenterPairs(i, j, self.Kx[:, i] * self.Kx[:, j], of_y)
+
+    def expectations(self, P: Array) -> Array:
+        """Σ_g P_rg φ(x_r, u_g), (r, M)."""
+        found = [self.Kx * (P @ kappa) for kappa in self.kappa]
+        return self.join(np.concatenate(found, axis=1))
+
+
+def _node_features(basis: Basis, kernel: SumOfProducts, nodes: Nodes) -> Array:
+    pairs = [ky.at(nodes.points[:, None], basis.Y) for _, ky in kernel.terms]
+    return np.stack(
+        [
+            np.concatenate([p.partial(0, 0, s, j) for p in pairs], axis=1)
+            for s, j in basis.orders
+        ]
+    )
+
+
+@dataclass(frozen=True)
+class PenalizedLikelihood:
+    """L of (17) as a function of whitened coefficients.
+
+    Attributes:
+        parts: Kernel matrices at the distinct conditions and nodes.
+        share: Weight of each distinct condition, summing to one, (r,).
+        mean: (1/W) Σ_a w_a φ(x_a, u_a), (M,).
+        lam: λ.
+    """
+
+    parts: Parts
+    share: Array
+    mean: Array
+    lam: float
+
+    @classmethod
+    def of(
+        cls,
+        basis: Basis,
+        base: BaseDensity,
+        X: Array,
+        U: Array,
+        weights: Array,
+        lam: float,
+        nodes: Nodes,
+    ) -> "PenalizedLikelihood":
+        """The objective for rows (X, U), normalised on nodes."""
+        share = weights / weights.sum()
+        mean = share @ basis.features(basis.pairs(X, U), 0, 0)
+        conditions, share = distinct(X, share)
+        return cls(Parts.of(basis, base, conditions, nodes), share, mean, lam)
+
+    def alpha(self, beta: Array) -> Array:
+        """Coefficients of the basis functions."""
+        return linalg.solve_triangular(self.parts.L, beta, lower=True, trans=1)
+
+    def beta(self, alpha: Array) -> Array:
+        """Whitened coefficients."""
+        return self.parts.L.T @ alpha
+
+    @functools.cached_property
+    def scale(self) -> float:
+        """Norm of the mean of φ in the RKHS, by which gradients are judged."""
+        return float(np.linalg.norm(self._whiten(self.mean)))
+
+    @property
+    def large(self) -> bool:
+        """Whether the Hessian costs too much to be formed at every step."""
+        rows, centers = self.parts.Kx.shape
+        return rows * self.parts.kappa.shape[1] * centers**2 > _MOST_WORK
+
+    def at(self, beta: Array) -> State:
+        """Value and gradient."""
+        alpha = self.alpha(beta)
+        P, log_z = self.parts.probabilities(self.parts.on_nodes(alpha))
+        expectation = self.parts.expectations(P)
+        slope = self.share @ expectation - self.mean
+        value = self.share @ log_z - self.mean @ alpha + 0.5 * self.lam * (beta @ beta)
+        gradient = self._whiten(slope) + self.lam * beta
+        # Coefficients are large, and cancel, where neighbouring centres are alike.
+        size = 4.0 + 4.0 * abs(float(value)) + float(np.linalg.norm(alpha))
+        rounding = float(np.finfo(float).eps) * size
+        return State(beta, float(value), gradient, rounding, P, expectation)
+
+    def hessian(self, state: State) -> Array:
+        """The exact Hessian in whitened coordinates, (M, M)."""
+        mean = state.expectation
+        H = self._second_moment(state.P)
+        H -= mean.T @ (self.share[:, None] * mean)
+        H = self._whiten(self._whiten(H).T)
+        H = 0.5 * (H + H.T)
+        H[np.diag_indices_from(H)] += self.lam
+        return H
+
+    def hessian_product(self, state: State, v: Array) -> Array:
+        """The Hessian times a vector: the covariance of φ and φᵀv; as cheap as `at`."""
+        t = self.parts.on_nodes(self.alpha(v))
+        t -= np.einsum("rg,rg->r", state.P, t)[:, None]
+        t *= state.P
+        covariance = self.share @ self.parts.expectations(t)
+        return self._whiten(covariance) + self.lam * v
+
+    def thinned(self, state: State, most: int) -> tuple["PenalizedLikelihood", State]:
+        """The same with only so many of the conditions, evenly spread."""
+        rows = np.linspace(0, len(self.share) - 1, most).astype(int)
+        share = self.share[rows] / self.share[rows].sum()
+        fewer = replace(self, parts=self.parts.at(rows), share=share)
+        return fewer, replace(
+            state, P=state.P[rows], expectation=state.expectation[rows]
+        )
+
+    def _whiten(self, slope: Array) -> Array:
+        return linalg.solve_triangular(self.parts.L, slope, lower=True)
+
+    def _second_moment(self, P: Array) -> Array:
+        """Σ_r share_r E_r[φφᵀ] by (18), (M, M)."""
+        parts = self.parts
+        orders, c = len(parts.kappa), parts.Kx.shape[1]
+        weighted = (self.share[:, None] * P).T
+        H = np.empty((orders, c, orders, c))
+        for i, j, of_x, of_y in parts.pairs():
+            S = weighted @ of_x
+            for (s, t), product in of_y.items():
+                moment = np.einsum("gp,gp->p", S, product)
+                H[s, i, t, j] = moment
+                H[t, j, s, i] = moment
+        H = parts.join(H.reshape(orders * c, orders * c))
+        return parts.join(H.T)
+
+
+def distinct(X: Array, share: Array) -> tuple[Array, Array]:
+    """Distinct conditions and the sum of the shares of each."""
+    if X.shape[1] == 0:
+        return X[:1], np.array([share.sum()])
+    conditions, index = np.unique(X, axis=0, return_inverse=True)
+    if len(conditions) == len(X):
+        return X, share
+    total = np.zeros(len(conditions))
+    np.add.at(total, index.ravel(), share)
+    return conditions, total
