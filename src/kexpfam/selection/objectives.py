@@ -22,6 +22,7 @@ from kexpfam.partition import Nodes
 from kexpfam.selection.factors import ResponseFactors
 from kexpfam.selection.fold_fits import FoldFits, Sensitivity, fit_folds
 from kexpfam.selection.held_out import LOWEST_LOG_DENSITY
+from kexpfam.selection.normalize import log_densities
 from kexpfam.selection.parameters import Bounds, Parameters, Penalty
 from kexpfam.selection.problem import HeldOutProblem
 
@@ -188,20 +189,10 @@ class HeldOutLikelihood(Criterion):
             weighted += own * factors.part(0, 0, s, 0)
         T = fits.K[fold] @ weighted.T
         T += fits.problem.base.log_density(self.nodes.points[:, None])
-        rows = np.arange(len(T))
-        left, share = self.nodes.interpolation(fits.problem.sample.Y[fold, 0])
-        with np.errstate(invalid="ignore"):  # −∞ outside the support of q0
-            log_p = (1 - share) * T[rows, left] + share * T[rows, left + 1]
-        T += self.nodes.log_weights
-        peak = T.max(axis=1)
-        T -= peak[:, None]
-        p = np.exp(T, out=T)
-        mass = p.sum(axis=1)
-        p /= mass[:, None]
-        log_p -= np.log(mass) + peak
+        log_p, p = log_densities(self.nodes, T, fits.problem.sample.Y[fold, 0])
         if fits.failed[k]:
             log_p[:] = -np.inf
-        return np.nan_to_num(log_p, nan=-np.inf, neginf=-np.inf), p, weighted.T
+        return log_p, p, weighted.T
 
     def _minus_interpolation(self, fits: FoldFits, fold: slice, p: Array) -> Array:
         left, share = self.nodes.interpolation(fits.problem.sample.Y[fold, 0])
