@@ -8,13 +8,13 @@ Equation numbers are those of docs/theory.md. The system (5) of the exact fit de
 The fit without the rows V of a fold needs (S G S + ρI)⁻¹ on the other rows U only. That
 inverse is a correction of M by the block of V: with s = M r and r zero on V,
 
-    γ = M (r − [M_VV⁻¹ s_V on V, 0 on U]),   zero on V.                             (18)
+    γ = M (r − [M_VV⁻¹ s_V on V, 0 on U]),   zero on V.                             (20)
 
 Convention: the penalty is held fixed. The fit without V minimises the sum over U of the
 *same* terms w_a(…), with weights that sum to one over all rows, plus λ/2 ‖T‖². For
-equal weights that is Λ = nλ held fixed; as a fit to U alone, whose weights are scaled up
-to sum to one, it has the regulariser λ/(1 − w_V). The low-rank objectives differ: there
-each fold is fitted with λ itself.
+equal weights that is Λ = nλ held fixed; as a fit to U alone, whose weights are scaled
+up to sum to one, it has the regulariser λ/(1 − w_V). The low-rank objectives differ:
+there each fold is fitted with λ itself.
 """
 
 import itertools
@@ -116,7 +116,7 @@ class ExactPath:
         s = self._apply_inverse(lam, rhs)
         shrunk = self.Q / (self.eigenvalues + lam / self.delta)
         for k, block in enumerate(blocks):
-            # (18): the block of M that belongs to the fold
+            # (20): the block of M that belongs to the fold
             M_VV = shrunk[block] @ self.Q[block].T
             rhs[block, k] = -linalg.solve(M_VV, s[block, k], assume_a="pos")
         beta = self.S[:, None] * self._apply_inverse(lam, rhs)
@@ -219,7 +219,7 @@ def leave_one_out_scores(path: ExactPath, lams: Sequence[float]) -> Array:
 
         ∂T₋ₐ(a) = −[M S (h − H_·a)]_a / (λ M_aa S_a),
 
-    and its second derivative follows from the coefficients (18). The folds of the
+    and its second derivative follows from the coefficients (20). The folds of the
     path do not matter. Costs two matrix products of the size of the system per λ.
 
     Raises:
@@ -250,7 +250,7 @@ def leave_one_out_scores(path: ExactPath, lams: Sequence[float]) -> Array:
         # [M S (h − H_·a)]_a for every a, with M or any other matrix in its place
         without = _dropping_own(M * S, h, H)
         gradient = -without / (lam * own * S)
-        # (18): r is zero on the row itself, so its own term is taken out
+        # (20): r is zero on the row itself, so its own term is taken out
         residual = S * (h - np.diag(H))
         s = without - own * residual
         C = (path.P * S) @ M

@@ -4,9 +4,9 @@ Equation numbers are those of docs/theory.md. For fold f let α solve (16) on th
 rows, A α = −b with A = C + λR. For any loss with ∂loss/∂α = r, one more solve with the
 same Cholesky factor, A μ = r, gives the effect of every parameter at once:
 
-    d loss = (explicit part) − Σ_f μ·(db + dC α + d(λR) α).                         (17)
+    d loss = (explicit part) − Σ_f μ·(db + dC α + d(λR) α).                         (19)
 
-C and b are sums of products of the features ∂φ and ∂²φ at the rows, so (17) is a sum
+C and b are sums of products of the features ∂φ and ∂²φ at the rows, so (19) is a sum
 of ⟨weights, d features⟩, with weights of rank twice the number of folds: dC is never
 formed. A feature is a product k_X·∂ʳ∂'ˢk_Y; the weights times the y-factors, summed
 over features, weigh dk_X, and the weights times k_X weigh d(∂ʳ∂'ˢk_Y).
@@ -85,7 +85,7 @@ class FoldFits:
         return np.stack([feature @ coefficients for feature in features], axis=1)
 
     def gradient(self, sensitivity: Sensitivity) -> Array:
-        """(17) for log ℓ_x of each column, log ℓ_y and log λ, (p + 2,).
+        """(19) for log ℓ_x of each column, log ℓ_y and log λ, (p + 2,).
 
         The entry of log ℓ_y is NaN for several columns of y, where derivatives of the
         kernel that score matching does not need would be needed.
@@ -109,7 +109,7 @@ class FoldFits:
         return np.concatenate([to_x + gram_x, [to_y + gram_y, to_lam]])
 
     def _adjoint_solve(self, sensitivity: Sensitivity) -> Array:
-        """μ of (17), (M, f)."""
+        """μ of (19), (M, f)."""
         rhs = sensitivity.alpha.copy()
         own = self.problem.fold_of[:, None] == np.arange(rhs.shape[1])
         if sensitivity.first is not None and sensitivity.second is not None:
@@ -123,7 +123,7 @@ class FoldFits:
         return mu
 
     def _row_weights(self, sensitivity: Sensitivity, mu: Array) -> tuple[Array, Array]:
-        """Weights of d∂φ and d∂²φ in (17) as combinations of (μ, α), 2 of (n, d, 2f).
+        """Weights of d∂φ and d∂²φ in (19) as combinations of (μ, α), 2 of (n, d, 2f).
 
         −μ·db − μ·dC α = −Σ_a w_a Σ_i [ (drift + g ∂T_α) μ + g ∂T_μ α ]·d∂_iφ
                          − Σ_a w_a Σ_i g μ·d∂_i²φ, over the rows a that were fitted.

@@ -19,8 +19,8 @@ SHORTEST_IN_DEVIATIONS = 0.1
 SHORTEST_IN_STEPS = 2.0
 
 # Smallest λ: this over the number of distinct responses and their variance. A guess; it
-# is a tenth or less of the best λ on the data sets tried.
-LEAST_REGULARIZATION = 0.01
+# leaves room for all values of `search.coarse_grid` from sixteen distinct responses on.
+LEAST_REGULARIZATION = 1e-4
 
 # Values closer than this, in standard deviations, are the same value.
 _SAME = 1e-9
@@ -103,7 +103,7 @@ class Bounds:
         Tied responses reward ever shorter lengthscales and ever smaller λ: a spike on
         each recorded value. So ℓ_y is at least a tenth of the responses' standard
         deviation and, if values are repeated, two steps of their recording (the median
-        gap between neighbouring distinct values); and λ is at least 0.01 over the
+        gap between neighbouring distinct values); and λ is at least 1e-4 over the
         number of distinct responses and their variance. For lengthscales of x the
         bounds are a twentieth and a hundred times the median distance.
 
@@ -135,13 +135,17 @@ class Bounds:
 
     def theta(self, columns: int) -> Array:
         """Logarithms of the bounds for p columns of x, (p + 2, 2)."""
-        rows = [*[self.lengthscale_x] * columns]
-        return np.log([*rows, self.lengthscale_y, self.regularization])
+        per_column = [self.lengthscale_x] * columns
+        return np.log([*per_column, self.lengthscale_y, self.regularization])
 
     def clip(self, parameters: Parameters) -> Parameters:
         """The nearest parameters within the bounds."""
-        low, high = self.theta(len(parameters.lengthscale_x)).T
-        return Parameters.from_theta(np.clip(parameters.theta, low, high))
+        lengths = np.clip(parameters.lengthscale_x, *self.lengthscale_x)
+        return Parameters(
+            tuple(lengths.tolist()),
+            float(np.clip(parameters.lengthscale_y, *self.lengthscale_y)),
+            float(np.clip(parameters.regularization, *self.regularization)),
+        )
 
     def active(self, parameters: Parameters) -> tuple[str, ...]:
         """Names of the bounds that parameters lie on, such as "lengthscale_y lower"."""
