@@ -104,26 +104,22 @@ def test_held_out_log_densities_approach_those_of_refits_normalised_by_quad(
     kernel, monkeypatch
 ):
     problem = make_problem(n=12, n_folds=3, weighted=True)
-    slow = np.empty(12)
-    for fold in problem.folds:
-        T = refit(problem, kernel, 0.03, fold)
-        for a in range(fold.start, fold.stop):
-            x = problem.sample.X[a : a + 1]
+    rows, slow = [0, 6, 11], []  # one of each fold
+    for a, fold in zip(rows, problem.folds, strict=True):
+        T, x = refit(problem, kernel, 0.03, fold), problem.sample.X[a : a + 1]
 
-            def log_tilted(u, x=x, T=T):
-                U = np.array([[u]])
-                return float(BASE.log_density(U)[0] + T.value(x, U)[0])
+        def log_tilted(u, x=x, T=T):
+            U = np.array([[u]])
+            return float(BASE.log_density(U)[0] + T.value(x, U)[0])
 
-            z, _ = integrate.quad(
-                lambda u, f=log_tilted: np.exp(f(u)), -12, 12, epsabs=1e-8
-            )
-            slow[a] = log_tilted(problem.sample.Y[a, 0]) - np.log(z)
+        z, _ = integrate.quad(lambda u, f=log_tilted: np.exp(f(u)), -12, 12)
+        slow.append(log_tilted(problem.sample.Y[a, 0]) - np.log(z))
     # Fine nodes everywhere: 0.002²/8 times second derivatives of up to a hundred.
     points = np.arange(-12.0, 12.0, 0.002)
     fine = Nodes(points, np.full(len(points), np.log(0.002)))
     monkeypatch.setattr(Nodes, "covering", lambda *_: fine)
     fast = ExactPath.of(kernel, problem).held_out_log_densities([1.0, 0.03])
-    np.testing.assert_allclose(fast[1], slow, atol=5e-5)
+    np.testing.assert_allclose(fast[1, rows], slow, atol=5e-5)
     assert np.abs(fast[0] - fast[1]).max() > 0.05  # λ matters
 
 

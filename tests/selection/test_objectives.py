@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import integrate
 
+from kexpfam.base_densities import UniformBase, boundary_weights
 from kexpfam.kernels import (
     Constant,
     Gaussian,
@@ -21,6 +22,7 @@ from kexpfam.selection.objectives import (
     HeldOutScore,
 )
 from kexpfam.selection.parameters import Parameters, Penalty
+from kexpfam.selection.problem import HeldOutProblem
 from tests.selection.cases import BASE, differences, make_problem
 from tests.tolerances import DIFFERENCES, SOLVE, assert_close
 
@@ -201,6 +203,38 @@ def test_likelihood_approaches_that_of_refits_normalised_by_quad():
     assert errors[1] < INTERPOLATION / 100
 
 
+def test_rows_at_the_ends_of_a_bounded_support_have_their_density():
+    rng = np.random.default_rng(5)
+    X, Y = rng.normal(size=(40, 1)), rng.uniform(-1.0, 1.0, size=(40, 1))
+    Y[:2, 0] = -1.0, 1.0  # on the ends
+    base = UniformBase(-1.0, 1.0)
+    g, slope = boundary_weights(Y, base.support(1), Y.std(axis=0))
+    sample = ScoreSample(X, Y, np.full(40, 1 / 40), slope, g)
+    problem = HeldOutProblem.make(sample, base, 4, rng, n_centers=10)
+    kernel = separable(Gaussian((1.0,)), Gaussian(0.7))
+    slow = 0.0
+    for fold, T in refits(problem, kernel, 0.05):
+        for a in range(fold.start, fold.stop):
+            x = problem.sample.X[a : a + 1]
+
+            def tilt(u, x=x, T=T):
+                return float(np.exp(T.value(x, np.array([[u]]))[0]))
+
+            z, _ = integrate.quad(tilt, -1.0, 1.0)
+            slow -= np.log(tilt(problem.sample.Y[a, 0]) / z) / 40
+    criterion = HeldOutLikelihood.of(problem, resolution=0.7)
+    objective = HeldOutObjective(problem, Gaussian(), Gaussian(), criterion)
+    theta = np.log([1.0, 0.7, 0.05])
+    # Nodes 0.1 apart; T has second derivatives of about one here.
+    assert_close(objective.value(theta).loss, slow, 2e-3, scale=1.0)
+    assert_gradient_is_right(objective, theta)
+    fast = held_out_log_densities(
+        problem.basis(kernel), problem.rows, [base], [problem.sample], [0.05], 1.0
+    )
+    assert fast.min() > -5.0
+    assert_close(-fast.mean(), slow, 2e-3, scale=1.0)
+
+
 def test_a_row_counts_at_least_the_floor_and_has_no_gradient_there():
     problem = make_problem()
     problem.sample.drift[problem.folds[0]] = -4000.0
@@ -231,6 +265,8 @@ def test_objectives_say_what_they_cannot_search():
         HeldOutLikelihood.of(problem)
     with pytest.raises(TypeError, match="kernel_y must be a radial kernel"):
         HeldOutObjective(problem, Gaussian(), Constant(), HeldOutScore())
+    with pytest.raises(ValueError, match="kernel_y must have one lengthscale"):
+        HeldOutObjective(problem, Gaussian(), Gaussian((1.0, 2.0)), HeldOutScore())
     with pytest.raises(TypeError, match="kernel_x must be a radial kernel"):
         HeldOutObjective(problem, Gaussian() + 1.0, Gaussian(), HeldOutScore())
     objective = HeldOutObjective(problem, Gaussian(), Gaussian(), HeldOutScore())

@@ -226,6 +226,8 @@ def test_bounds_follow_the_resolution_of_the_data():
     assert tied.lengthscale_y[0] == 2.0
     distinct = len(np.unique(rounded))
     assert_close(tied.regularization[0], 1e-4 / (distinct * rounded.var()))
+    Y[0] = Y[1]  # a tie by chance is not a recording step
+    assert_close(Bounds.of_data(X, Y).lengthscale_y[0], 0.1 * Y.std())
     with pytest.raises(ValueError, match="Bounds of lengthscale_y"):
         Bounds(lengthscale_y=(2.0, 1.0))
 

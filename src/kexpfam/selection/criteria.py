@@ -16,7 +16,7 @@ from kexpfam.partition import Nodes
 from kexpfam.selection.factors import ResponseFactors
 from kexpfam.selection.fold_fits import FoldFits, Sensitivity
 from kexpfam.selection.held_out import LOWEST_LOG_DENSITY
-from kexpfam.selection.normalize import log_densities
+from kexpfam.selection.normalize import log_densities, nodes_inside
 from kexpfam.selection.parameters import Bounds
 from kexpfam.selection.problem import HeldOutProblem
 
@@ -101,7 +101,9 @@ class HeldOutLikelihood(Criterion):
         if resolution is None:
             bounds = Bounds.of_data(problem.sample.X, problem.sample.Y)
             resolution = bounds.lengthscale_y[0]
-        return cls(Nodes.covering(problem.sample.Y, problem.reach, resolution))
+        return cls(
+            nodes_inside([problem.base], problem.sample.Y, problem.reach, resolution)
+        )
 
     @property
     def name(self) -> str:

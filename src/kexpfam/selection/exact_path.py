@@ -26,11 +26,10 @@ from scipy import linalg
 
 from kexpfam._typing import Array
 from kexpfam.kernels import JointKernel
-from kexpfam.partition import Nodes
 from kexpfam.score_matching import KernelExpansion
 from kexpfam.score_matching.conditioned import ConditionedExpansion
 from kexpfam.selection.held_out import LOWEST_LOG_DENSITY
-from kexpfam.selection.normalize import log_densities
+from kexpfam.selection.normalize import log_densities, nodes_inside
 from kexpfam.selection.problem import HeldOutProblem
 
 
@@ -147,7 +146,7 @@ class ExactPath:
                 f"{sample.Y.shape[1]}; use held_out_scores."
             )
         length = self.kernel.resolution if resolution is None else resolution
-        nodes = Nodes.covering(sample.Y, self.problem.reach, length)
+        nodes = nodes_inside([base], sample.Y, self.problem.reach, length)
         grid = nodes.points[:, None]
         log_q0 = base.log_density(grid)
         out = np.empty((len(lams), len(sample.Y)))

@@ -25,6 +25,7 @@ __all__ = [
     "HeldOutObjective",
     "HeldOutScore",
     "ObjectiveValue",
+    "check_searchable",
     "with_lengthscale",
 ]
 
@@ -90,16 +91,7 @@ class HeldOutObjective:
     penalty: Penalty | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.kernel_x, RadialKernel | Constant):
-            raise TypeError(
-                f"kernel_x must be a radial kernel or Constant to be searched, got "
-                f"{self.kernel_x!r}."
-            )
-        if not isinstance(self.kernel_y, RadialKernel):
-            raise TypeError(
-                f"kernel_y must be a radial kernel to be searched, got "
-                f"{self.kernel_y!r}."
-            )
+        check_searchable(self.kernel_x, self.kernel_y)
 
     @property
     def columns(self) -> int:
@@ -146,6 +138,30 @@ class HeldOutObjective:
             )
         return fit_folds(
             self.problem, *self.kernels(parameters), parameters.regularization
+        )
+
+
+def check_searchable(kernel_x: Kernel, kernel_y: Kernel) -> None:
+    """Refuse kernels whose lengthscales cannot be replaced.
+
+    Raises:
+        TypeError: A kernel is not radial, nor is that of x constant.
+        ValueError: The kernel of y has several lengthscales, which would be lost.
+    """
+    if not isinstance(kernel_x, RadialKernel | Constant):
+        raise TypeError(
+            f"kernel_x must be a radial kernel or Constant to be searched, got "
+            f"{kernel_x!r}."
+        )
+    if not isinstance(kernel_y, RadialKernel):
+        raise TypeError(
+            f"kernel_y must be a radial kernel to be searched, got {kernel_y!r}."
+        )
+    lengths = kernel_y.lengthscale
+    if isinstance(lengths, tuple) and len(set(lengths)) > 1:
+        raise ValueError(
+            f"kernel_y must have one lengthscale to be searched, got {lengths}; scale "
+            f"the columns of y instead."
         )
 
 

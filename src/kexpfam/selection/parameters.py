@@ -18,6 +18,10 @@ from kexpfam._typing import Array
 SHORTEST_IN_DEVIATIONS = 0.1
 SHORTEST_IN_STEPS = 2.0
 
+# Share of rows that repeat a value of others, from which on responses count as recorded
+# in steps: a few ties are chance. A guess.
+MANY_TIES = 0.1
+
 # Smallest λ: this over the number of distinct responses and their variance. A guess; it
 # leaves room for all values of `search.coarse_grid` from sixteen distinct responses on.
 LEAST_REGULARIZATION = 1e-4
@@ -102,10 +106,11 @@ class Bounds:
 
         Tied responses reward ever shorter lengthscales and ever smaller λ: a spike on
         each recorded value. So ℓ_y is at least a tenth of the responses' standard
-        deviation and, if values are repeated, two steps of their recording (the median
-        gap between neighbouring distinct values); and λ is at least 1e-4 over the
-        number of distinct responses and their variance. For lengthscales of x the
-        bounds are a twentieth and a hundred times the median distance.
+        deviation and, if a tenth of the rows or more repeat values of others, two
+        steps of their recording (the median gap between neighbouring distinct values);
+        and λ is at least 1e-4 over the number of distinct responses and their variance.
+        For lengthscales of x the bounds are a twentieth and a hundred times the median
+        distance.
 
         Args:
             X: Conditions in the coordinates of the kernel, (n, p).
@@ -198,14 +203,14 @@ class Penalty:
 
 
 def recording_step(Y: Array) -> float:
-    """Median gap between neighbouring distinct values; 0 if no values are repeated.
+    """Median gap between neighbouring distinct values; 0 if few values are repeated.
 
     With several columns, the largest step in any of them.
     """
     steps = [0.0]
     for column in Y.T:
         values = _distinct(column)
-        if 1 < len(values) < len(column):
+        if 1 < len(values) <= (1.0 - MANY_TIES) * len(column):
             steps.append(float(np.median(np.diff(values))))
     return max(steps)
 

@@ -6,15 +6,19 @@ a start. Each returns a `SearchResult` with all trials and the reason it stopped
 ends a search early, and returns the best trial so far.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
-from scipy import optimize
 
 from kexpfam._typing import Array
 from kexpfam.kernels import Gaussian, Kernel, RadialKernel, separable
 from kexpfam.selection import paths
-from kexpfam.selection.objectives import HeldOutObjective, with_lengthscale
+from kexpfam.selection.descent import descend
+from kexpfam.selection.objectives import (
+    HeldOutObjective,
+    check_searchable,
+    with_lengthscale,
+)
 from kexpfam.selection.parameters import Bounds, Parameters, median_distance
 from kexpfam.selection.problem import HeldOutProblem
 from kexpfam.selection.result import SearchResult
@@ -34,10 +38,6 @@ RELATIVE_LAMBDAS = (1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0)
 # and λ from where a hundred rows are interpolated to where nothing is learned.
 PAPER_LENGTHSCALES = tuple(np.logspace(-1.0, 1.0, 20).tolist())
 PAPER_LAMBDAS = tuple(np.logspace(-5.0, 1.0, 20).tolist())
-
-# Projected gradients below this end a refinement: log lengthscales are then known to
-# far better than the held-out objective can tell them apart.
-_FLAT = 1e-5
 
 
 def coarse_grid(
@@ -70,10 +70,21 @@ def coarse_grid(
         progress: Called after each trial.
         verbose: Draw a progress bar on standard error.
 
-    Returns:
-        The best trial; the penalty of a grid is None.
+    Example:
+        >>> from kexpfam.base_densities import GaussianBase
+        >>> from kexpfam.score_matching import ScoreSample
+        >>> rng, base = np.random.default_rng(0), GaussianBase(2.0)
+        >>> X = rng.normal(size=(40, 1))
+        >>> Y = X + 0.3 * rng.normal(size=(40, 1))
+        >>> sample = ScoreSample(
+        ...     X, Y, np.full(40, 1 / 40), base.grad_log_density(Y), np.ones((40, 1))
+        ... )
+        >>> result = coarse_grid(HeldOutProblem.make(sample, base, 5, rng))
+        >>> len(result.path), result.reason
+        (120, 'the grid was complete')
     """
     kernels = kernel_x or Gaussian(), kernel_y or Gaussian()
+    check_searchable(*kernels)
     X = problem.sample.X
     bounds = bounds or Bounds.of_data(X, problem.sample.Y)
     radial = isinstance(kernels[0], RadialKernel)
@@ -132,6 +143,7 @@ def paper_grid(
         Arbel and Gretton (2018), Kernel conditional exponential family.
     """
     kernels = kernel_x or Gaussian(), kernel_y or Gaussian()
+    check_searchable(*kernels)
     radial = isinstance(kernels[0], RadialKernel)
     columns = problem.sample.X.shape[1] if radial else 0
     ends = float(min(lengthscales)), float(max(lengthscales))
@@ -199,10 +211,10 @@ def refine(
             return tracker.worst + 1.0, np.zeros(len(z))
         return value.total, gradient @ directions
 
-    def descend() -> str:
+    def run() -> str:
         origin_z = np.zeros(directions.shape[1])
         try:
-            found = _descend(evaluate, origin_z, box, tolerance)
+            found = descend(evaluate, origin_z, box, tolerance)
         except _OutOfTrialsError:
             return f"the limit of {max_trials} trials was reached"
         if found.success:
@@ -211,7 +223,7 @@ def refine(
             )
         return "the line search found nothing better, as rounding limits the objective"
 
-    reason = tracker.run(descend)
+    reason = tracker.run(run)
     return tracker.result(
         (objective.kernel_x, objective.kernel_y),
         objective.criterion.name,
@@ -219,31 +231,6 @@ def refine(
         bounds,
         objective.penalty,
         reason,
-    )
-
-
-def _descend(
-    evaluate: Callable[[Array], tuple[float, Array]],
-    origin: Array,
-    box: list[tuple[float, float]],
-    tolerance: float,
-) -> optimize.OptimizeResult:
-    """Minimise by L-BFGS-B from the origin, with a first step of at most one.
-
-    Within bounds on all variables, L-BFGS-B first tries a whole gradient step, which
-    from a bad start ends in a corner. Dividing the objective by the size of its first
-    gradient makes that step one unit of log lengthscale.
-    """
-    first = evaluate(origin)
-    scale = 1.0 / max(1.0, float(np.abs(first[1]).max()))
-
-    def scaled(z: Array) -> tuple[float, Array]:
-        value, slope = evaluate(z) if np.any(z != origin) else first
-        return scale * value, scale * slope
-
-    options = {"maxfun": 10**6, "ftol": tolerance * scale, "gtol": _FLAT * scale}
-    return optimize.minimize(
-        scaled, origin, jac=True, method="L-BFGS-B", bounds=box, options=options
     )
 
 
