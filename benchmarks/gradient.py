@@ -12,7 +12,7 @@ import numpy as np
 from record import write_result
 
 from kexpfam.base_densities import GaussianBase
-from kexpfam.kernels import Gaussian, Kernel, Matern
+from kexpfam.kernels import Gaussian, Matern, RadialKernel
 from kexpfam.score_matching import ScoreSample
 from kexpfam.selection.objectives import (
     Criterion,
@@ -36,7 +36,7 @@ def make_problem() -> HeldOutProblem:
     return HeldOutProblem.make(sample, base, FOLDS, rng, n_centers=CENTERS)
 
 
-def measure(kernel: Kernel, criterion: Criterion) -> dict[str, float]:
+def measure(kernel: RadialKernel, criterion: Criterion) -> dict[str, float]:
     objective = HeldOutObjective(make_problem(), kernel, kernel, criterion)
     theta = np.log([1.0] * COLUMNS + [0.7, 0.01])
     values, gradients = [], []
@@ -57,7 +57,7 @@ def measure(kernel: Kernel, criterion: Criterion) -> dict[str, float]:
 if __name__ == "__main__":
     problem = make_problem()
     criteria: list[Criterion] = [HeldOutLikelihood.of(problem), HeldOutScore()]
-    kernels: list[Kernel] = [Gaussian(), Matern(nu=2.5)]
+    kernels: list[RadialKernel] = [Gaussian(), Matern(nu=2.5)]
     result = {
         f"{criterion.name}, {type(kernel).__name__}": measure(kernel, criterion)
         for criterion in criteria

@@ -140,7 +140,7 @@ class HeldOutLikelihood(Criterion):
                 )
                 by_group[group] += fits.alpha[own, k, None] * spread
         to_y = sum(
-            float(np.vdot(weights.T, factors.stretched(0, s)))
+            float(np.vdot(weights.T, factors.stretched(0, 0, s, 0)))
             for weights, (s, _) in zip(by_group, orders, strict=True)
         )
         return total, Sensitivity(to_alpha, kernel_x=to_K, log_lengthscale_y=to_y)

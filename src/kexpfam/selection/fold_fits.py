@@ -18,7 +18,7 @@ import numpy as np
 from scipy.linalg import lapack
 
 from kexpfam._typing import Array, Mask
-from kexpfam.kernels import Kernel, separable
+from kexpfam.kernels import Kernel, RadialKernel, separable
 from kexpfam.score_matching.low_rank import RELATIVE_JITTER
 from kexpfam.selection.factors import ResponseFactors, stretch_x
 from kexpfam.selection.problem import HeldOutProblem
@@ -50,7 +50,7 @@ class FoldFits:
     Attributes:
         problem: Rows, folds and centres.
         kernel_x: Kernel of x.
-        kernel_y: Kernel of y.
+        kernel_y: RadialKernel of y.
         lam: λ.
         K: k_X at rows and centres, (n, m).
         factors: Derivatives of k_Y at rows and centres.
@@ -64,7 +64,7 @@ class FoldFits:
 
     problem: HeldOutProblem
     kernel_x: Kernel
-    kernel_y: Kernel
+    kernel_y: RadialKernel
     lam: float
     K: Array
     factors: ResponseFactors
@@ -85,11 +85,7 @@ class FoldFits:
         return np.stack([feature @ coefficients for feature in features], axis=1)
 
     def gradient(self, sensitivity: Sensitivity) -> Array:
-        """(19) for log ℓ_x of each column, log ℓ_y and log λ, (p + 2,).
-
-        The entry of log ℓ_y is NaN for several columns of y, where derivatives of the
-        kernel that score matching does not need would be needed.
-        """
+        """(19) for log ℓ_x of each column, log ℓ_y and log λ, (p + 2,)."""
         problem, alpha = self.problem, self.alpha
         mu = self._adjoint_solve(sensitivity)
         first, second = self._row_weights(sensitivity, mu)
@@ -104,8 +100,6 @@ class FoldFits:
         to_x = stretch_x(self.kernel_x, X, Z, to_K)
         gram_x, gram_y = self._gram_gradient(mu)
         to_lam = -self.lam * np.sum(mu * (self.R @ alpha))
-        if problem.sample.Y.shape[1] > 1:
-            to_y = np.nan
         return np.concatenate([to_x + gram_x, [to_y + gram_y, to_lam]])
 
     def _adjoint_solve(self, sensitivity: Sensitivity) -> Array:
@@ -153,13 +147,11 @@ class FoldFits:
         weights[np.diag_indices_from(weights)] += jitter
         K, factors = self.kernel_x.values(X, X), ResponseFactors(self.kernel_y, Y, Y)
         to_K, to_y = np.zeros((m, m)), 0.0
-        one_column = Y.shape[1] == 1
         for a, (r, i) in enumerate(self.orders):
             for b, (s, j) in enumerate(self.orders):
                 block = weights[a * m : (a + 1) * m, b * m : (b + 1) * m]
                 to_K += block * factors.part(r, i, s, j)
-                if one_column:
-                    to_y += float(np.vdot(block * K, factors.stretched(r, s)))
+                to_y += float(np.vdot(block * K, factors.stretched(r, i, s, j)))
         return stretch_x(self.kernel_x, X, X, to_K), to_y
 
 
@@ -169,8 +161,7 @@ def _contract(fits: FoldFits, r: int, i: int, weights: Array, to_K: Array) -> fl
     for group, (s, j) in enumerate(fits.orders):
         own = weights[:, group * m : (group + 1) * m]
         to_K += own * fits.factors.part(r, i, s, j)
-        if len(fits.F) == 1:
-            to_y += float(np.vdot(own * fits.K, fits.factors.stretched(r, s)))
+        to_y += float(np.vdot(own * fits.K, fits.factors.stretched(r, i, s, j)))
     return to_y
 
 
@@ -181,7 +172,7 @@ def basis_orders(problem: HeldOutProblem) -> list[tuple[int, int]]:
 
 
 def fit_folds(
-    problem: HeldOutProblem, kernel_x: Kernel, kernel_y: Kernel, lam: float
+    problem: HeldOutProblem, kernel_x: Kernel, kernel_y: RadialKernel, lam: float
 ) -> FoldFits:
     """Fit all folds but one, for each fold."""
     sample, centers = problem.sample, problem.centers

@@ -10,8 +10,6 @@ of x.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from kexpfam._typing import Array
 from kexpfam.kernels import Constant, Kernel, RadialKernel
 from kexpfam.selection.criteria import Criterion, HeldOutLikelihood, HeldOutScore
@@ -28,10 +26,6 @@ __all__ = [
     "check_searchable",
     "with_lengthscale",
 ]
-
-# Step in log ℓ_y of central differences, for several columns of y: their error is about
-# the square of it, 1e-8, and rounding adds 1e-12.
-_STEP = 1e-4
 
 
 @dataclass(frozen=True)
@@ -86,7 +80,7 @@ class HeldOutObjective:
 
     problem: HeldOutProblem
     kernel_x: Kernel
-    kernel_y: Kernel
+    kernel_y: RadialKernel
     criterion: Criterion
     penalty: Penalty | None = None
 
@@ -99,11 +93,11 @@ class HeldOutObjective:
         radial = isinstance(self.kernel_x, RadialKernel)
         return self.problem.sample.X.shape[1] if radial else 0
 
-    def kernels(self, parameters: Parameters) -> tuple[Kernel, Kernel]:
+    def kernels(self, parameters: Parameters) -> tuple[Kernel, RadialKernel]:
         """The kernels of x and y with these lengthscales."""
         return (
             with_lengthscale(self.kernel_x, parameters.lengthscale_x),
-            with_lengthscale(self.kernel_y, parameters.lengthscale_y),
+            replace(self.kernel_y, lengthscale=parameters.lengthscale_y),
         )
 
     def value(self, theta: Array) -> ObjectiveValue:
@@ -112,20 +106,10 @@ class HeldOutObjective:
         return ObjectiveValue(self.criterion.loss(self._fits(theta)), penalty)
 
     def value_and_gradient(self, theta: Array) -> tuple[ObjectiveValue, Array]:
-        """Loss and penalty at θ, and the gradient of their sum, (p + 2,).
-
-        The gradient is exact, except that with several columns of y its entry of
-        log ℓ_y comes from central differences, at the cost of two more values.
-        """
+        """Loss and penalty at θ, and the exact gradient of their sum, (p + 2,)."""
         fits = self._fits(theta)
         loss, sensitivity = self.criterion.sensitivity(fits)
         gradient = fits.gradient(sensitivity)
-        if np.isnan(gradient[-2]):
-            step = np.zeros(len(gradient))
-            step[-2] = _STEP
-            ends = [self._fits(theta + sign * step) for sign in (1.0, -1.0)]
-            above, below = (self.criterion.loss(end) for end in ends)
-            gradient[-2] = (above - below) / (2.0 * _STEP)
         penalty, slope = self.penalty(theta) if self.penalty else (0.0, 0.0)
         return ObjectiveValue(loss, penalty), gradient + slope
 
