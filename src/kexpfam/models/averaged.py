@@ -1,4 +1,4 @@
-"""AutoKCEF: the average of many families, weighted by what they say about unseen rows."""
+"""AutoKCEF: an average of families, weighted by what they say about unseen rows."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -6,11 +6,11 @@ from typing import Self, overload
 
 import numpy as np
 
-from kexpfam._typing import Array, ArrayLike, RandomState
+from kexpfam._typing import Array, ArrayLike, Indices, RandomState
 from kexpfam._validation import as_generator, spread_of
 from kexpfam.base_densities import StudentBase
 from kexpfam.distributions import ClosedFormDensity, MixtureDensity
-from kexpfam.kernels import Constant, Gaussian, separable
+from kexpfam.kernels import Constant, Gaussian, SumOfProducts, separable
 from kexpfam.likelihood import fit_likelihood
 from kexpfam.models.chart import Charted
 from kexpfam.models.contest import PLAIN, Contest, default_entries
@@ -56,9 +56,9 @@ class Member:
     def kernel(self) -> str:
         """Kernel of x and y in a few words."""
         kernel = self.candidate.kernel
-        if kernel is None:
+        if not isinstance(kernel, SumOfProducts):
             return "none"
-        ((kernel_x, kernel_y),) = self.family.T.kernel.terms
+        ((kernel_x, kernel_y),) = kernel.terms
         return f"{_short(kernel_x)} x {_short(kernel_y)}"
 
 
@@ -219,7 +219,7 @@ class AutoKCEF(ConditionalEstimator):
         self.stopped_ = contest.reason
 
     def _density(self, X: Array) -> MixtureDensity:
-        parts = [member.family.density(X) for member in self.members_]
+        parts = [member.family.one_column(X) for member in self.members_]
         weights = [member.weight for member in self.members_]
         center, scale = self.guard_
         guard = ClosedFormDensity(
@@ -238,7 +238,7 @@ class AutoKCEF(ConditionalEstimator):
 def fit_candidate(
     charted: Charted,
     candidate: Candidate,
-    centers: Array,
+    centers: Indices,
     seed: int,
     n_jobs: int | None,
 ) -> FittedFamily:

@@ -29,6 +29,7 @@ from kexpfam.base_densities import (
     Rescaled,
     TrainingResponses,
     TransformedBase,
+    YeoJohnson,
     fit_processes,
     fit_yeo_johnson,
     heteroscedastic_cross_fit,
@@ -335,9 +336,11 @@ def _unskewed(X: Array, weights: Array) -> MonotoneTransform | None:
     skewed = (np.abs(skewness) > _SKEWED) & (values >= _FEWEST_VALUES)
     if not skewed.any():
         return None
-    fitted = fit_yeo_johnson(S, weights, _POWERS_OF_X)
-    lams = np.where(skewed, fitted.lam, 1.0)
+    fitted = fit_yeo_johnson(S[:, skewed], weights, _POWERS_OF_X)
+    # Elsewhere the power is one, the identity, whatever its ends are.
+    lams, low, high = np.ones(S.shape[1]), -np.ones(S.shape[1]), np.ones(S.shape[1])
+    lams[skewed], low[skewed], high[skewed] = fitted.lam, fitted.low, fitted.high
     if np.all(lams == 1.0):
         return None
-    inner = replace(fitted, lam=tuple(lams.tolist()))
+    inner = YeoJohnson(*(tuple(part.tolist()) for part in (lams, low, high)))
     return Rescaled(inner, tuple(center.tolist()), tuple(scale.tolist()))

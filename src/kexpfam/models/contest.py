@@ -193,25 +193,36 @@ class Contest:
         for name in names:
             grid = PLAIN_GRID if name == PLAIN else REGRESSION_GRID
             problem = self.problem(name)
-            kernels = self._kernels(name, grid)
+            kernels = self.kernels_x(name, grid)
             found += [
                 Task(name, problem, line, "score") for line in lines_of(grid, kernels)
             ]
         if likelihood and PLAIN in names:
-            kernels = self._kernels(PLAIN, LIKELIHOOD_GRID)[1:]  # not the constant
+            kernels = self.kernels_x(PLAIN, LIKELIHOOD_GRID)[1:]  # not the constant
             found += [
                 Task(PLAIN, self.problem(PLAIN), line, "likelihood")
                 for line in lines_of(LIKELIHOOD_GRID, kernels, relative=False)
             ]
         return found
 
-    def run(self, tasks: Sequence["Task"], progress: Progress | None = None) -> None:
+    def run(
+        self,
+        tasks: Sequence["Task"],
+        progress: Progress | None = None,
+        *,
+        objective: str = "likelihood",
+    ) -> None:
         """Try tasks; Ctrl-C ends this, and what was tried so far counts."""
         try:
             for k, task in enumerate(tasks):
                 slope = self.charts[task.chart].log_slope
                 self.candidates += tilted(
-                    task.chart, task.problem, slope, [task.line], method=task.method
+                    task.chart,
+                    task.problem,
+                    slope,
+                    [task.line],
+                    method=task.method,
+                    objective=objective,
                 )
                 if progress is not None:
                     best = max(c.mean(self.weights) for c in self.candidates)
@@ -268,7 +279,7 @@ class Contest:
             folds,
         )
 
-    def _kernels(self, name: str, grid: Grid) -> list[Kernel]:
+    def kernels_x(self, name: str, grid: Grid) -> list[Kernel]:
         """Kernels of x to try in a chart: isotropic, with a process's metric, none."""
         charted = self.charts[name]
         Z, p = charted.Z, charted.Z.shape[1]

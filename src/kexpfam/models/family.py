@@ -19,7 +19,7 @@ from kexpfam.base_densities import (
     boundary_weights,
     resolve_base,
 )
-from kexpfam.distributions import MultivariateDensity, UnivariateDensity
+from kexpfam.distributions import Coordinates, MultivariateDensity, UnivariateDensity
 from kexpfam.errors import DegenerateDataError
 from kexpfam.kernels import (
     MEDIAN,
@@ -104,17 +104,25 @@ class FittedFamily:
         self, X: Array, *, single: bool = False
     ) -> UnivariateDensity | MultivariateDensity:
         """The normalised densities at conditions X (n, p)."""
-        Z = self.chart.conditions(X)
-        coordinates = self.chart.coordinates(Z)
-        tilted = TiltedDensity(self.base, self.T, Z)
-        resolution = self.T.kernel.resolution
         if self.d == 1:
-            return UnivariateDensity.normalize(
-                tilted, coordinates, resolution, single=single
-            )
+            return self.one_column(X, single=single)
+        tilted, coordinates = self._tilted(X)
+        resolution = self.T.kernel.resolution
         return MultivariateDensity.normalize(
             tilted, coordinates, resolution, self.seed, single=single
         )
+
+    def one_column(self, X: Array, *, single: bool = False) -> UnivariateDensity:
+        """The same where y has one column."""
+        tilted, coordinates = self._tilted(X)
+        resolution = self.T.kernel.resolution
+        return UnivariateDensity.normalize(
+            tilted, coordinates, resolution, single=single
+        )
+
+    def _tilted(self, X: Array) -> tuple[TiltedDensity, Coordinates]:
+        Z = self.chart.conditions(X)
+        return TiltedDensity(self.base, self.T, Z), self.chart.coordinates(Z)
 
 
 @dataclass(frozen=True)

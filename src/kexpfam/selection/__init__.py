@@ -6,6 +6,13 @@ from kexpfam.selection.averaging import (
     without_negligible,
 )
 from kexpfam.selection.candidates import Candidate, Line, bases_alone, tilted
+from kexpfam.selection.methods import (
+    CoarseSearch,
+    GradientSearch,
+    PaperGrid,
+    SearchMethod,
+    resolve_search,
+)
 from kexpfam.selection.objectives import (
     HeldOutLikelihood,
     HeldOutObjective,
@@ -20,14 +27,18 @@ from kexpfam.selection.search import coarse_grid, paper_grid, refine
 __all__ = [
     "Bounds",
     "Candidate",
+    "CoarseSearch",
+    "GradientSearch",
     "HeldOutLikelihood",
     "HeldOutObjective",
     "HeldOutProblem",
     "HeldOutScore",
     "Line",
+    "PaperGrid",
     "Parameters",
     "Penalty",
     "ProgressBar",
+    "SearchMethod",
     "SearchResult",
     "Trial",
     "bases_alone",
@@ -35,6 +46,7 @@ __all__ = [
     "paper_grid",
     "prior_weights",
     "refine",
+    "resolve_search",
     "tempered_weights",
     "tilted",
     "without_negligible",

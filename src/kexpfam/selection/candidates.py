@@ -1,6 +1,6 @@
 """Candidates: fits that compete, each with what it says about rows it has not seen."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +10,7 @@ from kexpfam.base_densities import BaseDensity, GaussianBase, StudentBase
 from kexpfam.kernels import JointKernel
 from kexpfam.likelihood import held_out_log_densities as likelihood_log_densities
 from kexpfam.selection.held_out import held_out_log_densities
+from kexpfam.selection.paths import held_out_scores
 from kexpfam.selection.problem import HeldOutProblem
 
 # Base densities that compete without a kernel part: the second for outliers. A t with
@@ -28,7 +29,7 @@ class Candidate:
         lam: λ; infinity for the base density alone.
         method: "score", "likelihood" or "none": how T is fitted.
         held_out: Log density of every row under fits without its fold, in the user's
-            units, (n,).
+            units, (n,); or the negative of its score, if that is the objective.
     """
 
     chart: str
@@ -89,6 +90,7 @@ def tilted(
     lines: Sequence[Line],
     *,
     method: str = "score",
+    objective: str = "likelihood",
 ) -> Iterator[Candidate]:
     """Families of one chart and base density, one for each kernel and λ.
 
@@ -97,13 +99,18 @@ def tilted(
         problem: Rows in the chart, in folds, with their base density.
         log_slope: Log |du/dy| of each row, (n,).
         lines: Kernels and values of λ.
-        method: "score" matching or "likelihood".
+        method: How families are fitted: "score" matching or "likelihood".
+        objective: How they are judged: "likelihood", or by the paper's "score", whose
+            negative takes the place of the log density.
     """
-    fit: Callable[[HeldOutProblem, Line], Array]
-    fit = _by_score if method == "score" else _by_likelihood
     for line in lines:
-        log_p = fit(problem, line) + log_slope
-        for lam, row in zip(line.lams, log_p, strict=True):
+        if objective == "score":
+            worth = -held_out_scores(problem, line.kernel, line.lams)
+        elif method == "score":
+            worth = _by_score(problem, line) + log_slope
+        else:
+            worth = _by_likelihood(problem, line) + log_slope
+        for lam, row in zip(line.lams, worth, strict=True):
             yield Candidate(chart, problem.base, line.kernel, lam, method, row)
 
 

@@ -1,0 +1,365 @@
+"""Selection for one `KCEF`: among bases, kernels and λ, by what is held out.
+
+What the user gave is kept; what was left open is searched.
+"""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from kexpfam._typing import Array
+from kexpfam.base_densities import TransformedBase
+from kexpfam.kernels import (
+    MEDIAN,
+    Constant,
+    Gaussian,
+    JointKernel,
+    Kernel,
+    LengthScale,
+    RadialKernel,
+    SumOfProducts,
+    separable,
+)
+from kexpfam.models.chart import Charted
+from kexpfam.models.contest import (
+    PLAIN,
+    PLAIN_GRID,
+    REGRESSION_GRID,
+    Contest,
+    Entry,
+    Grid,
+    Task,
+    default_entries,
+)
+from kexpfam.models.family import Options, TrainingRows
+from kexpfam.selection import (
+    Candidate,
+    GradientSearch,
+    HeldOutLikelihood,
+    HeldOutObjective,
+    HeldOutScore,
+    Line,
+    PaperGrid,
+    Parameters,
+    Penalty,
+    ProgressBar,
+    SearchMethod,
+    SearchResult,
+    paper_grid,
+    refine,
+)
+
+# A candidate is worth its mean held-out log density minus so many standard errors:
+# with few rows the best mean is often a lucky one.
+CAUTION = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class Selection:
+    """What a `KCEF` chose, among what, and why.
+
+    Attributes:
+        path: All candidates, in the order in which they were tried.
+        chosen: The one that was taken.
+        weights: Row weights, in the order of the candidates' `held_out`.
+        n_folds: Number of folds.
+        active_bounds: Ends of the grid that the choice lies on, by name.
+        reason: Why the search stopped.
+        caution: How many standard errors were subtracted from the mean log density.
+    """
+
+    path: tuple[Candidate, ...]
+    chosen: Candidate
+    weights: Array
+    n_folds: int
+    active_bounds: tuple[str, ...]
+    reason: str
+    caution: float = CAUTION
+    objective: str = "likelihood"
+
+    def merit(self, candidate: Candidate) -> float:
+        """Mean held-out log density, minus some standard errors."""
+        error = candidate.standard_error(self.weights)
+        return candidate.mean(self.weights) - self.caution * error
+
+    def table(self, rows: int = 5) -> str:
+        """The best candidates, one in each line."""
+        ranked = sorted(self.path, key=self.merit, reverse=True)[:rows]
+        lines = [f"{'log p':>8}  {'± error':>8}  base, kernel, regularization"]
+        for candidate in ranked:
+            mean, error = (
+                candidate.mean(self.weights),
+                candidate.standard_error(self.weights),
+            )
+            lines.append(
+                f"{mean:8.4f}  {error:8.4f}  {candidate.chart}, {candidate.kernel}, "
+                f"{candidate.lam:.3g}"
+            )
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        active = ", ".join(self.active_bounds) or "none"
+        return "\n".join(
+            [
+                f"grid by held-out {self.objective} in {self.n_folds} folds: "
+                f"{self.chosen.mean(self.weights):.5g} after {len(self.path)} trials",
+                f"  chosen: {self.chosen.chart}, {self.chosen.kernel}, regularization="
+                f"{self.chosen.lam:.3g}",
+                f"  stopped: {self.reason}",
+                f"  ends of the grid that are active: {active}",
+                *(f"  {line}" for line in self.table().splitlines()),
+            ]
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """Everything that is needed for the final fit.
+
+    Attributes:
+        charted: Rows in the chosen chart, sorted by fold.
+        kernel: Chosen kernel.
+        lam: Chosen λ.
+        result: How it was found.
+    """
+
+    charted: Charted
+    kernel: JointKernel
+    lam: float
+    result: Selection | SearchResult
+
+
+def choose(
+    rows: TrainingRows,
+    options: Options,
+    rng: np.random.Generator,
+    *,
+    objective: str,
+    search: SearchMethod,
+    method: str = "score",
+    verbose: bool = False,
+) -> Choice:
+    """Choose what the user left open.
+
+    Args:
+        rows: Training rows.
+        options: The user's choices.
+        rng: Deals folds and centres.
+        objective: "likelihood" or "score".
+        search: How to search.
+        method: How T is fitted, "score" or "likelihood".
+        verbose: Show a progress bar.
+    """
+    contest = Contest.of(rows, rng)
+    if isinstance(search, PaperGrid):
+        return _on_paper_grid(contest, options, objective, search, verbose)
+    contest.add_charts(_entries(rows, options, objective))
+    contest.add_bases()
+    tasks = [
+        task
+        for name in contest.promising()
+        for task in _tasks(contest, name, options, method)
+    ]
+    bar = ProgressBar("KCEF") if verbose else None
+    contest.candidates.clear()
+    contest.run(tasks, bar, objective=objective)
+    if bar is not None:
+        bar.finish()
+    selection = _best(contest, objective)
+    chosen = selection.chosen
+    assert chosen.kernel is not None
+    choice = Choice(contest.charts[chosen.chart], chosen.kernel, chosen.lam, selection)
+    if isinstance(search, GradientSearch) and selection.reason != "interrupted":
+        return _refined(contest, choice, chosen.chart, search, objective, verbose)
+    return choice
+
+
+def _entries(rows: TrainingRows, options: Options, objective: str) -> list[Entry]:
+    if options.base is not None or objective == "score":
+        # Scores in different coordinates cannot be compared.
+        return [Entry(PLAIN, rows.options.base)]
+    entries = default_entries()
+    if rows.Y.shape[1] > 1 or not rows.X.shape[1]:
+        # Transforms are for one column of y, regressions need columns of x.
+        entries = [e for e in entries if not isinstance(e.base, TransformedBase)]
+    return entries if rows.X.shape[1] else entries[:1]
+
+
+def _tasks(contest: Contest, name: str, options: Options, method: str) -> list[Task]:
+    grid = PLAIN_GRID if name == PLAIN else REGRESSION_GRID
+    if options.kernel is not None:
+        kernels: list[JointKernel] = [options.kernel]
+    else:
+        kernels = [
+            separable(kx, ky)
+            for kx, ky in itertools.product(
+                _kernels_x(contest, name, grid, options), _kernels_y(grid, options)
+            )
+        ]
+    problem = contest.problem(name)
+    return [
+        Task(name, problem, Line(kernel, _lams(grid, kernel, options, method)), method)
+        for kernel in kernels
+    ]
+
+
+def _is_open(kernel: object) -> bool:
+    return kernel is None or getattr(kernel, "lengthscale", None) == MEDIAN
+
+
+def _kernels_x(
+    contest: Contest, name: str, grid: Grid, options: Options
+) -> list[Kernel]:
+    given = options.kernel_x
+    if given is not None and not _is_open(given):
+        return [given]
+    kernels = contest.kernels_x(name, grid)
+    if given is None:
+        return kernels
+    return [
+        _with_lengthscale(given, kernel.lengthscale)
+        for kernel in kernels
+        if isinstance(kernel, Gaussian)
+    ]
+
+
+def _kernels_y(grid: Grid, options: Options) -> list[Kernel]:
+    given = options.kernel_y
+    if given is not None and not _is_open(given):
+        return [given]
+    family = given or Gaussian()
+    return [_with_lengthscale(family, ell) for ell in grid.lengthscales_y]
+
+
+def _with_lengthscale(kernel: Kernel, lengthscale: Any) -> Kernel:
+    def replacement(_: LengthScale) -> LengthScale:
+        ell: LengthScale = lengthscale
+        return ell
+
+    return kernel.map_lengthscales(replacement)
+
+
+def _lams(
+    grid: Grid, kernel: JointKernel, options: Options, method: str
+) -> tuple[float, ...]:
+    if options.regularization is not None:
+        return (options.regularization,)
+    if method == "likelihood":
+        return LIKELIHOOD_LAMS
+    ell = kernel.resolution if np.isfinite(kernel.resolution) else 1.0
+    return tuple(r / ell**2 for r in grid.relative_lams)
+
+
+# λ of likelihood fits does not scale with the lengthscale.
+LIKELIHOOD_LAMS = (1e-4, 1e-3, 1e-2, 1e-1)
+
+
+def _best(contest: Contest, objective: str) -> Selection:
+    path = tuple(contest.candidates)
+    weights = contest.weights
+    selection = Selection(
+        path,
+        path[0],
+        weights,
+        len(contest.folds),
+        (),
+        contest.reason,
+        objective=objective,
+    )
+    chosen = max(path, key=selection.merit)
+    return replace(selection, chosen=chosen, active_bounds=_active(path, chosen))
+
+
+def _active(path: Sequence[Candidate], chosen: Candidate) -> tuple[str, ...]:
+    """Ends of the chart's grid that the choice lies on."""
+    rivals = [c for c in path if c.chart == chosen.chart]
+    active = []
+    for name, measure in (
+        ("lengthscale_y", _resolution),
+        ("regularization times lengthscale_y²", _relative_lam),
+    ):
+        values = np.array([measure(c) for c in rivals])
+        if np.ptp(values) == 0:
+            continue
+        for end, value in (("lower", values.min()), ("upper", values.max())):
+            if np.isclose(measure(chosen), value, rtol=1e-9):
+                active.append(f"{end} end of {name}")
+    return tuple(active)
+
+
+def _resolution(candidate: Candidate) -> float:
+    assert candidate.kernel is not None
+    ell = candidate.kernel.resolution
+    return ell if np.isfinite(ell) else 1.0
+
+
+def _relative_lam(candidate: Candidate) -> float:
+    return candidate.lam * _resolution(candidate) ** 2
+
+
+def _on_paper_grid(
+    contest: Contest, options: Options, objective: str, search: PaperGrid, verbose: bool
+) -> Choice:
+    """The paper's protocol: one base density, all rows as centres."""
+    for name, kernel in (
+        ("kernel", options.kernel),
+        ("kernel_x", options.kernel_x),
+        (options.kernel_name, options.kernel_y),
+    ):
+        if kernel is not None and not _is_open(kernel) and kernel != Constant():
+            raise ValueError(
+                f"search='paper' chooses all lengthscales, but {name}={kernel!r} was "
+                f"given; leave it out, or use search='grid'."
+            )
+    contest.add_charts([Entry(PLAIN, contest.rows.options.base)])
+    problem = contest.problem(PLAIN)
+    given = options.regularization
+    result = paper_grid(
+        replace(problem, centers=np.arange(len(problem.sample.Y))),
+        kernel_x=options.kernel_x,
+        kernel_y=options.kernel_y,
+        lengthscales=search.lengthscales,
+        lambdas=search.lambdas if given is None else (given,),
+        objective=objective,
+        verbose=verbose,
+    )
+    return Choice(contest.charts[PLAIN], result.kernel, result.regularization, result)
+
+
+def _refined(
+    contest: Contest,
+    choice: Choice,
+    name: str,
+    search: GradientSearch,
+    objective: str,
+    verbose: bool,
+) -> Choice:
+    """Descend from a choice."""
+    problem = contest.problem(name)
+    terms = choice.kernel.terms if isinstance(choice.kernel, SumOfProducts) else ()
+    if len(terms) != 1 or not isinstance(terms[0][1], RadialKernel):
+        raise ValueError(
+            f"search='gradient' is for a product of two radial kernels, got "
+            f"{choice.kernel!r}; use search='grid'."
+        )
+    ((kernel_x, kernel_y),) = terms
+    assert isinstance(kernel_y, RadialKernel)
+    lengths = getattr(kernel_x, "lengthscale", ())
+    p = problem.sample.X.shape[1] if isinstance(kernel_x, RadialKernel) else 0
+    ell_x = tuple(np.broadcast_to(lengths, p).tolist()) if p else ()
+    start = Parameters(ell_x, kernel_y.resolution, choice.lam)
+    likelihood = objective == "likelihood"
+    criterion = HeldOutLikelihood.of(problem) if likelihood else HeldOutScore()
+    penalty = Penalty(search.penalty, start) if search.penalty else None
+    result = refine(
+        HeldOutObjective(problem, kernel_x, kernel_y, criterion, penalty),
+        start,
+        bounds=search.bounds,
+        shared_x=search.shared_x,
+        max_trials=search.max_trials,
+        verbose=verbose,
+    )
+    return Choice(choice.charted, result.kernel, result.regularization, result)
