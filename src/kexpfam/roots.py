@@ -85,8 +85,6 @@ def increasing_roots(
         array([1.25992105, 2.        ])
     """
     x = 0.5 * (low + high)
-    # No step can be smaller than the distance of two doubles.
-    spacing = 2.0 * np.spacing(np.maximum(np.abs(low), np.abs(high)))
     before = high - low
     for _ in range(200):
         gap = f(x)
@@ -97,7 +95,9 @@ def increasing_roots(
         step = np.where(usable, newton, 0.5 * (low + high))
         # A step must be at most half of the one before, or the next is a bisection.
         before = np.where(usable, 0.5 * np.abs(step - x), 0.5 * (high - low))
-        settled = (np.abs(gap) <= rounding) | (np.abs(step - x) <= spacing)
+        # No step can be smaller than the distance of two doubles.
+        still = np.abs(step - x) <= np.spacing(np.abs(x))
+        settled = (np.abs(gap) <= rounding) | still
         x = np.where(np.abs(gap) <= rounding, x, step)
         if np.all(settled):
             break

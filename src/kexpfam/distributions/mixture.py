@@ -299,6 +299,12 @@ def _check(components: Sequence[OneColumnDensity], weights: Array) -> None:
             f"weights must have one number per component, got shape {weights.shape} "
             f"for {len(components)} components."
         )
+    for part in components:
+        if not isinstance(part, OneColumnDensity):
+            raise TypeError(
+                f"components must be densities of one variable, as given(X) returns "
+                f"them for one column of y; got {part!r}."
+            )
     right_sum = abs(weights.sum() - 1.0) <= _SUM_TOLERANCE
     if not (np.all(weights >= 0) and right_sum):
         raise ValueError(
