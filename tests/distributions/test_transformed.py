@@ -257,6 +257,9 @@ def test_rescaling_the_data_rescales_the_density(transform):
     expected = one.logpdf(y) - np.log(1e3)
     assert_close(other.logpdf(1e3 * y - 7.0), expected, 1e-8)
     assert_close(other.mean(), 1e3 * one.mean() - 7.0, 1e-8)
+    huge = KCEF(base=base).fit(X, 1e160 * Y).given(CONDITIONS)
+    assert_close(huge.std(), 1e160 * one.std(), 1e-8)
+    assert_close(huge.mean(), 1e160 * one.mean(), 1e-8)
 
 
 @pytest.mark.parametrize("transform", ["yeo_johnson", "gaussianize"])

@@ -104,7 +104,11 @@ class UnivariateDensity(TiltedDensities, OneColumnDensity):
             return self._out(np.full(self._n, np.inf))
         if not self._affine:
             mean = np.reshape(self.mean(), (self._n, 1, 1))
-            return self._out(np.sqrt(self._expectation(lambda y: (y - mean) ** 2)))
+            # In units of the quartiles, since squares of 1e160 overflow.
+            quartiles = self._ppf(np.tile([0.25, 0.75], (self._n, 1)))
+            unit = float(np.diff(quartiles).max(initial=np.finfo(float).tiny))
+            variance = self._expectation(lambda y: ((y - mean) / unit) ** 2)
+            return self._out(unit * np.sqrt(variance))
         centered = self._panels.nodes - self._u_mean[:, None, None]
         return self._out(np.sqrt(self._panels.integral(centered**2)) * self._scale)
 
