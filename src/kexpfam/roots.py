@@ -55,3 +55,50 @@ def bracketed_roots(
             break
         moved_before = moved
     return x
+
+
+def increasing_roots(
+    f: Callable[[Array], Array],
+    slope: Callable[[Array], Array],
+    low: Array,
+    high: Array,
+    rounding: Array,
+) -> Array:
+    """Where increasing functions with a known slope are zero, one root per bracket.
+
+    Newton's method, replaced by bisection wherever it leaves the bracket or does not
+    halve it. The slope may be rough: it only decides how fast the root is found.
+
+    Args:
+        f: The functions at one point each, any shape -> the same shape.
+        slope: Their derivatives.
+        low: Left ends, where f is not positive.
+        high: Right ends, where f is not negative.
+        rounding: Values of f that are zero but for rounding.
+
+    Example:
+        >>> import numpy as np
+        >>> cube = lambda x: x**3 - np.array([2.0, 8.0])
+        >>> slope = lambda x: 3 * x**2
+        >>> zeros, fives = np.zeros(2), np.full(2, 5.0)
+        >>> increasing_roots(cube, slope, zeros, fives, np.full(2, 1e-14))
+        array([1.25992105, 2.        ])
+    """
+    x = 0.5 * (low + high)
+    before = high - low
+    for _ in range(200):
+        gap = f(x)
+        low, high = np.where(gap < 0, x, low), np.where(gap > 0, x, high)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            newton = x - gap / slope(x)
+        usable = (newton >= low) & (newton <= high) & (np.abs(newton - x) < before)
+        step = np.where(usable, newton, 0.5 * (low + high))
+        # A step must be at most half of the one before, or the next is a bisection.
+        before = np.where(usable, 0.5 * np.abs(step - x), 0.5 * (high - low))
+        # No step can be smaller than the distance of two doubles.
+        still = np.abs(step - x) <= np.spacing(np.abs(x))
+        settled = (np.abs(gap) <= rounding) | still
+        x = np.where(np.abs(gap) <= rounding, x, step)
+        if np.all(settled):
+            break
+    return x

@@ -184,6 +184,11 @@ def test_quantiles_invert_the_distribution_function(mixture):
     # Tails of quadratures end where 1e-12 of the mass is left.
     assert_close(mixture.cdf(y), below, 1e-11, scale=1.0)
     assert_close(mixture.sf(y), 1 - below, 1e-11, scale=1.0)
+    # Few levels are bracketed by quantiles of the components, many by panels. What
+    # separates them is a share of 1e-14 of the tail, or the last digit of y.
+    few = np.hstack([mixture.ppf(levels[None, :6]), mixture.ppf(levels[None, 6:])])
+    np.testing.assert_allclose(mixture.cdf(few), mixture.cdf(y), rtol=1e-10, atol=1e-15)
+    np.testing.assert_allclose(mixture.sf(few), mixture.sf(y), rtol=1e-10, atol=1e-15)
     np.testing.assert_array_equal(mixture.median(), mixture.ppf(0.5))
 
 
@@ -403,8 +408,11 @@ def test_it_can_be_drawn(mixture):
     mpl.pyplot.close("all")
 
 
-def test_bad_components_and_weights_are_named(gaussian_case):
+def test_bad_components_and_weights_are_named(gaussian_case, plane_case):
     p = gaussian_case.density
+    for bad in (plane_case.density, stats.norm()):
+        with pytest.raises(TypeError, match="must be densities of one variable"):
+            MixtureDensity([p, bad], [0.5, 0.5])
     for weights in ([1.0], [[0.5, 0.5]], 1.0):
         with pytest.raises(ValueError, match="weights must have one number per comp"):
             MixtureDensity([p, p], weights)

@@ -30,7 +30,7 @@ _MARGIN = 0.1
 
 # The kernel density estimate behind `Gaussianize`: share and width (in standard
 # deviations) of a wide component that keeps the slope up where data are rare.
-_GUARD_MASS = 0.05
+_GUARD_MASS = 0.02
 _GUARD_WIDTH = 2.0
 
 # Its bandwidth is at least this share of what a Gaussian of the same variance would
@@ -361,6 +361,9 @@ def fit_yeo_johnson(
 def fit_gaussianize(Y: Array, weights: Array) -> Gaussianize:
     """Φ⁻¹ of a kernel estimate of each column's distribution function, as a spline.
 
+    The estimate is made after a Yeo-Johnson power, so that its bandwidth follows the
+    skewness of the column; it is at least the usual distance of distinct values.
+
     Args:
         Y: Standardised responses, (n, d).
         weights: Row weights, (n,).
@@ -389,24 +392,29 @@ def _gaussianized(
     """Knots, values and slopes of one column."""
     order = np.argsort(y)
     y, share = y[order], weights[order] / weights.sum()
-    mean = float(share @ y)
-    sd = math.sqrt(float(share @ (y - mean) ** 2))
-    bandwidth = _bandwidth(y, share, sd, float(weights.sum()))
-    points, masses = _condensed(y, share)
-    low, high = float(_widened(y)[0]), float(_widened(y)[1])
+    # A power first: one bandwidth then suits a skewed column everywhere.
+    power = fit_yeo_johnson(y[:, None], share)
+    w = power.column_forward(y, 0)
+    mean = float(share @ w)
+    sd = math.sqrt(float(share @ (w - mean) ** 2))
+    bandwidth = _bandwidth(w, share, sd, float(weights.sum()))
+    low, high = power.column_forward(np.array(power.column_ends(0)), 0)
     levels = (np.arange(_KNOTS // 2) + 0.5) / (_KNOTS // 2)
-    quantiles = y[np.minimum(np.searchsorted(np.cumsum(share), levels), len(y) - 1)]
+    quantiles = w[np.minimum(np.searchsorted(np.cumsum(share), levels), len(w) - 1)]
     even = np.linspace(low, high, _KNOTS - _KNOTS // 2)
-    knots = _apart(np.concatenate([even, quantiles]), 0.5 * bandwidth)
+    at = _apart(np.concatenate([even, quantiles]), 0.5 * bandwidth)
+    points, masses = _condensed(w, share)
     centers, widths = np.append(points, mean), np.full(len(points) + 1, bandwidth)
     widths[-1] = _GUARD_WIDTH * sd
     masses = np.append((1.0 - _GUARD_MASS) * masses, _GUARD_MASS)
-    z = (knots[:, None] - centers) / widths
+    z = (at[:, None] - centers) / widths
     density = np.exp(-0.5 * z * z) @ (masses / widths)
     below, above = special.ndtr(z) @ masses, special.ndtr(-z) @ masses
     # Whichever tail is smaller has more digits.
     values = np.where(below < above, special.ndtri(below), -special.ndtri(above))
+    knots = power.column_inverse(at, 0)
     slopes = density / np.exp(-0.5 * values * values)
+    slopes = slopes * np.exp(power.column_log_slope(knots, 0))
     secants = _smaller_secants(knots, values)
     slopes = np.clip(slopes, _FLATTEST * secants, _STEEPEST * secants)
     return tuple(knots.tolist()), tuple(values.tolist()), tuple(slopes.tolist())

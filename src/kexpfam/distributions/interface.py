@@ -73,6 +73,19 @@ class Coordinates:
         """Only some rows."""
         return replace(self, location=self.location[index], scale=self.scale[index])
 
+    @property
+    def shared(self) -> bool:
+        """Whether all rows, and there are some, have the same coordinates."""
+        same = self.location == self.location[:1], self.scale == self.scale[:1]
+        return bool(len(self.location)) and bool(np.all(same))
+
+    def shared_breaks(self) -> Array:
+        """Where y is not smooth in u, if that is the same in all rows; one column."""
+        if self.transform is None or not self.shared:
+            return np.empty(0)
+        breaks = self.transform.column_breaks(0)
+        return self.rows([0]).to_kernel(breaks[None, :, None])[0, :, 0]
+
     def to_user(self, U: Array) -> Array:
         """(n, q, d) -> (n, q, d), never outside the support by a rounding error."""
         Y = self.location[:, None] + self.scale[:, None] * U

@@ -21,13 +21,16 @@ from kexpfam.distributions.row_panels import (
     evaluate_on_panels,
     merged_edges,
 )
-from kexpfam.roots import bracketed_roots
+from kexpfam.roots import increasing_roots
 
 # Weights may miss a sum of one by rounding, and are then divided by their sum.
 _SUM_TOLERANCE = 1e-6
 
 # A point is a quantile if the mass beyond it is right up to this share.
-_LEVEL_TOLERANCE = 1e-13
+_LEVEL_TOLERANCE = 1e-14
+
+# Up to so many levels, quantiles of the components are the cheaper brackets.
+_FEW_LEVELS = 8
 
 # Panels of a component are followed outwards until less than this mass is left.
 _NEGLIGIBLE = 1e-15
@@ -159,13 +162,33 @@ class MixtureDensity(OneColumnDensity):
             upper = 1.0 - levels - self._sf(y)
             return np.where(levels > 0.5, upper, self._cdf(y) - levels)
 
-        low, high = self._brackets(levels, excess)
-        y = bracketed_roots(
-            lambda y: excess(y.reshape(levels.shape)).ravel(),
-            low.ravel(),
-            high.ravel(),
-        )
-        return y.reshape(levels.shape)
+        few = levels.shape[1] <= _FEW_LEVELS
+        low, high = (self._brackets if few else self._grid_brackets)(levels, excess)
+        rounding = _LEVEL_TOLERANCE * np.minimum(levels, 1.0 - levels)
+        return increasing_roots(excess, self._rough_pdf, low, high, rounding)
+
+    def _grid_brackets(
+        self, levels: Array, excess: Callable[[Array], Array]
+    ) -> tuple[Array, Array]:
+        """Neighbouring edges of the panels around the quantiles."""
+        edges, below = self._distribution_at_edges
+        panel = np.stack(
+            [
+                np.searchsorted(row, wanted, side="right")
+                for row, wanted in zip(below, levels, strict=True)
+            ]
+        ).reshape(levels.shape)
+        row = np.arange(len(edges))[:, None]
+        last = edges.shape[1] - 1
+        low = edges[row, np.clip(panel - 1, 0, last)]
+        high = edges[row, np.clip(panel, 0, last)]
+        # Levels in tails beyond all panels, or too near one to tell panels apart.
+        outside = (excess(low) > 0) | (excess(high) < 0)
+        if np.any(outside):
+            far_low, far_high = self._brackets(levels, excess)
+            low = np.where(outside, far_low, low)
+            high = np.where(outside, far_high, high)
+        return low, high
 
     def _brackets(
         self, levels: Array, excess: Callable[[Array], Array]
@@ -258,6 +281,12 @@ class MixtureDensity(OneColumnDensity):
         return self._gather("mean")
 
     @functools.cached_property
+    def _distribution_at_edges(self) -> tuple[Array, Array]:
+        """Edges of the panels and the mass below them, (n, k + 1) each."""
+        edges = self._edges()
+        return edges, self._cdf(edges)
+
+    @functools.cached_property
     def _panels(self) -> RowPanels:
         return evaluate_on_panels(
             lambda rows, y: self._rows(rows, single=False)._rough_pdf(y), self._edges()
@@ -270,6 +299,12 @@ def _check(components: Sequence[OneColumnDensity], weights: Array) -> None:
             f"weights must have one number per component, got shape {weights.shape} "
             f"for {len(components)} components."
         )
+    for part in components:
+        if not isinstance(part, OneColumnDensity):
+            raise TypeError(
+                f"components must be densities of one variable, as given(X) returns "
+                f"them for one column of y; got {part!r}."
+            )
     right_sum = abs(weights.sum() - 1.0) <= _SUM_TOLERANCE
     if not (np.all(weights >= 0) and right_sum):
         raise ValueError(

@@ -1,12 +1,14 @@
 """Densities of one variable: everything from one quadrature.
 
 It is a quadrature in the coordinates u of the kernel. If these are not affine in y,
-moments, mode, highest-density region and entropy of y come from panels in y, on which
-the same polynomials are evaluated.
+mode and highest-density region of y come from panels in y, on which the same
+polynomials are evaluated; so do moments and entropy, unless the panels are cut wherever
+y is not smooth in u, which is possible if that is the same in all rows.
 """
 
 import functools
 import warnings
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -45,12 +47,17 @@ class UnivariateDensity(TiltedDensities, OneColumnDensity):
         panels: PanelDensity,
         *,
         single: bool = False,
+        cut: bool = False,
     ) -> None:
-        """Use `normalize` to build one from unnormalised densities."""
+        """Use `normalize` to build one from unnormalised densities.
+
+        `cut` says that the panels have edges wherever y is not smooth in u.
+        """
         self._tilted = tilted
         self._coordinates = coordinates
         self._panels = panels
         self._single = single
+        self._cut = cut
 
     @classmethod
     def normalize(
@@ -62,7 +69,7 @@ class UnivariateDensity(TiltedDensities, OneColumnDensity):
         single: bool = False,
     ) -> Self:
         """Normalise densities; `resolution` is the smallest feature of log p."""
-        panels = _integrate(tilted, resolution)
+        panels = _integrate(tilted, resolution, coordinates.shared_breaks())
         worst = float(np.max(panels.error, initial=0.0))
         if worst > _WORST_ERROR:
             known = f"to {worst:.1e} only" if np.isfinite(worst) else "hardly at all"
@@ -74,7 +81,8 @@ class UnivariateDensity(TiltedDensities, OneColumnDensity):
                 NormalizationWarning,
                 stacklevel=3,
             )
-        return cls(tilted, coordinates, panels, single=single)
+        cut = coordinates.shared
+        return cls(tilted, coordinates, panels, single=single, cut=cut)
 
     @property
     def log_partition(self) -> Array:
@@ -88,7 +96,7 @@ class UnivariateDensity(TiltedDensities, OneColumnDensity):
         if self._tilted.base.tail_index <= 1:
             return self._out(np.full(self._n, np.nan))
         if not self._affine:
-            return self._out(self._user_panels.integral(self._user_panels.nodes))
+            return self._out(self._expectation(lambda y: y))
         return self._out(self._to_user(self._u_mean[:, None])[:, 0])
 
     def std(self) -> Array:
@@ -96,8 +104,11 @@ class UnivariateDensity(TiltedDensities, OneColumnDensity):
             return self._out(np.full(self._n, np.inf))
         if not self._affine:
             mean = np.reshape(self.mean(), (self._n, 1, 1))
-            squares = (self._user_panels.nodes - mean) ** 2
-            return self._out(np.sqrt(self._user_panels.integral(squares)))
+            # In units of the quartiles, since squares of 1e160 overflow.
+            quartiles = self._ppf(np.tile([0.25, 0.75], (self._n, 1)))
+            unit = float(np.diff(quartiles).max(initial=np.finfo(float).tiny))
+            variance = self._expectation(lambda y: ((y - mean) / unit) ** 2)
+            return self._out(unit * np.sqrt(variance))
         centered = self._panels.nodes - self._u_mean[:, None, None]
         return self._out(np.sqrt(self._panels.integral(centered**2)) * self._scale)
 
@@ -128,11 +139,13 @@ class UnivariateDensity(TiltedDensities, OneColumnDensity):
         return self._out(self._to_user(u[:, None])[:, 0])
 
     def entropy(self) -> Array:
-        if not self._affine:
-            return self._out(self._user_panels.entropy())
         # A log density of −inf has density zero, and 0 log 0 = 0.
         log_p = np.maximum(self._panels.log_density, -1e300)
-        return self._out(-self._panels.integral(log_p) + self._coordinates.log_scale)
+        entropy = -self._panels.integral(log_p) + self._coordinates.log_scale
+        transform = self._coordinates.transform
+        if transform is not None:
+            entropy -= self._expectation(lambda y: transform.column_log_slope(y, 0))
+        return self._out(entropy)
 
     def _cdf(self, y: Array) -> Array:
         return self._panels.cdf(self._to_kernel(y))
@@ -172,6 +185,7 @@ class UnivariateDensity(TiltedDensities, OneColumnDensity):
             self._coordinates.rows(index),
             self._panels.rows(index),
             single=single,
+            cut=self._cut,
         )
 
     def _log_density(self, U: Array) -> Array:
@@ -185,6 +199,15 @@ class UnivariateDensity(TiltedDensities, OneColumnDensity):
     @property
     def _affine(self) -> bool:
         return self._coordinates.transform is None
+
+    def _expectation(self, values: Callable[[Array], Array]) -> Array:
+        """Expectation of a function of y, (n,)."""
+        if self._cut and self._n:
+            nodes = self._panels.nodes
+            first = self._coordinates.rows([0])
+            y = first.to_user(nodes.reshape(1, -1, 1)).reshape(nodes.shape)
+            return self._panels.integral(values(y))
+        return self._user_panels.integral(values(self._user_panels.nodes))
 
     @functools.cached_property
     def _user_panels(self) -> RowPanels:
@@ -207,8 +230,10 @@ class UnivariateDensity(TiltedDensities, OneColumnDensity):
         return self._coordinates.to_kernel(y[..., None])[..., 0]
 
 
-def _integrate(tilted: UnnormalizedDensity, resolution: float) -> PanelDensity:
-    """Panels good for all rows, found block by block."""
+def _integrate(
+    tilted: UnnormalizedDensity, resolution: float, breaks: Array
+) -> PanelDensity:
+    """Panels good for all rows, found block by block, and cut at some points."""
     low, high = tilted.base.column_support(0)
     extend = (not np.isfinite(low), not np.isfinite(high))
     data = tilted.responses[:, 0]
@@ -220,6 +245,8 @@ def _integrate(tilted: UnnormalizedDensity, resolution: float) -> PanelDensity:
         data,
         resolution,
     )
+    inside = breaks[(breaks > edges[0]) & (breaks < edges[-1])]
+    edges = np.union1d(edges, inside)
     if len(tilted) <= BLOCK_ROWS:
         return _integrate_block(tilted, edges, extend)
     # A block is dropped when it is done, with the kernel matrix that it holds.

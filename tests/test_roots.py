@@ -1,0 +1,66 @@
+"""Roots of many functions at once against scipy, one by one."""
+
+import numpy as np
+import pytest
+from scipy import optimize, special
+
+from kexpfam.roots import bracketed_roots, increasing_roots
+
+# Steep, flat, with a kink, with a plateau beside the root, and nearly a step.
+FUNCTIONS = [
+    lambda x: x**3 - 0.2,
+    lambda x: np.expm1(3.0 * x) - 4.0,
+    lambda x: special.ndtr(50.0 * (x - 0.3)) - 1e-6,
+    lambda x: np.where(x < 0.5, 0.1 * (x - 0.5), x - 0.5),
+    lambda x: np.maximum(x - 0.7, 0.0) + 1e-3 * x - 2e-3,
+    lambda x: np.arctan(1e8 * (x - 0.123)),
+]
+LOW, HIGH = np.full(6, -1.0), np.full(6, 2.0)
+
+
+def _all(x):
+    return np.array([float(f(v)) for f, v in zip(FUNCTIONS, x, strict=True)])
+
+
+def _slopes(x):
+    return (_all(x + 1e-7) - _all(x - 1e-7)) / 2e-7
+
+
+EXPECTED = [optimize.brentq(f, -1.0, 2.0, xtol=1e-15) for f in FUNCTIONS]
+
+
+def test_bracketed_roots_equal_those_of_scipy():
+    found = bracketed_roots(_all, LOW, HIGH)
+    np.testing.assert_allclose(found, EXPECTED, atol=1e-11)
+
+
+@pytest.mark.parametrize("factor", [1.0, 3.0, 0.3, 0.0, -1.0])
+def test_increasing_roots_are_found_with_right_and_with_wrong_slopes(factor):
+    found = increasing_roots(
+        _all, lambda x: factor * _slopes(x), LOW, HIGH, np.zeros(6)
+    )
+    np.testing.assert_allclose(found, EXPECTED, atol=1e-13)
+
+
+def test_increasing_roots_stop_at_the_rounding_of_the_function():
+    calls = []
+
+    def noisy(x):
+        calls.append(1)
+        return x - 0.3 + 1e-9 * np.sin(1e12 * x)
+
+    def found(rounding):
+        calls.clear()
+        ones = np.ones(1)
+        return increasing_roots(noisy, np.ones_like, -ones, ones, rounding * ones)
+
+    assert abs(found(2e-9)[0] - 0.3) < 4e-9
+    assert len(calls) < 8
+
+
+def test_brackets_without_width_are_their_own_roots():
+    at = np.array([0.5, -2.0])
+    np.testing.assert_array_equal(
+        increasing_roots(lambda x: x - 7.0, np.ones_like, at, at, np.zeros(2)), at
+    )
+    np.testing.assert_array_equal(bracketed_roots(lambda x: x - 7.0, at, at), at)
