@@ -16,7 +16,7 @@ SOURCE = Path(kexpfam.__file__).parent
 FOUNDATION = {"_typing", "errors", "_validation"}
 PARTS = {"linalg", "roots", "kernels", "base_densities", "storage", "display"}
 FITTING = {"score_matching"}
-USING = {"partition", "distributions", "likelihood", "selection"}
+USING = {"partition", "distributions", "likelihood", "selection", "islands"}
 
 MAY_IMPORT = {
     # layer 0
