@@ -11,7 +11,7 @@ from tests.tolerances import QUADRATURE, assert_close
 
 def bumps(y, left, centers=(-2.0, 2.0), sd=0.4):
     """Log density of two bumps, the left one with a given mass."""
-    parts = [stats.norm(c, sd).logpdf(y) for c in centers]
+    parts = [-0.5 * ((y - c) / sd) ** 2 for c in centers]
     return np.logaddexp(np.log(left) + parts[0], np.log1p(-left) + parts[1])
 
 

@@ -16,7 +16,7 @@ Densities are known here only as numbers on nodes.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from scipy import signal, stats
@@ -212,6 +212,7 @@ class _Fit:
         self.nodes, self.U = nodes, U
         self.shared = len(log_density) == 1
         self.valleys = [_valleys(nodes, row) for row in log_density]
+        self._table = _side_by_side(self.valleys)
         self.cdf = _cumulative(nodes, log_density)
 
     @property
@@ -239,10 +240,22 @@ class _Fit:
         self, index: int | None, valley: float, near: Array
     ) -> IslandComparison | None:
         """At the valley of each row's density that is nearest to a given one."""
-        has, at, low, high, below = _nearest(valley, self.valleys)
+        distance = np.abs(self._table.at - valley)
+        has = np.isfinite(distance).any(axis=1)
         used = np.where(has, near, 0.0)
         if used.sum() < _LEAST_COMMON * near.sum():
             return None
+        chosen = np.where(np.isnan(distance), np.inf, distance).argmin(axis=1)
+        row = np.arange(len(chosen))
+        at, low, high, below = (
+            np.nan_to_num(part[row, chosen])
+            for part in (
+                self._table.at,
+                self._table.low,
+                self._table.high,
+                self._table.below,
+            )
+        )
         inside = (low < self.U) & (high > self.U)
         return _comparison(index, valley, below, at > self.U, inside, used)
 
@@ -250,7 +263,12 @@ class _Fit:
         self, index: int | None, valley: float, low: float, high: float, near: Array
     ) -> IslandComparison | None:
         """At one place for all rows."""
-        below = np.array([np.interp(valley, self.nodes, row) for row in self.cdf])
+        right = int(
+            np.clip(np.searchsorted(self.nodes, valley), 1, len(self.nodes) - 1)
+        )
+        gap = self.nodes[right] - self.nodes[right - 1]
+        along = (valley - self.nodes[right - 1]) / gap
+        below = (1.0 - along) * self.cdf[:, right - 1] + along * self.cdf[:, right]
         inside = (low < self.U) & (high > self.U)
         return _comparison(index, valley, below, valley > self.U, inside, near)
 
@@ -318,17 +336,21 @@ def _log_histogram(nodes: Array, U: Array, near: Array, effective: float) -> Arr
     return np.log(np.exp(-0.5 * z * z) @ share[count] + 1e-12)
 
 
-def _nearest(
-    valley: float, rows: list[_Valleys]
-) -> tuple[Mask, Array, Array, Array, Array]:
-    """Of each row the valley nearest to a given one; whether it has any."""
-    has = np.array([len(row.at) > 0 for row in rows])
-    chosen = np.zeros((len(rows), 4))
-    for k in np.flatnonzero(has):
-        row = rows[k]
-        j = int(np.argmin(np.abs(row.at - valley)))
-        chosen[k] = row.at[j], row.low[j], row.high[j], row.below[j]
-    return has, *chosen.T
+def _side_by_side(rows: list[_Valleys]) -> _Valleys:
+    """The valleys of all rows in arrays (n, k), filled up with NaN."""
+    longest = max((len(row.at) for row in rows), default=0)
+
+    def padded(name: str) -> Array:
+        parts = [getattr(row, name) for row in rows]
+        fill = [(0, longest - len(part)) for part in parts]
+        return np.stack(
+            [
+                np.pad(part, gap, constant_values=np.nan)
+                for part, gap in zip(parts, fill, strict=True)
+            ]
+        )
+
+    return _Valleys(*(padded(f.name) for f in fields(_Valleys)))
 
 
 def _noteworthy(comparison: IslandComparison) -> bool:
