@@ -45,6 +45,7 @@ format: $(VENV)/.test
 
 bench: $(VENV)/.test
 	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python benchmarks/gradient.py
 	$(BIN)/python benchmarks/recovery.py
 
 clean:

@@ -1,5 +1,8 @@
 """Masses of islands: alarms where they are wrong, silence where there are none."""
 
+import runpy
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -165,3 +168,13 @@ def test_spread_out_rows_are_distinct_and_cover():
     apart = np.sqrt(((x[index][:, None] - x[index]) ** 2).sum(axis=2))
     assert nearest.max() <= apart[np.triu_indices(10, 1)].min() + QUADRATURE
     assert spread_out(np.zeros((5, 1))).tolist() == [0]
+
+
+def test_the_example_of_the_failure_says_what_is_wrong(capsys):
+    path = Path(__file__).parents[1] / "examples" / "failure_case.py"
+    runpy.run_path(str(path), run_name="__main__")
+    printed = capsys.readouterr().out
+    blind, likely, bridged = printed.split("\n\n")[1:]
+    assert blind.startswith("score matching: Masses of separated islands are wrong")
+    assert "agree with the data" in likely
+    assert "agree with the data" in bridged

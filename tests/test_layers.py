@@ -14,9 +14,25 @@ import kexpfam
 SOURCE = Path(kexpfam.__file__).parent
 
 FOUNDATION = {"_typing", "errors", "_validation"}
-PARTS = {"linalg", "roots", "kernels", "base_densities", "storage", "display"}
+PARTS = {
+    "linalg",
+    "roots",
+    "kernels",
+    "regression",
+    "base_densities",
+    "storage",
+    "display",
+    "calibration_display",
+}
 FITTING = {"score_matching"}
-USING = {"partition", "distributions", "likelihood", "selection", "islands"}
+USING = {
+    "partition",
+    "distributions",
+    "likelihood",
+    "metrics",
+    "selection",
+    "islands",
+}
 
 MAY_IMPORT = {
     # layer 0
@@ -24,6 +40,9 @@ MAY_IMPORT = {
     # layer 1
     **dict.fromkeys(PARTS, FOUNDATION),
     "kernels": FOUNDATION | {"linalg"},
+    "regression": FOUNDATION | {"linalg"},
+    "base_densities": FOUNDATION | {"regression"},
+    "calibration_display": FOUNDATION | {"display"},
     # layer 2
     **dict.fromkeys(FITTING, FOUNDATION | PARTS),
     # layer 3
@@ -31,6 +50,7 @@ MAY_IMPORT = {
     "distributions": FOUNDATION | PARTS | {"partition"},
     "likelihood": FOUNDATION | PARTS | FITTING | {"partition"},
     "selection": FOUNDATION | PARTS | FITTING | {"partition", "likelihood"},
+    "metrics": FOUNDATION | PARTS | {"partition"},
     # layer 4
     "models": FOUNDATION | PARTS | FITTING | USING,
     # layer 5

@@ -36,5 +36,9 @@ class NormalizationWarning(UserWarning):
     """The error estimate of a log normaliser is larger than it should be."""
 
 
+class AccuracyWarning(UserWarning):
+    """A number is less accurate than its documentation promises."""
+
+
 class ConvergenceWarning(UserWarning):
     """An iteration ended before it reached its tolerance."""

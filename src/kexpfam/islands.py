@@ -33,8 +33,8 @@ VALLEY = 0.1
 # and score matching sees it.
 _MOST_INSIDE = 0.05
 
-# Neighbours, in effective number: fewer than the first say nothing about a share, and
-# the second say it to 6 %, so that weights are narrowed down to so many.
+# Neighbours, in effective number: fewer than the first say nothing about a share; the
+# second show a gap, and more would only smear it if it moves with x.
 _FEWEST_NEIGHBOURS = 8.0
 _ENOUGH_NEIGHBOURS = 60.0
 
@@ -158,11 +158,12 @@ def check_islands(
     """
     weights = np.ones(len(U)) if weights is None else weights
     fit = _Fit(nodes, log_density, U)
-    found = fit.compare(None, fit.deepest, weights)
+    found = fit.compare(None, fit.deepest, weights, weights)
     if neighbours is not None and not fit.shared:
         index = np.arange(len(neighbours)) if index is None else index
         for r, near in zip(index, neighbours, strict=True):
-            found += fit.compare(int(r), fit.valleys[r], weights * _narrowed(near))
+            narrow = weights * _narrowed(near)
+            found += fit.compare(int(r), fit.valleys[r], weights * near, narrow)
     return IslandReport(tuple(found))
 
 
@@ -221,46 +222,43 @@ class _Fit:
         return max(self.valleys, key=lambda v: float(v.depth.max(initial=0.0)))
 
     def compare(
-        self, index: int | None, own: _Valleys, near: Array
+        self, index: int | None, own: _Valleys, near: Array, narrow: Array
     ) -> list[IslandComparison]:
-        """Compare at the valleys of one fitted density, and at those of the data."""
-        effective = _effective(near)
-        if effective < _FEWEST_NEIGHBOURS:
+        """Compare at the valleys of one fitted density, and at those of the data.
+
+        Gaps in the data are looked for among few neighbours, since islands move with x;
+        masses are compared over as many as the fit itself has averaged.
+        """
+        if _effective(narrow) < _FEWEST_NEIGHBOURS:
             return []
-        found = [self._at_fitted(index, v, near) for v in own.at]
-        smooth = _log_histogram(self.nodes, self.U, near, effective)
-        gaps = _valleys(self.nodes, smooth)
-        found += [
-            self._at_gap(index, *gap, near)
-            for gap in zip(gaps.at, gaps.low, gaps.high, strict=True)
-        ]
+        found = [self._at_fitted(index, own, k, near) for k in range(len(own.at))]
+        gaps = _valleys(self.nodes, _log_histogram(self.nodes, self.U, narrow))
+        for valley, low, high in zip(gaps.at, gaps.low, gaps.high, strict=True):
+            if _share(narrow, (low < self.U) & (high > self.U)) <= _MOST_INSIDE:
+                found.append(self._at_gap(index, valley, near))
         return [comparison for comparison in found if comparison is not None]
 
     def _at_fitted(
-        self, index: int | None, valley: float, near: Array
+        self, index: int | None, own: _Valleys, k: int, near: Array
     ) -> IslandComparison | None:
-        """At the valley of each row's density that is nearest to a given one."""
-        distance = np.abs(self._table.at - valley)
-        has = np.isfinite(distance).any(axis=1)
-        used = np.where(has, near, 0.0)
+        """At valley k of one density, and those of the other rows that overlap it."""
+        table = self._table
+        distance = np.abs(table.at - own.at[k])
+        overlap = (table.low < own.high[k]) & (table.high > own.low[k])
+        distance = np.where(overlap, distance, np.inf)
+        chosen = (np.arange(len(distance)), distance.argmin(axis=1))
+        used = np.where(np.isfinite(distance[chosen]), near, 0.0)
         if used.sum() < _LEAST_COMMON * near.sum():
             return None
-        chosen = np.where(np.isnan(distance), np.inf, distance).argmin(axis=1)
-        row = np.arange(len(chosen))
-        at, low, high, below = (
-            np.nan_to_num(part[row, chosen])
-            for part in (
-                self._table.at,
-                self._table.low,
-                self._table.high,
-                self._table.below,
-            )
-        )
-        inside = (low < self.U) & (high > self.U)
-        return _comparison(index, valley, below, at > self.U, inside, used)
+        inside = (table.low[chosen] < self.U) & (table.high[chosen] > self.U)
+        if _share(used, inside) > _MOST_INSIDE:
+            return None
+        below = np.nan_to_num(table.below[chosen])
+        left = table.at[chosen] > self.U
+        return _comparison(index, own.at[k], below, left, used)
 
     def _at_gap(
-        self, index: int | None, valley: float, low: float, high: float, near: Array
+        self, index: int | None, valley: float, near: Array
     ) -> IslandComparison | None:
         """At one place for all rows."""
         right = int(
@@ -269,35 +267,27 @@ class _Fit:
         gap = self.nodes[right] - self.nodes[right - 1]
         along = (valley - self.nodes[right - 1]) / gap
         below = (1.0 - along) * self.cdf[:, right - 1] + along * self.cdf[:, right]
-        inside = (low < self.U) & (high > self.U)
-        return _comparison(index, valley, below, valley > self.U, inside, near)
+        return _comparison(index, valley, below, valley > self.U, near)
 
 
 def _comparison(
-    index: int | None,
-    valley: float,
-    below: Array,
-    left: Mask,
-    inside: Mask,
-    near: Array,
+    index: int | None, valley: float, below: Array, left: Mask, near: Array
 ) -> IslandComparison | None:
-    """Shares of the neighbours; None if there is nothing to compare.
-
-    That is if they are few, or many in the valley, or nearly all on one side.
-    """
+    """Shares of the neighbours; None if these are few, or nearly all on one side."""
     effective = _effective(near)
-    share = near / near.sum()
-    if share @ inside > _MOST_INSIDE or effective < _FEWEST_NEIGHBOURS:
-        return None
-    predicted = float(np.sum(share * below))
-    observed = float(share @ left)
+    predicted, observed = _share(near, below), _share(near, left)
     smaller = [min(mass, 1.0 - mass) for mass in (predicted, observed)]
-    if max(smaller) < _NOTEWORTHY:
-        return None  # an outlier, not an island
+    if effective < _FEWEST_NEIGHBOURS or max(smaller) < _NOTEWORTHY:
+        return None
     # Agresti and Coull: two more rows on either side keep a share of 0 or 1 uncertain.
     center = (effective * observed + 2.0) / (effective + 4.0)
     error = math.sqrt(center * (1.0 - center) / (effective + 4.0))
     return IslandComparison(index, float(valley), predicted, observed, error, effective)
+
+
+def _share(near: Array, values: Array | Mask) -> float:
+    """Average over neighbours; values may be one for all."""
+    return float(np.sum(near * values) / near.sum())
 
 
 def _effective(near: Array) -> float:
@@ -324,8 +314,9 @@ def _cumulative(nodes: Array, log_density: Array) -> Array:
     return np.pad(below / below[:, -1:], ((0, 0), (1, 0)))
 
 
-def _log_histogram(nodes: Array, U: Array, near: Array, effective: float) -> Array:
+def _log_histogram(nodes: Array, U: Array, near: Array) -> Array:
     """Log of a kernel density estimate of the neighbours' responses on nodes."""
+    effective = _effective(near)
     share = near / near.sum()
     mean = share @ U
     deviation = math.sqrt(share @ (U - mean) ** 2)

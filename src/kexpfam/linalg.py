@@ -51,11 +51,12 @@ def _threadpools() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def one_blas_thread() -> AbstractContextManager[object]:
-    """Within this context BLAS uses one thread.
+def single_threaded_blas() -> AbstractContextManager[object]:
+    """Inside it BLAS uses one thread, for work too small to be shared.
 
-    On a busy machine the threads of a small product wait for each other longer than
-    the product takes.
+    Example:
+        >>> with single_threaded_blas():
+        ...     pass
     """
     return _threadpools().limit(limits=1, user_api="blas")
 
@@ -161,7 +162,7 @@ def for_each_panel(
 
     threads = min(threads, len(panels))
     # The products inside a panel are too small to share among BLAS threads.
-    with _threadpools().limit(limits=1, user_api="blas"):
+    with single_threaded_blas():
         if threads <= 1:
             work_through()
             return

@@ -11,7 +11,15 @@ from kexpfam.base_densities.fixed import (
     LocationScaleDensity,
     StudentBase,
 )
+from kexpfam.base_densities.gaussian_process import (
+    GaussianProcessBase,
+    GaussianProcessFrame,
+    fit_processes,
+    heteroscedastic_cross_fit,
+    homoscedastic_cross_fit,
+)
 from kexpfam.base_densities.interface import BaseDensity, TrainingResponses
+from kexpfam.base_densities.linear import LinearBase, LinearFrame
 from kexpfam.base_densities.location_scale import (
     ConditionalBase,
     CrossFit,
@@ -20,6 +28,17 @@ from kexpfam.base_densities.location_scale import (
     RegressionFrame,
 )
 from kexpfam.base_densities.marginal import MarginalBase
+from kexpfam.base_densities.names import resolve_base
+from kexpfam.base_densities.transformed import TransformedBase
+from kexpfam.base_densities.transforms import (
+    Gaussianize,
+    MonotoneTransform,
+    Rescaled,
+    YeoJohnson,
+    fit_gaussianize,
+    fit_yeo_johnson,
+)
+from kexpfam.regression import GaussianProcessFit
 
 __all__ = [
     "BaseDensity",
@@ -27,14 +46,30 @@ __all__ = [
     "CrossFit",
     "Frame",
     "GaussianBase",
+    "GaussianProcessBase",
+    "GaussianProcessFit",
+    "GaussianProcessFrame",
+    "Gaussianize",
     "GeneralizedGaussianBase",
+    "LinearBase",
+    "LinearFrame",
     "LocationScaleBase",
     "LocationScaleDensity",
     "MarginalBase",
+    "MonotoneTransform",
     "RegressionFrame",
+    "Rescaled",
     "StudentBase",
     "TrainingResponses",
+    "TransformedBase",
     "TruncatedBase",
     "UniformBase",
+    "YeoJohnson",
     "boundary_weights",
+    "fit_gaussianize",
+    "fit_processes",
+    "fit_yeo_johnson",
+    "heteroscedastic_cross_fit",
+    "homoscedastic_cross_fit",
+    "resolve_base",
 ]

@@ -16,6 +16,8 @@ from kexpfam.base_densities.fixed import GaussianBase, LocationScaleDensity
 from kexpfam.base_densities.interface import (
     BaseDensity,
     TrainingResponses,
+)
+from kexpfam.base_densities.parameters import (
     as_parameter,
     per_column,
     require_columns,
@@ -67,14 +69,13 @@ def _in_kernel_units(
     """Bounds in the coordinates of the kernel, after checking the responses."""
     d = training.Y.shape[1]
     require_columns(d, lower=lower, upper=upper)
-    low = (np.broadcast_to(lower, d) - training.center) / training.scale
-    high = (np.broadcast_to(upper, d) - training.center) / training.scale
+    low = training.to_kernel(np.broadcast_to(lower, d))
+    high = training.to_kernel(np.broadcast_to(upper, d))
     # Rows were standardised by the same formula, so a row on the edge stays on it.
     outside = (low > training.Y) | (high < training.Y)
     if outside.any():
         row, column = map(int, np.argwhere(outside)[0])
-        value = training.Y[row, column] * training.scale[column]
-        value += training.center[column]
+        value = training.to_user(training.Y[row])[column]
         numbers = training.row_numbers
         number = row if numbers is None else int(numbers[row])
         raise DegenerateDataError(

@@ -11,6 +11,8 @@ from kexpfam._typing import Array
 from kexpfam.base_densities.interface import (
     BaseDensity,
     TrainingResponses,
+)
+from kexpfam.base_densities.parameters import (
     as_parameter,
     per_column,
     require_columns,
@@ -26,6 +28,8 @@ _RANGE_IN_SCALES = 9.0
 @dataclass(frozen=True)
 class LocationScaleDensity(BaseDensity):
     """A standard density of z = (y − location)/scale; subclasses give that density.
+
+    The standard density is symmetric about zero.
 
     Attributes:
         scale: Width, once or per column, in the coordinates of the kernel.
@@ -67,7 +71,32 @@ class LocationScaleDensity(BaseDensity):
 
     def cumulative(self, y: float, i: int) -> float:
         """Mass below y in column i."""
-        return float(self._standard_cdf(self._z(np.array([y]), i))[0])
+        return float(self.column_cdf(np.array([y]), i)[0])
+
+    def column_cdf(self, y: Array, i: int) -> Array:
+        """Mass below values y of column i."""
+        return self._standard_cdf(self._z(y, i))
+
+    def column_sf(self, y: Array, i: int) -> Array:
+        """Mass above values y of column i, small masses as accurate as below."""
+        return self._standard_cdf(-self._z(y, i))
+
+    def column_quantile(self, level: Array, i: int) -> Array:
+        """The values of column i with mass `level` below them."""
+        # One minus a level above one half is exact, so both tails are.
+        tail = self._standard_quantile(np.minimum(level, 1.0 - level))
+        z = np.where(level > 0.5, -tail, tail)
+        return per_column(self.location, i) + per_column(self.scale, i) * z
+
+    def column_deviation(self, i: int) -> float:
+        """Standard deviation of column i; infinity if it does not exist."""
+        if self.tail_index <= 2:
+            return math.inf
+        return per_column(self.scale, i) * math.sqrt(self._standard_variance)
+
+    def column_entropy(self, i: int) -> float:
+        """Differential entropy of column i in nats."""
+        return math.log(per_column(self.scale, i)) + self._standard_entropy
 
     def _z(self, y: Array, i: int) -> Array:
         return (y - per_column(self.location, i)) / per_column(self.scale, i)
@@ -83,6 +112,18 @@ class LocationScaleDensity(BaseDensity):
 
     @abstractmethod
     def _standard_cdf(self, z: Array) -> Array: ...
+
+    @abstractmethod
+    def _standard_quantile(self, level: Array) -> Array:
+        """Quantiles at levels up to one half."""
+
+    @property
+    @abstractmethod
+    def _standard_variance(self) -> float: ...
+
+    @property
+    @abstractmethod
+    def _standard_entropy(self) -> float: ...
 
 
 @dataclass(frozen=True)
@@ -110,6 +151,17 @@ class GaussianBase(LocationScaleDensity):
 
     def _standard_cdf(self, z: Array) -> Array:
         return special.ndtr(z)
+
+    def _standard_quantile(self, level: Array) -> Array:
+        return special.ndtri(level)
+
+    @property
+    def _standard_variance(self) -> float:
+        return 1.0
+
+    @property
+    def _standard_entropy(self) -> float:
+        return 0.5 + _HALF_LOG_2PI
 
 
 @dataclass(frozen=True)
@@ -147,6 +199,20 @@ class StudentBase(LocationScaleDensity):
 
     def _standard_cdf(self, z: Array) -> Array:
         return special.stdtr(self.df, z)
+
+    def _standard_quantile(self, level: Array) -> Array:
+        return special.stdtrit(self.df, level)
+
+    @property
+    def _standard_variance(self) -> float:
+        return self.df / (self.df - 2.0)
+
+    @property
+    def _standard_entropy(self) -> float:
+        half = 0.5 * self.df
+        slope = special.digamma(half + 0.5) - special.digamma(half)
+        constant = 0.5 * math.log(self.df) + special.betaln(half, 0.5)
+        return float((half + 0.5) * slope + constant)
 
 
 @dataclass(frozen=True)
@@ -187,5 +253,20 @@ class GeneralizedGaussianBase(LocationScaleDensity):
         return radius * rng.choice([-1.0, 1.0], n)
 
     def _standard_cdf(self, z: Array) -> Array:
-        half = 0.5 * special.gammainc(1.0 / self.power, np.abs(z) ** self.power)
-        return 0.5 + np.sign(z) * half
+        tail = 0.5 * special.gammaincc(1.0 / self.power, np.abs(z) ** self.power)
+        return np.where(z > 0, 1.0 - tail, tail)
+
+    def _standard_quantile(self, level: Array) -> Array:
+        radius = special.gammainccinv(1.0 / self.power, 2.0 * level)
+        return -(radius ** (1.0 / self.power))
+
+    @property
+    def _standard_variance(self) -> float:
+        inverse = 1.0 / self.power
+        log_ratio = special.gammaln(3.0 * inverse) - special.gammaln(inverse)
+        return math.exp(log_ratio)
+
+    @property
+    def _standard_entropy(self) -> float:
+        inverse = 1.0 / self.power
+        return inverse + math.log(2.0) + float(special.gammaln(1.0 + inverse))

@@ -11,10 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kexpfam._typing import Array, Indices
-from kexpfam._validation import as_numbers
-
-# Widths beyond these have squares or tails that a double cannot hold.
-_NARROWEST, _WIDEST = 1e-50, 1e50
+from kexpfam.base_densities.transforms import MonotoneTransform
 
 
 class BaseDensity(ABC):
@@ -89,10 +86,12 @@ class TrainingResponses:
     Attributes:
         Y: Responses in the coordinates of the kernel, (n, d).
         weights: Row weights, (n,); their sum counts the rows.
-        center: What was subtracted from the user's responses, (d,).
+        center: What was subtracted from the user's responses, or from their transform,
+            (d,).
         scale: What they were then divided by, (d,).
         row_numbers: Where the user finds the rows, (n,), if not in this order.
         name: What the user calls the responses.
+        transform: What was applied to the user's responses first; None for nothing.
     """
 
     Y: Array
@@ -101,44 +100,15 @@ class TrainingResponses:
     scale: Array
     row_numbers: Indices | None = None
     name: str = "y"
+    transform: MonotoneTransform | None = None
 
+    def to_kernel(self, Y: Array) -> Array:
+        """The user's values (..., d) in the coordinates of the kernel."""
+        if self.transform is not None:
+            Y = self.transform.forward(Y)
+        return (Y - self.center) / self.scale
 
-def per_column(value: float | tuple[float, ...], i: int) -> float:
-    """Entry i of a parameter given once or per column."""
-    return value[i] if isinstance(value, tuple) else value
-
-
-def require_columns(d: int, **parameters: float | tuple[float, ...]) -> None:
-    """Refuse parameters given per column for another number of columns.
-
-    Raises:
-        ValueError: Some parameter has not one value and not d of them.
-    """
-    for name, value in parameters.items():
-        if isinstance(value, tuple) and len(value) != d:
-            raise ValueError(
-                f"{name} of the base density has {len(value)} values, but y has {d} "
-                f"column(s); give one number, or one per column."
-            )
-
-
-def as_parameter(
-    name: str, value: object, *, positive: bool = False, finite: bool = True
-) -> float | tuple[float, ...]:
-    """A parameter given once or per column, checked and made hashable."""
-    kind = "a positive number" if positive else "a number"
-    message = f"{name} must be {kind}, or one per column, got {value!r}."
-    try:
-        array = as_numbers(name, value)
-    except ValueError as error:
-        raise ValueError(message) from error
-    bad = array.ndim > 1 or not array.size or np.any(np.isnan(array))
-    if bad or (finite and not np.all(np.isfinite(array))):
-        raise ValueError(message)
-    if positive and not np.all((array > _NARROWEST) & (array < _WIDEST)):
-        if np.all(array > 0):
-            message = (
-                f"{name} must lie between {_NARROWEST} and {_WIDEST}, got {value!r}."
-            )
-        raise ValueError(message)
-    return float(array) if array.ndim == 0 else tuple(array.tolist())
+    def to_user(self, U: Array) -> Array:
+        """Coordinates of the kernel (..., d) as the user's values."""
+        V = U * self.scale + self.center
+        return V if self.transform is None else self.transform.inverse(V)

@@ -29,6 +29,9 @@ _LOG_ABS_NORMAL = -0.6351814227307391
 # extrapolation does not produce absurd widths.
 _LOG_SCALE_MARGIN = 0.5
 
+# A guess: any regressor may be inside, most with a penalty and a width.
+_N_PARAMETERS = 2
+
 
 class Frame(ABC):
     """Where the residual's origin is, and its unit, at each x."""
@@ -45,10 +48,17 @@ class CrossFit:
     Attributes:
         frame: Location and scale at any x.
         residuals: Cross-fitted residuals of the training rows, (n, d).
+        log_scale: Held-out log scale of each training row, (n, d): the row's held-out
+            location is Y − residuals·exp(log_scale), and its held-out log density is
+            the noise's at the residual minus the sum of its log scales.
+        n_parameters: Hyperparameters that were learned from the responses, which a
+            comparison of bases may charge for.
     """
 
     frame: Frame
     residuals: Array
+    log_scale: Array
+    n_parameters: int
 
 
 class ConditionalBase(ABC):
@@ -61,6 +71,19 @@ class ConditionalBase(ABC):
         self, X: Array, Y: Array, weights: Array, rng: np.random.Generator
     ) -> CrossFit:
         """Fit location and scale, and compute residuals that do not deceive."""
+
+
+def require_unbounded(noise: BaseDensity) -> None:
+    """Refuse noise whose support would move with the location.
+
+    Raises:
+        ValueError: The support has an end.
+    """
+    if np.isfinite(noise.support(1)).any():
+        raise ValueError(
+            f"noise={noise!r} has a bounded support, which a moving location "
+            f"would carry along; use an unbounded density here."
+        )
 
 
 @dataclass(frozen=True)
@@ -92,11 +115,7 @@ class LocationScaleBase(ConditionalBase):
     def __post_init__(self) -> None:
         if self.cv < 2:
             raise ValueError(f"cv must be at least 2 folds, got {self.cv!r}.")
-        if np.isfinite(self.noise.support(1)).any():
-            raise ValueError(
-                f"noise={self.noise!r} has a bounded support, which a moving location "
-                f"would carry along; use an unbounded density here."
-            )
+        require_unbounded(self.noise)
 
     def cross_fit(
         self, X: Array, Y: Array, weights: Array, rng: np.random.Generator
@@ -130,7 +149,9 @@ class LocationScaleBase(ConditionalBase):
         else:
             bounds = np.stack([low - _LOG_SCALE_MARGIN, high + _LOG_SCALE_MARGIN])
             frame = RegressionFrame(location, log_scale, unit, bounds)
-        return CrossFit(frame, residuals / unit)
+        return CrossFit(
+            frame, residuals / unit, held_out_scale + np.log(unit), _N_PARAMETERS
+        )
 
     def _cross_predict(
         self, regressor: Any, X: Array, Y: Array, weights: Array, folds: Indices

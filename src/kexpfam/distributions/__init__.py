@@ -5,17 +5,23 @@ from kexpfam.distributions.bridged import (
     BridgedRows,
     bridge_sample,
 )
+from kexpfam.distributions.closed_form import ClosedFormDensity
 from kexpfam.distributions.interface import Coordinates, Density, UnnormalizedDensity
+from kexpfam.distributions.mixture import MixtureDensity
 from kexpfam.distributions.multivariate import MultivariateDensity
+from kexpfam.distributions.one_column import OneColumnDensity
 from kexpfam.distributions.univariate import BLOCK_ROWS, UnivariateDensity
 
 __all__ = [
     "BLOCK_ROWS",
     "BridgedDensity",
     "BridgedRows",
+    "ClosedFormDensity",
     "Coordinates",
     "Density",
+    "MixtureDensity",
     "MultivariateDensity",
+    "OneColumnDensity",
     "UnivariateDensity",
     "UnnormalizedDensity",
     "bridge_sample",

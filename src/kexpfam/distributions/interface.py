@@ -1,22 +1,22 @@
 """Distributions at given conditions: what `model.given(X)` returns.
 
 An object holds n densities at once. Values come in and go out in the user's units; the
-work is done in the coordinates u of the kernel, y = location + scale·u. Indexing with a
-number gives a single density, whose methods drop the leading axis; indexing with a
-slice or an array gives fewer densities.
+work is done in the coordinates u of the kernel, y = location + scale·u, or such a line
+behind a transform of y. Indexing with a number gives a single density, whose methods
+drop the leading axis; indexing with a slice or an array gives fewer densities.
 """
 
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self
 
 import numpy as np
 
 from kexpfam._typing import Array, ArrayLike, RandomState
 from kexpfam._validation import as_numbers
-from kexpfam.base_densities import BaseDensity
+from kexpfam.base_densities import BaseDensity, MonotoneTransform
 
 
 class UnnormalizedDensity(Protocol):
@@ -55,35 +55,55 @@ class UnnormalizedDensity(Protocol):
 
 @dataclass(frozen=True)
 class Coordinates:
-    """y = location + scale·u, row by row.
+    """t(y) = location + scale·u, row by row.
 
     Attributes:
         location: (n, d).
         scale: (n, d), positive.
         support: Ends of the support as the user gave them, (d, 2).
+        transform: t, the same for all rows; None for t(y) = y.
     """
 
     location: Array
     scale: Array
     support: Array
+    transform: MonotoneTransform | None = None
 
     def rows(self, index: Any) -> "Coordinates":
         """Only some rows."""
-        return Coordinates(self.location[index], self.scale[index], self.support)
+        return replace(self, location=self.location[index], scale=self.scale[index])
 
     def to_user(self, U: Array) -> Array:
         """(n, q, d) -> (n, q, d), never outside the support by a rounding error."""
         Y = self.location[:, None] + self.scale[:, None] * U
+        if self.transform is not None:
+            Y = self.transform.inverse(Y)
         return np.clip(Y, self.support[:, 0], self.support[:, 1])
 
     def to_kernel(self, Y: Array) -> Array:
         """(n, q, d) -> (n, q, d)."""
+        if self.transform is not None:
+            Y = self.transform.forward(Y)
         return (Y - self.location[:, None]) / self.scale[:, None]
 
     @property
-    def log_volume(self) -> Array:
-        """Log |dy/du| of each row, (n,)."""
+    def log_scale(self) -> Array:
+        """Log |dt(y)/du| of each row, (n,)."""
         return np.log(self.scale).sum(axis=1)
+
+    def log_volume(self, Y: Array) -> Array:
+        """Log |dy/du| at points (n, q, d), (n, q), or (n, 1) if it is the same."""
+        if self.transform is None:
+            return self.log_scale[:, None]
+        return self.log_scale[:, None] - self.transform.log_slope(Y).sum(axis=-1)
+
+    def gradient(self, slope: Array, Y: Array) -> Array:
+        """Slope of log p(y) at points Y, from d log p(u)/du there, (n, q, d) each."""
+        slope = slope / self.scale[:, None]
+        if self.transform is None:
+            return slope
+        inner = slope * np.exp(self.transform.log_slope(Y))
+        return inner + self.transform.slope_gradient(Y)
 
 
 class Density(ABC):
@@ -94,9 +114,30 @@ class Density(ABC):
         log_partition_error: Estimated error of log Z(x).
     """
 
-    _tilted: UnnormalizedDensity
-    _coordinates: Coordinates
     _single: bool
+
+    @property
+    @abstractmethod
+    def _n(self) -> int:
+        """How many densities there are."""
+
+    @property
+    @abstractmethod
+    def _d(self) -> int:
+        """How many columns y has."""
+
+    @property
+    @abstractmethod
+    def _ends(self) -> Array:
+        """Ends of the support, (n, d, 2)."""
+
+    @abstractmethod
+    def _log_pdf(self, Y: Array) -> Array:
+        """Log densities in the user's units, (n, q, d) -> (n, q)."""
+
+    @abstractmethod
+    def _gradient(self, Y: Array) -> Array:
+        """Their gradients in y, (n, q, d) -> (n, q, d)."""
 
     @property
     @abstractmethod
@@ -148,9 +189,7 @@ class Density(ABC):
             Log densities with the shape of y, without its last axis if d > 1.
         """
         Y, shape = self._points(y)
-        log_p = self._log_density(self._coordinates.to_kernel(Y))
-        log_p = log_p - self._coordinates.log_volume[:, None]
-        return log_p.reshape(shape)[()]
+        return self._log_pdf(Y).reshape(shape)[()]
 
     def pdf(self, y: ArrayLike) -> Array:
         """Density; the same shapes as `logpdf`."""
@@ -159,22 +198,18 @@ class Density(ABC):
     def grad_logpdf(self, y: ArrayLike) -> Array:
         """Gradient of the log density in y, with the shape of y."""
         Y, shape = self._points(y)
-        U = self._coordinates.to_kernel(Y)
-        gradient = self._tilted.gradient(U) / self._coordinates.scale[:, None]
-        tail = () if self._tilted.d == 1 else (self._tilted.d,)
-        return gradient.reshape(shape + tail)[()]
+        tail = () if self._d == 1 else (self._d,)
+        return self._gradient(Y).reshape(shape + tail)[()]
 
     @property
     def support(self) -> Array:
         """Ends of the support, (n, 2), or (n, d, 2) for d > 1."""
-        shape = (len(self._tilted), self._tilted.d, 2)
-        ends = np.broadcast_to(self._coordinates.support, shape)
-        return self._out(ends[:, 0] if self._tilted.d == 1 else ends)
+        return self._out(self._ends[:, 0] if self._d == 1 else self._ends)
 
     def __len__(self) -> int:
         if self._single:
             raise TypeError("A single density has no length.")
-        return len(self._tilted)
+        return self._n
 
     def __getitem__(self, index: Any) -> Self:
         if self._single:
@@ -193,12 +228,8 @@ class Density(ABC):
     def __repr__(self) -> str:
         kind = type(self).__name__
         if self._single:
-            return f"<{kind}: one density of {self._tilted.d} column(s)>"
-        return f"<{kind}: {len(self)} densities of {self._tilted.d} column(s)>"
-
-    @abstractmethod
-    def _log_density(self, U: Array) -> Array:
-        """Log densities in the coordinates u, (n, q, d) -> (n, q)."""
+            return f"<{kind}: one density of {self._d} column(s)>"
+        return f"<{kind}: {len(self)} densities of {self._d} column(s)>"
 
     def _out(self, values: Array) -> Array:
         """Drop the leading axis of a single density."""
@@ -207,7 +238,7 @@ class Density(ABC):
     def _points(self, y: ArrayLike) -> tuple[Array, tuple[int, ...]]:
         """Points as (n, q, d), and the shape of one number per point."""
         Y = as_numbers("y", y)
-        n, d = len(self._tilted), self._tilted.d
+        n, d = self._n, self._d
         if d > 1:
             if Y.ndim == 0 or Y.shape[-1] != d:
                 raise ValueError(
@@ -235,3 +266,34 @@ class Density(ABC):
             f"({n}, q), or the same q for all, (1, q); got shape {np.shape(y)} for "
             f"{n} densities. To use a flat list at every x, pass y[None, :]."
         )
+
+
+class TiltedDensities(Density):
+    """Densities made from q0(u) exp T(x, u): known up to log Z(x), in coordinates u."""
+
+    _tilted: UnnormalizedDensity
+    _coordinates: Coordinates
+
+    @abstractmethod
+    def _log_density(self, U: Array) -> Array:
+        """Log densities in the coordinates u, (n, q, d) -> (n, q)."""
+
+    @property
+    def _n(self) -> int:
+        return len(self._tilted)
+
+    @property
+    def _d(self) -> int:
+        return self._tilted.d
+
+    @property
+    def _ends(self) -> Array:
+        return np.broadcast_to(self._coordinates.support, (self._n, self._d, 2))
+
+    def _log_pdf(self, Y: Array) -> Array:
+        log_p = self._log_density(self._coordinates.to_kernel(Y))
+        return log_p - self._coordinates.log_volume(Y)
+
+    def _gradient(self, Y: Array) -> Array:
+        slope = self._tilted.gradient(self._coordinates.to_kernel(Y))
+        return self._coordinates.gradient(slope, Y)

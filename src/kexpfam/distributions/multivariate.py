@@ -12,7 +12,11 @@ from scipy import optimize
 
 from kexpfam._typing import Array, RandomState
 from kexpfam._validation import as_generator, check_count
-from kexpfam.distributions.interface import Coordinates, Density, UnnormalizedDensity
+from kexpfam.distributions.interface import (
+    Coordinates,
+    TiltedDensities,
+    UnnormalizedDensity,
+)
 from kexpfam.errors import NormalizationWarning
 from kexpfam.partition import (
     ImportanceEstimate,
@@ -36,7 +40,7 @@ _ONE_COLUMN_ONLY = ("cdf", "sf", "ppf", "median", "interval", "hpd", "plot")
 _WORST_ERROR = 1e-4
 
 
-class MultivariateDensity(Density):
+class MultivariateDensity(TiltedDensities):
     """n densities of d ≥ 2 variables."""
 
     def __init__(
@@ -152,7 +156,7 @@ class MultivariateDensity(Density):
 
     def entropy(self) -> Array:
         entropy = self._partition.log_partition - self._partition.log_mean
-        return self._out(entropy + self._coordinates.log_volume)
+        return self._out(entropy + self._coordinates.log_scale)
 
     def rvs(self, size: int = 1, random_state: RandomState = None) -> Array:
         """Draws, (n, size, d): by quadrature for d = 2, by resample-move above.

@@ -1,4 +1,9 @@
-"""Densities of one variable: everything from one quadrature."""
+"""Densities of one variable: everything from one quadrature.
+
+It is a quadrature in the coordinates u of the kernel. If these are not affine in y,
+moments, mode, highest-density region and entropy of y come from panels in y, on which
+the same polynomials are evaluated.
+"""
 
 import functools
 import warnings
@@ -6,18 +11,22 @@ from typing import Any, Self
 
 import numpy as np
 
-from kexpfam._typing import Array, ArrayLike, RandomState
-from kexpfam._validation import (
-    as_generator,
-    check_confidence,
-    check_count,
-    check_probability,
+from kexpfam._typing import Array
+from kexpfam.distributions.interface import (
+    Coordinates,
+    TiltedDensities,
+    UnnormalizedDensity,
 )
-from kexpfam.distributions.interface import Coordinates, Density, UnnormalizedDensity
+from kexpfam.distributions.one_column import OneColumnDensity
 from kexpfam.distributions.regions import highest_density_region
+from kexpfam.distributions.row_panels import (
+    RowPanels,
+    evaluate_on_panels,
+    merged_edges,
+    stationary_points,
+)
 from kexpfam.errors import NormalizationWarning
 from kexpfam.partition import PanelDensity, integrate_panels, starting_edges
-from kexpfam.roots import bracketed_roots
 
 # An error of log Z above this is worth a warning: it would show in a printed figure.
 _WORST_ERROR = 1e-6
@@ -26,7 +35,7 @@ _WORST_ERROR = 1e-6
 BLOCK_ROWS = 1024
 
 
-class UnivariateDensity(Density):
+class UnivariateDensity(TiltedDensities, OneColumnDensity):
     """n densities of one variable, normalised by adaptive quadrature."""
 
     def __init__(
@@ -75,55 +84,35 @@ class UnivariateDensity(Density):
     def log_partition_error(self) -> Array:
         return self._out(self._panels.error)
 
-    def cdf(self, y: ArrayLike) -> Array:
-        """Probability of a value up to y; the same shapes as `logpdf`.
-
-        Example:
-            >>> import numpy as np
-            >>> from kexpfam import KEF
-            >>> data = np.random.default_rng(0).normal(size=(200, 1))
-            >>> p = KEF().fit(data).distribution()
-            >>> bool(abs(p.cdf(p.ppf(0.3)) - 0.3) < 1e-10)
-            True
-        """
-        Y, shape = self._points(y)
-        return self._panels.cdf(self._to_kernel(Y)).reshape(shape)[()]
-
-    def sf(self, y: ArrayLike) -> Array:
-        """Probability of a value above y."""
-        Y, shape = self._points(y)
-        return self._panels.sf(self._to_kernel(Y)).reshape(shape)[()]
-
-    def ppf(self, q: ArrayLike) -> Array:
-        """Quantiles: the value with probability q below it; shapes as in `logpdf`."""
-        levels, shape = self._points(q)
-        levels = levels[:, :, 0]
-        check_probability("q", levels)
-        low, high = self._coordinates.support[0]
-        y = self._to_user(self._panels.ppf(levels))
-        y = np.where(levels == 0, low, np.where(levels == 1, high, y))
-        return y.reshape(shape)[()]
-
     def mean(self) -> Array:
         if self._tilted.base.tail_index <= 1:
-            return self._out(np.full(len(self._tilted), np.nan))
+            return self._out(np.full(self._n, np.nan))
+        if not self._affine:
+            return self._out(self._user_panels.integral(self._user_panels.nodes))
         return self._out(self._to_user(self._u_mean[:, None])[:, 0])
 
     def std(self) -> Array:
         if self._tilted.base.tail_index <= 2:
-            return self._out(np.full(len(self._tilted), np.inf))
+            return self._out(np.full(self._n, np.inf))
+        if not self._affine:
+            mean = np.reshape(self.mean(), (self._n, 1, 1))
+            squares = (self._user_panels.nodes - mean) ** 2
+            return self._out(np.sqrt(self._user_panels.integral(squares)))
         centered = self._panels.nodes - self._u_mean[:, None, None]
         return self._out(np.sqrt(self._panels.integral(centered**2)) * self._scale)
 
-    def median(self) -> Array:
-        """The value with probability one half below it."""
-        return self.ppf(0.5)
-
     def mode(self) -> Array:
         """Where the density is largest; the leftmost if there are several."""
-        if not len(self._tilted):
+        if not self._n:
             return np.empty(0)
-        peak = self._panels.log_density.reshape(len(self._tilted), -1).argmax(axis=1)
+        if not self._affine:
+            return self._out(
+                self._user_panels.peaks(
+                    lambda y: self._log_pdf(y[..., None]),
+                    lambda y: self._gradient(y[..., None])[..., 0],
+                )
+            )
+        peak = self._panels.log_density.reshape(self._n, -1).argmax(axis=1)
         nodes = np.concatenate(
             [
                 self._panels.edges[:1],
@@ -131,53 +120,51 @@ class UnivariateDensity(Density):
                 self._panels.edges[-1:],
             ]
         )
-        u = _stationary_point(self._tilted, nodes[peak], nodes[peak + 2])
+        u = stationary_points(
+            lambda u: self._tilted.gradient(u[:, None, None])[:, 0, 0],
+            nodes[peak],
+            nodes[peak + 2],
+        )
         return self._out(self._to_user(u[:, None])[:, 0])
 
-    def interval(self, confidence: float = 0.9) -> Array:
-        """Central interval: equal probability outside on either side, (n, 2)."""
-        confidence = check_confidence(confidence)
-        tails = np.array([0.5 * (1.0 - confidence), 0.5 * (1.0 + confidence)])
-        return self.ppf(tails if self._single else tails[None])
-
-    def hpd(self, confidence: float = 0.9) -> list[Array] | Array:
-        """Highest-density region: the smallest set with this probability.
-
-        Returns:
-            For each density an array (k, 2) of intervals, more than one if it is
-            multimodal; the array itself for a single density.
-        """
-        confidence = check_confidence(confidence)
-        if confidence == 1.0:
-            whole = self.support.reshape(-1, 1, 2)
-            return whole[0] if self._single else list(whole)
-        regions = [
-            self._coordinates.rows([r]).to_user(
-                highest_density_region(self._panels.rows(np.array([r])), confidence)[
-                    ..., None
-                ]
-            )
-            for r in range(len(self._tilted))
-        ]
-        flat = [region[..., 0] for region in regions]
-        return flat[0] if self._single else flat
-
     def entropy(self) -> Array:
+        if not self._affine:
+            return self._out(self._user_panels.entropy())
         # A log density of −inf has density zero, and 0 log 0 = 0.
         log_p = np.maximum(self._panels.log_density, -1e300)
-        return self._out(-self._panels.integral(log_p) + self._coordinates.log_volume)
+        return self._out(-self._panels.integral(log_p) + self._coordinates.log_scale)
 
-    def rvs(self, size: int = 1, random_state: RandomState = None) -> Array:
-        """Independent draws by inverting the distribution function, (n, size)."""
-        check_count("size", size)
-        levels = as_generator(random_state).random((len(self._tilted), size))
-        return self._out(self._to_user(self._panels.ppf(levels)))
+    def _cdf(self, y: Array) -> Array:
+        return self._panels.cdf(self._to_kernel(y))
 
-    def plot(self, ax: Any = None, **line: Any) -> Any:
-        """Draw the densities; returns the matplotlib Axes."""
-        from kexpfam.display import plot_densities
+    def _sf(self, y: Array) -> Array:
+        return self._panels.sf(self._to_kernel(y))
 
-        return plot_densities(self, ax=ax, **line)
+    def _ppf(self, levels: Array) -> Array:
+        return self._to_user(self._panels.ppf(levels))
+
+    def _draws(self, size: int, rng: np.random.Generator) -> Array:
+        return self._ppf(rng.random((self._n, size)))
+
+    def _region(self, row: int, confidence: float) -> Array:
+        if not self._affine:
+            return self._user_panels.region(row, confidence)
+        one = self._panels.rows(np.array([row]))
+        region = highest_density_region(one, confidence)
+        return self._coordinates.rows([row]).to_user(region[..., None])[..., 0]
+
+    def _edges(self) -> Array:
+        edges = self._panels.edges
+        edges = self._to_user(np.broadcast_to(edges, (self._n, len(edges))))
+        transform = self._coordinates.transform
+        if transform is None:
+            return edges
+        breaks = np.clip(transform.column_breaks(0), edges[:, :1], edges[:, -1:])
+        return merged_edges([edges, breaks])
+
+    def _rough_pdf(self, y: Array) -> Array:
+        pdf = np.maximum(self._panels.pdf(self._to_kernel(y)), 0.0)
+        return pdf * np.exp(-self._coordinates.log_volume(y[..., None]))
 
     def _rows(self, index: Any, *, single: bool) -> Self:
         return type(self)(
@@ -196,6 +183,16 @@ class UnivariateDensity(Density):
         return log_p
 
     @property
+    def _affine(self) -> bool:
+        return self._coordinates.transform is None
+
+    @functools.cached_property
+    def _user_panels(self) -> RowPanels:
+        return evaluate_on_panels(
+            lambda rows, y: self._rows(rows, single=False)._rough_pdf(y), self._edges()
+        )
+
+    @property
     def _scale(self) -> Array:
         return self._coordinates.scale[:, 0]
 
@@ -206,8 +203,8 @@ class UnivariateDensity(Density):
     def _to_user(self, u: Array) -> Array:
         return self._coordinates.to_user(u[..., None])[..., 0]
 
-    def _to_kernel(self, Y: Array) -> Array:
-        return self._coordinates.to_kernel(Y)[..., 0]
+    def _to_kernel(self, y: Array) -> Array:
+        return self._coordinates.to_kernel(y[..., None])[..., 0]
 
 
 def _integrate(tilted: UnnormalizedDensity, resolution: float) -> PanelDensity:
@@ -254,25 +251,3 @@ def _integrate_block(
         tail_index=tilted.base.tail_index,
         rounding=tilted.rounding,
     )
-
-
-def _stationary_point(tilted: UnnormalizedDensity, low: Array, high: Array) -> Array:
-    """The zero of d log p/du between two points around a peak, one per row.
-
-    If the slope does not change sign the peak is at an end, which happens at the edge
-    of a bounded support.
-    """
-
-    def slope(u: Array) -> Array:
-        return tilted.gradient(u[:, None, None])[:, 0, 0]
-
-    f_low, f_high = slope(low), slope(high)
-    u = np.where(f_low <= 0, low, high)
-    bracketed = np.flatnonzero((f_low > 0) & (f_high < 0))
-    rows = tilted.rows(bracketed)
-    u[bracketed] = bracketed_roots(
-        lambda v: rows.gradient(v[:, None, None])[:, 0, 0],
-        low[bracketed],
-        high[bracketed],
-    )
-    return u

@@ -23,7 +23,7 @@ from kexpfam.likelihood.objective import (
     State,
     quadrature_nodes,
 )
-from kexpfam.linalg import one_blas_thread
+from kexpfam.linalg import single_threaded_blas
 from kexpfam.score_matching import Basis, KernelExpansion
 
 # A step must bring at least this share of what its slope promises.
@@ -178,7 +178,7 @@ def minimize(
     problem: PenalizedLikelihood, beta: Array, max_iterations: int, tolerance: float
 ) -> Minimum:
     """Newton's method from beta."""
-    with one_blas_thread() if not problem.large else nullcontext():
+    with single_threaded_blas() if not problem.large else nullcontext():
         return _newton(problem, problem.at(beta), max_iterations, tolerance)
 
 

@@ -18,7 +18,7 @@ from kexpfam._validation import (
     check_probability,
     check_weights,
 )
-from kexpfam.base_densities import BaseDensity, ConditionalBase
+from kexpfam.base_densities import BaseDensity, ConditionalBase, TransformedBase
 from kexpfam.distributions import (
     BLOCK_ROWS,
     MultivariateDensity,
@@ -44,7 +44,8 @@ class KCEF(RegressorMixin, BaseEstimator):
             distances between responses.
         kernel_x: Kernel of x; None for a Gaussian with half a median distance.
         kernel: A joint kernel of (x, y) instead of the two.
-        base: Base density q0; None for the paper's N(0, 2²).
+        base: Base density q0; None for the paper's N(0, 2²). `TransformedBase` lets it
+            act on a transform of y.
         regularization: λ; None for a rule that decreases with n.
         select: How to choose what is None: None uses untuned rules.
         standardize: Whether to centre and scale the columns of X and y first.
@@ -78,7 +79,7 @@ class KCEF(RegressorMixin, BaseEstimator):
         kernel_y: Kernel | None = None,
         kernel_x: Kernel | None = None,
         kernel: JointKernel | None = None,
-        base: BaseDensity | ConditionalBase | None = None,
+        base: BaseDensity | ConditionalBase | TransformedBase | None = None,
         regularization: float | None = None,
         select: str | None = None,
         standardize: bool = True,
@@ -231,7 +232,7 @@ class KCEF(RegressorMixin, BaseEstimator):
     def _restore(self, family: FittedFamily) -> Self:
         """Take a fitted family, from `fit` or from a file."""
         self.family_ = family
-        self.n_features_in_ = len(family.x_center)
+        self.n_features_in_ = family.chart.p
         self.kernel_ = family.T.kernel
         self.base_ = family.base
         self.regularization_ = family.lam

@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kexpfam._typing import Array, ArrayLike, RandomState
 from kexpfam._validation import as_generator, check_count, check_weights
-from kexpfam.base_densities import BaseDensity
+from kexpfam.base_densities import BaseDensity, TransformedBase
 from kexpfam.distributions import MultivariateDensity, UnivariateDensity
 from kexpfam.kernels import Constant, Kernel, SumOfProducts
 from kexpfam.models.family import FittedFamily, Options, fit_family
@@ -53,7 +53,7 @@ class KEF(DensityMixin, BaseEstimator):
         self,
         *,
         kernel: Kernel | None = None,
-        base: BaseDensity | None = None,
+        base: BaseDensity | TransformedBase | None = None,
         regularization: float | None = None,
         standardize: bool = True,
         n_jobs: int | None = None,
@@ -82,7 +82,9 @@ class KEF(DensityMixin, BaseEstimator):
         """
         data = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
         weights = check_weights(sample_weight, len(data))
-        if self.base is not None and not isinstance(self.base, BaseDensity):
+        outer = self.base
+        base = outer.base if isinstance(outer, TransformedBase) else outer
+        if base is not None and not isinstance(base, BaseDensity):
             raise TypeError(
                 f"base must be an unconditional base density such as "
                 f"GaussianBase(scale=2.0), or None; got {self.base!r}."

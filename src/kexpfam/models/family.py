@@ -1,12 +1,12 @@
 """The fitted family: what both estimators learn, free of scikit-learn's conventions.
 
-`fit_family` is the whole fit in order: standardise, choose the base density, fill in
+`fit_family` is the whole fit in order: bring the rows into a chart, fill in
 lengthscales and λ, solve. The unconditional family is the conditional one with zero
 columns of x and a constant kernel of x.
 """
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,16 +15,11 @@ from kexpfam._validation import check_positive, spread_of
 from kexpfam.base_densities import (
     BaseDensity,
     ConditionalBase,
-    Frame,
-    GaussianBase,
-    TrainingResponses,
+    TransformedBase,
     boundary_weights,
+    resolve_base,
 )
-from kexpfam.distributions import (
-    Coordinates,
-    MultivariateDensity,
-    UnivariateDensity,
-)
+from kexpfam.distributions import MultivariateDensity, UnivariateDensity
 from kexpfam.errors import DegenerateDataError
 from kexpfam.kernels import (
     MEDIAN,
@@ -35,12 +30,15 @@ from kexpfam.kernels import (
     SumOfProducts,
     separable,
 )
+from kexpfam.models.chart import Chart, Charted, ChartOptions, fit_chart
 from kexpfam.models.heuristics import median_filler
 from kexpfam.score_matching import (
+    Basis,
     KernelExpansion,
     ScoreSample,
     TiltedDensity,
     fit_exact,
+    fit_low_rank,
 )
 
 # Untuned defaults (docs/decisions/0003-untuned-defaults.md says how they were found):
@@ -61,10 +59,11 @@ class Options:
     kernel_y: Kernel | None
     kernel_x: Kernel | None
     kernel: JointKernel | None
-    base: BaseDensity | ConditionalBase | None
+    base: BaseDensity | ConditionalBase | TransformedBase | str | None
     regularization: float | None
     standardize: bool
     n_jobs: int | None
+    n_components: int | None = None
     # What the user calls the responses and their kernel, for error messages.
     response_name: str = "y"
     kernel_name: str = "kernel_y"
@@ -75,25 +74,16 @@ class FittedFamily:
     """p(y|x) = q0(y|x) exp T(x, y) / Z(x), fitted.
 
     Attributes:
-        x_center: What is subtracted from x, (p,).
-        x_scale: What x is then divided by, (p,).
-        y_center: The same for y, (d,).
-        y_scale: (d,).
-        support: Ends of the support of each column in the user's units, (d, 2).
-        frame: Location and scale of a conditional base, or None.
-        base: q0 in the coordinates of the kernel.
+        chart: How rows get into the coordinates of the kernel.
+        base: q0 in these coordinates.
         T: The fitted function.
         lam: The regulariser λ.
-        rcond: Lower bound of the reciprocal condition number of the fit.
+        rcond: Lower bound of the reciprocal condition number of the fit; NaN if the
+            solver does not tell.
         seed: Seed of importance sampling.
     """
 
-    x_center: Array
-    x_scale: Array
-    y_center: Array
-    y_scale: Array
-    support: Array
-    frame: Frame | None
+    chart: Chart
     base: BaseDensity
     T: KernelExpansion
     lam: float
@@ -103,15 +93,20 @@ class FittedFamily:
     @property
     def d(self) -> int:
         """Number of columns of y."""
-        return len(self.y_center)
+        return self.chart.d
+
+    @property
+    def solver(self) -> str:
+        """How T was found: "exact", or "low-rank" at some centres."""
+        return "exact" if self.T.second is not None else "low-rank"
 
     def density(
         self, X: Array, *, single: bool = False
     ) -> UnivariateDensity | MultivariateDensity:
         """The normalised densities at conditions X (n, p)."""
-        X = (X - self.x_center) / self.x_scale
-        coordinates = self._coordinates(X)
-        tilted = TiltedDensity(self.base, self.T, X)
+        Z = self.chart.conditions(X)
+        coordinates = self.chart.coordinates(Z)
+        tilted = TiltedDensity(self.base, self.T, Z)
         resolution = self.T.kernel.resolution
         if self.d == 1:
             return UnivariateDensity.normalize(
@@ -121,41 +116,29 @@ class FittedFamily:
             tilted, coordinates, resolution, self.seed, single=single
         )
 
-    def _coordinates(self, X: Array) -> Coordinates:
-        shape = (len(X), self.d)
-        center = np.broadcast_to(self.y_center, shape)
-        scale = np.broadcast_to(self.y_scale, shape)
-        if self.frame is None:
-            return Coordinates(center, scale, self.support)
-        location, width = self.frame.at(X)
-        return Coordinates(center + scale * location, scale * width, self.support)
 
+@dataclass(frozen=True)
+class TrainingRows:
+    """Validated rows of positive weight.
 
-def _user_support(base: BaseDensity | ConditionalBase | None, d: int) -> Array:
-    """Support of each column in the user's units, in which bounds are given, (d, 2)."""
-    if isinstance(base, BaseDensity):
-        return base.support(d)
-    return np.tile([-np.inf, np.inf], (d, 1))
-
-
-def fit_family(
-    X: Array,
-    Y: Array,
-    weights: Array,
-    options: Options,
-    rng: np.random.Generator,
-) -> FittedFamily:
-    """Fit the family to validated rows.
-
-    Args:
+    Attributes:
         X: Conditions, (n, p); p is 0 for the unconditional family.
         Y: Responses, (n, d).
-        weights: Row weights, not negative; their sum counts the rows.
-        options: The user's choices.
-        rng: Used by conditional bases for their folds, and for a seed.
+        weights: Positive row weights; their sum counts the rows, (n,).
+        options: How they get into a chart.
+    """
+
+    X: Array
+    Y: Array
+    weights: Array
+    options: ChartOptions
+
+
+def training_rows(X: Array, Y: Array, weights: Array, options: Options) -> TrainingRows:
+    """Rows that count, and the chart that the user asked for.
 
     Raises:
-        DegenerateDataError: A column of y has no spread, or y leaves the support.
+        DegenerateDataError: There are too few rows.
     """
     if not isinstance(options.standardize, bool | np.bool_):
         raise ValueError(
@@ -168,81 +151,81 @@ def fit_family(
         raise DegenerateDataError(
             f"At least 2 rows with positive weight are needed, got {len(Y)}."
         )
-    _check_memory(Y.size)
-    x_center, x_scale = _standardizer("X", X, weights, options.standardize)
-    y_center, y_scale = _standardizer(
-        options.response_name, Y, weights, options.standardize, must_vary=True
+    base = options.base
+    if not isinstance(base, TransformedBase):
+        base = resolve_base("gaussian" if base is None else base)
+    chart_options = ChartOptions(
+        base, options.standardize, False, options.response_name, used
     )
-    X = (X - x_center) / x_scale
-    U = (Y - y_center) / y_scale
-
-    seed = int(rng.integers(2**31))
-    training = TrainingResponses(
-        U, weights, y_center, y_scale, used, options.response_name
-    )
-    frame, base, U = _prepare_base(options.base, X, training, rng)
-    kernel = _resolve_joint(options, X, U, weights)
-    lam = _resolve_lambda(options.regularization, kernel, weights)
-    fit = fit_exact(
-        kernel, _score_sample(base, X, U, weights), lam, n_jobs=options.n_jobs
-    )
-    return FittedFamily(
-        x_center=x_center,
-        x_scale=x_scale,
-        y_center=y_center,
-        y_scale=y_scale,
-        support=_user_support(options.base, U.shape[1]),
-        frame=frame,
-        base=base,
-        T=fit.T,
-        lam=fit.lam,
-        rcond=fit.rcond,
-        seed=seed,
-    )
+    return TrainingRows(X, Y, weights, chart_options)
 
 
-def _standardizer(
-    name: str,
-    data: Array,
-    weights: Array,
-    standardize: bool,
-    *,
-    must_vary: bool = False,
-) -> tuple[Array, Array]:
-    center, deviation = spread_of(name, data, weights)
-    if must_vary and np.any(deviation == 0):
-        column = int(np.flatnonzero(deviation == 0)[0])
-        raise DegenerateDataError(
-            f"{name} is constant in column {column} (all {len(data)} values are "
-            f"{data[0, column]:g}), so it has no density; remove the column."
-        )
-    if not standardize:
-        return np.zeros_like(center), np.ones_like(center)
-    # A constant column of x has no scale of its own; it is only centred.
-    return center, np.where(deviation > 0, deviation, 1.0)
-
-
-def _prepare_base(
-    base: BaseDensity | ConditionalBase | None,
+def fit_family(
     X: Array,
-    training: TrainingResponses,
+    Y: Array,
+    weights: Array,
+    options: Options,
     rng: np.random.Generator,
-) -> tuple[Frame | None, BaseDensity, Array]:
-    """Frame, q0 in the coordinates of the kernel, and the responses in them."""
-    if isinstance(base, ConditionalBase):
-        fitted = base.cross_fit(X, training.Y, training.weights, rng)
-        residuals = replace(training, Y=fitted.residuals)
-        return fitted.frame, base.noise.prepared(residuals), fitted.residuals
-    base = GaussianBase(scale=2.0) if base is None else base
-    if not isinstance(base, BaseDensity):
-        raise TypeError(
-            f"base must be a base density such as GaussianBase(scale=2.0), or None; "
-            f"got {base!r}."
-        )
-    return None, base.prepared(training), training.Y
+) -> FittedFamily:
+    """Fit the family to validated rows, with rules for what the user left open.
+
+    Args:
+        X: Conditions, (n, p); p is 0 for the unconditional family.
+        Y: Responses, (n, d).
+        weights: Row weights, not negative; their sum counts the rows.
+        options: The user's choices.
+        rng: Used by conditional bases for their folds, and for a seed.
+
+    Raises:
+        DegenerateDataError: A column of y has no spread, or y leaves the support.
+    """
+    rows = training_rows(X, Y, weights, options)
+    seed = int(rng.integers(2**31))
+    charted = fit_chart(rows.X, rows.Y, rows.weights, rows.options, rng)
+    kernel = resolve_joint(options, charted.Z, charted.U, charted.weights)
+    lam = _resolve_lambda(options.regularization, kernel, charted.weights)
+    return solve(
+        charted,
+        kernel,
+        lam,
+        seed=seed,
+        n_components=options.n_components,
+        n_jobs=options.n_jobs,
+    )
 
 
-def _resolve_joint(options: Options, X: Array, U: Array, weights: Array) -> JointKernel:
+def solve(
+    charted: Charted,
+    kernel: JointKernel,
+    lam: float,
+    *,
+    seed: int,
+    n_components: int | None = None,
+    n_jobs: int | None = None,
+) -> FittedFamily:
+    """Fit T to rows in a chart, with a kernel and λ that are settled."""
+    sample = score_sample(charted)
+    if n_components is None:
+        _check_memory(charted.U.size)
+        fit = fit_exact(kernel, sample, lam, n_jobs=n_jobs)
+        T, lam, rcond = fit.T, fit.lam, fit.rcond
+    else:
+        basis = low_rank_basis(charted, kernel, n_components, seed)
+        T, rcond = fit_low_rank(basis, sample, lam, n_jobs=n_jobs), float("nan")
+    return FittedFamily(charted.chart, charted.base, T, lam, rcond, seed)
+
+
+def low_rank_basis(
+    charted: Charted, kernel: JointKernel, n_components: int, seed: int
+) -> Basis:
+    """Kernel functions at rows chosen at random."""
+    m = min(n_components, len(charted.U))
+    rng = np.random.default_rng(seed)
+    chosen = np.sort(rng.choice(len(charted.U), m, replace=False))
+    return Basis(kernel, charted.Z[chosen], charted.U[chosen], derivatives=False)
+
+
+def resolve_joint(options: Options, X: Array, U: Array, weights: Array) -> JointKernel:
     """The joint kernel with its lengthscales filled in."""
     kernel = options.kernel
     if kernel is None:
@@ -299,7 +282,9 @@ def _resolve_lambda(
     return LAMBDA / (ell**2 * float(weights.sum()) ** LAMBDA_RATE)
 
 
-def _score_sample(base: BaseDensity, X: Array, U: Array, weights: Array) -> ScoreSample:
+def score_sample(charted: Charted, base: BaseDensity | None = None) -> ScoreSample:
+    """What score matching needs to know of rows in a chart, for its base or another."""
+    base, U, weights = base or charted.base, charted.U, charted.weights
     gradient = base.grad_log_density(U)
     _, spread = spread_of("y", U, weights)
     g, slope = boundary_weights(U, base.support(U.shape[1]), spread)
@@ -309,7 +294,7 @@ def _score_sample(base: BaseDensity, X: Array, U: Array, weights: Array) -> Scor
             f"score matching learns nothing; widen the bounds."
         )
     return ScoreSample(
-        X=X,
+        X=charted.Z,
         Y=U,
         weights=weights / weights.sum(),
         drift=slope + g * gradient,

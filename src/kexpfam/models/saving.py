@@ -13,9 +13,10 @@ import numpy as np
 
 from kexpfam import base_densities, kernels
 from kexpfam._typing import Array
-from kexpfam.base_densities import BaseDensity, TrainingResponses
+from kexpfam.base_densities import BaseDensity, MonotoneTransform, TrainingResponses
 from kexpfam.errors import CannotSaveError, FileFormatError
 from kexpfam.kernels import JointKernel, SumOfProducts
+from kexpfam.models.chart import Chart
 from kexpfam.models.family import FittedFamily
 from kexpfam.score_matching import KernelExpansion
 from kexpfam.storage import read_container, write_container
@@ -34,9 +35,13 @@ _VALUES: dict[str, type] = {
         base_densities.GaussianBase,
         base_densities.GeneralizedGaussianBase,
         base_densities.MarginalBase,
+        base_densities.Gaussianize,
+        base_densities.Rescaled,
         base_densities.StudentBase,
+        base_densities.TransformedBase,
         base_densities.TruncatedBase,
         base_densities.UniformBase,
+        base_densities.YeoJohnson,
     )
 }
 
@@ -63,7 +68,8 @@ def save_model(estimator: Any, family: FittedFamily, path: str | Path) -> None:
         CannotSaveError: It holds a part without a safe representation, such as a
             scikit-learn regressor or a kernel of the user's own.
     """
-    if family.frame is not None:
+    chart = family.chart
+    if chart.frame is not None:
         raise CannotSaveError(
             f"A model with base={estimator.base!r} cannot be saved: fitted "
             f"scikit-learn regressors have no file format that is safe to open. Save "
@@ -85,17 +91,18 @@ def save_model(estimator: Any, family: FittedFamily, path: str | Path) -> None:
         "feature_names": getattr(estimator, "feature_names_in_", np.array([])).tolist(),
         "kernel": _encode(family.T.kernel),
         "base": _encode(family.base),
-        "support": _encode(family.support.tolist()),
+        "transform": _encode(chart.transform),
+        "support": _encode(chart.support.tolist()),
         "lam": family.lam,
         "rcond": family.rcond,
         "seed": family.seed,
         "coefficients": list(coefficients),
     }
     arrays = {
-        "x_center": family.x_center,
-        "x_scale": family.x_scale,
-        "y_center": family.y_center,
-        "y_scale": family.y_scale,
+        "x_center": chart.x_center,
+        "x_scale": chart.x_scale,
+        "y_center": chart.y_center,
+        "y_scale": chart.y_scale,
         "X": family.T.X,
         "Y": family.T.Y,
     }
@@ -141,13 +148,16 @@ def read_model(
             str(name): _decode(value)
             for name, value in description["parameters"].items()
         }
-        family = FittedFamily(
+        chart = Chart(
             x_center=arrays["x_center"],
             x_scale=arrays["x_scale"],
             y_center=arrays["y_center"],
             y_scale=arrays["y_scale"],
             support=_support(description["support"], d),
-            frame=None,
+            transform=_transform(description.get("transform"), d),
+        )
+        family = FittedFamily(
+            chart=chart,
             base=base,
             T=expansion,
             lam=numbers[0],
@@ -155,14 +165,14 @@ def read_model(
             seed=int(description["seed"]),
         )
         names = [str(name) for name in description["feature_names"]]
-        columns = len(family.x_center) or family.d
+        columns = chart.p or family.d
         if names and len(names) != columns:
             raise ValueError("feature names do not match the columns")
         kind = str(description["model"])
         terms = kernel.terms if isinstance(kernel, SumOfProducts) else ()
-        if kind == "KEF" and (len(family.x_center) or len(terms) != 1):
+        if kind == "KEF" and (chart.p or len(terms) != 1):
             raise ValueError("a KEF has no conditions and one kernel")
-        if kind == "KCEF" and not len(family.x_center):
+        if kind == "KCEF" and not chart.p:
             raise ValueError("a KCEF has conditions")
         return kind, parameters, names, family
     except FileFormatError:
@@ -178,6 +188,19 @@ def _support(value: Any, d: int) -> Array:
     if ends.shape != (d, 2) or not np.all(ends[:, 0] < ends[:, 1]):
         raise ValueError("the support is not an interval for each column")
     return ends
+
+
+def _transform(value: Any, d: int) -> MonotoneTransform | None:
+    transform = _decode(value)
+    if transform is None:
+        return None
+    if not isinstance(transform, MonotoneTransform) or d != 1:
+        raise ValueError("the transform is something else, or of another column")
+    # Touch it once, so that parameters of a wrong length show up here.
+    middle = transform.inverse(np.zeros((1, d)))
+    if not np.isfinite(transform.log_slope(middle)).all():
+        raise ValueError("the transform is not a finite function")
+    return transform
 
 
 def _check_arrays(arrays: dict[str, Array], coefficients: Any) -> None:

@@ -12,7 +12,12 @@ from kexpfam.partition.importance import (
     pareto_tail_index,
 )
 from kexpfam.partition.nodes import Nodes
-from kexpfam.partition.panels import PanelDensity, integrate_panels, starting_edges
+from kexpfam.partition.panels import (
+    PanelDensity,
+    integrate_panels,
+    panel_rule,
+    starting_edges,
+)
 from kexpfam.partition.resample_move import resample_move
 from kexpfam.partition.tensor import RowLogDensity, TensorDensity, integrate_tensor
 
@@ -27,6 +32,7 @@ __all__ = [
     "integrate_panels",
     "integrate_tensor",
     "make_proposal",
+    "panel_rule",
     "pareto_tail_index",
     "resample_move",
     "starting_edges",

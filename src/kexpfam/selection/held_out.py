@@ -21,8 +21,8 @@ from kexpfam._typing import Array
 from kexpfam.base_densities import BaseDensity
 from kexpfam.errors import IllConditionedError
 from kexpfam.kernels import Kernel, SumOfProducts
-from kexpfam.partition import Nodes
 from kexpfam.score_matching import Basis, ScoreSample, Statistics
+from kexpfam.selection.normalize import nodes_inside
 
 # A held-out point is not worth less than this log density, in units of the responses:
 # one absurd fit at one point shall not outweigh everything else that is known of it.
@@ -71,7 +71,7 @@ def held_out_log_densities(
     reach: float,
 ) -> Array:
     """Log density of every row under fits that have not seen its fold, (q, l, n)."""
-    nodes = Nodes.covering(rows.U, reach, basis.kernel.resolution)
+    nodes = nodes_inside(bases, rows.U, reach, basis.kernel.resolution)
     grid = nodes.points[:, None]
     log_q0 = np.stack([base.log_density(grid) for base in bases]).astype(np.float32)
     log_w = nodes.log_weights.astype(np.float32)

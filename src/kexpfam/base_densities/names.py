@@ -1,0 +1,50 @@
+"""Base densities by name, for those who do not want to import a class."""
+
+from collections.abc import Callable
+
+from kexpfam.base_densities.fixed import GaussianBase, StudentBase
+from kexpfam.base_densities.gaussian_process import GaussianProcessBase
+from kexpfam.base_densities.interface import BaseDensity
+from kexpfam.base_densities.linear import LinearBase
+from kexpfam.base_densities.location_scale import ConditionalBase
+from kexpfam.base_densities.marginal import MarginalBase
+
+_NAMED: dict[str, Callable[[], BaseDensity | ConditionalBase]] = {
+    "gaussian": lambda: GaussianBase(scale=2.0),
+    "gaussian_process": GaussianProcessBase,
+    "heteroscedastic": lambda: GaussianProcessBase(heteroscedastic=True),
+    "linear": LinearBase,
+    "marginal": MarginalBase,
+    "student": StudentBase,
+}
+
+
+def resolve_base(base: object) -> BaseDensity | ConditionalBase:
+    """The base density that a name stands for; a base density stands for itself.
+
+    Args:
+        base: "gaussian" (the paper's N(0, 2²)), "gaussian_process", "heteroscedastic",
+            "linear", "marginal", "student", or a base density.
+
+    Raises:
+        ValueError: The name is not one of these.
+        TypeError: It is neither a name nor a base density.
+
+    Example:
+        >>> resolve_base("gaussian")
+        GaussianBase(scale=2.0, location=0.0)
+    """
+    if isinstance(base, BaseDensity | ConditionalBase):
+        return base
+    names = ", ".join(repr(name) for name in _NAMED)
+    if isinstance(base, str):
+        if base in _NAMED:
+            return _NAMED[base]()
+        raise ValueError(
+            f"base={base!r} is not the name of a base density; use one of {names}, or "
+            f"an object such as GaussianBase(scale=2.0)."
+        )
+    raise TypeError(
+        f"base must be one of the names {names}, or a base density such as "
+        f"GaussianBase(scale=2.0); got {base!r}."
+    )

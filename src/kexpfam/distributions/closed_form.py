@@ -1,0 +1,144 @@
+"""Location-scale densities without a kernel part: everything in closed form.
+
+With T = 0 a family is its base density, moved and stretched by a regression. Null
+models and the guards of averages are such densities; they need no quadrature.
+"""
+
+import functools
+from typing import Any, Self
+
+import numpy as np
+
+from kexpfam._typing import Array
+from kexpfam.base_densities import LocationScaleDensity
+from kexpfam.distributions.one_column import OneColumnDensity
+from kexpfam.partition import PanelDensity, integrate_panels
+
+
+class ClosedFormDensity(OneColumnDensity):
+    """n densities of y = location + scale·z, z from a Gaussian, Student's t and so on.
+
+    Args:
+        base: Density of z; its own location and scale apply to z.
+        location: (n,).
+        scale: (n,), positive.
+        single: Whether the leading axis is dropped.
+
+    Example:
+        >>> import numpy as np
+        >>> from kexpfam.base_densities import StudentBase
+        >>> p = ClosedFormDensity(
+        ...     StudentBase(scale=1.0, df=3.0), np.array([0.0, 5.0]), np.ones(2)
+        ... )
+        >>> p.cdf([0.0, 5.0])
+        array([0.5, 0.5])
+    """
+
+    def __init__(
+        self,
+        base: LocationScaleDensity,
+        location: Array,
+        scale: Array,
+        *,
+        single: bool = False,
+    ) -> None:
+        if location.ndim != 1 or location.shape != scale.shape:
+            raise ValueError(
+                f"location and scale must have one number per density, got shapes "
+                f"{location.shape} and {scale.shape}."
+            )
+        if not (np.all(np.isfinite(location)) and np.all(scale > 0)):
+            raise ValueError("location must be finite and scale positive everywhere.")
+        self._base = base
+        self._location = location
+        self._scale = scale
+        self._single = single
+
+    @property
+    def log_partition(self) -> Array:
+        return self._out(np.zeros(self._n))
+
+    @property
+    def log_partition_error(self) -> Array:
+        return self._out(np.zeros(self._n))
+
+    def mean(self) -> Array:
+        if self._base.tail_index <= 1:
+            return self._out(np.full(self._n, np.nan))
+        return self.mode()
+
+    def std(self) -> Array:
+        return self._out(self._scale * self._base.column_deviation(0))
+
+    def mode(self) -> Array:
+        """The centre: all these densities are symmetric."""
+        return self._out(self._ppf(np.full((self._n, 1), 0.5))[:, 0])
+
+    def entropy(self) -> Array:
+        return self._out(np.log(self._scale) + self._base.column_entropy(0))
+
+    @property
+    def _n(self) -> int:
+        return len(self._location)
+
+    @property
+    def _ends(self) -> Array:
+        return np.broadcast_to([-np.inf, np.inf], (self._n, 1, 2))
+
+    def _log_pdf(self, Y: Array) -> Array:
+        z = self._standardized(Y[..., 0])
+        log_p = self._base.log_density(z.reshape(-1, 1)).reshape(z.shape)
+        return log_p - np.log(self._scale)[:, None]
+
+    def _gradient(self, Y: Array) -> Array:
+        z = self._standardized(Y[..., 0])
+        gradient = self._base.grad_log_density(z.reshape(-1, 1)).reshape(Y.shape)
+        return gradient / self._scale[:, None, None]
+
+    def _cdf(self, y: Array) -> Array:
+        return self._base.column_cdf(self._standardized(y), 0)
+
+    def _sf(self, y: Array) -> Array:
+        return self._base.column_sf(self._standardized(y), 0)
+
+    def _ppf(self, levels: Array) -> Array:
+        return self._from_standardized(self._base.column_quantile(levels, 0))
+
+    def _draws(self, size: int, rng: np.random.Generator) -> Array:
+        z = self._base.column_sample(self._n * size, 0, rng)
+        return self._from_standardized(z.reshape(self._n, size))
+
+    def _region(self, row: int, confidence: float) -> Array:
+        # One symmetric peak: the central interval.
+        tails = np.array([[0.5 * (1.0 - confidence), 0.5 * (1.0 + confidence)]])
+        return self._rows([row], single=False)._ppf(tails)
+
+    def _rough_pdf(self, y: Array) -> Array:
+        return np.exp(self._log_pdf(y[..., None]))
+
+    def _edges(self) -> Array:
+        edges = _panels_of(self._base).edges
+        return self._from_standardized(np.broadcast_to(edges, (self._n, len(edges))))
+
+    def _rows(self, index: Any, *, single: bool) -> Self:
+        location, scale = self._location[index], self._scale[index]
+        return type(self)(self._base, location, scale, single=single)
+
+    def _standardized(self, y: Array) -> Array:
+        return (y - self._location[:, None]) / self._scale[:, None]
+
+    def _from_standardized(self, z: Array) -> Array:
+        return self._location[:, None] + self._scale[:, None] * z
+
+
+@functools.lru_cache(maxsize=64)
+def _panels_of(base: LocationScaleDensity) -> PanelDensity:
+    """Panels that resolve a base density."""
+    # An even number, so that the centre, where it may have a kink, is an edge.
+    edges = np.linspace(*base.column_range(0), 19)
+    return integrate_panels(
+        lambda z: base.column_log_density(z, 0)[None],
+        edges,
+        extend=(True, True),
+        tail_index=base.tail_index,
+    )

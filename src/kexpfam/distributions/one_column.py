@@ -1,0 +1,126 @@
+"""What every density of one variable can do, however it is made.
+
+A concrete class gives a few numbers per point: density, distribution function,
+quantiles, draws. The shapes, the checks and what follows from these are here.
+"""
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+
+from kexpfam._typing import Array, ArrayLike, RandomState
+from kexpfam._validation import (
+    as_generator,
+    check_confidence,
+    check_count,
+    check_probability,
+)
+from kexpfam.distributions.interface import Density
+
+
+class OneColumnDensity(Density):
+    """n densities of one variable."""
+
+    @property
+    def _d(self) -> int:
+        return 1
+
+    @abstractmethod
+    def _cdf(self, y: Array) -> Array:
+        """Mass below y, (n, q) -> (n, q)."""
+
+    @abstractmethod
+    def _sf(self, y: Array) -> Array:
+        """Mass above y, (n, q) -> (n, q)."""
+
+    @abstractmethod
+    def _ppf(self, levels: Array) -> Array:
+        """Quantiles at levels inside (0, 1), (n, q) -> (n, q)."""
+
+    @abstractmethod
+    def _draws(self, size: int, rng: np.random.Generator) -> Array:
+        """Independent draws, (n, size)."""
+
+    @abstractmethod
+    def _region(self, row: int, confidence: float) -> Array:
+        """The highest-density region of one density, (k, 2)."""
+
+    @abstractmethod
+    def _rough_pdf(self, y: Array) -> Array:
+        """Densities to about 1e-10 of their peak, (n, q) -> (n, q), cheap at many y.
+
+        Unlike those of `_log_pdf` they need not be right relative to themselves.
+        """
+
+    @abstractmethod
+    def _edges(self) -> Array:
+        """Panels in y that resolve the densities, not decreasing, (n, k + 1).
+
+        Between neighbours the density is smooth, and sixteen nodes follow it.
+        """
+
+    def cdf(self, y: ArrayLike) -> Array:
+        """Probability of a value up to y; the same shapes as `logpdf`.
+
+        Example:
+            >>> import numpy as np
+            >>> from kexpfam import KEF
+            >>> data = np.random.default_rng(0).normal(size=(200, 1))
+            >>> p = KEF().fit(data).distribution()
+            >>> bool(abs(p.cdf(p.ppf(0.3)) - 0.3) < 1e-10)
+            True
+        """
+        Y, shape = self._points(y)
+        return self._cdf(Y[..., 0]).reshape(shape)[()]
+
+    def sf(self, y: ArrayLike) -> Array:
+        """Probability of a value above y."""
+        Y, shape = self._points(y)
+        return self._sf(Y[..., 0]).reshape(shape)[()]
+
+    def ppf(self, q: ArrayLike) -> Array:
+        """Quantiles: the value with probability q below it; shapes as in `logpdf`."""
+        points, shape = self._points(q)
+        levels = points[..., 0]
+        check_probability("q", levels)
+        low, high = self._ends[:, 0, :1], self._ends[:, 0, 1:]
+        inside = (levels > 0) & (levels < 1)
+        y = self._ppf(np.where(inside, levels, 0.5))
+        y = np.where(inside, y, np.where(levels == 0, low, high))
+        return y.reshape(shape)[()]
+
+    def median(self) -> Array:
+        """The value with probability one half below it."""
+        return self.ppf(0.5)
+
+    def interval(self, confidence: float = 0.9) -> Array:
+        """Central interval: equal probability outside on either side, (n, 2)."""
+        confidence = check_confidence(confidence)
+        tails = np.array([0.5 * (1.0 - confidence), 0.5 * (1.0 + confidence)])
+        return self.ppf(tails if self._single else tails[None])
+
+    def hpd(self, confidence: float = 0.9) -> list[Array] | Array:
+        """Highest-density region: the smallest set with this probability.
+
+        Returns:
+            For each density an array (k, 2) of intervals, more than one if it is
+            multimodal; the array itself for a single density.
+        """
+        confidence = check_confidence(confidence)
+        if confidence == 1.0:
+            regions = list(self._ends)
+        else:
+            regions = [self._region(row, confidence) for row in range(self._n)]
+        return regions[0] if self._single else regions
+
+    def rvs(self, size: int = 1, random_state: RandomState = None) -> Array:
+        """Independent draws, (n, size)."""
+        size = check_count("size", size)
+        return self._out(self._draws(size, as_generator(random_state)))
+
+    def plot(self, ax: Any = None, **line: Any) -> Any:
+        """Draw the densities; returns the matplotlib Axes."""
+        from kexpfam.display import plot_densities
+
+        return plot_densities(self, ax=ax, **line)

@@ -1,0 +1,238 @@
+"""Calibration: whether probabilities are as large as they claim to be.
+
+Two numbers per row are uniform on [0, 1] if the densities are right. The probability
+integral transform F(y) tells where in its density an observation lies, from left to
+right; `hpd_values` tell how far from the densest place, P(p(Y) ≥ p(y)). Coverage at any
+confidence counts them: a central interval holds y if |2F(y) − 1| ≤ confidence, a
+highest-density region holds it if its value is ≤ confidence.
+
+Uniformity is necessary, not sufficient: p(y) without x is calibrated too. So it is read
+beside a score.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kexpfam._typing import Array, ArrayLike, Indices, Mask
+from kexpfam._validation import check_probability, check_weights
+from kexpfam.metrics.observations import Observations, weighted_mean
+from kexpfam.metrics.quadrature import RowFunction
+from kexpfam.metrics.scores import check_open
+from kexpfam.roots import bracketed_roots
+
+# Points of the search for level crossings within each cell between quantiles.
+_POINTS_PER_CELL = 4
+
+# Log densities that differ by less are the same: a plateau, up to rounding.
+_PLATEAU = 1e-9
+
+# The value at an extreme is flat: a rough place, 1e-5 of the bracket, is enough.
+_GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)
+_GOLDEN_STEPS = 25
+
+
+@dataclass(frozen=True)
+class Uniformity:
+    """Kolmogorov-Smirnov test of uniform values.
+
+    Attributes:
+        statistic: Largest distance between the distribution function of the values and
+            the diagonal.
+        pvalue: Probability of a larger one if they are uniform.
+    """
+
+    statistic: float
+    pvalue: float
+
+
+def pit(p: Any, y: ArrayLike) -> Array:
+    """Probability integral transform F_i(y_i) of each row, (n,).
+
+    Args:
+        p: n densities of one variable, as `given` returns them.
+        y: Observations, (n,).
+
+    Example:
+        >>> from kexpfam import KEF
+        >>> p = KEF().fit(np.linspace(-1, 1, 50)[:, None]).distribution()
+        >>> bool(np.allclose(pit(p, p.ppf([0.2, 0.7])), [0.2, 0.7]))
+        True
+    """
+    return pit_of(Observations.of(p, y, "pit"))
+
+
+def pit_of(observed: Observations) -> Array:
+    """F(y), (n,)."""
+    return observed.cdf(observed.y[:, None])[:, 0]
+
+
+def pit_uniformity(
+    values: ArrayLike, *, sample_weight: ArrayLike | None = None
+) -> Uniformity:
+    """Test whether values, of `pit` or `hpd_values`, are uniform.
+
+    With unequal weights the p-value is approximate: it is that of as many rows of equal
+    weight as would estimate a mean as well, (Σw)²/Σw².
+
+    Args:
+        values: Numbers in [0, 1], (n,).
+        sample_weight: Weight of each row.
+
+    Example:
+        >>> even = (np.arange(100) + 0.5) / 100
+        >>> round(pit_uniformity(even).statistic, 6)
+        0.005
+        >>> pit_uniformity(even**2).pvalue < 0.001
+        True
+    """
+    from scipy.stats import kstwo
+
+    u = np.asarray(values, dtype=float)
+    check_probability("values", u)
+    if u.ndim != 1 or len(u) == 0:
+        raise ValueError(f"values must be a flat list, (n,), got shape {u.shape}.")
+    weights = check_weights(sample_weight, len(u))
+    order = np.argsort(u)
+    after = np.cumsum(weights[order]) / weights.sum()
+    before = np.append(0.0, after[:-1])
+    u = u[order]
+    distance = float(np.maximum(after - u, u - before).max())
+    rows = max(1, round(weights.sum() ** 2 / np.sum(weights**2)))
+    return Uniformity(distance, float(kstwo.sf(distance, rows)))
+
+
+def pit_distance(
+    p: Any, y: ArrayLike, *, sample_weight: ArrayLike | None = None
+) -> float:
+    """Kolmogorov-Smirnov distance of the values of `pit` from uniform."""
+    return pit_uniformity(pit(p, y), sample_weight=sample_weight).statistic
+
+
+def coverage(
+    p: Any,
+    y: ArrayLike,
+    confidence: ArrayLike = 0.9,
+    *,
+    sample_weight: ArrayLike | None = None,
+) -> Array:
+    """Share of observations in their central intervals.
+
+    Args:
+        p: n densities of one variable, as `given` returns them.
+        y: Observations, (n,).
+        confidence: Probability of the intervals, a number or k of them.
+        sample_weight: Weight of each row.
+
+    Returns:
+        A number, or (k,), as the confidence.
+    """
+    return _covered(central_values(pit(p, y)), confidence, sample_weight)
+
+
+def hpd_coverage(
+    p: Any,
+    y: ArrayLike,
+    confidence: ArrayLike = 0.9,
+    *,
+    sample_weight: ArrayLike | None = None,
+) -> Array:
+    """Share of observations in their highest-density regions; see `coverage`."""
+    return _covered(hpd_values(p, y), confidence, sample_weight)
+
+
+def central_values(pit_values: Array) -> Array:
+    """Confidence of the smallest central interval that holds y, |2F(y) − 1|."""
+    return np.abs(2.0 * pit_values - 1.0)
+
+
+def hpd_values(p: Any, y: ArrayLike) -> Array:
+    """P(p(Y|x_i) ≥ p(y_i|x_i)), the smallest highest-density region that holds y_i.
+
+    Uniform if the densities are right and have no plateaus. All of a plateau counts as
+    denser: at any y of a uniform density the value is 1. Modes narrower than a quarter
+    of a cell between two 32nds of the mass may be overlooked; the error is then at
+    most their mass.
+
+    Args:
+        p: n densities of one variable, as `given` returns them.
+        y: Observations, (n,).
+
+    Returns:
+        Values in [0, 1], (n,).
+
+    Example:
+        >>> from kexpfam import KEF
+        >>> p = KEF().fit(np.linspace(-1, 1, 50)[:, None]).distribution()
+        >>> hpd_values(p, p.hpd(0.8)[0]).round(6)
+        array([0.8, 0.8])
+    """
+    return hpd_values_of(Observations.of(p, y, "hpd_values"))
+
+
+def hpd_values_of(observed: Observations) -> Array:
+    """Mass where log p ≥ log p(y), (n,), from the crossings of that level."""
+    level = observed.logpdf(observed.y[:, None]) - _PLATEAU
+
+    def height(t: Array) -> Array:
+        with np.errstate(invalid="ignore"):  # a density of zero, compared with zero
+            return np.clip(np.nan_to_num(observed.logpdf(t) - level), -99.0, 99.0)
+
+    t = _search_points(observed.cells)
+    h = height(t)
+    extremes = _hidden_extremes(t, h, height)
+    t = np.hstack([t, extremes])
+    order = np.argsort(t, axis=1, kind="stable")
+    t = np.take_along_axis(t, order, axis=1)
+    h = np.take_along_axis(np.hstack([h, height(extremes)]), order, axis=1)
+    above = h >= 0
+    changes = above[:, 1:] != above[:, :-1]
+    place, real = _gather(changes)
+    left, right = (np.take_along_axis(t, place + k, axis=1) for k in (0, 1))
+    crossing = bracketed_roots(height, left, np.where(real, right, left))
+    # The region ends where the height falls and begins where it rises.
+    sign = np.where(np.take_along_axis(above, place, axis=1), 1.0, -1.0) * real
+    mass = (sign * observed.cdf(crossing)).sum(axis=1) + above[:, -1]
+    return np.clip(mass, 0.0, 1.0)
+
+
+def _search_points(cells: Array) -> Array:
+    """Cells cut evenly, (n, k) -> (n, 4(k − 1) + 1)."""
+    share = np.arange(_POINTS_PER_CELL) / _POINTS_PER_CELL
+    inner = cells[:, :-1, None] + np.diff(cells, axis=1)[..., None] * share
+    return np.hstack([inner.reshape(len(cells), -1), cells[:, -1:]])
+
+
+def _hidden_extremes(t: Array, h: Array, height: RowFunction) -> Array:
+    """Tops that look too low, and bottoms that look too high, to cross, (n, m).
+
+    Between the points they may cross twice. Golden-section search finds their height.
+    """
+    before, here, after = h[:, :-2], h[:, 1:-1], h[:, 2:]
+    top = (here >= before) & (here > after) & (here < 0)
+    bottom = (here <= before) & (here < after) & (here >= 0)
+    place, _ = _gather(top | bottom)
+    direction = np.where(np.take_along_axis(top, place, axis=1), 1.0, -1.0)
+    low, high = (np.take_along_axis(t, place + k, axis=1) for k in (0, 2))
+    for _ in range(_GOLDEN_STEPS):
+        step = _GOLDEN * (high - low)
+        a, b = high - step, low + step
+        left = direction * height(a) > direction * height(b)
+        low, high = np.where(left, low, a), np.where(left, b, high)
+    return 0.5 * (low + high)
+
+
+def _gather(chosen: Mask) -> tuple[Indices, Mask]:
+    """Columns chosen in each row, filled up with others, and which are chosen."""
+    most = int(chosen.sum(axis=1).max(initial=0))
+    place = np.argsort(~chosen, axis=1, kind="stable")[:, :most]
+    return place, np.take_along_axis(chosen, place, axis=1)
+
+
+def _covered(
+    values: Array, confidence: ArrayLike, sample_weight: ArrayLike | None
+) -> Array:
+    levels = check_open("confidence", confidence)
+    found = [weighted_mean(values <= level, sample_weight) for level in levels]
+    return np.reshape(found, np.shape(confidence))[()]

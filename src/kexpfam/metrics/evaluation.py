@@ -1,0 +1,231 @@
+"""All metrics at once, and which way each of them points."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Literal
+
+import numpy as np
+
+from kexpfam._typing import Array, ArrayLike
+from kexpfam._validation import check_weights
+from kexpfam.metrics.calibration import (
+    Uniformity,
+    central_values,
+    coverage,
+    hpd_coverage,
+    hpd_values_of,
+    pit_distance,
+    pit_of,
+    pit_uniformity,
+)
+from kexpfam.metrics.observations import (
+    Estimate,
+    Observations,
+    estimate,
+    finite_numbers,
+)
+from kexpfam.metrics.scores import (
+    cde_loss,
+    cde_loss_of,
+    check_open,
+    crps,
+    crps_of,
+    interval_score,
+    interval_score_of,
+    log_loss,
+    pinball_loss,
+)
+
+# Rows that are judged together; integrals need some thousand numbers per row.
+_BLOCK_ROWS = 1024
+
+# Confidence of the intervals that are scored.
+_INTERVAL = 0.9
+
+
+@dataclass(frozen=True)
+class Metric:
+    """A metric and its direction.
+
+    Attributes:
+        name: The name of the function.
+        function: Takes (p, y, *, sample_weight=None) and returns a number.
+        direction: "lower" or "higher" is better, or "calibration": nearer the target.
+        target: What a calibrated model gets; None for other directions.
+    """
+
+    name: str
+    function: Callable[..., Any]
+    direction: Literal["lower", "higher", "calibration"]
+    target: float | None = None
+
+    def badness(self, value: float) -> float:
+        """The value turned so that lower is better, to rank models.
+
+        Example:
+            >>> METRICS["coverage"].badness(0.8) > METRICS["coverage"].badness(0.95)
+            True
+        """
+        if self.target is not None:
+            return abs(value - self.target)
+        return -value if self.direction == "higher" else value
+
+
+METRICS: Mapping[str, Metric] = MappingProxyType(
+    {
+        metric.name: metric
+        for metric in (
+            Metric("log_loss", log_loss, "lower"),
+            Metric("crps", crps, "lower"),
+            Metric("cde_loss", cde_loss, "lower"),
+            Metric("pinball_loss", pinball_loss, "lower"),
+            Metric("interval_score", interval_score, "lower"),
+            Metric("coverage", coverage, "calibration", 0.9),
+            Metric("hpd_coverage", hpd_coverage, "calibration", 0.9),
+            Metric("pit_distance", pit_distance, "calibration", 0.0),
+        )
+    }
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """How good densities are on some rows; `print` shows a table.
+
+    Attributes:
+        log_loss: Mean of −log p(y|x).
+        crps: Mean continuous ranked probability score.
+        cde_loss: Mean of ∫p² − 2p(y|x).
+        interval_score: Mean score of the central 90 % intervals.
+        confidence: Nominal coverages, (k,).
+        coverage: Observed coverage of central intervals, one for each.
+        hpd_coverage: Observed coverage of highest-density regions, one for each.
+        pit_uniformity: Kolmogorov-Smirnov test of the values of `pit`.
+        pit: F(y) of each row, (n,).
+        hpd_values: P(p(Y) ≥ p(y)) of each row, (n,).
+        sample_weight: Weight of each row, (n,).
+    """
+
+    log_loss: Estimate
+    crps: Estimate
+    cde_loss: Estimate
+    interval_score: Estimate
+    confidence: Array
+    coverage: tuple[Estimate, ...]
+    hpd_coverage: tuple[Estimate, ...]
+    pit_uniformity: Uniformity
+    pit: Array
+    hpd_values: Array
+    sample_weight: Array
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draw the PIT histogram and the coverage curve; returns both Axes.
+
+        Args:
+            axes: Two Axes to draw on; None for a new figure.
+        """
+        from kexpfam.calibration_display import plot_calibration
+
+        return plot_calibration(
+            self.pit, self.hpd_values, axes, sample_weight=self.sample_weight
+        )
+
+    def __str__(self) -> str:
+        scores = {
+            "log loss": self.log_loss,
+            "CRPS": self.crps,
+            "CDE loss": self.cde_loss,
+            f"interval score {_INTERVAL:.0%}": self.interval_score,
+        }
+        lines = [
+            f"{len(self.pit)} rows (mean ± standard error; lower is better)",
+            *(f"  {name:20} {score}" for name, score in scores.items()),
+            f"coverage{'':14} {'central':18} highest density",
+        ]
+        rows = zip(self.confidence, self.coverage, self.hpd_coverage, strict=True)
+        lines += [
+            f"  {f'{level:.4g}':20} {central!s:18} {hpd}"
+            for level, central, hpd in rows
+        ]
+        test = self.pit_uniformity
+        lines.append(
+            f"PIT uniform?{'':10} distance {test.statistic:.3g}, p = {test.pvalue:.2g}"
+        )
+        return "\n".join(lines)
+
+
+def evaluate(
+    model: Any,
+    X: Any,
+    y: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = None,
+    confidence: ArrayLike = (0.5, 0.8, 0.9, 0.95),
+) -> Evaluation:
+    """Judge a model of one column of y on rows that it was not fitted to.
+
+    Args:
+        model: Anything fitted with `given(X)`.
+        X: Conditions, (n, p).
+        y: Observations, (n,).
+        sample_weight: Weight of each row; only ratios matter.
+        confidence: Nominal coverages to look at, strictly between 0 and 1.
+
+    Returns:
+        All numbers, with standard errors.
+
+    Raises:
+        ValueError: Several columns of y, lengths that differ, NaN, or levels out of
+            range.
+
+    Example:
+        >>> from kexpfam import KCEF
+        >>> rng = np.random.default_rng(0)
+        >>> x = rng.uniform(-1, 1, size=(400, 1))
+        >>> y = np.sin(3 * x[:, 0]) + 0.2 * rng.normal(size=400)
+        >>> result = evaluate(KCEF().fit(x[:200], y[:200]), x[200:], y[200:])
+        >>> result.crps.value < 0.2
+        True
+    """
+    values = finite_numbers(y)
+    n = len(values)
+    if len(X) != n:
+        raise ValueError(f"X and y must have as many rows, got {len(X)} and {n}.")
+    levels = check_open("confidence", confidence)
+    weights = check_weights(sample_weight, n)
+    blocks = [
+        _block(model, X, values, slice(start, start + _BLOCK_ROWS))
+        for start in range(0, n, _BLOCK_ROWS)
+    ]
+    log_losses, crps_, cde_losses, intervals, pits, hpds = np.hstack(blocks)
+    central = central_values(pits)
+    return Evaluation(
+        log_loss=estimate(log_losses, weights),
+        crps=estimate(crps_, weights),
+        cde_loss=estimate(cde_losses, weights),
+        interval_score=estimate(intervals, weights),
+        confidence=levels,
+        coverage=tuple(estimate(1.0 * (central <= a), weights) for a in levels),
+        hpd_coverage=tuple(estimate(1.0 * (hpds <= a), weights) for a in levels),
+        pit_uniformity=pit_uniformity(pits, sample_weight=weights),
+        pit=pits,
+        hpd_values=hpds,
+        sample_weight=weights,
+    )
+
+
+def _block(model: Any, X: Any, y: Array, rows: slice) -> Array:
+    """What the metrics need of some rows, one line each, (6, rows)."""
+    conditions = X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+    observed = Observations.of(model.given(conditions), y[rows], "evaluate")
+    return np.stack(
+        [
+            -observed.logpdf(observed.y[:, None])[:, 0],
+            crps_of(observed),
+            cde_loss_of(observed),
+            interval_score_of(observed, _INTERVAL),
+            pit_of(observed),
+            hpd_values_of(observed),
+        ]
+    )

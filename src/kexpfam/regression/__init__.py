@@ -1,0 +1,39 @@
+"""Regressions with held-out predictions: Gaussian processes, linear, and log scales."""
+
+from kexpfam.regression.gaussian_process import (
+    GaussianProcess,
+    GaussianProcessFit,
+    fit_gaussian_process,
+)
+from kexpfam.regression.heteroscedastic import (
+    HeteroscedasticFit,
+    fit_heteroscedastic,
+)
+from kexpfam.regression.linear import LinearFit, LinearLocationScale, fit_linear
+from kexpfam.regression.log_scale import (
+    LogScale,
+    LogScaleFeatures,
+    LogScaleFit,
+    fit_log_scale,
+)
+from kexpfam.regression.marginal_likelihood import Hyperparameters, LogPosterior
+from kexpfam.regression.scaling import Scaling, scaling_of
+
+__all__ = [
+    "GaussianProcess",
+    "GaussianProcessFit",
+    "HeteroscedasticFit",
+    "Hyperparameters",
+    "LinearFit",
+    "LinearLocationScale",
+    "LogPosterior",
+    "LogScale",
+    "LogScaleFeatures",
+    "LogScaleFit",
+    "Scaling",
+    "fit_gaussian_process",
+    "fit_heteroscedastic",
+    "fit_linear",
+    "fit_log_scale",
+    "scaling_of",
+]

@@ -1,0 +1,227 @@
+"""Gaussian process regression with leave-one-out predictions in closed form.
+
+The prediction of row i from all other rows needs no other fit: with the covariance K of
+the responses, noise included (Rasmussen & Williams 2006, section 5.4.2),
+
+    μ_-i = y_i − [K⁻¹y]_i / [K⁻¹]_ii,    var_-i = 1 / [K⁻¹]_ii.
+
+The hyperparameters are those of all rows; they are few, so that the row's own share in
+them is small. On many rows they are learned from some of them, and the rest of the work
+is one factorisation.
+"""
+
+import functools
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import blas, lapack
+
+from kexpfam._typing import Array
+from kexpfam.regression.marginal_likelihood import (
+    CONSTANT_VARIANCE,
+    Hyperparameters,
+    factorise,
+    maximise_log_posterior,
+    prior_of,
+    signal_covariance,
+)
+from kexpfam.regression.scaling import Scaling, scaling_of, usable_weights
+
+# Rows the hyperparameters are learned from: first few, to come near cheaply, then as
+# many as are worth their time. An iteration costs the cube of it.
+_FIRST_ROWS = 120
+_MOST_ROWS = 400
+
+# Seed of the choice of those rows, fixed so that a fit depends on its data only.
+_ROWS_SEED = 20180611
+
+# Weights beyond these count as much as these: noise must stay finite and positive.
+_SMALLEST_WEIGHT = 1e-6
+_LARGEST_WEIGHT = 1e6
+
+# Rows predicted together: their covariances with the training rows stay in memory.
+_CHUNK_NUMBERS = 2**21
+
+# A latent variance is not below this share of the response's variance.
+_SMALLEST_VARIANCE = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianProcess:
+    """A Gaussian process given its training rows, for predictions anywhere.
+
+    Everything but the scalings is in standard units.
+
+    Attributes:
+        X: Training conditions, (n, p).
+        coefficients: α = K⁻¹y, (n,).
+        noise: Noise variance of each training row, (n,).
+        hyperparameters: Those of the covariance.
+        x_scaling: Standard units of x.
+        y_scaling: Standard units of y, one column.
+    """
+
+    X: Array
+    coefficients: Array
+    noise: Array
+    hyperparameters: Hyperparameters
+    x_scaling: Scaling
+    y_scaling: Scaling
+
+    @property
+    def lengthscales(self) -> Array:
+        """Lengthscale of each column of x, in the units of x, (p,)."""
+        return self.hyperparameters.lengthscales * self.x_scaling.scale
+
+    @property
+    def noise_variance(self) -> float:
+        """Noise variance of a row of weight one, in squared units of y."""
+        scale = float(self.y_scaling.scale[0])
+        return self.hyperparameters.noise_variance * scale**2
+
+    def predict(self, X: Array) -> tuple[Array, Array]:
+        """Mean of the response and variance of that mean, without noise, (m,) each.
+
+        Args:
+            X: Conditions in the units of the training data, (m, p).
+        """
+        Z = self.x_scaling.forward(X)
+        mean, variance = np.empty(len(Z)), np.empty(len(Z))
+        height = max(1, _CHUNK_NUMBERS // max(len(self.X), 1))
+        for start in range(0, len(Z), height):
+            rows = slice(start, start + height)
+            mean[rows], variance[rows] = self._predict(Z[rows])
+        center, scale = float(self.y_scaling.center[0]), float(self.y_scaling.scale[0])
+        return center + scale * mean, scale**2 * variance
+
+    def _predict(self, Z: Array) -> tuple[Array, Array]:
+        cross = _covariance(self.hyperparameters, Z, self.X)
+        h = self.hyperparameters
+        prior = h.signal_variance + CONSTANT_VARIANCE
+        prior = prior + h.linear_variance * np.einsum("ij,ij->i", Z, Z)
+        mean = cross @ self.coefficients
+        whitened = blas.dtrsm(1.0, self._factor, cross.T, lower=1, overwrite_b=1)
+        variance = prior - np.einsum("ij,ij->j", whitened, whitened)
+        return mean, np.maximum(variance, _SMALLEST_VARIANCE)
+
+    @functools.cached_property
+    def _factor(self) -> Array:
+        # Not kept by a file; found again when it is first needed.
+        K = _covariance(self.hyperparameters, self.X, self.X)
+        return factorise(K, self.noise)
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianProcessFit:
+    """A fitted Gaussian process and its leave-one-out predictions.
+
+    Attributes:
+        process: For predictions at new conditions.
+        held_out_mean: Mean of each row given all others, in units of y, (n,).
+        held_out_variance: Variance of that mean, without noise, (n,).
+    """
+
+    process: GaussianProcess
+    held_out_mean: Array
+    held_out_variance: Array
+
+
+def fit_gaussian_process(
+    X: Array,
+    y: Array,
+    *,
+    weights: Array | None = None,
+    log_scale: Array | None = None,
+    start: Hyperparameters | None = None,
+    max_iterations: int = 40,
+) -> GaussianProcessFit:
+    """Fit a Gaussian process and predict every row from the others.
+
+    Args:
+        X: Conditions, (n, p).
+        y: Responses, (n,).
+        weights: Row weights, (n,); the noise variance of a row is divided by its own.
+        log_scale: Known part l of the log deviation of the noise, (n,); the noise
+            variance is multiplied by exp(2 l).
+        start: Hyperparameters at which the search begins; the prior's if None.
+        max_iterations: Iterations of the search at most; 0 takes `start` as it is.
+
+    Returns:
+        The process and its leave-one-out predictions.
+
+    Example:
+        >>> import numpy as np
+        >>> x = np.linspace(0, 6, 60)[:, None]
+        >>> y = np.sin(x[:, 0]) + np.random.default_rng(0).normal(0, 0.1, 60)
+        >>> fit = fit_gaussian_process(x, y)
+        >>> mean, variance = fit.process.predict(np.array([[1.5]]))
+        >>> mean.round(1), round(fit.process.noise_variance**0.5, 1)
+        (array([1.]), 0.1)
+    """
+    n = len(y)
+    weights = np.ones(n) if weights is None else usable_weights(weights)
+    x_scaling = scaling_of("x", X, weights)
+    y_scaling = scaling_of("y", y[:, None], weights)
+    Z, u = x_scaling.forward(X), y_scaling.forward(y[:, None])[:, 0]
+    factors = 1.0 / np.clip(weights, _SMALLEST_WEIGHT, _LARGEST_WEIGHT)
+    if log_scale is not None:
+        factors *= np.exp(2.0 * log_scale)
+    theta = _search(Z, u, factors, start, max_iterations)
+    h = Hyperparameters.from_logs(theta)
+    noise = h.noise(factors)
+    factor = factorise(_covariance(h, Z, Z), noise)
+    alpha, _ = lapack.dpotrs(factor, u, lower=1)
+    process = GaussianProcess(Z, alpha, noise, h, x_scaling, y_scaling)
+    # Predictions will need the factor, so it is not computed twice.
+    process.__dict__["_factor"] = factor
+    inverse_diagonal = _inverse_diagonal(factor)
+    scale = float(y_scaling.scale[0])
+    variance = np.maximum(1.0 / inverse_diagonal - noise, _SMALLEST_VARIANCE)
+    return GaussianProcessFit(
+        process, y - scale * alpha / inverse_diagonal, scale**2 * variance
+    )
+
+
+def _covariance(h: Hyperparameters, A: Array, B: Array) -> Array:
+    """Covariance of the latent function, (len(A), len(B))."""
+    K = signal_covariance(h, A, B)
+    K += (h.linear_variance * A) @ B.T
+    K += CONSTANT_VARIANCE
+    return K
+
+
+def _inverse_diagonal(factor: Array) -> Array:
+    """Diagonal of (LL')⁻¹ from L: the sums of squares of the columns of L⁻¹."""
+    inverse, info = lapack.dtrtri(factor, lower=1)
+    assert info == 0
+    n = len(factor)
+    squares = np.empty(n)
+    # The upper triangle is not defined; panels of columns skip most of it.
+    for first in range(0, n, 64):
+        last = min(first + 64, n)
+        panel = inverse[first:, first:last]
+        panel[: last - first] = np.tril(panel[: last - first])
+        squares[first:last] = np.einsum("ij,ij->j", panel, panel)
+    return squares
+
+
+def _search(
+    Z: Array,
+    u: Array,
+    factors: Array,
+    start: Hyperparameters | None,
+    max_iterations: int,
+) -> Array:
+    """Logarithms of the hyperparameters, from few rows and then from more."""
+    theta = prior_of(Z.shape[1])[0] if start is None else start.logs()
+    n = len(u)
+    order = np.random.default_rng(_ROWS_SEED).permutation(n)
+    sizes = [min(n, _MOST_ROWS)]
+    if start is None and sizes[0] > 2 * _FIRST_ROWS:
+        sizes.insert(0, _FIRST_ROWS)
+    for size in sizes:
+        rows = order[:size] if size < n else slice(None)
+        theta = maximise_log_posterior(
+            Z[rows], u[rows], factors[rows], theta, max_iterations
+        )
+    return theta

@@ -1,0 +1,88 @@
+"""A Gaussian process whose noise has a width that depends on x.
+
+Three steps: a process with constant noise; a log scale of its leave-one-out residuals;
+the process again with noise variances σ_n² exp(2 l_i). A row's held-out width uses the
+log scale that other rows give it, not the one it took part in.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from kexpfam._typing import Array
+from kexpfam.regression.gaussian_process import (
+    GaussianProcessFit,
+    fit_gaussian_process,
+)
+from kexpfam.regression.log_scale import LogScale, fit_log_scale
+
+# The second search starts at the first one's result and has little left to do.
+_REFIT_ITERATIONS = 10
+
+# Noise deviations of different rows differ by at most e^(2·4): the covariance must
+# remain one that can be factorised.
+_LARGEST_LOG_SCALE = 4.0
+
+
+@dataclass(frozen=True, eq=False)
+class HeteroscedasticFit:
+    """A Gaussian process with noise σ_n exp(l(x)).
+
+    Attributes:
+        fit: The process and its leave-one-out predictions.
+        log_scale: l at any x.
+        held_out_log_scale: l of each row by models that have not seen it, (n,).
+    """
+
+    fit: GaussianProcessFit
+    log_scale: LogScale
+    held_out_log_scale: Array
+
+
+def fit_heteroscedastic(
+    first: GaussianProcessFit,
+    X: Array,
+    y: Array,
+    weights: Array,
+    rng: np.random.Generator,
+) -> HeteroscedasticFit:
+    """Continue from a process with constant noise.
+
+    Args:
+        first: Fit of the same rows with constant noise.
+        X: Conditions, (n, p).
+        y: Responses, (n,).
+        weights: Row weights, (n,).
+        rng: Deals the folds of the log scale.
+
+    Example:
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> x = rng.uniform(-1, 1, size=(200, 1))
+        >>> y = x[:, 0] + 0.3 * np.exp(x[:, 0]) * rng.normal(size=200)
+        >>> first = fit_gaussian_process(x, y)
+        >>> fit = fit_heteroscedastic(first, x, y, np.ones(200), rng)
+        >>> points = np.array([[-0.5], [0.5]])
+        >>> np.diff(fit.log_scale.at(points, points[:, 0])).round(0)
+        array([1.])
+    """
+    mean = first.held_out_mean
+    variance = first.held_out_variance + first.process.noise_variance
+    residuals = (y - mean) / np.sqrt(variance)
+    scale = fit_log_scale(X, mean, residuals, weights, rng)
+    middle = float(np.average(scale.values, weights=weights))
+    low, high = middle - _LARGEST_LOG_SCALE, middle + _LARGEST_LOG_SCALE
+    model = replace(
+        scale.model,
+        lower=max(scale.model.lower, low),
+        upper=min(scale.model.upper, high),
+    )
+    second = fit_gaussian_process(
+        X,
+        y,
+        weights=weights,
+        log_scale=np.clip(scale.values, low, high),
+        start=first.process.hyperparameters,
+        max_iterations=_REFIT_ITERATIONS,
+    )
+    return HeteroscedasticFit(second, model, np.clip(scale.held_out, low, high))

@@ -1,0 +1,261 @@
+"""How wide the noise is at each x: penalised likelihood of a log scale.
+
+Residuals are taken for r_i ~ N(0, exp(2 l(x_i))), where l is linear in features of x,
+
+    minimise over b:  Σ_i w_i [l_i + ½ r_i² exp(−2 l_i)] + ½ τ ‖b‖²,   l = b_0 + F b.
+
+This is convex. Its expected Hessian 2 F'wF does not depend on b, so one
+eigendecomposition serves every step of Fisher scoring and every τ at once.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kexpfam._typing import Array, Indices
+from kexpfam.regression.scaling import Scaling, scaling_of, usable_weights
+
+# Penalties that are tried; the last one leaves a constant.
+PENALTIES = (0.1, 0.5, 2.0, 8.0, 32.0, 1e4)
+
+# Bumps of the features, and their width as a share of the median distance of x.
+_MOST_BUMPS = 60
+_BUMP_WIDTH = 0.5
+
+# The log scale may leave the range it has on the training rows by this much.
+LOG_SCALE_MARGIN = 0.5
+
+# Squared residuals are not smaller than this share of their mean: a residual that
+# happens to be zero is no evidence of noise without width.
+_SMALLEST_SQUARE = 1e-6
+
+# And that mean is not smaller than this, so that residuals of zero have a logarithm.
+_SMALLEST_MEAN = 1e-24
+
+_MOST_STEPS = 60
+_MOST_HALVINGS = 8
+
+# No step changes a log scale by more than this, so that exponentials stay finite.
+_LONGEST_STEP = 3.0
+
+# Steps end when none gains more than this many nats; losses of less are rounding.
+_ENOUGH_NATS = 1e-4
+_ROUNDING_NATS = 1e-7
+
+
+@dataclass(frozen=True, eq=False)
+class LogScaleFeatures:
+    """Features of l(x): x, the predicted mean, and bumps at some training rows.
+
+    Attributes:
+        x_scaling: Standard units of x.
+        mean_scaling: Standard units of the predicted mean, one column.
+        centers: Where the bumps are, in standard units, (m, p).
+        width: Width of the bumps.
+    """
+
+    x_scaling: Scaling
+    mean_scaling: Scaling
+    centers: Array
+    width: float
+
+    def at(self, X: Array, mean: Array) -> Array:
+        """Features at conditions X, (n, p), with predicted means (n,)."""
+        Z = self.x_scaling.forward(X)
+        distances = squared_distances(Z, self.centers)
+        distances *= -0.5 / self.width**2
+        bumps = np.exp(distances, out=distances)
+        location = self.mean_scaling.forward(mean[:, None])
+        return np.concatenate([Z, location, bumps], axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class LogScale:
+    """A fitted log scale l(x) = intercept + features·coefficients, kept in bounds.
+
+    Attributes:
+        features: How features are made.
+        intercept: Value where all features are zero.
+        coefficients: Of the features, (q,).
+        lower: Smallest value at any x.
+        upper: Largest value at any x.
+    """
+
+    features: LogScaleFeatures
+    intercept: float
+    coefficients: Array
+    lower: float
+    upper: float
+
+    def at(self, X: Array, mean: Array) -> Array:
+        """Log scale at conditions X, (n, p), with predicted means (n,)."""
+        values = self.intercept + self.features.at(X, mean) @ self.coefficients
+        return np.clip(values, self.lower, self.upper)
+
+
+@dataclass(frozen=True, eq=False)
+class LogScaleFit:
+    """A log scale fitted to residuals.
+
+    Attributes:
+        model: Log scale at any x.
+        values: The model at the training rows, (n,).
+        held_out: Log scale of each row by a model that has not seen it, (n,).
+        penalty: The chosen τ.
+    """
+
+    model: LogScale
+    values: Array
+    held_out: Array
+    penalty: float
+
+
+def fit_log_scale(
+    X: Array,
+    mean: Array,
+    residuals: Array,
+    weights: Array,
+    rng: np.random.Generator,
+    *,
+    penalties: tuple[float, ...] = PENALTIES,
+    n_folds: int = 5,
+) -> LogScaleFit:
+    """Fit l(x) with the penalty of best held-out likelihood.
+
+    Args:
+        X: Conditions, (n, p).
+        mean: Predicted means, which the scale may follow, (n,).
+        residuals: r, held out from the regression of the mean, (n,).
+        weights: Row weights, (n,).
+        rng: Deals the folds and chooses the bumps.
+        penalties: Values of τ to try.
+        n_folds: Folds of the cross-validation.
+
+    Example:
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> x = rng.uniform(-1, 1, size=(400, 1))
+        >>> r = np.exp(x[:, 0]) * rng.normal(size=400)
+        >>> fit = fit_log_scale(x, x[:, 0], r, np.ones(400), rng)
+        >>> ends = np.array([[-1.0], [1.0]])
+        >>> np.diff(fit.model.at(ends, ends[:, 0])).round(0)  # of the log scale x
+        array([2.])
+    """
+    n = len(residuals)
+    weights = usable_weights(weights)
+    folds = rng.permutation(n) % min(n_folds, n)
+    features = _features(X, mean, weights, rng)
+    F = features.at(X, mean)
+    squares = residuals**2
+    tau = np.array(penalties)
+    predicted = np.empty((n, len(tau)))
+    for k in range(int(folds.max()) + 1):
+        train, test = folds != k, folds == k
+        part = _fit(F[train], squares[train], weights[train], tau)
+        predicted[test] = part.at(F[test])
+    loss = weights @ (predicted + 0.5 * squares[:, None] * np.exp(-2.0 * predicted))
+    best = int(np.argmin(loss))
+    final = _fit(F, squares, weights, tau[best : best + 1])
+    held_out = predicted[:, best]
+    # Held-out values have the smaller range: at the edge of the data some rows make
+    # their own scale small, and a new row there must not pay for it.
+    model = LogScale(
+        features,
+        float(final.intercepts[0]),
+        final.coefficients[:, 0],
+        float(max(final.lower[0], held_out.min() - LOG_SCALE_MARGIN)),
+        float(min(final.upper[0], held_out.max() + LOG_SCALE_MARGIN)),
+    )
+    return LogScaleFit(model, model.at(X, mean), held_out, float(tau[best]))
+
+
+def squared_distances(A: Array, B: Array) -> Array:
+    """‖a − b‖² of all pairs of rows, (len(A), len(B))."""
+    a2, b2 = np.einsum("ij,ij->i", A, A), np.einsum("ij,ij->i", B, B)
+    distances = A @ (-2.0 * B.T)
+    distances += a2[:, None]
+    distances += b2
+    return np.maximum(distances, 0.0, out=distances)
+
+
+def _features(
+    X: Array, mean: Array, weights: Array, rng: np.random.Generator
+) -> LogScaleFeatures:
+    x_scaling = scaling_of("x", X, weights)
+    chosen: Indices = rng.permutation(len(X))[:_MOST_BUMPS]
+    centers = x_scaling.forward(X[chosen])
+    distances = np.sqrt(squared_distances(centers, centers))
+    distances = distances[np.triu_indices(len(centers), 1)]
+    distances = distances[distances > 1e-6]
+    typical = float(np.median(distances)) if distances.size else 1.0
+    mean_scaling = scaling_of("mean", mean[:, None], weights)
+    return LogScaleFeatures(x_scaling, mean_scaling, centers, _BUMP_WIDTH * typical)
+
+
+@dataclass(frozen=True, eq=False)
+class _Path:
+    """Fits for several penalties: one column each."""
+
+    intercepts: Array
+    coefficients: Array
+    lower: Array
+    upper: Array
+
+    def at(self, F: Array) -> Array:
+        values = self.intercepts + F @ self.coefficients
+        return np.clip(values, self.lower, self.upper)
+
+
+def _fit(F: Array, squares: Array, weights: Array, tau: Array) -> _Path:
+    """Fisher scoring for each τ, on features turned so that steps are divisions."""
+    total = float(weights.sum())
+    typical = max(float(weights @ squares) / total, _SMALLEST_MEAN)
+    squares = np.maximum(squares / typical, _SMALLEST_SQUARE)
+    middle = weights @ F / total
+    centred = F - middle
+    # 2 F'wF = V diag(2 Λ) V'; centred features do not interact with the intercept.
+    eigenvalues, V = np.linalg.eigh(centred.T @ (weights[:, None] * centred))
+    G = np.column_stack([np.ones(len(F)), centred @ V])
+    curvature = 2.0 * np.append(total, np.maximum(eigenvalues, 0.0))[:, None]
+    penalty = tau * np.append(0.0, np.ones(len(V)))[:, None]
+    B, L = _descend(G, squares, weights, curvature, penalty)
+    offset = 0.5 * np.log(typical)
+    coefficients = V @ B[1:]
+    return _Path(
+        intercepts=offset + B[0] - middle @ coefficients,
+        coefficients=coefficients,
+        lower=offset + L.min(axis=0) - LOG_SCALE_MARGIN,
+        upper=offset + L.max(axis=0) + LOG_SCALE_MARGIN,
+    )
+
+
+def _descend(
+    G: Array, squares: Array, weights: Array, curvature: Array, penalty: Array
+) -> tuple[Array, Array]:
+    """Coefficients (q, t) and log scales (n, t) where the objectives are least."""
+    B = np.zeros((G.shape[1], penalty.shape[1]))
+    L = np.zeros((len(G), penalty.shape[1]))
+    ratio = np.broadcast_to(squares[:, None], L.shape)  # r² exp(−2 l)
+    loss = weights @ (L + 0.5 * ratio)
+    for _ in range(_MOST_STEPS):
+        gradient = G.T @ (weights[:, None] * (1.0 - ratio)) + penalty * B
+        step = -gradient / (curvature + penalty)
+        change = G @ step
+        length = np.minimum(1.0, _LONGEST_STEP / (np.abs(change).max(axis=0) + 1e-12))
+        for _ in range(_MOST_HALVINGS):
+            new_B, new_L = B + length * step, L + length * change
+            new_ratio = squares[:, None] * np.exp(-2.0 * new_L)
+            new_loss = weights @ (new_L + 0.5 * new_ratio)
+            new_loss += 0.5 * np.einsum("qt,qt->t", penalty * new_B, new_B)
+            worse = ~(new_loss <= loss + _ROUNDING_NATS)
+            if not worse.any():
+                break
+            length[worse] *= 0.5
+        if worse.any():
+            new_B[:, worse], new_L[:, worse] = B[:, worse], L[:, worse]
+            new_ratio[:, worse], new_loss[worse] = ratio[:, worse], loss[worse]
+        gain = float(np.max(loss - new_loss))
+        B, L, ratio, loss = new_B, new_L, new_ratio, new_loss
+        if gain < _ENOUGH_NATS:
+            break
+    return B, L

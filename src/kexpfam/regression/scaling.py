@@ -1,0 +1,62 @@
+"""Columns in standard units, and the way back.
+
+Priors and ridges of the regressions mean something only for columns of unit deviation,
+so each regression standardises for itself, whatever units it is given.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kexpfam._typing import Array
+from kexpfam._validation import spread_of
+
+# New points further out than this many deviations are moved here: squares stay far
+# from overflow, and nothing is known about the response out there anyway.
+_FURTHEST = 1e6
+
+# Smallest weight of a row as a share of the largest.
+_SMALLEST_SHARE = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Scaling:
+    """Centre and deviation of each column.
+
+    Attributes:
+        center: What is subtracted, (p,).
+        scale: What is divided by, positive, (p,).
+    """
+
+    center: Array
+    scale: Array
+
+    def forward(self, data: Array) -> Array:
+        """Data in standard units, (n, p)."""
+        standard = (data - self.center) / self.scale
+        return np.clip(standard, -_FURTHEST, _FURTHEST)
+
+
+def scaling_of(name: str, data: Array, weights: Array) -> Scaling:
+    """The scaling that standardises weighted data; constant columns are centred only.
+
+    Example:
+        >>> import numpy as np
+        >>> scaling_of("x", np.array([[1.0, 5.0], [3.0, 5.0]]), np.ones(2)).scale
+        array([1., 1.])
+    """
+    center, deviation = spread_of(name, data, weights)
+    return Scaling(center, np.where(deviation > 0, deviation, 1.0))
+
+
+def usable_weights(weights: Array) -> Array:
+    """Row weights of which none is zero, so that every fold has some weight.
+
+    A row without weight counts a millionth, which no result shows.
+
+    Example:
+        >>> import numpy as np
+        >>> usable_weights(np.array([0.0, 2.0]))
+        array([2.e-06, 2.e+00])
+    """
+    return np.maximum(weights, _SMALLEST_SHARE * weights.max())

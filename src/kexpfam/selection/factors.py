@@ -1,0 +1,113 @@
+"""Factors of separable features, and their derivatives in log lengthscales.
+
+A feature of a low-rank fit is k_X(x, x') ∂_iʳ∂'_jˢk_Y(y, y'). Here are both factors on
+all pairs of rows and centres, and their derivatives with respect to log ℓ, exact for
+every radial kernel: dφ(s)/dlog ℓ = −2sφ′(s), which is a function of s again, so that
+its derivatives in y follow from those of φ.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from kexpfam._typing import Array
+from kexpfam.kernels import Kernel, Pairs, RadialKernel
+from kexpfam.kernels.radial import Ratio
+
+
+class ResponseFactors:
+    """Derivatives of k_Y on all pairs of two sets of responses; each computed once."""
+
+    def __init__(self, kernel: RadialKernel, Y: Array, Y2: Array) -> None:
+        """Take the kernel and responses Y (n, d), Y2 (m, d)."""
+        self._kernel, self._Y, self._Y2 = kernel, Y, Y2
+        self._one_column = Y.shape[1] == 1
+        self._plain = _Kept(lambda: kernel.at(Y, Y2), self._one_column)
+        stretched = _Stretched(kernel.lengthscale, kernel)
+        self._stretched = _Kept(lambda: stretched.at(Y, Y2), self._one_column)
+
+    def part(self, r: int, i: int, s: int, j: int) -> Array:
+        """∂_iʳ∂'_jˢk_Y of all pairs, (n, m); not to be written to."""
+        return self._plain.part(r, i, s, j)
+
+    def stretched(self, r: int, i: int, s: int, j: int) -> Array:
+        """Its derivative in log ℓ_y, common to all columns of y; r + s at most 3."""
+        if r + s:
+            return self._stretched.part(r, i, s, j)
+        # −2sφ′ = −Σ_i (y_i − y'_i) ∂_ik_Y
+        result = np.zeros((len(self._Y), len(self._Y2)))
+        for column in range(self._Y.shape[1]):
+            difference = self._Y2[:, column] - self._Y[:, column, None]
+            result += difference * self.part(1, column, 0, 0)
+        return result
+
+
+class _Kept:
+    """Derivatives on pairs that are made when first needed; each computed once."""
+
+    def __init__(self, make: Callable[[], Pairs], one_column: bool) -> None:
+        self._make = make
+        self._pairs: Pairs | None = None
+        self._one_column = one_column
+        self._parts: dict[tuple[int, int, int, int], Array] = {}
+
+    def part(self, r: int, i: int, s: int, j: int) -> Array:
+        key = (r, i, s, j)
+        if key not in self._parts:
+            self._parts[key] = self._known(r, i, s, j)
+        return self._parts[key]
+
+    def _known(self, r: int, i: int, s: int, j: int) -> Array:
+        """From another derivative of the same order, if there is one."""
+        # With one column ∂' = −∂, so only the total order matters, but for a sign.
+        if self._one_column:
+            for (r2, _, s2, _), part in self._parts.items():
+                if r2 + s2 == r + s:
+                    return part if (s2 - s) % 2 == 0 else -part
+        if self._pairs is None:
+            self._pairs = self._make()
+        return self._pairs.partial(r, i, s, j)
+
+
+@dataclass(frozen=True)
+class _Stretched(RadialKernel):
+    """d/dlog ℓ of a radial kernel, for derivatives of order one to three.
+
+    Its profile is ψ = −2sφ′ with ψ⁽ᵏ⁾ = −2(kφ⁽ᵏ⁾ + sφ⁽ᵏ⁺¹⁾). Ratios are taken to φ,
+    which is never zero; the value itself, of order zero, is therefore not that of ψ.
+    """
+
+    kernel: RadialKernel | None = None
+
+    @property
+    def smoothness(self) -> int:
+        assert self.kernel is not None
+        return self.kernel.smoothness
+
+    def profile(self, s: Array, out: Array) -> Array:
+        assert self.kernel is not None
+        return self.kernel.profile(s, out)
+
+    def ratios(self, s: Array, order: int) -> list[Ratio]:
+        assert self.kernel is not None
+        rho = self.kernel.ratios(s, order + 1)
+        return [-2.0 * (k * rho[k - 1] + s * rho[k]) for k in range(1, order + 1)]
+
+
+def stretch_x(kernel: Kernel, X: Array, X2: Array, weights: Array) -> Array:
+    """Σ weights · dk_X/dlog ℓ_j for each column j of x, (p,).
+
+    k_X = φ(s) with s = Σ_j s_j and s_j = (x_j − x'_j)²/ℓ_j², so dk_X/dlog ℓ_j is
+    −2 s_j φ′(s). Kernels without lengthscales have no entries.
+    """
+    if not isinstance(kernel, RadialKernel):
+        return np.zeros(0)
+    ell = np.asarray(kernel.lengthscale, dtype=float)
+    A, B = X / ell, X2 / ell
+    squares = [(a[:, None] - b) ** 2 for a, b in zip(A.T, B.T, strict=True)]
+    s = np.sum(squares, axis=0)
+    slope = kernel.profile(s, np.empty_like(s))
+    slope *= kernel.ratios(s, 1)[0]
+    slope *= weights
+    return np.array([-2.0 * np.vdot(slope, square) for square in squares])

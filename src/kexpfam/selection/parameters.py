@@ -1,0 +1,230 @@
+"""What is searched: lengthscales and λ, their bounds, and a pull towards the start.
+
+Objectives take θ, the logarithms of the parameters in the order of `Parameters.names`:
+one lengthscale per column of x, the lengthscale of y, and λ. Penalty and bounds are
+values of their own, so that a result can show them.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.spatial.distance import pdist
+
+from kexpfam._typing import Array
+
+# Shortest lengthscale of y, in standard deviations of the responses; also in steps of
+# their recording, if they are tied. Both are guesses on the safe side: below them a fit
+# describes how the data were rounded.
+SHORTEST_IN_DEVIATIONS = 0.1
+SHORTEST_IN_STEPS = 2.0
+
+# Share of rows that repeat a value of others, from which on responses count as recorded
+# in steps: a few ties are chance. A guess.
+MANY_TIES = 0.1
+
+# Smallest λ: this over the number of distinct responses and their variance. A guess; it
+# leaves room for all values of `search.coarse_grid` from sixteen distinct responses on.
+LEAST_REGULARIZATION = 1e-4
+
+# Values closer than this, in standard deviations, are the same value.
+_SAME = 1e-9
+
+# Rows among which distances are taken: the median of 31,125 of them is within a few per
+# cent of that of all.
+_MOST_ROWS = 250
+
+
+@dataclass(frozen=True)
+class Parameters:
+    """Hyperparameters of one family with a separable kernel.
+
+    Attributes:
+        lengthscale_x: One length per column of x; empty for a constant kernel of x.
+        lengthscale_y: The length of y.
+        regularization: λ.
+
+    Example:
+        >>> start = Parameters((0.5, 2.0), 1.0, 0.01)
+        >>> Parameters.from_theta(start.theta).names
+        ('lengthscale_x[0]', 'lengthscale_x[1]', 'lengthscale_y', 'regularization')
+    """
+
+    lengthscale_x: tuple[float, ...]
+    lengthscale_y: float
+    regularization: float
+
+    @property
+    def theta(self) -> Array:
+        """Logarithms of all parameters, (p + 2,)."""
+        return np.log([*self.lengthscale_x, self.lengthscale_y, self.regularization])
+
+    @classmethod
+    def from_theta(cls, theta: Array) -> "Parameters":
+        """The parameters with these logarithms."""
+        *lengths, ell_y, lam = np.exp(np.asarray(theta, dtype=float)).tolist()
+        return cls(tuple(lengths), ell_y, lam)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Name of each entry of θ."""
+        columns = tuple(f"lengthscale_x[{j}]" for j in range(len(self.lengthscale_x)))
+        return (*columns, "lengthscale_y", "regularization")
+
+    def __str__(self) -> str:
+        lengths = ", ".join(f"{ell:.3g}" for ell in self.lengthscale_x)
+        return (
+            f"lengthscale_x=({lengths}), lengthscale_y={self.lengthscale_y:.3g}, "
+            f"regularization={self.regularization:.3g}"
+        )
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Smallest and largest value of each kind of parameter.
+
+    Attributes:
+        lengthscale_x: For every column of x.
+        lengthscale_y: For the length of y.
+        regularization: For λ.
+    """
+
+    lengthscale_x: tuple[float, float] = (1e-3, 1e3)
+    lengthscale_y: tuple[float, float] = (1e-2, 1e2)
+    regularization: tuple[float, float] = (1e-8, 1e4)
+
+    def __post_init__(self) -> None:
+        for name, (low, high) in self._items():
+            if not 0 < low <= high < np.inf:
+                raise ValueError(
+                    f"Bounds of {name} must be two positive numbers in increasing "
+                    f"order, got ({low}, {high})."
+                )
+
+    @classmethod
+    def of_data(cls, X: Array, Y: Array) -> "Bounds":
+        """Bounds from the resolution of the data.
+
+        Tied responses reward ever shorter lengthscales and ever smaller λ: a spike on
+        each recorded value. So ℓ_y is at least a tenth of the responses' standard
+        deviation and, if a tenth of the rows or more repeat values of others, two
+        steps of their recording (the median gap between neighbouring distinct values);
+        and λ is at least 1e-4 over the number of distinct responses and their variance.
+        For lengthscales of x the bounds are a twentieth and a hundred times the median
+        distance.
+
+        Args:
+            X: Conditions in the coordinates of the kernel, (n, p).
+            Y: Responses in the coordinates of the kernel, (n, d).
+
+        Example:
+            >>> import numpy as np
+            >>> tied = np.repeat([[-1.0], [0.0], [1.0]], 10, axis=0)
+            >>> Bounds.of_data(np.zeros((30, 0)), tied).lengthscale_y[0]
+            2.0
+        """
+        deviation = float(np.mean(Y.std(axis=0))) or 1.0
+        distinct = min(len(_distinct(column)) for column in Y.T)
+        shortest = max(
+            SHORTEST_IN_DEVIATIONS * deviation,
+            SHORTEST_IN_STEPS * recording_step(Y),
+        )
+        far = median_distance(X)
+        return cls(
+            (0.05 * far, 100.0 * far),
+            (shortest, max(20.0 * deviation, shortest)),
+            (
+                LEAST_REGULARIZATION / (distinct * deviation**2),
+                1e3 / shortest**2,
+            ),
+        )
+
+    def theta(self, columns: int) -> Array:
+        """Logarithms of the bounds for p columns of x, (p + 2, 2)."""
+        per_column = [self.lengthscale_x] * columns
+        return np.log([*per_column, self.lengthscale_y, self.regularization])
+
+    def clip(self, parameters: Parameters) -> Parameters:
+        """The nearest parameters within the bounds."""
+        lengths = np.clip(parameters.lengthscale_x, *self.lengthscale_x)
+        return Parameters(
+            tuple(lengths.tolist()),
+            float(np.clip(parameters.lengthscale_y, *self.lengthscale_y)),
+            float(np.clip(parameters.regularization, *self.regularization)),
+        )
+
+    def active(self, parameters: Parameters) -> tuple[str, ...]:
+        """Names of the bounds that parameters lie on, such as "lengthscale_y lower"."""
+        found = []
+        limits = self.theta(len(parameters.lengthscale_x))
+        for name, value, (low, high) in zip(
+            parameters.names, parameters.theta, limits, strict=True
+        ):
+            if value <= low + 1e-9:
+                found.append(f"{name} lower")
+            elif value >= high - 1e-9:
+                found.append(f"{name} upper")
+        return tuple(found)
+
+    def __str__(self) -> str:
+        return ", ".join(
+            f"{name} {lo:.3g}–{hi:.3g}" for name, (lo, hi) in self._items()
+        )
+
+    def _items(self) -> list[tuple[str, tuple[float, float]]]:
+        return [
+            ("lengthscale_x", self.lengthscale_x),
+            ("lengthscale_y", self.lengthscale_y),
+            ("regularization", self.regularization),
+        ]
+
+
+@dataclass(frozen=True)
+class Penalty:
+    """½ · strength · Σ (log ℓ − log ℓ_center)² over all lengthscales; λ is free.
+
+    Attributes:
+        strength: How strong the pull is, in units of the objective.
+        center: Where it pulls to.
+    """
+
+    strength: float
+    center: Parameters
+
+    def __call__(self, theta: Array) -> tuple[float, Array]:
+        """Value, and gradient with respect to θ, (p + 2,)."""
+        distance = theta - self.center.theta
+        distance[-1] = 0.0
+        return 0.5 * self.strength * float(
+            distance @ distance
+        ), self.strength * distance
+
+    def __str__(self) -> str:
+        return f"{self.strength:.3g}/2 · squared log-distance from ({self.center})"
+
+
+def recording_step(Y: Array) -> float:
+    """Median gap between neighbouring distinct values; 0 if few values are repeated.
+
+    With several columns, the largest step in any of them.
+    """
+    steps = [0.0]
+    for column in Y.T:
+        values = _distinct(column)
+        if 1 < len(values) <= (1.0 - MANY_TIES) * len(column):
+            steps.append(float(np.median(np.diff(values))))
+    return max(steps)
+
+
+def median_distance(points: Array) -> float:
+    """Median positive distance between rows, of at most 250 of them; 1 if none is."""
+    if len(points) > _MOST_ROWS:
+        points = points[np.linspace(0, len(points) - 1, _MOST_ROWS).astype(int)]
+    distances = pdist(points) if points.shape[1] else np.zeros(0)
+    positive = distances[distances > 0]
+    return float(np.median(positive)) if positive.size else 1.0
+
+
+def _distinct(column: Array) -> Array:
+    values = np.unique(column)
+    gaps = np.diff(values)
+    return values[np.append(True, gaps > _SAME * column.std())]

@@ -1,0 +1,64 @@
+"""The process with noise of varying width, put together from its parts."""
+
+import numpy as np
+import pytest
+
+from kexpfam.regression import fit_gaussian_process, fit_heteroscedastic, fit_log_scale
+from tests.tolerances import assert_close
+
+
+@pytest.fixture
+def rows():
+    rng = np.random.default_rng(21)
+    x = rng.uniform(-1, 1, size=(120, 1))
+    return x, np.sin(3 * x[:, 0]) + 0.2 * np.exp(x[:, 0]) * rng.normal(size=120)
+
+
+def test_it_equals_its_three_steps(rows):
+    X, y = rows
+    weights = np.ones(120)
+    first = fit_gaussian_process(X, y)
+    fit = fit_heteroscedastic(first, X, y, weights, np.random.default_rng(3))
+    deviation = np.sqrt(first.held_out_variance + first.process.noise_variance)
+    residuals = (y - first.held_out_mean) / deviation
+    scale = fit_log_scale(
+        X, first.held_out_mean, residuals, weights, np.random.default_rng(3)
+    )
+    second = fit_gaussian_process(
+        X,
+        y,
+        weights=weights,
+        log_scale=scale.values,
+        start=first.process.hyperparameters,
+        max_iterations=10,
+    )
+    assert_close(fit.fit.held_out_mean, second.held_out_mean)
+    assert_close(fit.fit.held_out_variance, second.held_out_variance)
+    assert_close(fit.held_out_log_scale, scale.held_out)
+    mean, _ = second.process.predict(X)
+    assert_close(fit.log_scale.at(X, mean), scale.model.at(X, mean))
+
+
+def test_the_width_follows_the_noise(rows):
+    X, y = rows
+    fit = fit_heteroscedastic(
+        fit_gaussian_process(X, y), X, y, np.ones(120), np.random.default_rng(0)
+    )
+    process = fit.fit.process
+    new = np.array([[-0.8], [0.8]])
+    mean, _ = process.predict(new)
+    deviation = np.sqrt(process.noise_variance) * np.exp(fit.log_scale.at(new, mean))
+    # truth: 0.09 and 0.45; a deviation from some thirty rows is known to 13 percent
+    assert_close(np.log(deviation), np.log(0.2) + new[:, 0], 0.4, scale=1.0)
+
+
+def test_widths_of_many_magnitudes_are_bounded():
+    rng = np.random.default_rng(1)
+    x = rng.uniform(-1, 1, size=(80, 1))
+    y = np.exp(15 * x[:, 0]) * rng.normal(size=80)
+    first = fit_gaussian_process(x, y)
+    fit = fit_heteroscedastic(first, x, y, np.ones(80), rng)
+    assert np.ptp(fit.held_out_log_scale) <= 8.0
+    grid = np.linspace(-1, 1, 50)[:, None]
+    assert np.ptp(fit.log_scale.at(grid, np.zeros(50))) <= 8.0
+    assert np.all(np.isfinite(fit.fit.held_out_mean))

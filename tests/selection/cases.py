@@ -1,0 +1,50 @@
+"""Problems that the tests of selection share."""
+
+import numpy as np
+
+from kexpfam.base_densities import GaussianBase
+from kexpfam.score_matching import ScoreSample
+from kexpfam.selection.problem import HeldOutProblem
+
+BASE = GaussianBase(1.5)
+
+
+def make_sample(n=40, p=2, d=1, *, seed=0, weighted=False) -> ScoreSample:
+    """Rows whose first column of y moves with x; weights and g uneven on request."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, p))
+    Y = 0.5 * rng.normal(size=(n, d))
+    if p:
+        Y[:, 0] += np.sin(2.0 * X[:, 0])
+    weights, diffusion = np.ones(n), np.ones((n, d))
+    if weighted:
+        weights, diffusion = rng.uniform(0.2, 2.0, n), rng.uniform(0.5, 1.0, (n, d))
+    drift = diffusion * BASE.grad_log_density(Y)
+    return ScoreSample(X, Y, weights / weights.sum(), drift, diffusion)
+
+
+def make_problem(n=40, p=2, d=1, *, n_folds=4, n_centers=12, **options):
+    """A problem with these rows; see `make_sample`."""
+    derivatives = options.pop("derivatives", True)
+    return HeldOutProblem.make(
+        make_sample(n, p, d, **options),
+        BASE,
+        n_folds,
+        np.random.default_rng(7),
+        n_centers=n_centers,
+        derivatives=derivatives,
+    )
+
+
+def differences(function, theta, step=1e-3):
+    """Gradient of a function by central differences of fourth order.
+
+    A long step, because fits with many neighbouring centres have condition numbers up
+    to 1e9, which rounding divided by a short step would show.
+    """
+    slopes = []
+    for e in step * np.eye(len(theta)):
+        near = function(theta + e) - function(theta - e)
+        far = function(theta + 2 * e) - function(theta - 2 * e)
+        slopes.append((8.0 * near - far) / (12.0 * step))
+    return np.array(slopes)
