@@ -1,5 +1,41 @@
-"""How hyperparameters are chosen.
+"""How hyperparameters are chosen: held-out objectives, searches, averages."""
 
-Objectives (`objectives`) judge fits on rows they have not seen; searches (`search`)
-look for the best, on a fixed problem (`problem`), within bounds (`parameters`).
-"""
+from kexpfam.selection.averaging import (
+    prior_weights,
+    tempered_weights,
+    without_negligible,
+)
+from kexpfam.selection.candidates import Candidate, Line, bases_alone, tilted
+from kexpfam.selection.objectives import (
+    HeldOutLikelihood,
+    HeldOutObjective,
+    HeldOutScore,
+)
+from kexpfam.selection.parameters import Bounds, Parameters, Penalty
+from kexpfam.selection.problem import HeldOutProblem
+from kexpfam.selection.progress import ProgressBar
+from kexpfam.selection.result import SearchResult, Trial
+from kexpfam.selection.search import coarse_grid, paper_grid, refine
+
+__all__ = [
+    "Bounds",
+    "Candidate",
+    "HeldOutLikelihood",
+    "HeldOutObjective",
+    "HeldOutProblem",
+    "HeldOutScore",
+    "Line",
+    "Parameters",
+    "Penalty",
+    "ProgressBar",
+    "SearchResult",
+    "Trial",
+    "bases_alone",
+    "coarse_grid",
+    "paper_grid",
+    "prior_weights",
+    "refine",
+    "tempered_weights",
+    "tilted",
+    "without_negligible",
+]

@@ -1,0 +1,283 @@
+"""AutoKCEF: the average of many families, weighted by what they say about unseen rows."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Self, overload
+
+import numpy as np
+
+from kexpfam._typing import Array, ArrayLike, RandomState
+from kexpfam._validation import as_generator, spread_of
+from kexpfam.base_densities import StudentBase
+from kexpfam.distributions import ClosedFormDensity, MixtureDensity
+from kexpfam.kernels import Constant, Gaussian, separable
+from kexpfam.likelihood import fit_likelihood
+from kexpfam.models.chart import Charted
+from kexpfam.models.contest import PLAIN, Contest, default_entries
+from kexpfam.models.estimator import ConditionalEstimator
+from kexpfam.models.family import FittedFamily, Options, score_sample, training_rows
+from kexpfam.score_matching import Basis, KernelExpansion, fit_low_rank
+from kexpfam.selection import (
+    Candidate,
+    ProgressBar,
+    prior_weights,
+    tempered_weights,
+    without_negligible,
+)
+
+# Weight of the guard, a wide t distribution of y that ignores x: no response is
+# impossible. More than two per cent costs likelihood everywhere.
+GUARD_WEIGHT = 0.01
+GUARD = StudentBase(scale=0.85, df=5.0)
+
+# Members that together hold less weight than this are left out of the final density.
+DROPPED_WEIGHT = 0.01
+
+
+@dataclass(frozen=True, eq=False)
+class Member:
+    """One family of an average.
+
+    Attributes:
+        weight: Its share.
+        chart: Its base density, regression and transforms, in words.
+        candidate: What was judged: base density, kernel, λ, held-out log densities.
+        family: The fit to all rows.
+        held_out: Mean held-out log density.
+    """
+
+    weight: float
+    chart: str
+    candidate: Candidate
+    family: FittedFamily
+    held_out: float
+
+    @property
+    def kernel(self) -> str:
+        """Kernel of x and y in a few words."""
+        kernel = self.candidate.kernel
+        if kernel is None:
+            return "none"
+        ((kernel_x, kernel_y),) = self.family.T.kernel.terms
+        return f"{_short(kernel_x)} x {_short(kernel_y)}"
+
+
+class Members(Sequence[Member]):
+    """The members of an average, largest weight first; prints as a table."""
+
+    def __init__(self, members: Sequence[Member], guard: float) -> None:
+        """Take members in any order, and the weight of the guard."""
+        self._members = tuple(sorted(members, key=lambda m: -m.weight))
+        self.guard = guard
+
+    @overload
+    def __getitem__(self, index: int) -> Member: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Member]: ...
+    def __getitem__(self, index: int | slice) -> Member | Sequence[Member]:
+        return self._members[index]
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def __iter__(self) -> Iterator[Member]:
+        return iter(self._members)
+
+    def __repr__(self) -> str:
+        header = ("weight", "log p", "fitted by", "base density", "lambda", "kernel")
+        table = [header]
+        for member in self:
+            lam = (
+                "" if np.isinf(member.candidate.lam) else f"{member.candidate.lam:.2g}"
+            )
+            method = {"none": "-"}.get(member.candidate.method, member.candidate.method)
+            base = f"{member.chart}, {_short(member.candidate.base)}"
+            row = f"{member.weight:.3f}", f"{member.held_out:.3f}", method, base
+            table.append((*row, lam, member.kernel))
+        table.append((f"{self.guard:.3f}", "", "-", "guard, t(5) of y", "", "none"))
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        lines = [
+            "  ".join(
+                cell.ljust(width) for cell, width in zip(row, widths, strict=True)
+            )
+            for row in table
+        ]
+        return "\n".join(line.rstrip() for line in lines)
+
+
+class AutoKCEF(ConditionalEstimator):
+    """The best density, no questions: an average of families over bases and kernels.
+
+    Families with several base densities (with and without a regression, with and
+    without transforms of skewed columns), kernels and λ compete. Each is weighed by the
+    log density it gives to rows that it has not seen; a null model that ignores x takes
+    part, and a heavy-tailed guard of one per cent keeps every response possible.
+
+    For one column of y.
+
+    Args:
+        likelihood: Whether families fitted by penalised likelihood compete too, beside
+            those by score matching. They are slower, and better where y has islands or
+            recorded values that repeat. None means: up to 500 rows.
+        standardize: Whether to centre and scale the columns of X and y first.
+        n_jobs: Threads; None for all cores.
+        random_state: Seed of the folds and of the centres.
+        verbose: Show a progress bar.
+
+    Attributes:
+        members_: The families of the average, with weight, base density and
+            hyperparameters; prints as a table.
+        n_candidates_: How many competed.
+        stopped_: Why no more were tried.
+        n_features_in_: Columns of X.
+        feature_names_in_: Their names, if X had any.
+
+    Example:
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> x = rng.uniform(-1, 1, size=(60, 1))
+        >>> y = np.sin(3 * x[:, 0]) + 0.2 * rng.normal(size=60)
+        >>> model = AutoKCEF(random_state=0).fit(x, y)
+        >>> model.predict_quantiles([[0.5]], [0.05, 0.5, 0.95]).round(1)
+        array([[0.7, 1. , 1.3]])
+    """
+
+    def __init__(
+        self,
+        *,
+        likelihood: bool | None = None,
+        standardize: bool = True,
+        n_jobs: int | None = None,
+        random_state: RandomState = None,
+        verbose: bool = False,
+    ) -> None:
+        self.likelihood = likelihood
+        self.standardize = standardize
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Fit p(y|x) to rows.
+
+        Args:
+            X: Conditions, (n, p): array, pandas or polars.
+            y: Responses, (n,).
+            sample_weight: Weight of each row; a row of weight two equals two rows.
+
+        Returns:
+            The estimator itself.
+        """
+        conditions, Y, weights = self._training_rows(X, y, sample_weight)
+        if Y.shape[1] > 1:
+            raise ValueError(
+                f"AutoKCEF is for one column of y, got {Y.shape[1]}; use KCEF for "
+                f"several columns at once."
+            )
+        options = Options(None, None, None, None, None, self.standardize, self.n_jobs)
+        rng = as_generator(self.random_state)
+        rows = training_rows(conditions, Y, weights, options)
+        contest = Contest.of(rows, rng)
+        self._compete(contest)
+        self._average(contest, seed=int(rng.integers(2**31)))
+        return self
+
+    def _compete(self, contest: Contest) -> None:
+        contest.add_charts(default_entries())
+        contest.add_bases()
+        few = len(contest.rows.Y) <= LIKELIHOOD_ROWS
+        likelihood = few if self.likelihood is None else self.likelihood
+        tasks = contest.tasks(contest.promising(), likelihood=likelihood)
+        bar = ProgressBar("AutoKCEF") if self.verbose else None
+        contest.run(tasks, bar)
+        if bar is not None:
+            bar.finish()
+
+    def _average(self, contest: Contest, seed: int) -> None:
+        candidates = contest.candidates
+        held_out = np.stack([c.held_out for c in candidates])
+        prior = prior_weights(candidates, PLAIN)
+        weights = tempered_weights(held_out, prior, contest.weights)
+        weights = without_negligible(weights, DROPPED_WEIGHT)
+        members = []
+        for k in np.flatnonzero(weights):
+            candidate = candidates[k]
+            charted = replace(contest.charts[candidate.chart], base=candidate.base)
+            problem = contest.problem(candidate.chart)
+            family = fit_candidate(
+                charted, candidate, problem.centers, seed, self.n_jobs
+            )
+            weight = float(weights[k] * (1.0 - GUARD_WEIGHT))
+            mean = candidate.mean(contest.weights)
+            members.append(Member(weight, candidate.chart, candidate, family, mean))
+        center, scale = spread_of("y", contest.rows.Y, contest.weights)
+        self.members_ = Members(members, GUARD_WEIGHT)
+        self.guard_ = (float(center[0]), float(scale[0]))
+        self.n_candidates_ = len(candidates)
+        self.stopped_ = contest.reason
+
+    def _density(self, X: Array) -> MixtureDensity:
+        parts = [member.family.density(X) for member in self.members_]
+        weights = [member.weight for member in self.members_]
+        center, scale = self.guard_
+        guard = ClosedFormDensity(
+            GUARD, np.full(len(X), center), np.full(len(X), scale)
+        )
+        return MixtureDensity([*parts, guard], [*weights, self.members_.guard])
+
+    @property
+    def _response_columns(self) -> int:
+        return 1
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "members_")
+
+
+def fit_candidate(
+    charted: Charted,
+    candidate: Candidate,
+    centers: Array,
+    seed: int,
+    n_jobs: int | None,
+) -> FittedFamily:
+    """Fit a candidate to all rows of its chart."""
+    lam = candidate.lam
+    if candidate.kernel is None:
+        kernel = separable(Constant(), Gaussian(1.0))
+        T = KernelExpansion(
+            kernel, charted.Z[:1], charted.U[:1], zeroth=np.zeros(1), n_jobs=n_jobs
+        )
+    else:
+        basis = Basis(
+            candidate.kernel, charted.Z[centers], charted.U[centers], derivatives=False
+        )
+        if candidate.method == "likelihood":
+            fit = fit_likelihood(
+                basis, candidate.base, charted.Z, charted.U, charted.weights, lam
+            )
+            T = fit.T
+        else:
+            T = fit_low_rank(basis, score_sample(charted), lam, n_jobs=n_jobs)
+    return FittedFamily(charted.chart, candidate.base, T, lam, float("nan"), seed)
+
+
+# Rows up to which the likelihood fits compete unless told otherwise.
+LIKELIHOOD_ROWS = 500
+
+
+def _short(value: object) -> str:
+    """A kernel or base density with its numbers rounded."""
+    name = type(value).__name__
+    if isinstance(value, Gaussian):
+        ell = np.atleast_1d(np.asarray(value.lengthscale, dtype=float))
+        shown = ", ".join(f"{v:.2g}" for v in ell[:4]) + (
+            ", ..." if len(ell) > 4 else ""
+        )
+        return f"Gaussian({shown})"
+    if name == "GaussianBase":
+        return f"N(0, {value.scale:.2g}²)"  # type: ignore[attr-defined]
+    if name == "StudentBase":
+        return f"t({value.df:.2g})"  # type: ignore[attr-defined]
+    return "constant" if isinstance(value, Constant) else name

@@ -1,0 +1,320 @@
+"""The contest: base densities, kernels and λ that compete for the same rows.
+
+Every chart (a base density with its regression and transforms) gets a coarse grid of
+kernels and λ. Each candidate is judged by the log density it gives to rows that it has
+not seen. With few rows everything that depends on y is fitted again for every fold:
+regressions, transforms and standardisation too. With many, leave-one-out residuals in
+closed form are honest enough, and much faster.
+"""
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from kexpfam._typing import Array, Indices
+from kexpfam.base_densities import (
+    BaseDensity,
+    ConditionalBase,
+    GaussianBase,
+    GaussianProcessBase,
+    LinearBase,
+    TransformedBase,
+)
+from kexpfam.kernels import Constant, Gaussian, Kernel, separable
+from kexpfam.models.chart import (
+    Charted,
+    ChartOptions,
+    SharedProcesses,
+    fit_chart,
+    refitted,
+)
+from kexpfam.models.family import TrainingRows, score_sample
+from kexpfam.models.heuristics import median_distance
+from kexpfam.selection import Candidate, HeldOutProblem, Line, bases_alone, tilted
+
+# Rows up to which charts are fitted again for every fold.
+REFITTED_ROWS = 400
+
+# Folds, and the number of rows up to which there are more of them.
+FOLDS, MANY_FOLDS, FEW_ROWS = 5, 10, 60
+
+# Regressions whose base density alone is worse than the best by more than this many
+# nats in total are not tilted: no kernel part has made up for so much.
+HOPELESS = 20.0
+
+# Most regressions that are tilted.
+MOST_REGRESSIONS = 6
+
+# Centres of the low-rank fits that compete.
+CENTERS = 150
+
+# Name of the chart without a regression: y standardised.
+PLAIN = "normal"
+
+Progress = Callable[[int, int, float], None]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Kernels and λ to try in a chart.
+
+    Attributes:
+        multiples_x: Lengthscales of x in median distances; a constant kernel of x is
+            always tried too.
+        lengthscales_y: Lengthscales of y, in deviations of the responses.
+        relative_lams: λ·ℓ_y².
+    """
+
+    multiples_x: tuple[float, ...]
+    lengthscales_y: tuple[float, ...]
+    relative_lams: tuple[float, ...]
+
+
+PLAIN_GRID = Grid((0.35, 0.8, 1.8), (0.35, 0.8, 1.8, 4.0), (1e-3, 1e-2, 1e-1, 1.0))
+REGRESSION_GRID = Grid((0.35, 1.2), (0.35, 0.8, 2.0), (1e-2, 1e-1, 1.0))
+LIKELIHOOD_GRID = Grid((0.8, 1.8), (0.35, 0.8), (1e-3, 1e-2))
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A chart that takes part.
+
+    Attributes:
+        name: What a person calls it.
+        base: Its base density.
+        warp_x: Whether skewed columns of x are transformed.
+    """
+
+    name: str
+    base: BaseDensity | ConditionalBase | TransformedBase
+    warp_x: bool = False
+
+
+def default_entries() -> list[Entry]:
+    """The charts of `AutoKCEF`, and of a `KCEF` that chooses its base."""
+    noise = GaussianBase(scale=1.0)
+    process = GaussianProcessBase(noise)
+    wide = GaussianProcessBase(noise, heteroscedastic=True)
+    plain: list[tuple[str, ConditionalBase | TransformedBase]] = [
+        ("Gaussian process", process),
+        ("heteroscedastic", wide),
+        ("Yeo-Johnson, Gaussian process", TransformedBase("yeo_johnson", process)),
+        ("Yeo-Johnson, heteroscedastic", TransformedBase("yeo_johnson", wide)),
+        ("linear", LinearBase(noise)),
+    ]
+    entries = [Entry(PLAIN, noise)]
+    for name, base in plain:
+        entries.append(Entry(name, base))
+        entries.append(Entry(f"{name}, transformed x", base, warp_x=True))
+    return entries
+
+
+@dataclass
+class Contest:
+    """Rows sorted by fold, charts, and the candidates found so far.
+
+    Attributes:
+        rows: Training rows, sorted by fold.
+        folds: Rows of each fold.
+        rng: Deals centres, and folds inside regressions.
+        charts: Charted rows by name.
+        candidates: All candidates.
+        reason: Why no more candidates were tried.
+    """
+
+    rows: TrainingRows
+    folds: tuple[slice, ...]
+    rng: np.random.Generator
+    charts: dict[str, Charted] = field(default_factory=dict)
+    candidates: list[Candidate] = field(default_factory=list)
+    reason: str = "all candidates were tried"
+
+    @classmethod
+    def of(cls, rows: TrainingRows, rng: np.random.Generator) -> "Contest":
+        """Shuffle rows into folds."""
+        n = len(rows.Y)
+        order = rng.permutation(n)
+        count = min(n, MANY_FOLDS if n <= FEW_ROWS else FOLDS)
+        edges = np.linspace(0, n, count + 1).astype(int)
+        folds = tuple(slice(int(a), int(b)) for a, b in itertools.pairwise(edges))
+        numbers = rows.options.row_numbers
+        options = replace(
+            rows.options, row_numbers=order if numbers is None else numbers[order]
+        )
+        return cls(
+            TrainingRows(rows.X[order], rows.Y[order], rows.weights[order], options),
+            folds,
+            rng,
+        )
+
+    @property
+    def weights(self) -> Array:
+        """Row weights, in the order of `held_out`."""
+        return self.rows.weights
+
+    def add_charts(self, entries: Sequence[Entry]) -> None:
+        """Fit charts, honestly for every row; those without an effect are left out."""
+        everyone = SharedProcesses()
+        in_fold = [SharedProcesses(start=everyone) for _ in self.folds]
+        for entry in entries:
+            charted = self._chart(entry, slice(None), everyone)
+            if _is_idle(entry, charted):
+                continue
+            if len(self.rows.Y) <= REFITTED_ROWS and entry.name != PLAIN:
+                charted = self._refitted(entry, charted, in_fold)
+            self.charts[entry.name] = charted
+
+    def add_bases(self) -> None:
+        """Candidates without a kernel part, in every chart."""
+        for name, charted in self.charts.items():
+            self.candidates += bases_alone(name, charted.U, charted.log_slope)
+
+    def promising(self) -> list[str]:
+        """Charts worth a kernel part: plain, and the best regressions."""
+        merit = {
+            name: max(
+                float(c.held_out @ self.weights)
+                for c in self.candidates
+                if c.chart == name
+            )
+            for name in self.charts
+        }
+        ranked = sorted((n for n in merit if n != PLAIN), key=lambda n: -merit[n])
+        best = max((merit[name] for name in ranked), default=0.0)
+        kept = [name for name in ranked if merit[name] > best - HOPELESS]
+        plain = [PLAIN] if PLAIN in self.charts else []
+        return plain + kept[:MOST_REGRESSIONS]
+
+    def tasks(self, names: Sequence[str], *, likelihood: bool) -> list["Task"]:
+        """Grids of these charts, as lines that can be tried one after another."""
+        found = []
+        for name in names:
+            grid = PLAIN_GRID if name == PLAIN else REGRESSION_GRID
+            problem = self.problem(name)
+            kernels = self._kernels(name, grid)
+            found += [
+                Task(name, problem, line, "score") for line in lines_of(grid, kernels)
+            ]
+        if likelihood and PLAIN in names:
+            kernels = self._kernels(PLAIN, LIKELIHOOD_GRID)[1:]  # not the constant
+            found += [
+                Task(PLAIN, self.problem(PLAIN), line, "likelihood")
+                for line in lines_of(LIKELIHOOD_GRID, kernels, relative=False)
+            ]
+        return found
+
+    def run(self, tasks: Sequence["Task"], progress: Progress | None = None) -> None:
+        """Try tasks; Ctrl-C ends this, and what was tried so far counts."""
+        try:
+            for k, task in enumerate(tasks):
+                slope = self.charts[task.chart].log_slope
+                self.candidates += tilted(
+                    task.chart, task.problem, slope, [task.line], method=task.method
+                )
+                if progress is not None:
+                    best = max(c.mean(self.weights) for c in self.candidates)
+                    progress(k + 1, len(tasks), -best)
+        except KeyboardInterrupt:
+            if not self.candidates:
+                raise
+            self.reason = "interrupted"
+
+    def problem(self, name: str) -> HeldOutProblem:
+        """Rows of a chart with their folds and centres."""
+        charted = self.charts[name]
+        n = len(charted.U)
+        rng = np.random.default_rng(0)
+        centers = np.sort(rng.choice(n, min(n, CENTERS), replace=False))
+        reach = float(np.max(np.abs(charted.base.column_range(0))))
+        sample = replace(score_sample(charted), weights=self.weights)
+        return HeldOutProblem(
+            sample, self.folds, centers, charted.base, reach, derivatives=False
+        )
+
+    def _chart(
+        self, entry: Entry, index: slice | Indices, processes: SharedProcesses
+    ) -> Charted:
+        rows = self.rows
+        numbers = rows.options.row_numbers
+        options = ChartOptions(
+            entry.base,
+            rows.options.standardize,
+            entry.warp_x,
+            rows.options.response_name,
+            None if numbers is None else numbers[index],
+        )
+        return fit_chart(
+            rows.X[index],
+            rows.Y[index],
+            rows.weights[index],
+            options,
+            self.rng,
+            processes,
+        )
+
+    def _refitted(
+        self, entry: Entry, charted: Charted, in_fold: list[SharedProcesses]
+    ) -> Charted:
+        shared = iter(in_fold)
+        everyone = np.arange(len(self.rows.Y))
+        folds = [everyone[fold] for fold in self.folds]
+        return refitted(
+            charted,
+            self.rows.X,
+            self.rows.Y,
+            lambda index: self._chart(entry, index, next(shared)),
+            folds,
+        )
+
+    def _kernels(self, name: str, grid: Grid) -> list[Kernel]:
+        """Kernels of x to try in a chart: isotropic, with a process's metric, none."""
+        charted = self.charts[name]
+        Z, p = charted.Z, charted.Z.shape[1]
+        metrics = []
+        if charted.lengthscales is None:
+            metrics.append(np.ones(p))
+        if name == PLAIN and p > 1:
+            known = [c.lengthscales for c in self.charts.values()]
+            found = [ell for ell in known if ell is not None and len(ell) == p]
+            metrics += found[:1]
+        elif charted.lengthscales is not None:
+            metrics.append(charted.lengthscales)
+        kernels: list[Kernel] = [Constant()]
+        for metric in metrics:
+            unit = median_distance(Z / metric, charted.weights) * metric
+            kernels += [
+                Gaussian(tuple((multiple * unit).tolist()))
+                for multiple in grid.multiples_x
+            ]
+        return kernels
+
+
+@dataclass(frozen=True)
+class Task:
+    """One line of a grid in one chart."""
+
+    chart: str
+    problem: HeldOutProblem
+    line: Line
+    method: str
+
+
+def lines_of(
+    grid: Grid, kernels_x: Sequence[Kernel], *, relative: bool = True
+) -> Iterator[Line]:
+    """All products of kernels of x with those of y, with their λ."""
+    for kernel_x, ell in itertools.product(kernels_x, grid.lengthscales_y):
+        unit = ell**2 if relative else 1.0
+        lams = tuple(r / unit for r in grid.relative_lams)
+        yield Line(separable(kernel_x, Gaussian(ell)), lams)
+
+
+def _is_idle(entry: Entry, charted: Charted) -> bool:
+    """Whether a transform turned out to be none, so that another chart is the same."""
+    if entry.warp_x and charted.chart.x_transform is None:
+        return True
+    transform = charted.chart.transform
+    powers = getattr(getattr(transform, "inner", None), "lam", None)
+    return powers is not None and bool(np.all(np.asarray(powers) == 1.0))

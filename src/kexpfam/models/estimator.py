@@ -1,0 +1,159 @@
+"""What all estimators of p(y|x) share: everything that follows from `given(X)`."""
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from kexpfam._typing import Array, ArrayLike, RandomState
+from kexpfam._validation import (
+    as_generator,
+    as_numbers,
+    check_confidence,
+    check_count,
+    check_probability,
+    check_weights,
+)
+from kexpfam.distributions import BLOCK_ROWS, Density
+
+
+class ConditionalEstimator(RegressorMixin, BaseEstimator):
+    """An estimator of p(y|x); concrete ones give its density and learn it."""
+
+    @abstractmethod
+    def _density(self, X: Array) -> Density:
+        """Densities at validated conditions."""
+
+    @property
+    @abstractmethod
+    def _response_columns(self) -> int:
+        """How many columns y has."""
+
+    def given(self, X: ArrayLike) -> Any:
+        """The distributions p(·|x) at each row of X, as one object.
+
+        Example:
+            >>> import numpy as np
+            >>> from kexpfam import KCEF
+            >>> x = np.linspace(0, 1, 50)[:, None]
+            >>> y = x[:, 0] ** 2 + 0.1 * np.sin(40 * x[:, 0])
+            >>> p = KCEF().fit(x, y).given([[0.2], [0.8]])
+            >>> p.interval(0.9).shape
+            (2, 2)
+        """
+        return self._density(self._conditions(X))
+
+    def score_samples(self, X: ArrayLike, y: ArrayLike) -> Array:
+        """Log p(y_a|x_a) of each row, (n,)."""
+        X, Y = self._conditions(X), as_columns(as_numbers("y", y))
+        d = self._response_columns
+        if Y.shape != (len(X), d):
+            raise ValueError(
+                f"y must have {len(X)} rows like X and {d} column(s) as in fit, got "
+                f"shape {np.shape(y)}."
+            )
+        if np.isnan(Y).any():
+            raise ValueError("y contains NaN; remove these rows.")
+        points = Y[:, 0] if d == 1 else Y
+        return self._blockwise(X, lambda p, rows: p.logpdf(points[rows]))
+
+    def score(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> float:
+        """Mean of log p(y_a|x_a); higher is better."""
+        log_p = self.score_samples(X, y)
+        return float(
+            np.average(log_p, weights=check_weights(sample_weight, len(log_p)))
+        )
+
+    def predict(self, X: ArrayLike) -> Array:
+        """Conditional means, (n,) or (n, d)."""
+        return self._blockwise(self._conditions(X), lambda p, _: p.mean())
+
+    def predict_quantiles(self, X: ArrayLike, quantiles: ArrayLike) -> Array:
+        """Conditional quantiles, (n, k) for k levels; one column of y only."""
+        X = self._conditions(X)
+        levels = np.atleast_1d(as_numbers("quantiles", quantiles))
+        self._require_one_column("predict_quantiles")
+        check_probability("quantiles", levels)
+        if levels.ndim > 1:
+            raise ValueError(
+                f"quantiles must be a number or a flat list, got shape {levels.shape}."
+            )
+        return self._blockwise(X, lambda p, _: p.ppf(levels[None, :]))
+
+    def predict_interval(self, X: ArrayLike, confidence: float = 0.9) -> Array:
+        """Central intervals with this probability, (n, 2); one column of y only."""
+        X = self._conditions(X)
+        confidence = check_confidence(confidence)
+        self._require_one_column("predict_interval")
+        return self._blockwise(X, lambda p, _: p.interval(confidence))
+
+    def sample(
+        self, X: ArrayLike, n_samples: int = 1, random_state: RandomState = None
+    ) -> Array:
+        """Draws from p(·|x) at each row, (n, n_samples) or (n, n_samples, d)."""
+        rng = as_generator(random_state)
+        n_samples = check_count("n_samples", n_samples)
+        return self._blockwise(self._conditions(X), lambda p, _: p.rvs(n_samples, rng))
+
+    def plot(self, X: ArrayLike, y: ArrayLike | None = None, ax: Any = None) -> Any:
+        """Heat map of p(y|x) with quantile lines and the data; returns the Axes.
+
+        For one column of x and one of y.
+        """
+        from kexpfam.display import ConditionalDensityDisplay
+
+        return ConditionalDensityDisplay.from_estimator(self, X, y, ax=ax).ax_
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        # `score` is a mean log density, not R², so thresholds on R² do not apply.
+        tags.regressor_tags.poor_score = True
+        return tags
+
+    def _conditions(self, X: ArrayLike) -> Array:
+        check_is_fitted(self)
+        return validate_data(self, X, dtype=np.float64, reset=False)
+
+    def _training_rows(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None
+    ) -> tuple[Array, Array, Array]:
+        """Validated conditions (n, p), responses (n, d) and weights (n,) for `fit`."""
+        conditions, responses = validate_data(
+            self,
+            X,
+            y,
+            dtype=np.float64,
+            multi_output=True,
+            y_numeric=True,
+            ensure_min_samples=2,
+        )
+        Y = as_columns(responses)
+        return conditions, Y, check_weights(sample_weight, len(Y))
+
+    def _require_one_column(self, method: str) -> None:
+        if self._response_columns > 1:
+            raise ValueError(
+                f"{method} is for one column of y, and this model has "
+                f"{self._response_columns}; use given(X) or sample(X)."
+            )
+
+    def _blockwise(self, X: Array, work: Callable[[Any, slice], Array]) -> Array:
+        blocks = [work(self._density(X[rows]), rows) for rows in _row_blocks(len(X))]
+        return np.concatenate(blocks)
+
+
+def _row_blocks(n: int) -> Iterator[slice]:
+    for start in range(0, n, BLOCK_ROWS):
+        yield slice(start, min(start + BLOCK_ROWS, n))
+
+
+def as_columns(y: Array) -> Array:
+    """Responses (n,) or (n, d) as (n, d)."""
+    Y = np.asarray(y, dtype=np.float64)
+    return Y[:, None] if Y.ndim == 1 else Y

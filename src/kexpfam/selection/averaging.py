@@ -1,0 +1,100 @@
+"""Weights of candidates that are averaged.
+
+A Bayesian would weigh candidates by exp(n · mean log-likelihood). Held-out
+log-likelihoods of neighbouring candidates are nearly the same number, known from the
+same few rows, so these weights are tempered: their logarithm is multiplied by η < 1.
+A few steps of expectation maximisation then move the weights towards the average that
+predicts best together; many steps would overfit small data.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy import special
+
+from kexpfam._typing import Array
+from kexpfam.selection.candidates import Candidate
+
+# Measured on the paper's data sets (docs/decisions/0006-averaging.md).
+TEMPERATURE = 0.35
+STEPS = 3
+NEGLIGIBLE = 1e-5
+
+# Prior mass of the null model and of the other base densities without a kernel part.
+NULL_MASS = 0.1
+BASES_MASS = 0.1
+
+
+def prior_weights(candidates: Sequence[Candidate], null: str) -> Array:
+    """Prior mass of each candidate: equal for each chart, and equal inside it.
+
+    Args:
+        candidates: All candidates; the first base density alone in the chart `null` is
+            the null model, which does not look at x.
+        null: Name of a chart without a regression.
+    """
+    alone = np.array([c.kernel is None for c in candidates])
+    in_null = np.array([c.chart == null for c in candidates])
+    prior = np.zeros(len(candidates))
+    first = np.flatnonzero(alone & in_null)[:1]
+    others = np.setdiff1d(np.flatnonzero(alone), first)
+    prior[first] = NULL_MASS
+    prior[others] = BASES_MASS / max(len(others), 1)
+    groups: dict[tuple[str, str], list[int]] = {}
+    for k, candidate in enumerate(candidates):
+        if candidate.kernel is not None:
+            groups.setdefault((candidate.chart, candidate.method), []).append(k)
+    for members in groups.values():
+        prior[members] = (1.0 - NULL_MASS - BASES_MASS) / len(groups) / len(members)
+    return prior / prior.sum()
+
+
+def tempered_weights(
+    held_out: Array,
+    prior: Array,
+    row_weights: Array,
+    *,
+    temperature: float = TEMPERATURE,
+    steps: int = STEPS,
+    negligible: float = NEGLIGIBLE,
+) -> Array:
+    """Weights of candidates from their held-out log densities, (k,).
+
+    Args:
+        held_out: Log density of each row under each candidate, (k, n).
+        prior: Prior mass of each candidate, (k,).
+        row_weights: Weights of the rows, (n,).
+        temperature: η, what the logarithms of the likelihoods are multiplied by.
+        steps: Steps of expectation maximisation.
+        negligible: Candidates below this share of the largest weight are dropped.
+
+    Example:
+        >>> import numpy as np
+        >>> good, bad = np.full(20, -1.0), np.full(20, -2.0)
+        >>> rows = np.ones(20)
+        >>> tempered_weights(np.stack([good, bad]), np.ones(2) / 2, rows).round(2)
+        array([1., 0.])
+    """
+    logs = temperature * (held_out @ row_weights) + np.log(prior)
+    weights = _kept(special.softmax(logs), negligible)
+    kept = np.flatnonzero(weights)
+    log_p = held_out[kept]
+    for _ in range(steps):
+        with np.errstate(divide="ignore"):
+            shares = special.softmax(np.log(weights[kept])[:, None] + log_p, axis=0)
+        weights[kept] = shares @ row_weights / row_weights.sum()
+    return weights
+
+
+def without_negligible(weights: Array, total: float) -> Array:
+    """The fewest candidates that hold all but `total` of the weight, rescaled."""
+    order = np.argsort(weights)
+    dropped = order[np.cumsum(weights[order]) <= total]
+    kept = weights.copy()
+    kept[dropped] = 0.0
+    return kept / kept.sum()
+
+
+def _kept(weights: Array, negligible: float) -> Array:
+    kept = np.where(weights < negligible * weights.max(), 0.0, weights)
+    return kept / kept.sum()

@@ -1,0 +1,133 @@
+"""Candidates: fits that compete, each with what it says about rows it has not seen."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kexpfam._typing import Array
+from kexpfam.base_densities import BaseDensity, GaussianBase, StudentBase
+from kexpfam.kernels import JointKernel
+from kexpfam.likelihood import held_out_log_densities as likelihood_log_densities
+from kexpfam.selection.held_out import held_out_log_densities
+from kexpfam.selection.problem import HeldOutProblem
+
+# Base densities that compete without a kernel part: the second for outliers. A t with
+# five degrees of freedom and this scale has nearly unit deviation where most data are.
+BASES_ALONE = (GaussianBase(scale=1.0), StudentBase(scale=0.85, df=5.0))
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """One fit among many.
+
+    Attributes:
+        chart: Which chart of the rows it is fitted in, by name.
+        base: Base density in that chart.
+        kernel: Joint kernel, or None for the base density alone.
+        lam: λ; infinity for the base density alone.
+        method: "score", "likelihood" or "none": how T is fitted.
+        held_out: Log density of every row under fits without its fold, in the user's
+            units, (n,).
+    """
+
+    chart: str
+    base: BaseDensity
+    kernel: JointKernel | None
+    lam: float
+    method: str
+    held_out: Array
+
+    def mean(self, weights: Array) -> float:
+        """Mean held-out log density."""
+        return float(np.average(self.held_out, weights=weights))
+
+    def standard_error(self, weights: Array) -> float:
+        """Its standard error, from the spread over rows."""
+        variance = np.average(
+            (self.held_out - self.mean(weights)) ** 2, weights=weights
+        )
+        return float(np.sqrt(variance / weights.sum()))
+
+
+@dataclass(frozen=True)
+class Line:
+    """A kernel and the values of λ to try with it.
+
+    Attributes:
+        kernel: The joint kernel.
+        lams: λ in increasing order.
+    """
+
+    kernel: JointKernel
+    lams: tuple[float, ...]
+
+
+def bases_alone(
+    chart: str,
+    U: Array,
+    log_slope: Array,
+    bases: Sequence[BaseDensity] = BASES_ALONE,
+) -> Iterator[Candidate]:
+    """Base densities without a kernel part.
+
+    Args:
+        chart: Name of the chart.
+        U: Held-out responses in the chart, (n, d).
+        log_slope: Log |du/dy| of each row, (n,).
+        bases: The densities.
+    """
+    for base in bases:
+        log_p = base.log_density(U) + log_slope
+        yield Candidate(chart, base, None, np.inf, "none", log_p)
+
+
+def tilted(
+    chart: str,
+    problem: HeldOutProblem,
+    log_slope: Array,
+    lines: Sequence[Line],
+    *,
+    method: str = "score",
+) -> Iterator[Candidate]:
+    """Families of one chart and base density, one for each kernel and λ.
+
+    Args:
+        chart: Name of the chart.
+        problem: Rows in the chart, in folds, with their base density.
+        log_slope: Log |du/dy| of each row, (n,).
+        lines: Kernels and values of λ.
+        method: "score" matching or "likelihood".
+    """
+    fit: Callable[[HeldOutProblem, Line], Array]
+    fit = _by_score if method == "score" else _by_likelihood
+    for line in lines:
+        log_p = fit(problem, line) + log_slope
+        for lam, row in zip(line.lams, log_p, strict=True):
+            yield Candidate(chart, problem.base, line.kernel, lam, method, row)
+
+
+def _by_score(problem: HeldOutProblem, line: Line) -> Array:
+    return held_out_log_densities(
+        problem.basis(line.kernel),
+        problem.rows,
+        [problem.base],
+        [problem.sample],
+        list(line.lams),
+        problem.reach,
+    )[0]
+
+
+def _by_likelihood(problem: HeldOutProblem, line: Line) -> Array:
+    sample = problem.sample
+    # Warm starts go from smooth fits to rough ones.
+    log_p = likelihood_log_densities(
+        problem.basis(line.kernel),
+        problem.base,
+        sample.X,
+        sample.Y,
+        sample.weights,
+        problem.folds,
+        line.lams[::-1],
+    )
+    return log_p[::-1]
