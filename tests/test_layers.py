@@ -25,7 +25,14 @@ PARTS = {
     "calibration_display",
 }
 FITTING = {"score_matching"}
-USING = {"partition", "distributions", "likelihood", "metrics", "selection"}
+USING = {
+    "partition",
+    "distributions",
+    "likelihood",
+    "metrics",
+    "selection",
+    "islands",
+}
 
 MAY_IMPORT = {
     # layer 0

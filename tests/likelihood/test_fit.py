@@ -5,7 +5,7 @@ import pytest
 
 from kexpfam.base_densities import GaussianBase, UniformBase
 from kexpfam.distributions import Coordinates, UnivariateDensity
-from kexpfam.errors import ConvergenceWarning
+from kexpfam.errors import ConvergenceWarning, NormalizationWarning
 from kexpfam.kernels import Constant, Gaussian, separable
 from kexpfam.likelihood import (
     PenalizedLikelihood,
@@ -13,6 +13,7 @@ from kexpfam.likelihood import (
     objective,
     quadrature_nodes,
 )
+from kexpfam.likelihood import fit as fit_module
 from kexpfam.score_matching import Basis, ScoreSample, TiltedDensity, statistics
 from tests.tolerances import QUADRATURE, ROUNDING, SOLVE, assert_close
 
@@ -194,6 +195,27 @@ def test_too_few_steps_are_announced():
             make_basis(X, U), BASE, X, U, np.ones(len(X)), 1e-4, max_iterations=1
         )
     assert not fit.converged
+
+
+def test_hardly_any_penalty_still_finds_its_optimum():
+    # Peaks between the first nodes tempt here, and R is singular to rounding.
+    X, U = waves(50)
+    ones = np.ones(50)
+    for ell, lam in ((0.35, 1e-8), (4.0, 1e-6)):
+        fit = fit_likelihood(make_basis(X, U, 50, ell), BASE, X, U, ones, lam)
+        assert fit.converged
+        assert fit.log_partition_error <= 1e-6
+
+
+def test_spikes_that_no_nodes_resolve_are_announced(monkeypatch):
+    monkeypatch.setattr(fit_module, "_MOST_REFINEMENTS", 0)
+    monkeypatch.setattr(objective, "_LARGEST_STEP", 10.0)
+    monkeypatch.setattr(objective, "_STEP_IN_LENGTHSCALES", 1.0)
+    X, U = waves()
+    ones = np.ones(len(X))
+    with pytest.warns(NormalizationWarning, match="spikes between the nodes"):
+        fit = fit_likelihood(make_basis(X, U), BASE, X, U, ones, 1e-4)
+    assert fit.log_partition_error > 1e-4
 
 
 def test_two_columns_are_refused():

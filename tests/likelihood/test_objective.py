@@ -30,7 +30,7 @@ LAM = 0.03
 NODES = 1e-6
 
 
-def make_rows(n=9, p=1, seed=3):
+def make_rows(n=5, p=1, seed=3):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, p))
     U = rng.uniform(-2.0, 2.0, size=(n, 1))

@@ -1,5 +1,10 @@
 """Distribution objects: n densities at once, in the user's units."""
 
+from kexpfam.distributions.bridged import (
+    BridgedDensity,
+    BridgedRows,
+    bridge_sample,
+)
 from kexpfam.distributions.closed_form import ClosedFormDensity
 from kexpfam.distributions.interface import Coordinates, Density, UnnormalizedDensity
 from kexpfam.distributions.mixture import MixtureDensity
@@ -9,6 +14,8 @@ from kexpfam.distributions.univariate import BLOCK_ROWS, UnivariateDensity
 
 __all__ = [
     "BLOCK_ROWS",
+    "BridgedDensity",
+    "BridgedRows",
     "ClosedFormDensity",
     "Coordinates",
     "Density",
@@ -17,4 +24,5 @@ __all__ = [
     "OneColumnDensity",
     "UnivariateDensity",
     "UnnormalizedDensity",
+    "bridge_sample",
 ]

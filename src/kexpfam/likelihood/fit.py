@@ -17,7 +17,7 @@ from scipy import linalg
 
 from kexpfam._typing import Array
 from kexpfam.base_densities import BaseDensity
-from kexpfam.errors import ConvergenceWarning
+from kexpfam.errors import ConvergenceWarning, NormalizationWarning
 from kexpfam.likelihood.objective import (
     PenalizedLikelihood,
     State,
@@ -35,6 +35,13 @@ _FAST = 5.0
 # Log Z on nodes half as far apart may differ by this much, else those are used.
 LOG_PARTITION_TOLERANCE = 1e-6
 _MOST_REFINEMENTS = 3
+
+# An error of log Z above this shows in printed figures.
+_WORST_ERROR = 1e-4
+
+# A first fit, to see where the peaks are.
+_ROUGH_STEPS = 8
+_ROUGH_TOLERANCE = 1e-3
 
 # Rows whose Hessian stands for that of all, where that is too much work, and products
 # with the Hessian that one step may take.
@@ -89,8 +96,8 @@ def fit_likelihood(
     """Maximise the penalised likelihood over the span of a basis; one column of y.
 
     Log Z is computed on nodes of an analytic trapezoidal rule. They are refined until
-    halving their distances changes log Z of no row by more than 1e-6, or given up on
-    with a `log_partition_error` that says so.
+    halving their distances changes log Z of no row by more than 1e-6; if three
+    refinements are not enough, `log_partition_error` says so, and above 1e-4 a warning.
 
     Args:
         basis: Kernel functions, of products k_X·k_Y or sums of them.
@@ -122,36 +129,41 @@ def fit_likelihood(
         raise ValueError(
             f"U must have one column to be fitted by likelihood, got {U.shape[1]}."
         )
-    resolution = basis.kernel.resolution
-    nodes = quadrature_nodes(base, U, resolution)
-    problem = PenalizedLikelihood.of(basis, base, X, U, weights, lam, nodes)
+    rows = (basis, base, X, U, weights, lam)
+    nodes = quadrature_nodes(base, U, basis.kernel.resolution)
+    problem = PenalizedLikelihood.of(*rows, nodes)
     beta = np.zeros(basis.size) if start is None else problem.beta(start)
-    used = 0
-    for refinement in range(1, _MOST_REFINEMENTS + 2):
-        minimum = minimize(problem, beta, max_iterations - used, tolerance)
-        beta, used = minimum.state.beta, used + minimum.steps
-        alpha = problem.alpha(beta)
-        nodes = quadrature_nodes(base, U, resolution, refinement=refinement)
-        finer = replace(problem, parts=problem.parts.on(basis, base, nodes))
-        error = _largest_difference(problem, finer, alpha)
-        if error <= LOG_PARTITION_TOLERANCE or used >= max_iterations:
-            break
-        if refinement <= _MOST_REFINEMENTS:
-            problem = finer
+
+    def refined(refinement: int) -> PenalizedLikelihood:
+        finer = quadrature_nodes(
+            base, U, basis.kernel.resolution, refinement=refinement
+        )
+        return replace(problem, parts=problem.parts.on(basis, base, finer))
+
+    minimum, error = _minimize_and_refine(refined, beta, max_iterations, tolerance)
     gradient_norm = float(np.linalg.norm(minimum.state.gradient)) / problem.scale
     if not minimum.converged:
         warnings.warn(
-            f"The likelihood fit stopped after {used} steps with a relative gradient "
-            f"of {gradient_norm:.1e}, above {tolerance:.1e}; raise max_iterations, or "
-            f"raise regularization from {lam:.3g}.",
+            f"The likelihood fit stopped after {minimum.steps} steps with a relative "
+            f"gradient of {gradient_norm:.1e}, above {tolerance:.1e}; raise "
+            f"max_iterations, or raise regularization from {lam:.3g}.",
             ConvergenceWarning,
             stacklevel=2,
         )
+    if error > _WORST_ERROR:
+        warnings.warn(
+            f"log Z(x) was known to {error:.1e} only while the likelihood was fitted: "
+            f"there are spikes between the nodes. Raise regularization from {lam:.3g}, "
+            f"or the lengthscale of y.",
+            NormalizationWarning,
+            stacklevel=2,
+        )
+    alpha = problem.alpha(minimum.state.beta)
     return LikelihoodFit(
         alpha=alpha,
         T=basis.expansion(alpha),
         objective=minimum.state.value,
-        iterations=used,
+        iterations=minimum.steps,
         converged=minimum.converged,
         gradient_norm=gradient_norm,
         log_partition_error=error,
@@ -172,6 +184,37 @@ class Minimum:
     state: State
     steps: int
     converged: bool
+
+
+def _minimize_and_refine(
+    refined: Callable[[int], PenalizedLikelihood],
+    beta: Array,
+    max_iterations: int,
+    tolerance: float,
+) -> tuple[Minimum, float]:
+    """The minimum on nodes that are fine enough for it, and the error of log Z.
+
+    Peaks that fall between nodes are tempting, so nodes are settled by rough fits.
+    """
+    refinement, rough, used = 0, True, 0
+    problem, finer = refined(0), refined(1)
+    while True:
+        limit = max_iterations - used
+        minimum = minimize(
+            problem,
+            beta,
+            min(limit, _ROUGH_STEPS) if rough else limit,
+            max(tolerance, _ROUGH_TOLERANCE) if rough else tolerance,
+        )
+        beta, used = minimum.state.beta, used + minimum.steps
+        error = _largest_difference(problem, finer, problem.alpha(beta))
+        if error > LOG_PARTITION_TOLERANCE and refinement < _MOST_REFINEMENTS:
+            refinement += 1
+            problem, finer = finer, refined(refinement + 1)
+        elif rough:
+            rough = False
+        else:
+            return replace(minimum, steps=used), error
 
 
 def minimize(
@@ -230,11 +273,10 @@ def _line_search(
 def _inverse_hessian(problem: PenalizedLikelihood, state: State) -> LinearMap:
     """Multiplication by the inverse Hessian, to the accuracy that a step needs."""
     if not problem.large:
-        factor = linalg.cho_factor(problem.hessian(state), lower=True)
-        return lambda v: linalg.cho_solve(factor, v)
+        return _inverse(problem.hessian(state), problem.lam)
     # Conjugate gradients; the Hessian of some of the rows makes them few.
     some, their_state = problem.thinned(state, _PRECONDITIONING_ROWS)
-    factor = linalg.cho_factor(some.hessian(their_state), lower=True)
+    preconditioner = _inverse(some.hessian(their_state), problem.lam)
 
     def solve(v: Array) -> Array:
         # Steps need not be more accurate than the square root of what is left to do.
@@ -243,11 +285,23 @@ def _inverse_hessian(problem: PenalizedLikelihood, state: State) -> LinearMap:
         return conjugate_gradients(
             lambda u: problem.hessian_product(state, u),
             v,
-            lambda u: linalg.cho_solve(factor, u),
+            preconditioner,
             accuracy,
         )
 
     return solve
+
+
+def _inverse(H: Array, least: float) -> LinearMap:
+    """Multiplication by the inverse of a matrix whose eigenvalues are at least λ."""
+    try:
+        factor = linalg.cho_factor(H, lower=True)
+    except linalg.LinAlgError:
+        # Where R is singular to rounding, so are digits of the whitened Hessian.
+        values, vectors = linalg.eigh(H)
+        values = np.maximum(values, least)
+        return lambda v: vectors @ ((vectors.T @ v) / values)
+    return lambda v: linalg.cho_solve(factor, v)
 
 
 def conjugate_gradients(

@@ -1,0 +1,187 @@
+"""A way out of score matching's blindness: a bridge between the islands.
+
+Where p(y|x) lives on separated islands, score matching hardly sees their relative
+masses, because nothing connects them. So connect them: mix the data with draws from a
+wide density m, whose mass is everywhere, fit that mixture
+
+    p_mix(u|x) = (1 − s) p(u|x) + s m(u),
+
+which has no gaps, and take the known m away again,
+
+    p(u|x) = (p_mix(u|x) − s m(u)) / (1 − s).
+
+In the gaps this is the small difference of two equal numbers, one of them estimated,
+and may come out negative. There a small share of p_mix is used in its place, with a
+smooth transition: quadrature would have to chase every kink.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from kexpfam._typing import Array
+from kexpfam._validation import check_positive
+from kexpfam.base_densities import BaseDensity
+from kexpfam.distributions.interface import Coordinates, UnnormalizedDensity
+from kexpfam.distributions.univariate import UnivariateDensity
+
+# Where the difference is negative, about this share of p_mix is left. A guess: above
+# the accuracy of p_mix in the gaps nothing is gained, and small masses stay small.
+FLOOR = 0.01
+
+
+class BridgedRows(NamedTuple):
+    """Rows and draws together: what the mixture is fitted to."""
+
+    X: Array
+    U: Array
+    weights: Array
+
+
+def bridge_sample(
+    X: Array,
+    U: Array,
+    weights: Array,
+    share: float,
+    m: BaseDensity,
+    rng: np.random.Generator,
+    *,
+    draws: int = 1,
+) -> BridgedRows:
+    """Mix rows with draws from m, so that these have the share s of the weight.
+
+    Args:
+        X: Conditions, (n, p).
+        U: Responses in the coordinates of the kernel, (n, d).
+        weights: Row weights, (n,); their sum stays the same.
+        share: s, between 0 and 1.
+        m: A density wide enough to bridge the gaps.
+        rng: Where the draws come from.
+        draws: How many draws each condition is paired with; more make less noise.
+
+    Example:
+        >>> from kexpfam.base_densities import GaussianBase
+        >>> rng = np.random.default_rng(0)
+        >>> X, U = np.zeros((4, 1)), np.ones((4, 1))
+        >>> rows = bridge_sample(X, U, np.ones(4), 0.25, GaussianBase(2.0), rng)
+        >>> rows.U.shape, float(rows.weights[4:].sum())
+        ((8, 1), 1.0)
+    """
+    _check_share(share)
+    drawn = m.sample(draws * len(U), U.shape[1], rng)
+    return BridgedRows(
+        np.concatenate([X, np.tile(X, (draws, 1))]),
+        np.concatenate([U, drawn]),
+        np.concatenate(
+            [(1.0 - share) * weights, np.tile(share / draws * weights, draws)]
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class BridgedDensity:
+    """(p_mix − s m)/(1 − s), an unnormalised density like any other.
+
+    Attributes:
+        mix: p_mix before it is normalised.
+        log_partition: log Z of p_mix, (n,).
+        m: The density that was mixed in.
+        share: s.
+        floor: Which share of p_mix is about left where the difference is negative.
+    """
+
+    mix: UnnormalizedDensity
+    log_partition: Array
+    m: BaseDensity
+    share: float
+    floor: float = FLOOR
+
+    def __post_init__(self) -> None:
+        _check_share(self.share)
+        check_positive("floor", self.floor)
+
+    @classmethod
+    def of(
+        cls, mix: UnnormalizedDensity, m: BaseDensity, share: float, resolution: float
+    ) -> "BridgedDensity":
+        """Normalise the mixture of one variable, and take m away."""
+        ones = np.ones((len(mix), 1))
+        support = mix.base.support(1)
+        whole = UnivariateDensity.normalize(
+            mix, Coordinates(0.0 * ones, ones, support), resolution
+        )
+        return cls(mix, whole.log_partition, m, share)
+
+    def __len__(self) -> int:
+        return len(self.mix)
+
+    @property
+    def base(self) -> BaseDensity:
+        """The base density of the mixture, whose support and tails these have."""
+        return self.mix.base
+
+    @property
+    def responses(self) -> Array:
+        """Training responses, the draws among them."""
+        return self.mix.responses
+
+    @property
+    def d(self) -> int:
+        """Number of columns."""
+        return self.mix.d
+
+    @property
+    def rounding(self) -> float:
+        """That of the mixture, relative to the smaller mass that is left of it."""
+        return self.mix.rounding / (1.0 - self.share)
+
+    def rows(self, index: Any) -> "BridgedDensity":
+        """Only some of the densities."""
+        return replace(
+            self, mix=self.mix.rows(index), log_partition=self.log_partition[index]
+        )
+
+    def on_grid(self, nodes: Array) -> Array:
+        """Log densities at shared nodes, (g, d) -> (n, g)."""
+        return self._difference(self.mix.on_grid(nodes), self.m.log_density(nodes))
+
+    def log_unnormalized(self, U: Array) -> Array:
+        """Log densities at each row's own points, (n, q, d) -> (n, q)."""
+        log_m = self.m.log_density(U.reshape(-1, self.d)).reshape(U.shape[:2])
+        return self._difference(self.mix.log_unnormalized(U), log_m)
+
+    def gradient(self, U: Array) -> Array:
+        """Their gradients, (n, q, d) -> (n, q, d)."""
+        flat = U.reshape(-1, self.d)
+        log_m = self.m.log_density(flat).reshape(U.shape[:2])
+        log_mix = self.mix.log_unnormalized(U) - self.log_partition[:, None]
+        slope = self.mix.gradient(U)
+        slope_m = self.m.grad_log_density(flat).reshape(U.shape)
+        ratio = self._ratio(log_mix, log_m)
+        rest = (1.0 - ratio) / (1.0 - self.share)
+        # d log(rest⁺) = d rest / √(rest² + 4f²), d rest = −ratio (m'/m − p'/p)/(1 − s)
+        factor = -ratio / (1.0 - self.share) / np.hypot(rest, 2.0 * self.floor)
+        return slope + factor[..., None] * (slope_m - slope)
+
+    def _difference(self, log_mix: Array, log_m: Array) -> Array:
+        log_mix = log_mix - self.log_partition[:, None]
+        rest = (1.0 - self._ratio(log_mix, log_m)) / (1.0 - self.share)
+        # A smooth maximum of rest and 0: (rest + √(rest² + 4f²))/2, without the
+        # cancellation that this has where rest is negative.
+        root = np.hypot(rest, 2.0 * self.floor)
+        positive = 0.5 * (np.abs(rest) + root)
+        negative = self.floor**2 / positive
+        return log_mix + np.log(np.where(rest > 0, positive, negative))
+
+    def _ratio(self, log_mix: Array, log_m: Array) -> Array:
+        """S m / p_mix; where both vanish it is zero, and large but finite elsewhere."""
+        with np.errstate(invalid="ignore"):
+            gap = np.log(self.share) + log_m - log_mix
+        gap = np.where(np.isneginf(log_mix), -np.inf, gap)
+        return np.exp(np.minimum(gap, 300.0))
+
+
+def _check_share(share: float) -> None:
+    if not 0.0 < share < 1.0:
+        raise ValueError(f"share must lie between 0 and 1, got {share!r}.")

@@ -1,0 +1,363 @@
+"""Are the masses of separated islands right? A check of fits by score matching.
+
+If p(y|x) lives on islands with hardly any data between them, score matching does not
+see their relative masses. Counting does: the number of responses on either side of a
+valley is binomial. So, in the neighbourhood of a few representative conditions x_r,
+
+    predicted  Σ_a k_ra F_a(v_a)   is compared with   observed  Σ_a k_ra 1[u_a < v_a],
+
+where k_ra are weights of the neighbours a that sum to one, F_a is the fitted
+distribution function at x_a, and v_a a valley. If the fit is right both have the same
+expectation, whatever the weights are and however the masses change with x. Valleys are
+looked for in the fitted densities, where v_a follows x_a, and in the neighbours'
+responses, because a fit may have lost an island altogether.
+
+Densities are known here only as numbers on nodes.
+"""
+
+import math
+from dataclasses import dataclass, fields
+
+import numpy as np
+from scipy import signal, stats
+
+from kexpfam._typing import Array, Indices, Mask
+
+# A valley is deep if the density in it is below this fraction of the lower of the two
+# peaks beside it. Smoothing fills valleys, and the comparison is fair at any depth, so
+# that this only decides what is called an island; deeper valleys of a true density have
+# fewer than one response in a hundred or so.
+VALLEY = 0.1
+
+# A valley that holds more than this share of the neighbouring responses is not empty,
+# and score matching sees it.
+_MOST_INSIDE = 0.05
+
+# Neighbours, in effective number: fewer than the first say nothing about a share; the
+# second show a gap, and more would only smear it if it moves with x.
+_FEWEST_NEIGHBOURS = 8.0
+_ENOUGH_NEIGHBOURS = 60.0
+
+# Rows without the valley are left out; if most neighbours are, it is not theirs.
+_LEAST_COMMON = 0.5
+
+# Bandwidth for the neighbours' responses, relative to Silverman's rule, which is for
+# one bump and would fill the valleys between two.
+_BANDWIDTH = 0.5
+
+# The chance of a false alarm, shared out among all comparisons (Bonferroni). Being
+# made on the training rows, comparisons are rather too mild than too strict.
+_LEVEL = 0.01
+
+# Masses wrong by less than this are no worse than what smoothing does elsewhere.
+_NOTEWORTHY = 0.05
+
+
+@dataclass(frozen=True)
+class IslandComparison:
+    """Predicted and counted mass on the left of one valley.
+
+    Attributes:
+        index: Row number of the condition; None for all conditions together.
+        valley: Where the valley is lowest.
+        predicted: Mass on its left by the fit, averaged over the neighbours.
+        observed: Share of the neighbours' responses there.
+        standard_error: Of the observed share.
+        neighbours: Effective number of neighbours.
+    """
+
+    index: int | None
+    valley: float
+    predicted: float
+    observed: float
+    standard_error: float
+    neighbours: float
+
+    @property
+    def z(self) -> float:
+        """Observed minus predicted, in standard errors."""
+        return (self.observed - self.predicted) / self.standard_error
+
+
+@dataclass(frozen=True)
+class IslandReport:
+    """All comparisons of a fit, and what follows from them.
+
+    Attributes:
+        comparisons: One for each representative condition and valley.
+    """
+
+    comparisons: tuple[IslandComparison, ...]
+
+    @property
+    def worst(self) -> IslandComparison | None:
+        """The largest |z| among noteworthy differences, or among all."""
+        off = [c for c in self.comparisons if _noteworthy(c)]
+        return max(off or self.comparisons, key=lambda c: abs(c.z), default=None)
+
+    @property
+    def threshold(self) -> float:
+        """The |z| from which on a noteworthy difference is suspicious."""
+        return float(stats.norm.isf(0.5 * _LEVEL / max(1, len(self.comparisons))))
+
+    @property
+    def suspicious(self) -> bool:
+        """Whether the masses of islands are wrong by more than chance explains."""
+        worst = self.worst
+        return (
+            worst is not None and _noteworthy(worst) and abs(worst.z) > self.threshold
+        )
+
+    def __str__(self) -> str:
+        worst = self.worst
+        if worst is None:
+            return "No separated islands: nothing that score matching could not see."
+        where = "over all x" if worst.index is None else f"near row {worst.index}"
+        found = (
+            f"the fit puts {worst.predicted:.0%} of the mass below {worst.valley:.3g} "
+            f"{where}, the data {worst.observed:.0%} ± {worst.standard_error:.0%} "
+            f"(z = {worst.z:.1f})"
+        )
+        if self.suspicious:
+            return (
+                f"Masses of separated islands are wrong: {found}. Score matching does "
+                f"not see them; fit by likelihood, or bridge the gap."
+            )
+        return f"Masses of separated islands agree with the data; at worst {found}."
+
+
+def check_islands(
+    nodes: Array,
+    log_density: Array,
+    U: Array,
+    weights: Array | None = None,
+    *,
+    neighbours: Array | None = None,
+    index: Indices | None = None,
+) -> IslandReport:
+    """Compare the masses of islands with counts.
+
+    Args:
+        nodes: Increasing values of y that cover the densities, (g,).
+        log_density: Log of each row's density on the nodes, up to a constant, (n, g);
+            (1, g) if all rows have the same.
+        U: Responses of the rows, (n,).
+        weights: Row weights, (n,), that count rows; ones if None.
+        neighbours: Similarity of some representative rows to all rows, (r, n), such as
+            the kernel of x; None to compare all rows together only.
+        index: Which rows those are, (r,); for the report.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> u = np.where(rng.random(300) < 0.3, -2.0, 2.0) + 0.4 * rng.normal(size=300)
+        >>> y = np.linspace(-5, 5, 400)
+        >>> bumps = [-0.5 * ((y - c) / 0.4) ** 2 for c in (-2.0, 2.0)]
+        >>> equal = np.logaddexp(*bumps)[None]
+        >>> print(check_islands(y, equal, u))
+        Masses of separated islands are wrong: the fit puts 50% of the mass below ...
+    """
+    weights = np.ones(len(U)) if weights is None else weights
+    fit = _Fit(nodes, log_density, U)
+    found = fit.compare(None, fit.deepest, weights, weights)
+    if neighbours is not None and not fit.shared:
+        index = np.arange(len(neighbours)) if index is None else index
+        for r, near in zip(index, neighbours, strict=True):
+            narrow = weights * _narrowed(near)
+            found += fit.compare(int(r), fit.valleys[r], weights * near, narrow)
+    return IslandReport(tuple(found))
+
+
+@dataclass(frozen=True)
+class _Valleys:
+    """The deep valleys of one density: where, between what, and the mass left of it."""
+
+    at: Array
+    low: Array
+    high: Array
+    below: Array
+    depth: Array
+
+
+def _valleys(nodes: Array, log_density: Array) -> _Valleys:
+    """Minima whose prominence, to the lower peak beside them, exceeds VALLEY."""
+    deep = -math.log(VALLEY)
+    depth = -np.maximum(log_density, log_density.max() - 700.0)
+    place, found = signal.find_peaks(depth, prominence=deep)
+    below = _cumulative(nodes, log_density[None])[0]
+    # The edges of the valley: where the density is back at VALLEY of the lower peak.
+    level = depth[place] - found["prominences"] + deep
+    _, _, left, right = signal.peak_widths(
+        depth,
+        place,
+        rel_height=1.0,
+        prominence_data=(
+            depth[place] - level,
+            found["left_bases"],
+            found["right_bases"],
+        ),
+    )
+    steps = np.arange(len(nodes))
+    return _Valleys(
+        at=nodes[place],
+        low=np.interp(left, steps, nodes),
+        high=np.interp(right, steps, nodes),
+        below=below[place],
+        depth=found["prominences"],
+    )
+
+
+class _Fit:
+    """Densities on nodes, and the responses that they are compared with."""
+
+    def __init__(self, nodes: Array, log_density: Array, U: Array) -> None:
+        self.nodes, self.U = nodes, U
+        self.shared = len(log_density) == 1
+        self.valleys = [_valleys(nodes, row) for row in log_density]
+        self._table = _side_by_side(self.valleys)
+        self.cdf = _cumulative(nodes, log_density)
+
+    @property
+    def deepest(self) -> _Valleys:
+        """The valleys of the row that has the deepest."""
+        return max(self.valleys, key=lambda v: float(v.depth.max(initial=0.0)))
+
+    def compare(
+        self, index: int | None, own: _Valleys, near: Array, narrow: Array
+    ) -> list[IslandComparison]:
+        """Compare at the valleys of one fitted density, and at those of the data.
+
+        Gaps in the data are looked for among few neighbours, since islands move with x;
+        masses are compared over as many as the fit itself has averaged.
+        """
+        if _effective(narrow) < _FEWEST_NEIGHBOURS:
+            return []
+        found = [self._at_fitted(index, own, k, near) for k in range(len(own.at))]
+        gaps = _valleys(self.nodes, _log_histogram(self.nodes, self.U, narrow))
+        for valley, low, high in zip(gaps.at, gaps.low, gaps.high, strict=True):
+            if _share(narrow, (low < self.U) & (high > self.U)) <= _MOST_INSIDE:
+                found.append(self._at_gap(index, valley, near))
+        return [comparison for comparison in found if comparison is not None]
+
+    def _at_fitted(
+        self, index: int | None, own: _Valleys, k: int, near: Array
+    ) -> IslandComparison | None:
+        """At valley k of one density, and those of the other rows that overlap it."""
+        table = self._table
+        distance = np.abs(table.at - own.at[k])
+        overlap = (table.low < own.high[k]) & (table.high > own.low[k])
+        distance = np.where(overlap, distance, np.inf)
+        chosen = (np.arange(len(distance)), distance.argmin(axis=1))
+        used = np.where(np.isfinite(distance[chosen]), near, 0.0)
+        if used.sum() < _LEAST_COMMON * near.sum():
+            return None
+        inside = (table.low[chosen] < self.U) & (table.high[chosen] > self.U)
+        if _share(used, inside) > _MOST_INSIDE:
+            return None
+        below = np.nan_to_num(table.below[chosen])
+        left = table.at[chosen] > self.U
+        return _comparison(index, own.at[k], below, left, used)
+
+    def _at_gap(
+        self, index: int | None, valley: float, near: Array
+    ) -> IslandComparison | None:
+        """At one place for all rows."""
+        right = int(
+            np.clip(np.searchsorted(self.nodes, valley), 1, len(self.nodes) - 1)
+        )
+        gap = self.nodes[right] - self.nodes[right - 1]
+        along = (valley - self.nodes[right - 1]) / gap
+        below = (1.0 - along) * self.cdf[:, right - 1] + along * self.cdf[:, right]
+        return _comparison(index, valley, below, valley > self.U, near)
+
+
+def _comparison(
+    index: int | None, valley: float, below: Array, left: Mask, near: Array
+) -> IslandComparison | None:
+    """Shares of the neighbours; None if these are few, or nearly all on one side."""
+    effective = _effective(near)
+    predicted, observed = _share(near, below), _share(near, left)
+    smaller = [min(mass, 1.0 - mass) for mass in (predicted, observed)]
+    if effective < _FEWEST_NEIGHBOURS or max(smaller) < _NOTEWORTHY:
+        return None
+    # Agresti and Coull: two more rows on either side keep a share of 0 or 1 uncertain.
+    center = (effective * observed + 2.0) / (effective + 4.0)
+    error = math.sqrt(center * (1.0 - center) / (effective + 4.0))
+    return IslandComparison(index, float(valley), predicted, observed, error, effective)
+
+
+def _share(near: Array, values: Array | Mask) -> float:
+    """Average over neighbours; values may be one for all."""
+    return float(np.sum(near * values) / near.sum())
+
+
+def _effective(near: Array) -> float:
+    """Effective number of neighbours with these weights."""
+    total = float(near.sum())
+    return total**2 / float(near @ near) if total > 0 else 0.0
+
+
+def _narrowed(near: Array) -> Array:
+    """Similarities, raised to a power that leaves about as many as are enough."""
+    while _effective(near) > _ENOUGH_NEIGHBOURS:
+        narrower = near**2
+        if _effective(narrower) > 0.99 * _effective(near):
+            break  # all are alike
+        near = narrower
+    return near
+
+
+def _cumulative(nodes: Array, log_density: Array) -> Array:
+    """Distribution functions on the nodes by the trapezoidal rule, (n, g)."""
+    density = np.exp(log_density - log_density.max(axis=1, keepdims=True))
+    pieces = 0.5 * np.diff(nodes) * (density[:, 1:] + density[:, :-1])
+    below = np.cumsum(pieces, axis=1)
+    return np.pad(below / below[:, -1:], ((0, 0), (1, 0)))
+
+
+def _log_histogram(nodes: Array, U: Array, near: Array) -> Array:
+    """Log of a kernel density estimate of the neighbours' responses on nodes."""
+    effective = _effective(near)
+    share = near / near.sum()
+    mean = share @ U
+    deviation = math.sqrt(share @ (U - mean) ** 2)
+    bandwidth = _BANDWIDTH * 0.9 * deviation * effective**-0.2 + 1e-300
+    count = share > 1e-6 * share.max()
+    z = (nodes[:, None] - U[count]) / bandwidth
+    # A trace of a constant, so that gaps without any response have a bottom.
+    return np.log(np.exp(-0.5 * z * z) @ share[count] + 1e-12)
+
+
+def _side_by_side(rows: list[_Valleys]) -> _Valleys:
+    """The valleys of all rows in arrays (n, k), filled up with NaN."""
+    longest = max((len(row.at) for row in rows), default=0)
+
+    def padded(name: str) -> Array:
+        parts = [getattr(row, name) for row in rows]
+        fill = [(0, longest - len(part)) for part in parts]
+        return np.stack(
+            [
+                np.pad(part, gap, constant_values=np.nan)
+                for part, gap in zip(parts, fill, strict=True)
+            ]
+        )
+
+    return _Valleys(*(padded(f.name) for f in fields(_Valleys)))
+
+
+def _noteworthy(comparison: IslandComparison) -> bool:
+    return abs(comparison.observed - comparison.predicted) > _NOTEWORTHY
+
+
+def spread_out(X: Array, count: int = 25) -> Indices:
+    """Rows that are far from each other: each is the farthest from those before it.
+
+    Example:
+        >>> spread_out(np.array([[0.0], [0.1], [5.0], [2.4]]), 3).tolist()
+        [0, 2, 3]
+    """
+    chosen = [0]
+    distance = np.sum((X - X[0]) ** 2, axis=1)
+    while len(chosen) < min(count, len(X)) and distance.max() > 0:
+        chosen.append(int(distance.argmax()))
+        distance = np.minimum(distance, np.sum((X - X[chosen[-1]]) ** 2, axis=1))
+    return np.array(chosen)

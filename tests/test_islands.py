@@ -1,0 +1,180 @@
+"""Masses of islands: alarms where they are wrong, silence where there are none."""
+
+import runpy
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from kexpfam import KCEF, KEF
+from kexpfam.islands import check_islands, spread_out
+from tests.tolerances import QUADRATURE, assert_close
+
+
+def bumps(y, left, centers=(-2.0, 2.0), sd=0.4):
+    """Log density of two bumps, the left one with a given mass."""
+    parts = [-0.5 * ((y - c) / sd) ** 2 for c in centers]
+    return np.logaddexp(np.log(left) + parts[0], np.log1p(-left) + parts[1])
+
+
+def draw(left, rng, sd=0.4):
+    side = np.where(rng.random(len(left)) < left, -2.0, 2.0)
+    return side + sd * rng.normal(size=len(left))
+
+
+Y = np.linspace(-5.0, 5.0, 401)
+
+
+def check_kef(u):
+    p = KEF().fit(u[:, None]).distribution()
+    y = np.linspace(u.min() - 3 * u.std(), u.max() + 3 * u.std(), 600)
+    return check_islands(y, p.logpdf(y)[None], u), p
+
+
+def test_numbers_of_the_report_are_those_of_the_data():
+    u = draw(np.full(200, 0.3), np.random.default_rng(0))
+    report = check_islands(Y, bumps(Y, 0.6)[None], u)
+    worst = report.worst
+    assert worst is not None
+    observed = np.mean(u < 0)
+    assert_close(worst.predicted, 0.6, 1e-6)
+    assert_close(worst.observed, observed)
+    assert abs(worst.valley) < 0.5
+    assert worst.neighbours == pytest.approx(200)
+    plain = np.sqrt(observed * (1 - observed) / 200)
+    assert worst.standard_error == pytest.approx(plain, rel=0.05)
+    assert_close(worst.z, (observed - worst.predicted) / worst.standard_error, 1e-9)
+    assert report.suspicious
+    assert "the fit puts 60% of the mass below" in str(report)
+    assert "fit by likelihood" in str(report)
+
+
+def test_weights_count_as_rows():
+    rng = np.random.default_rng(1)
+    u = draw(np.full(50, 0.3), rng)
+    counts = rng.integers(1, 4, size=50)
+    weighted = check_islands(Y, bumps(Y, 0.6)[None], u, counts.astype(float)).worst
+    repeated = check_islands(Y, bumps(Y, 0.6)[None], np.repeat(u, counts)).worst
+    assert_close(weighted.observed, repeated.observed)
+    assert weighted.neighbours < repeated.neighbours  # copies are no new evidence
+
+
+def test_right_masses_that_change_with_x_raise_no_alarm():
+    alarms = 0
+    for seed in range(100):
+        rng = np.random.default_rng(seed)
+        x = rng.uniform(-1, 1, size=(150, 1))
+        left = 0.5 + 0.45 * x[:, 0]
+        log_p = np.stack([bumps(Y, mass) for mass in left])
+        index = spread_out(x)
+        near = np.exp(-0.5 * ((x[index] - x[:, 0]) / 0.3) ** 2)
+        u = draw(left, rng)
+        report = check_islands(Y, log_p, u, neighbours=near, index=index)
+        assert len(report.comparisons) > 10
+        alarms += report.suspicious
+    # A rate of 1 % is aimed at: more than 4 of 100 has a probability of 0.3 %.
+    assert alarms <= 4
+
+
+def test_wrong_masses_that_cancel_over_x_are_found():
+    rng = np.random.default_rng(3)
+    x = rng.uniform(-1, 1, size=(300, 1))
+    left = 0.5 + 0.45 * x[:, 0]
+    log_p = np.stack([bumps(Y, 1.0 - mass) for mass in left])
+    index = spread_out(x)
+    near = np.exp(-0.5 * ((x[index] - x[:, 0]) / 0.3) ** 2)
+    report = check_islands(Y, log_p, draw(left, rng), neighbours=near, index=index)
+    assert report.suspicious
+    assert report.worst.index in index
+    assert abs(x[report.worst.index, 0]) > 0.3
+
+
+def test_an_island_that_the_fit_has_lost_is_found():
+    u = draw(np.full(200, 0.3), np.random.default_rng(4))
+    lost = stats.norm(2.0, 0.4).logpdf(Y)[None]
+    report = check_islands(Y, lost, u)
+    assert report.suspicious
+    assert report.worst.predicted < 1e-6
+
+
+def test_without_islands_there_is_nothing_to_compare():
+    u = np.random.default_rng(5).normal(size=200)
+    report = check_islands(Y, stats.norm.logpdf(Y)[None], u)
+    assert report.comparisons == ()
+    assert report.worst is None
+    assert not report.suspicious
+    assert "No separated islands" in str(report)
+
+
+def test_an_outlier_is_no_island():
+    u = np.append(np.random.default_rng(6).normal(size=100), 30.0)
+    y = np.linspace(-5, 35, 800)
+    assert not check_islands(y, stats.norm.logpdf(y)[None], u).suspicious
+
+
+def test_fits_with_wrong_masses_are_reported():
+    missed = []
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        u = np.where(rng.random(500) < 0.3, -4.0, 4.0) + rng.normal(size=500)
+        report, p = check_kef(u)
+        wrong = abs(p.cdf(0.0) - np.mean(u < 0))
+        if wrong > 0.08 and not report.suspicious:
+            missed.append(seed)
+    assert missed == []
+
+
+UNIMODAL_OR_OVERLAPPING = {
+    "normal": lambda rng: rng.normal(size=150),
+    "student": lambda rng: rng.standard_t(3, size=150),
+    "skewed": lambda rng: rng.exponential(size=150),
+    "overlapping": lambda rng: rng.choice([-1.5, 1.5], 150) + rng.normal(size=150),
+}
+
+
+def test_alarms_are_rare_where_islands_overlap_or_are_none():
+    alarms = 0
+    for seed in range(50):
+        for make in UNIMODAL_OR_OVERLAPPING.values():
+            alarms += check_kef(make(np.random.default_rng(seed)))[0].suspicious
+    assert alarms <= 4  # 2 % of 200
+
+
+def test_conditional_fits_are_checked_near_several_conditions():
+    rng = np.random.default_rng(7)
+    x = rng.uniform(-1, 1, size=(400, 1))
+    mean = np.sin(3 * x[:, 0])
+    left = rng.random(400) < 0.5 + 0.3 * x[:, 0]
+    noise = 0.3 * rng.normal(size=400)
+    y = np.linspace(-5, 9, 500)
+
+    def check(u):
+        model = KCEF().fit(x, u)
+        index = spread_out(x)
+        near = model.kernel_.terms[0][0].values(x[index] / x.std(), x / x.std())
+        log_p = model.given(x).logpdf(y[None])
+        return check_islands(y, log_p, u, neighbours=near, index=index)
+
+    assert check(mean + noise + np.where(left, 0.0, 3.6)).suspicious
+    assert not check(mean + noise).suspicious
+
+
+def test_spread_out_rows_are_distinct_and_cover():
+    x = np.random.default_rng(8).normal(size=(100, 2))
+    index = spread_out(x, 10)
+    assert len(set(index.tolist())) == 10
+    nearest = np.sqrt(((x[:, None] - x[index]) ** 2).sum(axis=2)).min(axis=1)
+    apart = np.sqrt(((x[index][:, None] - x[index]) ** 2).sum(axis=2))
+    assert nearest.max() <= apart[np.triu_indices(10, 1)].min() + QUADRATURE
+    assert spread_out(np.zeros((5, 1))).tolist() == [0]
+
+
+def test_the_example_of_the_failure_says_what_is_wrong(capsys):
+    path = Path(__file__).parents[1] / "examples" / "failure_case.py"
+    runpy.run_path(str(path), run_name="__main__")
+    printed = capsys.readouterr().out
+    blind, likely, bridged = printed.split("\n\n")[1:]
+    assert blind.startswith("score matching: Masses of separated islands are wrong")
+    assert "agree with the data" in likely
+    assert "agree with the data" in bridged
