@@ -21,6 +21,7 @@ from kexpfam.selection import (
     Candidate,
     ProgressBar,
     prior_weights,
+    representatives,
     tempered_weights,
     without_negligible,
 )
@@ -30,8 +31,15 @@ from kexpfam.selection import (
 GUARD_WEIGHT = 0.01
 GUARD = StudentBase(scale=0.85, df=5.0)
 
-# Members that together hold less weight than this are left out of the final density.
-DROPPED_WEIGHT = 0.01
+# In each chart so many families carry the weight of all, which changes little: their
+# neighbours on the grid are much alike. Members that together hold less than the second
+# number are left out of the final density.
+PER_CHART = 2
+DROPPED_WEIGHT = 0.005
+
+
+# Members that are printed.
+SHOWN = 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +94,7 @@ class Members(Sequence[Member]):
     def __repr__(self) -> str:
         header = ("weight", "log p", "fitted by", "base density", "lambda", "kernel")
         table = [header]
-        for member in self:
+        for member in self._members[:SHOWN]:
             lam = (
                 "" if np.isinf(member.candidate.lam) else f"{member.candidate.lam:.2g}"
             )
@@ -94,6 +102,10 @@ class Members(Sequence[Member]):
             base = f"{member.chart}, {_short(member.candidate.base)}"
             row = f"{member.weight:.3f}", f"{member.held_out:.3f}", method, base
             table.append((*row, lam, member.kernel))
+        rest = sum(member.weight for member in self._members[SHOWN:])
+        if rest:
+            more = f"({len(self) - SHOWN} more)"
+            table.append((f"{rest:.3f}", "", "", more, "", ""))
         table.append((f"{self.guard:.3f}", "", "-", "guard, t(5) of y", "", "none"))
         widths = [max(map(len, column)) for column in zip(*table, strict=True)]
         lines = [
@@ -200,6 +212,7 @@ class AutoKCEF(ConditionalEstimator):
         held_out = np.stack([c.held_out for c in candidates])
         prior = prior_weights(candidates, PLAIN)
         weights = tempered_weights(held_out, prior, contest.weights)
+        weights = representatives(candidates, weights, PER_CHART)
         weights = without_negligible(weights, DROPPED_WEIGHT)
         members = []
         for k in np.flatnonzero(weights):

@@ -10,7 +10,7 @@ from kexpfam._typing import Array, ArrayLike, RandomState
 from kexpfam._validation import as_generator, check_count
 from kexpfam.base_densities import BaseDensity, ConditionalBase, TransformedBase
 from kexpfam.distributions import MultivariateDensity, UnivariateDensity
-from kexpfam.kernels import JointKernel, Kernel
+from kexpfam.kernels import JointKernel, Kernel, SumOfProducts
 from kexpfam.models.estimator import ConditionalEstimator
 from kexpfam.models.family import (
     FittedFamily,
@@ -22,13 +22,6 @@ from kexpfam.models.family import (
 from kexpfam.models.saving import save_model
 from kexpfam.models.selected import Selection, choose
 from kexpfam.selection import SearchMethod, SearchResult, resolve_search
-
-# Responses (rows x columns) up to which the final fit is exact after a search; above, a
-# low-rank fit predicts as well and is faster.
-EXACT_SIZE = 1000
-
-# Centres of a low-rank fit, unless told.
-COMPONENTS = 300
 
 
 class KCEF(ConditionalEstimator):
@@ -49,15 +42,16 @@ class KCEF(ConditionalEstimator):
         kernel: A joint kernel of (x, y) instead of the two.
         base: Base density q0: an object, or one of the names "gaussian" (the paper's
             N(0, 2²)), "gaussian_process", "heteroscedastic", "linear", "marginal",
-            "student"; None to choose among several.
+            "student"; None to choose among several, if kernels and λ are open too, and
+            the paper's if not.
         regularization: λ; None to choose it.
         select: How to choose what is None: by held-out "likelihood", by the paper's
             held-out "score", or None for untuned rules that look at distances only.
         search: Where to look: "grid" (coarse, hard to overfit), "gradient" (descent
             from there, over one lengthscale per column), "paper" (the grid of the
             paper), or a search object of `kexpfam.selection`.
-        n_components: Centres of a low-rank fit; None for an exact fit while that is
-            cheap.
+        n_components: Centres of a low-rank fit. None means 150 where something is
+            chosen, since that many are judged, and an exact fit where nothing is.
         standardize: Whether to centre and scale the columns of X and y first.
         n_jobs: Threads; None for all cores.
         random_state: Seed of folds, cross-fitting and importance sampling.
@@ -150,13 +144,13 @@ class KCEF(ConditionalEstimator):
             search=search,
             verbose=self.verbose,
         )
-        exact = Y.size <= EXACT_SIZE
+        # What was judged is what is fitted: the same estimator, with the same centres.
         family = solve(
             choice.charted,
             choice.kernel,
             choice.lam,
             seed=seed,
-            n_components=options.n_components or (None if exact else COMPONENTS),
+            centers=choice.centers,
             n_jobs=self.n_jobs,
         )
         return self._restore(family, choice.result)
@@ -215,9 +209,10 @@ class KCEF(ConditionalEstimator):
 
 
 def is_settled(options: Options) -> bool:
-    """Whether the user has left nothing to choose."""
+    """Whether kernels and λ leave nothing to choose; own kernels are not tuned."""
+    if options.kernel is not None and not isinstance(options.kernel, SumOfProducts):
+        return True
     kernels = (
         [options.kernel] if options.kernel else [options.kernel_x, options.kernel_y]
     )
-    given = [*kernels, options.base, options.regularization]
-    return all(part is not None for part in given)
+    return all(part is not None for part in [*kernels, options.regularization])

@@ -21,6 +21,7 @@ from kexpfam.base_densities import (
     GaussianProcessBase,
     LinearBase,
     TransformedBase,
+    fit_processes,
 )
 from kexpfam.kernels import Constant, Gaussian, Kernel, separable
 from kexpfam.models.chart import (
@@ -30,7 +31,7 @@ from kexpfam.models.chart import (
     fit_chart,
     refitted,
 )
-from kexpfam.models.family import TrainingRows, score_sample
+from kexpfam.models.family import TrainingRows, chosen_centers, score_sample
 from kexpfam.models.heuristics import median_distance
 from kexpfam.selection import Candidate, HeldOutProblem, Line, bases_alone, tilted
 
@@ -118,7 +119,8 @@ class Contest:
     Attributes:
         rows: Training rows, sorted by fold.
         folds: Rows of each fold.
-        rng: Deals centres, and folds inside regressions.
+        rng: Deals folds inside regressions.
+        n_centers: Centres of the low-rank fits.
         charts: Charted rows by name.
         candidates: All candidates.
         reason: Why no more candidates were tried.
@@ -127,6 +129,7 @@ class Contest:
     rows: TrainingRows
     folds: tuple[slice, ...]
     rng: np.random.Generator
+    n_centers: int = CENTERS
     charts: dict[str, Charted] = field(default_factory=dict)
     candidates: list[Candidate] = field(default_factory=list)
     reason: str = "all candidates were tried"
@@ -162,7 +165,8 @@ class Contest:
             charted = self._chart(entry, slice(None), everyone)
             if _is_idle(entry, charted):
                 continue
-            if len(self.rows.Y) <= REFITTED_ROWS and entry.name != PLAIN:
+            learned = not isinstance(entry.base, BaseDensity)
+            if len(self.rows.Y) <= REFITTED_ROWS and learned:
                 charted = self._refitted(entry, charted, in_fold)
             self.charts[entry.name] = charted
 
@@ -191,7 +195,8 @@ class Contest:
         """Grids of these charts, as lines that can be tried one after another."""
         found = []
         for name in names:
-            grid = PLAIN_GRID if name == PLAIN else REGRESSION_GRID
+            regression = self.charts[name].chart.frame is not None
+            grid = REGRESSION_GRID if regression else PLAIN_GRID
             problem = self.problem(name)
             kernels = self.kernels_x(name, grid)
             found += [
@@ -235,9 +240,7 @@ class Contest:
     def problem(self, name: str) -> HeldOutProblem:
         """Rows of a chart with their folds and centres."""
         charted = self.charts[name]
-        n = len(charted.U)
-        rng = np.random.default_rng(0)
-        centers = np.sort(rng.choice(n, min(n, CENTERS), replace=False))
+        centers = chosen_centers(len(charted.U), self.n_centers)
         reach = float(np.max(np.abs(charted.base.column_range(0))))
         sample = replace(score_sample(charted), weights=self.weights)
         return HeldOutProblem(
@@ -279,20 +282,29 @@ class Contest:
             folds,
         )
 
+    def _metric(self, plain: Charted) -> Array:
+        """Lengthscales of the columns of x, from a Gaussian process of some chart."""
+        for charted in self.charts.values():
+            if charted.lengthscales is not None:
+                return charted.lengthscales
+        fits = fit_processes(plain.Z, plain.U, plain.weights)
+        lengths: Array = np.min([fit.process.lengthscales for fit in fits], axis=0)
+        return lengths
+
     def kernels_x(self, name: str, grid: Grid) -> list[Kernel]:
         """Kernels of x to try in a chart: isotropic, with a process's metric, none."""
         charted = self.charts[name]
         Z, p = charted.Z, charted.Z.shape[1]
         metrics = []
-        if charted.lengthscales is None:
+        if charted.chart.frame is None or charted.lengthscales is None:
             metrics.append(np.ones(p))
-        if name == PLAIN and p > 1:
-            known = [c.lengthscales for c in self.charts.values()]
-            found = [ell for ell in known if ell is not None and len(ell) == p]
-            metrics += found[:1]
-        elif charted.lengthscales is not None:
+        if charted.lengthscales is not None:
             metrics.append(charted.lengthscales)
+        elif charted.chart.frame is None and p > 1:
+            metrics.append(self._metric(charted))
         kernels: list[Kernel] = [Constant()]
+        if not p:
+            return kernels
         for metric in metrics:
             unit = median_distance(Z / metric, charted.weights) * metric
             kernels += [

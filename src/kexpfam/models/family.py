@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kexpfam._typing import Array
+from kexpfam._typing import Array, Indices
 from kexpfam._validation import check_positive, spread_of
 from kexpfam.base_densities import (
     BaseDensity,
@@ -192,13 +192,12 @@ def fit_family(
     charted = fit_chart(rows.X, rows.Y, rows.weights, rows.options, rng)
     kernel = resolve_joint(options, charted.Z, charted.U, charted.weights)
     lam = _resolve_lambda(options.regularization, kernel, charted.weights)
+    n_components = options.n_components
+    centers = (
+        None if n_components is None else chosen_centers(len(rows.Y), n_components)
+    )
     return solve(
-        charted,
-        kernel,
-        lam,
-        seed=seed,
-        n_components=options.n_components,
-        n_jobs=options.n_jobs,
+        charted, kernel, lam, seed=seed, centers=centers, n_jobs=options.n_jobs
     )
 
 
@@ -208,29 +207,34 @@ def solve(
     lam: float,
     *,
     seed: int,
-    n_components: int | None = None,
+    centers: Indices | None = None,
     n_jobs: int | None = None,
 ) -> FittedFamily:
-    """Fit T to rows in a chart, with a kernel and λ that are settled."""
+    """Fit T to rows in a chart, with a kernel and λ that are settled.
+
+    Args:
+        charted: Rows in a chart.
+        kernel: The joint kernel.
+        lam: λ.
+        seed: Seed of importance sampling.
+        centers: Rows at which the basis of a low-rank fit is; None for an exact fit.
+        n_jobs: Threads.
+    """
     sample = score_sample(charted)
-    if n_components is None:
+    if centers is None:
         _check_memory(charted.U.size)
         fit = fit_exact(kernel, sample, lam, n_jobs=n_jobs)
         T, lam, rcond = fit.T, fit.lam, fit.rcond
     else:
-        basis = low_rank_basis(charted, kernel, n_components, seed)
+        basis = Basis(kernel, charted.Z[centers], charted.U[centers], derivatives=False)
         T, rcond = fit_low_rank(basis, sample, lam, n_jobs=n_jobs), float("nan")
     return FittedFamily(charted.chart, charted.base, T, lam, rcond, seed)
 
 
-def low_rank_basis(
-    charted: Charted, kernel: JointKernel, n_components: int, seed: int
-) -> Basis:
-    """Kernel functions at rows chosen at random."""
-    m = min(n_components, len(charted.U))
-    rng = np.random.default_rng(seed)
-    chosen = np.sort(rng.choice(len(charted.U), m, replace=False))
-    return Basis(kernel, charted.Z[chosen], charted.U[chosen], derivatives=False)
+def chosen_centers(n: int, n_components: int) -> Indices:
+    """Rows at random, always the same for the same number."""
+    rng = np.random.default_rng(0)
+    return np.sort(rng.choice(n, min(n, n_components), replace=False))
 
 
 def resolve_joint(options: Options, X: Array, U: Array, weights: Array) -> JointKernel:

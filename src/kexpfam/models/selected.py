@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from kexpfam._typing import Array
+from kexpfam._typing import Array, Indices
 from kexpfam.base_densities import TransformedBase
 from kexpfam.kernels import (
     MEDIAN,
@@ -49,7 +49,9 @@ from kexpfam.selection import (
     SearchMethod,
     SearchResult,
     paper_grid,
+    prior_weights,
     refine,
+    tempered_weights,
 )
 
 # A candidate is worth its mean held-out log density minus so many standard errors:
@@ -123,12 +125,14 @@ class Choice:
         charted: Rows in the chosen chart, sorted by fold.
         kernel: Chosen kernel.
         lam: Chosen λ.
+        centers: Rows at which the basis of the judged fits is; None for exact fits.
         result: How it was found.
     """
 
     charted: Charted
     kernel: JointKernel
     lam: float
+    centers: Indices | None
     result: Selection | SearchResult
 
 
@@ -154,32 +158,40 @@ def choose(
         verbose: Show a progress bar.
     """
     contest = Contest.of(rows, rng)
+    contest.n_centers = options.n_components or contest.n_centers
     if isinstance(search, PaperGrid):
         return _on_paper_grid(contest, options, objective, search, verbose)
     contest.add_charts(_entries(rows, options, objective))
-    contest.add_bases()
-    tasks = [
-        task
-        for name in contest.promising()
-        for task in _tasks(contest, name, options, method)
-    ]
+    names = list(contest.charts)
+    if objective == "likelihood":
+        contest.add_bases()
+        names = contest.promising()
+    tasks = [task for name in names for task in _tasks(contest, name, options, method)]
     bar = ProgressBar("KCEF") if verbose else None
-    contest.candidates.clear()
     contest.run(tasks, bar, objective=objective)
     if bar is not None:
         bar.finish()
     selection = _best(contest, objective)
     chosen = selection.chosen
     assert chosen.kernel is not None
-    choice = Choice(contest.charts[chosen.chart], chosen.kernel, chosen.lam, selection)
+    choice = Choice(
+        contest.charts[chosen.chart],
+        chosen.kernel,
+        chosen.lam,
+        contest.problem(chosen.chart).centers,
+        selection,
+    )
     if isinstance(search, GradientSearch) and selection.reason != "interrupted":
         return _refined(contest, choice, chosen.chart, search, objective, verbose)
     return choice
 
 
 def _entries(rows: TrainingRows, options: Options, objective: str) -> list[Entry]:
-    if options.base is not None or objective == "score":
-        # Scores in different coordinates cannot be compared.
+    given = options.base, options.kernel, options.kernel_x, options.kernel_y
+    some = any(part is not None for part in (*given, options.regularization))
+    if some or objective == "score":
+        # Lengths and λ of the user are meant for one chart, and scores in different
+        # coordinates cannot be compared.
         return [Entry(PLAIN, rows.options.base)]
     entries = default_entries()
     if rows.Y.shape[1] > 1 or not rows.X.shape[1]:
@@ -189,7 +201,8 @@ def _entries(rows: TrainingRows, options: Options, objective: str) -> list[Entry
 
 
 def _tasks(contest: Contest, name: str, options: Options, method: str) -> list[Task]:
-    grid = PLAIN_GRID if name == PLAIN else REGRESSION_GRID
+    regression = contest.charts[name].chart.frame is not None
+    grid = REGRESSION_GRID if regression else PLAIN_GRID
     if options.kernel is not None:
         kernels: list[JointKernel] = [options.kernel]
     else:
@@ -260,22 +273,32 @@ LIKELIHOOD_LAMS = (1e-4, 1e-3, 1e-2, 1e-1)
 def _best(contest: Contest, objective: str) -> Selection:
     path = tuple(contest.candidates)
     weights = contest.weights
-    selection = Selection(
+    tilted = [c for c in path if c.kernel is not None]
+    if not tilted:  # interrupted before the first fit
+        raise KeyboardInterrupt
+    if objective == "likelihood":
+        prior = prior_weights(path, PLAIN)
+        shares = tempered_weights(np.stack([c.held_out for c in path]), prior, weights)
+        charts = np.array([c.chart for c in path])
+        tried = {c.chart for c in tilted}
+        best = max(tried, key=lambda name: float(shares[charts == name].sum()))
+        tilted = [c for c in tilted if c.chart == best]
+    found = Selection(
         path,
-        path[0],
+        tilted[0],
         weights,
         len(contest.folds),
         (),
         contest.reason,
         objective=objective,
     )
-    chosen = max(path, key=selection.merit)
-    return replace(selection, chosen=chosen, active_bounds=_active(path, chosen))
+    chosen = max(tilted, key=found.merit)
+    return replace(found, chosen=chosen, active_bounds=_active(path, chosen))
 
 
 def _active(path: Sequence[Candidate], chosen: Candidate) -> tuple[str, ...]:
     """Ends of the chart's grid that the choice lies on."""
-    rivals = [c for c in path if c.chart == chosen.chart]
+    rivals = [c for c in path if c.chart == chosen.chart and c.kernel is not None]
     active = []
     for name, measure in (
         ("lengthscale_y", _resolution),
@@ -326,7 +349,8 @@ def _on_paper_grid(
         objective=objective,
         verbose=verbose,
     )
-    return Choice(contest.charts[PLAIN], result.kernel, result.regularization, result)
+    lam = result.regularization
+    return Choice(contest.charts[PLAIN], result.kernel, lam, None, result)
 
 
 def _refined(
@@ -362,4 +386,6 @@ def _refined(
         max_trials=search.max_trials,
         verbose=verbose,
     )
-    return Choice(choice.charted, result.kernel, result.regularization, result)
+    return replace(
+        choice, kernel=result.kernel, lam=result.regularization, result=result
+    )

@@ -2,6 +2,7 @@
 
 from kexpfam.selection.averaging import (
     prior_weights,
+    representatives,
     tempered_weights,
     without_negligible,
 )
@@ -46,6 +47,7 @@ __all__ = [
     "paper_grid",
     "prior_weights",
     "refine",
+    "representatives",
     "resolve_search",
     "tempered_weights",
     "tilted",

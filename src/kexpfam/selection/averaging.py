@@ -86,6 +86,25 @@ def tempered_weights(
     return weights
 
 
+def representatives(
+    candidates: Sequence[Candidate], weights: Array, count: int
+) -> Array:
+    """Let the heaviest few of each group carry the weight of the group, (k,).
+
+    A group is what is fitted in the same chart in the same way.
+    """
+    groups: dict[tuple[str, str], list[int]] = {}
+    for k, candidate in enumerate(candidates):
+        groups.setdefault((candidate.chart, candidate.method), []).append(k)
+    kept = np.zeros_like(weights)
+    for members in groups.values():
+        total = weights[members].sum()
+        best = np.array(members)[np.argsort(-weights[members], kind="stable")[:count]]
+        if total > 0:
+            kept[best] = weights[best] / weights[best].sum() * total
+    return kept
+
+
 def without_negligible(weights: Array, total: float) -> Array:
     """The fewest candidates that hold all but `total` of the weight, rescaled."""
     order = np.argsort(weights)

@@ -118,11 +118,11 @@ def _by_score(problem: HeldOutProblem, line: Line) -> Array:
     return held_out_log_densities(
         problem.basis(line.kernel),
         problem.rows,
-        [problem.base],
-        [problem.sample],
-        list(line.lams),
+        problem.base,
+        problem.sample,
+        line.lams,
         problem.reach,
-    )[0]
+    )
 
 
 def _by_likelihood(problem: HeldOutProblem, line: Line) -> Array:

@@ -5,24 +5,35 @@ and those for several base densities and λ differ only in a right-hand side and
 multiple of R. So the features are computed once, the statistics of a fold are
 subtracted from the total, and each λ costs one small Cholesky factorisation per fold.
 
-For one column of y the densities are normalised on shared nodes by the trapezoidal
-rule, and the log density at a held-out response is interpolated linearly between its
-two nodes. Exponentials are convex, so the trapezoidal sum is never below the integral
-of that interpolant: what is reported never integrates to more than one, however
-narrow a spike is, and a spike between two nodes earns nothing.
+With several columns of y the nodes are scattered around the rows, importance sampling
+with points that all fits share. For one column the densities are normalised on shared
+nodes by the trapezoidal rule, and the log density at a held-out response is
+interpolated linearly between its two nodes. Exponentials are convex, so the trapezoidal
+sum is never below the integral of that interpolant: what is reported never integrates
+to more than one, however narrow a spike, and a spike between two nodes earns nothing.
 """
 
+import contextlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import special
+from scipy.spatial.distance import cdist
 
-from kexpfam._typing import Array
+from kexpfam._typing import Array, Indices
 from kexpfam.base_densities import BaseDensity
 from kexpfam.errors import IllConditionedError
 from kexpfam.kernels import Kernel, SumOfProducts
 from kexpfam.score_matching import Basis, ScoreSample, Statistics
 from kexpfam.selection.normalize import nodes_inside
+
+# With several columns of y: how many nodes, the least width around each row in
+# deviations, and the width and share of draws far from all rows.
+_SCATTERED = 2000
+_NARROWEST = 0.25
+_FAR, _FAR_SHARE = 2.0, 0.2
 
 # A held-out point is not worth less than this log density, in units of the responses:
 # one absurd fit at one point shall not outweigh everything else that is known of it.
@@ -35,7 +46,7 @@ class Rows:
 
     Attributes:
         X: Conditions in the coordinates of the kernel, (n, p).
-        U: Responses in the coordinates of the kernel, (n, 1).
+        U: Responses in the coordinates of the kernel, (n, d).
         weights: Row weights, (n,).
         folds: Rows of each fold, as slices.
     """
@@ -46,85 +57,159 @@ class Rows:
     folds: tuple[slice, ...]
 
 
-def fold_statistics(
-    basis: Basis, rows: Rows, samples: list[ScoreSample]
-) -> list[Statistics]:
-    """Statistics (16) of each fold, for several base densities at once."""
+def fold_statistics(basis: Basis, rows: Rows, sample: ScoreSample) -> list[Statistics]:
+    """Statistics (16) of each fold."""
     pairs = basis.pairs(rows.X, rows.U)
-    F, S = basis.features(pairs, 1, 0), basis.features(pairs, 2, 0)
-    diffusion = rows.weights * samples[0].diffusion[:, 0]
-    drift = np.stack([rows.weights * s.drift[:, 0] for s in samples], axis=1)
-    statistics = []
-    for fold in rows.folds:
-        C = F[fold].T @ (diffusion[fold, None] * F[fold])
-        b = F[fold].T @ drift[fold] + (diffusion[fold] @ S[fold])[:, None]
-        statistics.append(Statistics(C, b, float(rows.weights[fold].sum())))
-    return statistics
+    parts = [
+        Statistics(np.zeros((basis.size, basis.size)), np.zeros(basis.size), 0.0)
+        for _ in rows.folds
+    ]
+    for i in range(rows.U.shape[1]):
+        F, S = basis.features(pairs, 1, i), basis.features(pairs, 2, i)
+        diffusion = rows.weights * sample.diffusion[:, i]
+        drift = rows.weights * sample.drift[:, i]
+        for k, fold in enumerate(rows.folds):
+            C = F[fold].T @ (diffusion[fold, None] * F[fold])
+            b = drift[fold] @ F[fold] + diffusion[fold] @ S[fold]
+            # Each row counts once, however many columns y has.
+            weight = float(rows.weights[fold].sum()) if i == 0 else 0.0
+            parts[k] += Statistics(C, b, weight)
+    return parts
 
 
 def held_out_log_densities(
     basis: Basis,
     rows: Rows,
-    bases: list[BaseDensity],
-    samples: list[ScoreSample],
-    lams: list[float],
+    base: BaseDensity,
+    sample: ScoreSample,
+    lams: Sequence[float],
     reach: float,
 ) -> Array:
-    """Log density of every row under fits that have not seen its fold, (q, l, n)."""
-    nodes = nodes_inside(bases, rows.U, reach, basis.kernel.resolution)
-    grid = nodes.points[:, None]
-    log_q0 = np.stack([base.log_density(grid) for base in bases]).astype(np.float32)
-    log_w = nodes.log_weights.astype(np.float32)
-    left, share = nodes.interpolation(rows.U[:, 0])
-    assert isinstance(basis.kernel, SumOfProducts)
-    terms = [
-        (
-            kx.values(rows.X, basis.X).astype(np.float32),
-            _node_features(basis, ky, grid),
-        )
-        for kx, ky in basis.kernel.terms
-    ]
-    per_fold = fold_statistics(basis, rows, samples)
+    """Log density of every row under fits that have not seen its fold, (l, n).
+
+    Args:
+        basis: Kernel functions, of products k_X·k_Y or sums of them.
+        rows: Training rows in folds.
+        base: q0 in the coordinates of the kernel.
+        sample: What score matching needs to know of the rows.
+        lams: Values of λ.
+        reach: Densities of one variable are normalised from −reach to reach, at least.
+    """
+    normalizer = _Normalizer.of(basis, rows, base, reach)
+    per_fold = fold_statistics(basis, rows, sample)
     total = sum(per_fold[1:], start=per_fold[0])
     R = basis.gram()
-    out = np.full((len(bases), len(lams), len(rows.U)), LOWEST_LOG_DENSITY)
+    out = np.full((len(lams), len(rows.U)), LOWEST_LOG_DENSITY)
     for fold, own in zip(rows.folds, per_fold, strict=True):
         rest = total - own
-        here = np.arange(fold.stop - fold.start)
         for k, lam in enumerate(lams):
-            try:
-                alpha = rest.solve(R, lam).astype(np.float32)
-            except IllConditionedError:
-                continue
-            for q in range(len(bases)):
-                T = _on_nodes(terms, alpha[:, q], fold)
-                T += log_q0[q]
-                at = (1 - share[fold]) * T[here, left[fold]]
-                at += share[fold] * T[here, left[fold] + 1]
-                T += log_w
-                peak = T.max(axis=1, keepdims=True)
-                T -= peak
-                np.exp(T, out=T)
-                log_z = np.log(T.sum(axis=1)) + peak[:, 0]
-                out[q, k, fold] = at - log_z
+            with contextlib.suppress(IllConditionedError):
+                out[k, fold] = normalizer.log_densities(rest.solve(R, lam), fold)
     return np.maximum(np.nan_to_num(out, nan=LOWEST_LOG_DENSITY), LOWEST_LOG_DENSITY)
 
 
-def _node_features(basis: Basis, ky: Kernel, grid: Array) -> list[Any]:
-    pairs = ky.at(grid, basis.Y)
+@dataclass(frozen=True, eq=False)
+class _Normalizer:
+    """T on shared nodes, in single precision: enough to choose, and twice as fast.
+
+    Attributes:
+        terms: For each product k_X·k_Y: k_X at rows and centres (n, m), and derivatives
+            of k_Y at centres and nodes, one (m, g) for each group of basis functions.
+        log_q0: At the nodes, (g,).
+        log_weights: Of the nodes, (g,).
+        left: Left neighbour of each row among the nodes, (n,), or of itself if d > 1.
+        share: How far each row is towards the right neighbour, (n,).
+    """
+
+    terms: list[tuple[Any, list[Any]]]
+    log_q0: Any
+    log_weights: Any
+    left: Indices
+    share: Array
+
+    @classmethod
+    def of(
+        cls, basis: Basis, rows: Rows, base: BaseDensity, reach: float
+    ) -> "_Normalizer":
+        assert isinstance(basis.kernel, SumOfProducts)
+        if rows.U.shape[1] == 1:
+            nodes = nodes_inside([base], rows.U, reach, basis.kernel.resolution)
+            points, log_weights = nodes.points[:, None], nodes.log_weights
+            left, share = nodes.interpolation(rows.U[:, 0])
+        else:
+            # The rows are nodes too, so a spike on one of them cannot hide.
+            points, log_weights = scattered_nodes(rows.U)
+            left, share = np.arange(len(rows.U)), np.zeros(len(rows.U))
+        terms = [
+            (
+                kx.values(rows.X, basis.X).astype(np.float32),
+                _node_features(basis, ky, points),
+            )
+            for kx, ky in basis.kernel.terms
+        ]
+        with np.errstate(over="ignore"):
+            log_q0 = base.log_density(points).astype(np.float32)
+        return cls(terms, log_q0, log_weights.astype(np.float32), left, share)
+
+    def log_densities(self, alpha: Array, fold: slice) -> Array:
+        """Log density of the rows of a fold under αᵀφ."""
+        T = self._on_nodes(alpha.astype(np.float32), fold)
+        T += self.log_q0
+        here, left, share = np.arange(len(T)), self.left[fold], self.share[fold]
+        right = np.minimum(left + 1, T.shape[1] - 1)
+        with np.errstate(invalid="ignore"):  # 0 · (−∞) outside the support of q0
+            at = np.where(share < 1, (1 - share) * T[here, left], 0.0)
+            at += np.where(share > 0, share * T[here, right], 0.0)
+        T += self.log_weights
+        peak = T.max(axis=1, keepdims=True)
+        T -= peak
+        np.exp(T, out=T)
+        return at - np.log(T.sum(axis=1)) - peak[:, 0]
+
+    def _on_nodes(self, alpha: Any, fold: slice) -> Any:
+        T = None
+        for Kx, features in self.terms:
+            m = Kx.shape[1]
+            weighted = alpha[:m, None] * features[0]
+            for g in range(1, len(features)):
+                weighted += alpha[g * m : (g + 1) * m, None] * features[g]
+            part = Kx[fold] @ weighted
+            T = part if T is None else T + part
+        return T
+
+
+def scattered_nodes(U: Array) -> tuple[Array, Array]:
+    """Points near responses of several columns, and the logarithms of their weights.
+
+    Rows, and draws from a kernel estimate of their density widened by a few far ones,
+    weighted by the inverse of that density: importance sampling with shared points.
+
+    Args:
+        U: Responses, (n, d).
+
+    Returns:
+        Points (g, d), of which the first n are the rows, and log weights (g,).
+    """
+    n, d = U.shape
+    rng = np.random.default_rng(0)
+    width = max(_NARROWEST, n ** (-1.0 / (d + 4)))
+    draws = max(_SCATTERED - n, n)
+    centers = U[rng.integers(n, size=draws)]
+    widths = np.where(rng.random(draws) < _FAR_SHARE, _FAR, width)
+    points = np.concatenate(
+        [U, centers + widths[:, None] * rng.standard_normal((draws, d))]
+    )
+    squares = cdist(points, U, "sqeuclidean")
+    near = special.logsumexp(-0.5 * squares / width**2, axis=1) - d * np.log(width)
+    far = special.logsumexp(-0.5 * squares / _FAR**2, axis=1) - d * np.log(_FAR)
+    log_density = np.logaddexp(np.log1p(-_FAR_SHARE) + near, np.log(_FAR_SHARE) + far)
+    log_density -= np.log(n) + 0.5 * d * np.log(2.0 * np.pi)
+    return points, -log_density - np.log(len(points))
+
+
+def _node_features(basis: Basis, ky: Kernel, points: Array) -> list[Any]:
+    pairs = ky.at(points, basis.Y)
     return [
         np.ascontiguousarray(pairs.partial(0, 0, s, j).T, dtype=np.float32)
         for s, j in basis.orders
     ]
-
-
-def _on_nodes(terms: list[Any], alpha: Any, fold: slice) -> Any:
-    T = None
-    for Kx, features in terms:
-        m = Kx.shape[1]
-        weighted = alpha[:m, None] * features[0]
-        for g in range(1, len(features)):
-            weighted += alpha[g * m : (g + 1) * m, None] * features[g]
-        part = Kx[fold] @ weighted
-        T = part if T is None else T + part
-    return T

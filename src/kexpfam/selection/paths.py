@@ -24,12 +24,12 @@ def low_rank_likelihoods(
     log_p = held_out_log_densities(
         problem.basis(kernel),
         problem.rows,
-        [problem.base],
-        [problem.sample],
-        list(lams),
+        problem.base,
+        problem.sample,
+        lams,
         problem.reach,
     )
-    return -(log_p[0] @ problem.mean_weights)
+    return -(log_p @ problem.mean_weights)
 
 
 def low_rank_scores(
