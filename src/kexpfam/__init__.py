@@ -4,10 +4,20 @@ p(y|x) = q0(y|x) exp T(x, y) / Z(x), T in a reproducing kernel Hilbert space, fi
 score matching in closed form, normalised with a known error.
 """
 
-from kexpfam import base_densities, errors, kernels, metrics
+from kexpfam import base_densities, errors, kernels, metrics, selection
 from kexpfam.io import load
-from kexpfam.models import KCEF, KEF
+from kexpfam.models import KCEF, KEF, AutoKCEF
 
 __version__ = "0.1.0.dev0"
 
-__all__ = ["KCEF", "KEF", "base_densities", "errors", "kernels", "load", "metrics"]
+__all__ = [
+    "KCEF",
+    "KEF",
+    "AutoKCEF",
+    "base_densities",
+    "errors",
+    "kernels",
+    "load",
+    "metrics",
+    "selection",
+]

@@ -13,9 +13,12 @@ from kexpfam.distributions import ClosedFormDensity, MixtureDensity
 from kexpfam.kernels import Constant, Gaussian, SumOfProducts, separable
 from kexpfam.likelihood import fit_likelihood
 from kexpfam.models.chart import Charted
+from kexpfam.models.conditional import KCEF
 from kexpfam.models.contest import PLAIN, Contest, default_entries
 from kexpfam.models.estimator import ConditionalEstimator
 from kexpfam.models.family import FittedFamily, Options, score_sample, training_rows
+from kexpfam.models.neighbourhood import Neighbourhood
+from kexpfam.models.selected import best_of
 from kexpfam.score_matching import Basis, KernelExpansion, fit_low_rank
 from kexpfam.selection import (
     Candidate,
@@ -139,6 +142,7 @@ class AutoKCEF(ConditionalEstimator):
     Attributes:
         members_: The families of the average, with weight, base density and
             hyperparameters; prints as a table.
+        best_: The best single family, a `KCEF`.
         n_candidates_: How many competed.
         stopped_: Why no more were tried.
         n_features_in_: Columns of X.
@@ -151,7 +155,7 @@ class AutoKCEF(ConditionalEstimator):
         >>> y = np.sin(3 * x[:, 0]) + 0.2 * rng.normal(size=60)
         >>> model = AutoKCEF(random_state=0).fit(x, y)
         >>> model.predict_quantiles([[0.5]], [0.05, 0.5, 0.95]).round(1)
-        array([[0.7, 1. , 1.3]])
+        array([[0.7, 1. , 1.4]])
     """
 
     def __init__(
@@ -191,6 +195,7 @@ class AutoKCEF(ConditionalEstimator):
         options = Options(None, None, None, None, None, self.standardize, self.n_jobs)
         rng = as_generator(self.random_state)
         rows = training_rows(conditions, Y, weights, options)
+        self.neighbourhood_ = Neighbourhood.of(conditions, weights)
         contest = Contest.of(rows, rng)
         self._compete(contest)
         self._average(contest, seed=int(rng.integers(2**31)))
@@ -227,9 +232,21 @@ class AutoKCEF(ConditionalEstimator):
             members.append(Member(weight, candidate.chart, candidate, family, mean))
         center, scale = spread_of("y", contest.rows.Y, contest.weights)
         self.members_ = Members(members, GUARD_WEIGHT)
+        self.best_ = self._best(contest, seed)
         self.guard_ = (float(center[0]), float(scale[0]))
         self.n_candidates_ = len(candidates)
         self.stopped_ = contest.reason
+
+    def _best(self, contest: Contest, seed: int) -> KCEF:
+        """The best single family, as the estimator it would be."""
+        selection = best_of(contest)
+        chosen = selection.chosen
+        charted = replace(contest.charts[chosen.chart], base=chosen.base)
+        centers = contest.problem(chosen.chart).centers
+        family = fit_candidate(charted, chosen, centers, seed, self.n_jobs)
+        model = KCEF(standardize=self.standardize, n_jobs=self.n_jobs)
+        model.neighbourhood_ = self.neighbourhood_
+        return model._restore(family, selection)
 
     def _density(self, X: Array) -> MixtureDensity:
         parts = [member.family.one_column(X) for member in self.members_]

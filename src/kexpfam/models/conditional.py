@@ -19,6 +19,7 @@ from kexpfam.models.family import (
     solve,
     training_rows,
 )
+from kexpfam.models.neighbourhood import Neighbourhood
 from kexpfam.models.saving import save_model
 from kexpfam.models.selected import Selection, choose
 from kexpfam.selection import SearchMethod, SearchResult, resolve_search
@@ -77,7 +78,7 @@ class KCEF(ConditionalEstimator):
         >>> y = np.sin(3 * x[:, 0]) + 0.2 * rng.normal(size=100)
         >>> model = KCEF(random_state=0).fit(x, y)
         >>> model.predict_quantiles([[0.5]], [0.05, 0.5, 0.95]).round(1)
-        array([[0.7, 1. , 1.3]])
+        array([[0.6, 0.9, 1.2]])
     """
 
     def __init__(
@@ -130,6 +131,7 @@ class KCEF(ConditionalEstimator):
         search = resolve_search(self.search)
         conditions, Y, weights = self._training_rows(X, y, sample_weight)
         options = self._options()
+        self.neighbourhood_ = Neighbourhood.of(conditions, weights)
         rng = as_generator(self.random_state)
         if self.select is None or is_settled(options):
             family = fit_family(conditions, Y, weights, options, rng)

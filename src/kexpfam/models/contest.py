@@ -33,7 +33,14 @@ from kexpfam.models.chart import (
 )
 from kexpfam.models.family import TrainingRows, chosen_centers, score_sample
 from kexpfam.models.heuristics import median_distance
-from kexpfam.selection import Candidate, HeldOutProblem, Line, bases_alone, tilted
+from kexpfam.selection import (
+    BASES_ALONE,
+    Candidate,
+    HeldOutProblem,
+    Line,
+    bases_alone,
+    tilted,
+)
 
 # Rows up to which charts are fitted again for every fold.
 REFITTED_ROWS = 400
@@ -197,11 +204,13 @@ class Contest:
         for name in names:
             regression = self.charts[name].chart.frame is not None
             grid = REGRESSION_GRID if regression else PLAIN_GRID
-            problem = self.problem(name)
             kernels = self.kernels_x(name, grid)
-            found += [
-                Task(name, problem, line, "score") for line in lines_of(grid, kernels)
-            ]
+            for base in BASES_ALONE if regression else BASES_ALONE[:1]:
+                problem = self.problem(name, base)
+                found += [
+                    Task(name, problem, line, "score")
+                    for line in lines_of(grid, kernels)
+                ]
         if likelihood and PLAIN in names:
             kernels = self.kernels_x(PLAIN, LIKELIHOOD_GRID)[1:]  # not the constant
             found += [
@@ -237,9 +246,10 @@ class Contest:
                 raise
             self.reason = "interrupted"
 
-    def problem(self, name: str) -> HeldOutProblem:
-        """Rows of a chart with their folds and centres."""
+    def problem(self, name: str, base: BaseDensity | None = None) -> HeldOutProblem:
+        """Rows of a chart with their folds and centres, for its base or another."""
         charted = self.charts[name]
+        charted = replace(charted, base=base or charted.base)
         centers = chosen_centers(len(charted.U), self.n_centers)
         reach = float(np.max(np.abs(charted.base.column_range(0))))
         sample = replace(score_sample(charted), weights=self.weights)

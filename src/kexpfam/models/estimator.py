@@ -19,10 +19,13 @@ from kexpfam._validation import (
     check_weights,
 )
 from kexpfam.distributions import BLOCK_ROWS, Density
+from kexpfam.models.neighbourhood import Neighbourhood
 
 
 class ConditionalEstimator(RegressorMixin, BaseEstimator):
     """An estimator of p(y|x); concrete ones give its density and learn it."""
+
+    neighbourhood_: Neighbourhood
 
     @abstractmethod
     def _density(self, X: Array) -> Density:
@@ -101,6 +104,22 @@ class ConditionalEstimator(RegressorMixin, BaseEstimator):
         n_samples = check_count("n_samples", n_samples)
         return self._blockwise(self._conditions(X), lambda p, _: p.rvs(n_samples, rng))
 
+    def reliability(self, X: ArrayLike) -> Array:
+        """About how many training rows are near each row of X, (n,).
+
+        Where this is below a few, the density rests on the base density or on a
+        regression's extrapolation rather than on data.
+
+        Example:
+            >>> import numpy as np
+            >>> from kexpfam import KCEF
+            >>> x = np.linspace(0, 1, 50)[:, None]
+            >>> model = KCEF(select=None).fit(x, x[:, 0] + np.sin(9 * x[:, 0]))
+            >>> model.reliability([[0.5], [3.0]]).round()
+            array([9., 0.])
+        """
+        return self.neighbourhood_.count(self._conditions(X))
+
     def plot(self, X: ArrayLike, y: ArrayLike | None = None, ax: Any = None) -> Any:
         """Heat map of p(y|x) with quantile lines and the data; returns the Axes.
 
@@ -134,7 +153,8 @@ class ConditionalEstimator(RegressorMixin, BaseEstimator):
             ensure_min_samples=2,
         )
         Y = as_columns(responses)
-        return conditions, Y, check_weights(sample_weight, len(Y))
+        weights = check_weights(sample_weight, len(Y))
+        return conditions, Y, weights
 
     def _require_one_column(self, method: str) -> None:
         if self._response_columns > 1:

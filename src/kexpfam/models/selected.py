@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from kexpfam._typing import Array, Indices
-from kexpfam.base_densities import TransformedBase
+from kexpfam.base_densities import BaseDensity, TransformedBase
 from kexpfam.kernels import (
     MEDIAN,
     Constant,
@@ -36,6 +36,7 @@ from kexpfam.models.contest import (
 )
 from kexpfam.models.family import Options, TrainingRows
 from kexpfam.selection import (
+    BASES_ALONE,
     Candidate,
     GradientSearch,
     HeldOutLikelihood,
@@ -171,11 +172,11 @@ def choose(
     contest.run(tasks, bar, objective=objective)
     if bar is not None:
         bar.finish()
-    selection = _best(contest, objective)
+    selection = best_of(contest, objective)
     chosen = selection.chosen
     assert chosen.kernel is not None
     choice = Choice(
-        contest.charts[chosen.chart],
+        replace(contest.charts[chosen.chart], base=chosen.base),
         chosen.kernel,
         chosen.lam,
         contest.problem(chosen.chart).centers,
@@ -212,10 +213,15 @@ def _tasks(contest: Contest, name: str, options: Options, method: str) -> list[T
                 _kernels_x(contest, name, grid, options), _kernels_y(grid, options)
             )
         ]
-    problem = contest.problem(name)
+    own: tuple[BaseDensity | None, ...] = (None,)
+    # Residuals often have outliers, so a base with heavy tails competes too.
+    bases = BASES_ALONE if regression and options.base is None else own
     return [
-        Task(name, problem, Line(kernel, _lams(grid, kernel, options, method)), method)
-        for kernel in kernels
+        Task(name, contest.problem(name, base), line, method)
+        for base in bases
+        for line in (
+            Line(kernel, _lams(grid, kernel, options, method)) for kernel in kernels
+        )
     ]
 
 
@@ -270,7 +276,12 @@ def _lams(
 LIKELIHOOD_LAMS = (1e-4, 1e-3, 1e-2, 1e-1)
 
 
-def _best(contest: Contest, objective: str) -> Selection:
+def best_of(contest: Contest, objective: str = "likelihood") -> Selection:
+    """The chart with the most weight, and the best family in it.
+
+    Raises:
+        KeyboardInterrupt: The contest was interrupted before the first fit.
+    """
     path = tuple(contest.candidates)
     weights = contest.weights
     tilted = [c for c in path if c.kernel is not None]
@@ -362,7 +373,7 @@ def _refined(
     verbose: bool,
 ) -> Choice:
     """Descend from a choice."""
-    problem = contest.problem(name)
+    problem = contest.problem(name, choice.charted.base)
     terms = choice.kernel.terms if isinstance(choice.kernel, SumOfProducts) else ()
     if len(terms) != 1 or not isinstance(terms[0][1], RadialKernel):
         raise ValueError(

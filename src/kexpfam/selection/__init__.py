@@ -6,7 +6,13 @@ from kexpfam.selection.averaging import (
     tempered_weights,
     without_negligible,
 )
-from kexpfam.selection.candidates import Candidate, Line, bases_alone, tilted
+from kexpfam.selection.candidates import (
+    BASES_ALONE,
+    Candidate,
+    Line,
+    bases_alone,
+    tilted,
+)
 from kexpfam.selection.methods import (
     CoarseSearch,
     GradientSearch,
@@ -26,6 +32,7 @@ from kexpfam.selection.result import SearchResult, Trial
 from kexpfam.selection.search import coarse_grid, paper_grid, refine
 
 __all__ = [
+    "BASES_ALONE",
     "Bounds",
     "Candidate",
     "CoarseSearch",

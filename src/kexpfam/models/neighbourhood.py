@@ -1,0 +1,62 @@
+"""How many training rows are near an x: how much a density there rests on data.
+
+Far from all data a fitted density is its base density, or what a regression
+extrapolates. It looks like any other, so the number of rows behind it has to be asked
+for.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kexpfam._typing import Array
+from kexpfam._validation import spread_of
+from kexpfam.kernels import Gaussian
+from kexpfam.models.heuristics import median_distance
+
+# Rows that stand for all.
+_MOST_ROWS = 1000
+
+# Near means within about this many median distances between rows.
+_MEDIANS = 0.25
+
+
+@dataclass(frozen=True, eq=False)
+class Neighbourhood:
+    """Training rows, standardised, and what counts as near.
+
+    Attributes:
+        center: What is subtracted from x, (p,).
+        scale: What x is then divided by, (p,).
+        rows: Standardised rows, (m, p).
+        weights: How many training rows each of them stands for, (m,).
+        width: Lengthscale of nearness.
+    """
+
+    center: Array
+    scale: Array
+    rows: Array
+    weights: Array
+    width: float
+
+    @classmethod
+    def of(cls, X: Array, weights: Array) -> "Neighbourhood":
+        """Take the training rows."""
+        center, deviation = spread_of("X", X, weights)
+        scale = np.where(deviation > 0, deviation, 1.0)
+        Z = (X - center) / scale
+        width = _MEDIANS * median_distance(Z, weights)
+        if len(Z) > _MOST_ROWS:
+            rng = np.random.default_rng(0)
+            kept = np.sort(rng.choice(len(Z), _MOST_ROWS, replace=False))
+            Z, weights = Z[kept], weights[kept] * (weights.sum() / weights[kept].sum())
+        return cls(center, scale, Z, weights, width)
+
+    def count(self, X: Array) -> Array:
+        """About how many training rows are near each row of X, (n,).
+
+        Σ_i w_i exp(−½‖(z − z_i)/width‖²): one for each row at the same place, less for
+        those farther away.
+        """
+        Z = (X - self.center) / self.scale
+        return Gaussian(self.width).values(Z, self.rows) @ self.weights
