@@ -2,9 +2,9 @@
 
 `METHODS[name].fit(X, y, seed)` gives a density whose `log_density(X, y)` is (n,), in
 the units of the y that was passed. Each fit standardises with the mean and standard
-deviation of its own training rows and nothing else. The methods are of two shapes: a
-normal distribution whose mean and width depend on x, or Gaussian bumps on responses
-with weights that depend on x,
+deviation of its own training rows and nothing else. Except for the network, which has
+its own module, the methods are of two shapes: a normal distribution whose mean and
+width depend on x, or Gaussian bumps on responses with weights that depend on x,
 
     p(y|x) = Σᵢ wᵢ(x) N(y; vᵢ, b²),   Σᵢ wᵢ(x) = 1.
 
@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+from rival_network import fit_mixture_network
 from scipy.optimize import minimize
 from scipy.spatial.distance import cdist
 from scipy.special import log_softmax, logsumexp, softmax
@@ -384,6 +385,11 @@ METHODS = {
         "normal, trees (at most 2000) by early stopping after 20 rounds on 20 % of "
         "the rows, refitted on all rows",
         fit_ngboost_stopped,
+    ),
+    "mixture_network": Method(
+        "mixture density network, 3 normals, 10 tanh units beside a linear map, weight "
+        "decay by 5-fold likelihood, average of 5",
+        fit_mixture_network,
     ),
     "quantile_forest": Method(
         "leaf weights of 200 trees on training responses, smoothed by a Gaussian; "

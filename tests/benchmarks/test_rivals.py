@@ -22,6 +22,11 @@ def methods(monkeypatch):
 
 
 @pytest.fixture
+def network(methods):
+    return importlib.import_module("rival_network")
+
+
+@pytest.fixture
 def rivals(methods):
     return importlib.import_module("rivals")
 
@@ -181,6 +186,65 @@ def test_leaf_weights_are_mean_shares_of_leaves(methods):
                 share = counts[i, t] / counts[inside, t].sum() if inside[i] else 0.0
                 shares.append(share)
             assert_close(found[k, i], np.mean(shares), scale=1.0)
+
+
+@pytest.mark.parametrize("size", [0.1, 1.0])
+def test_gradient_of_the_network_loss_agrees_with_differences(network, size):
+    X, y = rows(12, 2)
+    rng = np.random.default_rng(1)
+    theta = size * rng.normal(size=len(network.start(rng, y, 2)))
+    value, gradient = network.loss(theta, X, y, 0.7)
+    for j, step in enumerate(1e-5 * np.eye(len(theta))):
+        up, _ = network.loss(theta + step, X, y, 0.7)
+        down, _ = network.loss(theta - step, X, y, 0.7)
+        assert_close(gradient[j], (up - down) / 2e-5, DIFFERENCES, scale=value)
+
+
+def test_an_average_of_networks_integrates_to_one(network):
+    rng = np.random.default_rng(1)
+    parameters = [network.start(rng, np.arange(9.0), 2) for _ in range(3)]
+    model = network.MixtureNetworks(parameters)
+    x = np.array([[0.3, -2.0]])
+    mass, _ = quad(
+        lambda value: np.exp(model.log_density(x, np.array([value])))[0],
+        -30.0,
+        40.0,
+        points=[0.0, 4.0, 8.0],
+        epsabs=1e-13,
+        limit=200,
+    )
+    assert mass == pytest.approx(1.0, abs=QUADRATURE)
+
+
+def test_a_network_learns_a_density_better_than_one_that_ignores_x(network, methods):
+    X, y = rows(300, 1)
+    theta = network.train(np.random.default_rng(0), X, y, 1.0)
+    X_new, y_new = rows(200, 1, seed=1)
+    of_network = network.log_density(theta, X_new, y_new).mean()
+    of_normal = methods.fit_iid_normal(X, y, 0).log_density(X_new, y_new).mean()
+    # Knowing the truth is worth 1.1 nats here; a fit that ignores x is worth none.
+    assert of_network > of_normal + 0.3
+
+
+def test_network_density_is_a_mixture_of_normals(network):
+    X, y = rows(4, 2)
+    theta = network.start(np.random.default_rng(1), y, 2)
+    hidden, output, linear = network.unpack(theta, 2)
+    found = network.log_density(theta, X, y)
+    for k in range(4):
+        units = [
+            np.tanh(sum(X[k, j] * hidden[j, u] for j in range(2)) + hidden[2, u])
+            for u in range(network.UNITS)
+        ]
+        out = units @ output[:-1] + output[-1] + X[k] @ linear
+        logits, mean, raw = out.reshape(3, network.PARTS)
+        weight = np.exp(logits) / np.exp(logits).sum()
+        width = network.LEAST_WIDTH + np.exp(raw)
+        density = sum(
+            w * stats.norm(m, s).pdf(y[k])
+            for w, m, s in zip(weight, mean, width, strict=True)
+        )
+        assert_close(found[k], np.log(density), scale=1.0)
 
 
 def test_a_run_resumes_and_records_failures(rivals, methods, monkeypatch, tmp_path):
