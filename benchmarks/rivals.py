@@ -31,7 +31,8 @@ Layout of `results/rivals.json`, inside "result":
     commits    every commit that wrote to the file
 
 A run adds what is missing and keeps what is there; failures are kept, too. To measure
-a method again, take its entries out of the file.
+a method again, take its entries out of the file. Methods may have different seeds:
+compare them on those they share.
 """
 
 import argparse
@@ -169,7 +170,7 @@ def _write(result: dict[str, Any], out: Path) -> None:
 
 
 def table(result: dict[str, Any]) -> str:
-    """The summary as a Markdown table."""
+    """The summary as a Markdown table; (k) marks a mean of k < 20 splits."""
     methods = list(result["methods"])
     lines = [
         "| set | " + " | ".join(methods) + " |",
@@ -182,7 +183,8 @@ def table(result: dict[str, Any]) -> str:
             if cell is None or cell["standard_error"] is None:
                 cells.append("")
             else:
-                cells.append(f"{cell['mean']:.2f} ± {cell['standard_error']:.2f}")
+                few = f" ({cell['splits']})" if cell["splits"] < len(SEEDS) else ""
+                cells.append(f"{cell['mean']:.2f} ± {cell['standard_error']:.2f}{few}")
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
