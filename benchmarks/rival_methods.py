@@ -21,13 +21,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+from protocol import LOG_FLOOR
 from rival_network import fit_mixture_network
 from scipy.optimize import minimize
 from scipy.spatial.distance import cdist
 from scipy.special import log_softmax, logsumexp, softmax
 
 Array = np.ndarray
-LOG_FLOOR = -20.0  # a single row costs at most 20 nats where a density can vanish
 _LOG_ROOT_TWO_PI = 0.5 * np.log(2.0 * np.pi)
 
 

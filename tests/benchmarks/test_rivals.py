@@ -27,8 +27,8 @@ def network(methods):
 
 
 @pytest.fixture
-def rivals(methods):
-    return importlib.import_module("rivals")
+def protocol(methods):
+    return importlib.import_module("protocol")
 
 
 def rows(n, p, seed=0):
@@ -247,20 +247,24 @@ def test_network_density_is_a_mixture_of_normals(network):
         assert_close(found[k], np.log(density), scale=1.0)
 
 
-def test_a_run_resumes_and_records_failures(rivals, methods, monkeypatch, tmp_path):
+def test_a_run_resumes_and_records_failures(protocol, methods, monkeypatch, tmp_path):
     X, y = rows(30, 1)
     data = np.column_stack([X, y])
     np.savetxt(tmp_path / "toy.csv", data, delimiter=",", header="x,y")
     monkeypatch.setenv("KEXPFAM_DATA", str(tmp_path))
-    monkeypatch.setattr(rivals, "LIBRARIES", ("numpy",))
 
     def fail(X, y, seed):
         raise RuntimeError("no fit")
 
-    monkeypatch.setitem(rivals.METHODS, "broken", methods.Method("fails", fail))
+    broken = methods.Method("fails", fail)
+    chosen = {"iid_normal": methods.METHODS["iid_normal"], "broken": broken}
     out = tmp_path / "out.json"
-    rivals.run(["toy"], [1], ["iid_normal", "broken"], out)
-    rivals.run(["toy"], [1, 2], ["iid_normal", "broken"], out)
+
+    def record(found):
+        out.write_text(json.dumps({"result": found}))
+
+    protocol.run(["toy"], [1], chosen, out, record)
+    protocol.run(["toy"], [1, 2], chosen, out, record)
     result = json.loads(out.read_text())["result"]
     lists = result["splits"]["toy"]["iid_normal"]
     assert lists["seed"] == [1, 2]
@@ -279,7 +283,7 @@ def test_a_run_resumes_and_records_failures(rivals, methods, monkeypatch, tmp_pa
     assert lists["nll"][1] == pytest.approx(expected, abs=1e-6)
 
 
-def test_only_densities_that_can_vanish_are_floored(rivals, methods):
+def test_only_densities_that_can_vanish_are_floored(protocol, methods):
     rows = np.zeros((4, 2))
     log_p = np.array([-50.0, 0.0])
 
@@ -289,6 +293,6 @@ def test_only_densities_that_can_vanish_are_floored(rivals, methods):
 
     for can_vanish, nll in ((True, 10.0), (False, 25.0)):
         method = methods.Method("", lambda X, y, seed: Fixed(), can_vanish)
-        entry = rivals.measure(rows, method, 0)
+        entry = protocol.measure(rows, method, 0)
         assert (entry["nll"], entry["nll_floored"]) == (nll, 10.0)
         assert entry["below_floor"] == 1
