@@ -6,7 +6,7 @@ from typing import Self, overload
 
 import numpy as np
 
-from kexpfam._typing import Array, ArrayLike, Indices, RandomState
+from kexpfam._typing import Array, ArrayLike, RandomState
 from kexpfam._validation import as_generator, spread_of
 from kexpfam.base_densities import StudentBase
 from kexpfam.distributions import ClosedFormDensity, MixtureDensity
@@ -14,9 +14,21 @@ from kexpfam.kernels import Constant, Gaussian, SumOfProducts, separable
 from kexpfam.likelihood import fit_likelihood
 from kexpfam.models.chart import Charted
 from kexpfam.models.conditional import KCEF
-from kexpfam.models.contest import PLAIN, Contest, default_entries
+from kexpfam.models.contest import (
+    CENTERS,
+    LIKELIHOOD_CENTERS,
+    PLAIN,
+    Contest,
+    default_entries,
+)
 from kexpfam.models.estimator import ConditionalEstimator
-from kexpfam.models.family import FittedFamily, Options, score_sample, training_rows
+from kexpfam.models.family import (
+    FittedFamily,
+    Options,
+    chosen_centers,
+    score_sample,
+    training_rows,
+)
 from kexpfam.models.neighbourhood import Neighbourhood
 from kexpfam.models.selected import best_of
 from kexpfam.score_matching import Basis, KernelExpansion, fit_low_rank
@@ -204,11 +216,12 @@ class AutoKCEF(ConditionalEstimator):
     def _compete(self, contest: Contest) -> None:
         contest.add_charts(default_entries())
         contest.add_bases()
-        few = len(contest.rows.Y) <= LIKELIHOOD_ROWS
-        likelihood = few if self.likelihood is None else self.likelihood
-        tasks = contest.tasks(contest.promising(), likelihood=likelihood)
         bar = ProgressBar("AutoKCEF") if self.verbose else None
-        contest.run(tasks, bar)
+        contest.run(contest.tasks(contest.promising()), bar)
+        few = len(contest.rows.Y) <= LIKELIHOOD_ROWS
+        wanted = few if self.likelihood is None else self.likelihood
+        if wanted and contest.reason != "interrupted":
+            contest.run(contest.likelihood_tasks(), bar)
         if bar is not None:
             bar.finish()
 
@@ -223,10 +236,7 @@ class AutoKCEF(ConditionalEstimator):
         for k in np.flatnonzero(weights):
             candidate = candidates[k]
             charted = replace(contest.charts[candidate.chart], base=candidate.base)
-            problem = contest.problem(candidate.chart)
-            family = fit_candidate(
-                charted, candidate, problem.centers, seed, self.n_jobs
-            )
+            family = fit_candidate(charted, candidate, seed, self.n_jobs)
             weight = float(weights[k] * (1.0 - GUARD_WEIGHT))
             mean = candidate.mean(contest.weights)
             members.append(Member(weight, candidate.chart, candidate, family, mean))
@@ -242,8 +252,7 @@ class AutoKCEF(ConditionalEstimator):
         selection = best_of(contest)
         chosen = selection.chosen
         charted = replace(contest.charts[chosen.chart], base=chosen.base)
-        centers = contest.problem(chosen.chart).centers
-        family = fit_candidate(charted, chosen, centers, seed, self.n_jobs)
+        family = fit_candidate(charted, chosen, seed, self.n_jobs)
         model = KCEF(standardize=self.standardize, n_jobs=self.n_jobs)
         model.neighbourhood_ = self.neighbourhood_
         return model._restore(family, selection)
@@ -268,7 +277,6 @@ class AutoKCEF(ConditionalEstimator):
 def fit_candidate(
     charted: Charted,
     candidate: Candidate,
-    centers: Indices,
     seed: int,
     n_jobs: int | None,
 ) -> FittedFamily:
@@ -280,10 +288,13 @@ def fit_candidate(
             kernel, charted.Z[:1], charted.U[:1], zeroth=np.zeros(1), n_jobs=n_jobs
         )
     else:
+        likelihood = candidate.method == "likelihood"
+        count = LIKELIHOOD_CENTERS if likelihood else CENTERS
+        centers = chosen_centers(len(charted.U), count)
         basis = Basis(
             candidate.kernel, charted.Z[centers], charted.U[centers], derivatives=False
         )
-        if candidate.method == "likelihood":
+        if likelihood:
             fit = fit_likelihood(
                 basis, candidate.base, charted.Z, charted.U, charted.weights, lam
             )

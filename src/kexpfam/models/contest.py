@@ -48,15 +48,17 @@ REFITTED_ROWS = 400
 # Folds, and the number of rows up to which there are more of them.
 FOLDS, MANY_FOLDS, FEW_ROWS = 5, 10, 60
 
-# Regressions whose base density alone is worse than the best by more than this many
-# nats in total are not tilted: no kernel part has made up for so much.
+# Charts that are worse than the best by more than this many nats in total are not tried
+# any further: regressions without a kernel part, and the plain chart by likelihood.
 HOPELESS = 20.0
 
 # Most regressions that are tilted.
 MOST_REGRESSIONS = 6
 
-# Centres of the low-rank fits that compete.
+# Centres of the low-rank fits that compete; fewer for those by likelihood, whose cost
+# grows with their square.
 CENTERS = 150
+LIKELIHOOD_CENTERS = 80
 
 # Name of the chart without a regression: y standardised.
 PLAIN = "normal"
@@ -198,7 +200,7 @@ class Contest:
         plain = [PLAIN] if PLAIN in self.charts else []
         return plain + kept[:MOST_REGRESSIONS]
 
-    def tasks(self, names: Sequence[str], *, likelihood: bool) -> list["Task"]:
+    def tasks(self, names: Sequence[str]) -> list["Task"]:
         """Grids of these charts, as lines that can be tried one after another."""
         found = []
         for name in names:
@@ -211,13 +213,28 @@ class Contest:
                     Task(name, problem, line, "score")
                     for line in lines_of(grid, kernels)
                 ]
-        if likelihood and PLAIN in names:
-            kernels = self.kernels_x(PLAIN, LIKELIHOOD_GRID)[1:]  # not the constant
-            found += [
-                Task(PLAIN, self.problem(PLAIN), line, "likelihood")
-                for line in lines_of(LIKELIHOOD_GRID, kernels, relative=False)
-            ]
         return found
+
+    def likelihood_tasks(self) -> list["Task"]:
+        """Likelihood fits in the plain chart, if that is not far behind the others.
+
+        They find what score matching does not see, but are many times slower.
+        """
+        if PLAIN not in self.charts:
+            return []
+        worth = [float(c.held_out @ self.weights) for c in self.candidates]
+        charts = [c.chart for c in self.candidates]
+        plain = max(w for w, name in zip(worth, charts, strict=True) if name == PLAIN)
+        if plain < max(worth) - HOPELESS:
+            return []
+        problem = self.problem(PLAIN)
+        centers = chosen_centers(len(problem.sample.Y), LIKELIHOOD_CENTERS)
+        problem = replace(problem, centers=centers)
+        kernels = self.kernels_x(PLAIN, LIKELIHOOD_GRID)[1:]  # not the constant
+        return [
+            Task(PLAIN, problem, line, "likelihood")
+            for line in lines_of(LIKELIHOOD_GRID, kernels, relative=False)
+        ]
 
     def run(
         self,
