@@ -11,15 +11,14 @@ from kexpfam._validation import as_generator, spread_of
 from kexpfam.base_densities import StudentBase
 from kexpfam.distributions import ClosedFormDensity, MixtureDensity
 from kexpfam.kernels import Constant, Gaussian, SumOfProducts, separable
-from kexpfam.likelihood import fit_likelihood
 from kexpfam.models.chart import Charted
 from kexpfam.models.conditional import KCEF
 from kexpfam.models.contest import PLAIN, Contest, default_entries
 from kexpfam.models.estimator import ConditionalEstimator
-from kexpfam.models.family import FittedFamily, Options, score_sample, training_rows
+from kexpfam.models.family import FittedFamily, Options, solve, training_rows
 from kexpfam.models.neighbourhood import Neighbourhood
 from kexpfam.models.selected import best_of
-from kexpfam.score_matching import Basis, KernelExpansion, fit_low_rank
+from kexpfam.score_matching import KernelExpansion
 from kexpfam.selection import (
     Candidate,
     ProgressBar,
@@ -244,7 +243,9 @@ class AutoKCEF(ConditionalEstimator):
         charted = replace(contest.charts[chosen.chart], base=chosen.base)
         centers = contest.problem(chosen.chart).centers
         family = fit_candidate(charted, chosen, centers, seed, self.n_jobs)
-        model = KCEF(standardize=self.standardize, n_jobs=self.n_jobs)
+        model = KCEF(
+            fit_method=chosen.method, standardize=self.standardize, n_jobs=self.n_jobs
+        )
         model.neighbourhood_ = self.neighbourhood_
         return model._restore(family, selection)
 
@@ -273,24 +274,24 @@ def fit_candidate(
     n_jobs: int | None,
 ) -> FittedFamily:
     """Fit a candidate to all rows of its chart."""
-    lam = candidate.lam
-    if candidate.kernel is None:
-        kernel = separable(Constant(), Gaussian(1.0))
-        T = KernelExpansion(
-            kernel, charted.Z[:1], charted.U[:1], zeroth=np.zeros(1), n_jobs=n_jobs
+    charted = replace(charted, base=candidate.base)
+    if candidate.kernel is not None:
+        return solve(
+            charted,
+            candidate.kernel,
+            candidate.lam,
+            seed=seed,
+            centers=centers,
+            n_jobs=n_jobs,
+            method=candidate.method,
         )
-    else:
-        basis = Basis(
-            candidate.kernel, charted.Z[centers], charted.U[centers], derivatives=False
-        )
-        if candidate.method == "likelihood":
-            fit = fit_likelihood(
-                basis, candidate.base, charted.Z, charted.U, charted.weights, lam
-            )
-            T = fit.T
-        else:
-            T = fit_low_rank(basis, score_sample(charted), lam, n_jobs=n_jobs)
-    return FittedFamily(charted.chart, candidate.base, T, lam, float("nan"), seed)
+    kernel = separable(Constant(), Gaussian(1.0))
+    T = KernelExpansion(
+        kernel, charted.Z[:1], charted.U[:1], zeroth=np.zeros(1), n_jobs=n_jobs
+    )
+    return FittedFamily(
+        charted.chart, candidate.base, T, candidate.lam, float("nan"), seed
+    )
 
 
 # Rows up to which the likelihood fits compete unless told otherwise.

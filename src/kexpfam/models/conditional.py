@@ -10,18 +10,14 @@ from kexpfam._typing import Array, ArrayLike, RandomState
 from kexpfam._validation import as_generator, check_count
 from kexpfam.base_densities import BaseDensity, ConditionalBase, TransformedBase
 from kexpfam.distributions import MultivariateDensity, UnivariateDensity
-from kexpfam.kernels import JointKernel, Kernel, SumOfProducts
+from kexpfam.islands import IslandReport
+from kexpfam.kernels import JointKernel, Kernel
 from kexpfam.models.estimator import ConditionalEstimator
-from kexpfam.models.family import (
-    FittedFamily,
-    Options,
-    fit_family,
-    solve,
-    training_rows,
-)
+from kexpfam.models.family import FittedFamily, Options
+from kexpfam.models.fitting import fit_rows
 from kexpfam.models.neighbourhood import Neighbourhood
 from kexpfam.models.saving import save_model
-from kexpfam.models.selected import Selection, choose
+from kexpfam.models.selected import Selection
 from kexpfam.selection import SearchMethod, SearchResult, resolve_search
 
 
@@ -89,6 +85,7 @@ class KCEF(ConditionalEstimator):
         kernel: JointKernel | None = None,
         base: BaseDensity | ConditionalBase | TransformedBase | str | None = None,
         regularization: float | None = None,
+        fit_method: str = "score",
         select: str | None = "likelihood",
         search: str | SearchMethod = "grid",
         n_components: int | None = None,
@@ -102,6 +99,7 @@ class KCEF(ConditionalEstimator):
         self.kernel = kernel
         self.base = base
         self.regularization = regularization
+        self.fit_method = fit_method
         self.select = select
         self.search = search
         self.n_components = n_components
@@ -124,38 +122,20 @@ class KCEF(ConditionalEstimator):
         Returns:
             The estimator itself.
         """
-        if self.select not in ("likelihood", "score", None):
-            raise ValueError(
-                f"select must be 'likelihood', 'score' or None, got {self.select!r}."
-            )
         search = resolve_search(self.search)
         conditions, Y, weights = self._training_rows(X, y, sample_weight)
-        options = self._options()
-        self.neighbourhood_ = Neighbourhood.of(conditions, weights)
-        rng = as_generator(self.random_state)
-        if self.select is None or is_settled(options):
-            family = fit_family(conditions, Y, weights, options, rng)
-            return self._restore(family)
-        rows = training_rows(conditions, Y, weights, options)
-        seed = int(rng.integers(2**31))
-        choice = choose(
-            rows,
-            options,
-            rng,
-            objective=self.select,
+        fit = fit_rows(
+            conditions,
+            Y,
+            weights,
+            self._options(),
+            as_generator(self.random_state),
+            select=self.select,
             search=search,
             verbose=self.verbose,
         )
-        # What was judged is what is fitted: the same estimator, with the same centres.
-        family = solve(
-            choice.charted,
-            choice.kernel,
-            choice.lam,
-            seed=seed,
-            centers=choice.centers,
-            n_jobs=self.n_jobs,
-        )
-        return self._restore(family, choice.result)
+        self.neighbourhood_ = Neighbourhood.of(conditions, weights)
+        return self._restore(fit.family, fit.selection, fit.islands)
 
     def save(self, path: str | Path) -> None:
         """Write the fitted model to one file; `kexpfam.load` reads it."""
@@ -182,10 +162,14 @@ class KCEF(ConditionalEstimator):
             self.standardize,
             self.n_jobs,
             components,
+            self.fit_method,
         )
 
     def _restore(
-        self, family: FittedFamily, result: Selection | SearchResult | None = None
+        self,
+        family: FittedFamily,
+        result: Selection | SearchResult | None = None,
+        islands: IslandReport | None = None,
     ) -> Self:
         """Take a fitted family, from `fit` or from a file."""
         self.family_ = family
@@ -195,6 +179,7 @@ class KCEF(ConditionalEstimator):
         self.regularization_ = family.lam
         self.solver_ = family.solver
         self.selection_ = result
+        self.islands_ = islands
         return self
 
     @property
@@ -208,13 +193,3 @@ class KCEF(ConditionalEstimator):
     @property
     def _response_columns(self) -> int:
         return self._family.d
-
-
-def is_settled(options: Options) -> bool:
-    """Whether kernels and λ leave nothing to choose; own kernels are not tuned."""
-    if options.kernel is not None and not isinstance(options.kernel, SumOfProducts):
-        return True
-    kernels = (
-        [options.kernel] if options.kernel else [options.kernel_x, options.kernel_y]
-    )
-    return all(part is not None for part in [*kernels, options.regularization])

@@ -24,6 +24,7 @@ from kexpfam.base_densities import (
     fit_processes,
 )
 from kexpfam.kernels import Constant, Gaussian, Kernel, separable
+from kexpfam.models.bridging import bridged_candidates, bridged_in_folds
 from kexpfam.models.chart import (
     Charted,
     ChartOptions,
@@ -31,8 +32,9 @@ from kexpfam.models.chart import (
     fit_chart,
     refitted,
 )
-from kexpfam.models.family import TrainingRows, chosen_centers, score_sample
+from kexpfam.models.family import TrainingRows
 from kexpfam.models.heuristics import median_distance
+from kexpfam.models.solvers import CENTERS, chosen_centers, score_sample
 from kexpfam.selection import (
     BASES_ALONE,
     Candidate,
@@ -54,9 +56,6 @@ HOPELESS = 20.0
 
 # Most regressions that are tilted.
 MOST_REGRESSIONS = 6
-
-# Centres of the low-rank fits that compete.
-CENTERS = 150
 
 # Name of the chart without a regression: y standardised.
 PLAIN = "normal"
@@ -82,6 +81,7 @@ class Grid:
 
 PLAIN_GRID = Grid((0.35, 0.8, 1.8), (0.35, 0.8, 1.8, 4.0), (1e-3, 1e-2, 1e-1, 1.0))
 REGRESSION_GRID = Grid((0.35, 1.2), (0.35, 0.8, 2.0), (1e-2, 1e-1, 1.0))
+# λ of likelihood fits does not scale with the lengthscale, so these are λ themselves.
 LIKELIHOOD_GRID = Grid((0.8, 1.8), (0.35, 0.8), (1e-3, 1e-2))
 
 
@@ -229,15 +229,7 @@ class Contest:
         """Try tasks; Ctrl-C ends this, and what was tried so far counts."""
         try:
             for k, task in enumerate(tasks):
-                slope = self.charts[task.chart].log_slope
-                self.candidates += tilted(
-                    task.chart,
-                    task.problem,
-                    slope,
-                    [task.line],
-                    method=task.method,
-                    objective=objective,
-                )
+                self.candidates += self._tried(task, objective)
                 if progress is not None:
                     best = max(c.mean(self.weights) for c in self.candidates)
                     progress(k + 1, len(tasks), -best)
@@ -246,15 +238,35 @@ class Contest:
                 raise
             self.reason = "interrupted"
 
-    def problem(self, name: str, base: BaseDensity | None = None) -> HeldOutProblem:
-        """Rows of a chart with their folds and centres, for its base or another."""
+    def _tried(self, task: "Task", objective: str) -> Iterator[Candidate]:
+        charted = self.charts[task.chart]
+        if task.method == "bridged":
+            return bridged_candidates(task.chart, charted, task.problem, task.line)
+        return tilted(
+            task.chart,
+            task.problem,
+            charted.log_slope,
+            [task.line],
+            method=task.method,
+            objective=objective,
+        )
+
+    def problem(
+        self, name: str, base: BaseDensity | None = None, *, bridged: bool = False
+    ) -> HeldOutProblem:
+        """Rows of a chart with their folds and centres, for its base or another.
+
+        If bridged, these are the rows of each fold, followed by the draws for them.
+        """
         charted = self.charts[name]
-        charted = replace(charted, base=base or charted.base)
-        centers = chosen_centers(len(charted.U), self.n_centers)
+        charted = replace(charted, base=base or charted.base, weights=self.weights)
+        centers, folds = chosen_centers(len(charted.U), self.n_centers), self.folds
+        if bridged:
+            charted, centers, folds = bridged_in_folds(charted, centers, folds)
         reach = float(np.max(np.abs(charted.base.column_range(0))))
-        sample = replace(score_sample(charted), weights=self.weights)
+        sample = replace(score_sample(charted), weights=charted.weights)
         return HeldOutProblem(
-            sample, self.folds, centers, charted.base, reach, derivatives=False
+            sample, folds, centers, charted.base, reach, derivatives=False
         )
 
     def _chart(

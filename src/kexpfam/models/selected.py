@@ -25,6 +25,8 @@ from kexpfam.kernels import (
 )
 from kexpfam.models.chart import Charted
 from kexpfam.models.contest import (
+    LIKELIHOOD_GRID,
+    MOST_REGRESSIONS,
     PLAIN,
     PLAIN_GRID,
     REGRESSION_GRID,
@@ -34,7 +36,7 @@ from kexpfam.models.contest import (
     Task,
     default_entries,
 )
-from kexpfam.models.family import Options, TrainingRows
+from kexpfam.models.family import Options, TrainingRows, judged_components
 from kexpfam.selection import (
     BASES_ALONE,
     Candidate,
@@ -54,6 +56,10 @@ from kexpfam.selection import (
     refine,
     tempered_weights,
 )
+
+# Charts in which fits of each method compete. Likelihood and bridged fits cost more, so
+# they do in the chart without a regression and in the best of the others only.
+MOST_CHARTS = {"score": 1 + MOST_REGRESSIONS, "likelihood": 2, "bridged": 2}
 
 # A candidate is worth its mean held-out log density minus so many standard errors:
 # with few rows the best mean is often a lucky one.
@@ -144,7 +150,6 @@ def choose(
     *,
     objective: str,
     search: SearchMethod,
-    method: str = "score",
     verbose: bool = False,
 ) -> Choice:
     """Choose what the user left open.
@@ -155,19 +160,18 @@ def choose(
         rng: Deals folds and centres.
         objective: "likelihood" or "score".
         search: How to search.
-        method: How T is fitted, "score" or "likelihood".
         verbose: Show a progress bar.
     """
     contest = Contest.of(rows, rng)
-    contest.n_centers = options.n_components or contest.n_centers
+    contest.n_centers = judged_components(options)
     if isinstance(search, PaperGrid):
         return _on_paper_grid(contest, options, objective, search, verbose)
     contest.add_charts(_entries(rows, options, objective))
     names = list(contest.charts)
     if objective == "likelihood":
         contest.add_bases()
-        names = contest.promising()
-    tasks = [task for name in names for task in _tasks(contest, name, options, method)]
+        names = contest.promising()[: MOST_CHARTS[options.fit_method]]
+    tasks = [task for name in names for task in _tasks(contest, name, options)]
     bar = ProgressBar("KCEF") if verbose else None
     contest.run(tasks, bar, objective=objective)
     if bar is not None:
@@ -201,9 +205,11 @@ def _entries(rows: TrainingRows, options: Options, objective: str) -> list[Entry
     return entries if rows.X.shape[1] else entries[:1]
 
 
-def _tasks(contest: Contest, name: str, options: Options, method: str) -> list[Task]:
+def _tasks(contest: Contest, name: str, options: Options) -> list[Task]:
     regression = contest.charts[name].chart.frame is not None
+    method = options.fit_method
     grid = REGRESSION_GRID if regression else PLAIN_GRID
+    grid = LIKELIHOOD_GRID if method == "likelihood" else grid
     if options.kernel is not None:
         kernels: list[JointKernel] = [options.kernel]
     else:
@@ -215,13 +221,13 @@ def _tasks(contest: Contest, name: str, options: Options, method: str) -> list[T
         ]
     own: tuple[BaseDensity | None, ...] = (None,)
     # Residuals often have outliers, so a base with heavy tails competes too.
-    bases = BASES_ALONE if regression and options.base is None else own
+    several = regression and options.base is None and method == "score"
+    bases = BASES_ALONE if several else own
+    bridged = method == "bridged"
     return [
-        Task(name, contest.problem(name, base), line, method)
+        Task(name, contest.problem(name, base, bridged=bridged), line, method)
         for base in bases
-        for line in (
-            Line(kernel, _lams(grid, kernel, options, method)) for kernel in kernels
-        )
+        for line in (Line(kernel, _lams(grid, kernel, options)) for kernel in kernels)
     ]
 
 
@@ -261,12 +267,10 @@ def _with_lengthscale(kernel: Kernel, lengthscale: Any) -> Kernel:
     return kernel.map_lengthscales(replacement)
 
 
-def _lams(
-    grid: Grid, kernel: JointKernel, options: Options, method: str
-) -> tuple[float, ...]:
+def _lams(grid: Grid, kernel: JointKernel, options: Options) -> tuple[float, ...]:
     if options.regularization is not None:
         return (options.regularization,)
-    if method == "likelihood":
+    if options.fit_method == "likelihood":
         return LIKELIHOOD_LAMS
     ell = kernel.resolution if np.isfinite(kernel.resolution) else 1.0
     return tuple(r / ell**2 for r in grid.relative_lams)
