@@ -49,6 +49,9 @@ _BANDWIDTH = 0.5
 # made on the training rows, comparisons are rather too mild than too strict.
 _LEVEL = 0.01
 
+# An island of less than this mass is none.
+_NEGLIGIBLE = 1e-3
+
 # Masses wrong by less than this are no worse than what smoothing does elsewhere.
 _NOTEWORTHY = 0.05
 
@@ -178,12 +181,31 @@ class _Valleys:
     depth: Array
 
 
-def _valleys(nodes: Array, log_density: Array) -> _Valleys:
+_NONE = _Valleys(*(np.empty(0) for _ in fields(_Valleys)))
+
+
+def _all_valleys(nodes: Array, log_density: Array, cdf: Array) -> list[_Valleys]:
+    """The valleys of each row; most densities have none, which is quickly seen.
+
+    Where all is on one side of them, as in the tails, they separate nothing.
+    """
+    left = np.maximum.accumulate(log_density, axis=1)
+    right = np.maximum.accumulate(log_density[:, ::-1], axis=1)[:, ::-1]
+    with np.errstate(invalid="ignore"):  # outside the support, −∞ minus itself
+        depth = np.minimum(left, right) - log_density
+    between = (cdf > _NEGLIGIBLE) & (cdf < 1.0 - _NEGLIGIBLE)
+    deep = np.any((depth > -math.log(VALLEY)) & between, axis=1)
+    return [
+        _valleys(nodes, row, below) if some else _NONE
+        for row, below, some in zip(log_density, cdf, deep, strict=True)
+    ]
+
+
+def _valleys(nodes: Array, log_density: Array, below: Array) -> _Valleys:
     """Minima whose prominence, to the lower peak beside them, exceeds VALLEY."""
     deep = -math.log(VALLEY)
     depth = -np.maximum(log_density, log_density.max() - 700.0)
     place, found = signal.find_peaks(depth, prominence=deep)
-    below = _cumulative(nodes, log_density[None])[0]
     # The edges of the valley: where the density is back at VALLEY of the lower peak.
     level = depth[place] - found["prominences"] + deep
     _, _, left, right = signal.peak_widths(
@@ -212,9 +234,9 @@ class _Fit:
     def __init__(self, nodes: Array, log_density: Array, U: Array) -> None:
         self.nodes, self.U = nodes, U
         self.shared = len(log_density) == 1
-        self.valleys = [_valleys(nodes, row) for row in log_density]
-        self._table = _side_by_side(self.valleys)
         self.cdf = _cumulative(nodes, log_density)
+        self.valleys = _all_valleys(nodes, log_density, self.cdf)
+        self._table = _side_by_side(self.valleys)
 
     @property
     def deepest(self) -> _Valleys:
@@ -232,7 +254,9 @@ class _Fit:
         if _effective(narrow) < _FEWEST_NEIGHBOURS:
             return []
         found = [self._at_fitted(index, own, k, near) for k in range(len(own.at))]
-        gaps = _valleys(self.nodes, _log_histogram(self.nodes, self.U, narrow))
+        histogram = _log_histogram(self.nodes, self.U, narrow)[None]
+        below = _cumulative(self.nodes, histogram)
+        (gaps,) = _all_valleys(self.nodes, histogram, below)
         for valley, low, high in zip(gaps.at, gaps.low, gaps.high, strict=True):
             if _share(narrow, (low < self.U) & (high > self.U)) <= _MOST_INSIDE:
                 found.append(self._at_gap(index, valley, near))
@@ -321,7 +345,7 @@ def _log_histogram(nodes: Array, U: Array, near: Array) -> Array:
     mean = share @ U
     deviation = math.sqrt(share @ (U - mean) ** 2)
     bandwidth = _BANDWIDTH * 0.9 * deviation * effective**-0.2 + 1e-300
-    count = share > 1e-6 * share.max()
+    count = share > 1e-3 * share.max()
     z = (nodes[:, None] - U[count]) / bandwidth
     # A trace of a constant, so that gaps without any response have a bottom.
     return np.log(np.exp(-0.5 * z * z) @ share[count] + 1e-12)
@@ -332,14 +356,12 @@ def _side_by_side(rows: list[_Valleys]) -> _Valleys:
     longest = max((len(row.at) for row in rows), default=0)
 
     def padded(name: str) -> Array:
-        parts = [getattr(row, name) for row in rows]
-        fill = [(0, longest - len(part)) for part in parts]
-        return np.stack(
-            [
-                np.pad(part, gap, constant_values=np.nan)
-                for part, gap in zip(parts, fill, strict=True)
-            ]
-        )
+        table = np.full((len(rows), longest), np.nan)
+        for k, row in enumerate(rows):
+            if row is not _NONE:
+                part = getattr(row, name)
+                table[k, : len(part)] = part
+        return table
 
     return _Valleys(*(padded(f.name) for f in fields(_Valleys)))
 

@@ -14,11 +14,12 @@ from kexpfam.kernels import Constant, Gaussian, SumOfProducts
 from kexpfam.models.family import MEDIANS_X, FittedFamily
 from kexpfam.models.heuristics import median_distance
 
-# Rows that are counted: enough to tell a mass to 0.02, and 0.05 is what is noteworthy.
-_MOST_ROWS = 500
+# Rows that are counted: enough to tell a mass to 0.03, and no more expensive than a few
+# per cent of an exact fit to 2000 rows.
+_MOST_ROWS = 300
 
 # Conditions in whose neighbourhood they are counted.
-_CONDITIONS = 25
+_CONDITIONS = 20
 
 # Distance of nodes in lengthscales of y and in deviations of the responses; and the
 # most nodes. If these are too few for half a lengthscale or deviation, masses between

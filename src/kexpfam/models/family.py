@@ -50,7 +50,7 @@ from kexpfam.score_matching import KernelExpansion, TiltedDensity
 # Untuned lengthscales in median distances
 # (docs/decisions/0003-untuned-defaults.md says how they were found).
 MEDIANS_X = 0.5
-MEDIANS_Y = 1.4
+MEDIANS_Y = {"score": 1.4, "likelihood": 0.7, "bridged": 0.7}
 
 # Lengthscales of y that can be used; derivatives contain their inverse fourth powers.
 _SHORTEST, _LONGEST = 1e-50, 1e50
@@ -289,8 +289,9 @@ def resolve_joint(options: Options, X: Array, U: Array, weights: Array) -> Joint
         )
     if not isinstance(kernel, SumOfProducts):
         return kernel
+    medians_y = MEDIANS_Y[options.fit_method]
     filled = kernel.map_lengthscales(
-        median_filler(X, weights, MEDIANS_X), median_filler(U, weights, MEDIANS_Y)
+        median_filler(X, weights, MEDIANS_X), median_filler(U, weights, medians_y)
     )
     return _require_ordinary_lengths(filled)
 

@@ -76,8 +76,8 @@ def fit_rows(
     islands = island_report(family, X, Y, weights)
     if options.fit_method == "score" and islands.suspicious:
         warnings.warn(
-            f"{islands} With fit_method='likelihood' or fit_method='bridged' the fit "
-            f"sees them; AutoKCEF considers likelihood fits by itself.",
+            f"{islands} Use fit_method='likelihood' or fit_method='bridged'; "
+            f"AutoKCEF considers likelihood fits by itself.",
             BlindnessWarning,
             stacklevel=3,
         )

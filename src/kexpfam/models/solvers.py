@@ -42,7 +42,7 @@ LIKELIHOOD_CENTERS = 75
 # rows then keep their proportion, as prior and likelihood do.
 LAMBDA = 0.2
 LAMBDA_RATE = 0.75
-LIKELIHOOD_LAMBDA = 0.2
+LIKELIHOOD_LAMBDA = 0.1
 
 # Share of the bridge in the mixture, and draws from it for each row, which make the
 # mixture less noisy.
