@@ -5,7 +5,9 @@ import importlib.metadata
 import json
 import os
 import platform
+import re
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +25,30 @@ def _git(*arguments: str) -> str:
     ).stdout.strip()
 
 
-def write_result(name: str, result: dict[str, Any]) -> Path:
-    """Write one result file with seed-independent metadata."""
+def commit() -> str:
+    """The commit that is checked out."""
+    return _git("rev-parse", "--short", "HEAD")
+
+
+def write_result(
+    name: str,
+    result: dict[str, Any],
+    *,
+    libraries: Sequence[str] = _LIBRARIES,
+    path: Path | None = None,
+) -> Path:
+    """Write one result file with seed-independent metadata.
+
+    Args:
+        name: The script, without suffix.
+        result: What it found.
+        libraries: Distributions whose versions matter.
+        path: Where to, `results/<name>.json` unless given.
+    """
     content = {
         "command": f"python benchmarks/{name}.py",
         "date": datetime.date.today().isoformat(),
-        "commit": _git("rev-parse", "--short", "HEAD"),
+        "commit": commit(),
         "uncommitted_source": bool(
             _git("status", "--porcelain", "--", "../src", "*.py")
         ),
@@ -37,10 +57,16 @@ def write_result(name: str, result: dict[str, Any]) -> Path:
             "processor": platform.processor() or platform.machine(),
             "python": platform.python_version(),
         },
-        "versions": {lib: importlib.metadata.version(lib) for lib in _LIBRARIES},
+        "versions": {lib: importlib.metadata.version(lib) for lib in libraries},
         "result": result,
     }
-    RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"{name}.json"
-    path.write_text(json.dumps(content, indent=2) + "\n")
+    path = path or RESULTS / f"{name}.json"
+    path.parent.mkdir(exist_ok=True)
+    text = json.dumps(content, indent=2) + "\n"
+    # Lists of numbers stand on one line: thousands of lines of one number help nobody.
+    text = re.sub(r'\[[^][{}"]*\]', lambda found: " ".join(found[0].split()), text)
+    # A run that is stopped while it writes must not lose what it has.
+    partial = path.with_suffix(".partial")
+    partial.write_text(text)
+    partial.replace(path)
     return path

@@ -6,7 +6,7 @@ from typing import Self, overload
 
 import numpy as np
 
-from kexpfam._typing import Array, ArrayLike, Indices, RandomState
+from kexpfam._typing import Array, ArrayLike, RandomState
 from kexpfam._validation import as_generator, spread_of
 from kexpfam.base_densities import StudentBase
 from kexpfam.distributions import ClosedFormDensity, MixtureDensity
@@ -18,6 +18,7 @@ from kexpfam.models.estimator import ConditionalEstimator
 from kexpfam.models.family import FittedFamily, Options, solve, training_rows
 from kexpfam.models.neighbourhood import Neighbourhood
 from kexpfam.models.selected import best_of
+from kexpfam.models.solvers import COMPONENTS, chosen_centers
 from kexpfam.score_matching import KernelExpansion
 from kexpfam.selection import (
     Candidate,
@@ -203,11 +204,12 @@ class AutoKCEF(ConditionalEstimator):
     def _compete(self, contest: Contest) -> None:
         contest.add_charts(default_entries())
         contest.add_bases()
-        few = len(contest.rows.Y) <= LIKELIHOOD_ROWS
-        likelihood = few if self.likelihood is None else self.likelihood
-        tasks = contest.tasks(contest.promising(), likelihood=likelihood)
         bar = ProgressBar("AutoKCEF") if self.verbose else None
-        contest.run(tasks, bar)
+        contest.run(contest.tasks(contest.promising()), bar)
+        few = len(contest.rows.Y) <= LIKELIHOOD_ROWS
+        wanted = few if self.likelihood is None else self.likelihood
+        if wanted and contest.reason != "interrupted":
+            contest.run(contest.likelihood_tasks(), bar)
         if bar is not None:
             bar.finish()
 
@@ -222,10 +224,7 @@ class AutoKCEF(ConditionalEstimator):
         for k in np.flatnonzero(weights):
             candidate = candidates[k]
             charted = replace(contest.charts[candidate.chart], base=candidate.base)
-            problem = contest.problem(candidate.chart)
-            family = fit_candidate(
-                charted, candidate, problem.centers, seed, self.n_jobs
-            )
+            family = fit_candidate(charted, candidate, seed, self.n_jobs)
             weight = float(weights[k] * (1.0 - GUARD_WEIGHT))
             mean = candidate.mean(contest.weights)
             members.append(Member(weight, candidate.chart, candidate, family, mean))
@@ -241,8 +240,7 @@ class AutoKCEF(ConditionalEstimator):
         selection = best_of(contest)
         chosen = selection.chosen
         charted = replace(contest.charts[chosen.chart], base=chosen.base)
-        centers = contest.problem(chosen.chart).centers
-        family = fit_candidate(charted, chosen, centers, seed, self.n_jobs)
+        family = fit_candidate(charted, chosen, seed, self.n_jobs)
         model = KCEF(
             fit_method=chosen.method, standardize=self.standardize, n_jobs=self.n_jobs
         )
@@ -269,7 +267,6 @@ class AutoKCEF(ConditionalEstimator):
 def fit_candidate(
     charted: Charted,
     candidate: Candidate,
-    centers: Indices,
     seed: int,
     n_jobs: int | None,
 ) -> FittedFamily:
@@ -281,7 +278,7 @@ def fit_candidate(
             candidate.kernel,
             candidate.lam,
             seed=seed,
-            centers=centers,
+            centers=chosen_centers(len(charted.U), COMPONENTS[candidate.method]),
             n_jobs=n_jobs,
             method=candidate.method,
         )

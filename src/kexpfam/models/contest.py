@@ -34,7 +34,7 @@ from kexpfam.models.chart import (
 )
 from kexpfam.models.family import TrainingRows
 from kexpfam.models.heuristics import median_distance
-from kexpfam.models.solvers import CENTERS, chosen_centers, score_sample
+from kexpfam.models.solvers import COMPONENTS, chosen_centers, score_sample
 from kexpfam.selection import (
     BASES_ALONE,
     Candidate,
@@ -50,8 +50,8 @@ REFITTED_ROWS = 400
 # Folds, and the number of rows up to which there are more of them.
 FOLDS, MANY_FOLDS, FEW_ROWS = 5, 10, 60
 
-# Regressions whose base density alone is worse than the best by more than this many
-# nats in total are not tilted: no kernel part has made up for so much.
+# Charts that are worse than the best by more than this many nats in total are not tried
+# any further: regressions without a kernel part, and the plain chart by likelihood.
 HOPELESS = 20.0
 
 # Most regressions that are tilted.
@@ -136,7 +136,7 @@ class Contest:
     rows: TrainingRows
     folds: tuple[slice, ...]
     rng: np.random.Generator
-    n_centers: int = CENTERS
+    n_centers: int = COMPONENTS["score"]
     charts: dict[str, Charted] = field(default_factory=dict)
     candidates: list[Candidate] = field(default_factory=list)
     reason: str = "all candidates were tried"
@@ -198,7 +198,7 @@ class Contest:
         plain = [PLAIN] if PLAIN in self.charts else []
         return plain + kept[:MOST_REGRESSIONS]
 
-    def tasks(self, names: Sequence[str], *, likelihood: bool) -> list["Task"]:
+    def tasks(self, names: Sequence[str]) -> list["Task"]:
         """Grids of these charts, as lines that can be tried one after another."""
         found = []
         for name in names:
@@ -211,13 +211,28 @@ class Contest:
                     Task(name, problem, line, "score")
                     for line in lines_of(grid, kernels)
                 ]
-        if likelihood and PLAIN in names:
-            kernels = self.kernels_x(PLAIN, LIKELIHOOD_GRID)[1:]  # not the constant
-            found += [
-                Task(PLAIN, self.problem(PLAIN), line, "likelihood")
-                for line in lines_of(LIKELIHOOD_GRID, kernels, relative=False)
-            ]
         return found
+
+    def likelihood_tasks(self) -> list["Task"]:
+        """Likelihood fits in the plain chart, if that is not far behind the others.
+
+        They find what score matching does not see, but are many times slower.
+        """
+        if PLAIN not in self.charts:
+            return []
+        worth = [float(c.held_out @ self.weights) for c in self.candidates]
+        charts = [c.chart for c in self.candidates]
+        plain = max(w for w, name in zip(worth, charts, strict=True) if name == PLAIN)
+        if plain < max(worth) - HOPELESS:
+            return []
+        problem = self.problem(PLAIN)
+        centers = chosen_centers(len(problem.sample.Y), COMPONENTS["likelihood"])
+        problem = replace(problem, centers=centers)
+        kernels = self.kernels_x(PLAIN, LIKELIHOOD_GRID)[1:]  # not the constant
+        return [
+            Task(PLAIN, problem, line, "likelihood")
+            for line in lines_of(LIKELIHOOD_GRID, kernels, relative=False)
+        ]
 
     def run(
         self,

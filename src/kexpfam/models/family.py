@@ -37,8 +37,7 @@ from kexpfam.kernels import (
 from kexpfam.models.chart import Chart, Charted, ChartOptions, fit_chart
 from kexpfam.models.heuristics import median_filler
 from kexpfam.models.solvers import (
-    CENTERS,
-    LIKELIHOOD_CENTERS,
+    COMPONENTS,
     chosen_centers,
     solve_bridged,
     solve_by_likelihood,
@@ -227,8 +226,7 @@ def fit_family(
 
 def judged_components(options: Options) -> int:
     """How many centres a low-rank fit has, unless the user says."""
-    few = options.fit_method == "likelihood"
-    return options.n_components or (LIKELIHOOD_CENTERS if few else CENTERS)
+    return options.n_components or COMPONENTS[options.fit_method]
 
 
 def solve(

@@ -19,7 +19,7 @@ from kexpfam.models.family import (
     training_rows,
 )
 from kexpfam.models.selected import Selection, choose
-from kexpfam.models.solvers import FIT_METHODS
+from kexpfam.models.solvers import COMPONENTS
 from kexpfam.selection import CoarseSearch, SearchMethod, SearchResult
 
 
@@ -120,7 +120,7 @@ def _check_choices(
             f"select must be 'likelihood', 'score' or None, got {select!r}."
         )
     method = options.fit_method
-    if method not in FIT_METHODS:
+    if method not in COMPONENTS:
         raise ValueError(
             f"fit_method must be 'score', 'likelihood' or 'bridged', got {method!r}."
         )

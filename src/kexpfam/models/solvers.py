@@ -28,13 +28,9 @@ from kexpfam.score_matching import (
     statistics,
 )
 
-# How T can be fitted.
-FIT_METHODS = ("score", "likelihood", "bridged")
-
-# Centres of the low-rank fits by score matching, and of those by likelihood, whose
-# cost grows with their square.
-CENTERS = 150
-LIKELIHOOD_CENTERS = 75
+# How T can be fitted, and how many centres the basis of a low-rank fit then has; fewer
+# for likelihood, whose cost grows with their square.
+COMPONENTS = {"score": 150, "likelihood": 80, "bridged": 150}
 
 # Untuned defaults (docs/decisions/0003-untuned-defaults.md says how they were found):
 # λ = LAMBDA · n^(−LAMBDA_RATE) / ℓ_y² for score matching. For likelihood λ is

@@ -1,0 +1,298 @@
+"""The rivals that are written by hand are the densities they claim to be."""
+
+import importlib
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.integrate import quad
+
+from tests.tolerances import DIFFERENCES, QUADRATURE, SOLVE, assert_close
+
+FOLDER = Path(__file__).parents[2] / "benchmarks"
+
+
+@pytest.fixture
+def methods(monkeypatch):
+    # Scripts in benchmarks import each other as they do when they are run.
+    monkeypatch.syspath_prepend(str(FOLDER))
+    return importlib.import_module("rival_methods")
+
+
+@pytest.fixture
+def network(methods):
+    return importlib.import_module("rival_network")
+
+
+@pytest.fixture
+def protocol(methods):
+    return importlib.import_module("protocol")
+
+
+def rows(n, p, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, p))
+    return X, np.sin(2.0 * X[:, 0]) + 0.4 * rng.standard_exponential(n)
+
+
+BY_HAND = ["iid_normal", "ridge_normal", "kernel_density", "lscde"]
+
+
+@pytest.mark.parametrize("name", BY_HAND)
+@pytest.mark.parametrize("at", [0.3, 40.0], ids=["among the rows", "far away"])
+def test_a_density_integrates_to_one(methods, name, at):
+    X, y = rows(40, 2)
+    model = methods.METHODS[name].fit(X, 5.0 + 3.0 * y, 0)
+    x = np.full((1, 2), at)
+
+    def density(value):
+        return float(np.exp(model.log_density(x, np.array([value])))[0])
+
+    # Pieces of width 1 so that quad cannot miss a bump; ridge at x = 40 is near 50.
+    edges = np.arange(-100.0, 200.0)
+    mass = sum(quad(density, a, a + 1.0, epsabs=1e-13)[0] for a in edges)
+    assert mass == pytest.approx(1.0, abs=QUADRATURE)
+
+
+@pytest.mark.parametrize("name", BY_HAND)
+def test_only_statistics_of_training_rows_decide_the_units(methods, name):
+    X, y = rows(40, 2)
+    X_new, y_new = rows(15, 2, seed=1)
+    method = methods.METHODS[name]
+    before = method.fit(X, y, 0).log_density(X_new, y_new)
+    moved = method.fit(10.0 * X - 3.0, 7.0 * y + 2.0, 0)
+    after = moved.log_density(10.0 * X_new - 3.0, 7.0 * y_new + 2.0)
+    # Widths come from an optimiser whose path may differ in the last digits.
+    assert_close(after, before - np.log(7.0), SOLVE)
+
+
+def test_kernel_density_is_a_ratio_of_sums_of_kernels(methods):
+    X, y = rows(12, 2)
+    X_new, y_new = rows(5, 2, seed=1)
+    widths = np.array([0.7, 1.3, 0.4])
+    found = methods.kernel_density(X, y, widths).log_density(X_new, y_new)
+    for k in range(5):
+        above = below = 0.0
+        for i in range(12):
+            weight = 1.0
+            for j in range(2):
+                weight *= stats.norm(X[i, j], widths[j]).pdf(X_new[k, j])
+            above += weight * stats.norm(y[i], widths[2]).pdf(y_new[k])
+            below += weight
+        assert_close(found[k], np.log(above / below), scale=1.0)
+
+
+def _squares(X, y):
+    return (X[:, None] - X) ** 2, (y[:, None] - y) ** 2
+
+
+def test_left_out_loss_is_the_density_fitted_without_the_row(methods):
+    X, y = rows(12, 2)
+    widths = np.array([0.7, 1.3, 0.4])
+    loss, _ = methods.left_out_loss(np.log(widths), *_squares(X, y))
+    one_by_one = [
+        methods.kernel_density(np.delete(X, i, 0), np.delete(y, i), widths).log_density(
+            X[i : i + 1], y[i : i + 1]
+        )[0]
+        for i in range(12)
+    ]
+    assert_close(loss, -np.mean(one_by_one))
+
+
+@pytest.mark.parametrize("size", [0.2, 1.0, 4.0])
+def test_gradient_of_the_left_out_loss_agrees_with_differences(methods, size):
+    squares = _squares(*rows(12, 2))
+    point = np.log(size * np.array([0.7, 1.3, 0.4]))
+    _, gradient = methods.left_out_loss(point, *squares)
+    for j, step in enumerate(1e-5 * np.eye(3)):
+        up, _ = methods.left_out_loss(point + step, *squares)
+        down, _ = methods.left_out_loss(point - step, *squares)
+        assert_close(
+            gradient[j], (up - down) / 2e-5, DIFFERENCES, scale=max(1.0, abs(up))
+        )
+
+
+def test_kernel_density_widens_the_kernel_of_a_column_without_influence(methods):
+    X, y = rows(80, 2)
+    model = methods.fit_kernel_density(X, y, 0)
+    moved = X + np.array([0.0, 1.0])
+    change_of_idle = model.log_density(moved, y) - model.log_density(X, y)
+    moved = X + np.array([1.0, 0.0])
+    change_of_used = model.log_density(moved, y) - model.log_density(X, y)
+    assert np.abs(change_of_idle).mean() < 0.1 * np.abs(change_of_used).mean()
+
+
+def _bump(x, y, u, v, width):
+    return np.exp(-0.5 * (np.sum((x - u) ** 2) + (y - v) ** 2) / width**2)
+
+
+def test_lscde_system_is_the_mean_of_integrals_by_quadrature(methods):
+    X, y = rows(6, 2)
+    U, v = X[:3], y[:3]
+    H, h = methods.lscde_system(X, y, U, v, 0.8)
+    for m in range(3):
+        assert_close(
+            h[m],
+            np.mean([_bump(*xy, U[m], v[m], 0.8) for xy in zip(X, y, strict=True)]),
+        )
+        for k in range(3):
+            integrals = [
+                quad(
+                    lambda t, x=x, m=m, k=k: (
+                        _bump(x, t, U[m], v[m], 0.8) * _bump(x, t, U[k], v[k], 0.8)
+                    ),
+                    -15.0,
+                    15.0,
+                    epsabs=1e-12,
+                )[0]
+                for x in X
+            ]
+            assert_close(H[m, k], np.mean(integrals), QUADRATURE, scale=1.0)
+
+
+def test_lscde_minimises_its_loss_before_negative_coefficients_are_cut(methods):
+    X, y = rows(30, 2)
+    centers, penalty = np.arange(10), 0.1
+    (model,) = methods._lscde_path(X, y, centers, 0.8, np.array([penalty]))
+    H, h = methods.lscde_system(X, y, X[:10], y[:10], 0.8)
+    alpha = np.maximum(np.linalg.solve(H + penalty * np.eye(10), h), 0.0)
+    X_new, y_new = rows(5, 2, seed=1)
+    found = model.log_density(X_new, y_new)
+    for k in range(5):
+        above = below = 0.0
+        for m in range(10):
+            above += alpha[m] * _bump(X_new[k], y_new[k], X[m], y[m], 0.8)
+            below += alpha[m] * _bump(X_new[k], 0.0, X[m], 0.0, 0.8)
+        expected = np.log(above / (below * np.sqrt(2.0 * np.pi) * 0.8))
+        assert_close(found[k], expected, SOLVE, scale=1.0)
+
+
+def test_leaf_weights_are_mean_shares_of_leaves(methods):
+    rng = np.random.default_rng(0)
+    trees, n, q = 4, 9, 5
+    leaves = rng.integers(0, 2, (n, trees))
+    query = rng.integers(0, 2, (q, trees))
+    counts = rng.integers(1, 3, (n, trees))
+    use = rng.integers(0, 2, (q, trees)).astype(bool)
+    use[:, 0] = True
+    found = methods.leaf_weights(query, leaves, counts, use)
+    for k in range(q):
+        for i in range(n):
+            shares = []
+            for t in np.flatnonzero(use[k]):
+                inside = leaves[:, t] == query[k, t]
+                share = counts[i, t] / counts[inside, t].sum() if inside[i] else 0.0
+                shares.append(share)
+            assert_close(found[k, i], np.mean(shares), scale=1.0)
+
+
+@pytest.mark.parametrize("size", [0.1, 1.0])
+def test_gradient_of_the_network_loss_agrees_with_differences(network, size):
+    X, y = rows(12, 2)
+    rng = np.random.default_rng(1)
+    theta = size * rng.normal(size=len(network.start(rng, y, 2)))
+    value, gradient = network.loss(theta, X, y, 0.7)
+    for j, step in enumerate(1e-5 * np.eye(len(theta))):
+        up, _ = network.loss(theta + step, X, y, 0.7)
+        down, _ = network.loss(theta - step, X, y, 0.7)
+        assert_close(gradient[j], (up - down) / 2e-5, DIFFERENCES, scale=value)
+
+
+def test_an_average_of_networks_integrates_to_one(network):
+    rng = np.random.default_rng(1)
+    parameters = [network.start(rng, np.arange(9.0), 2) for _ in range(3)]
+    model = network.MixtureNetworks(parameters)
+    x = np.array([[0.3, -2.0]])
+    mass, _ = quad(
+        lambda value: np.exp(model.log_density(x, np.array([value])))[0],
+        -30.0,
+        40.0,
+        points=[0.0, 4.0, 8.0],
+        epsabs=1e-13,
+        limit=200,
+    )
+    assert mass == pytest.approx(1.0, abs=QUADRATURE)
+
+
+def test_a_network_learns_a_density_better_than_one_that_ignores_x(network, methods):
+    X, y = rows(300, 1)
+    theta = network.train(np.random.default_rng(0), X, y, 1.0)
+    X_new, y_new = rows(200, 1, seed=1)
+    of_network = network.log_density(theta, X_new, y_new).mean()
+    of_normal = methods.fit_iid_normal(X, y, 0).log_density(X_new, y_new).mean()
+    # Knowing the truth is worth 1.1 nats here; a fit that ignores x is worth none.
+    assert of_network > of_normal + 0.3
+
+
+def test_network_density_is_a_mixture_of_normals(network):
+    X, y = rows(4, 2)
+    theta = network.start(np.random.default_rng(1), y, 2)
+    hidden, output, linear = network.unpack(theta, 2)
+    found = network.log_density(theta, X, y)
+    for k in range(4):
+        units = [
+            np.tanh(sum(X[k, j] * hidden[j, u] for j in range(2)) + hidden[2, u])
+            for u in range(network.UNITS)
+        ]
+        out = units @ output[:-1] + output[-1] + X[k] @ linear
+        logits, mean, raw = out.reshape(3, network.PARTS)
+        weight = np.exp(logits) / np.exp(logits).sum()
+        width = network.LEAST_WIDTH + np.exp(raw)
+        density = sum(
+            w * stats.norm(m, s).pdf(y[k])
+            for w, m, s in zip(weight, mean, width, strict=True)
+        )
+        assert_close(found[k], np.log(density), scale=1.0)
+
+
+def test_a_run_resumes_and_records_failures(protocol, methods, monkeypatch, tmp_path):
+    X, y = rows(30, 1)
+    data = np.column_stack([X, y])
+    np.savetxt(tmp_path / "toy.csv", data, delimiter=",", header="x,y")
+    monkeypatch.setenv("KEXPFAM_DATA", str(tmp_path))
+
+    def fail(X, y, seed):
+        raise RuntimeError("no fit")
+
+    broken = methods.Method("fails", fail)
+    chosen = {"iid_normal": methods.METHODS["iid_normal"], "broken": broken}
+    out = tmp_path / "out.json"
+
+    def record(found):
+        out.write_text(json.dumps({"result": found}))
+
+    protocol.run(["toy"], [1], chosen, out, record)
+    protocol.run(["toy"], [1, 2], chosen, out, record)
+    result = json.loads(out.read_text())["result"]
+    lists = result["splits"]["toy"]["iid_normal"]
+    assert lists["seed"] == [1, 2]
+    assert result["splits"]["toy"]["broken"]["nll"] == [None, None]
+    assert result["failures"][1] == {
+        "set": "toy",
+        "method": "broken",
+        "seed": 2,
+        "error": "RuntimeError: no fit",
+    }
+    standard = (data - data.mean(axis=0)) / data.std(axis=0)
+    order = np.random.default_rng(2).permutation(30)
+    train, test = standard[order[:15], 1], standard[order[15:], 1]
+    expected = -stats.norm(train.mean(), train.std(ddof=1)).logpdf(test).mean()
+    # Files keep six decimals.
+    assert lists["nll"][1] == pytest.approx(expected, abs=1e-6)
+
+
+def test_only_densities_that_can_vanish_are_floored(protocol, methods):
+    rows = np.zeros((4, 2))
+    log_p = np.array([-50.0, 0.0])
+
+    class Fixed:
+        def log_density(self, X, y):
+            return log_p
+
+    for can_vanish, nll in ((True, 10.0), (False, 25.0)):
+        method = methods.Method("", lambda X, y, seed: Fixed(), can_vanish)
+        entry = protocol.measure(rows, method, 0)
+        assert (entry["nll"], entry["nll_floored"]) == (nll, 10.0)
+        assert entry["below_floor"] == 1
