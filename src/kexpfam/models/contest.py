@@ -23,6 +23,7 @@ from kexpfam.base_densities import (
     TransformedBase,
     fit_processes,
 )
+from kexpfam.heuristics import median_distance
 from kexpfam.kernels import Constant, Gaussian, Kernel, separable
 from kexpfam.models.chart import (
     Charted,
@@ -32,7 +33,6 @@ from kexpfam.models.chart import (
     refitted,
 )
 from kexpfam.models.family import TrainingRows, chosen_centers, score_sample
-from kexpfam.models.heuristics import median_distance
 from kexpfam.selection import (
     BASES_ALONE,
     Candidate,

@@ -21,6 +21,7 @@ from kexpfam.base_densities import (
 )
 from kexpfam.distributions import Coordinates, MultivariateDensity, UnivariateDensity
 from kexpfam.errors import DegenerateDataError
+from kexpfam.heuristics import median_filler
 from kexpfam.kernels import (
     MEDIAN,
     Gaussian,
@@ -31,7 +32,6 @@ from kexpfam.kernels import (
     separable,
 )
 from kexpfam.models.chart import Chart, Charted, ChartOptions, fit_chart
-from kexpfam.models.heuristics import median_filler
 from kexpfam.score_matching import (
     Basis,
     KernelExpansion,

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from kexpfam._typing import Array
+from kexpfam.heuristics import median_distance
 from kexpfam.kernels import Gaussian, Kernel, RadialKernel, separable
 from kexpfam.selection import paths
 from kexpfam.selection.descent import descend
@@ -19,7 +20,7 @@ from kexpfam.selection.objectives import (
     check_searchable,
     with_lengthscale,
 )
-from kexpfam.selection.parameters import Bounds, Parameters, median_distance
+from kexpfam.selection.parameters import Bounds, Parameters
 from kexpfam.selection.problem import HeldOutProblem
 from kexpfam.selection.result import SearchResult
 from kexpfam.selection.tracker import Progress, Tracker
