@@ -48,6 +48,10 @@ REFITTED_ROWS = 400
 # Folds, and the number of rows up to which there are more of them.
 FOLDS, MANY_FOLDS, FEW_ROWS = 5, 10, 60
 
+# Rows from which on regressions compete. A guess: with fewer, what is left of them
+# without a fold does not tell a regression from chance.
+FEWEST_ROWS = 8
+
 # Regressions whose base density alone is worse than the best by more than this many
 # nats in total are not tilted: no kernel part has made up for so much.
 HOPELESS = 20.0
@@ -169,12 +173,21 @@ class Contest:
         everyone = SharedProcesses()
         in_fold = [SharedProcesses(start=everyone) for _ in self.folds]
         for entry in entries:
+            learned = not isinstance(entry.base, BaseDensity)
+            if learned and len(entries) > 1 and len(self.rows.Y) < FEWEST_ROWS:
+                continue
             charted = self._chart(entry, slice(None), everyone)
             if _is_idle(entry, charted):
                 continue
-            learned = not isinstance(entry.base, BaseDensity)
             if len(self.rows.Y) <= REFITTED_ROWS and learned:
-                charted = self._refitted(entry, charted, in_fold)
+                try:
+                    charted = self._refitted(entry, charted, in_fold)
+                except ValueError:
+                    # Without some fold too few rows, or rows that are all alike, are
+                    # left. A chart that cannot be judged does not compete; the only
+                    # one is judged by what is known of it.
+                    if len(entries) > 1:
+                        continue
             self.charts[entry.name] = charted
 
     def add_bases(self) -> None:
