@@ -128,6 +128,7 @@ def _base_cases(y):
 def fit_case(x, y, base, twin, *, lam=LAM, conditions=CONDITIONS) -> FittedCase:
     """A KCEF with Gaussian kernels and its oracle."""
     model = KCEF(
+        select=None,
         kernel_x=Gaussian(ELL_X),
         kernel_y=Gaussian(ELL_Y),
         base=base,

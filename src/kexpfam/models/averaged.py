@@ -192,6 +192,10 @@ class AutoKCEF(ConditionalEstimator):
                 f"AutoKCEF is for one column of y, got {Y.shape[1]}; use KCEF for "
                 f"several columns at once."
             )
+        if self.likelihood not in (True, False, None):
+            raise ValueError(
+                f"likelihood must be True, False or None, got {self.likelihood!r}."
+            )
         options = Options(None, None, None, None, None, self.standardize, self.n_jobs)
         rng = as_generator(self.random_state)
         rows = training_rows(conditions, Y, weights, options)

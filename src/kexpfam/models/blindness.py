@@ -9,10 +9,10 @@ from dataclasses import replace
 import numpy as np
 
 from kexpfam._typing import Array, Indices
+from kexpfam.heuristics import median_distance
 from kexpfam.islands import IslandReport, check_islands, spread_out
 from kexpfam.kernels import Constant, Gaussian, SumOfProducts
 from kexpfam.models.family import MEDIANS_X, FittedFamily
-from kexpfam.models.heuristics import median_distance
 
 # Rows that are counted: enough to tell a mass to 0.03, and no more expensive than a few
 # per cent of an exact fit to 2000 rows.

@@ -152,7 +152,7 @@ class KCEF(ConditionalEstimator):
     def _options(self) -> Options:
         components = self.n_components
         if components is not None:
-            components = check_count("n_components", components)
+            components = check_count("n_components", components, least=1)
         return Options(
             self.kernel_y,
             self.kernel_x,

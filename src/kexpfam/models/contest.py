@@ -23,6 +23,7 @@ from kexpfam.base_densities import (
     TransformedBase,
     fit_processes,
 )
+from kexpfam.heuristics import median_distance
 from kexpfam.kernels import Constant, Gaussian, Kernel, separable
 from kexpfam.models.bridging import bridged_candidates, bridged_in_folds
 from kexpfam.models.chart import (
@@ -33,7 +34,6 @@ from kexpfam.models.chart import (
     refitted,
 )
 from kexpfam.models.family import TrainingRows
-from kexpfam.models.heuristics import median_distance
 from kexpfam.models.solvers import COMPONENTS, chosen_centers, score_sample
 from kexpfam.selection import (
     BASES_ALONE,
@@ -49,6 +49,10 @@ REFITTED_ROWS = 400
 
 # Folds, and the number of rows up to which there are more of them.
 FOLDS, MANY_FOLDS, FEW_ROWS = 5, 10, 60
+
+# Rows from which on regressions compete. A guess: with fewer, what is left of them
+# without a fold does not tell a regression from chance.
+FEWEST_ROWS = 8
 
 # Charts that are worse than the best by more than this many nats in total are not tried
 # any further: regressions without a kernel part, and the plain chart by likelihood.
@@ -169,12 +173,21 @@ class Contest:
         everyone = SharedProcesses()
         in_fold = [SharedProcesses(start=everyone) for _ in self.folds]
         for entry in entries:
+            learned = not isinstance(entry.base, BaseDensity)
+            if learned and len(entries) > 1 and len(self.rows.Y) < FEWEST_ROWS:
+                continue
             charted = self._chart(entry, slice(None), everyone)
             if _is_idle(entry, charted):
                 continue
-            learned = not isinstance(entry.base, BaseDensity)
             if len(self.rows.Y) <= REFITTED_ROWS and learned:
-                charted = self._refitted(entry, charted, in_fold)
+                try:
+                    charted = self._refitted(entry, charted, in_fold)
+                except ValueError:
+                    # Without some fold too few rows, or rows that are all alike, are
+                    # left. A chart that cannot be judged does not compete; the only
+                    # one is judged by what is known of it.
+                    if len(entries) > 1:
+                        continue
             self.charts[entry.name] = charted
 
     def add_bases(self) -> None:

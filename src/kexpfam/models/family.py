@@ -25,6 +25,7 @@ from kexpfam.distributions import (
     UnnormalizedDensity,
 )
 from kexpfam.errors import DegenerateDataError
+from kexpfam.heuristics import median_filler
 from kexpfam.kernels import (
     MEDIAN,
     Gaussian,
@@ -34,8 +35,8 @@ from kexpfam.kernels import (
     SumOfProducts,
     separable,
 )
+from kexpfam.linalg import thread_count
 from kexpfam.models.chart import Chart, Charted, ChartOptions, fit_chart
-from kexpfam.models.heuristics import median_filler
 from kexpfam.models.solvers import (
     COMPONENTS,
     chosen_centers,
@@ -168,6 +169,7 @@ def training_rows(X: Array, Y: Array, weights: Array, options: Options) -> Train
         raise ValueError(
             f"standardize must be True or False, got {options.standardize!r}."
         )
+    thread_count(options.n_jobs)  # refuses what is not a number of threads
     used = np.flatnonzero(weights > 0)
     if len(used) < len(weights):
         X, Y, weights = X[used], Y[used], weights[used]

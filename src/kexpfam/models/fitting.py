@@ -6,7 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from kexpfam._typing import Array
-from kexpfam._validation import check_positive
 from kexpfam.errors import BlindnessWarning
 from kexpfam.islands import IslandReport
 from kexpfam.kernels import SumOfProducts
@@ -65,8 +64,6 @@ def fit_rows(
         ValueError: Arguments that do not go together.
     """
     _check_choices(options, select, search, Y.shape[1])
-    if options.regularization is not None:
-        check_positive("regularization", options.regularization)
     if select is None or _is_settled(options):
         family, result = fit_family(X, Y, weights, options, rng), None
     else:
