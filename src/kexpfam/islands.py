@@ -111,22 +111,30 @@ class IslandReport:
             worst is not None and _noteworthy(worst) and abs(worst.z) > self.threshold
         )
 
-    def __str__(self) -> str:
+    @property
+    def finding(self) -> str:
+        """The worst comparison in words; empty if there is none."""
         worst = self.worst
         if worst is None:
-            return "No separated islands: nothing that score matching could not see."
-        where = "over all x" if worst.index is None else f"near row {worst.index}"
-        found = (
+            return ""
+        where = "over all rows" if worst.index is None else f"near row {worst.index}"
+        return (
             f"the fit puts {worst.predicted:.0%} of the mass below {worst.valley:.3g} "
             f"{where}, the data {worst.observed:.0%} ± {worst.standard_error:.0%} "
             f"(z = {worst.z:.1f})"
         )
+
+    def __str__(self) -> str:
+        if self.worst is None:
+            return "No separated islands: nothing that score matching could not see."
         if self.suspicious:
             return (
-                f"Masses of separated islands are wrong: {found}. Score matching does "
-                f"not see them; fit by likelihood, or bridge the gap."
+                f"Masses of separated islands are wrong: {self.finding}. Score "
+                f"matching does not see them; fit by likelihood, or bridge the gap."
             )
-        return f"Masses of separated islands agree with the data; at worst {found}."
+        return (
+            f"Masses of separated islands agree with the data; at worst {self.finding}."
+        )
 
 
 def check_islands(

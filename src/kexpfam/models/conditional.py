@@ -28,6 +28,10 @@ class KCEF(ConditionalEstimator):
     one linear system, no iterations. Densities are normalised, by quadrature for one
     or two columns of y and by importance sampling for more, with a stated error.
 
+    Score matching hardly sees the masses of modes that are far apart. After a fit with
+    one column of y they are compared with counts, and a `BlindnessWarning` says if they
+    are wrong; docs/blindness.md shows the ways out.
+
     What is not given is chosen by held-out likelihood: base density, lengthscales, λ.
     Lengthscales, λ and base parameters are in standardised units when
     `standardize=True`; densities, samples and quantiles are in the user's units.
@@ -42,13 +46,21 @@ class KCEF(ConditionalEstimator):
             "student"; None to choose among several, if kernels and λ are open too, and
             the paper's if not.
         regularization: λ; None to choose it.
+        fit_method: How T is fitted. "score": score matching. "likelihood": penalised
+            likelihood, which sees the masses of separated modes, by a few steps of
+            Newton's method from score matching on. "bridged": score matching of the
+            rows mixed with draws from the base density, which is then taken away
+            again. The last two are for one column of y, and always low-rank.
         select: How to choose what is None: by held-out "likelihood", by the paper's
-            held-out "score", or None for untuned rules that look at distances only.
+            held-out "score", or None for untuned rules that look at distances and
+            the number of rows only: for a likelihood fit ℓ_y is 0.7 median distances,
+            and λ = 0.1/n, which keeps the proportion of penalty and likelihood.
         search: Where to look: "grid" (coarse, hard to overfit), "gradient" (descent
             from there, over one lengthscale per column), "paper" (the grid of the
             paper), or a search object of `kexpfam.selection`.
         n_components: Centres of a low-rank fit. None means 150 where something is
-            chosen, since that many are judged, and an exact fit where nothing is.
+            chosen, since that many are judged, and an exact fit where nothing is; 80
+            for likelihood fits.
         standardize: Whether to centre and scale the columns of X and y first.
         n_jobs: Threads; None for all cores.
         random_state: Seed of folds, cross-fitting and importance sampling.
@@ -61,6 +73,8 @@ class KCEF(ConditionalEstimator):
         solver_: How the fit was computed, "exact" or "low-rank".
         selection_: What was tried, what was chosen, and why the search stopped; None
             if there was nothing to choose.
+        islands_: Masses of separated modes by the fit and by counting, an
+            `IslandReport`; None for several columns of y, or if loaded from a file.
         n_features_in_: Columns of X.
         feature_names_in_: Their names, if X had any.
 

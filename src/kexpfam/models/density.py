@@ -23,21 +23,31 @@ from kexpfam.selection import CoarseSearch, SearchResult
 class KEF(DensityMixin, BaseEstimator):
     """The kernel exponential family, p(y) = q0(y) exp T(y) / Z.
 
-    The same estimator as `KCEF` without a condition.
+    The same estimator as `KCEF` without a condition, with the same warning where modes
+    are so far apart that score matching does not see their masses.
 
     Args:
-        kernel: Kernel of y; None for a Gaussian whose lengthscale is 1.4 median
-            distances.
+        kernel: Kernel of y; None for a Gaussian with a lengthscale to be chosen.
         base: Base density q0; None for N(0, 2²) in standardised units.
-        regularization: λ; None for a rule that decreases with n.
+        regularization: λ; None to choose it.
+        fit_method: How T is fitted, by "score" matching, by penalised "likelihood" or
+            "bridged"; see `KCEF`.
+        select: How to choose what is None: by held-out "likelihood", by held-out
+            "score", or None for untuned rules that look at distances and the number
+            of rows only.
         standardize: Whether to centre and scale the columns first.
         n_jobs: Threads; None for all cores.
-        random_state: Seed of importance sampling (three and more columns).
+        random_state: Seed of folds and of importance sampling (three and more
+            columns).
 
     Attributes:
         kernel_: The kernel used.
         base_: The base density used, in the coordinates of the kernel.
         regularization_: The λ used.
+        selection_: What was tried and what was chosen; None if there was nothing to
+            choose.
+        islands_: Masses of separated modes by the fit and by counting, an
+            `IslandReport`; None for several columns, or if loaded from a file.
         n_features_in_: Columns of the data.
 
     References:

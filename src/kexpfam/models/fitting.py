@@ -73,8 +73,9 @@ def fit_rows(
     islands = island_report(family, X, Y, weights)
     if options.fit_method == "score" and islands.suspicious:
         warnings.warn(
-            f"{islands} Use fit_method='likelihood' or fit_method='bridged'; "
-            f"AutoKCEF considers likelihood fits by itself.",
+            f"Masses of separated islands are wrong: {islands.finding}. Score matching "
+            f"does not see them; use fit_method='likelihood' or fit_method='bridged', "
+            f"or AutoKCEF, which considers likelihood fits by itself.",
             BlindnessWarning,
             stacklevel=3,
         )
