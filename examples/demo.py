@@ -50,7 +50,7 @@ def choose_model(X: np.ndarray, y: np.ndarray) -> KCEF:
     # An amount is not negative: the base density says so. The lengthscale, in standard
     # deviations of x, says how alike the densities at two colours are.
     search = GridSearchCV(
-        KCEF(base=TruncatedBase(lower=0.0)),
+        KCEF(select=None, base=TruncatedBase(lower=0.0)),
         {"kernel_x": [Gaussian(0.5), Gaussian(1.0), Gaussian(2.0)]},
         cv=KFold(5, shuffle=True, random_state=0),
     ).fit(X_train, y_train)

@@ -1,112 +1,97 @@
-"""Where score matching is blind, and two ways out.
+"""Where score matching is blind, how it shows, and three ways out.
 
-p(y|x) has two modes eight deviations apart, and their masses change abruptly at x = 0:
+p(y|x) has two modes ten deviations apart, and their masses change abruptly at x = 0:
 from 20 % in the upper one to 80 %. On each island the gradient of log p is the same
 whatever the masses are, so score matching hardly sees them. Counting does, likelihood
 does, and so does score matching once a bridge connects the islands.
 
-Run with `python examples/failure_case.py`.
+Run with `python examples/failure_case.py [picture.png] [rows]`.
 """
 
-from collections.abc import Callable
+import sys
+import warnings
+from typing import Any
 
+import matplotlib
 import numpy as np
 
-from kexpfam.base_densities import GaussianBase
-from kexpfam.distributions import (
-    BridgedDensity,
-    Coordinates,
-    UnivariateDensity,
-    UnnormalizedDensity,
-    bridge_sample,
-)
-from kexpfam.islands import IslandReport, check_islands, spread_out
-from kexpfam.kernels import Gaussian, separable
-from kexpfam.likelihood import fit_likelihood
-from kexpfam.score_matching import Basis, ScoreSample, TiltedDensity, fit_low_rank
+from kexpfam import KCEF, AutoKCEF
+from kexpfam.errors import BlindnessWarning
 
-ROWS = 600
-LAM = 1e-3
-BASE = GaussianBase(1.5)
-KERNEL_X, KERNEL_Y = Gaussian(0.4), Gaussian(0.5)
-SHARE = 0.3  # of the bridge
 CONDITIONS = np.array([[-0.8], [-0.4], [0.4], [0.8]])
+GRID = np.linspace(-1.0, 1.0, 161)[:, None]
+HEIGHTS = np.linspace(-1.9, 1.9, 191)
+PENS = ["#d62728", "#1b7837", "#762a83", "#08519c"]
+
+MODELS: dict[str, KCEF | AutoKCEF] = {
+    "score matching": KCEF(select=None),
+    "likelihood": KCEF(fit_method="likelihood", random_state=0),
+    "bridged": KCEF(fit_method="bridged", random_state=0),
+    "AutoKCEF": AutoKCEF(random_state=0),
+}
 
 
 def upper_mass(X: np.ndarray) -> np.ndarray:
     return np.where(X[:, 0] < 0, 0.2, 0.8)
 
 
-def make_data(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    X = rng.uniform(-1.0, 1.0, size=(ROWS, 1))
-    side = np.where(rng.random(ROWS) < upper_mass(X), 1.0, -1.0)
-    return X, (side + 0.25 * rng.normal(size=ROWS))[:, None]
+def make_data(rows: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    X = rng.uniform(-1.0, 1.0, size=(rows, 1))
+    side = np.where(rng.random(rows) < upper_mass(X), 1.0, -1.0)
+    return X, side + 0.2 * rng.normal(size=rows)
 
 
-def make_basis(X: np.ndarray, U: np.ndarray, centers: int = 120) -> Basis:
-    chosen = np.linspace(0, len(U) - 1, centers).astype(int)
-    return Basis(separable(KERNEL_X, KERNEL_Y), X[chosen], U[chosen])
+def fit_all(X: np.ndarray, y: np.ndarray) -> None:
+    """Fit every model, and say what each warns of."""
+    for name, model in MODELS.items():
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", BlindnessWarning)
+            model.fit(X, y)
+        for warning in caught:
+            print(f"{name} warns: {warning.message}\n")
 
 
-def by_score_matching(
-    X: np.ndarray, U: np.ndarray, weights: np.ndarray, at: np.ndarray
-) -> TiltedDensity:
-    share = weights / weights.sum()
-    sample = ScoreSample(X, U, share, BASE.grad_log_density(U), np.ones_like(U))
-    return TiltedDensity(BASE, fit_low_rank(make_basis(X, U), sample, LAM), at)
-
-
-def by_likelihood(
-    X: np.ndarray, U: np.ndarray, weights: np.ndarray, at: np.ndarray
-) -> TiltedDensity:
-    fit = fit_likelihood(make_basis(X, U), BASE, X, U, weights, LAM)
-    return TiltedDensity(BASE, fit.T, at)
-
-
-def by_bridging(
-    X: np.ndarray, U: np.ndarray, weights: np.ndarray, at: np.ndarray
-) -> BridgedDensity:
-    wide = GaussianBase(1.2)
-    mixed = bridge_sample(X, U, weights, SHARE, wide, np.random.default_rng(1))
-    mixture = by_score_matching(*mixed, at)
-    return BridgedDensity.of(mixture, wide, SHARE, KERNEL_Y.resolution)
-
-
-def normalized(density: UnnormalizedDensity) -> UnivariateDensity:
-    ones = np.ones((len(density), 1))
-    line = np.array([[-np.inf, np.inf]])
-    return UnivariateDensity.normalize(
-        density, Coordinates(0.0 * ones, ones, line), KERNEL_Y.resolution
-    )
-
-
-def check(p: UnivariateDensity, X: np.ndarray, U: np.ndarray) -> IslandReport:
-    grid = np.linspace(-3.0, 3.0, 301)
-    index = spread_out(X)
-    near = KERNEL_X.values(X[index], X)
-    log_p = p.logpdf(grid[None])
-    return check_islands(grid, log_p, U[:, 0], neighbours=near, index=index)
-
-
-def main() -> None:
-    X, U = make_data(np.random.default_rng(0))
-    weights = np.ones(ROWS)
+def print_masses() -> None:
     print("mass of the upper mode at x =", *(f"{x:8.1f}" for x in CONDITIONS[:, 0]))
     print(f"{'truth':>29}", *(f"{mass:8.2f}" for mass in upper_mass(CONDITIONS)))
-    ways: dict[str, Callable[..., UnnormalizedDensity]] = {
-        "score matching": by_score_matching,
-        "likelihood": by_likelihood,
-        "score matching with a bridge": by_bridging,
-    }
-    reports = {}
-    for name, fit in ways.items():
-        p = normalized(fit(X, U, weights, np.concatenate([CONDITIONS, X])))
-        masses = p[: len(CONDITIONS)].sf(0.0)
+    for name, model in MODELS.items():
+        masses = model.given(CONDITIONS).sf(0.0)
         print(f"{name:>29}", *(f"{mass:8.2f}" for mass in masses))
-        reports[name] = check(p[len(CONDITIONS) :], X, U)
-    for name, report in reports.items():
-        print(f"\n{name}: {report}")
+
+
+def draw(X: np.ndarray, y: np.ndarray, path: str) -> None:
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(
+        2, 3, figsize=(11.5, 6.4), layout="constrained", sharex=True
+    )
+    (first, *rest), bottom = axes
+    first.scatter(X[:, 0], y, s=6, color="0.25", linewidths=0)
+    first.set(title=f"{len(y)} rows", ylabel="y", ylim=(HEIGHTS[0], HEIGHTS[-1]))
+    panels = [rest[0], *bottom]
+    for ax, (name, model), pen in zip(panels, MODELS.items(), PENS, strict=True):
+        p: Any = model.given(GRID)
+        ax.pcolormesh(GRID[:, 0], HEIGHTS, p.pdf(HEIGHTS[None]).T, cmap="Greys")
+        ax.set_title(f"p(y|x), {name}", color=pen)
+        rest[1].plot(GRID[:, 0], p.sf(0.0), color=pen, label=name)
+    rest[1].plot(GRID[:, 0], upper_mass(GRID), "k:", linewidth=2, label="truth")
+    rest[1].set(title="mass of the upper mode", ylim=(-0.03, 1.03))
+    rest[1].legend(frameon=False, fontsize=8, loc="lower right")
+    bottom[0].set_ylabel("y")
+    for ax in bottom:
+        ax.set_xlabel("x")
+    figure.savefig(path, dpi=110)
+    plt.close(figure)
+
+
+def main(path: str = "failure_case.png", rows: str = "400") -> None:
+    X, y = make_data(int(rows), np.random.default_rng(0))
+    fit_all(X, y)
+    print_masses()
+    draw(X, y, path)
+    print(f"\nThe picture is in {path}")
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:3])

@@ -46,7 +46,7 @@ def data():
 
 @pytest.fixture(scope="module")
 def model(data):
-    return KCEF().fit(*data)
+    return KCEF(select=None).fit(*data)
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def bounded():
     rng = np.random.default_rng(1)
     x = rng.uniform(size=(60, 1))
     y = rng.beta(1.0, 1.0 + 3.0 * x[:, 0])
-    return KCEF(base=UniformBase(0.0, 1.0)).fit(x, y), x, y
+    return KCEF(select=None, base=UniformBase(0.0, 1.0)).fit(x, y), x, y
 
 
 def area(line):
@@ -80,7 +80,7 @@ class TestPlotDensities:
         rng = np.random.default_rng(2)
         x = np.repeat([[0.0], [1.0]], 60, axis=0)
         y = np.where(x[:, 0] == 0, 0.002, 1.0) * rng.normal(size=120)
-        ax = KCEF(standardize=True).fit(x, y).given([[0.0], [1.0]]).plot()
+        ax = KCEF(select=None, standardize=True).fit(x, y).given([[0.0], [1.0]]).plot()
         areas = [area(line) for line in ax.lines]
         assert areas == pytest.approx([1.0, 1.0], abs=OUTSIDE)
 
@@ -246,7 +246,7 @@ class TestConditionalDensityDisplay:
             else (library.Series("height", y))
         )
         display = ConditionalDensityDisplay.from_estimator(
-            KCEF().fit(X, response), X, response
+            KCEF(select=None).fit(X, response), X, response
         )
         assert display.ax_.get_xlabel() == "age"
         assert display.ax_.get_ylabel() == "height"
@@ -271,7 +271,7 @@ class TestRefusals:
         x, y = data
         wide = np.hstack([x, x**2])
         with pytest.raises(ValueError, match="one column of x, and X has 2; use given"):
-            KCEF().fit(wide, y).plot(wide, y)
+            KCEF(select=None).fit(wide, y).plot(wide, y)
 
     def test_several_columns_of_y(self, model, data):
         x, y = data
@@ -279,7 +279,7 @@ class TestRefusals:
         with pytest.raises(ValueError, match="one column of y, and y has 2; fit"):
             model.plot(x, both)
         with pytest.raises(ValueError, match=r"one column of y.* these .* have 2"):
-            KCEF().fit(x[:20], both[:20]).plot(x[:20])
+            KCEF(select=None).fit(x[:20], both[:20]).plot(x[:20])
 
     def test_flat_x(self, model, data):
         with pytest.raises(ValueError, match=r"got shape \(80,\); X.reshape\(-1, 1\)"):

@@ -1,6 +1,7 @@
 """Masses of islands: alarms where they are wrong, silence where there are none."""
 
 import runpy
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from scipy import stats
 
 from kexpfam import KCEF, KEF
+from kexpfam.errors import BlindnessWarning
 from kexpfam.islands import check_islands, spread_out
 from tests.tolerances import QUADRATURE, assert_close
 
@@ -27,7 +29,9 @@ Y = np.linspace(-5.0, 5.0, 401)
 
 
 def check_kef(u):
-    p = KEF().fit(u[:, None]).distribution()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", BlindnessWarning)
+        p = KEF(select=None).fit(u[:, None]).distribution()
     y = np.linspace(u.min() - 3 * u.std(), u.max() + 3 * u.std(), 600)
     return check_islands(y, p.logpdf(y)[None], u), p
 
@@ -150,7 +154,9 @@ def test_conditional_fits_are_checked_near_several_conditions():
     y = np.linspace(-5, 9, 500)
 
     def check(u):
-        model = KCEF().fit(x, u)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", BlindnessWarning)
+            model = KCEF(select=None).fit(x, u)
         index = spread_out(x)
         near = model.kernel_.terms[0][0].values(x[index] / x.std(), x / x.std())
         log_p = model.given(x).logpdf(y[None])

@@ -17,6 +17,7 @@ FOUNDATION = {"_typing", "errors", "_validation"}
 PARTS = {
     "linalg",
     "roots",
+    "heuristics",
     "kernels",
     "regression",
     "base_densities",
@@ -41,6 +42,7 @@ MAY_IMPORT = {
     **dict.fromkeys(PARTS, FOUNDATION),
     "kernels": FOUNDATION | {"linalg"},
     "regression": FOUNDATION | {"linalg"},
+    "heuristics": FOUNDATION | {"kernels"},
     "base_densities": FOUNDATION | {"regression"},
     "calibration_display": FOUNDATION | {"display"},
     # layer 2

@@ -393,7 +393,7 @@ class TestEvaluate:
         x, y = curve
         monkeypatch.setattr("kexpfam.metrics.evaluation._BLOCK_ROWS", 16)
         X = frame({"length": x[:, 0]})
-        model = KCEF().fit(X, y)
+        model = KCEF(select=None).fit(X, y)
         result = metrics.evaluate(model, X, y)
         assert_close(result.log_loss.value, -model.score(X, y))
 

@@ -73,16 +73,16 @@ def check_confidence(value: Any) -> float:
     return float(value)
 
 
-def check_count(name: str, value: Any) -> int:
-    """A whole number that is not negative.
+def check_count(name: str, value: Any, *, least: int = 0) -> int:
+    """A whole number that is not less than `least`.
 
     Raises:
         ValueError: It is something else.
     """
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
-    if whole and value >= 0:
+    if whole and value >= least:
         return int(value)
-    raise ValueError(f"{name} must be a whole number from 0 on, got {value!r}.")
+    raise ValueError(f"{name} must be a whole number from {least} on, got {value!r}.")
 
 
 def check_positive(name: str, value: Any, *, finite: bool = True) -> float:

@@ -42,3 +42,7 @@ class AccuracyWarning(UserWarning):
 
 class ConvergenceWarning(UserWarning):
     """An iteration ended before it reached its tolerance."""
+
+
+class BlindnessWarning(UserWarning):
+    """Masses of separated modes are wrong, because score matching does not see them."""

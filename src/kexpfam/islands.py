@@ -49,6 +49,9 @@ _BANDWIDTH = 0.5
 # made on the training rows, comparisons are rather too mild than too strict.
 _LEVEL = 0.01
 
+# An island of less than this mass is none.
+_NEGLIGIBLE = 1e-3
+
 # Masses wrong by less than this are no worse than what smoothing does elsewhere.
 _NOTEWORTHY = 0.05
 
@@ -108,22 +111,30 @@ class IslandReport:
             worst is not None and _noteworthy(worst) and abs(worst.z) > self.threshold
         )
 
-    def __str__(self) -> str:
+    @property
+    def finding(self) -> str:
+        """The worst comparison in words; empty if there is none."""
         worst = self.worst
         if worst is None:
-            return "No separated islands: nothing that score matching could not see."
-        where = "over all x" if worst.index is None else f"near row {worst.index}"
-        found = (
+            return ""
+        where = "over all rows" if worst.index is None else f"near row {worst.index}"
+        return (
             f"the fit puts {worst.predicted:.0%} of the mass below {worst.valley:.3g} "
             f"{where}, the data {worst.observed:.0%} ± {worst.standard_error:.0%} "
             f"(z = {worst.z:.1f})"
         )
+
+    def __str__(self) -> str:
+        if self.worst is None:
+            return "No separated islands: nothing that score matching could not see."
         if self.suspicious:
             return (
-                f"Masses of separated islands are wrong: {found}. Score matching does "
-                f"not see them; fit by likelihood, or bridge the gap."
+                f"Masses of separated islands are wrong: {self.finding}. Score "
+                f"matching does not see them; fit by likelihood, or bridge the gap."
             )
-        return f"Masses of separated islands agree with the data; at worst {found}."
+        return (
+            f"Masses of separated islands agree with the data; at worst {self.finding}."
+        )
 
 
 def check_islands(
@@ -178,12 +189,31 @@ class _Valleys:
     depth: Array
 
 
-def _valleys(nodes: Array, log_density: Array) -> _Valleys:
+_NONE = _Valleys(*(np.empty(0) for _ in fields(_Valleys)))
+
+
+def _all_valleys(nodes: Array, log_density: Array, cdf: Array) -> list[_Valleys]:
+    """The valleys of each row; most densities have none, which is quickly seen.
+
+    Where all is on one side of them, as in the tails, they separate nothing.
+    """
+    left = np.maximum.accumulate(log_density, axis=1)
+    right = np.maximum.accumulate(log_density[:, ::-1], axis=1)[:, ::-1]
+    with np.errstate(invalid="ignore"):  # outside the support, −∞ minus itself
+        depth = np.minimum(left, right) - log_density
+    between = (cdf > _NEGLIGIBLE) & (cdf < 1.0 - _NEGLIGIBLE)
+    deep = np.any((depth > -math.log(VALLEY)) & between, axis=1)
+    return [
+        _valleys(nodes, row, below) if some else _NONE
+        for row, below, some in zip(log_density, cdf, deep, strict=True)
+    ]
+
+
+def _valleys(nodes: Array, log_density: Array, below: Array) -> _Valleys:
     """Minima whose prominence, to the lower peak beside them, exceeds VALLEY."""
     deep = -math.log(VALLEY)
     depth = -np.maximum(log_density, log_density.max() - 700.0)
     place, found = signal.find_peaks(depth, prominence=deep)
-    below = _cumulative(nodes, log_density[None])[0]
     # The edges of the valley: where the density is back at VALLEY of the lower peak.
     level = depth[place] - found["prominences"] + deep
     _, _, left, right = signal.peak_widths(
@@ -212,9 +242,9 @@ class _Fit:
     def __init__(self, nodes: Array, log_density: Array, U: Array) -> None:
         self.nodes, self.U = nodes, U
         self.shared = len(log_density) == 1
-        self.valleys = [_valleys(nodes, row) for row in log_density]
-        self._table = _side_by_side(self.valleys)
         self.cdf = _cumulative(nodes, log_density)
+        self.valleys = _all_valleys(nodes, log_density, self.cdf)
+        self._table = _side_by_side(self.valleys)
 
     @property
     def deepest(self) -> _Valleys:
@@ -232,7 +262,9 @@ class _Fit:
         if _effective(narrow) < _FEWEST_NEIGHBOURS:
             return []
         found = [self._at_fitted(index, own, k, near) for k in range(len(own.at))]
-        gaps = _valleys(self.nodes, _log_histogram(self.nodes, self.U, narrow))
+        histogram = _log_histogram(self.nodes, self.U, narrow)[None]
+        below = _cumulative(self.nodes, histogram)
+        (gaps,) = _all_valleys(self.nodes, histogram, below)
         for valley, low, high in zip(gaps.at, gaps.low, gaps.high, strict=True):
             if _share(narrow, (low < self.U) & (high > self.U)) <= _MOST_INSIDE:
                 found.append(self._at_gap(index, valley, near))
@@ -321,7 +353,7 @@ def _log_histogram(nodes: Array, U: Array, near: Array) -> Array:
     mean = share @ U
     deviation = math.sqrt(share @ (U - mean) ** 2)
     bandwidth = _BANDWIDTH * 0.9 * deviation * effective**-0.2 + 1e-300
-    count = share > 1e-6 * share.max()
+    count = share > 1e-3 * share.max()
     z = (nodes[:, None] - U[count]) / bandwidth
     # A trace of a constant, so that gaps without any response have a bottom.
     return np.log(np.exp(-0.5 * z * z) @ share[count] + 1e-12)
@@ -332,14 +364,12 @@ def _side_by_side(rows: list[_Valleys]) -> _Valleys:
     longest = max((len(row.at) for row in rows), default=0)
 
     def padded(name: str) -> Array:
-        parts = [getattr(row, name) for row in rows]
-        fill = [(0, longest - len(part)) for part in parts]
-        return np.stack(
-            [
-                np.pad(part, gap, constant_values=np.nan)
-                for part, gap in zip(parts, fill, strict=True)
-            ]
-        )
+        table = np.full((len(rows), longest), np.nan)
+        for k, row in enumerate(rows):
+            if row is not _NONE:
+                part = getattr(row, name)
+                table[k, : len(part)] = part
+        return table
 
     return _Valleys(*(padded(f.name) for f in fields(_Valleys)))
 

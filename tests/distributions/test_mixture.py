@@ -32,6 +32,7 @@ ROWS = range(3)
 def _family(curve, base):
     x, y = curve
     model = KCEF(
+        select=None,
         kernel_x=Gaussian(0.6),
         kernel_y=Gaussian(0.7),
         base=base,
@@ -245,7 +246,9 @@ def test_mode_is_the_highest_point_of_a_grid(mixture):
 def test_mode_at_a_jump_of_the_density():
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(60, 1)), rng.exponential(size=60)
-    model = KCEF(base=TruncatedBase(lower=0.0), kernel_y=Gaussian(2.0)).fit(x, y)
+    model = KCEF(
+        select=None, base=TruncatedBase(lower=0.0), kernel_y=Gaussian(2.0)
+    ).fit(x, y)
     falling = model.given([[0.0]])
     assert_close(falling.mode(), [0.0], MINIMISER, scale=1.0)
     wide = _plain(GaussianBase(1.0), [0.0], [3.0])

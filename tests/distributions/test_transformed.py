@@ -56,6 +56,7 @@ BASES = {
 @pytest.fixture(params=BASES, scope="module")
 def model(request):
     model = KCEF(
+        select=None,
         kernel_x=Gaussian(1.0),
         kernel_y=Gaussian(0.8),
         regularization=0.01,
@@ -77,16 +78,17 @@ def slow(model, p):
     fine = np.linspace(-15.0, 60.0, 601)
     far = 60.0 * 2.0 ** np.arange(1, 22)
     breaks = np.concatenate([-far, fine, far, [low, high]])
-    breaks = np.append(breaks, model.family_.transform.column_breaks(0))
+    breaks = np.append(breaks, model.family_.chart.transform.column_breaks(0))
     breaks = np.unique(breaks[(breaks >= low) & (breaks <= high) & np.isfinite(breaks)])
     return [BruteDensity(lambda y, i=i: p[i].logpdf(y), breaks, count=16) for i in ROWS]
 
 
 def test_density_is_that_of_v_times_the_slope(model, p):
     """The same fit on t(y), done by hand, is a density of v."""
-    transform = model.family_.transform
+    transform = model.family_.chart.transform
     base = model.base
     inner = KCEF(
+        select=None,
         kernel_x=Gaussian(1.0),
         kernel_y=Gaussian(0.8),
         regularization=0.01,
@@ -212,7 +214,7 @@ def test_single_densities_and_selections(p):
 
 
 def test_mixtures_of_transformed_and_plain_densities(p):
-    plain = KCEF(base=GaussianBase(2.0)).fit(X, Y).given(CONDITIONS)
+    plain = KCEF(select=None, base=GaussianBase(2.0)).fit(X, Y).given(CONDITIONS)
     mixture = MixtureDensity([p, plain], [0.7, 0.3])
     far = 60.0 * 2.0 ** np.arange(1, 22)
     ends = p.support[0][np.isfinite(p.support[0])]
@@ -235,8 +237,8 @@ def test_mixtures_of_transformed_and_plain_densities(p):
 )
 def test_the_identity_changes_nothing(base):
     identity = TransformedBase(YeoJohnson(1.0, -2.0, 3.0), base)
-    one = KCEF(base=identity).fit(X, Y).given(CONDITIONS)
-    other = KCEF(base=base).fit(X, Y).given(CONDITIONS)
+    one = KCEF(select=None, base=identity).fit(X, Y).given(CONDITIONS)
+    other = KCEF(select=None, base=base).fit(X, Y).given(CONDITIONS)
     y = other.ppf([[0.01, 0.3, 0.7, 0.99]])
     # The standardisation happens twice, and λ is sensitive to neither.
     assert_close(one.logpdf(y), other.logpdf(y), 1e-9)
@@ -251,13 +253,13 @@ def test_the_identity_changes_nothing(base):
 @pytest.mark.parametrize("transform", ["yeo_johnson", "gaussianize"])
 def test_rescaling_the_data_rescales_the_density(transform):
     base = TransformedBase(transform)
-    one = KCEF(base=base).fit(X, Y).given(CONDITIONS)
-    other = KCEF(base=base).fit(X, 1e3 * Y - 7.0).given(CONDITIONS)
+    one = KCEF(select=None, base=base).fit(X, Y).given(CONDITIONS)
+    other = KCEF(select=None, base=base).fit(X, 1e3 * Y - 7.0).given(CONDITIONS)
     y = one.ppf([[0.1, 0.5, 0.9]])
     expected = one.logpdf(y) - np.log(1e3)
     assert_close(other.logpdf(1e3 * y - 7.0), expected, 1e-8)
     assert_close(other.mean(), 1e3 * one.mean() - 7.0, 1e-8)
-    huge = KCEF(base=base).fit(X, 1e160 * Y).given(CONDITIONS)
+    huge = KCEF(select=None, base=base).fit(X, 1e160 * Y).given(CONDITIONS)
     assert_close(huge.std(), 1e160 * one.std(), 1e-8)
     assert_close(huge.mean(), 1e160 * one.mean(), 1e-8)
 
@@ -276,28 +278,28 @@ def test_unconditional_families_take_transforms(transform):
 
 def test_without_standardisation_the_transform_sees_y_itself():
     base = TransformedBase(YeoJohnson(0.0, 0.0, 50.0), GaussianBase(3.0))
-    model = KCEF(base=base, standardize=False).fit(X, Y)
-    assert_close(model.family_.transform.forward(Y[:, None])[:, 0], np.log1p(Y))
-    np.testing.assert_array_equal(model.family_.y_scale, [1.0])
+    model = KCEF(select=None, base=base, standardize=False).fit(X, Y)
+    assert_close(model.family_.chart.transform.forward(Y[:, None])[:, 0], np.log1p(Y))
+    np.testing.assert_array_equal(model.family_.chart.y_scale, [1.0])
 
 
 def test_a_row_on_the_edge_of_the_support_is_allowed_and_one_beyond_is_named():
     for transform in ("yeo_johnson", "gaussianize"):
         for lower in (float(Y.min()), 1.0):
             edge = TransformedBase(transform, TruncatedBase(lower=lower))
-            p = KCEF(base=edge).fit(X, Y).given(CONDITIONS)
+            p = KCEF(select=None, base=edge).fit(X, Y).given(CONDITIONS)
             assert np.all(p.support[:, 0] == lower)
         beyond = TransformedBase(transform, TruncatedBase(lower=4.0))
         row = int(np.flatnonzero(Y < 4.0)[0])
         with pytest.raises(DegenerateDataError, match=f"row {row} is {Y[row]:g}"):
-            KCEF(base=beyond).fit(X, Y)
+            KCEF(select=None, base=beyond).fit(X, Y)
 
 
 def test_several_columns_are_refused():
     with pytest.raises(
         ValueError, match="TransformedBase is for one column of y, got 2"
     ):
-        KCEF(base=TransformedBase()).fit(X, np.stack([Y, Y**2], axis=1))
+        KCEF(select=None, base=TransformedBase()).fit(X, np.stack([Y, Y**2], axis=1))
 
 
 def test_saved_models_keep_their_transform(model, p, tmp_path):
@@ -308,7 +310,7 @@ def test_saved_models_keep_their_transform(model, p, tmp_path):
         return
     model.save(path)
     again = load(path)
-    assert again.family_.transform == model.family_.transform
+    assert again.family_.chart.transform == model.family_.chart.transform
     assert again.base == model.base
     y = p.ppf([[0.01, 0.5, 0.99]])
     np.testing.assert_array_equal(again.given(CONDITIONS).logpdf(y), p.logpdf(y))
@@ -317,7 +319,7 @@ def test_saved_models_keep_their_transform(model, p, tmp_path):
 
 def test_files_with_a_foreign_transform_are_refused(tmp_path):
     path = tmp_path / "model.kexpfam"
-    KCEF(base=TransformedBase()).fit(X, Y).save(path)
+    KCEF(select=None, base=TransformedBase()).fit(X, Y).save(path)
     content = path.read_bytes()
     for old, new in (
         (

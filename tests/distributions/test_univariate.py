@@ -217,7 +217,8 @@ def test_draws_follow_the_distribution_function(line_case):
 def test_moments_that_do_not_exist_are_said_not_to(curve):
     x, y = curve
     heavy = [
-        KCEF(base=StudentBase(1.5, df=df)).fit(x, y).given(x[:2]) for df in (1.0, 1.5)
+        KCEF(select=None, base=StudentBase(1.5, df=df)).fit(x, y).given(x[:2])
+        for df in (1.0, 1.5)
     ]
     np.testing.assert_array_equal(heavy[0].mean(), [np.nan, np.nan])
     np.testing.assert_array_equal(heavy[0].var(), [np.inf, np.inf])
@@ -261,6 +262,7 @@ def test_more_densities_than_a_block_holds_equal_each_alone(gaussian_case):
 def test_far_from_the_data_the_density_is_the_tail_of_the_base(curve, y, sign):
     x, data = curve
     model = KCEF(
+        select=None,
         kernel_x=Gaussian(0.6),
         kernel_y=Gaussian(0.7),
         base=StudentBase(2.0, df=3.0),
@@ -284,7 +286,7 @@ def test_far_from_the_data_the_density_is_the_tail_of_the_base(curve, y, sign):
 )
 def test_infinity_has_no_density_and_all_mass_below(curve, base):
     x, data = curve
-    p = KCEF(base=base).fit(x, data).given(x[:2])
+    p = KCEF(select=None, base=base).fit(x, data).given(x[:2])
     np.testing.assert_array_equal(p.logpdf([np.inf, -np.inf]), -np.inf)
     assert_close(p.cdf([np.inf, -np.inf]), [1.0, 0.0])
     assert_close(p.sf([np.inf, -np.inf]), [0.0, 1.0])
@@ -292,7 +294,9 @@ def test_infinity_has_no_density_and_all_mass_below(curve, base):
 
 def test_conditional_base_densities_integrate_to_one_and_move_with_x(curve):
     x, y = curve
-    model = KCEF(base=LocationScaleBase(noise=GaussianBase(1.5)), random_state=0)
+    model = KCEF(
+        select=None, base=LocationScaleBase(noise=GaussianBase(1.5)), random_state=0
+    )
     p = model.fit(x, y).given([[-0.5], [0.5]])
     grid = np.linspace(-40.0, 50.0, 200_001)
     for i in range(2):

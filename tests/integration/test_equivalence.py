@@ -51,7 +51,9 @@ def test_a_constant_kernel_of_x_equals_the_unconditional_family(d, kernel):
         "regularization": 0.05,
         "random_state": 3,
     }
-    conditional = KCEF(kernel_x=Constant(), kernel_y=kernel, **common).fit(x, y)
+    conditional = KCEF(select=None, kernel_x=Constant(), kernel_y=kernel, **common).fit(
+        x, y
+    )
     unconditional = KEF(kernel=kernel, **common).fit(as_columns(y))
     p, q = conditional.given(x[:1])[0], unconditional.distribution()
     assert_close(p.log_partition, q.log_partition, SAME, scale=1.0)
@@ -84,6 +86,7 @@ def test_rescaling_everything_shifts_the_log_density_and_nothing_else(d, base, c
 
     def fit(c):
         return KCEF(
+            select=None,
             kernel_x=Gaussian(1.0),
             kernel_y=Matern(1.4 * c, nu=2.5) if d == 1 else Gaussian(1.4 * c),
             base=BASES_IN_TWO_UNITS[base](c),
@@ -118,8 +121,8 @@ def test_standardising_makes_shifts_and_units_irrelevant(d, default):
     moved_x = x * x_scale + x_shift
     moved_y = as_columns(y) * y_scale + y_shift
     moved_y = moved_y[:, 0] if d == 1 else moved_y
-    one = KCEF(**options, random_state=0).fit(x, y)
-    other = KCEF(**options, random_state=0).fit(moved_x, moved_y)
+    one = KCEF(select=None, **options, random_state=0).fit(x, y)
+    other = KCEF(select=None, **options, random_state=0).fit(moved_x, moved_y)
     new_x, new_y = rows(d, n=7, seed=8)
     new_moved = as_columns(new_y) * y_scale + y_shift
     new_moved = new_moved[:, 0] if d == 1 else new_moved
@@ -155,8 +158,8 @@ def test_integer_weights_equal_repeated_rows(d, base, standardize):
     counts = np.array([1, 2, 1, 3, 1, 1, 2, 1, 4, 1, 1, 1, 2, 1])
     again = np.repeat(np.arange(14), counts)
     options = {"base": WEIGHT_BASES[base], "standardize": standardize}
-    weighted = KCEF(**options).fit(x, y, sample_weight=counts)
-    repeated = KCEF(**options).fit(x[again], y[again])
+    weighted = KCEF(select=None, **options).fit(x, y, sample_weight=counts)
+    repeated = KCEF(select=None, **options).fit(x[again], y[again])
     assert_close(weighted.score_samples(x, y), repeated.score_samples(x, y), SAME)
     assert_close(weighted.regularization_, repeated.regularization_)
     Y = as_columns(y)
@@ -170,8 +173,10 @@ def test_integer_weights_equal_repeated_rows_in_three_columns_within_the_error()
     x, y = rows(3, n=14)
     counts = np.array([1, 2, 1, 3, 1, 1, 2, 1, 4, 1, 1, 1, 2, 1])
     again = np.repeat(np.arange(14), counts)
-    weighted = KCEF(random_state=0).fit(x, y, sample_weight=counts).given(x[:3])
-    repeated = KCEF(random_state=1).fit(x[again], y[again]).given(x[:3])
+    weighted = (
+        KCEF(select=None, random_state=0).fit(x, y, sample_weight=counts).given(x[:3])
+    )
+    repeated = KCEF(select=None, random_state=1).fit(x[again], y[again]).given(x[:3])
     gap = np.abs(weighted.log_partition - repeated.log_partition)
     error = np.hypot(weighted.log_partition_error, repeated.log_partition_error)
     assert np.all(gap < STANDARD_ERRORS * error)
@@ -186,8 +191,8 @@ def test_rows_of_weight_zero_have_no_influence(d):
     wild_x, wild_y = x.copy(), y.copy()
     wild_x[3], wild_y[10] = 1e3, -1e3
     used = weights > 0
-    one = KCEF().fit(wild_x, wild_y, sample_weight=weights)
-    other = KCEF().fit(x[used], y[used])
+    one = KCEF(select=None).fit(wild_x, wild_y, sample_weight=weights)
+    other = KCEF(select=None).fit(x[used], y[used])
     assert_close(one.score_samples(x, y), other.score_samples(x, y), SAME)
     one = KEF().fit(as_columns(wild_y), sample_weight=weights)
     other = KEF().fit(as_columns(y)[used])
@@ -201,8 +206,8 @@ def test_the_unit_of_the_weights_is_the_number_of_rows(d):
     x, y = rows(d)
     weights = np.random.default_rng(0).uniform(0.5, 2.0, 25)
     common = {"regularization": 0.05, "random_state": 0}
-    one = KCEF(**common).fit(x, y, sample_weight=weights)
-    other = KCEF(**common).fit(x, y, sample_weight=100 * weights)
+    one = KCEF(select=None, **common).fit(x, y, sample_weight=weights)
+    other = KCEF(select=None, **common).fit(x, y, sample_weight=100 * weights)
     assert_close(one.score_samples(x, y), other.score_samples(x, y), SAME)
 
 
@@ -214,10 +219,10 @@ def test_the_order_of_rows_and_columns_does_not_matter():
         "kernel_y": Gaussian(0.9),
         "regularization": 0.05,
     }
-    log_p = KCEF(**common).fit(x, y).score_samples(x, y)
-    shuffled = KCEF(**common).fit(x[order], y[order])
+    log_p = KCEF(select=None, **common).fit(x, y).score_samples(x, y)
+    shuffled = KCEF(select=None, **common).fit(x[order], y[order])
     assert_close(shuffled.score_samples(x, y), log_p, SAME)
-    flipped = KCEF(**common).fit(x[:, ::-1], y[:, ::-1])
+    flipped = KCEF(select=None, **common).fit(x[:, ::-1], y[:, ::-1])
     # Tensor quadrature is good to 1e-8 in either order.
     assert_close(flipped.score_samples(x[:, ::-1], y[:, ::-1]), log_p, 1e-7)
 
@@ -225,20 +230,25 @@ def test_the_order_of_rows_and_columns_does_not_matter():
 def test_a_joint_kernel_equals_its_two_parts_and_its_own_sum():
     x, y = rows(1)
     kx, ky = Gaussian(1.0), Matern(0.9, nu=3.5)
-    apart = KCEF(kernel_x=kx, kernel_y=ky, regularization=0.05).fit(x, y)
+    apart = KCEF(select=None, kernel_x=kx, kernel_y=ky, regularization=0.05).fit(x, y)
     log_p = apart.score_samples(x, y)
-    joint = KCEF(kernel=separable(kx, ky), regularization=0.05).fit(x, y)
+    joint = KCEF(select=None, kernel=separable(kx, ky), regularization=0.05).fit(x, y)
     assert_close(joint.score_samples(x, y), log_p, ROUNDING)
     halves = separable(0.5 * kx, ky) + separable(kx, 0.5 * ky)
-    doubled = KCEF(kernel=halves, regularization=0.05).fit(x, y)
+    doubled = KCEF(select=None, kernel=halves, regularization=0.05).fit(x, y)
     assert_close(doubled.score_samples(x, y), log_p, SAME)
 
 
 def test_scaling_the_kernel_is_scaling_the_regulariser():
     x, y = rows(1)
-    one = KCEF(kernel_x=Gaussian(1.0), kernel_y=Gaussian(0.9), regularization=0.05)
+    one = KCEF(
+        select=None, kernel_x=Gaussian(1.0), kernel_y=Gaussian(0.9), regularization=0.05
+    )
     other = KCEF(
-        kernel_x=4.0 * Gaussian(1.0), kernel_y=Gaussian(0.9), regularization=0.2
+        select=None,
+        kernel_x=4.0 * Gaussian(1.0),
+        kernel_y=Gaussian(0.9),
+        regularization=0.2,
     )
     assert_close(
         other.fit(x, y).score_samples(x, y), one.fit(x, y).score_samples(x, y), SAME
@@ -247,8 +257,11 @@ def test_scaling_the_kernel_is_scaling_the_regulariser():
 
 def test_equal_lengthscales_per_column_equal_one_lengthscale():
     x, y = rows(2)
-    one = KCEF(kernel_x=Gaussian(1.0), kernel_y=Gaussian(0.9), regularization=0.05)
+    one = KCEF(
+        select=None, kernel_x=Gaussian(1.0), kernel_y=Gaussian(0.9), regularization=0.05
+    )
     other = KCEF(
+        select=None,
         kernel_x=Gaussian((1.0, 1.0)),
         kernel_y=Gaussian((0.9, 0.9)),
         regularization=0.05,
@@ -261,7 +274,7 @@ def test_equal_lengthscales_per_column_equal_one_lengthscale():
 def test_a_rational_quadratic_of_large_alpha_approaches_a_gaussian():
     x, y = rows(1)
     log_p = [
-        KCEF(kernel_x=Gaussian(1.0), kernel_y=k, regularization=0.05)
+        KCEF(select=None, kernel_x=Gaussian(1.0), kernel_y=k, regularization=0.05)
         .fit(x, y)
         .score_samples(x, y)
         for k in (Gaussian(0.9), RationalQuadratic(0.9, alpha=1e7))
@@ -273,7 +286,7 @@ def test_a_rational_quadratic_of_large_alpha_approaches_a_gaussian():
 def test_the_number_of_threads_does_not_matter(d):
     x, y = rows(d, n=30)
     log_p = [
-        KCEF(n_jobs=n_jobs, random_state=0).fit(x, y).score_samples(x, y)
+        KCEF(select=None, n_jobs=n_jobs, random_state=0).fit(x, y).score_samples(x, y)
         for n_jobs in (1, 2)
     ]
     assert_close(log_p[1], log_p[0], SAME)
@@ -290,7 +303,9 @@ BASES = {
 def test_far_x_gives_the_base_density(name):
     x, y = rows(1)
     base, twin = BASES[name]
-    model = KCEF(kernel_x=Gaussian(0.5), base=base, regularization=0.01).fit(x, y)
+    model = KCEF(
+        select=None, kernel_x=Gaussian(0.5), base=base, regularization=0.01
+    ).fit(x, y)
     p = model.given([[1e4, -1e4]])[0]
     grid = np.linspace(y.mean() - 5, y.mean() + 5, 31)
     expected = twin.logpdf((grid - y.mean()) / y.std()) - np.log(y.std())
@@ -304,7 +319,9 @@ def test_far_x_gives_the_base_density(name):
 @every_dimension
 def test_far_x_gives_the_base_density_in_any_dimension(d):
     x, y = rows(d)
-    model = KCEF(kernel_x=Gaussian(0.5), regularization=0.05, random_state=0).fit(x, y)
+    model = KCEF(
+        select=None, kernel_x=Gaussian(0.5), regularization=0.05, random_state=0
+    ).fit(x, y)
     p = model.given([[1e4, -1e4]])
     z = (as_columns(y) - as_columns(y).mean(axis=0)) / as_columns(y).std(axis=0)
     expected = stats.norm(0, 2.0).logpdf(z) - np.log(as_columns(y).std(axis=0))
@@ -316,8 +333,12 @@ def test_far_x_gives_the_base_density_in_any_dimension(d):
 @every_dimension
 def test_an_infinite_regulariser_leaves_the_base_density(d):
     x, y = rows(d)
-    model = KCEF(regularization=1e12, random_state=0).fit(x, y)
-    far = KCEF(kernel_x=Gaussian(0.5), random_state=0).fit(x, y).given([[1e4, 1e4]])
+    model = KCEF(select=None, regularization=1e12, random_state=0).fit(x, y)
+    far = (
+        KCEF(select=None, kernel_x=Gaussian(0.5), random_state=0)
+        .fit(x, y)
+        .given([[1e4, 1e4]])
+    )
     p = model.given(x[:1])
     points = y[None, :5]
     assert_close(p.logpdf(points), far.logpdf(points), 1e-8)
@@ -345,7 +366,9 @@ INTEGRABLE = {
 @pytest.mark.parametrize("name", INTEGRABLE)
 def test_densities_integrate_to_one_for_every_base(name):
     x, y = rows(1)
-    model = KCEF(base=INTEGRABLE[name], regularization=0.01, random_state=0).fit(x, y)
+    model = KCEF(
+        select=None, base=INTEGRABLE[name], regularization=0.01, random_state=0
+    ).fit(x, y)
     # The trapezium rule of 0.0014 spreads is exact but for the kink of Laplace.
     tolerance = 1e-6 if name == "laplace" else 1e-9
     for p in model.given(x[:3]):
@@ -363,7 +386,7 @@ def test_densities_integrate_to_one_for_every_base(name):
 )
 def test_densities_integrate_to_one_on_bounded_supports(base):
     x, y = rows(1)
-    model = KCEF(base=base, regularization=0.01).fit(x, y)
+    model = KCEF(select=None, base=base, regularization=0.01).fit(x, y)
     nodes, weights = np.polynomial.legendre.leggauss(400)
     grid = 0.5 + 4.5 * nodes
     for p in model.given(x[:3]):
@@ -375,7 +398,7 @@ def test_densities_integrate_to_one_on_bounded_supports(base):
 def test_densities_integrate_to_one_for_every_kernel(case):
     x, y = rows(1)
     kernel, _ = case.build(1.0, 1)
-    model = KCEF(kernel_y=kernel, regularization=0.05).fit(x, y)
+    model = KCEF(select=None, kernel_y=kernel, regularization=0.05).fit(x, y)
     for p in model.given(x[:2]):
         assert_close(mass_of(p, y.mean(), y.std()), 1.0, 1e-9)
 
@@ -384,7 +407,7 @@ def test_densities_integrate_to_one_for_every_kernel(case):
 def test_densities_of_two_columns_integrate_to_one_for_every_kernel(case):
     x, y = rows(2, n=8)
     kernel, _ = case.build(1.0, 2)
-    model = KCEF(kernel_y=kernel, regularization=0.5).fit(x, y)
+    model = KCEF(select=None, kernel_y=kernel, regularization=0.5).fit(x, y)
     # y = c + s·sinh t again, up to 13 deviations on either side
     t, step = np.linspace(-3.3, 3.3, 161, retstep=True)
     center, spread = y.mean(axis=0), y.std(axis=0)
@@ -398,7 +421,7 @@ def test_densities_of_two_columns_integrate_to_one_for_every_kernel(case):
 
 def test_densities_of_three_columns_integrate_to_one_within_their_error():
     x, y = rows(3)
-    p = KCEF(regularization=0.1, random_state=0).fit(x, y).given(x[:1])[0]
+    p = KCEF(select=None, regularization=0.1, random_state=0).fit(x, y).given(x[:1])[0]
     nodes, weights = np.polynomial.legendre.leggauss(48)
     axes = [y.mean(axis=0)[k] + 9.0 * y.std(axis=0)[k] * nodes for k in range(3)]
     grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, 3)

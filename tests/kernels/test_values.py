@@ -142,9 +142,9 @@ def test_separable_refuses_a_rough_kernel_of_y_and_says_how_rough(nu, smoothness
 def test_a_rough_kernel_of_y_is_refused_however_the_joint_kernel_is_built(nu):
     x = np.linspace(0.0, 1.0, 8)[:, None]
     with pytest.raises(ValueError, match="not smooth enough"):
-        KCEF(kernel=SumOfProducts(((Gaussian(1.0), Matern(1.0, nu=nu)),))).fit(
-            x, x[:, 0]
-        )
+        KCEF(
+            select=None, kernel=SumOfProducts(((Gaussian(1.0), Matern(1.0, nu=nu)),))
+        ).fit(x, x[:, 0])
 
 
 @pytest.mark.parametrize("nu", [0.5, 1.5])

@@ -275,6 +275,7 @@ def check_density(density, y, unit):
 def test_kcef_fits_a_normalised_density_or_says_why_not(data):
     rows = data.draw(data_sets())
     model = KCEF(
+        select=None,
         kernel_y=data.draw(st.one_of(st.none(), kernels())),
         kernel_x=data.draw(st.one_of(st.none(), kernels(smooth=False))),
         base=data.draw(bases(rows.y)),
@@ -328,6 +329,7 @@ def test_two_columns_give_a_normalised_density_or_say_why_not(data):
     rows = data.draw(data_sets(columns=2))
     kernel = Gaussian(data.draw(st.one_of(st.just("median"), st.floats(0.8, 3.0))))
     model = KCEF(
+        select=None,
         kernel_y=data.draw(
             st.sampled_from([None, kernel, kernel + 0.3 * Gaussian(2.0)])
         ),
@@ -377,7 +379,7 @@ def test_the_order_of_rows_does_not_matter(data):
     order = np.random.default_rng(0).permutation(len(rows.y))
     fits = [
         fit_or_explain(
-            lambda chosen=chosen: KCEF(regularization=regularization).fit(
+            lambda chosen=chosen: KCEF(select=None, regularization=regularization).fit(
                 rows.X[chosen], rows.y[chosen]
             )
         )
@@ -398,9 +400,11 @@ def test_an_affine_map_of_the_data_shifts_the_log_density_and_nothing_else(data)
     a = data.draw(st.sampled_from([-2.5, 1e-3, 40.0, -1e6]))
     x_factors = np.array([3.0, -0.2, 1e5])[: rows.X.shape[1]]
     b = 7.0 * abs(a) * float(np.std(rows.y))
-    model = fit_or_explain(lambda: KCEF(regularization=0.1).fit(rows.X, rows.y))
+    model = fit_or_explain(
+        lambda: KCEF(select=None, regularization=0.1).fit(rows.X, rows.y)
+    )
     X, y = rows.X * x_factors + 2.0 * x_factors, a * rows.y + b
-    moved = fit_or_explain(lambda: KCEF(regularization=0.1).fit(X, y))
+    moved = fit_or_explain(lambda: KCEF(select=None, regularization=0.1).fit(X, y))
     assert (model is None) == (moved is None)
     if model is None:
         return
@@ -423,10 +427,10 @@ def test_integer_weights_equal_repeated_rows(data):
     if counts.sum() == 0:
         return
     weighted = fit_or_explain(
-        lambda: KCEF(**options).fit(rows.X, rows.y, sample_weight=counts)
+        lambda: KCEF(select=None, **options).fit(rows.X, rows.y, sample_weight=counts)
     )
     X, y = np.repeat(rows.X, counts, axis=0), np.repeat(rows.y, counts)
-    repeated = fit_or_explain(lambda: KCEF(**options).fit(X, y))
+    repeated = fit_or_explain(lambda: KCEF(select=None, **options).fit(X, y))
     if weighted is None or repeated is None:
         # One row of weight two is one row, and two equal rows are constant.
         assert weighted is None
@@ -449,7 +453,10 @@ def test_a_constant_kernel_of_x_equals_the_unconditional_model(data):
     y = rows.y[:, None]
     conditional = fit_or_explain(
         lambda: KCEF(
-            kernel_x=Constant(), kernel_y=kernel, regularization=regularization
+            select=None,
+            kernel_x=Constant(),
+            kernel_y=kernel,
+            regularization=regularization,
         ).fit(rows.X, rows.y)
     )
     flat = fit_or_explain(
@@ -493,7 +500,7 @@ def test_one_outlier_and_a_fixed_regularization_give_a_normalised_density():
     # The median distance is tiny in units of the standard deviation, so λ = 0.1 is too.
     y = np.array([0.36, 13040.0, 0.947, -0.70, -1.265])
     x = np.array([[0.126], [-0.132], [0.640], [0.105], [-0.536]])
-    model = KCEF(regularization=0.1).fit(x, y)
+    model = KCEF(select=None, regularization=0.1).fit(x, y)
     densities = quietly(lambda: model.given(x))
     assert np.all(np.isfinite(densities.log_partition))
     for density in densities:
@@ -505,7 +512,7 @@ def test_responses_that_all_lie_on_the_bounds_give_a_density_or_a_clear_error():
     # Weighted score matching has no information there: every weight is zero.
     x = np.random.default_rng(0).normal(size=(20, 1))
     y = (x[:, 0] > 0).astype(float)
-    model = KCEF(base=UniformBase(0.0, 1.0))
+    model = KCEF(select=None, base=UniformBase(0.0, 1.0))
     if fit_or_explain(lambda: model.fit(x, y)) is not None:
         assert np.all(np.isfinite(model.score_samples(x, y)))
 
@@ -577,6 +584,6 @@ def test_a_highest_density_region_on_a_plateau_is_a_few_intervals():
 def test_a_regression_on_folds_of_one_row_works_or_is_refused(n):
     rng = np.random.default_rng(n)
     x, y = rng.normal(size=(n, 1)), rng.normal(size=n)
-    model = KCEF(base=LocationScaleBase(cv=2), random_state=0)
+    model = KCEF(select=None, base=LocationScaleBase(cv=2), random_state=0)
     if fit_or_explain(lambda: model.fit(x, y)) is not None:
         assert np.all(np.isfinite(model.score_samples(x, y)))

@@ -72,19 +72,23 @@ BASES = [
     TruncatedBase(StudentBase(2.0), lower=-1.0, upper=30.0),
 ]
 MODELS = (
-    [KCEF(), KEF()]
-    + [KCEF(kernel_y=kernel) for kernel in KERNELS]
-    + [KCEF(kernel_x=kernel) for kernel in [*KERNELS, Constant(), Matern(1.0, nu=0.5)]]
-    + [KCEF(base=base) for base in BASES]
+    [KCEF(select=None), KEF()]
+    + [KCEF(select=None, kernel_y=kernel) for kernel in KERNELS]
+    + [
+        KCEF(select=None, kernel_x=kernel)
+        for kernel in [*KERNELS, Constant(), Matern(1.0, nu=0.5)]
+    ]
+    + [KCEF(select=None, base=base) for base in BASES]
     + [KEF(kernel=kernel) for kernel in KERNELS]
     + [KEF(base=base) for base in BASES]
     + [
-        KCEF(kernel_x=Gaussian((0.5, 2.0)), kernel_y=Gaussian((0.7,))),
+        KCEF(select=None, kernel_x=Gaussian((0.5, 2.0)), kernel_y=Gaussian((0.7,))),
         KCEF(
+            select=None,
             kernel=separable(Gaussian("median"), Gaussian(0.5))
-            + separable(Constant(0.1), Matern("median"))
+            + separable(Constant(0.1), Matern("median")),
         ),
-        KCEF(regularization=np.float64(0.03), standardize=False, n_jobs=1),
+        KCEF(select=None, regularization=np.float64(0.03), standardize=False, n_jobs=1),
         KEF(regularization=2, random_state=7),
     ]
 )
@@ -121,7 +125,9 @@ def test_a_loaded_model_gives_the_same_bits(model, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "model", [KCEF(), KCEF(base=UniformBase(-10.0, 20.0))], ids=repr
+    "model",
+    [KCEF(select=None), KCEF(select=None, base=UniformBase(-10.0, 20.0))],
+    ids=repr,
 )
 def test_every_answer_of_a_loaded_model_is_the_same(model, tmp_path):
     fitted = _fit(model)
@@ -147,7 +153,9 @@ def test_models_of_several_columns_give_the_same_bits(columns, tmp_path):
     assert np.array_equal(
         load(tmp_path / "kef").score_samples(data), fitted.score_samples(data)
     )
-    conditional = KCEF(regularization=1.0, random_state=3).fit(X[:8, :1], data[:8])
+    conditional = KCEF(select=None, regularization=1.0, random_state=3).fit(
+        X[:8, :1], data[:8]
+    )
     conditional.save(tmp_path / "kcef")
     assert np.array_equal(
         load(tmp_path / "kcef").score_samples(X[:8, :1], data[:8]),
@@ -166,7 +174,7 @@ def test_importance_sampling_without_a_seed_is_the_same_after_loading(tmp_path):
 @pytest.mark.parametrize("names", [["age", "dose"], ["größe", 'a "b" \\ \n {}']])
 def test_feature_names_survive(names, tmp_path):
     frame = pd.DataFrame(X, columns=names)
-    KCEF().fit(frame, Y).save(tmp_path / "kcef")
+    KCEF(select=None).fit(frame, Y).save(tmp_path / "kcef")
     KEF().fit(frame).save(tmp_path / "kef")
     for file in ("kcef", "kef"):
         loaded = load(tmp_path / file)
@@ -178,7 +186,7 @@ def test_feature_names_survive(names, tmp_path):
 
 
 def test_a_model_without_feature_names_has_none_after_loading(tmp_path):
-    _fit(KCEF()).save(tmp_path / "model")
+    _fit(KCEF(select=None)).save(tmp_path / "model")
     assert not hasattr(load(tmp_path / "model"), "feature_names_in_")
 
 
@@ -186,27 +194,27 @@ def test_a_model_without_feature_names_has_none_after_loading(tmp_path):
     "seed", [None, 7, np.int64(7), np.random.default_rng(1), np.random.RandomState(1)]
 )
 def test_any_random_state_can_be_saved_and_a_seed_is_kept(seed, tmp_path):
-    KCEF(random_state=seed).fit(X, Y).save(tmp_path / "model")
+    KCEF(select=None, random_state=seed).fit(X, Y).save(tmp_path / "model")
     kept = load(tmp_path / "model").random_state
     assert kept == (7 if isinstance(seed, int | np.integer) else None)
 
 
 def test_a_loaded_model_can_be_fitted_again(tmp_path):
-    _fit(KCEF(regularization=0.2)).save(tmp_path / "model")
+    _fit(KCEF(select=None, regularization=0.2)).save(tmp_path / "model")
     refitted = load(tmp_path / "model").fit(X[:10], Y[:10])
-    fresh = KCEF(regularization=0.2).fit(X[:10], Y[:10])
+    fresh = KCEF(select=None, regularization=0.2).fit(X[:10], Y[:10])
     assert np.array_equal(refitted.score_samples(X, Y), fresh.score_samples(X, Y))
 
 
 def test_a_loaded_model_can_be_saved_again_to_the_same_bytes(tmp_path):
-    _fit(KCEF(base=MarginalBase())).save(tmp_path / "first")
+    _fit(KCEF(select=None, base=MarginalBase())).save(tmp_path / "first")
     load(tmp_path / "first").save(tmp_path / "second")
     assert (tmp_path / "first").read_bytes() == (tmp_path / "second").read_bytes()
 
 
 @pytest.mark.parametrize("base", [None, UniformBase(-10.0, 20.0)])
 def test_parameters_changed_after_the_fit_do_not_change_the_saved_fit(base, tmp_path):
-    fitted = KCEF(base=base).fit(X, Y)
+    fitted = KCEF(select=None, base=base).fit(X, Y)
     before = _score(fitted), fitted.given(X).support
     fitted.set_params(base=UniformBase(0.0, 5.0), regularization=7.0, standardize=False)
     fitted.save(tmp_path / "model")
@@ -218,7 +226,7 @@ def test_parameters_changed_after_the_fit_do_not_change_the_saved_fit(base, tmp_
 
 
 def test_a_model_survives_pickle_and_deepcopy():
-    for model in (_fit(KCEF()), _fit(KEF())):
+    for model in (_fit(KCEF(select=None)), _fit(KEF())):
         for again in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
             assert np.array_equal(_score(again), _score(model))
 
@@ -226,13 +234,13 @@ def test_a_model_survives_pickle_and_deepcopy():
 @pytest.mark.parametrize("form", [str, Path])
 def test_paths_are_strings_or_path_objects(form, tmp_path):
     path = form(tmp_path / "name with blanks, ümlaut")
-    _fit(KCEF()).save(path)
+    _fit(KCEF(select=None)).save(path)
     assert isinstance(load(path), KCEF)
 
 
 def test_a_name_alone_is_written_to_the_working_directory(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    _fit(KCEF()).save("model.kexpfam")
+    _fit(KCEF(select=None)).save("model.kexpfam")
     assert os.listdir(tmp_path) == ["model.kexpfam"]
     assert isinstance(load("model.kexpfam"), KCEF)
 
@@ -242,7 +250,7 @@ def test_a_name_alone_is_written_to_the_working_directory(tmp_path, monkeypatch)
 
 def test_overwriting_replaces_the_file_and_leaves_nothing_else(tmp_path):
     path = tmp_path / "model"
-    _fit(KCEF()).save(path)
+    _fit(KCEF(select=None)).save(path)
     _fit(KEF()).save(path)
     assert isinstance(load(path), KEF)
     assert os.listdir(tmp_path) == ["model"]
@@ -250,7 +258,7 @@ def test_overwriting_replaces_the_file_and_leaves_nothing_else(tmp_path):
 
 def test_a_model_may_be_saved_over_the_file_it_came_from(tmp_path):
     path = tmp_path / "model"
-    _fit(KCEF()).save(path)
+    _fit(KCEF(select=None)).save(path)
     loaded = load(path)
     loaded.save(path)
     assert np.array_equal(_score(load(path)), _score(loaded))
@@ -258,7 +266,7 @@ def test_a_model_may_be_saved_over_the_file_it_came_from(tmp_path):
 
 def test_a_loaded_model_does_not_need_its_file(tmp_path):
     path = tmp_path / "model"
-    fitted = _fit(KCEF())
+    fitted = _fit(KCEF(select=None))
     fitted.save(path)
     loaded = load(path)
     path.write_bytes(b"\0" * path.stat().st_size)
@@ -272,7 +280,7 @@ def test_a_crash_while_saving_leaves_the_old_file_and_no_other(
     step, crash, tmp_path, monkeypatch
 ):
     path = tmp_path / "model"
-    old = _fit(KCEF())
+    old = _fit(KCEF(select=None))
     old.save(path)
     before = path.read_bytes()
 
@@ -302,20 +310,20 @@ def test_the_content_is_on_disk_before_the_name(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "fsync", fsync)
     monkeypatch.setattr(os, "replace", replace)
-    _fit(KCEF()).save(tmp_path / "model")
+    _fit(KCEF(select=None)).save(tmp_path / "model")
     assert events[:2] == ["fsync", "replace"]
 
 
 def test_a_saved_file_has_the_permissions_of_any_new_file(tmp_path):
     (tmp_path / "ordinary").touch()
-    _fit(KCEF()).save(tmp_path / "model")
+    _fit(KCEF(select=None)).save(tmp_path / "model")
     mode = (tmp_path / "model").stat().st_mode
     assert mode == (tmp_path / "ordinary").stat().st_mode
 
 
 def test_a_missing_folder_is_named(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"folder '.*/nowhere' does not exist"):
-        _fit(KCEF()).save(tmp_path / "nowhere" / "model")
+        _fit(KCEF(select=None)).save(tmp_path / "nowhere" / "model")
     assert not (tmp_path / "nowhere").exists()
 
 
@@ -327,26 +335,26 @@ def test_an_unwritable_folder_is_named_not_the_temporary_file(tmp_path, monkeypa
     # Permissions do not bind root, under whom tests may run, so the refusal is acted.
     monkeypatch.setattr("tempfile.mkstemp", _forbidden)
     with pytest.raises(PermissionError, match=re.escape(str(tmp_path / "model"))):
-        _fit(KCEF()).save(tmp_path / "model")
+        _fit(KCEF(select=None)).save(tmp_path / "model")
 
 
 def test_a_file_in_place_of_a_folder_is_named(tmp_path):
     (tmp_path / "file").touch()
     target = tmp_path / "file" / "model"
     with pytest.raises(NotADirectoryError, match=re.escape(str(target))):
-        _fit(KCEF()).save(target)
+        _fit(KCEF(select=None)).save(target)
 
 
 def test_a_folder_in_place_of_a_file_is_refused_and_nothing_is_left(tmp_path):
     (tmp_path / "folder").mkdir()
     with pytest.raises(IsADirectoryError, match="folder"):
-        _fit(KCEF()).save(tmp_path / "folder")
+        _fit(KCEF(select=None)).save(tmp_path / "folder")
     assert os.listdir(tmp_path) == ["folder"]
 
 
 def test_a_name_as_long_as_the_file_system_allows_can_be_saved(tmp_path):
     path = tmp_path / ("m" * 255)
-    _fit(KCEF()).save(path)
+    _fit(KCEF(select=None)).save(path)
     assert isinstance(load(path), KCEF)
 
 
@@ -380,13 +388,13 @@ class Gaussian2(GaussianBase):
 Impostor = type("GaussianBase", (GaussianBase,), {})
 
 CANNOT = [
-    KCEF(kernel_y=Wiggly(1.0)),
-    KCEF(kernel_x=Wiggly(1.0)),
-    KCEF(kernel_y=Gaussian(1.0) + Wiggly(1.0)),
-    KCEF(kernel=Mine()),
+    KCEF(select=None, kernel_y=Wiggly(1.0)),
+    KCEF(select=None, kernel_x=Wiggly(1.0)),
+    KCEF(select=None, kernel_y=Gaussian(1.0) + Wiggly(1.0)),
+    KCEF(select=None, kernel=Mine()),
     KEF(kernel=Wiggly(1.0)),
-    KCEF(base=Gaussian2(2.0)),
-    KCEF(base=Impostor(2.0)),
+    KCEF(select=None, base=Gaussian2(2.0)),
+    KCEF(select=None, base=Impostor(2.0)),
 ]
 
 
@@ -402,9 +410,9 @@ def test_a_part_of_the_users_own_cannot_be_saved_and_leaves_no_file(model, tmp_p
 def test_a_regression_base_cannot_be_saved_and_leaves_what_was_there(old, tmp_path):
     path = tmp_path / "model"
     if old:
-        _fit(KCEF()).save(path)
+        _fit(KCEF(select=None)).save(path)
     before = path.read_bytes() if old else None
-    fitted = _fit(KCEF(base=LocationScaleBase(), random_state=0))
+    fitted = _fit(KCEF(select=None, base=LocationScaleBase(), random_state=0))
     with pytest.raises(
         CannotSaveError, match=r"base=LocationScaleBase.* cannot be saved.*fit again"
     ):
@@ -430,7 +438,7 @@ def _parts(model, path):
 def parts(tmp_path_factory):
     folder = tmp_path_factory.mktemp("parts")
     return {
-        "KCEF": _parts(_fit(KCEF()), folder / "kcef"),
+        "KCEF": _parts(_fit(KCEF(select=None)), folder / "kcef"),
         "KEF": _parts(_fit(KEF()), folder / "kef"),
     }
 
@@ -844,7 +852,11 @@ def _load_damaged(path):
     return model
 
 
-@pytest.mark.parametrize("model", [KCEF(), KEF(), KCEF(base=MarginalBase())], ids=repr)
+@pytest.mark.parametrize(
+    "model",
+    [KCEF(select=None), KEF(), KCEF(select=None, base=MarginalBase())],
+    ids=repr,
+)
 def test_a_truncated_file_is_refused_at_every_length(model, tmp_path):
     path = tmp_path / "model"
     _fit(model).save(path)
@@ -859,12 +871,16 @@ def test_a_truncated_file_is_refused_at_every_length(model, tmp_path):
 @pytest.mark.parametrize("extra", [b"\0", b"\0" * 1000, b"x"])
 def test_a_file_with_something_after_its_end_is_refused(extra, tmp_path):
     path = tmp_path / "model"
-    _fit(KCEF()).save(path)
+    _fit(KCEF(select=None)).save(path)
     path.write_bytes(path.read_bytes() + extra)
     refuses(path)
 
 
-@pytest.mark.parametrize("model", [KCEF(), KEF(), KCEF(base=MarginalBase())], ids=repr)
+@pytest.mark.parametrize(
+    "model",
+    [KCEF(select=None), KEF(), KCEF(select=None, base=MarginalBase())],
+    ids=repr,
+)
 def test_flipped_bits_give_a_refusal_or_a_model_of_finite_numbers(model, tmp_path):
     path = tmp_path / "model"
     _fit(model).save(path)
@@ -937,7 +953,7 @@ def test_a_tensor_that_claims_too_much_is_refused_without_taking_memory(
     change, tmp_path
 ):
     path = tmp_path / "model"
-    _fit(KCEF()).save(path)
+    _fit(KCEF(select=None)).save(path)
     path.write_bytes(_with_tensor_header(path.read_bytes(), change))
     tracemalloc.start()
     try:

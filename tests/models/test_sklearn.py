@@ -74,6 +74,7 @@ CONFIGURED = [
         random_state=3,
     ),
     KCEF(
+        select=None,
         kernel_y=Gaussian(0.7),
         kernel_x=Matern(1.5, nu=0.5),
         base=GaussianBase(3.0),
@@ -124,18 +125,24 @@ def test_constructor_arguments_are_keyword_only(kind):
 
 def test_set_params_before_fit_equals_constructing_with_them(rows):
     X, y = rows
-    changed = KCEF().set_params(kernel_y=Gaussian(0.5), regularization=0.01).fit(X, y)
-    built = KCEF(kernel_y=Gaussian(0.5), regularization=0.01).fit(X, y)
+    changed = (
+        KCEF(select=None)
+        .set_params(kernel_y=Gaussian(0.5), regularization=0.01)
+        .fit(X, y)
+    )
+    built = KCEF(select=None, kernel_y=Gaussian(0.5), regularization=0.01).fit(X, y)
     assert np.array_equal(changed.score_samples(X, y), built.score_samples(X, y))
     assert not np.array_equal(
-        changed.score_samples(X, y), KCEF().fit(X, y).score_samples(X, y)
+        changed.score_samples(X, y), KCEF(select=None).fit(X, y).score_samples(X, y)
     )
 
 
 def test_refitting_forgets_the_previous_data(rows):
     X, y = rows
-    model = KCEF().fit(pd.DataFrame(X, columns=["a", "b"]), y).fit(X[:, :1], -y)
-    fresh = KCEF().fit(X[:, :1], -y)
+    model = (
+        KCEF(select=None).fit(pd.DataFrame(X, columns=["a", "b"]), y).fit(X[:, :1], -y)
+    )
+    fresh = KCEF(select=None).fit(X[:, :1], -y)
     assert model.n_features_in_ == 1
     assert not hasattr(model, "feature_names_in_")
     assert np.array_equal(
@@ -156,18 +163,24 @@ def test_repr_shows_changed_parameters_only():
 def test_pipeline_with_a_scaler_equals_scaling_by_hand(rows):
     X, y = rows
     X = X * [10.0, 0.1] + [3.0, -2.0]
-    pipeline = make_pipeline(StandardScaler(), KCEF(standardize=False)).fit(X, y)
+    pipeline = make_pipeline(
+        StandardScaler(), KCEF(select=None, standardize=False)
+    ).fit(X, y)
     scaled = StandardScaler().fit_transform(X)
-    by_hand = KCEF(standardize=False).fit(scaled, y)
+    by_hand = KCEF(select=None, standardize=False).fit(scaled, y)
     assert np.array_equal(pipeline.predict(X), by_hand.predict(scaled))
     assert pipeline.score(X, y) == by_hand.score(scaled, y)
-    assert pipeline.score(X, y) != KCEF(standardize=False).fit(X, y).score(X, y)
+    assert pipeline.score(X, y) != KCEF(select=None, standardize=False).fit(X, y).score(
+        X, y
+    )
 
 
 def test_standardize_makes_a_scaler_of_x_redundant(rows):
     X, y = rows
-    pipeline = make_pipeline(StandardScaler(), KCEF()).fit(X * [1e3, 1e-3], y)
-    alone = KCEF().fit(X, y)
+    pipeline = make_pipeline(StandardScaler(), KCEF(select=None)).fit(
+        X * [1e3, 1e-3], y
+    )
+    alone = KCEF(select=None).fit(X, y)
     np.testing.assert_allclose(
         pipeline.predict(X * [1e3, 1e-3]), alone.predict(X), rtol=1e-9
     )
@@ -179,11 +192,13 @@ def test_grid_search_finds_the_candidate_with_the_best_held_out_log_density(rows
         "kernel_y": [None, Gaussian(0.5), Matern(1.0)],
         "regularization": [1e-3, 1e-1, 1e3],
     }
-    search = GridSearchCV(KCEF(), grid, cv=KFold(3), error_score="raise").fit(X, y)
+    search = GridSearchCV(
+        KCEF(select=None), grid, cv=KFold(3), error_score="raise"
+    ).fit(X, y)
     by_hand = []
     for candidate in search.cv_results_["params"]:
         folds = [
-            KCEF(**candidate).fit(X[a], y[a]).score(X[b], y[b])
+            KCEF(select=None, **candidate).fit(X[a], y[a]).score(X[b], y[b])
             for a, b in KFold(3).split(X)
         ]
         by_hand.append(np.mean(folds))
@@ -195,7 +210,7 @@ def test_grid_search_finds_the_candidate_with_the_best_held_out_log_density(rows
 
 def test_grid_search_reaches_into_a_pipeline(rows):
     X, y = rows
-    pipeline = Pipeline([("scale", StandardScaler()), ("density", KCEF())])
+    pipeline = Pipeline([("scale", StandardScaler()), ("density", KCEF(select=None))])
     search = GridSearchCV(
         pipeline, {"density__regularization": [1e-2, 1e2]}, cv=2, error_score="raise"
     ).fit(X, y)
@@ -210,9 +225,9 @@ def test_grid_search_over_kef_needs_no_y(rows):
 
 def test_cross_val_score_is_the_mean_log_density_of_each_fold(rows):
     X, y = rows
-    scores = cross_val_score(KCEF(), X, y, cv=KFold(4), error_score="raise")
+    scores = cross_val_score(KCEF(select=None), X, y, cv=KFold(4), error_score="raise")
     by_hand = [
-        np.mean(KCEF().fit(X[a], y[a]).score_samples(X[b], y[b]))
+        np.mean(KCEF(select=None).fit(X[a], y[a]).score_samples(X[b], y[b]))
         for a, b in KFold(4).split(X)
     ]
     np.testing.assert_allclose(scores, by_hand)
@@ -220,10 +235,10 @@ def test_cross_val_score_is_the_mean_log_density_of_each_fold(rows):
 
 def test_cross_val_predict_gives_each_row_its_held_out_mean(rows):
     X, y = rows
-    predicted = cross_val_predict(KCEF(), X, y, cv=KFold(3))
+    predicted = cross_val_predict(KCEF(select=None), X, y, cv=KFold(3))
     by_hand = np.empty(len(y))
     for a, b in KFold(3).split(X):
-        by_hand[b] = KCEF().fit(X[a], y[a]).predict(X[b])
+        by_hand[b] = KCEF(select=None).fit(X[a], y[a]).predict(X[b])
     np.testing.assert_allclose(predicted, by_hand)
     assert np.corrcoef(predicted, y)[0, 1] > 0.7
 
@@ -231,12 +246,12 @@ def test_cross_val_predict_gives_each_row_its_held_out_mean(rows):
 def test_cross_val_predict_keeps_columns_of_a_two_column_y(rows):
     X, y = rows
     Y = np.column_stack([y, X[:, 0] + 0.1 * np.cos(9 * y)])
-    assert cross_val_predict(KCEF(), X, Y, cv=2).shape == Y.shape
+    assert cross_val_predict(KCEF(select=None), X, Y, cv=2).shape == Y.shape
 
 
 def test_densities_do_not_depend_on_the_other_rows_of_a_call(rows):
     X, y = rows
-    model = KCEF().fit(X, y)
+    model = KCEF(select=None).fit(X, y)
     whole = model.score_samples(X, y)
     order = np.random.default_rng(0).permutation(len(y))
     # Panels are shared by the rows of a call, so the quadrature may differ in digits
@@ -268,7 +283,10 @@ def test_frames_and_series_give_the_numbers_of_arrays(library, rows):
     X, y = rows
     frame, series = FRAMES[library]
     table, response = frame(X, columns=["a", "b"]), series(y, name="y")
-    from_frame, from_array = KCEF().fit(table, response), KCEF().fit(X, y)
+    from_frame, from_array = (
+        KCEF(select=None).fit(table, response),
+        KCEF(select=None).fit(X, y),
+    )
     assert_same_numbers(
         from_frame.score_samples(table, response), from_array.score_samples(X, y)
     )
@@ -290,7 +308,10 @@ def test_a_frame_of_responses_equals_an_array_of_them(library, rows):
     Y = np.column_stack([y, X[:, 1] - y**2])
     frame, _ = FRAMES[library]
     responses = frame(Y, columns=["u", "v"])
-    from_frame, from_array = KCEF().fit(X, responses), KCEF().fit(X, Y)
+    from_frame, from_array = (
+        KCEF(select=None).fit(X, responses),
+        KCEF(select=None).fit(X, Y),
+    )
     assert_same_numbers(
         from_frame.score_samples(X, responses), from_array.score_samples(X, Y)
     )
@@ -326,7 +347,7 @@ def test_feature_names_are_stored_and_another_order_is_refused(library, kind, ro
 @pytest.mark.parametrize("method", ["predict", "given", "sample", "predict_interval"])
 def test_every_method_checks_the_order_of_columns(method, rows):
     X, y = rows
-    model = KCEF().fit(pd.DataFrame(X, columns=["age", "dose"]), y)
+    model = KCEF(select=None).fit(pd.DataFrame(X, columns=["age", "dose"]), y)
     swapped = pd.DataFrame(X[:, ::-1], columns=["dose", "age"])
     with pytest.raises(ValueError, match="must be in the same order"):
         getattr(model, method)(swapped)
@@ -334,14 +355,14 @@ def test_every_method_checks_the_order_of_columns(method, rows):
 
 def test_an_array_after_names_gives_scikit_learns_warning(rows):
     X, y = rows
-    model = KCEF().fit(pd.DataFrame(X, columns=["age", "dose"]), y)
+    model = KCEF(select=None).fit(pd.DataFrame(X, columns=["age", "dose"]), y)
     with pytest.warns(UserWarning, match="X does not have valid feature names"):
         model.predict(X)
 
 
 def test_y_as_one_column_works_like_a_flat_y(rows):
     X, y = rows
-    flat, column = KCEF().fit(X, y), KCEF().fit(X, y[:, None])
+    flat, column = KCEF(select=None).fit(X, y), KCEF(select=None).fit(X, y[:, None])
     for model in (flat, column):
         for response in (y, y[:, None], pd.DataFrame({"y": y})):
             assert np.array_equal(
@@ -355,15 +376,24 @@ def test_y_as_one_column_works_like_a_flat_y(rows):
 def test_integer_and_single_precision_input_is_taken_as_double():
     rng = np.random.default_rng(1)
     X, y = rng.integers(0, 9, size=(40, 2)), rng.integers(0, 30, size=40)
-    expected = KCEF().fit(X.astype(float), y.astype(float)).score(X, y)
-    assert KCEF().fit(X, y).score(X, y) == expected
-    assert KCEF().fit(X.astype(np.float32), y.astype(np.int8)).score(X, y) == expected
-    assert KCEF().fit(X.tolist(), y.tolist()).score(X.tolist(), y.tolist()) == expected
+    expected = KCEF(select=None).fit(X.astype(float), y.astype(float)).score(X, y)
+    assert KCEF(select=None).fit(X, y).score(X, y) == expected
+    assert (
+        KCEF(select=None).fit(X.astype(np.float32), y.astype(np.int8)).score(X, y)
+        == expected
+    )
+    assert (
+        KCEF(select=None).fit(X.tolist(), y.tolist()).score(X.tolist(), y.tolist())
+        == expected
+    )
 
 
 def test_memory_order_of_x_does_not_matter(rows):
     X, y = rows
-    c, f = KCEF().fit(X, y), KCEF().fit(np.asfortranarray(X), y[::-1][::-1])
+    c, f = (
+        KCEF(select=None).fit(X, y),
+        KCEF(select=None).fit(np.asfortranarray(X), y[::-1][::-1]),
+    )
     assert_same_numbers(c.score_samples(X, y), f.score_samples(X, y))
 
 
@@ -400,7 +430,7 @@ def test_two_fits_with_the_same_seed_are_equal_and_a_generator_is_accepted(rows)
 def test_fitting_does_not_touch_the_global_random_state(rows):
     X, y = rows
     before = np.random.get_state()[1].copy()  # noqa: NPY002 - its use is the question
-    KCEF().fit(X, y).sample(X, 2)
+    KCEF(select=None).fit(X, y).sample(X, 2)
     after = np.random.get_state()[1]  # noqa: NPY002
     assert np.array_equal(before, after)
 
@@ -408,7 +438,7 @@ def test_fitting_does_not_touch_the_global_random_state(rows):
 def test_input_arrays_are_not_changed(rows):
     X, y = (part.copy() for part in rows)
     weights = np.ones(60)
-    model = KCEF().fit(X, y, sample_weight=weights)
+    model = KCEF(select=None).fit(X, y, sample_weight=weights)
     model.score(X, y, sample_weight=weights)
     assert np.array_equal(X, rows[0])
     assert np.array_equal(y, rows[1])

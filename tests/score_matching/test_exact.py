@@ -379,7 +379,7 @@ def test_a_kernel_of_the_users_own_that_is_no_product_works_end_to_end():
     rng = np.random.default_rng(21)
     x = rng.uniform(-2, 2, size=(12, 1))
     y = np.sin(x) + 0.4 * rng.normal(size=(12, 1))
-    model = KCEF(kernel=Sheared(), regularization=LAM, standardize=False)
+    model = KCEF(select=None, kernel=Sheared(), regularization=LAM, standardize=False)
     model.fit(x, y[:, 0])
     base = stats.norm(scale=2.0)
     oracle = slow_fit(

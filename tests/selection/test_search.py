@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from kexpfam.errors import IllConditionedError
+from kexpfam.heuristics import median_distance
 from kexpfam.kernels import Constant, Gaussian, Matern, separable
 from kexpfam.selection.exact_path import ExactPath
 from kexpfam.selection.objectives import (
@@ -14,7 +15,7 @@ from kexpfam.selection.objectives import (
     HeldOutObjective,
     HeldOutScore,
 )
-from kexpfam.selection.parameters import Bounds, Parameters, Penalty, median_distance
+from kexpfam.selection.parameters import Bounds, Parameters, Penalty
 from kexpfam.selection.paths import low_rank_likelihoods, low_rank_scores
 from kexpfam.selection.problem import HeldOutProblem
 from kexpfam.selection.progress import ProgressBar

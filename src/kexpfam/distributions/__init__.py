@@ -1,6 +1,7 @@
 """Distribution objects: n densities at once, in the user's units."""
 
 from kexpfam.distributions.bridged import (
+    Bridge,
     BridgedDensity,
     BridgedRows,
     bridge_sample,
@@ -14,6 +15,7 @@ from kexpfam.distributions.univariate import BLOCK_ROWS, UnivariateDensity
 
 __all__ = [
     "BLOCK_ROWS",
+    "Bridge",
     "BridgedDensity",
     "BridgedRows",
     "ClosedFormDensity",

@@ -31,6 +31,39 @@ from kexpfam.distributions.univariate import UnivariateDensity
 FLOOR = 0.01
 
 
+@dataclass(frozen=True)
+class Bridge:
+    """What is mixed in and taken away again.
+
+    Attributes:
+        share: s, between 0 and 1.
+        m: The wide density, in the coordinates of the kernel.
+    """
+
+    share: float
+    m: BaseDensity
+
+    def __post_init__(self) -> None:
+        _check_share(self.share)
+
+    def log_rest(self, log_mix: Array, log_m: Array, floor: float = FLOOR) -> Array:
+        """Log of (p_mix − s m)/(1 − s), kept positive, from log p_mix and log m."""
+        rest = (1.0 - self.ratio(log_mix, log_m)) / (1.0 - self.share)
+        # A smooth maximum of rest and 0: (rest + √(rest² + 4f²))/2, without the
+        # cancellation that this has where rest is negative.
+        root = np.hypot(rest, 2.0 * floor)
+        positive = 0.5 * (np.abs(rest) + root)
+        negative = floor**2 / positive
+        return log_mix + np.log(np.where(rest > 0, positive, negative))
+
+    def ratio(self, log_mix: Array, log_m: Array) -> Array:
+        """S m / p_mix; where both vanish it is zero, and large but finite elsewhere."""
+        with np.errstate(invalid="ignore"):
+            gap = np.log(self.share) + log_m - log_mix
+        gap = np.where(np.isneginf(log_mix), -np.inf, gap)
+        return np.exp(np.minimum(gap, 300.0))
+
+
 class BridgedRows(NamedTuple):
     """Rows and draws together: what the mixture is fitted to."""
 
@@ -158,28 +191,19 @@ class BridgedDensity:
         log_mix = self.mix.log_unnormalized(U) - self.log_partition[:, None]
         slope = self.mix.gradient(U)
         slope_m = self.m.grad_log_density(flat).reshape(U.shape)
-        ratio = self._ratio(log_mix, log_m)
+        ratio = self._bridge.ratio(log_mix, log_m)
         rest = (1.0 - ratio) / (1.0 - self.share)
         # d log(rest⁺) = d rest / √(rest² + 4f²), d rest = −ratio (m'/m − p'/p)/(1 − s)
         factor = -ratio / (1.0 - self.share) / np.hypot(rest, 2.0 * self.floor)
         return slope + factor[..., None] * (slope_m - slope)
 
+    @property
+    def _bridge(self) -> Bridge:
+        return Bridge(self.share, self.m)
+
     def _difference(self, log_mix: Array, log_m: Array) -> Array:
         log_mix = log_mix - self.log_partition[:, None]
-        rest = (1.0 - self._ratio(log_mix, log_m)) / (1.0 - self.share)
-        # A smooth maximum of rest and 0: (rest + √(rest² + 4f²))/2, without the
-        # cancellation that this has where rest is negative.
-        root = np.hypot(rest, 2.0 * self.floor)
-        positive = 0.5 * (np.abs(rest) + root)
-        negative = self.floor**2 / positive
-        return log_mix + np.log(np.where(rest > 0, positive, negative))
-
-    def _ratio(self, log_mix: Array, log_m: Array) -> Array:
-        """S m / p_mix; where both vanish it is zero, and large but finite elsewhere."""
-        with np.errstate(invalid="ignore"):
-            gap = np.log(self.share) + log_m - log_mix
-        gap = np.where(np.isneginf(log_mix), -np.inf, gap)
-        return np.exp(np.minimum(gap, 300.0))
+        return self._bridge.log_rest(log_mix, log_m, self.floor)
 
 
 def _check_share(share: float) -> None:

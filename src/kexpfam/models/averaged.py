@@ -11,27 +11,15 @@ from kexpfam._validation import as_generator, spread_of
 from kexpfam.base_densities import StudentBase
 from kexpfam.distributions import ClosedFormDensity, MixtureDensity
 from kexpfam.kernels import Constant, Gaussian, SumOfProducts, separable
-from kexpfam.likelihood import fit_likelihood
 from kexpfam.models.chart import Charted
 from kexpfam.models.conditional import KCEF
-from kexpfam.models.contest import (
-    CENTERS,
-    LIKELIHOOD_CENTERS,
-    PLAIN,
-    Contest,
-    default_entries,
-)
+from kexpfam.models.contest import PLAIN, Contest, default_entries
 from kexpfam.models.estimator import ConditionalEstimator
-from kexpfam.models.family import (
-    FittedFamily,
-    Options,
-    chosen_centers,
-    score_sample,
-    training_rows,
-)
+from kexpfam.models.family import FittedFamily, Options, solve, training_rows
 from kexpfam.models.neighbourhood import Neighbourhood
 from kexpfam.models.selected import best_of
-from kexpfam.score_matching import Basis, KernelExpansion, fit_low_rank
+from kexpfam.models.solvers import COMPONENTS, chosen_centers
+from kexpfam.score_matching import KernelExpansion
 from kexpfam.selection import (
     Candidate,
     ProgressBar,
@@ -204,6 +192,10 @@ class AutoKCEF(ConditionalEstimator):
                 f"AutoKCEF is for one column of y, got {Y.shape[1]}; use KCEF for "
                 f"several columns at once."
             )
+        if self.likelihood not in (True, False, None):
+            raise ValueError(
+                f"likelihood must be True, False or None, got {self.likelihood!r}."
+            )
         options = Options(None, None, None, None, None, self.standardize, self.n_jobs)
         rng = as_generator(self.random_state)
         rows = training_rows(conditions, Y, weights, options)
@@ -253,7 +245,9 @@ class AutoKCEF(ConditionalEstimator):
         chosen = selection.chosen
         charted = replace(contest.charts[chosen.chart], base=chosen.base)
         family = fit_candidate(charted, chosen, seed, self.n_jobs)
-        model = KCEF(standardize=self.standardize, n_jobs=self.n_jobs)
+        model = KCEF(
+            fit_method=chosen.method, standardize=self.standardize, n_jobs=self.n_jobs
+        )
         model.neighbourhood_ = self.neighbourhood_
         return model._restore(family, selection)
 
@@ -281,27 +275,24 @@ def fit_candidate(
     n_jobs: int | None,
 ) -> FittedFamily:
     """Fit a candidate to all rows of its chart."""
-    lam = candidate.lam
-    if candidate.kernel is None:
-        kernel = separable(Constant(), Gaussian(1.0))
-        T = KernelExpansion(
-            kernel, charted.Z[:1], charted.U[:1], zeroth=np.zeros(1), n_jobs=n_jobs
+    charted = replace(charted, base=candidate.base)
+    if candidate.kernel is not None:
+        return solve(
+            charted,
+            candidate.kernel,
+            candidate.lam,
+            seed=seed,
+            centers=chosen_centers(len(charted.U), COMPONENTS[candidate.method]),
+            n_jobs=n_jobs,
+            method=candidate.method,
         )
-    else:
-        likelihood = candidate.method == "likelihood"
-        count = LIKELIHOOD_CENTERS if likelihood else CENTERS
-        centers = chosen_centers(len(charted.U), count)
-        basis = Basis(
-            candidate.kernel, charted.Z[centers], charted.U[centers], derivatives=False
-        )
-        if likelihood:
-            fit = fit_likelihood(
-                basis, candidate.base, charted.Z, charted.U, charted.weights, lam
-            )
-            T = fit.T
-        else:
-            T = fit_low_rank(basis, score_sample(charted), lam, n_jobs=n_jobs)
-    return FittedFamily(charted.chart, candidate.base, T, lam, float("nan"), seed)
+    kernel = separable(Constant(), Gaussian(1.0))
+    T = KernelExpansion(
+        kernel, charted.Z[:1], charted.U[:1], zeroth=np.zeros(1), n_jobs=n_jobs
+    )
+    return FittedFamily(
+        charted.chart, candidate.base, T, candidate.lam, float("nan"), seed
+    )
 
 
 # Rows up to which the likelihood fits compete unless told otherwise.

@@ -10,18 +10,14 @@ from kexpfam._typing import Array, ArrayLike, RandomState
 from kexpfam._validation import as_generator, check_count
 from kexpfam.base_densities import BaseDensity, ConditionalBase, TransformedBase
 from kexpfam.distributions import MultivariateDensity, UnivariateDensity
-from kexpfam.kernels import JointKernel, Kernel, SumOfProducts
+from kexpfam.islands import IslandReport
+from kexpfam.kernels import JointKernel, Kernel
 from kexpfam.models.estimator import ConditionalEstimator
-from kexpfam.models.family import (
-    FittedFamily,
-    Options,
-    fit_family,
-    solve,
-    training_rows,
-)
+from kexpfam.models.family import FittedFamily, Options
+from kexpfam.models.fitting import fit_rows
 from kexpfam.models.neighbourhood import Neighbourhood
 from kexpfam.models.saving import save_model
-from kexpfam.models.selected import Selection, choose
+from kexpfam.models.selected import Selection
 from kexpfam.selection import SearchMethod, SearchResult, resolve_search
 
 
@@ -31,6 +27,10 @@ class KCEF(ConditionalEstimator):
     T is a function in a reproducing kernel Hilbert space, found by score matching:
     one linear system, no iterations. Densities are normalised, by quadrature for one
     or two columns of y and by importance sampling for more, with a stated error.
+
+    Score matching hardly sees the masses of modes that are far apart. After a fit with
+    one column of y they are compared with counts, and a `BlindnessWarning` says if they
+    are wrong; docs/blindness.md shows the ways out.
 
     What is not given is chosen by held-out likelihood: base density, lengthscales, λ.
     Lengthscales, λ and base parameters are in standardised units when
@@ -46,13 +46,21 @@ class KCEF(ConditionalEstimator):
             "student"; None to choose among several, if kernels and λ are open too, and
             the paper's if not.
         regularization: λ; None to choose it.
+        fit_method: How T is fitted. "score": score matching. "likelihood": penalised
+            likelihood, which sees the masses of separated modes, by a few steps of
+            Newton's method from score matching on. "bridged": score matching of the
+            rows mixed with draws from the base density, which is then taken away
+            again. The last two are for one column of y, and always low-rank.
         select: How to choose what is None: by held-out "likelihood", by the paper's
-            held-out "score", or None for untuned rules that look at distances only.
+            held-out "score", or None for untuned rules that look at distances and
+            the number of rows only: for a likelihood fit ℓ_y is 0.7 median distances,
+            and λ = 0.1/n, which keeps the proportion of penalty and likelihood.
         search: Where to look: "grid" (coarse, hard to overfit), "gradient" (descent
             from there, over one lengthscale per column), "paper" (the grid of the
             paper), or a search object of `kexpfam.selection`.
         n_components: Centres of a low-rank fit. None means 150 where something is
-            chosen, since that many are judged, and an exact fit where nothing is.
+            chosen, since that many are judged, and an exact fit where nothing is; 80
+            for likelihood fits.
         standardize: Whether to centre and scale the columns of X and y first.
         n_jobs: Threads; None for all cores.
         random_state: Seed of folds, cross-fitting and importance sampling.
@@ -65,6 +73,8 @@ class KCEF(ConditionalEstimator):
         solver_: How the fit was computed, "exact" or "low-rank".
         selection_: What was tried, what was chosen, and why the search stopped; None
             if there was nothing to choose.
+        islands_: Masses of separated modes by the fit and by counting, an
+            `IslandReport`; None for several columns of y, or if loaded from a file.
         n_features_in_: Columns of X.
         feature_names_in_: Their names, if X had any.
 
@@ -89,6 +99,7 @@ class KCEF(ConditionalEstimator):
         kernel: JointKernel | None = None,
         base: BaseDensity | ConditionalBase | TransformedBase | str | None = None,
         regularization: float | None = None,
+        fit_method: str = "score",
         select: str | None = "likelihood",
         search: str | SearchMethod = "grid",
         n_components: int | None = None,
@@ -102,6 +113,7 @@ class KCEF(ConditionalEstimator):
         self.kernel = kernel
         self.base = base
         self.regularization = regularization
+        self.fit_method = fit_method
         self.select = select
         self.search = search
         self.n_components = n_components
@@ -124,38 +136,20 @@ class KCEF(ConditionalEstimator):
         Returns:
             The estimator itself.
         """
-        if self.select not in ("likelihood", "score", None):
-            raise ValueError(
-                f"select must be 'likelihood', 'score' or None, got {self.select!r}."
-            )
         search = resolve_search(self.search)
         conditions, Y, weights = self._training_rows(X, y, sample_weight)
-        options = self._options()
-        self.neighbourhood_ = Neighbourhood.of(conditions, weights)
-        rng = as_generator(self.random_state)
-        if self.select is None or is_settled(options):
-            family = fit_family(conditions, Y, weights, options, rng)
-            return self._restore(family)
-        rows = training_rows(conditions, Y, weights, options)
-        seed = int(rng.integers(2**31))
-        choice = choose(
-            rows,
-            options,
-            rng,
-            objective=self.select,
+        fit = fit_rows(
+            conditions,
+            Y,
+            weights,
+            self._options(),
+            as_generator(self.random_state),
+            select=self.select,
             search=search,
             verbose=self.verbose,
         )
-        # What was judged is what is fitted: the same estimator, with the same centres.
-        family = solve(
-            choice.charted,
-            choice.kernel,
-            choice.lam,
-            seed=seed,
-            centers=choice.centers,
-            n_jobs=self.n_jobs,
-        )
-        return self._restore(family, choice.result)
+        self.neighbourhood_ = Neighbourhood.of(conditions, weights)
+        return self._restore(fit.family, fit.selection, fit.islands)
 
     def save(self, path: str | Path) -> None:
         """Write the fitted model to one file; `kexpfam.load` reads it."""
@@ -172,7 +166,7 @@ class KCEF(ConditionalEstimator):
     def _options(self) -> Options:
         components = self.n_components
         if components is not None:
-            components = check_count("n_components", components)
+            components = check_count("n_components", components, least=1)
         return Options(
             self.kernel_y,
             self.kernel_x,
@@ -182,10 +176,14 @@ class KCEF(ConditionalEstimator):
             self.standardize,
             self.n_jobs,
             components,
+            self.fit_method,
         )
 
     def _restore(
-        self, family: FittedFamily, result: Selection | SearchResult | None = None
+        self,
+        family: FittedFamily,
+        result: Selection | SearchResult | None = None,
+        islands: IslandReport | None = None,
     ) -> Self:
         """Take a fitted family, from `fit` or from a file."""
         self.family_ = family
@@ -195,6 +193,7 @@ class KCEF(ConditionalEstimator):
         self.regularization_ = family.lam
         self.solver_ = family.solver
         self.selection_ = result
+        self.islands_ = islands
         return self
 
     @property
@@ -208,13 +207,3 @@ class KCEF(ConditionalEstimator):
     @property
     def _response_columns(self) -> int:
         return self._family.d
-
-
-def is_settled(options: Options) -> bool:
-    """Whether kernels and λ leave nothing to choose; own kernels are not tuned."""
-    if options.kernel is not None and not isinstance(options.kernel, SumOfProducts):
-        return True
-    kernels = (
-        [options.kernel] if options.kernel else [options.kernel_x, options.kernel_y]
-    )
-    return all(part is not None for part in [*kernels, options.regularization])

@@ -23,7 +23,9 @@ from kexpfam.base_densities import (
     TransformedBase,
     fit_processes,
 )
+from kexpfam.heuristics import median_distance
 from kexpfam.kernels import Constant, Gaussian, Kernel, separable
+from kexpfam.models.bridging import bridged_candidates, bridged_in_folds
 from kexpfam.models.chart import (
     Charted,
     ChartOptions,
@@ -31,8 +33,8 @@ from kexpfam.models.chart import (
     fit_chart,
     refitted,
 )
-from kexpfam.models.family import TrainingRows, chosen_centers, score_sample
-from kexpfam.models.heuristics import median_distance
+from kexpfam.models.family import TrainingRows
+from kexpfam.models.solvers import COMPONENTS, chosen_centers, score_sample
 from kexpfam.selection import (
     BASES_ALONE,
     Candidate,
@@ -48,17 +50,16 @@ REFITTED_ROWS = 400
 # Folds, and the number of rows up to which there are more of them.
 FOLDS, MANY_FOLDS, FEW_ROWS = 5, 10, 60
 
+# Rows from which on regressions compete. A guess: with fewer, what is left of them
+# without a fold does not tell a regression from chance.
+FEWEST_ROWS = 8
+
 # Charts that are worse than the best by more than this many nats in total are not tried
 # any further: regressions without a kernel part, and the plain chart by likelihood.
 HOPELESS = 20.0
 
 # Most regressions that are tilted.
 MOST_REGRESSIONS = 6
-
-# Centres of the low-rank fits that compete; fewer for those by likelihood, whose cost
-# grows with their square.
-CENTERS = 150
-LIKELIHOOD_CENTERS = 80
 
 # Name of the chart without a regression: y standardised.
 PLAIN = "normal"
@@ -84,6 +85,7 @@ class Grid:
 
 PLAIN_GRID = Grid((0.35, 0.8, 1.8), (0.35, 0.8, 1.8, 4.0), (1e-3, 1e-2, 1e-1, 1.0))
 REGRESSION_GRID = Grid((0.35, 1.2), (0.35, 0.8, 2.0), (1e-2, 1e-1, 1.0))
+# λ of likelihood fits does not scale with the lengthscale, so these are λ themselves.
 LIKELIHOOD_GRID = Grid((0.8, 1.8), (0.35, 0.8), (1e-3, 1e-2))
 
 
@@ -138,7 +140,7 @@ class Contest:
     rows: TrainingRows
     folds: tuple[slice, ...]
     rng: np.random.Generator
-    n_centers: int = CENTERS
+    n_centers: int = COMPONENTS["score"]
     charts: dict[str, Charted] = field(default_factory=dict)
     candidates: list[Candidate] = field(default_factory=list)
     reason: str = "all candidates were tried"
@@ -171,12 +173,21 @@ class Contest:
         everyone = SharedProcesses()
         in_fold = [SharedProcesses(start=everyone) for _ in self.folds]
         for entry in entries:
+            learned = not isinstance(entry.base, BaseDensity)
+            if learned and len(entries) > 1 and len(self.rows.Y) < FEWEST_ROWS:
+                continue
             charted = self._chart(entry, slice(None), everyone)
             if _is_idle(entry, charted):
                 continue
-            learned = not isinstance(entry.base, BaseDensity)
             if len(self.rows.Y) <= REFITTED_ROWS and learned:
-                charted = self._refitted(entry, charted, in_fold)
+                try:
+                    charted = self._refitted(entry, charted, in_fold)
+                except ValueError:
+                    # Without some fold too few rows, or rows that are all alike, are
+                    # left. A chart that cannot be judged does not compete; the only
+                    # one is judged by what is known of it.
+                    if len(entries) > 1:
+                        continue
             self.charts[entry.name] = charted
 
     def add_bases(self) -> None:
@@ -228,7 +239,7 @@ class Contest:
         if plain < max(worth) - HOPELESS:
             return []
         problem = self.problem(PLAIN)
-        centers = chosen_centers(len(problem.sample.Y), LIKELIHOOD_CENTERS)
+        centers = chosen_centers(len(problem.sample.Y), COMPONENTS["likelihood"])
         problem = replace(problem, centers=centers)
         kernels = self.kernels_x(PLAIN, LIKELIHOOD_GRID)[1:]  # not the constant
         return [
@@ -246,15 +257,7 @@ class Contest:
         """Try tasks; Ctrl-C ends this, and what was tried so far counts."""
         try:
             for k, task in enumerate(tasks):
-                slope = self.charts[task.chart].log_slope
-                self.candidates += tilted(
-                    task.chart,
-                    task.problem,
-                    slope,
-                    [task.line],
-                    method=task.method,
-                    objective=objective,
-                )
+                self.candidates += self._tried(task, objective)
                 if progress is not None:
                     best = max(c.mean(self.weights) for c in self.candidates)
                     progress(k + 1, len(tasks), -best)
@@ -263,15 +266,35 @@ class Contest:
                 raise
             self.reason = "interrupted"
 
-    def problem(self, name: str, base: BaseDensity | None = None) -> HeldOutProblem:
-        """Rows of a chart with their folds and centres, for its base or another."""
+    def _tried(self, task: "Task", objective: str) -> Iterator[Candidate]:
+        charted = self.charts[task.chart]
+        if task.method == "bridged":
+            return bridged_candidates(task.chart, charted, task.problem, task.line)
+        return tilted(
+            task.chart,
+            task.problem,
+            charted.log_slope,
+            [task.line],
+            method=task.method,
+            objective=objective,
+        )
+
+    def problem(
+        self, name: str, base: BaseDensity | None = None, *, bridged: bool = False
+    ) -> HeldOutProblem:
+        """Rows of a chart with their folds and centres, for its base or another.
+
+        If bridged, these are the rows of each fold, followed by the draws for them.
+        """
         charted = self.charts[name]
-        charted = replace(charted, base=base or charted.base)
-        centers = chosen_centers(len(charted.U), self.n_centers)
+        charted = replace(charted, base=base or charted.base, weights=self.weights)
+        centers, folds = chosen_centers(len(charted.U), self.n_centers), self.folds
+        if bridged:
+            charted, centers, folds = bridged_in_folds(charted, centers, folds)
         reach = float(np.max(np.abs(charted.base.column_range(0))))
-        sample = replace(score_sample(charted), weights=self.weights)
+        sample = replace(score_sample(charted), weights=charted.weights)
         return HeldOutProblem(
-            sample, self.folds, centers, charted.base, reach, derivatives=False
+            sample, folds, centers, charted.base, reach, derivatives=False
         )
 
     def _chart(

@@ -11,29 +11,43 @@ from kexpfam._typing import Array, ArrayLike, RandomState
 from kexpfam._validation import as_generator, check_count, check_weights
 from kexpfam.base_densities import BaseDensity, TransformedBase
 from kexpfam.distributions import MultivariateDensity, UnivariateDensity
+from kexpfam.islands import IslandReport
 from kexpfam.kernels import Constant, Kernel, SumOfProducts
-from kexpfam.models.family import FittedFamily, Options, fit_family
+from kexpfam.models.family import FittedFamily, Options
+from kexpfam.models.fitting import fit_rows
 from kexpfam.models.saving import save_model
+from kexpfam.models.selected import Selection
+from kexpfam.selection import CoarseSearch, SearchResult
 
 
 class KEF(DensityMixin, BaseEstimator):
     """The kernel exponential family, p(y) = q0(y) exp T(y) / Z.
 
-    The same estimator as `KCEF` without a condition.
+    The same estimator as `KCEF` without a condition, with the same warning where modes
+    are so far apart that score matching does not see their masses.
 
     Args:
-        kernel: Kernel of y; None for a Gaussian whose lengthscale is 1.4 median
-            distances.
+        kernel: Kernel of y; None for a Gaussian with a lengthscale to be chosen.
         base: Base density q0; None for N(0, 2²) in standardised units.
-        regularization: λ; None for a rule that decreases with n.
+        regularization: λ; None to choose it.
+        fit_method: How T is fitted, by "score" matching, by penalised "likelihood" or
+            "bridged"; see `KCEF`.
+        select: How to choose what is None: by held-out "likelihood", by held-out
+            "score", or None for untuned rules that look at distances and the number
+            of rows only.
         standardize: Whether to centre and scale the columns first.
         n_jobs: Threads; None for all cores.
-        random_state: Seed of importance sampling (three and more columns).
+        random_state: Seed of folds and of importance sampling (three and more
+            columns).
 
     Attributes:
         kernel_: The kernel used.
         base_: The base density used, in the coordinates of the kernel.
         regularization_: The λ used.
+        selection_: What was tried and what was chosen; None if there was nothing to
+            choose.
+        islands_: Masses of separated modes by the fit and by counting, an
+            `IslandReport`; None for several columns, or if loaded from a file.
         n_features_in_: Columns of the data.
 
     References:
@@ -55,6 +69,8 @@ class KEF(DensityMixin, BaseEstimator):
         kernel: Kernel | None = None,
         base: BaseDensity | TransformedBase | None = None,
         regularization: float | None = None,
+        fit_method: str = "score",
+        select: str | None = "likelihood",
         standardize: bool = True,
         n_jobs: int | None = None,
         random_state: RandomState = None,
@@ -62,6 +78,8 @@ class KEF(DensityMixin, BaseEstimator):
         self.kernel = kernel
         self.base = base
         self.regularization = regularization
+        self.fit_method = fit_method
+        self.select = select
         self.standardize = standardize
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -97,12 +115,21 @@ class KEF(DensityMixin, BaseEstimator):
             self.regularization,
             self.standardize,
             self.n_jobs,
+            fit_method=self.fit_method,
             response_name="X",
             kernel_name="kernel",
         )
         no_condition = np.empty((len(data), 0))
-        rng = as_generator(self.random_state)
-        return self._restore(fit_family(no_condition, data, weights, options, rng))
+        fit = fit_rows(
+            no_condition,
+            data,
+            weights,
+            options,
+            as_generator(self.random_state),
+            select=self.select,
+            search=CoarseSearch(),
+        )
+        return self._restore(fit.family, fit.selection, fit.islands)
 
     def distribution(self) -> UnivariateDensity | MultivariateDensity:
         """The fitted distribution, with density, quantiles, samples and so on."""
@@ -151,7 +178,12 @@ class KEF(DensityMixin, BaseEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "family_")
 
-    def _restore(self, family: FittedFamily) -> Self:
+    def _restore(
+        self,
+        family: FittedFamily,
+        result: Selection | SearchResult | None = None,
+        islands: IslandReport | None = None,
+    ) -> Self:
         """Take a fitted family, from `fit` or from a file."""
         assert isinstance(family.T.kernel, SumOfProducts)
         self.family_ = family
@@ -159,5 +191,7 @@ class KEF(DensityMixin, BaseEstimator):
         ((_, self.kernel_),) = family.T.kernel.terms
         self.base_ = family.base
         self.regularization_ = family.lam
+        self.selection_ = result
+        self.islands_ = islands
         self.distribution_ = family.density(np.empty((1, 0)), single=True)
         return self

@@ -5,22 +5,27 @@ lengthscales and λ, solve. The unconditional family is the conditional one with
 columns of x and a constant kernel of x.
 """
 
-import os
 from dataclasses import dataclass
 
 import numpy as np
 
 from kexpfam._typing import Array, Indices
-from kexpfam._validation import check_positive, spread_of
+from kexpfam._validation import check_positive
 from kexpfam.base_densities import (
     BaseDensity,
     ConditionalBase,
     TransformedBase,
-    boundary_weights,
     resolve_base,
 )
-from kexpfam.distributions import Coordinates, MultivariateDensity, UnivariateDensity
+from kexpfam.distributions import (
+    Bridge,
+    BridgedDensity,
+    MultivariateDensity,
+    UnivariateDensity,
+    UnnormalizedDensity,
+)
 from kexpfam.errors import DegenerateDataError
+from kexpfam.heuristics import median_filler
 from kexpfam.kernels import (
     MEDIAN,
     Gaussian,
@@ -30,23 +35,22 @@ from kexpfam.kernels import (
     SumOfProducts,
     separable,
 )
+from kexpfam.linalg import thread_count
 from kexpfam.models.chart import Chart, Charted, ChartOptions, fit_chart
-from kexpfam.models.heuristics import median_filler
-from kexpfam.score_matching import (
-    Basis,
-    KernelExpansion,
-    ScoreSample,
-    TiltedDensity,
-    fit_exact,
-    fit_low_rank,
+from kexpfam.models.solvers import (
+    COMPONENTS,
+    chosen_centers,
+    solve_bridged,
+    solve_by_likelihood,
+    solve_by_score,
+    untuned_lambda,
 )
+from kexpfam.score_matching import KernelExpansion, TiltedDensity
 
-# Untuned defaults (docs/decisions/0003-untuned-defaults.md says how they were found):
-# lengthscales in median distances, and λ = LAMBDA · n^(−LAMBDA_RATE) / ℓ_y².
+# Untuned lengthscales in median distances
+# (docs/decisions/0003-untuned-defaults.md says how they were found).
 MEDIANS_X = 0.5
-MEDIANS_Y = 1.4
-LAMBDA = 0.2
-LAMBDA_RATE = 0.75
+MEDIANS_Y = {"score": 1.4, "likelihood": 0.7, "bridged": 0.7}
 
 # Lengthscales of y that can be used; derivatives contain their inverse fourth powers.
 _SHORTEST, _LONGEST = 1e-50, 1e50
@@ -64,6 +68,7 @@ class Options:
     standardize: bool
     n_jobs: int | None
     n_components: int | None = None
+    fit_method: str = "score"
     # What the user calls the responses and their kernel, for error messages.
     response_name: str = "y"
     kernel_name: str = "kernel_y"
@@ -81,6 +86,8 @@ class FittedFamily:
         rcond: Lower bound of the reciprocal condition number of the fit; NaN if the
             solver does not tell.
         seed: Seed of importance sampling.
+        bridge: What was mixed with the rows before the fit, and is taken away from the
+            densities; None if nothing was.
     """
 
     chart: Chart
@@ -89,6 +96,7 @@ class FittedFamily:
     lam: float
     rcond: float
     seed: int
+    bridge: Bridge | None = None
 
     @property
     def d(self) -> int:
@@ -106,23 +114,32 @@ class FittedFamily:
         """The normalised densities at conditions X (n, p)."""
         if self.d == 1:
             return self.one_column(X, single=single)
-        tilted, coordinates = self._tilted(X)
-        resolution = self.T.kernel.resolution
+        Z = self.chart.conditions(X)
         return MultivariateDensity.normalize(
-            tilted, coordinates, resolution, self.seed, single=single
+            TiltedDensity(self.base, self.T, Z),
+            self.chart.coordinates(Z),
+            self.T.kernel.resolution,
+            self.seed,
+            single=single,
         )
 
     def one_column(self, X: Array, *, single: bool = False) -> UnivariateDensity:
         """The same where y has one column."""
-        tilted, coordinates = self._tilted(X)
-        resolution = self.T.kernel.resolution
+        Z = self.chart.conditions(X)
         return UnivariateDensity.normalize(
-            tilted, coordinates, resolution, single=single
+            self.unnormalized(Z),
+            self.chart.coordinates(Z),
+            self.T.kernel.resolution,
+            single=single,
         )
 
-    def _tilted(self, X: Array) -> tuple[TiltedDensity, Coordinates]:
-        Z = self.chart.conditions(X)
-        return TiltedDensity(self.base, self.T, Z), self.chart.coordinates(Z)
+    def unnormalized(self, Z: Array) -> UnnormalizedDensity:
+        """Densities of one column in the coordinates of the kernel, at Z (n, p)."""
+        tilted = TiltedDensity(self.base, self.T, Z)
+        if self.bridge is None:
+            return tilted
+        resolution = self.T.kernel.resolution
+        return BridgedDensity.of(tilted, self.bridge.m, self.bridge.share, resolution)
 
 
 @dataclass(frozen=True)
@@ -152,6 +169,7 @@ def training_rows(X: Array, Y: Array, weights: Array, options: Options) -> Train
         raise ValueError(
             f"standardize must be True or False, got {options.standardize!r}."
         )
+    thread_count(options.n_jobs)  # refuses what is not a number of threads
     used = np.flatnonzero(weights > 0)
     if len(used) < len(weights):
         X, Y, weights = X[used], Y[used], weights[used]
@@ -191,14 +209,26 @@ def fit_family(
     seed = int(rng.integers(2**31))
     charted = fit_chart(rows.X, rows.Y, rows.weights, rows.options, rng)
     kernel = resolve_joint(options, charted.Z, charted.U, charted.weights)
-    lam = _resolve_lambda(options.regularization, kernel, charted.weights)
-    n_components = options.n_components
-    centers = (
-        None if n_components is None else chosen_centers(len(rows.Y), n_components)
-    )
+    method = options.fit_method
+    lam = options.regularization
+    if lam is None:
+        lam = untuned_lambda(kernel, charted.weights, method)
+    exact = method == "score" and options.n_components is None
+    n_components = judged_components(options)
     return solve(
-        charted, kernel, lam, seed=seed, centers=centers, n_jobs=options.n_jobs
+        charted,
+        kernel,
+        check_positive("regularization", lam),
+        seed=seed,
+        centers=None if exact else chosen_centers(len(rows.Y), n_components),
+        n_jobs=options.n_jobs,
+        method=method,
     )
+
+
+def judged_components(options: Options) -> int:
+    """How many centres a low-rank fit has, unless the user says."""
+    return options.n_components or COMPONENTS[options.fit_method]
 
 
 def solve(
@@ -209,6 +239,7 @@ def solve(
     seed: int,
     centers: Indices | None = None,
     n_jobs: int | None = None,
+    method: str = "score",
 ) -> FittedFamily:
     """Fit T to rows in a chart, with a kernel and λ that are settled.
 
@@ -217,24 +248,20 @@ def solve(
         kernel: The joint kernel.
         lam: λ.
         seed: Seed of importance sampling.
-        centers: Rows at which the basis of a low-rank fit is; None for an exact fit.
+        centers: Rows at which the basis of a low-rank fit is; None for an exact fit by
+            score matching.
         n_jobs: Threads.
+        method: "score", "likelihood" or "bridged".
     """
-    sample = score_sample(charted)
-    if centers is None:
-        _check_memory(charted.U.size)
-        fit = fit_exact(kernel, sample, lam, n_jobs=n_jobs)
-        T, lam, rcond = fit.T, fit.lam, fit.rcond
+    if method == "score":
+        found = solve_by_score(charted, kernel, lam, centers, n_jobs)
     else:
-        basis = Basis(kernel, charted.Z[centers], charted.U[centers], derivatives=False)
-        T, rcond = fit_low_rank(basis, sample, lam, n_jobs=n_jobs), float("nan")
-    return FittedFamily(charted.chart, charted.base, T, lam, rcond, seed)
-
-
-def chosen_centers(n: int, n_components: int) -> Indices:
-    """Rows at random, always the same for the same number."""
-    rng = np.random.default_rng(0)
-    return np.sort(rng.choice(n, min(n, n_components), replace=False))
+        assert centers is not None
+        way = solve_by_likelihood if method == "likelihood" else solve_bridged
+        found = way(charted, kernel, lam, centers, n_jobs)
+    return FittedFamily(
+        charted.chart, charted.base, found.T, found.lam, found.rcond, seed, found.bridge
+    )
 
 
 def resolve_joint(options: Options, X: Array, U: Array, weights: Array) -> JointKernel:
@@ -262,8 +289,9 @@ def resolve_joint(options: Options, X: Array, U: Array, weights: Array) -> Joint
         )
     if not isinstance(kernel, SumOfProducts):
         return kernel
+    medians_y = MEDIANS_Y[options.fit_method]
     filled = kernel.map_lengthscales(
-        median_filler(X, weights, MEDIANS_X), median_filler(U, weights, MEDIANS_Y)
+        median_filler(X, weights, MEDIANS_X), median_filler(U, weights, medians_y)
     )
     return _require_ordinary_lengths(filled)
 
@@ -282,48 +310,3 @@ def _require_ordinary_lengths(kernel: SumOfProducts) -> SumOfProducts:
     for _, kernel_y in kernel.terms:
         kernel_y.map_lengthscales(check)
     return kernel
-
-
-def _resolve_lambda(
-    regularization: float | None, kernel: JointKernel, weights: Array
-) -> float:
-    if regularization is not None:
-        return check_positive("regularization", regularization)
-    # G has 1/ℓ² on its diagonal, so λ in units of 1/ℓ² has the same effect at any ℓ.
-    ell = kernel.resolution if np.isfinite(kernel.resolution) else 1.0
-    return LAMBDA / (ell**2 * float(weights.sum()) ** LAMBDA_RATE)
-
-
-def score_sample(charted: Charted, base: BaseDensity | None = None) -> ScoreSample:
-    """What score matching needs to know of rows in a chart, for its base or another."""
-    base, U, weights = base or charted.base, charted.U, charted.weights
-    gradient = base.grad_log_density(U)
-    _, spread = spread_of("y", U, weights)
-    g, slope = boundary_weights(U, base.support(U.shape[1]), spread)
-    if not np.any(g > 0):
-        raise DegenerateDataError(
-            f"All {len(U)} rows lie on an edge of the base density's support, where "
-            f"score matching learns nothing; widen the bounds."
-        )
-    return ScoreSample(
-        X=charted.Z,
-        Y=U,
-        weights=weights / weights.sum(),
-        drift=slope + g * gradient,
-        diffusion=g,
-    )
-
-
-def _check_memory(size: int) -> None:
-    """Refuse a fit whose matrix does not fit in memory, before it takes the machine."""
-    needed = 8 * size * size
-    try:
-        physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return
-    if needed > 0.8 * physical:
-        raise MemoryError(
-            f"An exact fit of {size} responses (rows x columns) needs a matrix of "
-            f"{needed / 2**30:.0f} GiB, and this machine has "
-            f"{physical / 2**30:.0f} GiB; fit a random subset of the rows."
-        )

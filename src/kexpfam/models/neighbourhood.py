@@ -11,8 +11,8 @@ import numpy as np
 
 from kexpfam._typing import Array
 from kexpfam._validation import spread_of
+from kexpfam.heuristics import median_distance
 from kexpfam.kernels import Gaussian
-from kexpfam.models.heuristics import median_distance
 
 # Rows that stand for all.
 _MOST_ROWS = 1000

@@ -75,6 +75,11 @@ def save_model(estimator: Any, family: FittedFamily, path: str | Path) -> None:
             f"scikit-learn regressors have no file format that is safe to open. Save "
             f"the data and fit again."
         )
+    if family.bridge is not None:
+        raise CannotSaveError(
+            "A model with fit_method='bridged' cannot be saved yet; use "
+            "fit_method='likelihood', or save the data and fit again."
+        )
     parameters = estimator.get_params(deep=False)
     seed = parameters.get("random_state")
     # A generator's state is not part of the model; a seed is.

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from kexpfam._typing import Array, Indices
+from kexpfam._validation import check_positive
 from kexpfam.base_densities import BaseDensity, TransformedBase
 from kexpfam.kernels import (
     MEDIAN,
@@ -25,6 +26,8 @@ from kexpfam.kernels import (
 )
 from kexpfam.models.chart import Charted
 from kexpfam.models.contest import (
+    LIKELIHOOD_GRID,
+    MOST_REGRESSIONS,
     PLAIN,
     PLAIN_GRID,
     REGRESSION_GRID,
@@ -34,7 +37,12 @@ from kexpfam.models.contest import (
     Task,
     default_entries,
 )
-from kexpfam.models.family import Options, TrainingRows
+from kexpfam.models.family import (
+    Options,
+    TrainingRows,
+    judged_components,
+    resolve_joint,
+)
 from kexpfam.selection import (
     BASES_ALONE,
     Candidate,
@@ -54,6 +62,10 @@ from kexpfam.selection import (
     refine,
     tempered_weights,
 )
+
+# Charts in which fits of each method compete. Likelihood and bridged fits cost more, so
+# they do in the chart without a regression and in the best of the others only.
+MOST_CHARTS = {"score": 1 + MOST_REGRESSIONS, "likelihood": 2, "bridged": 2}
 
 # A candidate is worth its mean held-out log density minus so many standard errors:
 # with few rows the best mean is often a lucky one.
@@ -144,7 +156,6 @@ def choose(
     *,
     objective: str,
     search: SearchMethod,
-    method: str = "score",
     verbose: bool = False,
 ) -> Choice:
     """Choose what the user left open.
@@ -155,19 +166,19 @@ def choose(
         rng: Deals folds and centres.
         objective: "likelihood" or "score".
         search: How to search.
-        method: How T is fitted, "score" or "likelihood".
         verbose: Show a progress bar.
     """
+    _check(rows, options, objective, search)
     contest = Contest.of(rows, rng)
-    contest.n_centers = options.n_components or contest.n_centers
+    contest.n_centers = judged_components(options)
     if isinstance(search, PaperGrid):
         return _on_paper_grid(contest, options, objective, search, verbose)
     contest.add_charts(_entries(rows, options, objective))
     names = list(contest.charts)
     if objective == "likelihood":
         contest.add_bases()
-        names = contest.promising()
-    tasks = [task for name in names for task in _tasks(contest, name, options, method)]
+        names = contest.promising()[: MOST_CHARTS[options.fit_method]]
+    tasks = [task for name in names for task in _tasks(contest, name, options)]
     bar = ProgressBar("KCEF") if verbose else None
     contest.run(tasks, bar, objective=objective)
     if bar is not None:
@@ -183,8 +194,29 @@ def choose(
         selection,
     )
     if isinstance(search, GradientSearch) and selection.reason != "interrupted":
-        return _refined(contest, choice, chosen.chart, search, objective, verbose)
+        return _refined(contest, choice, options, search, objective, verbose)
     return choice
+
+
+def _check(
+    rows: TrainingRows, options: Options, objective: str, search: SearchMethod
+) -> None:
+    """Refuse what cannot be searched, before any work is done."""
+    if options.regularization is not None:
+        check_positive("regularization", options.regularization)
+    # Rows without distances: only what the user gave is looked at.
+    nothing = np.zeros((1, 0))
+    resolve_joint(options, nothing, nothing, np.ones(1))
+    columns = rows.Y.shape[1]
+    if columns > 1 and objective == "likelihood" and not _is_coarse(search):
+        raise ValueError(
+            f"{type(search).__name__} with select='likelihood' is for one column of y, "
+            f"got {columns}; use select='score', or search='grid'."
+        )
+
+
+def _is_coarse(search: SearchMethod) -> bool:
+    return not isinstance(search, GradientSearch | PaperGrid)
 
 
 def _entries(rows: TrainingRows, options: Options, objective: str) -> list[Entry]:
@@ -201,11 +233,16 @@ def _entries(rows: TrainingRows, options: Options, objective: str) -> list[Entry
     return entries if rows.X.shape[1] else entries[:1]
 
 
-def _tasks(contest: Contest, name: str, options: Options, method: str) -> list[Task]:
+def _tasks(contest: Contest, name: str, options: Options) -> list[Task]:
     regression = contest.charts[name].chart.frame is not None
+    method = options.fit_method
     grid = REGRESSION_GRID if regression else PLAIN_GRID
+    grid = LIKELIHOOD_GRID if method == "likelihood" else grid
     if options.kernel is not None:
-        kernels: list[JointKernel] = [options.kernel]
+        charted = contest.charts[name]
+        kernels: list[JointKernel] = [
+            resolve_joint(options, charted.Z, charted.U, charted.weights)
+        ]
     else:
         kernels = [
             separable(kx, ky)
@@ -215,18 +252,28 @@ def _tasks(contest: Contest, name: str, options: Options, method: str) -> list[T
         ]
     own: tuple[BaseDensity | None, ...] = (None,)
     # Residuals often have outliers, so a base with heavy tails competes too.
-    bases = BASES_ALONE if regression and options.base is None else own
+    several = regression and options.base is None and method == "score"
+    bases = BASES_ALONE if several else own
+    bridged = method == "bridged"
     return [
-        Task(name, contest.problem(name, base), line, method)
+        Task(name, contest.problem(name, base, bridged=bridged), line, method)
         for base in bases
-        for line in (
-            Line(kernel, _lams(grid, kernel, options, method)) for kernel in kernels
-        )
+        for line in (Line(kernel, _lams(grid, kernel, options)) for kernel in kernels)
     ]
 
 
-def _is_open(kernel: object) -> bool:
-    return kernel is None or getattr(kernel, "lengthscale", None) == MEDIAN
+def _is_open(kernel: Kernel | None) -> bool:
+    """Whether a kernel has a lengthscale that was not given."""
+    if kernel is None:
+        return True
+    lengths: list[LengthScale] = []
+
+    def note(lengthscale: LengthScale) -> LengthScale:
+        lengths.append(lengthscale)
+        return lengthscale
+
+    kernel.map_lengthscales(note)
+    return MEDIAN in lengths
 
 
 def _kernels_x(
@@ -249,24 +296,24 @@ def _kernels_y(grid: Grid, options: Options) -> list[Kernel]:
     given = options.kernel_y
     if given is not None and not _is_open(given):
         return [given]
-    family = given or Gaussian()
+    family = given or Gaussian(MEDIAN)
     return [_with_lengthscale(family, ell) for ell in grid.lengthscales_y]
 
 
 def _with_lengthscale(kernel: Kernel, lengthscale: Any) -> Kernel:
-    def replacement(_: LengthScale) -> LengthScale:
+    """A kernel whose open lengthscales are filled in; given ones are kept."""
+
+    def replacement(current: LengthScale) -> LengthScale:
         ell: LengthScale = lengthscale
-        return ell
+        return ell if current == MEDIAN else current
 
     return kernel.map_lengthscales(replacement)
 
 
-def _lams(
-    grid: Grid, kernel: JointKernel, options: Options, method: str
-) -> tuple[float, ...]:
+def _lams(grid: Grid, kernel: JointKernel, options: Options) -> tuple[float, ...]:
     if options.regularization is not None:
         return (options.regularization,)
-    if method == "likelihood":
+    if options.fit_method == "likelihood":
         return LIKELIHOOD_LAMS
     ell = kernel.resolution if np.isfinite(kernel.resolution) else 1.0
     return tuple(r / ell**2 for r in grid.relative_lams)
@@ -338,42 +385,47 @@ def _on_paper_grid(
     contest: Contest, options: Options, objective: str, search: PaperGrid, verbose: bool
 ) -> Choice:
     """The paper's protocol: one base density, all rows as centres."""
-    for name, kernel in (
-        ("kernel", options.kernel),
-        ("kernel_x", options.kernel_x),
-        (options.kernel_name, options.kernel_y),
-    ):
-        if kernel is not None and not _is_open(kernel) and kernel != Constant():
-            raise ValueError(
-                f"search='paper' chooses all lengthscales, but {name}={kernel!r} was "
-                f"given; leave it out, or use search='grid'."
-            )
+    given = {"kernel_x": options.kernel_x, options.kernel_name: options.kernel_y}
+    settled: dict[str, object] = {
+        name: kernel
+        for name, kernel in given.items()
+        if not _is_open(kernel) and kernel != Constant()
+    }
+    if options.kernel is not None:
+        settled["kernel"] = options.kernel
+    for name, value in settled.items():
+        raise ValueError(
+            f"search='paper' chooses all lengthscales, but {name}={value!r} was given; "
+            f"leave it out, or use search='grid'."
+        )
     contest.add_charts([Entry(PLAIN, contest.rows.options.base)])
     problem = contest.problem(PLAIN)
-    given = options.regularization
+    lam = options.regularization
     result = paper_grid(
         replace(problem, centers=np.arange(len(problem.sample.Y))),
         kernel_x=options.kernel_x,
         kernel_y=options.kernel_y,
         lengthscales=search.lengthscales,
-        lambdas=search.lambdas if given is None else (given,),
+        lambdas=search.lambdas if lam is None else (lam,),
         objective=objective,
         verbose=verbose,
     )
-    lam = result.regularization
-    return Choice(contest.charts[PLAIN], result.kernel, lam, None, result)
+    return Choice(
+        contest.charts[PLAIN], result.kernel, result.regularization, None, result
+    )
 
 
 def _refined(
     contest: Contest,
     choice: Choice,
-    name: str,
+    options: Options,
     search: GradientSearch,
     objective: str,
     verbose: bool,
 ) -> Choice:
-    """Descend from a choice."""
-    problem = contest.problem(name, choice.charted.base)
+    """Descend from a choice, over what the user left open."""
+    assert isinstance(choice.result, Selection)
+    problem = contest.problem(choice.result.chosen.chart, choice.charted.base)
     terms = choice.kernel.terms if isinstance(choice.kernel, SumOfProducts) else ()
     if len(terms) != 1 or not isinstance(terms[0][1], RadialKernel):
         raise ValueError(
@@ -394,9 +446,21 @@ def _refined(
         start,
         bounds=search.bounds,
         shared_x=search.shared_x,
+        fixed=_given(options),
         max_trials=search.max_trials,
         verbose=verbose,
     )
     return replace(
         choice, kernel=result.kernel, lam=result.regularization, result=result
     )
+
+
+def _given(options: Options) -> tuple[str, ...]:
+    """Names of the parameters that the user gave."""
+    joint = options.kernel is not None
+    given = {
+        "lengthscale_x": joint or not _is_open(options.kernel_x),
+        "lengthscale_y": joint or not _is_open(options.kernel_y),
+        "regularization": options.regularization is not None,
+    }
+    return tuple(name for name, kept in given.items() if kept)

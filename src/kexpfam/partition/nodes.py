@@ -13,6 +13,7 @@ converges exponentially (Trefethen and Weideman 2014): a Gaussian peak as wide a
 distance of its nodes is integrated to 5·10⁻⁹.
 """
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +25,9 @@ from kexpfam._typing import Array, Indices
 # of the responses' deviation.
 _STEP_IN_LENGTHSCALES = 0.25
 _LARGEST_STEP = 0.1
+
+# Responses with more than so many distances between them have coarser nodes there.
+_FAR_APART = 100.0
 
 # Growth of the distance from node to node towards an infinite end.
 _GROWTH = 0.14
@@ -47,15 +51,33 @@ class Nodes:
 
     @classmethod
     def covering(cls, U: Array, reach: float, resolution: float) -> "Nodes":
-        """Nodes fine near responses U, coarser up to ±reach."""
+        """Nodes fine near responses U, coarser between distant ones and up to ±reach.
+
+        Their number is bounded by the number of responses, however far an outlier is.
+        """
         step = min(_STEP_IN_LENGTHSCALES * resolution, _LARGEST_STEP)
-        low, high = float(U.min()), float(U.max())
         margin = 2.0 * min(resolution, 1.0)
-        fine = np.arange(low - margin, high + margin + step, step)
         growing = step * np.cumsum(1.15 ** np.arange(1, 60))
-        left = fine[0] - growing[growing < max(reach + fine[0], step * 2)]
-        right = fine[-1] + growing[growing < max(reach - fine[-1], step * 2)]
-        points = np.concatenate([left[::-1], fine, right])
+        values = np.unique(U)
+        apart = np.flatnonzero(np.diff(values) > 2.0 * margin + _FAR_APART * step)
+        starts = values[np.append(0, apart + 1)] - margin
+        ends = values[np.append(apart, len(values) - 1)] + margin
+        parts = [
+            np.arange(low, high + step, step)
+            for low, high in zip(starts, ends, strict=True)
+        ]
+        first, last = parts[0][0], parts[-1][-1]
+        points = [first - growing[growing < max(reach + first, step * 2)][::-1]]
+        for part, following in itertools.pairwise(parts):
+            half = growing[growing < 0.5 * (following[0] - part[-1])]
+            points += [part, part[-1] + half, following[0] - half[::-1]]
+        points += [parts[-1], last + growing[growing < max(reach - last, step * 2)]]
+        # Halves may meet in the middle of a gap.
+        return cls.trapezoidal(np.unique(np.concatenate(points)))
+
+    @classmethod
+    def trapezoidal(cls, points: Array) -> "Nodes":
+        """The trapezoidal rule at points in increasing order, (g,)."""
         gaps = np.diff(points)
         weights = 0.5 * (np.append(gaps, 0.0) + np.append(0.0, gaps))
         return cls(points, np.log(weights))

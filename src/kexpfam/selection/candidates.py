@@ -44,10 +44,11 @@ class Candidate:
         return float(np.average(self.held_out, weights=weights))
 
     def standard_error(self, weights: Array) -> float:
-        """Its standard error, from the spread over rows."""
-        variance = np.average(
-            (self.held_out - self.mean(weights)) ** 2, weights=weights
-        )
+        """Its standard error, from the spread over rows; 0 if a fit failed."""
+        mean = self.mean(weights)
+        if not np.isfinite(mean):
+            return 0.0
+        variance = np.average((self.held_out - mean) ** 2, weights=weights)
         return float(np.sqrt(variance / weights.sum()))
 
 

@@ -30,9 +30,7 @@ def nodes_inside(
     inside = nodes.points[(nodes.points > low) & (nodes.points < high)]
     ends = [np.array([end]) if np.isfinite(end) else np.zeros(0) for end in (low, high)]
     points = np.concatenate([ends[0], inside, ends[1]])
-    gaps = np.diff(points)
-    weights = 0.5 * (np.append(gaps, 0.0) + np.append(0.0, gaps))
-    return Nodes(points, np.log(weights))
+    return Nodes.trapezoidal(points)
 
 
 def log_densities(nodes: Nodes, log_tilted: Array, u: Array) -> tuple[Array, Array]:

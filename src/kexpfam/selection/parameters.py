@@ -8,9 +8,9 @@ values of their own, so that a result can show them.
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.spatial.distance import pdist
 
 from kexpfam._typing import Array
+from kexpfam.heuristics import median_distance
 
 # Shortest lengthscale of y, in standard deviations of the responses; also in steps of
 # their recording, if they are tied. Both are guesses on the safe side: below them a fit
@@ -28,10 +28,6 @@ LEAST_REGULARIZATION = 1e-4
 
 # Values closer than this, in standard deviations, are the same value.
 _SAME = 1e-9
-
-# Rows among which distances are taken: the median of 31,125 of them is within a few per
-# cent of that of all.
-_MOST_ROWS = 250
 
 
 @dataclass(frozen=True)
@@ -213,15 +209,6 @@ def recording_step(Y: Array) -> float:
         if 1 < len(values) <= (1.0 - MANY_TIES) * len(column):
             steps.append(float(np.median(np.diff(values))))
     return max(steps)
-
-
-def median_distance(points: Array) -> float:
-    """Median positive distance between rows, of at most 250 of them; 1 if none is."""
-    if len(points) > _MOST_ROWS:
-        points = points[np.linspace(0, len(points) - 1, _MOST_ROWS).astype(int)]
-    distances = pdist(points) if points.shape[1] else np.zeros(0)
-    positive = distances[distances > 0]
-    return float(np.median(positive)) if positive.size else 1.0
 
 
 def _distinct(column: Array) -> Array:

@@ -6,11 +6,12 @@ a start. Each returns a `SearchResult` with all trials and the reason it stopped
 ends a search early, and returns the best trial so far.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
 from kexpfam._typing import Array
+from kexpfam.heuristics import median_distance
 from kexpfam.kernels import Gaussian, Kernel, RadialKernel, separable
 from kexpfam.selection import paths
 from kexpfam.selection.descent import descend
@@ -19,7 +20,7 @@ from kexpfam.selection.objectives import (
     check_searchable,
     with_lengthscale,
 )
-from kexpfam.selection.parameters import Bounds, Parameters, median_distance
+from kexpfam.selection.parameters import Bounds, Parameters
 from kexpfam.selection.problem import HeldOutProblem
 from kexpfam.selection.result import SearchResult
 from kexpfam.selection.tracker import Progress, Tracker
@@ -166,6 +167,7 @@ def refine(
     *,
     bounds: Bounds | None = None,
     shared_x: bool = False,
+    fixed: Collection[str] = (),
     max_trials: int = 100,
     tolerance: float = 1e-5,
     progress: Progress | None = None,
@@ -182,6 +184,8 @@ def refine(
         start: Where to begin; moved into the bounds if outside.
         bounds: None for `Bounds.of_data`.
         shared_x: Change all lengthscales of x by one common factor.
+        fixed: What stays as it is at the start, whatever the bounds: "lengthscale_x",
+            "lengthscale_y" or "regularization".
         max_trials: Most evaluations of the objective.
         tolerance: Stop when a step improves the objective by less than this, relative
             to the larger of its value and one.
@@ -193,8 +197,10 @@ def refine(
     """
     sample = objective.problem.sample
     bounds = bounds or Bounds.of_data(sample.X, sample.Y)
-    origin = bounds.clip(start).theta
+    free = np.array([name.split("[")[0] not in fixed for name in start.names])
+    origin = np.where(free, bounds.clip(start).theta, start.theta)
     directions = _directions(objective.columns, shared_x=shared_x)
+    directions = directions[:, free @ directions > 0]
     limits = bounds.theta(objective.columns) - origin[:, None]
     box = [(limits[k, 0].max(), limits[k, 1].min()) for k in directions.T > 0]
     tracker = Tracker("refinement", max_trials, progress, verbose=verbose)
@@ -204,7 +210,8 @@ def refine(
             raise _OutOfTrialsError
         theta = origin + directions @ z
         value, gradient = objective.value_and_gradient(theta)
-        parameters = bounds.clip(Parameters.from_theta(theta))
+        clipped = bounds.clip(Parameters.from_theta(theta)).theta
+        parameters = Parameters.from_theta(np.where(free, clipped, theta))
         tracker.record(parameters, value.total, value.penalty)
         if not np.isfinite(value.total):
             # A fit failed: worse than all others, so that the line search turns back.

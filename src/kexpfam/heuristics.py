@@ -1,4 +1,4 @@
-"""Untuned defaults: lengthscales from distances, λ from the number of rows."""
+"""Lengths that data suggest: the median distance between rows."""
 
 from collections.abc import Callable
 
@@ -13,17 +13,20 @@ from kexpfam.kernels import LengthScale
 _MOST_ROWS = 250
 
 
-def median_distance(points: Array, weights: Array) -> float:
+def median_distance(points: Array, weights: Array | None = None) -> float:
     """Median positive distance between rows; a length, in the units of the rows.
+
+    It is 1 if no distance is positive.
 
     Rows count by their weight, so that a row of weight two equals two rows. Repeated
     rows have distance zero and do not count as pairs.
 
     Example:
         >>> import numpy as np
-        >>> median_distance(np.array([[0.0], [1.0], [3.0]]), np.ones(3))
+        >>> median_distance(np.array([[0.0], [1.0], [3.0]]))
         2.0
     """
+    weights = np.ones(len(points)) if weights is None else weights
     if len(points) > _MOST_ROWS:
         chosen = np.linspace(0, len(points) - 1, _MOST_ROWS).astype(int)
         points, weights = points[chosen], weights[chosen]

@@ -1,0 +1,447 @@
+"""Likelihood and bridged fits: right where score matching is blind, and it says so."""
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+from kexpfam import KCEF, KEF, AutoKCEF
+from kexpfam.base_densities import GaussianBase, StudentBase, TruncatedBase
+from kexpfam.distributions import Bridge
+from kexpfam.errors import BlindnessWarning, CannotSaveError
+from kexpfam.kernels import Constant, Gaussian, separable
+from kexpfam.likelihood import fit_likelihood
+from kexpfam.models.bridging import bridged_candidates, bridged_in_folds
+from kexpfam.models.chart import ChartOptions, fit_chart
+from kexpfam.models.solvers import (
+    BRIDGE_DRAWS,
+    BRIDGE_SHARE,
+    bridged_rows,
+    chosen_centers,
+    score_sample,
+)
+from kexpfam.score_matching import Basis, TiltedDensity, fit_low_rank
+from kexpfam.selection import HeldOutProblem, Line
+from tests.tolerances import QUADRATURE, ROUNDING, SOLVE, assert_close
+
+REMEDIES = ["likelihood", "bridged"]
+CONDITIONS = np.array([[-0.7], [-0.4], [0.4], [0.7]])
+
+
+def upper_mass(X):
+    return np.where(X[:, 0] < 0, 0.25, 0.75)
+
+
+def switching(n, seed):
+    """Two modes ten deviations apart, whose masses switch at x = 0."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1.0, 1.0, size=(n, 1))
+    side = np.where(rng.random(n) < upper_mass(X), 1.0, -1.0)
+    return X, side + 0.2 * rng.normal(size=n)
+
+
+def islands(n, seed, left=0.3):
+    rng = np.random.default_rng(seed)
+    side = np.where(rng.random(n) < left, -1.0, 1.0)
+    return (side + 0.15 * rng.normal(size=n))[:, None]
+
+
+def blind(model, *rows):
+    """Fit without the warning."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", BlindnessWarning)
+        return model.fit(*rows)
+
+
+# ------------------------------------------------------------------ masses
+
+
+@pytest.mark.parametrize("method", REMEDIES)
+@pytest.mark.parametrize("select", [None, "likelihood"])
+def test_masses_of_islands_are_right_where_score_matching_is_wrong(method, select):
+    wrong = []
+    for seed in range(3):
+        Y = islands(300, seed)
+        observed = np.mean(Y < 0)
+        model = KEF(fit_method=method, select=select, random_state=0).fit(Y)
+        # Likelihood matches the mean of smooth functions of y, and with it the share
+        # on one side; bridging has the noise of its draws besides.
+        tolerance = 0.02 if method == "likelihood" else 0.08
+        assert abs(model.distribution().cdf(0.0) - observed) < tolerance
+        score = blind(KEF(kernel=Gaussian(1.0), regularization=1e-3), Y)
+        wrong.append(abs(score.distribution().cdf(0.0) - observed))
+    assert max(wrong) > 0.2
+
+
+@pytest.mark.parametrize("method", REMEDIES)
+def test_masses_that_switch_with_x_are_right_where_score_matching_is_wrong(method):
+    errors, wrong = [], []
+    for seed in range(3):
+        rows = switching(300, seed)
+        model = KCEF(fit_method=method, random_state=0).fit(*rows)
+        plain = blind(KCEF(select=None), *rows)
+        for fitted, found in ((model, errors), (plain, wrong)):
+            masses = fitted.given(CONDITIONS).sf(0.0)
+            found.append(np.abs(masses - upper_mass(CONDITIONS)).mean())
+    # About 75 neighbours tell a mass to 0.05; smoothing over the switch and the draws
+    # of the bridge add as much.
+    assert np.mean(errors) < 0.12
+    assert np.mean(wrong) > 0.2
+
+
+def test_score_matching_warns_with_numbers_and_ways_out():
+    X, y = switching(300, 0)
+    with pytest.warns(BlindnessWarning, match="fit_method='likelihood'") as caught:
+        model = KCEF(select=None).fit(X, y)
+    (warning,) = caught
+    text = str(warning.message)
+    assert "fit_method='bridged'" in text
+    assert "AutoKCEF" in text
+    worst = model.islands_.worst
+    assert f"{worst.predicted:.0%} of the mass below {worst.valley:.3g}" in text
+    assert f"near row {worst.index}" in text
+    assert warning.filename == __file__  # where the user called `fit`
+    # The row and the valley are the user's: counts there are those of the report.
+    assert -0.7 < worst.valley < 0.7
+    near = np.abs(X[:, 0] - X[worst.index, 0]) < 0.4
+    assert abs(np.mean(y[near] < worst.valley) - worst.observed) < 0.15
+    assert abs(worst.predicted - worst.observed) > 0.1
+
+
+def test_unconditional_fits_warn_too():
+    with pytest.warns(BlindnessWarning, match="over all rows"):
+        model = KEF(kernel=Gaussian(1.0), regularization=1e-3).fit(islands(300, 1))
+    assert model.islands_.suspicious
+
+
+def test_valleys_and_rows_of_the_report_are_those_of_the_user():
+    X, y = switching(300, 0)
+    weights = np.ones(400)
+    weights[:100] = 0.0  # rows that do not count, before those that do
+    rng = np.random.default_rng(1)
+    more_X = np.concatenate([rng.uniform(-1, 1, size=(100, 1)), X])
+    more_y = np.concatenate([rng.normal(size=100), y])
+    plain = blind(KCEF(select=None), X, y).islands_.worst
+    moved = blind(KCEF(select=None), more_X, 5.0 * more_y - 3.0, weights).islands_.worst
+    assert moved.index == plain.index + 100
+    assert_close(moved.valley, 5.0 * plain.valley - 3.0, 1e-6, scale=1.0)
+    assert_close(moved.predicted, plain.predicted, 1e-6)
+    assert_close(moved.observed, plain.observed)
+
+
+ORDINARY = {
+    "normal": lambda rng, x: x + 0.3 * rng.normal(size=len(x)),
+    "waves": lambda rng, x: np.sin(4 * x) + 0.2 * rng.normal(size=len(x)),
+    "fan": lambda rng, x: x + (0.1 + np.abs(x)) * rng.normal(size=len(x)),
+    "skewed": lambda rng, x: x + rng.exponential(size=len(x)),
+    "student": lambda rng, x: x + 0.2 * rng.standard_t(3, size=len(x)),
+}
+
+
+@pytest.mark.parametrize("name", ORDINARY)
+def test_ordinary_data_do_not_warn(name):
+    # Warnings are errors in the tests; no fit of these may raise one.
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        x = rng.uniform(-1.0, 1.0, size=150)
+        y = ORDINARY[name](rng, x)
+        assert not KCEF(select=None).fit(x[:, None], y).islands_.suspicious
+        assert not KEF().fit(y[:, None]).islands_.suspicious
+
+
+def test_right_masses_are_reported_and_do_not_warn():
+    for method in REMEDIES:
+        Y = islands(300, 2)
+        report = KEF(fit_method=method, select=None).fit(Y).islands_
+        assert not report.suspicious
+        assert report.comparisons
+        assert_close(report.worst.observed, np.mean(report.worst.valley > Y))
+
+
+def test_several_columns_have_no_report():
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(30, 1)), rng.normal(size=(30, 2))
+    assert KCEF(select=None).fit(X, Y).islands_ is None
+    assert KEF(select=None).fit(Y).islands_ is None
+
+
+def test_responses_too_far_apart_for_nodes_give_an_empty_report():
+    y = np.append(np.random.default_rng(0).normal(size=80), [1e6])
+    assert KEF(select=None).fit(y[:, None]).islands_.comparisons == ()
+
+
+# ------------------------------------------------------------------ the fits
+
+
+@pytest.mark.parametrize("method", REMEDIES)
+@pytest.mark.parametrize(
+    "base", [None, StudentBase(1.5, df=5.0), TruncatedBase(lower=-4.0), "linear"]
+)
+def test_densities_integrate_to_one_and_their_functions_agree(method, base):
+    X, y = switching(120, 3)
+    model = KCEF(fit_method=method, select=None, base=base, random_state=0).fit(X, y)
+    p = model.given(CONDITIONS)
+    grid = np.linspace(-4.0, 6.0, 40_001)
+    pdf = p.pdf(np.tile(grid, (4, 1)))
+    mass = p.cdf(6.0) - p.cdf(-4.0)
+    # The trapezoidal rule; bridged densities bend sharply where the difference is zero.
+    assert_close(np.trapezoid(pdf, grid, axis=1), mass, 1e-6, scale=1.0)
+    assert np.all(mass > 0.95)
+    levels = np.tile([0.02, 0.3, 0.5, 0.9], (4, 1))
+    assert_close(p.cdf(p.ppf(levels)), levels, 1e-8)
+    assert np.isfinite(model.score(X, y))
+
+
+def charted_rows(n=60, seed=4):
+    X, y = switching(n, seed)
+    weights = np.random.default_rng(seed).uniform(0.5, 2.0, n)
+    options = ChartOptions(GaussianBase(2.0))
+    rng = np.random.default_rng(0)
+    return X, y, weights, fit_chart(X, y[:, None], weights, options, rng)
+
+
+def test_a_likelihood_fit_is_the_optimum_from_anywhere():
+    X, y, weights, charted = charted_rows()
+    kernel = separable(Gaussian(0.7), Gaussian(0.6))
+    model = KCEF(
+        kernel=kernel, regularization=1e-3, fit_method="likelihood", n_components=25
+    ).fit(X, y, weights)
+    centers = chosen_centers(60, 25)
+    basis = Basis(kernel, charted.Z[centers], charted.U[centers], derivatives=False)
+    fit = fit_likelihood(
+        basis, charted.base, charted.Z, charted.U, charted.weights, 1e-3
+    )
+    assert np.array_equal(model.family_.T.Y, charted.U[centers])
+    Z, U = charted.Z[:10], charted.U[:10]
+    assert_close(model.family_.T.value(Z, U), fit.T.value(Z, U), 1e-5)
+    assert model.solver_ == "low-rank"
+
+
+def test_a_bridged_density_is_the_mixture_minus_the_bridge():
+    X, y, weights, charted = charted_rows()
+    kernel = separable(Gaussian(0.7), Gaussian(0.6))
+    model = KCEF(
+        kernel=kernel, regularization=1e-2, fit_method="bridged", n_components=25
+    ).fit(X, y, weights)
+    assert model.family_.bridge == Bridge(BRIDGE_SHARE, GaussianBase(2.0))
+    mixed = bridged_rows(charted)
+    centers = np.append(chosen_centers(60, 25), 60 + chosen_centers(60, 25))
+    basis = Basis(kernel, mixed.Z[centers], mixed.U[centers], derivatives=False)
+    T = fit_low_rank(basis, score_sample(mixed), 1e-2)
+    u = np.linspace(-9.0, 9.0, 30_001)
+    Z = charted.chart.conditions(CONDITIONS)
+    p_mix = np.exp(TiltedDensity(charted.base, T, Z).on_grid(u[:, None]))
+    p_mix /= np.trapezoid(p_mix, u, axis=1)[:, None]
+    m = np.exp(charted.base.log_density(u[:, None]))
+    rest = (p_mix - BRIDGE_SHARE * m) / (1.0 - BRIDGE_SHARE)
+    p_u = np.exp(model.family_.unnormalized(Z).on_grid(u[:, None]))
+    clear = rest > 0.5 * p_mix
+    assert clear.any(axis=1).all()
+    # The smooth maximum is above the difference by f²·p_mix²/difference at most.
+    assert_close(p_u[clear], rest[clear], 1e-3)
+    scale = charted.chart.y_scale[0]
+    p_y = model.given(CONDITIONS).pdf(
+        np.tile(charted.chart.y_center[0] + scale * u, (4, 1))
+    )
+    total = np.trapezoid(p_u, u, axis=1)[:, None]
+    assert_close(p_y * scale, p_u / total, 1e-6, scale=1.0)
+
+
+def test_bridged_folds_hold_each_row_with_its_own_draws():
+    _, _, weights, charted = charted_rows(20)
+    folds = (slice(0, 7), slice(7, 20))
+    centers = np.array([2, 9, 15])
+    mixed, places, sorted_folds = bridged_in_folds(charted, centers, folds)
+    plain = bridged_rows(charted)
+    assert_close(mixed.weights.sum(), weights.sum())
+    start = 0
+    for fold, sorted_fold in zip(folds, sorted_folds, strict=True):
+        size = fold.stop - fold.start
+        assert sorted_fold == slice(start, start + (1 + BRIDGE_DRAWS) * size)
+        for k in range(1 + BRIDGE_DRAWS):
+            here = slice(start + k * size, start + (k + 1) * size)
+            there = slice(20 * k + fold.start, 20 * k + fold.stop)
+            assert np.array_equal(mixed.U[here], plain.U[there])
+            assert np.array_equal(mixed.Z[here], charted.Z[fold])
+        start = sorted_fold.stop
+    assert np.array_equal(mixed.U[places[:3]], charted.U[centers])
+    assert np.array_equal(mixed.U[places[3:]], plain.U[20 + centers])
+
+
+def test_bridged_candidates_are_judged_by_what_is_left_without_their_fold():
+    _, _, _, charted = charted_rows(40)
+    folds = (slice(0, 20), slice(20, 40))
+    mixed, centers, sorted_folds = bridged_in_folds(charted, np.arange(0, 40, 2), folds)
+    sample = replace(score_sample(mixed), weights=mixed.weights)
+    problem = HeldOutProblem(
+        sample, sorted_folds, centers, charted.base, 16.0, derivatives=False
+    )
+    kernel = separable(Gaussian(1.0), Gaussian(0.7))
+    (candidate,) = bridged_candidates("plain", charted, problem, Line(kernel, (0.02,)))
+    assert candidate.method == "bridged"
+    bridge = Bridge(BRIDGE_SHARE, charted.base)
+    u = np.linspace(-12.0, 12.0, 20_001)
+    for fold, out in zip(folds, sorted_folds, strict=True):
+        rest = np.delete(np.arange(len(mixed.U)), out)
+        kept = replace(
+            sample,
+            X=sample.X[rest],
+            Y=sample.Y[rest],
+            weights=sample.weights[rest] / sample.weights[rest].sum(),
+            drift=sample.drift[rest],
+            diffusion=sample.diffusion[rest],
+        )
+        T = fit_low_rank(problem.basis(kernel), kept, 0.02)
+        tilted = TiltedDensity(charted.base, T, charted.Z[fold])
+        log_z = np.log(np.trapezoid(np.exp(tilted.on_grid(u[:, None])), u, axis=1))
+        log_mix = tilted.log_unnormalized(charted.U[fold][:, None])[:, 0] - log_z
+        log_m = charted.base.log_density(charted.U[fold])
+        expected = bridge.log_rest(log_mix, log_m) + charted.log_slope[fold]
+        # Nodes are a quarter of a lengthscale apart, and in single precision; near
+        # zero the difference magnifies that.
+        assert_close(np.exp(candidate.held_out[fold]), np.exp(expected), 2e-2)
+
+
+@pytest.mark.parametrize("method", REMEDIES)
+def test_a_row_of_weight_two_equals_two_rows(method):
+    X, y = switching(80, 5)
+    options = {
+        "kernel": separable(Gaussian(0.7), Gaussian(0.6)),
+        "base": GaussianBase(2.0),
+        "regularization": 1e-2,
+        "standardize": False,
+        "fit_method": method,
+    }
+    counts = np.random.default_rng(0).integers(1, 4, 80)
+    again = np.repeat(np.arange(80), counts)
+    if method == "likelihood":
+        # All rows are centres, so that both fits live in the same space.
+        one = KCEF(**options).fit(X, y, counts)
+        two = KCEF(**options, n_components=len(again)).fit(X[again], y[again])
+        assert_close(one.score_samples(X, y), two.score_samples(X, y), 1e-4, scale=1.0)
+    else:
+        # Draws differ with the number of rows; a common factor changes nothing.
+        one = KCEF(**options).fit(X, y, counts)
+        two = KCEF(**options).fit(X, y, 3.0 * counts)
+        assert_close(one.score_samples(X, y), two.score_samples(X, y), SOLVE)
+        assert np.any(
+            one.score_samples(X, y) != KCEF(**options).fit(X, y).score_samples(X, y)
+        )
+
+
+@pytest.mark.parametrize("method", REMEDIES)
+def test_weights_move_the_masses(method):
+    Y = islands(200, 6, left=0.5)
+    weights = np.where(Y[:, 0] < 0, 1.0, 3.0)
+    model = KEF(fit_method=method, select=None).fit(Y, sample_weight=weights)
+    expected = weights[Y[:, 0] < 0].sum() / weights.sum()
+    assert abs(model.distribution().cdf(0.0) - expected) < 0.08
+
+
+@pytest.mark.parametrize("method", ["score", *REMEDIES])
+def test_what_was_judged_is_what_is_fitted(method):
+    X, y = switching(100, 7)
+    model = blind(KCEF(fit_method=method, random_state=0), X, y)
+    chosen = model.selection_.chosen
+    assert chosen.method == method
+    assert {c.method for c in model.selection_.path} == {method, "none"}
+    assert model.kernel_ == chosen.kernel
+    assert model.regularization_ == chosen.lam
+    assert (model.family_.bridge is None) == (method != "bridged")
+    again = blind(KCEF(fit_method=method, random_state=0), X, y)
+    assert_close(again.score(X, y), model.score(X, y), ROUNDING)
+
+
+@pytest.mark.parametrize("method", REMEDIES)
+def test_what_is_given_is_kept(method):
+    X, y = switching(80, 8)
+    model = KCEF(kernel_y=Gaussian(0.5), fit_method=method, base=GaussianBase(1.5)).fit(
+        X, y
+    )
+    ((_, kernel_y),) = model.kernel_.terms
+    assert kernel_y == Gaussian(0.5)
+    assert model.base_ == GaussianBase(1.5)
+    constant = KCEF(kernel_x=Constant(), regularization=0.05, fit_method=method)
+    assert constant.fit(X, y).regularization_ == 0.05
+
+
+# ------------------------------------------------------------------ arguments
+
+
+@pytest.mark.parametrize("method", REMEDIES)
+def test_several_columns_are_refused(method):
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(30, 1)), rng.normal(size=(30, 2))
+    with pytest.raises(ValueError, match=f"'{method}' is for one column of y, got 2"):
+        KCEF(fit_method=method).fit(X, Y)
+    with pytest.raises(ValueError, match=f"'{method}' is for one column of X, got 2"):
+        KEF(fit_method=method).fit(Y)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"fit_method": "newton"}, "fit_method must be 'score', 'likelihood' or"),
+        ({"fit_method": None}, "fit_method must be .* got None"),
+        ({"select": "best"}, "select must be 'likelihood', 'score' or None"),
+        ({"fit_method": "likelihood", "select": "score"}, "select='score' judges"),
+        ({"fit_method": "bridged", "select": "score"}, "select='score' judges"),
+        ({"fit_method": "likelihood", "regularization": -1.0}, "regularization must"),
+    ],
+)
+def test_arguments_that_do_not_go_together_are_named(arguments, message):
+    X, y = switching(40, 9)
+    with pytest.raises(ValueError, match=message):
+        KCEF(**arguments).fit(X, y)
+    with pytest.raises(ValueError, match=message):
+        KEF(**arguments).fit(y[:, None])
+
+
+@pytest.mark.parametrize("search", ["gradient", "paper"])
+def test_other_searches_are_for_score_matching(search):
+    X, y = switching(40, 9)
+    with pytest.raises(ValueError, match="search must be 'grid'"):
+        KCEF(fit_method="bridged", search=search).fit(X, y)
+
+
+@pytest.mark.parametrize("kind", [KCEF, KEF])
+@pytest.mark.parametrize("method", REMEDIES)
+def test_clones_keep_the_method(kind, method):
+    model = kind(fit_method=method, select=None)
+    assert clone(model).get_params() == model.get_params()
+    assert clone(model).fit_method == method
+
+
+def test_bridged_models_say_that_they_cannot_be_saved(tmp_path):
+    model = KEF(fit_method="bridged", select=None).fit(islands(60, 0))
+    with pytest.raises(CannotSaveError, match="fit_method='bridged'"):
+        model.save(tmp_path / "model")
+
+
+def test_the_best_of_an_average_says_how_it_was_fitted():
+    X, y = switching(150, 10)
+    model = AutoKCEF(random_state=0).fit(X, y)
+    best = model.best_
+    assert best.fit_method == best.selection_.chosen.method
+    assert best.fit_method == "likelihood"  # nothing else is near on these rows
+    masses = model.given(CONDITIONS).sf(0.0)
+    assert np.abs(masses - upper_mass(CONDITIONS)).mean() < 0.12
+
+
+def test_default_density_of_islands_is_better_than_the_untuned_rule():
+    # Two islands of 35 and 65 per cent, like the durations of a geyser's eruptions.
+    rng = np.random.default_rng(11)
+    left = rng.random(300) < 0.35
+    y = np.where(left, rng.normal(2.0, 0.25, 300), rng.normal(4.3, 0.4, 300))
+    model = blind(KEF(random_state=0), y[:, None])
+    assert abs(model.distribution().cdf(3.0) - np.mean(y < 3.0)) < 0.15
+    untuned = blind(KEF(select=None), y[:, None])
+    assert model.score(y[:, None]) > untuned.score(y[:, None]) + 0.1
+
+
+def test_quadrature_of_bridged_densities_is_accurate():
+    X, y = switching(100, 12)
+    model = KCEF(fit_method="bridged", select=None).fit(X, y)
+    assert np.all(model.given(CONDITIONS).log_partition_error < QUADRATURE * 1e4)
