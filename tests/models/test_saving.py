@@ -90,6 +90,11 @@ MODELS = (
 )
 
 
+def _untuned(**parameters):
+    """A model without a search, which is nothing that a file would show."""
+    return KCEF(**{"select": None, **parameters})
+
+
 def _fit(model):
     model = copy.deepcopy(model)
     return model.fit(Y[:, None]) if isinstance(model, KEF) else model.fit(X, Y)
