@@ -308,7 +308,7 @@ def test_saved_models_keep_their_transform(model, p, tmp_path):
         return
     model.save(path)
     again = load(path)
-    assert again.family_.transform == model.family_.transform
+    assert again.family_.chart.transform == model.family_.chart.transform
     assert again.base == model.base
     y = p.ppf([[0.01, 0.5, 0.99]])
     np.testing.assert_array_equal(again.given(CONDITIONS).logpdf(y), p.logpdf(y))
