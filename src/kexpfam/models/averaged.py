@@ -236,10 +236,14 @@ class AutoKCEF(ConditionalEstimator):
         weights = tempered_weights(held_out, prior, contest.weights)
         weights = representatives(candidates, weights, PER_CHART)
         weights = without_negligible(weights, DROPPED_WEIGHT)
+        kept = np.flatnonzero(weights)
+        charts = {
+            name: contest.final(name) for name in {candidates[k].chart for k in kept}
+        }
         members = []
-        for k in np.flatnonzero(weights):
+        for k in kept:
             candidate = candidates[k]
-            charted = replace(contest.charts[candidate.chart], base=candidate.base)
+            charted = charts[candidate.chart]
             family = fit_candidate(charted, candidate, seed, self.n_jobs)
             weight = float(weights[k] * (1.0 - GUARD_WEIGHT))
             mean = candidate.mean(contest.weights)
@@ -255,7 +259,7 @@ class AutoKCEF(ConditionalEstimator):
         """The best single family, as the estimator it would be."""
         selection = best_of(contest)
         chosen = selection.chosen
-        charted = replace(contest.charts[chosen.chart], base=chosen.base)
+        charted = contest.final(chosen.chart)
         family = fit_candidate(charted, chosen, seed, self.n_jobs)
         model = KCEF(
             fit_method=chosen.method, standardize=self.standardize, n_jobs=self.n_jobs
@@ -269,7 +273,11 @@ class AutoKCEF(ConditionalEstimator):
         self.n_features_in_ = len(fitted.neighbourhood.center)
         self.neighbourhood_ = fitted.neighbourhood
         self.members_ = Members(members, fitted.guard_weight)
-        self.best_ = KCEF(standardize=self.standardize, n_jobs=self.n_jobs)
+        self.best_ = KCEF(
+            fit_method=fitted.best_method,
+            standardize=self.standardize,
+            n_jobs=self.n_jobs,
+        )
         self.best_.neighbourhood_ = fitted.neighbourhood
         self.best_._restore(fitted.best)
         self.guard_ = fitted.guard

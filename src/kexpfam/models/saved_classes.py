@@ -21,6 +21,7 @@ from kexpfam.base_densities import (
     MonotoneTransform,
     TrainingResponses,
 )
+from kexpfam.distributions import Bridge
 from kexpfam.kernels import SumOfProducts
 from kexpfam.models.chart import Chart
 from kexpfam.models.encoding import Kind
@@ -84,6 +85,7 @@ class FittedAverage:
         guard_weight: Weight of the guard.
         guard: Centre and scale of the guard.
         best: The best single family.
+        best_method: How it was fitted.
         neighbourhood: The rows behind `reliability`.
         n_candidates: How many families competed.
         stopped: Why no more were tried.
@@ -93,6 +95,7 @@ class FittedAverage:
     guard_weight: float
     guard: tuple[float, float]
     best: FittedFamily
+    best_method: str
     neighbourhood: Neighbourhood
     n_candidates: int
     stopped: str
@@ -337,6 +340,7 @@ _VALUES = (
     selection.CoarseSearch,
     selection.GradientSearch,
     selection.PaperGrid,
+    Bridge,
 )
 
 _FITTED = (

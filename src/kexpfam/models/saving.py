@@ -69,6 +69,7 @@ def save_average(estimator: Any, path: str | Path) -> None:
         estimator.members_.guard,
         estimator.guard_,
         estimator.best_.family_,
+        estimator.best_.fit_method,
         estimator.neighbourhood_,
         estimator.n_candidates_,
         estimator.stopped_,
