@@ -39,6 +39,9 @@ from kexpfam.score_matching import KernelExpansion
 # Log scales beyond this have no squares that a double can hold.
 _LARGEST_LOG_SCALE = 300.0
 
+# Numbers in standard units are not beyond this: four of them can be multiplied.
+_LARGEST = 1e75
+
 # Weights of an average sum to one, up to the rounding of many members.
 _ROUNDING = 1e-6
 
@@ -118,6 +121,22 @@ def _require_positive(owner: Any, *names: str) -> None:
         _require(positive, f"{name} of {type(owner).__name__} must be positive")
 
 
+def _require_moderate(owner: Any, *names: str) -> None:
+    """Refuse numbers in standard units that only damage can have made."""
+    for name in names:
+        moderate = np.all(np.abs(getattr(owner, name)) <= _LARGEST)
+        _require(moderate, f"array {name} of {type(owner).__name__} is too large")
+
+
+def _require_lengths(owner: Any, *names: str) -> None:
+    """Refuse lengths that are not positive, or that nothing can be divided by."""
+    _require_positive(owner, *names)
+    _require_moderate(owner, *names)
+    for name in names:
+        ordinary = np.all(np.asarray(getattr(owner, name)) >= 1.0 / _LARGEST)
+        _require(ordinary, f"{name} of {type(owner).__name__} is too small")
+
+
 def _length(owner: Any, name: str) -> int:
     """Length of an array with one axis."""
     shape = np.shape(getattr(owner, name))
@@ -140,9 +159,10 @@ def _check_scaling(scaling: Scaling) -> None:
 
 def _check_hyperparameters(h: Hyperparameters) -> None:
     _length(h, "lengthscales")
-    _require_positive(
-        h, "signal_variance", "linear_variance", "noise_variance", "lengthscales"
-    )
+    _require_lengths(h, "lengthscales")
+    variances = "signal_variance", "linear_variance", "noise_variance"
+    _require_positive(h, *variances)
+    _require_moderate(h, *variances)
 
 
 def _check_process(process: GaussianProcess) -> None:
@@ -151,19 +171,16 @@ def _check_process(process: GaussianProcess) -> None:
     _require_shapes(process.x_scaling, center=(p,))
     _require_shapes(process.y_scaling, center=(1,))
     _require_positive(process, "noise")
-    # The covariance is not factorised before it is needed, so its size stands for it.
-    h = process.hyperparameters
-    largest = h.signal_variance + h.linear_variance * float((process.X**2).sum()) + 1.0
-    size = largest * float(np.abs(process.coefficients).sum() + 1.0)
-    size *= float(process.y_scaling.scale[0]) ** 2
-    _require(math.isfinite(size), "a Gaussian process has numbers that are too large")
+    # The covariance is not factorised before it is needed, so no NaN would show here.
+    _require_moderate(process, "X", "coefficients", "noise")
 
 
 def _check_features(features: LogScaleFeatures) -> None:
     p = _length(features.x_scaling, "center")
     _require_shapes(features, centers=(_height(features, "centers"), p))
     _require_shapes(features.mean_scaling, center=(1,))
-    _require_positive(features, "width")
+    _require_moderate(features, "centers")
+    _require_lengths(features, "width")
 
 
 def _check_bounds(scale: LogScale | LinearLocationScale) -> None:
@@ -174,12 +191,14 @@ def _check_bounds(scale: LogScale | LinearLocationScale) -> None:
 def _check_log_scale(scale: LogScale) -> None:
     m, p = scale.features.centers.shape
     _require_shapes(scale, coefficients=(p + 1 + m,))
+    _require_moderate(scale, "intercept", "coefficients")
     _check_bounds(scale)
 
 
 def _check_line(line: LinearLocationScale) -> None:
     p = _length(line.x_scaling, "center")
     _require_shapes(line, location=(1 + p,), log_scale=(1 + p,))
+    _require_moderate(line, "location", "log_scale")
     _check_bounds(line)
 
 
@@ -196,8 +215,7 @@ def _check_linear_frame(frame: LinearFrame) -> None:
     _require(d, "a frame has no columns")
     _require_shapes(frame, center=(d,), unit=(d,))
     _require_positive(frame, "unit")
-    p, _ = _columns(frame)
-    _require(np.isfinite(frame.at(np.zeros((1, p)))).all(), "a frame is not finite")
+    _columns(frame)
 
 
 def _columns(frame: Frame) -> tuple[int, int]:
@@ -248,6 +266,7 @@ def _check_expansion(T: KernelExpansion) -> None:
     held = {key: shape for key, shape in shapes.items() if getattr(T, key) is not None}
     _require(held, "an array of coefficients is missing")
     _require_shapes(T, **held)
+    _require_moderate(T, "X", "Y")
     # Touch the kernel once, so that lengthscales of a wrong length show up here.
     value = T.value(T.X[:1], T.Y[:1])
     _require(np.isfinite(value).all(), "T is not a finite function")
@@ -280,7 +299,9 @@ def _check_base(base: BaseDensity, T: KernelExpansion) -> None:
 def _check_neighbourhood(near: Neighbourhood) -> None:
     p, m = _length(near, "center"), _height(near, "rows")
     _require_shapes(near, scale=(p,), rows=(m, p), weights=(m,))
-    _require_positive(near, "scale", "width")
+    _require_positive(near, "scale")
+    _require_moderate(near, "rows", "weights")
+    _require_lengths(near, "width")
     _require(np.all(near.weights >= 0), "weights of Neighbourhood must not be negative")
 
 
