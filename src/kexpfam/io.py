@@ -5,17 +5,25 @@ from pathlib import Path
 import numpy as np
 
 from kexpfam.errors import FileFormatError
-from kexpfam.models import KCEF, KEF
-from kexpfam.models.saving import read_model
+from kexpfam.models import KCEF, KEF, AutoKCEF
+from kexpfam.models.saved_classes import FittedAverage, FittedModel
+from kexpfam.models.saving import SavedModel, read_model
+
+_ESTIMATORS: dict[str, type[KCEF | KEF | AutoKCEF]] = {
+    "AutoKCEF": AutoKCEF,
+    "KCEF": KCEF,
+    "KEF": KEF,
+}
 
 
-def load(path: str | Path) -> KCEF | KEF:
+def load(path: str | Path) -> KCEF | KEF | AutoKCEF:
     """The model that `save` wrote.
 
-    No code from the file is run, whoever made it.
+    No code from the file is run, whoever made it. It answers as before, but has
+    forgotten what its search tried: `selection_` is None.
 
     Args:
-        path: File written by `KCEF.save` or `KEF.save`.
+        path: File written by the `save` of `KCEF`, `KEF` or `AutoKCEF`.
 
     Raises:
         FileNotFoundError: There is no such file.
@@ -31,23 +39,37 @@ def load(path: str | Path) -> KCEF | KEF:
         >>> bool(again.score_samples([[0.0]]) == model.score_samples([[0.0]]))
         True
     """
-    kind, parameters, names, family = read_model(path)
-    if kind not in ("KCEF", "KEF"):
+    saved = read_model(path)
+    if saved.kind not in _ESTIMATORS:
         raise FileFormatError(
-            f"{str(path)!r} holds a {kind!r}, which is not known here."
+            f"{str(path)!r} holds a {saved.kind!r}, which is not known here."
         )
     try:
-        model = {"KCEF": KCEF, "KEF": KEF}[kind](**parameters)
+        model = _ESTIMATORS[saved.kind](**saved.parameters)
     except TypeError as error:
         raise FileFormatError(
-            f"{str(path)!r} has parameters that {kind} does not take ({error})."
+            f"{str(path)!r} has parameters that {saved.kind} does not take ({error})."
         ) from error
     try:
-        model._restore(family)
-    except (ArithmeticError, ValueError) as error:
+        _restore(model, saved)
+    except (ArithmeticError, TypeError, ValueError) as error:
         raise FileFormatError(
             f"{str(path)!r} holds a density that cannot be normalised ({error})."
         ) from error
-    if names:
-        model.feature_names_in_ = np.array(names, dtype=object)
+    if saved.feature_names:
+        model.feature_names_in_ = np.array(saved.feature_names, dtype=object)
     return model
+
+
+def _restore(model: KCEF | KEF | AutoKCEF, saved: SavedModel) -> None:
+    fitted = saved.fitted
+    if isinstance(model, AutoKCEF):
+        assert isinstance(fitted, FittedAverage)
+        # Numbers of a wrong form in its members show when they are printed.
+        repr(model._restore(fitted).members_)
+        return
+    assert isinstance(fitted, FittedModel)
+    model._restore(fitted.family)
+    if isinstance(model, KCEF):
+        assert fitted.neighbourhood is not None
+        model.neighbourhood_ = fitted.neighbourhood

@@ -18,7 +18,7 @@ from kexpfam.errors import FileFormatError
 
 # The one metadata key that this library reads, and the version of what it holds.
 _KEY = "kexpfam"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 # Bytes of header that are looked at; a real one has a few thousand.
 _LONGEST_HEADER = 4_000_000

@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Self, overload
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from kexpfam._typing import Array, ArrayLike, RandomState
 from kexpfam._validation import as_generator, spread_of
@@ -17,6 +19,8 @@ from kexpfam.models.contest import PLAIN, Contest, default_entries
 from kexpfam.models.estimator import ConditionalEstimator
 from kexpfam.models.family import FittedFamily, Options, solve, training_rows
 from kexpfam.models.neighbourhood import Neighbourhood
+from kexpfam.models.saved_classes import FittedAverage, FittedMember
+from kexpfam.models.saving import save_average
 from kexpfam.models.selected import best_of
 from kexpfam.models.solvers import COMPONENTS, chosen_centers
 from kexpfam.score_matching import KernelExpansion
@@ -205,6 +209,14 @@ class AutoKCEF(ConditionalEstimator):
         self._average(contest, seed=int(rng.integers(2**31)))
         return self
 
+    def save(self, path: str | Path) -> None:
+        """Write the fitted model to one file; `kexpfam.load` reads it.
+
+        Candidates keep what `members_` prints, but not the log density of each row.
+        """
+        check_is_fitted(self)
+        save_average(self, path)
+
     def _compete(self, contest: Contest) -> None:
         contest.add_charts(default_entries())
         contest.add_bases()
@@ -224,10 +236,14 @@ class AutoKCEF(ConditionalEstimator):
         weights = tempered_weights(held_out, prior, contest.weights)
         weights = representatives(candidates, weights, PER_CHART)
         weights = without_negligible(weights, DROPPED_WEIGHT)
+        kept = np.flatnonzero(weights)
+        charts = {
+            name: contest.final(name) for name in {candidates[k].chart for k in kept}
+        }
         members = []
-        for k in np.flatnonzero(weights):
+        for k in kept:
             candidate = candidates[k]
-            charted = replace(contest.charts[candidate.chart], base=candidate.base)
+            charted = charts[candidate.chart]
             family = fit_candidate(charted, candidate, seed, self.n_jobs)
             weight = float(weights[k] * (1.0 - GUARD_WEIGHT))
             mean = candidate.mean(contest.weights)
@@ -243,13 +259,31 @@ class AutoKCEF(ConditionalEstimator):
         """The best single family, as the estimator it would be."""
         selection = best_of(contest)
         chosen = selection.chosen
-        charted = replace(contest.charts[chosen.chart], base=chosen.base)
+        charted = contest.final(chosen.chart)
         family = fit_candidate(charted, chosen, seed, self.n_jobs)
         model = KCEF(
             fit_method=chosen.method, standardize=self.standardize, n_jobs=self.n_jobs
         )
         model.neighbourhood_ = self.neighbourhood_
         return model._restore(family, selection)
+
+    def _restore(self, fitted: FittedAverage) -> Self:
+        """Take what was learned from a file."""
+        members = [_restored(member) for member in fitted.members]
+        self.n_features_in_ = len(fitted.neighbourhood.center)
+        self.neighbourhood_ = fitted.neighbourhood
+        self.members_ = Members(members, fitted.guard_weight)
+        self.best_ = KCEF(
+            fit_method=fitted.best_method,
+            standardize=self.standardize,
+            n_jobs=self.n_jobs,
+        )
+        self.best_.neighbourhood_ = fitted.neighbourhood
+        self.best_._restore(fitted.best)
+        self.guard_ = fitted.guard
+        self.n_candidates_ = fitted.n_candidates
+        self.stopped_ = fitted.stopped
+        return self
 
     def _density(self, X: Array) -> MixtureDensity:
         parts = [member.family.one_column(X) for member in self.members_]
@@ -293,6 +327,16 @@ def fit_candidate(
     return FittedFamily(
         charted.chart, candidate.base, T, candidate.lam, float("nan"), seed
     )
+
+
+def _restored(member: FittedMember) -> Member:
+    """A member from a file, which has no log densities of rows."""
+    family = member.family
+    kernel = None if member.method == "none" else family.T.kernel
+    candidate = Candidate(
+        member.chart, family.base, kernel, family.lam, member.method, np.empty(0)
+    )
+    return Member(member.weight, member.chart, candidate, family, member.held_out)
 
 
 # Rows up to which the likelihood fits compete unless told otherwise.

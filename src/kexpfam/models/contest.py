@@ -47,6 +47,9 @@ from kexpfam.selection import (
 # Rows up to which charts are fitted again for every fold.
 REFITTED_ROWS = 400
 
+# Rows that candidates are judged on, at most; the chosen ones are fitted to all.
+JUDGED_ROWS = 5000
+
 # Folds, and the number of rows up to which there are more of them.
 FOLDS, MANY_FOLDS, FEW_ROWS = 5, 10, 60
 
@@ -128,13 +131,15 @@ class Contest:
     """Rows sorted by fold, charts, and the candidates found so far.
 
     Attributes:
-        rows: Training rows, sorted by fold.
+        rows: Rows that the candidates are judged on, sorted by fold.
+        everyone: All training rows, if these are more; None if they are the same.
         folds: Rows of each fold.
         rng: Deals folds inside regressions.
         n_centers: Centres of the low-rank fits.
         charts: Charted rows by name.
         candidates: All candidates.
         reason: Why no more candidates were tried.
+        entries: What the charts were made of, by name.
     """
 
     rows: TrainingRows
@@ -144,12 +149,14 @@ class Contest:
     charts: dict[str, Charted] = field(default_factory=dict)
     candidates: list[Candidate] = field(default_factory=list)
     reason: str = "all candidates were tried"
+    everyone: TrainingRows | None = None
+    entries: dict[str, Entry] = field(default_factory=dict)
 
     @classmethod
     def of(cls, rows: TrainingRows, rng: np.random.Generator) -> "Contest":
-        """Shuffle rows into folds."""
-        n = len(rows.Y)
-        order = rng.permutation(n)
+        """Shuffle rows into folds; of very many rows, some."""
+        n = min(len(rows.Y), JUDGED_ROWS)
+        order = rng.permutation(len(rows.Y))[:n]
         count = min(n, MANY_FOLDS if n <= FEW_ROWS else FOLDS)
         edges = np.linspace(0, n, count + 1).astype(int)
         folds = tuple(slice(int(a), int(b)) for a, b in itertools.pairwise(edges))
@@ -161,6 +168,15 @@ class Contest:
             TrainingRows(rows.X[order], rows.Y[order], rows.weights[order], options),
             folds,
             rng,
+            everyone=rows if n < len(rows.Y) else None,
+        )
+
+    def final(self, name: str) -> Charted:
+        """All training rows in a chart, for the fit to keep."""
+        if self.everyone is None:
+            return self.charts[name]
+        return self._chart(
+            self.entries[name], slice(None), SharedProcesses(), self.everyone
         )
 
     @property
@@ -189,6 +205,7 @@ class Contest:
                     if len(entries) > 1:
                         continue
             self.charts[entry.name] = charted
+            self.entries[entry.name] = entry
 
     def add_bases(self) -> None:
         """Candidates without a kernel part, in every chart."""
@@ -298,9 +315,13 @@ class Contest:
         )
 
     def _chart(
-        self, entry: Entry, index: slice | Indices, processes: SharedProcesses
+        self,
+        entry: Entry,
+        index: slice | Indices,
+        processes: SharedProcesses,
+        rows: TrainingRows | None = None,
     ) -> Charted:
-        rows = self.rows
+        rows = rows or self.rows
         numbers = rows.options.row_numbers
         options = ChartOptions(
             entry.base,

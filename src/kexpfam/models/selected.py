@@ -43,6 +43,7 @@ from kexpfam.models.family import (
     judged_components,
     resolve_joint,
 )
+from kexpfam.models.solvers import chosen_centers
 from kexpfam.selection import (
     BASES_ALONE,
     Candidate,
@@ -186,13 +187,9 @@ def choose(
     selection = best_of(contest, objective)
     chosen = selection.chosen
     assert chosen.kernel is not None
-    choice = Choice(
-        replace(contest.charts[chosen.chart], base=chosen.base),
-        chosen.kernel,
-        chosen.lam,
-        contest.problem(chosen.chart).centers,
-        selection,
-    )
+    charted = replace(contest.final(chosen.chart), base=chosen.base)
+    centers = chosen_centers(len(charted.U), contest.n_centers)
+    choice = Choice(charted, chosen.kernel, chosen.lam, centers, selection)
     if isinstance(search, GradientSearch) and selection.reason != "interrupted":
         return _refined(contest, choice, options, search, objective, verbose)
     return choice
@@ -413,7 +410,7 @@ def _on_paper_grid(
         verbose=verbose,
     )
     return Choice(
-        contest.charts[PLAIN], result.kernel, result.regularization, None, result
+        contest.final(PLAIN), result.kernel, result.regularization, None, result
     )
 
 

@@ -7,7 +7,8 @@ the responses, noise included (Rasmussen & Williams 2006, section 5.4.2),
 
 The hyperparameters are those of all rows; they are few, so that the row's own share in
 them is small. On many rows they are learned from some of them, and the rest of the work
-is one factorisation.
+is one factorisation. On very many rows the process is conditioned on some of them only,
+and predicts the others, which it has not seen.
 """
 
 import functools
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import blas, lapack
 
-from kexpfam._typing import Array
+from kexpfam._typing import Array, Indices
 from kexpfam.regression.marginal_likelihood import (
     CONSTANT_VARIANCE,
     Hyperparameters,
@@ -31,6 +32,9 @@ from kexpfam.regression.scaling import Scaling, scaling_of, usable_weights
 # many as are worth their time. An iteration costs the cube of it.
 _FIRST_ROWS = 120
 _MOST_ROWS = 400
+
+# Rows that a process is conditioned on: the factorisation costs the cube of it.
+_MOST_CONDITIONING_ROWS = 2000
 
 # Seed of the choice of those rows, fixed so that a fit depends on its data only.
 _ROWS_SEED = 20180611
@@ -168,18 +172,31 @@ def fit_gaussian_process(
         factors *= np.exp(2.0 * log_scale)
     theta = _search(Z, u, factors, start, max_iterations)
     h = Hyperparameters.from_logs(theta)
-    noise = h.noise(factors)
-    factor = factorise(_covariance(h, Z, Z), noise)
-    alpha, _ = lapack.dpotrs(factor, u, lower=1)
-    process = GaussianProcess(Z, alpha, noise, h, x_scaling, y_scaling)
+    # Conditioned on some rows if there are many; the others are held out by nature.
+    own = _conditioning_rows(n)
+    noise = h.noise(factors[own])
+    factor = factorise(_covariance(h, Z[own], Z[own]), noise)
+    alpha, _ = lapack.dpotrs(factor, u[own], lower=1)
+    process = GaussianProcess(Z[own], alpha, noise, h, x_scaling, y_scaling)
     # Predictions will need the factor, so it is not computed twice.
     process.__dict__["_factor"] = factor
     inverse_diagonal = _inverse_diagonal(factor)
     scale = float(y_scaling.scale[0])
-    variance = np.maximum(1.0 / inverse_diagonal - noise, _SMALLEST_VARIANCE)
-    return GaussianProcessFit(
-        process, y - scale * alpha / inverse_diagonal, scale**2 * variance
-    )
+    mean, variance = np.empty(n), np.empty(n)
+    mean[own] = y[own] - scale * alpha / inverse_diagonal
+    latent = np.maximum(1.0 / inverse_diagonal - noise, _SMALLEST_VARIANCE)
+    variance[own] = scale**2 * latent
+    others = np.setdiff1d(np.arange(n), own, assume_unique=True)
+    if len(others):
+        mean[others], variance[others] = process.predict(X[others])
+    return GaussianProcessFit(process, mean, variance)
+
+
+def _conditioning_rows(n: int) -> Indices:
+    if n <= _MOST_CONDITIONING_ROWS:
+        return np.arange(n)
+    order = np.random.default_rng(_ROWS_SEED).permutation(n)
+    return np.sort(order[:_MOST_CONDITIONING_ROWS])
 
 
 def _covariance(h: Hyperparameters, A: Array, B: Array) -> Array:

@@ -29,7 +29,8 @@ class Candidate:
         lam: λ; infinity for the base density alone.
         method: "score", "likelihood" or "none": how T is fitted.
         held_out: Log density of every row under fits without its fold, in the user's
-            units, (n,); or the negative of its score, if that is the objective.
+            units, (n,); or the negative of its score, if that is the objective. Empty
+            if the candidate came from a file.
     """
 
     chart: str
@@ -40,7 +41,16 @@ class Candidate:
     held_out: Array
 
     def mean(self, weights: Array) -> float:
-        """Mean held-out log density."""
+        """Mean held-out log density.
+
+        Raises:
+            ValueError: The candidate came from a file, which keeps no rows.
+        """
+        if not len(self.held_out):
+            raise ValueError(
+                "A candidate that was loaded from a file has no held-out log densities "
+                "of rows; their mean is the `held_out` of its member."
+            )
         return float(np.average(self.held_out, weights=weights))
 
     def standard_error(self, weights: Array) -> float:
