@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from kexpfam import KCEF, KEF, AutoKCEF
+from kexpfam import KCEF, KEF, AutoKCEF, load
 from kexpfam.base_densities import GaussianBase, StudentBase, TruncatedBase
 from kexpfam.distributions import Bridge
-from kexpfam.errors import BlindnessWarning, CannotSaveError
+from kexpfam.errors import BlindnessWarning
 from kexpfam.kernels import Constant, Gaussian, separable
 from kexpfam.likelihood import fit_likelihood
 from kexpfam.models.bridging import bridged_candidates, bridged_in_folds
@@ -80,7 +80,7 @@ def test_masses_that_switch_with_x_are_right_where_score_matching_is_wrong(metho
     errors, wrong = [], []
     for seed in range(3):
         rows = switching(300, seed)
-        model = KCEF(fit_method=method, random_state=0).fit(*rows)
+        model = KCEF(fit_method=method, select=None).fit(*rows)
         plain = blind(KCEF(select=None), *rows)
         for fitted, found in ((model, errors), (plain, wrong)):
             masses = fitted.given(CONDITIONS).sf(0.0)
@@ -223,7 +223,11 @@ def test_a_bridged_density_is_the_mixture_minus_the_bridge():
     X, y, weights, charted = charted_rows()
     kernel = separable(Gaussian(0.7), Gaussian(0.6))
     model = KCEF(
-        kernel=kernel, regularization=1e-2, fit_method="bridged", n_components=25
+        kernel=kernel,
+        base=GaussianBase(2.0),
+        regularization=1e-2,
+        fit_method="bridged",
+        n_components=25,
     ).fit(X, y, weights)
     assert model.family_.bridge == Bridge(BRIDGE_SHARE, GaussianBase(2.0))
     mixed = bridged_rows(charted)
@@ -295,13 +299,18 @@ def test_bridged_candidates_are_judged_by_what_is_left_without_their_fold():
         )
         T = fit_low_rank(problem.basis(kernel), kept, 0.02)
         tilted = TiltedDensity(charted.base, T, charted.Z[fold])
-        log_z = np.log(np.trapezoid(np.exp(tilted.on_grid(u[:, None])), u, axis=1))
-        log_mix = tilted.log_unnormalized(charted.U[fold][:, None])[:, 0] - log_z
-        log_m = charted.base.log_density(charted.U[fold])
-        expected = bridge.log_rest(log_mix, log_m) + charted.log_slope[fold]
-        # Nodes are a quarter of a lengthscale apart, and in single precision; near
-        # zero the difference magnifies that.
-        assert_close(np.exp(candidate.held_out[fold]), np.exp(expected), 2e-2)
+        log_mix = tilted.on_grid(u[:, None])
+        log_mix -= np.log(np.trapezoid(np.exp(log_mix), u, axis=1))[:, None]
+        log_rest = bridge.log_rest(log_mix, charted.base.log_density(u[:, None]))
+        log_rest -= np.log(np.trapezoid(np.exp(log_rest), u, axis=1))[:, None]
+        expected = charted.log_slope[fold] + [
+            np.interp(value, u, row)
+            for value, row in zip(charted.U[fold][:, 0], log_rest, strict=True)
+        ]
+        # Between nodes 0.1 apart the logarithm is taken to be linear: with peaks of
+        # deviation 0.2 that is 0.1²/(8·0.2²) = 0.03 too low at worst, and taking a
+        # density away magnifies it.
+        assert_close(np.exp(candidate.held_out[fold]), np.exp(expected), 0.08)
 
 
 @pytest.mark.parametrize("method", REMEDIES)
@@ -320,7 +329,8 @@ def test_a_row_of_weight_two_equals_two_rows(method):
         # All rows are centres, so that both fits live in the same space.
         one = KCEF(**options).fit(X, y, counts)
         two = KCEF(**options, n_components=len(again)).fit(X[again], y[again])
-        assert_close(one.score_samples(X, y), two.score_samples(X, y), 1e-4, scale=1.0)
+        # Repeated centres share the jitter of R, so that it weighs a little less.
+        assert_close(one.score_samples(X, y), two.score_samples(X, y), 2e-3, scale=1.0)
     else:
         # Draws differ with the number of rows; a common factor changes nothing.
         one = KCEF(**options).fit(X, y, counts)
@@ -414,10 +424,15 @@ def test_clones_keep_the_method(kind, method):
     assert clone(model).fit_method == method
 
 
-def test_bridged_models_say_that_they_cannot_be_saved(tmp_path):
-    model = KEF(fit_method="bridged", select=None).fit(islands(60, 0))
-    with pytest.raises(CannotSaveError, match="fit_method='bridged'"):
-        model.save(tmp_path / "model")
+@pytest.mark.parametrize("method", REMEDIES)
+def test_saved_models_keep_their_densities(method, tmp_path):
+    X, y = switching(60, 0)
+    model = KCEF(fit_method=method, select=None).fit(X, y)
+    model.save(tmp_path / "model")
+    again = load(tmp_path / "model")
+    assert again.fit_method == method
+    assert np.array_equal(again.score_samples(X, y), model.score_samples(X, y))
+    assert again.islands_ is None  # the rows are not in the file
 
 
 def test_the_best_of_an_average_says_how_it_was_fitted():

@@ -1,8 +1,8 @@
 """Bridged fits that compete: judged by the log density that is left of the mixture.
 
 The mixture of rows and draws is fitted without one fold after another, like any other
-rows. Its held-out log density at the rows themselves, with the bridge taken away there,
-is what the candidate says about them.
+rows. What is left of its density without the bridge is normalised, and what that says
+about the rows themselves is what counts.
 """
 
 from collections.abc import Iterator, Sequence
@@ -59,10 +59,11 @@ def bridged_candidates(
     """
     bridge = Bridge(BRIDGE_SHARE, problem.base)
     rows = _own_rows(problem.folds)
-    log_m = bridge.m.log_density(charted.U)
-    for candidate in tilted(chart, problem, np.zeros(len(problem.sample.Y)), [line]):
-        log_p = bridge.log_rest(candidate.held_out[rows], log_m)
-        yield replace(candidate, method="bridged", held_out=log_p + charted.log_slope)
+    slope = np.zeros(len(problem.sample.Y))
+    # The bridge is the base density, so that log q0 on the nodes is log m.
+    for candidate in tilted(chart, problem, slope, [line], remainder=bridge.log_rest):
+        log_p = candidate.held_out[rows] + charted.log_slope
+        yield replace(candidate, method="bridged", held_out=log_p)
 
 
 def _own_rows(folds: Sequence[slice]) -> Array:

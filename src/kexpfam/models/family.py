@@ -14,6 +14,7 @@ from kexpfam._validation import check_positive
 from kexpfam.base_densities import (
     BaseDensity,
     ConditionalBase,
+    GaussianBase,
     TransformedBase,
     resolve_base,
 )
@@ -50,7 +51,16 @@ from kexpfam.score_matching import KernelExpansion, TiltedDensity
 # Untuned lengthscales in median distances
 # (docs/decisions/0003-untuned-defaults.md says how they were found).
 MEDIANS_X = 0.5
-MEDIANS_Y = {"score": 1.4, "likelihood": 0.7, "bridged": 0.7}
+MEDIANS_Y = {"score": 1.4, "likelihood": 0.7, "bridged": 0.6}
+
+# The base density that is used if none is given: the paper's. Bridged fits mix draws
+# from it with the rows: wider ones than this are spent where there is nothing to
+# connect, and narrower ones leave the outer islands without a bridge.
+BASES: dict[str, BaseDensity] = {
+    "score": GaussianBase(scale=2.0),
+    "likelihood": GaussianBase(scale=2.0),
+    "bridged": GaussianBase(scale=1.5),
+}
 
 # Lengthscales of y that can be used; derivatives contain their inverse fourth powers.
 _SHORTEST, _LONGEST = 1e-50, 1e50
@@ -179,7 +189,7 @@ def training_rows(X: Array, Y: Array, weights: Array, options: Options) -> Train
         )
     base = options.base
     if not isinstance(base, TransformedBase):
-        base = resolve_base("gaussian" if base is None else base)
+        base = resolve_base(BASES[options.fit_method] if base is None else base)
     chart_options = ChartOptions(
         base, options.standardize, False, options.response_name, used
     )

@@ -224,6 +224,8 @@ def _entries(rows: TrainingRows, options: Options, objective: str) -> list[Entry
         # coordinates cannot be compared.
         return [Entry(PLAIN, rows.options.base)]
     entries = default_entries()
+    if options.fit_method == "bridged":
+        entries[0] = Entry(PLAIN, rows.options.base)  # wide enough for a bridge
     if rows.Y.shape[1] > 1 or not rows.X.shape[1]:
         # Transforms are for one column of y, regressions need columns of x.
         entries = [e for e in entries if not isinstance(e.base, TransformedBase)]

@@ -9,7 +9,7 @@ from kexpfam._typing import Array
 from kexpfam.base_densities import BaseDensity, GaussianBase, StudentBase
 from kexpfam.kernels import JointKernel
 from kexpfam.likelihood import held_out_log_densities as likelihood_log_densities
-from kexpfam.selection.held_out import held_out_log_densities
+from kexpfam.selection.held_out import Remainder, held_out_log_densities
 from kexpfam.selection.paths import held_out_scores
 from kexpfam.selection.problem import HeldOutProblem
 
@@ -102,6 +102,7 @@ def tilted(
     *,
     method: str = "score",
     objective: str = "likelihood",
+    remainder: Remainder | None = None,
 ) -> Iterator[Candidate]:
     """Families of one chart and base density, one for each kernel and λ.
 
@@ -113,19 +114,23 @@ def tilted(
         method: How families are fitted: "score" matching or "likelihood".
         objective: How they are judged: "likelihood", or by the paper's "score", whose
             negative takes the place of the log density.
+        remainder: What is left of a density fitted by score matching, and is judged by
+            likelihood in its place; None for all of it.
     """
     for line in lines:
         if objective == "score":
             worth = -held_out_scores(problem, line.kernel, line.lams)
         elif method == "score":
-            worth = _by_score(problem, line) + log_slope
+            worth = _by_score(problem, line, remainder) + log_slope
         else:
             worth = _by_likelihood(problem, line) + log_slope
         for lam, row in zip(line.lams, worth, strict=True):
             yield Candidate(chart, problem.base, line.kernel, lam, method, row)
 
 
-def _by_score(problem: HeldOutProblem, line: Line) -> Array:
+def _by_score(
+    problem: HeldOutProblem, line: Line, remainder: Remainder | None
+) -> Array:
     return held_out_log_densities(
         problem.basis(line.kernel),
         problem.rows,
@@ -133,6 +138,7 @@ def _by_score(problem: HeldOutProblem, line: Line) -> Array:
         problem.sample,
         line.lams,
         problem.reach,
+        remainder,
     )
 
 

@@ -14,7 +14,7 @@ to more than one, however narrow a spike, and a spike between two nodes earns no
 """
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,6 +38,11 @@ _FAR, _FAR_SHARE = 2.0, 0.2
 # A held-out point is not worth less than this log density, in units of the responses:
 # one absurd fit at one point shall not outweigh everything else that is known of it.
 LOWEST_LOG_DENSITY = -50.0
+
+
+# From the log of a fitted density on nodes (n, g) and log q0 there (g,) to the log of
+# what is left of it, not normalised, (n, g).
+Remainder = Callable[[Array, Array], Array]
 
 
 @dataclass(frozen=True)
@@ -84,6 +89,7 @@ def held_out_log_densities(
     sample: ScoreSample,
     lams: Sequence[float],
     reach: float,
+    remainder: Remainder | None = None,
 ) -> Array:
     """Log density of every row under fits that have not seen its fold, (l, n).
 
@@ -94,6 +100,8 @@ def held_out_log_densities(
         sample: What score matching needs to know of the rows.
         lams: Values of λ.
         reach: Densities of one variable are normalised from −reach to reach, at least.
+        remainder: What is left of a fitted density of one variable, and is judged in
+            its place; None for all of it.
     """
     normalizer = _Normalizer.of(basis, rows, base, reach)
     per_fold = fold_statistics(basis, rows, sample)
@@ -104,7 +112,8 @@ def held_out_log_densities(
         rest = total - own
         for k, lam in enumerate(lams):
             with contextlib.suppress(IllConditionedError):
-                out[k, fold] = normalizer.log_densities(rest.solve(R, lam), fold)
+                alpha = rest.solve(R, lam)
+                out[k, fold] = normalizer.log_densities(alpha, fold, remainder)
     return np.maximum(np.nan_to_num(out, nan=LOWEST_LOG_DENSITY), LOWEST_LOG_DENSITY)
 
 
@@ -151,10 +160,15 @@ class _Normalizer:
             log_q0 = base.log_density(points).astype(np.float32)
         return cls(terms, log_q0, log_weights.astype(np.float32), left, share)
 
-    def log_densities(self, alpha: Array, fold: slice) -> Array:
-        """Log density of the rows of a fold under αᵀφ."""
+    def log_densities(
+        self, alpha: Array, fold: slice, remainder: Remainder | None
+    ) -> Array:
+        """Log density of the rows of a fold under αᵀφ, or under what is left of it."""
         T = self._on_nodes(alpha.astype(np.float32), fold)
         T += self.log_q0
+        if remainder is not None:
+            T -= special.logsumexp(T + self.log_weights, axis=1, keepdims=True)
+            T = remainder(T, self.log_q0)
         here, left, share = np.arange(len(T)), self.left[fold], self.share[fold]
         right = np.minimum(left + 1, T.shape[1] - 1)
         with np.errstate(invalid="ignore"):  # 0 · (−∞) outside the support of q0
