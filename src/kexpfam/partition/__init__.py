@@ -19,6 +19,7 @@ from kexpfam.partition.panels import (
     panel_rule,
     panels_of,
     series_at,
+    series_slopes,
     starting_edges,
 )
 from kexpfam.partition.resample_move import resample_move
@@ -41,5 +42,6 @@ __all__ = [
     "pareto_tail_index",
     "resample_move",
     "series_at",
+    "series_slopes",
     "starting_edges",
 ]

@@ -10,7 +10,7 @@ function, quantiles and moments, since all of them use the same polynomials.
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.polynomial import legendre
@@ -146,6 +146,11 @@ class PanelDensity:
         u = np.where(level <= 0, self.edges[0], u)
         return np.where(level >= 1, self.edges[-1], u)
 
+    def around(self, level: Array, rows: Indices | None = None) -> tuple[Array, Array]:
+        """Ends of the panels that hold the quantiles, (m, q) each."""
+        panel = panels_of(self._below if rows is None else self._below[rows], level)
+        return self.edges[panel], self.edges[panel + 1]
+
     def logpdf(self, u: Array) -> tuple[Array, Mask]:
         """Log densities by interpolation at u, (n, q), and where that is accurate.
 
@@ -249,6 +254,11 @@ def _clenshaw(c: Array, t: Array) -> Array:
     return after
 
 
+def series_slopes(table: Array) -> Array:
+    """Legendre coefficients of the derivatives of many series, (r, m) -> (r, m − 1)."""
+    return np.asarray(legendre.legder(table, axis=-1), dtype=float)
+
+
 def invert_series(table: Array, place: Indices, target: Array) -> Array:
     """T in [−1, 1] where increasing series, zero at −1, equal the targets.
 
@@ -303,43 +313,85 @@ def panel_nodes(left: Array, right: Array) -> Array:
     return middle[:, None] + half[:, None] * panel_rule().nodes
 
 
-@dataclass
+@dataclass(frozen=True)
+class _Summary:
+    """What decides about panels: numbers of each row and panel, from all nodes."""
+
+    mass: Array  # (n, k), in units of exp(reference)
+    error: Array  # (n, k)
+    ends: Array  # (n, k, 2): densities at the first and last node
+    peak: Array  # (n, k): largest log density
+
+    @classmethod
+    def of(
+        cls, left: Array, right: Array, log_values: Array, reference: Array
+    ) -> "_Summary":
+        values = np.exp(log_values - reference[:, None, None])
+        rule, width = panel_rule(), right - left
+        tail = np.abs(values @ rule.coefficients[:, -2:]).sum(axis=-1)
+        return cls(
+            (values @ rule.weights) * (0.5 * width),
+            tail * width,
+            values[..., [0, -1]],
+            log_values.max(axis=2),
+        )
+
+    def joined(self, keep: Mask, other: "_Summary") -> "_Summary":
+        return _Summary(
+            *(
+                np.concatenate([getattr(self, name)[:, keep], getattr(other, name)], 1)
+                for name in ("mass", "error", "ends", "peak")
+            )
+        )
+
+
+@dataclass(frozen=True)
 class _Panels:
-    """The state of a refinement; the panels are in no particular order."""
+    """The state of a refinement; the panels are in no particular order.
+
+    Log densities stay in the blocks in which they were computed until the end.
+    """
 
     left: Array  # (k,)
     right: Array  # (k,)
-    log_values: Array  # (n, k, 16)
+    blocks: tuple[Array, ...]  # (n, k_i, 16) each: log densities of all panels so far
+    column: Indices  # (k,): where in these blocks, counted through
     reference: Array  # (n,): near the largest log value of each row
-    values: Array  # (n, k, 16): exp(log_values − reference)
+    summary: _Summary
 
     @classmethod
     def of(cls, left: Array, right: Array, log_values: Array) -> "_Panels":
         reference = log_values.max(axis=(1, 2))
-        values = np.exp(log_values - reference[:, None, None])
-        return cls(left, right, log_values, reference, values)
-
-    @property
-    def mass(self) -> Array:
-        return (self.values @ panel_rule().weights) * (0.5 * (self.right - self.left))
-
-    @property
-    def error(self) -> Array:
-        tail = np.abs(self.values @ panel_rule().coefficients[:, -2:]).sum(axis=-1)
-        return tail * (self.right - self.left)
+        summary = _Summary.of(left, right, log_values, reference)
+        column = np.arange(len(left))
+        return cls(left, right, (log_values,), column, reference, summary)
 
     def replaced(self, keep: Mask, left: Array, right: Array, new: Array) -> "_Panels":
         """Keep some panels, add new ones with their log densities (n, k', 16)."""
+        fresh = _Summary.of(left, right, new, self.reference)
+        summary = self.summary.joined(keep, fresh)
         left = np.concatenate([self.left[keep], left])
         right = np.concatenate([self.right[keep], right])
-        log_values = np.concatenate([self.log_values[:, keep], new], axis=1)
         # A split panel may have held the peak, and a new one may hold a higher one.
-        drift = log_values.max(axis=(1, 2)) - self.reference
+        drift = summary.peak.max(axis=1) - self.reference
         if np.any(np.abs(drift) > _HEADROOM):
-            return _Panels.of(left, right, log_values)
-        fresh = np.exp(new - self.reference[:, None, None])
-        values = np.concatenate([self.values[:, keep], fresh], axis=1)
-        return _Panels(left, right, log_values, self.reference, values)
+            old = self.log_values()[:, keep]
+            return _Panels.of(left, right, np.concatenate([old, new], axis=1))
+        first = sum(block.shape[1] for block in self.blocks)
+        column = np.concatenate([self.column[keep], first + np.arange(new.shape[1])])
+        blocks = (*self.blocks, new)
+        return _Panels(left, right, blocks, column, self.reference, summary)
+
+    def log_values(self) -> Array:
+        """Log densities of the panels that are left, (n, k, 16)."""
+        out = np.empty((len(self.reference), len(self.left), NODES))
+        first = 0
+        for block in self.blocks:
+            size = block.shape[1]
+            mine = np.flatnonzero((self.column >= first) & (self.column < first + size))
+            out[:, mine] = block[:, self.column[mine] - first]
+            first += size
+        return out
 
 
 def integrate_panels(
@@ -366,15 +418,17 @@ def integrate_panels(
 
     left, right = edges[:-1].copy(), edges[1:].copy()
     panels = _Panels.of(left, right, evaluate(left, right))
-    most = max(FEWEST_PANELS, MOST_NUMBERS // (NODES * max(1, len(panels.values))))
+    most = max(FEWEST_PANELS, MOST_NUMBERS // (NODES * max(1, len(panels.reference))))
     while True:
-        mass, error = panels.mass, panels.error
+        mass, error = panels.summary.mass, panels.summary.error
         total = mass.sum(axis=1)
         # There is no use in splitting below the rounding error of the exponents.
         rounded = rounding + 1e-15 * (1.0 + np.abs(panels.reference))
         tolerance = total * np.maximum(PANEL_TOLERANCE, rounded)
         split = np.any(error > tolerance[:, None], axis=0)
-        beyond = mass_beyond(panels.left, panels.right, panels.values, mass, tail_index)
+        beyond = mass_beyond(
+            panels.left, panels.right, panels.summary.ends, mass, tail_index
+        )
         grow = _panels_to_add(panels, extend & (beyond.max(axis=0) > TAIL_TOLERANCE))
         count = len(panels.left) + int(split.sum()) + len(grow[0])
         if not (split.any() or grow[0].size) or count > most:
@@ -385,15 +439,17 @@ def integrate_panels(
         panels = panels.replaced(
             ~split, new_left, new_right, evaluate(new_left, new_right)
         )
-    order = np.argsort(panels.left)
+    panels = replace(panels, column=panels.column[np.argsort(panels.left)])
     log_partition = panels.reference + np.log(total)
     share = error.sum(axis=1) / total + beyond @ np.asarray(extend, float)
+    log_values = panels.log_values()
+    log_values -= log_partition[:, None, None]
     # A relative error of one or more says nothing about the logarithm.
     with np.errstate(divide="ignore"):
         in_log = -np.log1p(-np.minimum(share, 1.0))
     return PanelDensity(
-        edges=np.append(panels.left[order], panels.right.max()),
-        log_density=panels.log_values[:, order] - log_partition[:, None, None],
+        edges=np.append(np.sort(panels.left), panels.right.max()),
+        log_density=log_values,
         log_partition=log_partition,
         error=in_log + rounded,
     )
@@ -410,7 +466,8 @@ def mass_beyond(
     Args:
         left: Left ends of the panels, (k,), in any order.
         right: Right ends, (k,).
-        values: Densities at the nodes, up to a factor per row, (n, k, 16).
+        values: Densities at some nodes, the outermost among them, up to a factor per
+            row, (n, k, ...).
         mass: Mass of each panel, with the same factor, (n, k).
         tail_index: Moments below this order are finite.
     """
