@@ -10,8 +10,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from kexpfam._typing import Array, ArrayLike, RandomState
 from kexpfam._validation import as_generator, spread_of
-from kexpfam.base_densities import StudentBase
-from kexpfam.distributions import ClosedFormDensity, MixtureDensity
+from kexpfam.base_densities import LocationScaleDensity, StudentBase
+from kexpfam.distributions import (
+    ClosedFormDensity,
+    Coordinates,
+    MixtureDensity,
+    OneColumnDensity,
+    UnivariateDensity,
+)
 from kexpfam.kernels import Constant, Gaussian, SumOfProducts, separable
 from kexpfam.models.chart import Charted
 from kexpfam.models.conditional import KCEF
@@ -23,7 +29,7 @@ from kexpfam.models.saved_classes import FittedAverage, FittedMember
 from kexpfam.models.saving import save_average
 from kexpfam.models.selected import best_of
 from kexpfam.models.solvers import COMPONENTS, chosen_centers
-from kexpfam.score_matching import KernelExpansion
+from kexpfam.score_matching import KernelExpansion, TiltedDensity
 from kexpfam.selection import (
     Candidate,
     ProgressBar,
@@ -286,7 +292,19 @@ class AutoKCEF(ConditionalEstimator):
         return self
 
     def _density(self, X: Array) -> MixtureDensity:
-        parts = [member.family.one_column(X) for member in self.members_]
+        # Members share charts, whose regressions are the slow part of them.
+        charts = {
+            id(member.family.chart): member.family.chart for member in self.members_
+        }
+        placed = {
+            key: (Z, chart.coordinates(Z))
+            for key, chart in charts.items()
+            for Z in [chart.conditions(X)]
+        }
+        parts = [
+            member_density(member.family, *placed[id(member.family.chart)])
+            for member in self.members_
+        ]
         weights = [member.weight for member in self.members_]
         center, scale = self.guard_
         guard = ClosedFormDensity(
@@ -300,6 +318,22 @@ class AutoKCEF(ConditionalEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "members_")
+
+
+def member_density(
+    family: FittedFamily, Z: Array, coordinates: Coordinates
+) -> OneColumnDensity:
+    """Densities of a family at conditions and coordinates of its chart."""
+    base, T = family.base, family.T
+    alone = coordinates.transform is None and not any(
+        np.any(coefficients) for _, _, coefficients in T.derivatives
+    )
+    if alone and isinstance(base, LocationScaleDensity):
+        # There is no T, and nothing to integrate.
+        location, scale = coordinates.location[:, 0], coordinates.scale[:, 0]
+        return ClosedFormDensity(base, location, scale)
+    tilted = TiltedDensity(base, T, Z)
+    return UnivariateDensity.normalize(tilted, coordinates, T.kernel.resolution)
 
 
 def fit_candidate(
