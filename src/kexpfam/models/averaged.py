@@ -1,11 +1,13 @@
 """AutoKCEF: an average of families, weighted by what they say about unseen rows."""
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self, overload
 
 import numpy as np
+from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_is_fitted
 
 from kexpfam._typing import Array, ArrayLike, RandomState
@@ -197,6 +199,13 @@ class AutoKCEF(ConditionalEstimator):
             The estimator itself.
         """
         conditions, Y, weights = self._training_rows(X, y, sample_weight)
+        if np.ndim(y) > 1 and Y.shape[1] == 1:
+            warnings.warn(
+                "y is a table of one column, and a flat array of shape (n_samples,) "
+                "was expected; use y.ravel().",
+                DataConversionWarning,
+                stacklevel=2,
+            )
         if Y.shape[1] > 1:
             raise ValueError(
                 f"AutoKCEF is for one column of y, got {Y.shape[1]}; use KCEF for "
