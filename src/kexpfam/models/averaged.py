@@ -252,9 +252,8 @@ class AutoKCEF(ConditionalEstimator):
         weights = representatives(candidates, weights, PER_CHART)
         weights = without_negligible(weights, DROPPED_WEIGHT)
         kept = np.flatnonzero(weights)
-        charts = {
-            name: contest.final(name) for name in {candidates[k].chart for k in kept}
-        }
+        names = dict.fromkeys(candidates[k].chart for k in kept)
+        charts = {name: contest.final(name) for name in names}
         members = []
         for k in kept:
             candidate = candidates[k]
@@ -264,8 +263,8 @@ class AutoKCEF(ConditionalEstimator):
             mean = candidate.mean(contest.weights)
             members.append(Member(weight, candidate.chart, candidate, family, mean))
         center, scale = spread_of("y", contest.rows.Y, contest.weights)
-        self.members_ = Members(members, GUARD_WEIGHT)
         self.best_ = self._best(contest, seed)
+        self.members_ = Members(members, GUARD_WEIGHT)
         self.guard_ = (float(center[0]), float(scale[0]))
         self.n_candidates_ = len(candidates)
         self.stopped_ = contest.reason

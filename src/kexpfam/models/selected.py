@@ -337,7 +337,7 @@ def best_of(contest: Contest, objective: str = "likelihood") -> Selection:
         prior = prior_weights(path, PLAIN)
         shares = tempered_weights(np.stack([c.held_out for c in path]), prior, weights)
         charts = np.array([c.chart for c in path])
-        tried = {c.chart for c in tilted}
+        tried = dict.fromkeys(c.chart for c in tilted)  # in order, unlike a set
         best = max(tried, key=lambda name: float(shares[charts == name].sum()))
         tilted = [c for c in tilted if c.chart == best]
     found = Selection(
