@@ -35,7 +35,7 @@ _MOST_INSIDE = 0.05
 
 # Neighbours, in effective number: fewer than the first say nothing about a share; the
 # second show a gap, and more would only smear it if it moves with x.
-_FEWEST_NEIGHBOURS = 8.0
+_FEWEST_NEIGHBOURS = 15.0
 _ENOUGH_NEIGHBOURS = 60.0
 
 # Rows without the valley are left out; if most neighbours are, it is not theirs.

@@ -47,6 +47,7 @@ def island_report(
         Row numbers are those of X, and valleys are in the units of Y.
     """
     rows = _counted_rows(weights)
+    counts = weights[rows] / weights[rows].max()  # only ratios matter; no overflow
     Z = family.chart.conditions(X[rows])
     coordinates = family.chart.coordinates(Z)
     u = coordinates.to_kernel(Y[rows][:, None])[:, 0, 0]
@@ -55,14 +56,12 @@ def island_report(
         return IslandReport(())
     if _ignores_x(family):
         log_p = family.unnormalized(Z[:1]).on_grid(nodes[:, None])
-        report = check_islands(nodes, log_p, u, weights[rows])
+        report = check_islands(nodes, log_p, u, counts)
     else:
         log_p = family.unnormalized(Z).on_grid(nodes[:, None])
         index = spread_out(Z, _CONDITIONS)
-        near = _similarity(family, Z, index, weights[rows])
-        report = check_islands(
-            nodes, log_p, u, weights[rows], neighbours=near, index=index
-        )
+        near = _similarity(family, Z, index, counts)
+        report = check_islands(nodes, log_p, u, counts, neighbours=near, index=index)
     found = []
     for comparison in report.comparisons:
         k = comparison.index
