@@ -320,7 +320,7 @@ def test_what_it_cannot_do_is_refused_in_one_sentence(rows):
 def test_a_table_of_one_column_is_taken_with_a_warning(rows, few_charts):
     X, y = rows
     options = {"random_state": 0, "likelihood": False}
-    with pytest.warns(DataConversionWarning, match="one column"):
+    with pytest.warns(DataConversionWarning, match="column-vector y"):
         model = AutoKCEF(**options).fit(X, y[:, None])
     flat = AutoKCEF(**options).fit(X, y)
     np.testing.assert_array_equal(model.score_samples(X, y), flat.score_samples(X, y))
