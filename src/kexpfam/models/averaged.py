@@ -199,10 +199,10 @@ class AutoKCEF(ConditionalEstimator):
             The estimator itself.
         """
         conditions, Y, weights = self._training_rows(X, y, sample_weight)
-        if np.ndim(y) > 1 and Y.shape[1] == 1:
+        if np.asarray(y).ndim > 1 and Y.shape[1] == 1:
             warnings.warn(
-                "y is a table of one column, and a flat array of shape (n_samples,) "
-                "was expected; use y.ravel().",
+                "A column-vector y was passed when a 1d array was expected; give it "
+                "the shape (n_samples,), for example with ravel().",
                 DataConversionWarning,
                 stacklevel=2,
             )
