@@ -117,8 +117,8 @@ class MixtureDensity(OneColumnDensity):
     def tabulated(self) -> RowPanels:
         """The same densities on panels, whose values cost little at many points.
 
-        Its `pdf`, `logpdf` and `cdf` take (n, q) points and are right to about 1e-10 of
-        the highest density, or of the mass; those of the mixture itself are exact.
+        Its `pdf`, `logpdf` and `cdf` take (n, q) points, and are right to about 1e-10
+        of the mass of a panel; those of the mixture itself are exact.
         """
         return self._panels
 

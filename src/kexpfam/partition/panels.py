@@ -216,7 +216,7 @@ def panels_of(below: Array, level: Array) -> Indices:
     """The panel that holds each quantile, from the mass left of each, (n, k)."""
     panel = np.empty(level.shape, dtype=np.intp)
     for row, (cumulated, wanted) in enumerate(zip(below, level, strict=True)):
-        panel[row] = np.searchsorted(cumulated, wanted, side="right") - 1
+        panel[row] = cumulated.searchsorted(wanted, side="right") - 1
     return np.clip(panel, 0, below.shape[1] - 1)
 
 
