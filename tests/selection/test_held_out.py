@@ -55,7 +55,8 @@ def refit(problem, kernel, lam, fold):
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("weighted", [False, True])
 def test_log_densities_equal_refits_normalised_by_quad(name, weighted):
-    kernel, lams = KERNELS[name], [0.01, 0.3]
+    # Smooth enough for the nodes: the bound below is vacuous for rougher fits.
+    kernel, lams = KERNELS[name], [0.1, 1.0]
     problem = make_problem(n=12, n_folds=3, weighted=weighted, derivatives=False)
     found = log_densities(problem, kernel, lams)
     for k, lam in enumerate(lams):
