@@ -45,6 +45,7 @@ format: $(VENV)/.test
 
 bench: $(VENV)/.test
 	$(BIN)/python benchmarks/speed.py
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/distributions.py
 	$(BIN)/python benchmarks/gradient.py
 	$(BIN)/python benchmarks/recovery.py
 

@@ -10,6 +10,8 @@ import pytest
 from scipy import stats
 
 from kexpfam import KCEF, metrics
+from kexpfam.base_densities import GaussianBase, StudentBase
+from kexpfam.distributions import ClosedFormDensity, MixtureDensity
 from kexpfam.errors import AccuracyWarning
 from kexpfam.metrics.observations import estimate
 from kexpfam.metrics.quadrature import integrate_rows
@@ -519,3 +521,28 @@ class TestQuadrature:
         together = integrate_rows(bumps, edges)
         # The bump is whole in its panel up to 12 of its scales; its last node is near.
         assert_close(together, np.sqrt(2 * np.pi) * np.array([1e-2, 0.5]), 1e-4)
+
+
+@pytest.mark.parametrize("single", [False, True])
+def test_metrics_from_a_table_are_those_of_the_density_itself(single):
+    rng = np.random.default_rng(0)
+    places, widths = rng.normal(size=(4, 6)), rng.uniform(0.05, 1.0, size=(4, 6))
+    parts = [
+        ClosedFormDensity(GaussianBase(1.0), *pair)
+        for pair in zip(places, widths, strict=True)
+    ]
+    guard = ClosedFormDensity(StudentBase(1.0, df=5.0), np.zeros(6), np.full(6, 2.0))
+    p = MixtureDensity([*parts, guard], [0.3, 0.2, 0.2, 0.25, 0.05])
+    y = rng.normal(size=6)
+    y[3] = 50.0  # where the table knows only that there is hardly anything
+    p = p[0] if single else p
+    methods = ("logpdf", "pdf", "cdf", "ppf", "support")
+    plain = SimpleNamespace(**{name: getattr(p, name) for name in methods})
+    for metric in (
+        metrics.crps_values,
+        metrics.cde_loss_values,
+        metrics.hpd_values,
+        metrics.pit,
+        metrics.log_loss_values,
+    ):
+        assert_close(metric(p, y), metric(plain, y), 1e-8, scale=1.0)

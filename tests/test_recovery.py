@@ -1,4 +1,4 @@
-"""KCEF() comes nearer to the truth as rows are added, on families whose truth is known.
+"""KCEF without tuning comes nearer to the truth as rows are added, where it is known.
 
 The Kullback-Leibler divergence of the fit from the truth, averaged over x, is estimated
 on a fixed test set as the mean of log p_true − log p_model; fits of all sizes see the

@@ -27,6 +27,7 @@ def median_distance(points: Array, weights: Array | None = None) -> float:
         2.0
     """
     weights = np.ones(len(points)) if weights is None else weights
+    points, weights = points[weights > 0], weights[weights > 0]
     if len(points) > _MOST_ROWS:
         chosen = np.linspace(0, len(points) - 1, _MOST_ROWS).astype(int)
         points, weights = points[chosen], weights[chosen]

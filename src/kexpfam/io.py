@@ -7,7 +7,7 @@ import numpy as np
 from kexpfam.errors import FileFormatError
 from kexpfam.models import KCEF, KEF, AutoKCEF
 from kexpfam.models.saved_classes import FittedAverage, FittedModel
-from kexpfam.models.saving import SavedModel, read_model
+from kexpfam.models.saving import SavedModel, in_short, read_model
 
 _ESTIMATORS: dict[str, type[KCEF | KEF | AutoKCEF]] = {
     "AutoKCEF": AutoKCEF,
@@ -49,13 +49,15 @@ def load(path: str | Path) -> KCEF | KEF | AutoKCEF:
         model = _ESTIMATORS[saved.kind](**saved.parameters)
     except TypeError as error:
         raise FileFormatError(
-            f"{str(path)!r} has parameters that {saved.kind} does not take ({error})."
+            f"{str(path)!r} has parameters that {saved.kind} does not take "
+            f"({in_short(error)})."
         ) from error
     try:
         _restore(model, saved)
     except (ArithmeticError, TypeError, ValueError) as error:
         raise FileFormatError(
-            f"{str(path)!r} holds a density that cannot be normalised ({error})."
+            f"{str(path)!r} holds a density that cannot be normalised "
+            f"({in_short(error)})."
         ) from error
     if saved.feature_names:
         model.feature_names_in_ = np.array(saved.feature_names, dtype=object)

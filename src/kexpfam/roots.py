@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kexpfam._typing import Array
+from kexpfam._typing import Array, Indices
 
 
 def bracketed_roots(
@@ -58,8 +58,7 @@ def bracketed_roots(
 
 
 def increasing_roots(
-    f: Callable[[Array], Array],
-    slope: Callable[[Array], Array],
+    f: Callable[[Array, Indices], tuple[Array, Array]],
     low: Array,
     high: Array,
     rounding: Array,
@@ -70,35 +69,37 @@ def increasing_roots(
     halve it. The slope may be rough: it only decides how fast the root is found.
 
     Args:
-        f: The functions at one point each, any shape -> the same shape.
-        slope: Their derivatives.
-        low: Left ends, where f is not positive.
-        high: Right ends, where f is not negative.
-        rounding: Values of f that are zero but for rounding.
+        f: Some of the functions at one point each, and their derivatives: points (m,)
+            and which functions, (m,) -> two arrays (m,).
+        low: Left ends, where f is not positive, (q,).
+        high: Right ends, where f is not negative, (q,).
+        rounding: Values of f that are zero but for rounding, (q,).
 
     Example:
         >>> import numpy as np
-        >>> cube = lambda x: x**3 - np.array([2.0, 8.0])
-        >>> slope = lambda x: 3 * x**2
-        >>> zeros, fives = np.zeros(2), np.full(2, 5.0)
-        >>> increasing_roots(cube, slope, zeros, fives, np.full(2, 1e-14))
+        >>> numbers = np.array([2.0, 8.0])
+        >>> cube = lambda x, which: (x**3 - numbers[which], 3 * x**2)
+        >>> increasing_roots(cube, np.zeros(2), np.full(2, 5.0), np.full(2, 1e-14))
         array([1.25992105, 2.        ])
     """
-    x = 0.5 * (low + high)
-    before = high - low
+    found = 0.5 * (low + high)
+    left = np.arange(len(found))  # those that are still looked for
+    x, before = found.copy(), high - low
     for _ in range(200):
-        gap = f(x)
+        if not len(left):
+            break
+        gap, slope = f(x, left)
         low, high = np.where(gap < 0, x, low), np.where(gap > 0, x, high)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            newton = x - gap / slope(x)
+            newton = x - gap / slope
         usable = (newton >= low) & (newton <= high) & (np.abs(newton - x) < before)
         step = np.where(usable, newton, 0.5 * (low + high))
         # A step must be at most half of the one before, or the next is a bisection.
         before = np.where(usable, 0.5 * np.abs(step - x), 0.5 * (high - low))
+        there = np.abs(gap) <= rounding[left]
         # No step can be smaller than the distance of two doubles.
-        still = np.abs(step - x) <= np.spacing(np.abs(x))
-        settled = (np.abs(gap) <= rounding) | still
-        x = np.where(np.abs(gap) <= rounding, x, step)
-        if np.all(settled):
-            break
-    return x
+        rest = ~there & (np.abs(step - x) > np.spacing(np.abs(x)))
+        found[left] = np.where(there, x, step)
+        left, x, before = left[rest], step[rest], before[rest]
+        low, high = low[rest], high[rest]
+    return found

@@ -96,7 +96,7 @@ def read_container(path: str | Path) -> tuple[dict[str, Array], dict[str, Any]]:
         raise FileFormatError(f"{name!r} has a damaged description.") from error
     if version != FORMAT_VERSION:
         raise FileFormatError(
-            f"{name!r} has format {version!r}, and this version of kexpfam reads "
+            f"{name!r} has format {version!r:.40}, and this version of kexpfam reads "
             f"format {FORMAT_VERSION}; load it with the version that wrote it."
         )
     return arrays, description

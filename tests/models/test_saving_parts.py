@@ -317,6 +317,19 @@ def test_wrong_arrays_are_refused_wherever_they_are(kind, spoil, parts, tmp_path
         refuses(tmp_path / "file")
 
 
+LARGE = ["T.X", "features.centers", "log_scales.0.coefficients", "processes.0.X"]
+
+
+@pytest.mark.parametrize("ending", LARGE)
+def test_numbers_that_would_overflow_later_are_refused(ending, parts, tmp_path):
+    arrays, description = parts["process"]
+    (name,) = (name for name in arrays if name.endswith(ending))
+    spoiled = arrays[name].copy()
+    spoiled.flat[-1] = 1e200
+    _write(tmp_path / "file", {**arrays, name: spoiled}, description)
+    refuses(tmp_path / "file", "too large")
+
+
 POSITIVE = {
     "process": ["x_scaling.scale", "lengthscales", "noise", "frame.unit", "y_scale"],
     "linear": ["x_scaling.scale", "frame.unit", "x_scale"],
@@ -452,6 +465,7 @@ WRONG_PARTS = {
     "log scales without end": ("process", ("LogScale", "upper"), 1e4),
     "log scales in disorder": ("process", ("LogScale", "upper"), -400.0),
     "bumps without width": ("process", ("LogScaleFeatures", "width"), 0.0),
+    "bumps too narrow": ("process", ("LogScaleFeatures", "width"), 1e-200),
     "signal without variance": ("process", ("Hyperparameters", "signal_variance"), 0.0),
     "noise is negative": ("process", ("Hyperparameters", "noise_variance"), -1.0),
     "a frame without processes": ("process", ("GaussianProcessFrame", "processes"), []),
@@ -505,6 +519,16 @@ def test_a_model_under_another_name_is_refused(kind, name, parts, tmp_path):
         return
     _write(tmp_path / "file", arrays, {**description, "model": name})
     refuses(tmp_path / "file")
+
+
+def test_a_refusal_does_not_quote_all_numbers_of_a_file(parts, tmp_path):
+    arrays, description = parts["process"]
+    long = {"class": "YeoJohnson", "lam": [{"array": "family.T.Y"}] * 9}
+    spoiled = _with(description, ("objects", 1, "transform"), long)
+    _write(tmp_path / "file", arrays, spoiled)
+    refuses(tmp_path / "file", "lam must be a number")
+    _write(tmp_path / "file", arrays, {**description, "format": 10**400})
+    refuses(tmp_path / "file", "has format 1000")
 
 
 def test_shared_objects_that_refer_forward_are_refused(parts, tmp_path):
@@ -582,6 +606,7 @@ def test_shared_objects_and_equal_arrays_are_stored_once():
     ("value", "hint", "expected"),
     [
         (1, float, True),
+        (10**400, float, False),
         (True, float, False),
         (True, int, False),
         (True, bool, True),

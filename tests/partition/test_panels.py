@@ -5,9 +5,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.polynomial import legendre
 from scipy import stats
 
-from kexpfam.partition import integrate_panels, panels, starting_edges
+from kexpfam.partition import (
+    integrate_panels,
+    invert_series,
+    panels,
+    series_at,
+    series_slopes,
+    starting_edges,
+)
 from tests.oracles.integrals import SlowDensity
 from tests.tolerances import QUADRATURE, assert_close
 
@@ -291,3 +299,27 @@ def test_starting_edges_cover_the_range_and_are_fine_near_the_data(
         inside = near & (edges[:-1] >= points.min()) & (edges[1:] <= points.max())
         assert width[inside].max() <= finest * 1.01
     assert len(edges) < 400
+
+
+def test_series_at_many_points_equal_those_of_numpy():
+    rng = np.random.default_rng(0)
+    table = rng.normal(size=(7, 17))
+    # More points than are evaluated together.
+    place, t = rng.integers(7, size=(3, 3001)), rng.uniform(-1, 1, size=(3, 3001))
+    expected = legendre.legval(t, table[place].transpose(2, 0, 1), tensor=False)
+    assert_close(series_at(table, place, t), expected)
+    slopes = series_slopes(table)
+    assert_close(slopes[3], legendre.legder(table[3]))
+
+
+def test_inverted_series_have_the_wanted_values():
+    rng = np.random.default_rng(1)
+    # Integrals of squares increase, some of them by many orders of magnitude.
+    roots = [legendre.legmul(c, c) for c in rng.normal(size=(5, 8))]
+    roots.append(legendre.legmul(*2 * [legendre.poly2leg([1.0, 1.0] * 4)]))
+    table = np.stack([legendre.legint(root, lbnd=-1) for root in roots])
+    place = rng.integers(6, size=(2, 5000))
+    share = np.append(rng.random((2, 4990)), np.logspace(-12, 0, 20).reshape(2, 10), 1)
+    target = share * table[place].sum(axis=-1)
+    t = invert_series(table, place, target)
+    assert_close(series_at(table, place, t), target, 1e-13, scale=target)

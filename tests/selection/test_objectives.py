@@ -159,14 +159,14 @@ def test_likelihood_equals_held_out_log_densities():
     fast = held_out_log_densities(
         problem.basis(kernel),
         problem.rows,
-        [BASE],
-        [problem.sample],
+        BASE,
+        problem.sample,
         [parameters.regularization],
         problem.reach,
     )
     criterion = HeldOutLikelihood.of(problem, resolution=kernel.resolution)
     objective = HeldOutObjective(problem, Gaussian(), Gaussian(), criterion)
-    expected = -problem.mean_weights @ fast[0, 0]
+    expected = -problem.mean_weights @ fast[0]
     assert_close(objective.value(THETA).loss, expected, SINGLE)
 
 
@@ -226,7 +226,7 @@ def test_rows_at_the_ends_of_a_bounded_support_have_their_density():
     assert_close(objective.value(theta).loss, slow, 2e-3, scale=1.0)
     assert_gradient_is_right(objective, theta)
     fast = held_out_log_densities(
-        problem.basis(kernel), problem.rows, [base], [problem.sample], [0.05], 1.0
+        problem.basis(kernel), problem.rows, base, problem.sample, [0.05], 1.0
     )
     assert fast.min() > -5.0
     assert_close(-fast.mean(), slow, 2e-3, scale=1.0)

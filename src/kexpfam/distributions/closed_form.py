@@ -4,15 +4,13 @@ With T = 0 a family is its base density, moved and stretched by a regression. Nu
 models and the guards of averages are such densities; they need no quadrature.
 """
 
-import functools
 from typing import Any, Self
 
 import numpy as np
 
-from kexpfam._typing import Array
+from kexpfam._typing import Array, Indices
 from kexpfam.base_densities import LocationScaleDensity
 from kexpfam.distributions.one_column import OneColumnDensity
-from kexpfam.partition import PanelDensity, integrate_panels
 
 
 class ClosedFormDensity(OneColumnDensity):
@@ -95,11 +93,11 @@ class ClosedFormDensity(OneColumnDensity):
         gradient = self._base.grad_log_density(z.reshape(-1, 1)).reshape(Y.shape)
         return gradient / self._scale[:, None, None]
 
-    def _cdf(self, y: Array) -> Array:
-        return self._base.column_cdf(self._standardized(y), 0)
+    def _cdf(self, y: Array, rows: Indices | None = None) -> Array:
+        return self._base.column_cdf(self._standardized(y, rows), 0)
 
-    def _sf(self, y: Array) -> Array:
-        return self._base.column_sf(self._standardized(y), 0)
+    def _sf(self, y: Array, rows: Indices | None = None) -> Array:
+        return self._base.column_sf(self._standardized(y, rows), 0)
 
     def _ppf(self, levels: Array) -> Array:
         return self._from_standardized(self._base.column_quantile(levels, 0))
@@ -108,37 +106,39 @@ class ClosedFormDensity(OneColumnDensity):
         z = self._base.column_sample(self._n * size, 0, rng)
         return self._from_standardized(z.reshape(self._n, size))
 
-    def _region(self, row: int, confidence: float) -> Array:
+    def _regions(self, confidence: float) -> list[Array]:
         # One symmetric peak: the central interval.
         tails = np.array([[0.5 * (1.0 - confidence), 0.5 * (1.0 + confidence)]])
-        return self._rows([row], single=False)._ppf(tails)
+        return list(self._ppf(tails)[:, None])
 
-    def _rough_pdf(self, y: Array) -> Array:
-        return np.exp(self._log_pdf(y[..., None]))
+    def _rough_pdf(self, y: Array, rows: Indices | None = None) -> Array:
+        z = self._standardized(y, rows)
+        return np.exp(self._base.column_log_density(z, 0)) / self._lines(rows)[1]
 
-    def _edges(self) -> Array:
-        edges = _panels_of(self._base).edges
-        return self._from_standardized(np.broadcast_to(edges, (self._n, len(edges))))
+    def _around(
+        self, levels: Array, rows: Indices | None = None
+    ) -> tuple[Array, Array]:
+        y = self._from_standardized(self._base.column_quantile(levels, 0), rows)
+        return y, y
+
+    def _breaks(self) -> Array:
+        # There may be a kink at the centre, which is a point of the outline.
+        return np.empty(0)
 
     def _rows(self, index: Any, *, single: bool) -> Self:
         location, scale = self._location[index], self._scale[index]
         return type(self)(self._base, location, scale, single=single)
 
-    def _standardized(self, y: Array) -> Array:
-        return (y - self._location[:, None]) / self._scale[:, None]
+    def _standardized(self, y: Array, rows: Indices | None = None) -> Array:
+        location, scale = self._lines(rows)
+        return (y - location) / scale
 
-    def _from_standardized(self, z: Array) -> Array:
-        return self._location[:, None] + self._scale[:, None] * z
+    def _from_standardized(self, z: Array, rows: Indices | None = None) -> Array:
+        location, scale = self._lines(rows)
+        return location + scale * z
 
-
-@functools.lru_cache(maxsize=64)
-def _panels_of(base: LocationScaleDensity) -> PanelDensity:
-    """Panels that resolve a base density."""
-    # An even number, so that the centre, where it may have a kink, is an edge.
-    edges = np.linspace(*base.column_range(0), 19)
-    return integrate_panels(
-        lambda z: base.column_log_density(z, 0)[None],
-        edges,
-        extend=(True, True),
-        tail_index=base.tail_index,
-    )
+    def _lines(self, rows: Indices | None) -> tuple[Array, Array]:
+        """Location and scale of some rows, (m, 1) each."""
+        if rows is None:
+            return self._location[:, None], self._scale[:, None]
+        return self._location[rows, None], self._scale[rows, None]

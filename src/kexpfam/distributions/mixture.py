@@ -13,14 +13,12 @@ from typing import Any, Self
 import numpy as np
 from scipy import special
 
-from kexpfam._typing import Array, ArrayLike
+from kexpfam._typing import Array, ArrayLike, Indices
 from kexpfam._validation import as_numbers
-from kexpfam.distributions.one_column import OneColumnDensity
-from kexpfam.distributions.row_panels import (
-    RowPanels,
-    evaluate_on_panels,
-    merged_edges,
-)
+from kexpfam.distributions.one_column import OUTLINE, OneColumnDensity
+from kexpfam.distributions.regions import highest_density_regions
+from kexpfam.distributions.row_panels import RowPanels, merged_edges
+from kexpfam.partition import panels_of
 from kexpfam.roots import increasing_roots
 
 # Weights may miss a sum of one by rounding, and are then divided by their sum.
@@ -29,11 +27,12 @@ _SUM_TOLERANCE = 1e-6
 # A point is a quantile if the mass beyond it is right up to this share.
 _LEVEL_TOLERANCE = 1e-14
 
-# Up to so many levels, quantiles of the components are the cheaper brackets.
+# Up to so many levels, panels of the components are the cheaper brackets.
 _FEW_LEVELS = 8
 
-# Panels of a component are followed outwards until less than this mass is left.
-_NEGLIGIBLE = 1e-15
+# If the mass beyond a point is right up to this share, and the next step is so small a
+# share of the panel, one step of Newton's method makes it right up to rounding.
+_ONE_STEP = 1e-6
 
 
 class MixtureDensity(OneColumnDensity):
@@ -108,12 +107,20 @@ class MixtureDensity(OneColumnDensity):
         return self._out(
             self._panels.peaks(
                 lambda y: self._log_pdf(y[..., None]),
-                lambda y: self._gradient(y[..., None])[..., 0],
+                lambda y: self._gradient(y[:, None, None])[:, 0, 0],
             )
         )
 
     def entropy(self) -> Array:
         return self._out(self._panels.entropy())
+
+    def tabulated(self) -> RowPanels:
+        """The same densities on panels, whose values cost little at many points.
+
+        Its `pdf`, `logpdf` and `cdf` take (n, q) points, and are right to about 1e-10
+        of the mass of a panel; those of the mixture itself are exact.
+        """
+        return self._panels
 
     @property
     def _n(self) -> int:
@@ -140,14 +147,14 @@ class MixtureDensity(OneColumnDensity):
             total += share[..., None] * slope
         return np.where(nowhere[..., None], np.nan, total)
 
-    def _cdf(self, y: Array) -> Array:
-        return self._average(lambda part: part._cdf(y))
+    def _cdf(self, y: Array, rows: Indices | None = None) -> Array:
+        return self._average(lambda part: part._cdf(y, rows))
 
-    def _sf(self, y: Array) -> Array:
-        return self._average(lambda part: part._sf(y))
+    def _sf(self, y: Array, rows: Indices | None = None) -> Array:
+        return self._average(lambda part: part._sf(y, rows))
 
-    def _rough_pdf(self, y: Array) -> Array:
-        return self._average(lambda part: part._rough_pdf(y))
+    def _rough_pdf(self, y: Array, rows: Indices | None = None) -> Array:
+        return self._average(lambda part: part._rough_pdf(y, rows))
 
     def _average(self, values: Callable[[OneColumnDensity], Array]) -> Array:
         """Σ w_c of something of each component."""
@@ -157,72 +164,51 @@ class MixtureDensity(OneColumnDensity):
         return total
 
     def _ppf(self, levels: Array) -> Array:
-        def excess(y: Array) -> Array:
-            """Mass below y minus the level, from the tail that is smaller."""
-            upper = 1.0 - levels - self._sf(y)
-            return np.where(levels > 0.5, upper, self._cdf(y) - levels)
-
-        few = levels.shape[1] <= _FEW_LEVELS
-        low, high = (self._brackets if few else self._grid_brackets)(levels, excess)
-        rounding = _LEVEL_TOLERANCE * np.minimum(levels, 1.0 - levels)
-        return increasing_roots(excess, self._rough_pdf, low, high, rounding)
-
-    def _grid_brackets(
-        self, levels: Array, excess: Callable[[Array], Array]
-    ) -> tuple[Array, Array]:
-        """Neighbouring edges of the panels around the quantiles."""
-        edges, below = self._distribution_at_edges
-        panel = np.stack(
-            [
-                np.searchsorted(row, wanted, side="right")
-                for row, wanted in zip(below, levels, strict=True)
-            ]
-        ).reshape(levels.shape)
-        row = np.arange(len(edges))[:, None]
-        last = edges.shape[1] - 1
-        low = edges[row, np.clip(panel - 1, 0, last)]
-        high = edges[row, np.clip(panel, 0, last)]
-        # Levels in tails beyond all panels, or too near one to tell panels apart.
-        outside = (excess(low) > 0) | (excess(high) < 0)
-        if np.any(outside):
-            far_low, far_high = self._brackets(levels, excess)
-            low = np.where(outside, far_low, low)
-            high = np.where(outside, far_high, high)
-        return low, high
-
-    def _brackets(
-        self, levels: Array, excess: Callable[[Array], Array]
-    ) -> tuple[Array, Array]:
-        """Points around the quantiles, as near as one component alone can tell.
-
-        Some component has less than the level below the quantile, and some has more.
-        And F ≥ w F_c, so the quantile is not above that of component c at level/w; the
-        same holds for the upper tails. The second pair is of the right width even if
-        components are far apart; levels near one may be rounded too much for it.
-        """
-        outer, inner = [], []
         q = levels.shape[1]
-        for weight, part in zip(self._weights, self._components, strict=True):
-            below, above = levels / weight, (1.0 - levels) / weight
-            inside = np.where(below < 1, below, 0.5), np.where(above < 1, above, 0.5)
-            y = part._ppf(np.hstack([levels, inside[0], 1.0 - inside[1]]))
-            outer.append(y[:, :q])
-            high = np.where(below < 1, y[:, q : 2 * q], np.inf)
-            low = np.where(above < 1, y[:, 2 * q :], -np.inf)
-            inner.append([low, high])
-        far_low, far_high = np.min(outer, axis=0), np.max(outer, axis=0)
-        low = np.max([pair[0] for pair in inner], axis=0)
-        high = np.min([pair[1] for pair in inner], axis=0)
-        low, high = np.maximum(low, far_low), np.minimum(high, far_high)
-        # An end that is the quantile but for rounding may be on its wrong side.
-        rounding = _LEVEL_TOLERANCE * np.minimum(levels, 1.0 - levels)
-        at_low, at_high = excess(low), excess(high)
-        found = np.where(np.abs(at_low) <= rounding, low, np.nan)
-        found = np.where(np.abs(at_high) <= rounding, high, found)
-        low = np.where(at_low <= 0, low, far_low)
-        high = np.where(at_high >= 0, high, far_high)
-        known = ~np.isnan(found)
-        return np.where(known, found, low), np.where(known, found, high)
+        row = np.repeat(np.arange(self._n), q)
+        level, y = levels.ravel(), np.full(levels.size, np.nan)
+        if q > _FEW_LEVELS or "_panels" in self.__dict__:
+            y = self._corrected(levels)
+        rest = np.flatnonzero(np.isnan(y))
+        y[rest] = self._solved(level[rest], row[rest])
+        return y.reshape(levels.shape)
+
+    def _corrected(self, levels: Array) -> Array:
+        """Quantiles from panels, after one step of Newton's method, (n q,).
+
+        NaN where they were so far away that one step is not enough.
+        """
+        row, level = np.repeat(np.arange(self._n), levels.shape[1]), levels.ravel()
+        y, left, right = (part.ravel() for part in self._panels.ppf(levels))
+        gap = self._excess(y, level, row)
+        slope = self._rough_pdf(y[:, None], row)[:, 0]
+        near = np.abs(gap) <= _ONE_STEP * np.minimum(level, 1.0 - level)
+        # In a gap between components the slope is small, and is another nearby.
+        near &= np.abs(gap) <= _ONE_STEP * (right - left) * slope
+        near &= slope > 0
+        return np.where(near, y - gap / np.where(near, slope, 1.0), np.nan)
+
+    def _solved(self, level: Array, row: Indices) -> Array:
+        """Quantiles from brackets; one level for each of some rows, (m,)."""
+        low, high = (end[:, 0] for end in self._around(level[:, None], row))
+        return increasing_roots(
+            lambda y, some: (
+                self._excess(y, level[some], row[some]),
+                self._rough_pdf(y[:, None], row[some])[:, 0],
+            ),
+            low,
+            high,
+            _LEVEL_TOLERANCE * np.minimum(level, 1.0 - level),
+        )
+
+    def _excess(self, y: Array, level: Array, row: Indices) -> Array:
+        """Mass below y minus the level, from the tail that is smaller, (m,)."""
+        gap = np.empty(level.shape)
+        upper = level > 0.5
+        for tail, mass in ((~upper, self._cdf), (upper, self._sf)):
+            if tail.any():
+                gap[tail] = mass(y[tail, None], row[tail])[:, 0]
+        return np.where(upper, 1.0 - level - gap, gap - level)
 
     def _draws(self, size: int, rng: np.random.Generator) -> Array:
         shape = (self._n, size)
@@ -237,21 +223,55 @@ class MixtureDensity(OneColumnDensity):
             draws[row, column] = part._draws(most, rng)[row, position[row, column]]
         return draws
 
-    def _region(self, row: int, confidence: float) -> Array:
-        return self._panels.region(row, confidence)
+    def _regions(self, confidence: float) -> list[Array]:
+        return highest_density_regions(self._panels, confidence)
 
-    def _edges(self) -> Array:
-        parts = []
-        for part in self._components:
-            edges = part._edges()
-            near = (part._cdf(edges) > _NEGLIGIBLE) & (part._sf(edges) > _NEGLIGIBLE)
-            # One edge more on either side; those beyond are moved there.
-            first = np.maximum(near.argmax(axis=1) - 1, 0)
-            last = edges.shape[1] - np.maximum(near[:, ::-1].argmax(axis=1), 1)
-            row = np.arange(len(edges))
-            ends = edges[row, first], edges[row, last]
-            parts.append(np.clip(edges, ends[0][:, None], ends[1][:, None]))
-        return merged_edges(parts)
+    def _around(
+        self, levels: Array, rows: Indices | None = None
+    ) -> tuple[Array, Array]:
+        # Some component has less than the level below the quantile, and some has more.
+        ends = [part._around(levels, rows) for part in self._components]
+        lows, highs = zip(*ends, strict=True)
+        return functools.reduce(np.minimum, lows), functools.reduce(np.maximum, highs)
+
+    def _breaks(self) -> Array:
+        return np.unique(np.concatenate([p._breaks() for p in self._components]))
+
+    def _outline(self) -> Array:
+        """Points of the outlines of the components, thinned by their mass.
+
+        The narrowest component keeps more, since the mode may be its own.
+        """
+        parts = [part._outline() for part in self._components]
+        weights = [
+            np.full(part.shape[1], weight / part.shape[1])
+            for weight, part in zip(self._weights, parts, strict=True)
+        ]
+        points = np.concatenate(parts, axis=1)
+        order = np.argsort(points, axis=1)
+        points = np.take_along_axis(points, order, axis=1)
+        below = np.cumsum(np.concatenate(weights)[order], axis=1)
+        shares = np.tile(np.linspace(0.0, 1.0, len(OUTLINE)), (self._n, 1))
+        place = panels_of(below, shares) + 1
+        place[:, 0] = 0
+        place = np.minimum(place, points.shape[1] - 1)
+        return merged_edges(
+            [np.take_along_axis(points, place, axis=1), self._narrowest(parts)]
+        )
+
+    def _narrowest(self, outlines: list[Array]) -> Array:
+        """The middle of the outline of the component that is likely highest, (n, k)."""
+        heights, middles = [], []
+        for weight, outline in zip(self._weights, outlines, strict=True):
+            size = outline.shape[1]
+            middle = outline[:, size // 3 : size - size // 3]
+            width = np.maximum(np.ptp(middle, axis=1), np.finfo(float).tiny)
+            heights.append(weight / width)
+            middles.append(
+                middle[:, np.linspace(0, middle.shape[1] - 1, 5).astype(int)]
+            )
+        highest = np.argmax(heights, axis=0)
+        return np.stack(middles, axis=1)[np.arange(self._n), highest]
 
     def _rows(self, index: Any, *, single: bool) -> Self:
         parts = [part._rows(index, single=single) for part in self._components]
@@ -281,16 +301,8 @@ class MixtureDensity(OneColumnDensity):
         return self._gather("mean")
 
     @functools.cached_property
-    def _distribution_at_edges(self) -> tuple[Array, Array]:
-        """Edges of the panels and the mass below them, (n, k + 1) each."""
-        edges = self._edges()
-        return edges, self._cdf(edges)
-
-    @functools.cached_property
     def _panels(self) -> RowPanels:
-        return evaluate_on_panels(
-            lambda rows, y: self._rows(rows, single=False)._rough_pdf(y), self._edges()
-        )
+        return self._tabulated()
 
 
 def _check(components: Sequence[OneColumnDensity], weights: Array) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from kexpfam._typing import Array, ArrayLike, RandomState
+from kexpfam._typing import Array, ArrayLike, Indices, RandomState
 from kexpfam._validation import (
     as_generator,
     check_confidence,
@@ -17,6 +17,12 @@ from kexpfam._validation import (
     check_probability,
 )
 from kexpfam.distributions.interface import Density
+from kexpfam.distributions.row_panels import RowPanels, merged_edges, tabulate
+
+# Levels of the points that outline a density: the ends of its mass, and between them
+# about as many as panels are needed for a smooth one.
+_TAIL = np.array([1e-15, 1e-12, 1e-8, 1e-5, 1e-3, 0.02, 0.1, 0.25])
+OUTLINE = np.concatenate([_TAIL, [0.5], 1.0 - _TAIL[::-1]])
 
 
 class OneColumnDensity(Density):
@@ -27,12 +33,12 @@ class OneColumnDensity(Density):
         return 1
 
     @abstractmethod
-    def _cdf(self, y: Array) -> Array:
-        """Mass below y, (n, q) -> (n, q)."""
+    def _cdf(self, y: Array, rows: Indices | None = None) -> Array:
+        """Mass below y, (m, q) -> (m, q), of these rows; None for all, in order."""
 
     @abstractmethod
-    def _sf(self, y: Array) -> Array:
-        """Mass above y, (n, q) -> (n, q)."""
+    def _sf(self, y: Array, rows: Indices | None = None) -> Array:
+        """Mass above y, in the same way."""
 
     @abstractmethod
     def _ppf(self, levels: Array) -> Array:
@@ -43,22 +49,41 @@ class OneColumnDensity(Density):
         """Independent draws, (n, size)."""
 
     @abstractmethod
-    def _region(self, row: int, confidence: float) -> Array:
-        """The highest-density region of one density, (k, 2)."""
+    def _regions(self, confidence: float) -> list[Array]:
+        """The highest-density region of each density, (k, 2)."""
 
     @abstractmethod
-    def _rough_pdf(self, y: Array) -> Array:
-        """Densities to about 1e-10 of their peak, (n, q) -> (n, q), cheap at many y.
+    def _rough_pdf(self, y: Array, rows: Indices | None = None) -> Array:
+        """Densities to about 1e-10 of their peak, (m, q) -> (m, q), cheap at many y.
 
         Unlike those of `_log_pdf` they need not be right relative to themselves.
         """
 
     @abstractmethod
-    def _edges(self) -> Array:
-        """Panels in y that resolve the densities, not decreasing, (n, k + 1).
+    def _around(
+        self, levels: Array, rows: Indices | None = None
+    ) -> tuple[Array, Array]:
+        """Points left and right of the quantiles, (m, q), without solving for them."""
 
-        Between neighbours the density is smooth, and sixteen nodes follow it.
+    @abstractmethod
+    def _breaks(self) -> Array:
+        """Where in y a density is not smooth, the same for all, (k,)."""
+
+    def _outline(self) -> Array:
+        """Few points that tell where the mass is, not decreasing, (n, k).
+
+        The first and last are the ends of the mass.
         """
+        levels = np.broadcast_to(OUTLINE, (self._n, len(OUTLINE)))
+        low, high = self._around(levels)
+        return np.where(levels < 0.5, low, high)
+
+    def _tabulated(self, *, second_moment: bool = False) -> RowPanels:
+        """The densities on panels in y."""
+        outline = self._outline()
+        breaks = np.clip(self._breaks(), outline[:, :1], outline[:, -1:])
+        edges = merged_edges([outline, breaks])
+        return tabulate(self._rough_pdf, self._cdf, edges, second_moment=second_moment)
 
     def cdf(self, y: ArrayLike) -> Array:
         """Probability of a value up to y; the same shapes as `logpdf`.
@@ -108,10 +133,8 @@ class OneColumnDensity(Density):
             multimodal; the array itself for a single density.
         """
         confidence = check_confidence(confidence)
-        if confidence == 1.0:
-            regions = list(self._ends)
-        else:
-            regions = [self._region(row, confidence) for row in range(self._n)]
+        whole = confidence == 1.0
+        regions = list(self._ends) if whole else self._regions(confidence)
         return regions[0] if self._single else regions
 
     def rvs(self, size: int = 1, random_state: RandomState = None) -> Array:

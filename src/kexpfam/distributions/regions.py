@@ -1,84 +1,295 @@
-"""Highest-density regions: the smallest set that holds a given probability.
+"""Highest-density regions: the smallest sets that hold a given probability.
 
-It is {u: p(u) > c} for the level c at which it has that probability: several intervals
-if the density has several modes. The level is found by bisection with secant steps, the
-ends of the intervals by bisection between points that bracket every crossing.
+It is {y: p(y) > c} for the level c at which it has that probability: several intervals
+if the density has several modes. All rows are done together. Every panel is sampled
+finely enough to bracket all crossings of a level; between two samples the polynomial of
+the panel tells where it crosses. The mass above a level falls as the level rises, with
+a known slope, so that Newton's method finds the level.
 """
 
+import functools
+from dataclasses import dataclass
+
 import numpy as np
+from numpy.polynomial import legendre
 
-from kexpfam._typing import Array, Mask
-from kexpfam.partition import PanelDensity
+from kexpfam._typing import Array, Indices, Mask
+from kexpfam.distributions.row_panels import RowPanels, golden_section
+from kexpfam.partition import PanelDensity, panel_rule, series_at, series_slopes
+from kexpfam.roots import bracketed_roots
+
+# Samples of a panel, both ends among them.
+_SAMPLES = np.linspace(-1.0, 1.0, 17)
+
+# Densities that differ by less than this share are a plateau: quadrature cannot tell
+# them apart. Those below the second share of the peak are none.
+_PLATEAU = 2.0**-30
+_NOTHING = 1e-14
+
+# A region has its probability up to this; or else there is a plateau at its level.
+_MASS_TOLERANCE = 1e-11
+_ON_PLATEAU = 1e-8
+_MOST_LEVELS = 100
+
+# Panels that are sampled together.
+_BLOCK_PANELS = 2**16
 
 
-def highest_density_region(one: PanelDensity, confidence: float) -> Array:
-    """The smallest set with this probability, as intervals (k, 2).
+def highest_density_regions(panels: RowPanels, confidence: float) -> list[Array]:
+    """The smallest set with this probability for each row, as intervals (k, 2).
 
     Args:
-        one: A single density.
-        confidence: Its probability.
+        panels: The densities.
+        confidence: The probability, between 0 and 1.
     """
-    # Every panel is sampled finely enough to bracket all crossings of a level.
-    t = np.linspace(0.0, 1.0, 17)[:-1]
-    left, right = one.edges[:-1, None], one.edges[1:, None]
-    u = np.append((left + (right - left) * t).ravel(), one.edges[-1])
-    p = one.pdf(u[None])[0]
-    # Tops and bottoms themselves, which a level just beside them would miss.
-    top = np.flatnonzero((p[1:-1] >= p[:-2]) & (p[1:-1] > p[2:])) + 1
-    bottom = np.flatnonzero((p[1:-1] <= p[:-2]) & (p[1:-1] < p[2:])) + 1
-    tops = _extremes(one, u[top - 1], u[top + 1], 1.0)
-    bottoms = _extremes(one, u[bottom - 1], u[bottom + 1], -1.0)
-    u = np.unique(np.concatenate([u, tops, bottoms]))
-    p = one.pdf(u[None])[0]
-    # What differs by less than the quadrature can tell is a plateau.
-    peak = float(p.max())
-    p = np.round(p / peak, 9) * peak
+    n, k = panels.half.shape
+    size = max(1, _BLOCK_PANELS // k)
+    regions: list[Array] = []
+    for start in range(0, n, size):
+        rows = slice(start, start + size)
+        block = RowPanels(panels.edges[rows], panels.density[rows])
+        regions += _regions(_LevelSets.of(block), confidence)
+    return regions
 
-    def region(level: float, halvings: int) -> Array:
-        above = p > level
-        change = np.flatnonzero(above[1:] != above[:-1])
-        brackets = u[change], u[change + 1]
-        ends = _crossings(one, level, *brackets, above[change], halvings)
-        if above[0]:
-            ends = np.insert(ends, 0, u[0])
-        if above[-1]:
-            ends = np.append(ends, u[-1])
-        return ends.reshape(-1, 2)
 
-    def mass(level: float) -> float:
-        # A rough place is enough: mass changes little with it, and levels are many.
-        return float(_masses(one, region(level, 34)).sum())
+@dataclass(frozen=True)
+class _Segments:
+    """Stretches of panels between two neighbouring samples, in one list."""
 
-    # The mass above a level falls as the level rises. From the level that the sampled
-    # points suggest, step out until the right one lies between two, then close in by
-    # regula falsi, where an end that is kept twice counts half (the Illinois rule).
-    order = np.argsort(-p)
-    share = np.cumsum((p * np.gradient(u))[order])
-    level = float(p[order][min(np.searchsorted(share, confidence), len(p) - 1)])
-    low, f_low, high, f_high = 0.0, 1.0 - confidence, peak, -confidence
-    outward, kept, size = 0.01, 0, peak
-    for step in range(100):
-        level = min(max(level, low + 1e-14 * peak), high - 1e-14 * peak)
-        excess = mass(level) - confidence
-        if abs(excess) < 1e-11 or high - low < 1e-12 * peak:
+    place: Indices  # which panel, counted over all rows
+    t: Array  # (m, 2): either end
+    p: Array  # (m, 2): the densities there
+
+
+@dataclass(frozen=True)
+class _LevelSets:
+    """Where densities are above levels.
+
+    Attributes:
+        panels: The densities.
+        samples: Their values at the samples of each panel, (n, k, 17).
+        plain: Which stretches between samples hold no extreme inside, (n, k, 16).
+        bent: The others, cut at their extremes.
+    """
+
+    panels: RowPanels
+    samples: Array
+    plain: Mask
+    bent: _Segments
+
+    @classmethod
+    def of(cls, panels: RowPanels) -> "_LevelSets":
+        n, k = panels.half.shape
+        table = panels.density_table
+        vandermonde = legendre.legvander(_SAMPLES, table.shape[1] - 1)
+        samples = (table @ vandermonde.T).reshape(n, k, len(_SAMPLES))
+        samples = _without_empty(panels, samples)
+        least = _NOTHING * samples.max(axis=(1, 2), keepdims=True)
+        samples = np.where(samples > least, _rounded(samples), 0.0)
+        plain, bent = _cut_at_extremes(panels, samples)
+        return cls(panels, samples, plain, bent)
+
+    @functools.cached_property
+    def peak(self) -> Array:
+        """The highest value of each row, (n,)."""
+        top = self.samples.max(axis=(1, 2))
+        np.maximum.at(top, self.bent.place // self._k, self.bent.p.max(axis=1))
+        return top
+
+    def above(self, level: Array, tolerance: float) -> "_Crossings":
+        """The ends of {p > level}, for one level per row, (n,)."""
+        limit = level[:, None, None]
+        high = self.samples > limit
+        row, panel, s = np.nonzero((high[..., 1:] != high[..., :-1]) & self.plain)
+        bent = self.bent
+        cut = bent.p > level[bent.place // self._k][:, None]
+        cut_here = cut[:, 0] != cut[:, 1]
+        place = np.concatenate([row * self._k + panel, bent.place[cut_here]])
+        ends = np.concatenate(
+            [np.stack([_SAMPLES[s], _SAMPLES[s + 1]], axis=1), bent.t[cut_here]]
+        )
+        falling = np.concatenate([high[row, panel, s], cut[cut_here, 0]])
+        wanted = level[place // self._k]
+        table = self.panels.density_table
+        t = bracketed_roots(
+            lambda t: series_at(table, place, t) - wanted,
+            ends[:, 0],
+            ends[:, 1],
+            tolerance=tolerance,
+        )
+        # Between panels the density may jump, and at either end it begins or ends.
+        first = np.pad(high[..., 0], ((0, 0), (0, 1)))
+        last = np.pad(high[..., -1], ((0, 0), (1, 0)))
+        jump_row, edge = np.nonzero(first != last)
+        starts = first[jump_row, edge]
+        at_edge = np.minimum(edge, self._k - 1)
+        jump_t = np.where(edge == self._k, 1.0, -1.0)
+        return _Crossings(
+            np.concatenate([place, jump_row * self._k + at_edge]),
+            np.concatenate([t, jump_t]),
+            np.concatenate([np.where(falling, 1.0, -1.0), np.where(starts, -1.0, 1.0)]),
+            len(t),
+        )
+
+    def mass(self, found: "_Crossings") -> Array:
+        """Probability of regions, (n,)."""
+        panels = self.panels
+        below = panels.below.ravel()[found.place]
+        below += series_at(panels.integral_table, found.place, found.t)
+        return self._sums(found.place, found.sign * below)
+
+    def rate(self, found: "_Crossings", level: Array) -> Array:
+        """How fast the mass falls as the level rises, Σ p/|p'|, (n,)."""
+        inner = slice(found.inner)
+        place, t = found.place[inner], found.t[inner]
+        slope = series_at(self._slopes, place, t) / self.panels.half.ravel()[place]
+        with np.errstate(divide="ignore"):
+            terms = level[place // self._k] / np.abs(slope)
+        return self._sums(place, terms)
+
+    def intervals(self, found: "_Crossings") -> list[Array]:
+        """The regions of all rows, (k, 2) each."""
+        panels, row = self.panels, found.place // self._k
+        left = panels.edges[:, :-1].ravel()[found.place]
+        right = panels.edges[:, 1:].ravel()[found.place]
+        y = left + 0.5 * (right - left) * (1.0 + found.t)
+        y = np.where(found.t >= 1.0, right, y)
+        order = np.lexsort([found.sign, y, row])
+        cuts = np.searchsorted(row[order], np.arange(1, len(panels.edges)))
+        return [part.reshape(-1, 2) for part in np.split(y[order], cuts)]
+
+    @property
+    def _k(self) -> int:
+        return self.samples.shape[1]
+
+    @functools.cached_property
+    def _slopes(self) -> Array:
+        return series_slopes(self.panels.density_table)
+
+    def _sums(self, place: Indices, terms: Array) -> Array:
+        sums = np.zeros(len(self.samples))
+        np.add.at(sums, place // self._k, terms)
+        return sums
+
+
+@dataclass(frozen=True)
+class _Crossings:
+    """Ends of regions: panel, position in it, 1 for a right end and −1 for a left.
+
+    The first `inner` of them are inside panels, the others at jumps.
+    """
+
+    place: Indices
+    t: Array
+    sign: Array
+    inner: int
+
+
+def _without_empty(panels: RowPanels, samples: Array) -> Array:
+    """Samples where an empty panel repeats the value beside it."""
+    k = panels.half.shape[1]
+    # The last panel that is not empty, at each place.
+    number = np.where(panels.half > 0, np.arange(k), 0)
+    source = np.maximum.accumulate(number, axis=1)
+    last = np.take_along_axis(samples[..., -1], source, axis=1)
+    return np.where((panels.half > 0)[..., None], samples, last[..., None])
+
+
+def _rounded(p: Array) -> Array:
+    """Densities without the digits that are not known."""
+    mantissa, exponent = np.frexp(p)
+    return np.ldexp(np.round(mantissa / _PLATEAU) * _PLATEAU, exponent)
+
+
+def _cut_at_extremes(panels: RowPanels, samples: Array) -> tuple[Mask, _Segments]:
+    """Tops and bottoms between samples, which a level just beside them would miss."""
+    n, k, size = samples.shape
+    before = np.concatenate([samples[..., :1], samples[..., :-1]], axis=-1)
+    after = np.concatenate([samples[..., 1:], samples[..., -1:]], axis=-1)
+    # The neighbour of an end is in the next panel.
+    before[:, 1:, 0], after[:, :-1, -1] = samples[:, :-1, -2], samples[:, 1:, 1]
+    top = (samples >= before) & (samples >= after)
+    bottom = (samples <= before) & (samples <= after)
+    row, panel, s = np.nonzero((top != bottom) & (panels.half > 0)[..., None])
+    sign = np.where(top[row, panel, s], 1.0, -1.0)
+    place = row * k + panel
+    low, high = golden_section(
+        lambda t: series_at(panels.density_table, place, t),
+        _SAMPLES[np.maximum(s - 1, 0)],
+        _SAMPLES[np.minimum(s + 1, size - 1)],
+        sign,
+    )
+    t = 0.5 * (low + high)
+    height = series_at(panels.density_table, place, t)
+    # The stretch of the panel that the extreme is in, cut in two there.
+    s = np.clip(np.searchsorted(_SAMPLES, t, side="right") - 1, 0, size - 2)
+    plain = np.ones((n, k, size - 1), dtype=bool)
+    # Two extremes in one stretch: the first is kept.
+    _, first = np.unique(place * size + s, return_index=True)
+    row, panel, s = row[first], panel[first], s[first]
+    t, height = t[first], height[first]
+    plain[row, panel, s] = False
+    ends = samples[row, panel, s], samples[row, panel, s + 1]
+    place = np.tile(row * k + panel, 2)
+    positions = np.concatenate(
+        [np.stack([_SAMPLES[s], t], axis=1), np.stack([t, _SAMPLES[s + 1]], axis=1)]
+    )
+    height = _rounded(height)
+    values = np.concatenate(
+        [np.stack([ends[0], height], axis=1), np.stack([height, ends[1]], axis=1)]
+    )
+    return plain, _Segments(place, positions, values)
+
+
+def _regions(sets: _LevelSets, confidence: float) -> list[Array]:
+    """Find the level of each row by Newton's method, safeguarded by bisection."""
+    peak = sets.peak
+    low, high = np.zeros_like(peak), peak.copy()
+    level = _first_levels(sets.panels, confidence)
+    before = peak.copy()
+    for _ in range(_MOST_LEVELS):
+        level = np.clip(level, low, high)
+        found = sets.above(level, 1e-11)
+        excess = sets.mass(found) - confidence
+        low = np.where(excess > 0, level, low)
+        high = np.where(excess < 0, level, high)
+        settled = (np.abs(excess) < _MASS_TOLERANCE) | (high - low < 1e-12 * high)
+        if np.all(settled):
             break
-        if excess > 0:
-            f_high = 0.5 * f_high if kept > 0 else f_high
-            low, f_low, kept = level, excess, 1
-        else:
-            f_low = 0.5 * f_low if kept < 0 else f_low
-            high, f_high, kept = level, excess, -1
-        if low == 0.0 or high == peak:
-            level *= 1.0 + kept * outward
-            outward = min(3.0 * outward, 0.9)
-        elif step % 3 == 0 and high - low > 0.5 * size:
-            level = 0.5 * (low + high)
-        else:
-            level = (low * f_high - high * f_low) / (f_high - f_low)
-        size = high - low if step % 3 == 0 else size
-    if abs(excess) < 1e-8:
-        return region(level, 50)
-    return _trimmed(one, region(high, 50), region(low, 50), confidence)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            newton = level + excess / sets.rate(found, level)
+        usable = (newton > low) & (newton < high) & (np.abs(newton - level) < before)
+        step = np.where(usable, newton, 0.5 * (low + high))
+        before = np.where(usable, 0.5 * np.abs(step - level), high - low)
+        level = np.where(settled, level, step)
+    regions = sets.intervals(sets.above(level, 1e-13))
+    plateau = np.flatnonzero(np.abs(excess) >= _ON_PLATEAU)
+    if len(plateau):
+        inner = sets.intervals(sets.above(high, 1e-13))
+        outer = sets.intervals(sets.above(low, 1e-13))
+        for row in plateau.tolist():
+            one = _as_panel_density(sets.panels, row)
+            regions[row] = _trimmed(one, inner[row], outer[row], confidence)
+    return regions
+
+
+def _first_levels(panels: RowPanels, confidence: float) -> Array:
+    """About the density that so much of the mass is above, (n,)."""
+    n = len(panels.density)
+    p = panels.density.reshape(n, -1)
+    order = np.argsort(-p, axis=1)
+    weights = (panels.half[..., None] * panel_rule().weights).reshape(n, -1)
+    share = np.cumsum(np.take_along_axis(p * weights, order, axis=1), axis=1)
+    place = np.minimum((share < confidence).sum(axis=1), p.shape[1] - 1)
+    return p[np.arange(n), order[np.arange(n), place]]
+
+
+def _as_panel_density(panels: RowPanels, row: int) -> PanelDensity:
+    wide = np.append(True, np.diff(panels.edges[row]) > 0)
+    p = np.maximum(panels.density[row][wide[1:]], np.finfo(float).tiny)
+    return PanelDensity(
+        panels.edges[row][wide], np.log(p)[None], np.zeros(1), np.zeros(1)
+    )
 
 
 def _trimmed(one: PanelDensity, high: Array, low: Array, confidence: float) -> Array:
@@ -108,30 +319,3 @@ def _trimmed(one: PanelDensity, high: Array, low: Array, confidence: float) -> A
 def _masses(one: PanelDensity, region: Array) -> Array:
     ends = one.cdf(region.reshape(1, -1)).reshape(-1, 2)
     return ends[:, 1] - ends[:, 0]
-
-
-def _extremes(one: PanelDensity, low: Array, high: Array, sign: float) -> Array:
-    """Where a density is largest, or smallest: golden-section search."""
-    golden = 0.5 * (np.sqrt(5.0) - 1.0)
-    for _ in range(25):  # the value is flat here: a rough place is enough
-        a, b = high - golden * (high - low), low + golden * (high - low)
-        left = sign * one.pdf(a[None])[0] > sign * one.pdf(b[None])[0]
-        low, high = np.where(left, low, a), np.where(left, b, high)
-    return 0.5 * (low + high)
-
-
-def _crossings(
-    one: PanelDensity,
-    level: float,
-    low: Array,
-    high: Array,
-    falling: Mask,
-    halvings: int,
-) -> Array:
-    """Where the density equals a level, one crossing per bracket, by bisection."""
-    for _ in range(halvings):
-        middle = 0.5 * (low + high)
-        above = one.pdf(middle[None])[0] > level
-        inside = above == falling
-        low, high = np.where(inside, middle, low), np.where(inside, high, middle)
-    return 0.5 * (low + high)

@@ -13,22 +13,18 @@ from typing import Any, Self
 
 import numpy as np
 
-from kexpfam._typing import Array
+from kexpfam._typing import Array, Indices
 from kexpfam.distributions.interface import (
     Coordinates,
     TiltedDensities,
     UnnormalizedDensity,
 )
 from kexpfam.distributions.one_column import OneColumnDensity
-from kexpfam.distributions.regions import highest_density_region
-from kexpfam.distributions.row_panels import (
-    RowPanels,
-    evaluate_on_panels,
-    merged_edges,
-    stationary_points,
-)
+from kexpfam.distributions.regions import highest_density_regions
+from kexpfam.distributions.row_panels import RowPanels
 from kexpfam.errors import NormalizationWarning
 from kexpfam.partition import PanelDensity, integrate_panels, starting_edges
+from kexpfam.roots import bracketed_roots
 
 # An error of log Z above this is worth a warning: it would show in a printed figure.
 _WORST_ERROR = 1e-6
@@ -120,7 +116,7 @@ class UnivariateDensity(TiltedDensities, OneColumnDensity):
             return self._out(
                 self._user_panels.peaks(
                     lambda y: self._log_pdf(y[..., None]),
-                    lambda y: self._gradient(y[..., None])[..., 0],
+                    lambda y: self._gradient(y[:, None, None])[:, 0, 0],
                 )
             )
         peak = self._panels.log_density.reshape(self._n, -1).argmax(axis=1)
@@ -131,7 +127,7 @@ class UnivariateDensity(TiltedDensities, OneColumnDensity):
                 self._panels.edges[-1:],
             ]
         )
-        u = stationary_points(
+        u = _stationary_points(
             lambda u: self._tilted.gradient(u[:, None, None])[:, 0, 0],
             nodes[peak],
             nodes[peak + 2],
@@ -147,11 +143,11 @@ class UnivariateDensity(TiltedDensities, OneColumnDensity):
             entropy -= self._expectation(lambda y: transform.column_log_slope(y, 0))
         return self._out(entropy)
 
-    def _cdf(self, y: Array) -> Array:
-        return self._panels.cdf(self._to_kernel(y))
+    def _cdf(self, y: Array, rows: Indices | None = None) -> Array:
+        return self._panels.cdf(self._to_kernel(y, rows), rows)
 
-    def _sf(self, y: Array) -> Array:
-        return self._panels.sf(self._to_kernel(y))
+    def _sf(self, y: Array, rows: Indices | None = None) -> Array:
+        return self._panels.sf(self._to_kernel(y, rows), rows)
 
     def _ppf(self, levels: Array) -> Array:
         return self._to_user(self._panels.ppf(levels))
@@ -159,25 +155,31 @@ class UnivariateDensity(TiltedDensities, OneColumnDensity):
     def _draws(self, size: int, rng: np.random.Generator) -> Array:
         return self._ppf(rng.random((self._n, size)))
 
-    def _region(self, row: int, confidence: float) -> Array:
+    def _regions(self, confidence: float) -> list[Array]:
         if not self._affine:
-            return self._user_panels.region(row, confidence)
-        one = self._panels.rows(np.array([row]))
-        region = highest_density_region(one, confidence)
-        return self._coordinates.rows([row]).to_user(region[..., None])[..., 0]
+            return highest_density_regions(self._user_panels, confidence)
+        edges = np.broadcast_to(self._panels.edges, (self._n, len(self._panels.edges)))
+        in_u = RowPanels(edges, self._panels.density)
+        regions = highest_density_regions(in_u, confidence)
+        return [
+            self._coordinates.rows([row]).to_user(region[None, ..., None])[0, ..., 0]
+            for row, region in enumerate(regions)
+        ]
 
-    def _edges(self) -> Array:
-        edges = self._panels.edges
-        edges = self._to_user(np.broadcast_to(edges, (self._n, len(edges))))
-        transform = self._coordinates.transform
-        if transform is None:
-            return edges
-        breaks = np.clip(transform.column_breaks(0), edges[:, :1], edges[:, -1:])
-        return merged_edges([edges, breaks])
+    def _around(
+        self, levels: Array, rows: Indices | None = None
+    ) -> tuple[Array, Array]:
+        low, high = self._panels.around(levels, rows)
+        return self._to_user(low, rows), self._to_user(high, rows)
 
-    def _rough_pdf(self, y: Array) -> Array:
-        pdf = np.maximum(self._panels.pdf(self._to_kernel(y)), 0.0)
-        return pdf * np.exp(-self._coordinates.log_volume(y[..., None]))
+    def _breaks(self) -> Array:
+        transform, ends = self._coordinates.transform, self._coordinates.support[0]
+        breaks = np.empty(0) if transform is None else transform.column_breaks(0)
+        return np.append(breaks, ends[np.isfinite(ends)])
+
+    def _rough_pdf(self, y: Array, rows: Indices | None = None) -> Array:
+        pdf = np.maximum(self._panels.pdf(self._to_kernel(y, rows), rows), 0.0)
+        return pdf * np.exp(-self._lines(rows).log_volume(y[..., None]))
 
     def _rows(self, index: Any, *, single: bool) -> Self:
         return type(self)(
@@ -211,9 +213,7 @@ class UnivariateDensity(TiltedDensities, OneColumnDensity):
 
     @functools.cached_property
     def _user_panels(self) -> RowPanels:
-        return evaluate_on_panels(
-            lambda rows, y: self._rows(rows, single=False)._rough_pdf(y), self._edges()
-        )
+        return self._tabulated(second_moment=self._tilted.base.tail_index > 2)
 
     @property
     def _scale(self) -> Array:
@@ -223,11 +223,36 @@ class UnivariateDensity(TiltedDensities, OneColumnDensity):
     def _u_mean(self) -> Array:
         return self._panels.integral(self._panels.nodes)
 
-    def _to_user(self, u: Array) -> Array:
-        return self._coordinates.to_user(u[..., None])[..., 0]
+    def _lines(self, rows: Indices | None) -> Coordinates:
+        return self._coordinates if rows is None else self._coordinates.rows(rows)
 
-    def _to_kernel(self, y: Array) -> Array:
-        return self._coordinates.to_kernel(y[..., None])[..., 0]
+    def _to_user(self, u: Array, rows: Indices | None = None) -> Array:
+        return self._lines(rows).to_user(u[..., None])[..., 0]
+
+    def _to_kernel(self, y: Array, rows: Indices | None = None) -> Array:
+        return self._lines(rows).to_kernel(y[..., None])[..., 0]
+
+
+def _stationary_points(
+    slope: Callable[[Array], Array], low: Array, high: Array
+) -> Array:
+    """The zero of d log p between two points around a peak, one per row.
+
+    If the slope does not change sign the peak is at an end, which happens at the edge
+    of a bounded support.
+
+    Args:
+        slope: One point per row, (n,) -> (n,).
+        low: Left ends, (n,).
+        high: Right ends, (n,).
+    """
+    f_low, f_high = slope(low), slope(high)
+    bracketed = (f_low > 0) & (f_high < 0)
+    end = np.where(f_low <= 0, low, high)
+    # Rows without a sign change get an empty bracket, which leaves them where they are.
+    return bracketed_roots(
+        slope, np.where(bracketed, low, end), np.where(bracketed, high, end)
+    )
 
 
 def _integrate(

@@ -174,10 +174,11 @@ def hpd_values(p: Any, y: ArrayLike) -> Array:
 def hpd_values_of(observed: Observations) -> Array:
     """Mass where log p ≥ log p(y), (n,), from the crossings of that level."""
     level = observed.logpdf(observed.y[:, None]) - _PLATEAU
+    dense = observed.dense
 
     def height(t: Array) -> Array:
         with np.errstate(invalid="ignore"):  # a density of zero, compared with zero
-            return np.clip(np.nan_to_num(observed.logpdf(t) - level), -99.0, 99.0)
+            return np.clip(np.nan_to_num(dense.logpdf(t) - level), -99.0, 99.0)
 
     t = _search_points(observed.cells)
     h = height(t)
@@ -193,7 +194,7 @@ def hpd_values_of(observed: Observations) -> Array:
     crossing = bracketed_roots(height, left, np.where(real, right, left))
     # The region ends where the height falls and begins where it rises.
     sign = np.where(np.take_along_axis(above, place, axis=1), 1.0, -1.0) * real
-    mass = (sign * observed.cdf(crossing)).sum(axis=1) + above[:, -1]
+    mass = (sign * dense.cdf(crossing)).sum(axis=1) + above[:, -1]
     return np.clip(mass, 0.0, 1.0)
 
 

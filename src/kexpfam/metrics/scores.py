@@ -92,11 +92,11 @@ def crps_values(p: Any, y: ArrayLike) -> Array:
 
 def crps_of(observed: Observations) -> Array:
     """∫ F² below y and ∫ (1 − F)² above it, (n,)."""
-    y = observed.y[:, None]
+    y, cdf = observed.y[:, None], observed.dense.cdf
     edges = np.sort(np.hstack([observed.cells, y]), axis=1)
 
     def integrand(t: Array) -> Array:
-        below = observed.cdf(t)
+        below = cdf(t)
         return np.where(t < y, below, 1.0 - below) ** 2
 
     def doubt(left: Array, right: Array, squares: Array, _: Array) -> Array:
@@ -104,7 +104,7 @@ def crps_of(observed: Observations) -> Array:
         seen = np.sqrt(squares) @ panel_rule().coefficients
         signs = (-1.0) ** np.arange(seen.shape[-1])
         below = left < y  # where it is F that was squared, not 1 − F
-        at_left, at_right = observed.cdf(left), observed.cdf(right)
+        at_left, at_right = cdf(left), cdf(right)
         at_left, at_right = (np.where(below, f, 1.0 - f) for f in (at_left, at_right))
         gap = np.abs(seen @ signs - at_left) + np.abs(seen.sum(axis=-1) - at_right)
         return gap * np.maximum(at_left, at_right) * (right - left)
@@ -138,15 +138,16 @@ def cde_loss_values(p: Any, y: ArrayLike) -> Array:
 def cde_loss_of(observed: Observations) -> Array:
     """∫ p² − 2 p(y), (n,)."""
     # p² may overflow where p and the integral do not.
-    unit = observed.pdf(observed.cells).max(axis=1, keepdims=True)
+    dense = observed.dense
+    unit = dense.pdf(observed.cells).max(axis=1, keepdims=True)
 
     def integrand(t: Array) -> Array:
-        return (observed.pdf(t) / unit) ** 2
+        return (dense.pdf(t) / unit) ** 2
 
     def doubt(left: Array, right: Array, squares: Array, total: Array) -> Array:
         # A spike between nodes shows in the mass of its panel, known from the cdf.
         mean = 0.5 * (np.sqrt(squares) @ panel_rule().weights) * unit
-        mass = observed.cdf(right) - observed.cdf(left)
+        mass = dense.cdf(right) - dense.cdf(left)
         gap = np.abs(mean * (right - left) - mass)
         return np.maximum(gap - _CDF_ERROR * mass, 0.0) * total
 

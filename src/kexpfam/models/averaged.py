@@ -1,17 +1,25 @@
 """AutoKCEF: an average of families, weighted by what they say about unseen rows."""
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self, overload
 
 import numpy as np
+from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_is_fitted
 
 from kexpfam._typing import Array, ArrayLike, RandomState
 from kexpfam._validation import as_generator, spread_of
-from kexpfam.base_densities import StudentBase
-from kexpfam.distributions import ClosedFormDensity, MixtureDensity
+from kexpfam.base_densities import LocationScaleDensity, StudentBase
+from kexpfam.distributions import (
+    ClosedFormDensity,
+    Coordinates,
+    MixtureDensity,
+    OneColumnDensity,
+    UnivariateDensity,
+)
 from kexpfam.kernels import Constant, Gaussian, SumOfProducts, separable
 from kexpfam.models.chart import Charted
 from kexpfam.models.conditional import KCEF
@@ -23,7 +31,7 @@ from kexpfam.models.saved_classes import FittedAverage, FittedMember
 from kexpfam.models.saving import save_average
 from kexpfam.models.selected import best_of
 from kexpfam.models.solvers import COMPONENTS, chosen_centers
-from kexpfam.score_matching import KernelExpansion
+from kexpfam.score_matching import KernelExpansion, TiltedDensity
 from kexpfam.selection import (
     Candidate,
     ProgressBar,
@@ -191,6 +199,13 @@ class AutoKCEF(ConditionalEstimator):
             The estimator itself.
         """
         conditions, Y, weights = self._training_rows(X, y, sample_weight)
+        if np.asarray(y).ndim > 1 and Y.shape[1] == 1:
+            warnings.warn(
+                "A column-vector y was passed when a 1d array was expected; give it "
+                "the shape (n_samples,), for example with ravel().",
+                DataConversionWarning,
+                stacklevel=2,
+            )
         if Y.shape[1] > 1:
             raise ValueError(
                 f"AutoKCEF is for one column of y, got {Y.shape[1]}; use KCEF for "
@@ -237,9 +252,8 @@ class AutoKCEF(ConditionalEstimator):
         weights = representatives(candidates, weights, PER_CHART)
         weights = without_negligible(weights, DROPPED_WEIGHT)
         kept = np.flatnonzero(weights)
-        charts = {
-            name: contest.final(name) for name in {candidates[k].chart for k in kept}
-        }
+        names = dict.fromkeys(candidates[k].chart for k in kept)
+        charts = {name: contest.final(name) for name in names}
         members = []
         for k in kept:
             candidate = candidates[k]
@@ -249,8 +263,8 @@ class AutoKCEF(ConditionalEstimator):
             mean = candidate.mean(contest.weights)
             members.append(Member(weight, candidate.chart, candidate, family, mean))
         center, scale = spread_of("y", contest.rows.Y, contest.weights)
-        self.members_ = Members(members, GUARD_WEIGHT)
         self.best_ = self._best(contest, seed)
+        self.members_ = Members(members, GUARD_WEIGHT)
         self.guard_ = (float(center[0]), float(scale[0]))
         self.n_candidates_ = len(candidates)
         self.stopped_ = contest.reason
@@ -286,7 +300,19 @@ class AutoKCEF(ConditionalEstimator):
         return self
 
     def _density(self, X: Array) -> MixtureDensity:
-        parts = [member.family.one_column(X) for member in self.members_]
+        # Members share charts, whose regressions are the slow part of them.
+        charts = {
+            id(member.family.chart): member.family.chart for member in self.members_
+        }
+        placed = {
+            key: (Z, chart.coordinates(Z))
+            for key, chart in charts.items()
+            for Z in [chart.conditions(X)]
+        }
+        parts = [
+            member_density(member.family, *placed[id(member.family.chart)])
+            for member in self.members_
+        ]
         weights = [member.weight for member in self.members_]
         center, scale = self.guard_
         guard = ClosedFormDensity(
@@ -300,6 +326,22 @@ class AutoKCEF(ConditionalEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "members_")
+
+
+def member_density(
+    family: FittedFamily, Z: Array, coordinates: Coordinates
+) -> OneColumnDensity:
+    """Densities of a family at conditions and coordinates of its chart."""
+    base, T = family.base, family.T
+    alone = coordinates.transform is None and not any(
+        np.any(coefficients) for _, _, coefficients in T.derivatives
+    )
+    if alone and isinstance(base, LocationScaleDensity):
+        # There is no T, and nothing to integrate.
+        location, scale = coordinates.location[:, 0], coordinates.scale[:, 0]
+        return ClosedFormDensity(base, location, scale)
+    tilted = TiltedDensity(base, T, Z)
+    return UnivariateDensity.normalize(tilted, coordinates, T.kernel.resolution)
 
 
 def fit_candidate(

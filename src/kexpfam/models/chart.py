@@ -197,6 +197,8 @@ def fit_chart(
         name,
         transform,
     )
+    # Prepared first: this refuses parameters for another number of columns.
+    prepared = base.prepared(training) if isinstance(base, BaseDensity) else None
     chart = Chart(
         x_center,
         x_scale,
@@ -210,8 +212,8 @@ def fit_chart(
     if transform is not None:
         log_slope = log_slope + transform.log_slope(Y).sum(axis=1)
     if isinstance(base, BaseDensity):
-        base = base.prepared(training)
-        return Charted(chart, base, Z, training.Y, log_slope, weights, None)
+        assert prepared is not None
+        return Charted(chart, prepared, Z, training.Y, log_slope, weights, None)
     key = (x_transform is not None, repr(getattr(options.base, "transform", None)))
     shared = processes or SharedProcesses()
     fit, lengthscales = _regression(base, key, Z, training, rng, shared)

@@ -24,6 +24,9 @@ from kexpfam.errors import CannotSaveError
 # names, since there is nothing to save.
 _WORTH_SHARING = 64
 
+# Integers up to this one are doubles, too.
+_LARGEST_INTEGER = 2**53
+
 
 @dataclass(frozen=True)
 class Kind:
@@ -248,4 +251,6 @@ def conforms(value: Any, hint: Any) -> bool:
         return len(each) == len(value) and all(map(conforms, value, each))
     if hint in (int, float) and isinstance(value, bool):
         return False
-    return isinstance(value, int | float if hint is float else hint)
+    if hint is float and isinstance(value, int):
+        return abs(value) <= _LARGEST_INTEGER
+    return isinstance(value, hint)

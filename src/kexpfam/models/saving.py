@@ -23,6 +23,9 @@ from kexpfam.models.saved_classes import (
 )
 from kexpfam.storage import read_container, write_container
 
+# Letters of a reason for a refusal; a file may provoke errors that quote its numbers.
+_LONGEST_REASON = 200
+
 
 @dataclass(frozen=True, eq=False)
 class SavedModel:
@@ -124,8 +127,14 @@ def read_model(path: str | Path) -> SavedModel:
         raise
     except Exception as error:  # whatever a hostile description provokes
         raise FileFormatError(
-            f"{str(path)!r} is not a complete kexpfam model ({error})."
+            f"{str(path)!r} is not a complete kexpfam model ({in_short(error)})."
         ) from error
+
+
+def in_short(error: Exception) -> str:
+    """What an error says, in one line of a decent length."""
+    text = " ".join(str(error).split()).rstrip(".")
+    return text if len(text) <= _LONGEST_REASON else f"{text[:_LONGEST_REASON]} ..."
 
 
 def _check_kind(saved: SavedModel) -> None:

@@ -250,9 +250,10 @@ def _tasks(contest: Contest, name: str, options: Options) -> list[Task]:
             )
         ]
     own: tuple[BaseDensity | None, ...] = (None,)
-    # Residuals often have outliers, so a base with heavy tails competes too.
+    # Far from the data a regression can be wrong by many of its deviations: a family
+    # around it needs heavy tails, having no others to fall back on.
     several = regression and options.base is None and method == "score"
-    bases = BASES_ALONE if several else own
+    bases = BASES_ALONE[1:] if several else own
     bridged = method == "bridged"
     return [
         Task(name, contest.problem(name, base, bridged=bridged), line, method)
@@ -337,9 +338,12 @@ def best_of(contest: Contest, objective: str = "likelihood") -> Selection:
         prior = prior_weights(path, PLAIN)
         shares = tempered_weights(np.stack([c.held_out for c in path]), prior, weights)
         charts = np.array([c.chart for c in path])
-        tried = {c.chart for c in tilted}
+        tried = dict.fromkeys(c.chart for c in tilted)  # in order, unlike a set
         best = max(tried, key=lambda name: float(shares[charts == name].sum()))
         tilted = [c for c in tilted if c.chart == best]
+        # See `_tasks`: families around a regression need heavy tails.
+        heavy = [c for c in tilted if np.isfinite(c.base.tail_index)]
+        tilted = tilted if best == PLAIN else heavy or tilted
     found = Selection(
         path,
         tilted[0],

@@ -15,7 +15,11 @@ from kexpfam.partition.nodes import Nodes
 from kexpfam.partition.panels import (
     PanelDensity,
     integrate_panels,
+    invert_series,
     panel_rule,
+    panels_of,
+    series_at,
+    series_slopes,
     starting_edges,
 )
 from kexpfam.partition.resample_move import resample_move
@@ -31,9 +35,13 @@ __all__ = [
     "estimate_partition",
     "integrate_panels",
     "integrate_tensor",
+    "invert_series",
     "make_proposal",
     "panel_rule",
+    "panels_of",
     "pareto_tail_index",
     "resample_move",
+    "series_at",
+    "series_slopes",
     "starting_edges",
 ]

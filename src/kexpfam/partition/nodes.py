@@ -63,7 +63,7 @@ class Nodes:
         starts = values[np.append(0, apart + 1)] - margin
         ends = values[np.append(apart, len(values) - 1)] + margin
         parts = [
-            np.arange(low, high + step, step)
+            low + step * np.arange(np.ceil((high - low) / step) + 1)
             for low, high in zip(starts, ends, strict=True)
         ]
         first, last = parts[0][0], parts[-1][-1]

@@ -10,7 +10,7 @@ function, quantiles and moments, since all of them use the same polynomials.
 
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.polynomial import legendre
@@ -44,6 +44,12 @@ _MOST_EVEN_PANELS = 256
 
 # Panels are not extended past this; only tails without a mean get here.
 _FAR_AWAY = 1e30
+
+# Points whose polynomials are evaluated together: their coefficients stay in the cache.
+_BLOCK_POINTS = 4096
+
+# Sums of a panel's coefficients are rounded by about this share of its mass.
+_ROUNDED = 2e-16
 
 # Log unnormalised densities of n rows at shared nodes: (g,) -> (n, g)
 LogDensity = Callable[[Array], Array]
@@ -114,32 +120,36 @@ class PanelDensity:
             "nkj,nkj,kj->n", *np.broadcast_arrays(self.density, values), weights
         )
 
-    def cdf(self, u: Array) -> Array:
-        """Mass below u, (n, q) -> (n, q)."""
-        panel, t = self._locate(u)
-        row = np.arange(len(u))[:, None]
-        below = self._below[row, panel] + _series(self._integrals[row, panel], t)
+    def cdf(self, u: Array, rows: Indices | None = None) -> Array:
+        """Mass below u, (m, q) -> (m, q), of these rows; None for all, in order."""
+        place, t = self._locate(u, rows)
+        below = self._below.ravel()[place] + series_at(self._integral_table, place, t)
         below = np.where(u >= self.edges[-1], 1.0, np.clip(below, 0.0, 1.0))
         return np.where(u <= self.edges[0], 0.0, below)
 
-    def sf(self, u: Array) -> Array:
+    def sf(self, u: Array, rows: Indices | None = None) -> Array:
         """Mass above u, with small masses as accurate as small masses of `cdf`."""
-        panel, t = self._locate(u)
-        row = np.arange(len(u))[:, None]
-        inside = self._mass[row, panel] - _series(self._integrals[row, panel], t)
-        above = np.clip(self._above[row, panel] + inside, 0.0, 1.0)
+        place, t = self._locate(u, rows)
+        inside = self._mass.ravel()[place] - series_at(self._integral_table, place, t)
+        above = np.clip(self._above.ravel()[place] + inside, 0.0, 1.0)
         above = np.where(u <= self.edges[0], 1.0, above)
         return np.where(u >= self.edges[-1], 0.0, above)
 
     def ppf(self, level: Array) -> Array:
         """The point with mass `level` below it, (n, q) -> (n, q)."""
-        out = np.empty(level.shape)
-        # Blocks keep the gathered coefficients, 17 per level, within a few MiB.
-        block = max(1, 30_000 // max(1, level.shape[1]))
-        for start in range(0, len(level), block):
-            rows = slice(start, start + block)
-            out[rows] = self._ppf_rows(level[rows], rows)
-        return out
+        k = len(self.edges) - 1
+        panel = panels_of(self._below, level)
+        place = k * np.arange(len(level))[:, None] + panel
+        target = level - self._below.ravel()[place]
+        t = invert_series(self._integral_table, place, target)
+        u = self.edges[panel] + self._half[panel] * (1.0 + t)
+        u = np.where(level <= 0, self.edges[0], u)
+        return np.where(level >= 1, self.edges[-1], u)
+
+    def around(self, level: Array, rows: Indices | None = None) -> tuple[Array, Array]:
+        """Ends of the panels that hold the quantiles, (m, q) each."""
+        panel = panels_of(self._below if rows is None else self._below[rows], level)
+        return self.edges[panel], self.edges[panel + 1]
 
     def logpdf(self, u: Array) -> tuple[Array, Mask]:
         """Log densities by interpolation at u, (n, q), and where that is accurate.
@@ -147,56 +157,45 @@ class PanelDensity:
         The polynomial through the logarithms at a panel's nodes; its last coefficients
         tell its error, as they do for the density.
         """
-        panel, t = self._locate(u)
-        row = np.arange(len(u))[:, None]
-        series = self.log_density[row, panel] @ panel_rule().coefficients
-        log_p = _series(series, t)
-        error = np.abs(series[..., -2:]).sum(axis=-1)
+        place, t = self._locate(u, None)
+        # Points are mostly few, so that only their panels are worth a table.
+        needed, where = np.unique(place, return_inverse=True)
+        values = self.log_density.reshape(-1, NODES)[needed]
+        table = values @ panel_rule().coefficients
+        where = where.reshape(u.shape)
+        error = np.abs(table[:, -2:]).sum(axis=-1)[where]
         inside = (u >= self.edges[0]) & (u <= self.edges[-1])
-        return log_p, inside & (error <= LOG_TOLERANCE)
+        return series_at(table, where, t), inside & (error <= LOG_TOLERANCE)
 
-    def pdf(self, u: Array) -> Array:
-        """The polynomials themselves at u, (n, q); zero outside the panels."""
-        panel, t = self._locate(u)
-        row = np.arange(len(u))[:, None]
+    def pdf(self, u: Array, rows: Indices | None = None) -> Array:
+        """The polynomials themselves at u, (m, q); zero outside the panels."""
+        place, t = self._locate(u, rows)
         inside = (u >= self.edges[0]) & (u <= self.edges[-1])
-        return np.where(inside, _series(self._coefficients[row, panel], t), 0.0)
+        return np.where(inside, series_at(self._density_table, place, t), 0.0)
 
-    def _ppf_rows(self, level: Array, rows: slice) -> Array:
-        below = self._below[rows]
-        panel = np.stack(
-            [
-                np.searchsorted(cumulated, wanted, side="right") - 1
-                for cumulated, wanted in zip(below, level, strict=True)
-            ]
-        )
-        panel = np.clip(panel, 0, len(self.edges) - 2)
-        row = np.arange(len(level))[:, None]
-        series = self._integrals[rows][row, panel]
-        target = level - below[row, panel]
-        t = _invert(series, target, self._mass[rows][row, panel])
-        u = self.edges[panel] + self._half[panel] * (1.0 + t)
-        u = np.where(level <= 0, self.edges[0], u)
-        return np.where(level >= 1, self.edges[-1], u)
-
-    def _locate(self, u: Array) -> tuple[Indices, Array]:
+    def _locate(self, u: Array, rows: Indices | None) -> tuple[Indices, Array]:
+        """Which panel of which row each point is in, counted together, and where."""
+        k = len(self.edges) - 1
         u = np.clip(u, self.edges[0], self.edges[-1])
-        panel = np.searchsorted(self.edges, u, side="right") - 1
-        panel = np.clip(panel, 0, len(self.edges) - 2)
-        t = (u - self.edges[panel]) / self._half[panel] - 1.0
-        return panel, np.clip(t, -1.0, 1.0)
+        panel = np.clip(np.searchsorted(self.edges, u, side="right") - 1, 0, k - 1)
+        t = np.clip((u - self.edges[panel]) / self._half[panel] - 1.0, -1.0, 1.0)
+        row = np.arange(len(u)) if rows is None else rows
+        return panel + k * row[:, None], t
 
     @functools.cached_property
     def _half(self) -> Array:
         return 0.5 * np.diff(self.edges)
 
     @functools.cached_property
-    def _coefficients(self) -> Array:
-        return self.density @ panel_rule().coefficients
+    def _density_table(self) -> Array:
+        """Legendre coefficients of the density on each panel, (n k, 16)."""
+        return self.density.reshape(-1, NODES) @ panel_rule().coefficients
 
     @functools.cached_property
-    def _integrals(self) -> Array:
-        return (self.density @ panel_rule().integrals) * self._half[:, None]
+    def _integral_table(self) -> Array:
+        """Those of the mass between the left end and a point, (n k, 17)."""
+        table = self.density @ panel_rule().integrals
+        return (table * self._half[:, None]).reshape(-1, NODES + 1)
 
     @functools.cached_property
     def _mass(self) -> Array:
@@ -213,38 +212,99 @@ class PanelDensity:
         return np.cumsum(self._mass[:, ::-1], axis=1)[:, ::-1] - self._mass
 
 
-def _series(coefficients: Array, t: Array) -> Array:
-    """Σ_k c_k P_k(t) for coefficients (..., k) and t (...)."""
-    return np.einsum(
-        "...k,...k->...",
-        coefficients,
-        legendre.legvander(t, coefficients.shape[-1] - 1),
-    )
+def panels_of(below: Array, level: Array) -> Indices:
+    """The panel that holds each quantile, from the mass left of each, (n, k)."""
+    panel = np.empty(level.shape, dtype=np.intp)
+    for row, (cumulated, wanted) in enumerate(zip(below, level, strict=True)):
+        panel[row] = cumulated.searchsorted(wanted, side="right") - 1
+    return np.clip(panel, 0, below.shape[1] - 1)
 
 
-def _invert(series: Array, target: Array, total: Array) -> Array:
-    """T in [−1, 1] where the increasing series equals the target.
+def series_at(table: Array, place: Indices, t: Array) -> Array:
+    """Σ_k c_k P_k(t) with the coefficients c = table[place].
+
+    Args:
+        table: Legendre coefficients of many series, (r, m), m > 1.
+        place: Which series each point belongs to, any shape.
+        t: The points, from −1 to 1, of the same shape.
+    """
+    out = np.empty(t.size)
+    places, points = place.ravel(), t.ravel()
+    for start in range(0, t.size, _BLOCK_POINTS):
+        block = slice(start, start + _BLOCK_POINTS)
+        # Coefficients of one degree side by side: what follows are plain sums.
+        c = np.ascontiguousarray(table.take(places[block], axis=0).T)
+        out[block] = _clenshaw(c, points[block])
+    return out.reshape(t.shape)
+
+
+def _clenshaw(c: Array, t: Array) -> Array:
+    """Clenshaw's recurrence for c (m, q) and t (q,); overwrites c.
+
+    b_k = c_k + (2k+1)/(k+1) t b_{k+1} − (k+1)/(k+2) b_{k+2}, and the sum is b_0.
+    """
+    after, later, work = c[-1], np.zeros_like(t), np.empty_like(t)
+    for k in range(len(c) - 2, -1, -1):
+        np.multiply(t, after, out=work)
+        work *= (2.0 * k + 1.0) / (k + 1.0)
+        c[k] += work
+        later *= (k + 1.0) / (k + 2.0)
+        c[k] -= later
+        after, later = c[k], after
+    return after
+
+
+def series_slopes(table: Array) -> Array:
+    """Legendre coefficients of the derivatives of many series, (r, m) -> (r, m − 1)."""
+    return np.asarray(legendre.legder(table, axis=-1), dtype=float)
+
+
+def invert_series(table: Array, place: Indices, target: Array) -> Array:
+    """T in [−1, 1] where increasing series, zero at −1, equal the targets.
 
     Newton's method, replaced by bisection wherever it leaves the bracket.
+
+    Args:
+        table: Legendre coefficients of the series, (r, m).
+        place: Which series each target belongs to, any shape.
+        target: Values of the series, of the same shape.
     """
+    out = np.empty(target.size)
+    places, targets = place.ravel(), target.ravel()
+    for start in range(0, target.size, _BLOCK_POINTS):
+        block = slice(start, start + _BLOCK_POINTS)
+        series = np.ascontiguousarray(table.take(places[block], axis=0).T)
+        out[block] = _invert(series, targets[block])
+    return out.reshape(target.shape)
+
+
+def _invert(series: Array, target: Array) -> Array:
+    """The same for series (m, q), each with its own target (q,)."""
+    derivative = np.asarray(legendre.legder(series), dtype=float)
+    total = series.sum(axis=0)
     low, high = -np.ones(target.shape), np.ones(target.shape)
-    share = np.clip(target / np.where(total > 0, total, 1.0), 0.0, 1.0)
-    t = 2.0 * share - 1.0
-    derivative = np.asarray(legendre.legder(series, axis=-1), dtype=float)
+    t = 2.0 * np.clip(target / np.where(total > 0, total, 1.0), 0.0, 1.0) - 1.0
+    found, left = t.copy(), np.arange(len(t))
     for _ in range(60):
-        gap = _series(series, t) - target
+        gap = _clenshaw(series.copy(), t) - target
         low, high = np.where(gap < 0, t, low), np.where(gap > 0, t, high)
-        slope = _series(derivative, t)
         with np.errstate(divide="ignore", invalid="ignore"):
-            newton = t - gap / slope
+            newton = t - gap / _clenshaw(derivative.copy(), t)
         usable = (newton > low) & (newton < high)
         step = np.where(usable, newton, 0.5 * (low + high))
-        step = np.where(gap == 0, t, step)
-        moved = np.max(np.abs(step - t), initial=0.0)
+        # Values are rounded relative to the total: what is nearer is found.
+        step = np.where(np.abs(gap) <= _ROUNDED * total, t, step)
+        done = np.abs(step - t) < 1e-15
         t = step
-        if moved < 1e-15:
+        found[left] = t
+        if np.all(done):
             break
-    return t
+        if np.count_nonzero(done) > 0.25 * len(done):
+            rest = ~done
+            left, t, target, total = left[rest], t[rest], target[rest], total[rest]
+            low, high = low[rest], high[rest]
+            series, derivative = series[:, rest], derivative[:, rest]
+    return found
 
 
 def panel_nodes(left: Array, right: Array) -> Array:
@@ -253,43 +313,85 @@ def panel_nodes(left: Array, right: Array) -> Array:
     return middle[:, None] + half[:, None] * panel_rule().nodes
 
 
-@dataclass
+@dataclass(frozen=True)
+class _Summary:
+    """What decides about panels: numbers of each row and panel, from all nodes."""
+
+    mass: Array  # (n, k), in units of exp(reference)
+    error: Array  # (n, k)
+    ends: Array  # (n, k, 2): densities at the first and last node
+    peak: Array  # (n, k): largest log density
+
+    @classmethod
+    def of(
+        cls, left: Array, right: Array, log_values: Array, reference: Array
+    ) -> "_Summary":
+        values = np.exp(log_values - reference[:, None, None])
+        rule, width = panel_rule(), right - left
+        tail = np.abs(values @ rule.coefficients[:, -2:]).sum(axis=-1)
+        return cls(
+            (values @ rule.weights) * (0.5 * width),
+            tail * width,
+            values[..., [0, -1]],
+            log_values.max(axis=2),
+        )
+
+    def joined(self, keep: Mask, other: "_Summary") -> "_Summary":
+        return _Summary(
+            *(
+                np.concatenate([getattr(self, name)[:, keep], getattr(other, name)], 1)
+                for name in ("mass", "error", "ends", "peak")
+            )
+        )
+
+
+@dataclass(frozen=True)
 class _Panels:
-    """The state of a refinement; the panels are in no particular order."""
+    """The state of a refinement; the panels are in no particular order.
+
+    Log densities stay in the blocks in which they were computed until the end.
+    """
 
     left: Array  # (k,)
     right: Array  # (k,)
-    log_values: Array  # (n, k, 16)
+    blocks: tuple[Array, ...]  # (n, k_i, 16) each: log densities of all panels so far
+    column: Indices  # (k,): where in these blocks, counted through
     reference: Array  # (n,): near the largest log value of each row
-    values: Array  # (n, k, 16): exp(log_values − reference)
+    summary: _Summary
 
     @classmethod
     def of(cls, left: Array, right: Array, log_values: Array) -> "_Panels":
         reference = log_values.max(axis=(1, 2))
-        values = np.exp(log_values - reference[:, None, None])
-        return cls(left, right, log_values, reference, values)
-
-    @property
-    def mass(self) -> Array:
-        return (self.values @ panel_rule().weights) * (0.5 * (self.right - self.left))
-
-    @property
-    def error(self) -> Array:
-        tail = np.abs(self.values @ panel_rule().coefficients[:, -2:]).sum(axis=-1)
-        return tail * (self.right - self.left)
+        summary = _Summary.of(left, right, log_values, reference)
+        column = np.arange(len(left))
+        return cls(left, right, (log_values,), column, reference, summary)
 
     def replaced(self, keep: Mask, left: Array, right: Array, new: Array) -> "_Panels":
         """Keep some panels, add new ones with their log densities (n, k', 16)."""
+        fresh = _Summary.of(left, right, new, self.reference)
+        summary = self.summary.joined(keep, fresh)
         left = np.concatenate([self.left[keep], left])
         right = np.concatenate([self.right[keep], right])
-        log_values = np.concatenate([self.log_values[:, keep], new], axis=1)
         # A split panel may have held the peak, and a new one may hold a higher one.
-        drift = log_values.max(axis=(1, 2)) - self.reference
+        drift = summary.peak.max(axis=1) - self.reference
         if np.any(np.abs(drift) > _HEADROOM):
-            return _Panels.of(left, right, log_values)
-        fresh = np.exp(new - self.reference[:, None, None])
-        values = np.concatenate([self.values[:, keep], fresh], axis=1)
-        return _Panels(left, right, log_values, self.reference, values)
+            old = self.log_values()[:, keep]
+            return _Panels.of(left, right, np.concatenate([old, new], axis=1))
+        first = sum(block.shape[1] for block in self.blocks)
+        column = np.concatenate([self.column[keep], first + np.arange(new.shape[1])])
+        blocks = (*self.blocks, new)
+        return _Panels(left, right, blocks, column, self.reference, summary)
+
+    def log_values(self) -> Array:
+        """Log densities of the panels that are left, (n, k, 16)."""
+        out = np.empty((len(self.reference), len(self.left), NODES))
+        first = 0
+        for block in self.blocks:
+            size = block.shape[1]
+            mine = np.flatnonzero((self.column >= first) & (self.column < first + size))
+            out[:, mine] = block[:, self.column[mine] - first]
+            first += size
+        return out
 
 
 def integrate_panels(
@@ -316,15 +418,17 @@ def integrate_panels(
 
     left, right = edges[:-1].copy(), edges[1:].copy()
     panels = _Panels.of(left, right, evaluate(left, right))
-    most = max(FEWEST_PANELS, MOST_NUMBERS // (NODES * max(1, len(panels.values))))
+    most = max(FEWEST_PANELS, MOST_NUMBERS // (NODES * max(1, len(panels.reference))))
     while True:
-        mass, error = panels.mass, panels.error
+        mass, error = panels.summary.mass, panels.summary.error
         total = mass.sum(axis=1)
         # There is no use in splitting below the rounding error of the exponents.
         rounded = rounding + 1e-15 * (1.0 + np.abs(panels.reference))
         tolerance = total * np.maximum(PANEL_TOLERANCE, rounded)
         split = np.any(error > tolerance[:, None], axis=0)
-        beyond = mass_beyond(panels.left, panels.right, panels.values, mass, tail_index)
+        beyond = mass_beyond(
+            panels.left, panels.right, panels.summary.ends, mass, tail_index
+        )
         grow = _panels_to_add(panels, extend & (beyond.max(axis=0) > TAIL_TOLERANCE))
         count = len(panels.left) + int(split.sum()) + len(grow[0])
         if not (split.any() or grow[0].size) or count > most:
@@ -335,15 +439,17 @@ def integrate_panels(
         panels = panels.replaced(
             ~split, new_left, new_right, evaluate(new_left, new_right)
         )
-    order = np.argsort(panels.left)
+    panels = replace(panels, column=panels.column[np.argsort(panels.left)])
     log_partition = panels.reference + np.log(total)
     share = error.sum(axis=1) / total + beyond @ np.asarray(extend, float)
+    log_values = panels.log_values()
+    log_values -= log_partition[:, None, None]
     # A relative error of one or more says nothing about the logarithm.
     with np.errstate(divide="ignore"):
         in_log = -np.log1p(-np.minimum(share, 1.0))
     return PanelDensity(
-        edges=np.append(panels.left[order], panels.right.max()),
-        log_density=panels.log_values[:, order] - log_partition[:, None, None],
+        edges=np.append(np.sort(panels.left), panels.right.max()),
+        log_density=log_values,
         log_partition=log_partition,
         error=in_log + rounded,
     )
@@ -360,7 +466,8 @@ def mass_beyond(
     Args:
         left: Left ends of the panels, (k,), in any order.
         right: Right ends, (k,).
-        values: Densities at the nodes, up to a factor per row, (n, k, 16).
+        values: Densities at some nodes, the outermost among them, up to a factor per
+            row, (n, k, ...).
         mass: Mass of each panel, with the same factor, (n, k).
         tail_index: Moments below this order are finite.
     """

@@ -1,0 +1,51 @@
+"""The density of an average is that of its members, however it is put together."""
+
+import numpy as np
+import pytest
+
+from kexpfam import AutoKCEF
+from kexpfam.distributions import ClosedFormDensity, UnivariateDensity
+from kexpfam.models.averaged import GUARD, member_density
+from tests.tolerances import assert_close
+
+
+@pytest.fixture(scope="module")
+def model():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, size=(60, 1))
+    y = x[:, 0] + rng.normal(size=60)
+    return AutoKCEF(random_state=0, likelihood=False).fit(x, y)
+
+
+CONDITIONS = np.array([[-0.5], [0.0], [0.9]])
+POINTS = np.array([[-2.0, -0.3, 0.5, 1.8]])
+
+
+def test_densities_are_the_weighted_sum_of_those_of_the_members(model):
+    p = model.given(CONDITIONS)
+    center, scale = (np.full(3, number) for number in model.guard_)
+    guard = ClosedFormDensity(GUARD, center, scale)
+    expected = model.members_.guard * guard.pdf(POINTS)
+    for member in model.members_:
+        expected += member.weight * member.family.one_column(CONDITIONS).pdf(POINTS)
+    assert_close(p.pdf(POINTS), expected, 1e-9)
+
+
+def test_members_without_a_function_need_no_quadrature(model):
+    kinds = set()
+    for member in model.members_:
+        chart = member.family.chart
+        Z = chart.conditions(CONDITIONS)
+        p = member_density(member.family, Z, chart.coordinates(Z))
+        slow = member.family.one_column(CONDITIONS)
+        plain = member.candidate.kernel is None and chart.transform is None
+        kinds.add(plain)
+        assert isinstance(p, ClosedFormDensity if plain else UnivariateDensity)
+        for method in ("logpdf", "cdf", "sf"):
+            assert_close(
+                getattr(p, method)(POINTS), getattr(slow, method)(POINTS), 1e-9
+            )
+        # A Student's tails end where 1e-12 of the second moment is left.
+        assert_close(p.mean(), slow.mean(), 1e-8, scale=1.0)
+        assert_close(p.std(), slow.std(), 1e-6)
+    assert kinds == {True, False}

@@ -1,0 +1,207 @@
+"""Held-out log densities of many fits at once, against refits normalised one by one."""
+
+import numpy as np
+import pytest
+from scipy import integrate
+
+from kexpfam.base_densities import GaussianBase, StudentBase, UniformBase
+from kexpfam.kernels import Constant, Gaussian, Matern, separable
+from kexpfam.partition import Nodes
+from kexpfam.score_matching import ScoreSample, fit_low_rank
+from kexpfam.selection.held_out import (
+    LOWEST_LOG_DENSITY,
+    fold_statistics,
+    held_out_log_densities,
+    scattered_nodes,
+)
+from kexpfam.selection.normalize import nodes_inside
+from kexpfam.selection.problem import HeldOutProblem
+from tests.selection.cases import BASE, make_problem
+from tests.tolerances import STANDARD_ERRORS, assert_close
+
+KERNELS = {
+    "gaussian": separable(Gaussian(0.8), Gaussian(0.7)),
+    "constant": separable(Constant(), Gaussian(0.7)),
+    "sum": separable(Gaussian(1.0), Matern(1.0, nu=2.5))
+    + separable(Gaussian(3.0), Gaussian(2.0)),
+}
+
+
+def log_densities(problem, kernel, lams):
+    return held_out_log_densities(
+        problem.basis(kernel),
+        problem.rows,
+        problem.base,
+        problem.sample,
+        lams,
+        problem.reach,
+    )
+
+
+def refit(problem, kernel, lam, fold):
+    """The fit to the other rows."""
+    sample = problem.sample
+    keep = np.setdiff1d(np.arange(len(sample.Y)), np.arange(len(sample.Y))[fold])
+    rest = ScoreSample(
+        sample.X[keep],
+        sample.Y[keep],
+        sample.weights[keep] / sample.weights[keep].sum(),
+        sample.drift[keep],
+        sample.diffusion[keep],
+    )
+    return fit_low_rank(problem.basis(kernel), rest, lam)
+
+
+@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_log_densities_equal_refits_normalised_by_quad(name, weighted):
+    kernel, lams = KERNELS[name], [0.01, 0.3]
+    problem = make_problem(n=12, n_folds=3, weighted=weighted, derivatives=False)
+    found = log_densities(problem, kernel, lams)
+    for k, lam in enumerate(lams):
+        for fold in problem.folds:
+            T = refit(problem, kernel, lam, fold)
+            for a in range(fold.start, fold.stop):
+                x, y = problem.sample.X[a : a + 1], problem.sample.Y[a, 0]
+                expected, curvature = log_density_by_quad(T, x, y)
+                # Interpolation between nodes 0.1 apart, and the trapezoidal rule, are
+                # each wrong by at most 0.1²/8 times the curvature of the logarithm;
+                # single precision adds less than 1e-4.
+                bound = 2 * 0.1**2 / 8 * curvature + 1e-4
+                assert abs(found[k, a] - expected) < bound
+                assert bound < 0.2
+
+
+def log_density_by_quad(T, x, y):
+    """Log density at y, and the largest curvature of log q0 + T near the data."""
+
+    def log_tilted(u):
+        points = np.atleast_1d(u)[:, None]
+        T_u = T.value(np.repeat(x, len(points), axis=0), points)
+        return BASE.log_density(points) + T_u
+
+    mass, _ = integrate.quad_vec(lambda u: np.exp(log_tilted(u)), -12.0, 12.0)
+    grid = np.linspace(-3.0, 3.0, 601)
+    values = log_tilted(grid)
+    curvature = np.abs(np.diff(values, 2)).max() / (grid[1] - grid[0]) ** 2
+    return (log_tilted(y) - np.log(mass))[0], curvature
+
+
+def test_log_densities_of_two_columns_equal_refits_on_a_fine_box():
+    kernel, lam = separable(Gaussian(1.0), Gaussian(1.2)), 0.1
+    problem = make_problem(n=30, d=2, n_folds=3, derivatives=False)
+    (found,) = log_densities(problem, kernel, [lam])
+    nodes, weights = np.polynomial.legendre.leggauss(60)
+    grid = np.stack(np.meshgrid(7 * nodes, 7 * nodes, indexing="ij"), axis=-1)
+    points, volume = grid.reshape(-1, 2), 49 * np.outer(weights, weights).ravel()
+    log_q0 = BASE.log_density(points)
+    expected = np.empty_like(found)
+    for fold in problem.folds:
+        T = refit(problem, kernel, lam, fold)
+        for a in range(fold.start, fold.stop):
+            x, y = problem.sample.X[a : a + 1], problem.sample.Y[a : a + 1]
+            values = log_q0 + T.value(np.repeat(x, len(points), axis=0), points)
+            log_z = np.log(np.exp(values) @ volume)
+            expected[a] = BASE.log_density(y)[0] + T.value(x, y)[0] - log_z
+    # Two thousand shared draws with an effective share of about a half: log Z has a
+    # standard error of about 1/√1000.
+    assert_close(found, expected, STANDARD_ERRORS / np.sqrt(1000), scale=1.0)
+
+
+def test_scattered_nodes_integrate_a_normal_density_within_sampling_error():
+    U = np.random.default_rng(0).normal(size=(100, 2))
+    points, log_weights = scattered_nodes(U)
+    np.testing.assert_array_equal(points[:100], U)
+    terms = np.exp(GaussianBase(1.0).log_density(points) + log_weights)
+    error = terms.std() * np.sqrt(len(points))
+    assert abs(terms.sum() - 1.0) < STANDARD_ERRORS * error
+    assert error < 0.05
+
+
+@pytest.mark.parametrize("lam", [1e-9, 1e-6, 1e-3, 1.0])
+def test_what_is_reported_never_integrates_to_more_than_one(lam):
+    """The density of the left-out row as a function of its response, however rough.
+
+    The last row is its own fold, and is moved over a fine grid; the basis, the other
+    rows and hence the fit stay the same.
+    """
+    problem = make_problem(n=16, n_folds=4, n_centers=8, derivatives=False)
+    sample, kernel = problem.sample, separable(Gaussian(0.8), Gaussian(0.15))
+    basis = problem.basis(kernel)
+    steps = np.linspace(-3.0, 3.0, 1501)
+    rest = sample.Y[:15]
+    X = np.concatenate([sample.X[:15], np.repeat(sample.X[15:], len(steps), axis=0)])
+    Y = np.concatenate([rest, steps[:, None]])
+    moved = ScoreSample(
+        X, Y, np.ones(len(Y)), BASE.grad_log_density(Y), np.ones_like(Y)
+    )
+    folds = (slice(0, 15), slice(15, len(Y)))
+    many = HeldOutProblem(moved, folds, problem.centers, BASE, problem.reach, False)
+    (found,) = held_out_log_densities(basis, many.rows, BASE, moved, [lam], many.reach)
+    density = np.exp(found[15:])
+    # The steps are 0.004 apart, a tenth of the nodes' distance.
+    assert integrate.trapezoid(density, steps) < 1.0 + 1e-3
+
+
+def test_a_spike_between_nodes_earns_nothing():
+    """No held-out row is ever worth thousands of nats, whatever λ."""
+    problem = make_problem(n=20, n_folds=4, derivatives=False)
+    for ell in (0.01, 0.1, 1.0):
+        kernel = separable(Gaussian(0.5), Gaussian(ell))
+        found = log_densities(problem, kernel, [1e-12, 1e-9, 1e-6, 1e-3])
+        # A density on nodes 0.25·ℓ apart cannot exceed the inverse of their distance.
+        assert found.max() <= -np.log(0.25 * ell) + 0.1
+        assert found.min() >= LOWEST_LOG_DENSITY
+
+
+def test_failed_fits_count_as_the_lowest_log_density():
+    problem = make_problem(n=20, derivatives=False)
+    kernel = separable(Gaussian(50.0), Gaussian(50.0))
+    found = log_densities(problem, kernel, [1e-300, 1.0])
+    np.testing.assert_array_equal(found[0], LOWEST_LOG_DENSITY)
+    assert found[1].min() > LOWEST_LOG_DENSITY
+
+
+def test_statistics_of_folds_sum_to_those_of_all_rows():
+    problem = make_problem(n=20, d=2, weighted=True)
+    basis = problem.basis(separable(Gaussian(0.8), Gaussian(0.7)))
+    whole = HeldOutProblem(
+        problem.sample, (slice(0, 20),), problem.centers, BASE, 9.0
+    ).rows
+    parts = fold_statistics(basis, problem.rows, problem.sample)
+    (total,) = fold_statistics(basis, whole, problem.sample)
+    assert_close(sum(part.C for part in parts), total.C)
+    assert_close(sum(part.b for part in parts), total.b)
+    assert_close(sum(part.weight for part in parts), total.weight)
+
+
+@pytest.mark.parametrize("far", [1e2, 1e8, 1e12])
+def test_nodes_stay_few_and_cover_an_outlier_however_far_it_is(far):
+    U = np.append(np.linspace(-2.0, 2.0, 50), far)[:, None]
+    nodes = Nodes.covering(U, 8.0, 0.35)
+    assert len(nodes.points) < 1000
+    assert np.all(np.diff(nodes.points) > 0)
+    left, share = nodes.interpolation(U[:, 0])
+    assert np.all((share >= 0) & (share <= 1))
+    # As fine at the outlier as elsewhere, up to the spacing of doubles there.
+    gaps = np.diff(nodes.points)[left]
+    assert np.all(gaps <= max(0.1, 4 * np.spacing(far)))
+
+
+def test_nodes_of_a_gap_integrate_a_normal_density_on_either_side():
+    U = np.array([[0.0], [40.0]])
+    nodes = Nodes.covering(U, 8.0, 0.7)
+    for center in (0.0, 40.0):
+        density = np.exp(GaussianBase(0.3, center).log_density(nodes.points[:, None]))
+        assert_close(density @ np.exp(nodes.log_weights), 1.0, 1e-3)
+
+
+def test_nodes_end_where_the_support_ends():
+    U = np.array([[0.02], [0.97]])
+    base = UniformBase(0.0, 1.0)
+    points = nodes_inside([base], U, 1.0, 0.3).points
+    assert points[0] == 0.0
+    assert points[-1] == 1.0
+    unbounded = nodes_inside([base, StudentBase(1.0)], U, 1.0, 0.3).points
+    assert unbounded[0] < 0.0
+    assert unbounded[-1] > 1.0
