@@ -14,8 +14,8 @@ from kexpfam.islands import IslandReport, check_islands, spread_out
 from kexpfam.kernels import Constant, Gaussian, SumOfProducts
 from kexpfam.models.family import MEDIANS_X, FittedFamily
 
-# Rows that are counted where each has its own density: enough to tell a mass to 0.03, and no more expensive than a few
-# per cent of an exact fit to 2000 rows.
+# Rows that are counted where each has its own density: enough to tell a mass to 0.03,
+# and no more expensive than a few per cent of an exact fit to 2000 rows.
 _MOST_ROWS = 300
 
 # Conditions in whose neighbourhood they are counted.
