@@ -142,7 +142,7 @@ class TestPlotDensities:
 
     def test_several_columns_of_y_are_refused(self):
         rng = np.random.default_rng(4)
-        p = KEF().fit(rng.normal(size=(30, 2))).distribution()
+        p = KEF(select=None).fit(rng.normal(size=(30, 2))).distribution()
         with pytest.raises(ValueError, match=r"one column of y, and .* have 2"):
             plot_densities(p)
 

@@ -32,7 +32,8 @@ def load(path: str | Path) -> KCEF | KEF | AutoKCEF:
     Example:
         >>> import numpy as np, tempfile
         >>> from kexpfam import KEF, load
-        >>> model = KEF().fit(np.random.default_rng(0).normal(size=(50, 1)))
+        >>> data = np.random.default_rng(0).normal(size=(50, 1))
+        >>> model = KEF(random_state=0).fit(data)
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     model.save(f"{folder}/model.kexpfam")
         ...     again = load(f"{folder}/model.kexpfam")

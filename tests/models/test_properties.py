@@ -543,7 +543,7 @@ def test_a_highest_density_region_of_a_flat_density_has_its_probability(confiden
 def test_a_highest_density_region_about_to_split_has_its_probability():
     rng = np.random.default_rng(3)
     y = np.append(rng.normal(-2, 0.5, 60), rng.normal(2, 0.7, 90))
-    density = KEF().fit(y[:, None]).distribution()
+    density = KEF(select=None).fit(y[:, None]).distribution()
     valley = np.linspace(-1.5, 1.5, 20001)
     bottom = valley[density.logpdf(valley).argmin()]
     # The region whose level is that of the valley's bottom, as one interval.

@@ -56,7 +56,7 @@ def pit(p: Any, y: ArrayLike) -> Array:
 
     Example:
         >>> from kexpfam import KEF
-        >>> p = KEF().fit(np.linspace(-1, 1, 50)[:, None]).distribution()
+        >>> p = KEF(select=None).fit(np.linspace(-1, 1, 50)[:, None]).distribution()
         >>> bool(np.allclose(pit(p, p.ppf([0.2, 0.7])), [0.2, 0.7]))
         True
     """
@@ -164,7 +164,7 @@ def hpd_values(p: Any, y: ArrayLike) -> Array:
 
     Example:
         >>> from kexpfam import KEF
-        >>> p = KEF().fit(np.linspace(-1, 1, 50)[:, None]).distribution()
+        >>> p = KEF(select=None).fit(np.linspace(-1, 1, 50)[:, None]).distribution()
         >>> hpd_values(p, p.hpd(0.8)[0]).round(6)
         array([0.8, 0.8])
     """

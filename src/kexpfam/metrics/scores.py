@@ -78,7 +78,7 @@ def crps(p: Any, y: ArrayLike, *, sample_weight: ArrayLike | None = None) -> flo
     Example:
         >>> from kexpfam import KEF
         >>> data = np.linspace(-1, 1, 50)
-        >>> p = KEF().fit(data[:, None]).distribution()
+        >>> p = KEF(select=None).fit(data[:, None]).distribution()
         >>> crps(p, [0.0]) < crps(p, [1.0])
         True
     """

@@ -14,8 +14,8 @@ from kexpfam.islands import IslandReport, check_islands, spread_out
 from kexpfam.kernels import Constant, Gaussian, SumOfProducts
 from kexpfam.models.family import MEDIANS_X, FittedFamily
 
-# Rows that are counted: enough to tell a mass to 0.03, and no more expensive than a few
-# per cent of an exact fit to 2000 rows.
+# Rows that are counted where each has its own density: enough to tell a mass to 0.03,
+# and no more expensive than a few per cent of an exact fit to 2000 rows.
 _MOST_ROWS = 300
 
 # Conditions in whose neighbourhood they are counted.
@@ -46,7 +46,11 @@ def island_report(
     Returns:
         Row numbers are those of X, and valleys are in the units of Y.
     """
-    rows = _counted_rows(weights)
+    rows = np.flatnonzero(weights > 0)
+    alike = _ignores_x(family)
+    if not alike and len(rows) > _MOST_ROWS:
+        rng = np.random.default_rng(0)
+        rows = np.sort(rng.choice(rows, _MOST_ROWS, replace=False))
     counts = weights[rows] / weights[rows].max()  # only ratios matter; no overflow
     Z = family.chart.conditions(X[rows])
     coordinates = family.chart.coordinates(Z)
@@ -54,7 +58,7 @@ def island_report(
     nodes = _nodes(family, u)
     if len(nodes) < 3 or not np.isfinite(u).all():
         return IslandReport(())
-    if _ignores_x(family):
+    if alike:
         log_p = family.unnormalized(Z[:1]).on_grid(nodes[:, None])
         report = check_islands(nodes, log_p, u, counts)
     else:
@@ -71,14 +75,6 @@ def island_report(
         row = None if k is None else int(rows[k])
         found.append(replace(comparison, index=row, valley=valley))
     return IslandReport(tuple(found))
-
-
-def _counted_rows(weights: Array) -> Indices:
-    rows = np.flatnonzero(weights > 0)
-    if len(rows) > _MOST_ROWS:
-        rng = np.random.default_rng(0)
-        rows = np.sort(rng.choice(rows, _MOST_ROWS, replace=False))
-    return rows
 
 
 def _nodes(family: FittedFamily, u: Array) -> Array:

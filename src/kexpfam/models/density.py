@@ -58,7 +58,8 @@ class KEF(DensityMixin, BaseEstimator):
         >>> import numpy as np
         >>> rng = np.random.default_rng(0)
         >>> two_bumps = np.append(rng.normal(-2, 0.5, 200), rng.normal(2, 0.5, 200))
-        >>> p = KEF().fit(two_bumps[:, None]).distribution()
+        >>> model = KEF(fit_method="likelihood", random_state=0)
+        >>> p = model.fit(two_bumps[:, None]).distribution()
         >>> p.hpd(0.8).shape  # two intervals
         (2, 2)
     """
