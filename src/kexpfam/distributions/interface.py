@@ -97,7 +97,8 @@ class Coordinates:
         """(n, q, d) -> (n, q, d)."""
         if self.transform is not None:
             Y = self.transform.forward(Y)
-        return (Y - self.location[:, None]) / self.scale[:, None]
+        with np.errstate(over="ignore"):  # infinitely far is far enough
+            return (Y - self.location[:, None]) / self.scale[:, None]
 
     @property
     def log_scale(self) -> Array:

@@ -15,9 +15,8 @@ from kexpfam.likelihood.fit import minimize
 from kexpfam.likelihood.objective import Parts, PenalizedLikelihood, quadrature_nodes
 from kexpfam.score_matching import Basis
 
-# A held-out point is not worth less than this log density, in units of the responses:
-# one absurd fit at one point shall not outweigh everything else that is known of it.
-LOWEST_LOG_DENSITY = -50.0
+# Log density of a row that is nowhere; no other is below it.
+LOWEST_LOG_DENSITY = -1e4
 
 # Gradients, relative to the mean of φ, below which log densities do not change in the
 # digits that choose among fits.

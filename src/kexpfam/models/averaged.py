@@ -20,7 +20,7 @@ from kexpfam.distributions import (
     OneColumnDensity,
     UnivariateDensity,
 )
-from kexpfam.kernels import Constant, Gaussian, SumOfProducts, separable
+from kexpfam.kernels import Constant, Gaussian, separable
 from kexpfam.models.chart import Charted
 from kexpfam.models.conditional import KCEF
 from kexpfam.models.contest import PLAIN, Contest, default_entries
@@ -31,6 +31,7 @@ from kexpfam.models.saved_classes import FittedAverage, FittedMember
 from kexpfam.models.saving import save_average
 from kexpfam.models.selected import best_of
 from kexpfam.models.solvers import COMPONENTS, chosen_centers
+from kexpfam.models.wording import kernel_in_words, short
 from kexpfam.score_matching import KernelExpansion, TiltedDensity
 from kexpfam.selection import (
     Candidate,
@@ -78,11 +79,7 @@ class Member:
     @property
     def kernel(self) -> str:
         """Kernel of x and y in a few words."""
-        kernel = self.candidate.kernel
-        if not isinstance(kernel, SumOfProducts):
-            return "none"
-        ((kernel_x, kernel_y),) = kernel.terms
-        return f"{_short(kernel_x)} x {_short(kernel_y)}"
+        return kernel_in_words(self.candidate.kernel)
 
 
 class Members(Sequence[Member]):
@@ -114,7 +111,7 @@ class Members(Sequence[Member]):
                 "" if np.isinf(member.candidate.lam) else f"{member.candidate.lam:.2g}"
             )
             method = {"none": "-"}.get(member.candidate.method, member.candidate.method)
-            base = f"{member.chart}, {_short(member.candidate.base)}"
+            base = f"{member.chart}, {short(member.candidate.base)}"
             row = f"{member.weight:.3f}", f"{member.held_out:.3f}", method, base
             table.append((*row, lam, member.kernel))
         rest = sum(member.weight for member in self._members[SHOWN:])
@@ -235,7 +232,7 @@ class AutoKCEF(ConditionalEstimator):
     def _compete(self, contest: Contest) -> None:
         contest.add_charts(default_entries())
         contest.add_bases()
-        bar = ProgressBar("AutoKCEF") if self.verbose else None
+        bar = ProgressBar("AutoKCEF, mean log p") if self.verbose else None
         contest.run(contest.tasks(contest.promising()), bar)
         few = len(contest.rows.Y) <= LIKELIHOOD_ROWS
         wanted = few if self.likelihood is None else self.likelihood
@@ -246,7 +243,13 @@ class AutoKCEF(ConditionalEstimator):
 
     def _average(self, contest: Contest, seed: int) -> None:
         candidates = contest.candidates
-        held_out = np.stack([c.held_out for c in candidates])
+        center, scale = spread_of("y", contest.rows.Y, contest.weights)
+        guard = GUARD.log_density((contest.rows.Y - center) / scale) - np.log(scale)
+        # What is judged is what will be used: every member beside the guard.
+        held_out = np.logaddexp(
+            np.log1p(-GUARD_WEIGHT) + np.stack([c.held_out for c in candidates]),
+            np.log(GUARD_WEIGHT) + guard,
+        )
         prior = prior_weights(candidates, PLAIN)
         weights = tempered_weights(held_out, prior, contest.weights)
         weights = representatives(candidates, weights, PER_CHART)
@@ -262,7 +265,6 @@ class AutoKCEF(ConditionalEstimator):
             weight = float(weights[k] * (1.0 - GUARD_WEIGHT))
             mean = candidate.mean(contest.weights)
             members.append(Member(weight, candidate.chart, candidate, family, mean))
-        center, scale = spread_of("y", contest.rows.Y, contest.weights)
         self.best_ = self._best(contest, seed)
         self.members_ = Members(members, GUARD_WEIGHT)
         self.guard_ = (float(center[0]), float(scale[0]))
@@ -383,19 +385,3 @@ def _restored(member: FittedMember) -> Member:
 
 # Rows up to which the likelihood fits compete unless told otherwise.
 LIKELIHOOD_ROWS = 500
-
-
-def _short(value: object) -> str:
-    """A kernel or base density with its numbers rounded."""
-    name = type(value).__name__
-    if isinstance(value, Gaussian):
-        ell = np.atleast_1d(np.asarray(value.lengthscale, dtype=float))
-        shown = ", ".join(f"{v:.2g}" for v in ell[:4]) + (
-            ", ..." if len(ell) > 4 else ""
-        )
-        return f"Gaussian({shown})"
-    if name == "GaussianBase":
-        return f"N(0, {value.scale:.2g}²)"  # type: ignore[attr-defined]
-    if name == "StudentBase":
-        return f"t({value.df:.2g})"  # type: ignore[attr-defined]
-    return "constant" if isinstance(value, Constant) else name

@@ -43,6 +43,9 @@ _SKEWED = 1.0
 _FEWEST_VALUES = 8
 _POWERS_OF_X = tuple(np.arange(-1.5, 3.6, 0.5).tolist())
 
+# Scale of a column that is constant in the training rows: whatever comes is zero then.
+_IGNORED = 1e150
+
 # Searches for hyperparameters that begin at those of similar rows need fewer steps.
 _WARM_ITERATIONS = 20
 
@@ -276,8 +279,8 @@ def standardizer(
         )
     if not standardize:
         return np.zeros_like(center), np.ones_like(center)
-    # A constant column of x has no scale of its own; it is only centred.
-    return center, np.where(deviation > 0, deviation, 1.0)
+    # A constant column says nothing about x: new values of it must not either.
+    return center, np.where(deviation > 0, deviation, _IGNORED)
 
 
 def _user_support(base: BaseDensity | ConditionalBase, d: int) -> Array:

@@ -61,6 +61,10 @@ FEWEST_ROWS = 8
 # any further: regressions without a kernel part, and the plain chart by likelihood.
 HOPELESS = 20.0
 
+# Range of the responses, in deviations, up to which likelihood fits compete: with
+# outliers their nodes, and with them their cost, would be many.
+WIDEST = 12.0
+
 # Most regressions that are tilted.
 MOST_REGRESSIONS = 6
 
@@ -193,7 +197,7 @@ class Contest:
             if learned and len(entries) > 1 and len(self.rows.Y) < FEWEST_ROWS:
                 continue
             charted = self._chart(entry, slice(None), everyone)
-            if _is_idle(entry, charted):
+            if len(entries) > 1 and _is_idle(entry, charted):
                 continue
             if len(self.rows.Y) <= REFITTED_ROWS and learned:
                 try:
@@ -253,7 +257,7 @@ class Contest:
         worth = [float(c.held_out @ self.weights) for c in self.candidates]
         charts = [c.chart for c in self.candidates]
         plain = max(w for w, name in zip(worth, charts, strict=True) if name == PLAIN)
-        if plain < max(worth) - HOPELESS:
+        if plain < max(worth) - HOPELESS or np.ptp(self.charts[PLAIN].U) > WIDEST:
             return []
         problem = self.problem(PLAIN)
         centers = chosen_centers(len(problem.sample.Y), COMPONENTS["likelihood"])
@@ -277,7 +281,7 @@ class Contest:
                 self.candidates += self._tried(task, objective)
                 if progress is not None:
                     best = max(c.mean(self.weights) for c in self.candidates)
-                    progress(k + 1, len(tasks), -best)
+                    progress(k + 1, len(tasks), best)
         except KeyboardInterrupt:
             if not self.candidates:
                 raise
@@ -371,7 +375,7 @@ class Contest:
             metrics.append(np.ones(p))
         if charted.lengthscales is not None:
             metrics.append(charted.lengthscales)
-        elif charted.chart.frame is None and p > 1:
+        elif charted.chart.frame is None and p > 1 and len(Z) >= FEWEST_ROWS:
             metrics.append(self._metric(charted))
         kernels: list[Kernel] = [Constant()]
         if not p:

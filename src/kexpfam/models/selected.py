@@ -44,6 +44,7 @@ from kexpfam.models.family import (
     resolve_joint,
 )
 from kexpfam.models.solvers import chosen_centers
+from kexpfam.models.wording import kernel_in_words, short
 from kexpfam.selection import (
     BASES_ALONE,
     Candidate,
@@ -102,18 +103,15 @@ class Selection:
         return candidate.mean(self.weights) - self.caution * error
 
     def table(self, rows: int = 5) -> str:
-        """The best candidates, one in each line."""
+        """The best candidates by mean minus `caution` errors, one in each line."""
         ranked = sorted(self.path, key=self.merit, reverse=True)[:rows]
-        lines = [f"{'log p':>8}  {'± error':>8}  base, kernel, regularization"]
+        lines = [f"{'log p':>8}  {'± error':>8}  base; kernel; regularization"]
         for candidate in ranked:
             mean, error = (
                 candidate.mean(self.weights),
                 candidate.standard_error(self.weights),
             )
-            lines.append(
-                f"{mean:8.4f}  {error:8.4f}  {candidate.chart}, {candidate.kernel}, "
-                f"{candidate.lam:.3g}"
-            )
+            lines.append(f"{mean:8.4f}  {error:8.4f}  {_in_words(candidate)}")
         return "\n".join(lines)
 
     def __str__(self) -> str:
@@ -122,13 +120,18 @@ class Selection:
             [
                 f"grid by held-out {self.objective} in {self.n_folds} folds: "
                 f"{self.chosen.mean(self.weights):.5g} after {len(self.path)} trials",
-                f"  chosen: {self.chosen.chart}, {self.chosen.kernel}, regularization="
-                f"{self.chosen.lam:.3g}",
+                f"  chosen: {_in_words(self.chosen)}",
                 f"  stopped: {self.reason}",
                 f"  ends of the grid that are active: {active}",
                 *(f"  {line}" for line in self.table().splitlines()),
             ]
         )
+
+
+def _in_words(candidate: Candidate) -> str:
+    lam = "" if np.isinf(candidate.lam) else f"; {candidate.lam:.3g}"
+    base = f"{candidate.chart}, {short(candidate.base)}"
+    return f"{base}; {kernel_in_words(candidate.kernel)}{lam}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -180,7 +183,7 @@ def choose(
         contest.add_bases()
         names = contest.promising()[: MOST_CHARTS[options.fit_method]]
     tasks = [task for name in names for task in _tasks(contest, name, options)]
-    bar = ProgressBar("KCEF") if verbose else None
+    bar = ProgressBar("KCEF, mean log p") if verbose else None
     contest.run(tasks, bar, objective=objective)
     if bar is not None:
         bar.finish()

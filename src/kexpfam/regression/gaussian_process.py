@@ -83,6 +83,18 @@ class GaussianProcess:
         scale = float(self.y_scaling.scale[0])
         return self.hyperparameters.noise_variance * scale**2
 
+    def mean(self, X: Array) -> Array:
+        """Mean of the response at conditions in the units of the data, (m,)."""
+        Z = self.x_scaling.forward(X)
+        height = max(1, _CHUNK_NUMBERS // max(len(self.X), 1))
+        parts = [
+            _covariance(self.hyperparameters, Z[start : start + height], self.X)
+            @ self.coefficients
+            for start in range(0, len(Z), height)
+        ]
+        center, scale = float(self.y_scaling.center[0]), float(self.y_scaling.scale[0])
+        return center + scale * np.concatenate([*parts, np.empty(0)])
+
     def predict(self, X: Array) -> tuple[Array, Array]:
         """Mean of the response and variance of that mean, without noise, (m,) each.
 

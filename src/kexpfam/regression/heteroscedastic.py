@@ -16,6 +16,11 @@ from kexpfam.regression.gaussian_process import (
 )
 from kexpfam.regression.log_scale import LogScale, fit_log_scale
 
+# The unit of the mean, as a feature of the log scale, in deviations of the response at
+# least: a mean that hardly varies says nothing, and the second process has another.
+_LEAST_MEAN_UNIT = 0.2
+
+
 # The second search starts at the first one's result and has little left to do.
 _REFIT_ITERATIONS = 10
 
@@ -66,10 +71,13 @@ def fit_heteroscedastic(
         >>> np.diff(fit.log_scale.at(points, points[:, 0])).round(0)
         array([1.])
     """
-    mean = first.held_out_mean
     variance = first.held_out_variance + first.process.noise_variance
-    residuals = (y - mean) / np.sqrt(variance)
-    scale = fit_log_scale(X, mean, residuals, weights, rng)
+    residuals = (y - first.held_out_mean) / np.sqrt(variance)
+    # The mean as a function of x, not the one held out: that moves against the row's
+    # own response, and a scale that follows it would know the residual in advance.
+    mean = first.process.mean(X)
+    unit = _LEAST_MEAN_UNIT * float(first.process.y_scaling.scale[0])
+    scale = fit_log_scale(X, mean, residuals, weights, rng, least_mean_unit=unit)
     middle = float(np.average(scale.values, weights=weights))
     low, high = middle - _LARGEST_LOG_SCALE, middle + _LARGEST_LOG_SCALE
     model = replace(

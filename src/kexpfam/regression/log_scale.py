@@ -8,7 +8,7 @@ This is convex. Its expected Hessian 2 F'wF does not depend on b, so one
 eigendecomposition serves every step of Fisher scoring and every τ at once.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -119,17 +119,20 @@ def fit_log_scale(
     *,
     penalties: tuple[float, ...] = PENALTIES,
     n_folds: int = 5,
+    least_mean_unit: float = 0.0,
 ) -> LogScaleFit:
     """Fit l(x) with the penalty of best held-out likelihood.
 
     Args:
         X: Conditions, (n, p).
-        mean: Predicted means, which the scale may follow, (n,).
+        mean: Predicted means, which the scale may follow, (n,). They must be a function
+            of x: held-out means depend on the row's own response.
         residuals: r, held out from the regression of the mean, (n,).
         weights: Row weights, (n,).
         rng: Deals the folds and chooses the bumps.
         penalties: Values of τ to try.
         n_folds: Folds of the cross-validation.
+        least_mean_unit: The unit of the mean as a feature is not smaller.
 
     Example:
         >>> import numpy as np
@@ -144,7 +147,7 @@ def fit_log_scale(
     n = len(residuals)
     weights = usable_weights(weights)
     folds = rng.permutation(n) % min(n_folds, n)
-    features = _features(X, mean, weights, rng)
+    features = _features(X, mean, weights, rng, least_mean_unit)
     F = features.at(X, mean)
     squares = residuals**2
     tau = np.array(penalties)
@@ -179,7 +182,11 @@ def squared_distances(A: Array, B: Array) -> Array:
 
 
 def _features(
-    X: Array, mean: Array, weights: Array, rng: np.random.Generator
+    X: Array,
+    mean: Array,
+    weights: Array,
+    rng: np.random.Generator,
+    least_mean_unit: float,
 ) -> LogScaleFeatures:
     x_scaling = scaling_of("x", X, weights)
     chosen: Indices = rng.permutation(len(X))[:_MOST_BUMPS]
@@ -189,6 +196,9 @@ def _features(
     distances = distances[distances > 1e-6]
     typical = float(np.median(distances)) if distances.size else 1.0
     mean_scaling = scaling_of("mean", mean[:, None], weights)
+    mean_scaling = replace(
+        mean_scaling, scale=np.maximum(mean_scaling.scale, least_mean_unit)
+    )
     return LogScaleFeatures(x_scaling, mean_scaling, centers, _BUMP_WIDTH * typical)
 
 

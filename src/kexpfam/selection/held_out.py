@@ -35,9 +35,8 @@ _SCATTERED = 2000
 _NARROWEST = 0.25
 _FAR, _FAR_SHARE = 2.0, 0.2
 
-# A held-out point is not worth less than this log density, in units of the responses:
-# one absurd fit at one point shall not outweigh everything else that is known of it.
-LOWEST_LOG_DENSITY = -50.0
+# Log density of a row whose fit failed; no other is below it.
+LOWEST_LOG_DENSITY = -1e4
 
 
 # From the log of a fitted density on nodes (n, g) and log q0 there (g,) to the log of
