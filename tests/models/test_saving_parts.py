@@ -26,8 +26,7 @@ from kexpfam.models.family import solve
 from kexpfam.selection import Bounds, CoarseSearch, GradientSearch, PaperGrid
 from tests.models.test_saving import _parts, _write, refuses
 
-
-# Untuned fits give the few largest responses too much mass; files keep them as they are.
+# Untuned fits give the few largest responses too much mass; files keep what is.
 pytestmark = pytest.mark.filterwarnings("ignore::kexpfam.errors.BlindnessWarning")
 
 
