@@ -26,11 +26,7 @@ from kexpfam.models.family import solve
 from kexpfam.selection import Bounds, CoarseSearch, GradientSearch, PaperGrid
 from tests.models.test_saving import _parts, _write, refuses
 
-<<<<<<< HEAD
 # Untuned fits give the few largest responses too much mass; files keep them so.
-=======
-# Untuned fits give the few largest responses too much mass; files keep what is.
->>>>>>> blind
 pytestmark = pytest.mark.filterwarnings("ignore::kexpfam.errors.BlindnessWarning")
 
 

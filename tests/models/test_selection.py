@@ -421,3 +421,48 @@ def test_searches_for_one_column_refuse_several_before_any_work(pair, search):
         KCEF(search=search).fit(*pair)
     model = KCEF(search=search, select="score", random_state=0).fit(*pair)
     assert isinstance(model.kernel_, SumOfProducts)
+
+
+@pytest.mark.parametrize("n", [400, 401, 700])
+def test_what_is_claimed_is_kept(n):
+    # Where x says nothing, at the number of rows where residuals change their origin.
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(1200, 1)), rng.exponential(size=1200)
+    model = KCEF(random_state=0).fit(x[:n], y[:n])
+    claimed = model.selection_.chosen.mean(model.selection_.weights)
+    # Standard errors of the two means are about 0.05.
+    assert abs(model.score(x[n:], y[n:]) - claimed) < 0.2
+
+
+def test_a_given_transform_that_turns_out_to_be_none_is_fitted():
+    rng = np.random.default_rng(2)
+    x = rng.uniform(-1, 1, (60, 2))
+    y = np.sin(3 * x[:, 0]) + 0.2 * rng.normal(size=60)
+    model = KCEF(base=TransformedBase("yeo_johnson"), random_state=0).fit(x, y)
+    assert model.score(x, y) > -1.5
+
+
+def test_new_values_of_a_constant_column_change_nothing():
+    rng = np.random.default_rng(0)
+    x = np.column_stack([rng.normal(size=40), np.full(40, 7.0)])
+    y = x[:, 0] + 0.3 * rng.normal(size=40)
+    model = KCEF(random_state=0).fit(x, y)
+    same, other = model.given([[0.5, 7.0]]), model.given([[0.5, 1e6]])
+    np.testing.assert_allclose(same.interval(0.9), other.interval(0.9), rtol=1e-9)
+
+
+@pytest.mark.parametrize("n", [2, 3, 5])
+def test_few_rows_of_several_columns_are_enough(n):
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(n, 3)), rng.normal(size=n)
+    assert np.isfinite(KCEF(random_state=0).fit(x, y).score(x, y))
+
+
+def test_a_single_family_around_a_regression_has_heavy_tails():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, size=(80, 1))
+    y = np.sin(4 * x[:, 0]) + 0.05 * rng.normal(size=80)
+    model = KCEF(random_state=0).fit(x, y)
+    assert model.family_.chart.frame is not None
+    # A hundred deviations away.
+    assert model.given([[0.0]]).logpdf([5.0])[0] > -50.0

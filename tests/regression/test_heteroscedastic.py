@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from kexpfam.base_densities import GaussianBase, GaussianProcessBase
 from kexpfam.regression import fit_gaussian_process, fit_heteroscedastic, fit_log_scale
 from tests.tolerances import assert_close
 
@@ -22,7 +23,12 @@ def test_it_equals_its_three_steps(rows):
     deviation = np.sqrt(first.held_out_variance + first.process.noise_variance)
     residuals = (y - first.held_out_mean) / deviation
     scale = fit_log_scale(
-        X, first.held_out_mean, residuals, weights, np.random.default_rng(3)
+        X,
+        first.process.mean(X),
+        residuals,
+        weights,
+        np.random.default_rng(3),
+        least_mean_unit=0.2 * y.std(),
     )
     second = fit_gaussian_process(
         X,
@@ -62,3 +68,19 @@ def test_widths_of_many_magnitudes_are_bounded():
     grid = np.linspace(-1, 1, 50)[:, None]
     assert np.ptp(fit.log_scale.at(grid, np.zeros(50))) <= 8.0
     assert np.all(np.isfinite(fit.fit.held_out_mean))
+
+
+def test_the_scale_does_not_know_the_response_in_advance():
+    # Held-out means move against the row's own response; where x says nothing, a scale
+    # that followed them would find every residual, and new rows would get nonsense.
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(800, 1)), rng.exponential(size=800)
+    train = slice(0, 401)
+    base = GaussianProcessBase(GaussianBase(1.0), heteroscedastic=True)
+    fit = base.cross_fit(x[train], y[train, None], np.ones(401), rng)
+    location, scale = fit.frame.at(x[401:])
+    z = (y[401:, None] - location) / scale
+    claimed = np.mean(0.5 * fit.residuals**2 + fit.log_scale)
+    found = np.mean(0.5 * z**2 + np.log(scale))
+    # The standard error of the difference is about 0.1.
+    assert abs(found - claimed) < 0.4
