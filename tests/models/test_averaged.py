@@ -304,7 +304,7 @@ def test_verbose_writes_to_standard_error_only(rows, capsys, few_charts):
     AutoKCEF(verbose=True, likelihood=False, random_state=0).fit(*rows)
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.startswith("AutoKCEF: ")
+    assert err.startswith("AutoKCEF, mean log p: ")
 
 
 def test_what_it_cannot_do_is_refused_in_one_sentence(rows):

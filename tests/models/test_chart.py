@@ -164,7 +164,9 @@ def test_standardised_columns_have_mean_zero_and_deviation_one(rows):
         squares = np.average(data**2, axis=0, weights=weights)
         assert_close(squares, np.ones(data.shape[1]))
     center, scale = standardizer("X", np.full((5, 1), 3.0), np.ones(5), True)
-    assert (center[0], scale[0]) == (3.0, 1.0)
+    # Whatever comes in a column that was constant, it is as if it were the same.
+    assert center[0] == 3.0
+    assert abs((1e9 - center[0]) / scale[0]) < 1e-100
     center, scale = standardizer("X", X, weights, False)
     assert_close(center, np.zeros(2), scale=1.0)
     assert_close(scale, np.ones(2))

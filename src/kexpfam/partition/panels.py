@@ -368,19 +368,20 @@ class _Panels:
 
     def replaced(self, keep: Mask, left: Array, right: Array, new: Array) -> "_Panels":
         """Keep some panels, add new ones with their log densities (n, k', 16)."""
-        fresh = _Summary.of(left, right, new, self.reference)
-        summary = self.summary.joined(keep, fresh)
-        left = np.concatenate([self.left[keep], left])
-        right = np.concatenate([self.right[keep], right])
         # A split panel may have held the peak, and a new one may hold a higher one.
-        drift = summary.peak.max(axis=1) - self.reference
+        kept_peak = self.summary.peak[:, keep].max(axis=1, initial=-np.inf)
+        drift = np.maximum(kept_peak, new.max(axis=(1, 2))) - self.reference
+        all_left = np.concatenate([self.left[keep], left])
+        all_right = np.concatenate([self.right[keep], right])
         if np.any(np.abs(drift) > _HEADROOM):
             old = self.log_values()[:, keep]
-            return _Panels.of(left, right, np.concatenate([old, new], axis=1))
+            return _Panels.of(all_left, all_right, np.concatenate([old, new], axis=1))
+        fresh = _Summary.of(left, right, new, self.reference)
+        summary = self.summary.joined(keep, fresh)
         first = sum(block.shape[1] for block in self.blocks)
         column = np.concatenate([self.column[keep], first + np.arange(new.shape[1])])
         blocks = (*self.blocks, new)
-        return _Panels(left, right, blocks, column, self.reference, summary)
+        return _Panels(all_left, all_right, blocks, column, self.reference, summary)
 
     def log_values(self) -> Array:
         """Log densities of the panels that are left, (n, k, 16)."""

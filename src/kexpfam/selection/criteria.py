@@ -15,10 +15,12 @@ from kexpfam._typing import Array
 from kexpfam.partition import Nodes
 from kexpfam.selection.factors import ResponseFactors
 from kexpfam.selection.fold_fits import FoldFits, Sensitivity
-from kexpfam.selection.held_out import LOWEST_LOG_DENSITY
 from kexpfam.selection.normalize import log_densities, nodes_inside
 from kexpfam.selection.parameters import Bounds
 from kexpfam.selection.problem import HeldOutProblem
+
+# A row counts at least this log density: a descent must not be led by one absurd row.
+LOWEST_LOG_DENSITY = -50.0
 
 
 class Criterion(ABC):
