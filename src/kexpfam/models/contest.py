@@ -25,6 +25,7 @@ from kexpfam.base_densities import (
 )
 from kexpfam.heuristics import median_distance
 from kexpfam.kernels import Constant, Gaussian, Kernel, separable
+from kexpfam.linalg import single_threaded_blas
 from kexpfam.models.bridging import bridged_candidates, bridged_in_folds
 from kexpfam.models.chart import (
     Charted,
@@ -190,6 +191,12 @@ class Contest:
 
     def add_charts(self, entries: Sequence[Entry]) -> None:
         """Fit charts, honestly for every row; those without an effect are left out."""
+        # Products and factorisations here are small: threads of BLAS would wait for
+        # each other for longer than they work.
+        with single_threaded_blas():
+            self._add_charts(entries)
+
+    def _add_charts(self, entries: Sequence[Entry]) -> None:
         everyone = SharedProcesses()
         in_fold = [SharedProcesses(start=everyone) for _ in self.folds]
         for entry in entries:
@@ -278,7 +285,8 @@ class Contest:
         """Try tasks; Ctrl-C ends this, and what was tried so far counts."""
         try:
             for k, task in enumerate(tasks):
-                self.candidates += self._tried(task, objective)
+                with single_threaded_blas():
+                    self.candidates += self._tried(task, objective)
                 if progress is not None:
                     best = max(c.mean(self.weights) for c in self.candidates)
                     progress(k + 1, len(tasks), best)

@@ -24,6 +24,7 @@ from kexpfam.kernels import (
     SumOfProducts,
     separable,
 )
+from kexpfam.linalg import single_threaded_blas
 from kexpfam.models.chart import Charted
 from kexpfam.models.contest import (
     LIKELIHOOD_GRID,
@@ -176,7 +177,8 @@ def choose(
     contest = Contest.of(rows, rng)
     contest.n_centers = judged_components(options)
     if isinstance(search, PaperGrid):
-        return _on_paper_grid(contest, options, objective, search, verbose)
+        with single_threaded_blas():
+            return _on_paper_grid(contest, options, objective, search, verbose)
     contest.add_charts(_entries(rows, options, objective))
     names = list(contest.charts)
     if objective == "likelihood":
@@ -194,7 +196,8 @@ def choose(
     centers = chosen_centers(len(charted.U), contest.n_centers)
     choice = Choice(charted, chosen.kernel, chosen.lam, centers, selection)
     if isinstance(search, GradientSearch) and selection.reason != "interrupted":
-        return _refined(contest, choice, options, search, objective, verbose)
+        with single_threaded_blas():
+            return _refined(contest, choice, options, search, objective, verbose)
     return choice
 
 
