@@ -58,7 +58,7 @@ DROPPED_WEIGHT = 0.005
 SHOWN = 12
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Member:
     """One family of an average.
 
@@ -75,6 +75,10 @@ class Member:
     candidate: Candidate
     family: FittedFamily
     held_out: float
+
+    def __repr__(self) -> str:
+        base = f"{self.chart}, {short(self.candidate.base)}"
+        return f"<Member: weight {self.weight:.3f}, {base}, kernel {self.kernel}>"
 
     @property
     def kernel(self) -> str:
