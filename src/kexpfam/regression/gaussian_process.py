@@ -18,6 +18,7 @@ import numpy as np
 from scipy.linalg import blas, lapack
 
 from kexpfam._typing import Array, Indices
+from kexpfam.linalg import single_threaded_blas
 from kexpfam.regression.marginal_likelihood import (
     CONSTANT_VARIANCE,
     Hyperparameters,
@@ -123,8 +124,7 @@ class GaussianProcess:
     @functools.cached_property
     def _factor(self) -> Array:
         # Not kept by a file; found again when it is first needed.
-        K = _covariance(self.hyperparameters, self.X, self.X)
-        return factorise(K, self.noise)
+        return _factor_of(self.hyperparameters, self.X, self.noise)
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,7 +187,7 @@ def fit_gaussian_process(
     # Conditioned on some rows if there are many; the others are held out by nature.
     own = _conditioning_rows(n)
     noise = h.noise(factors[own])
-    factor = factorise(_covariance(h, Z[own], Z[own]), noise)
+    factor = _factor_of(h, Z[own], noise)
     alpha, _ = lapack.dpotrs(factor, u[own], lower=1)
     process = GaussianProcess(Z[own], alpha, noise, h, x_scaling, y_scaling)
     # Predictions will need the factor, so it is not computed twice.
@@ -202,6 +202,14 @@ def fit_gaussian_process(
     if len(others):
         mean[others], variance[others] = process.predict(X[others])
     return GaussianProcessFit(process, mean, variance)
+
+
+def _factor_of(h: Hyperparameters, X: Array, noise: Array) -> Array:
+    """Cholesky factor of the responses' covariance, to the same bits every time."""
+    # With another number of threads BLAS rounds in another order, and a model would
+    # not give the same numbers after it was saved and loaded.
+    with single_threaded_blas():
+        return factorise(_covariance(h, X, X), noise)
 
 
 def _conditioning_rows(n: int) -> Indices:
