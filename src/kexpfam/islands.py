@@ -19,7 +19,7 @@ import math
 from dataclasses import dataclass, fields
 
 import numpy as np
-from scipy import signal, stats
+from scipy import special
 
 from kexpfam._typing import Array, Indices, Mask
 
@@ -101,7 +101,7 @@ class IslandReport:
     @property
     def threshold(self) -> float:
         """The |z| from which on a noteworthy difference is suspicious."""
-        return float(stats.norm.isf(0.5 * _LEVEL / max(1, len(self.comparisons))))
+        return -float(special.ndtri(0.5 * _LEVEL / max(1, len(self.comparisons))))
 
     @property
     def suspicious(self) -> bool:
@@ -211,6 +211,8 @@ def _all_valleys(nodes: Array, log_density: Array, cdf: Array) -> list[_Valleys]
 
 def _valleys(nodes: Array, log_density: Array, below: Array) -> _Valleys:
     """Minima whose prominence, to the lower peak beside them, exceeds VALLEY."""
+    from scipy import signal  # slow to import, and not needed before a fit
+
     deep = -math.log(VALLEY)
     depth = -np.maximum(log_density, log_density.max() - 700.0)
     place, found = signal.find_peaks(depth, prominence=deep)
