@@ -15,14 +15,12 @@ from kexpfam.partition.nodes import Nodes
 from kexpfam.partition.panels import (
     PanelDensity,
     integrate_panels,
-    invert_series,
     panel_rule,
     panels_of,
-    series_at,
-    series_slopes,
     starting_edges,
 )
 from kexpfam.partition.resample_move import resample_move
+from kexpfam.partition.series import invert_series, series_at, series_slopes
 from kexpfam.partition.tensor import RowLogDensity, TensorDensity, integrate_tensor
 
 __all__ = [

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.polynomial import legendre
 
 from kexpfam._typing import Array, Indices, Mask
+from kexpfam.partition.series import invert_series, series_at
 
 # Nodes of a panel: exact for polynomials of degree 31.
 NODES = 16
@@ -44,12 +45,6 @@ _MOST_EVEN_PANELS = 256
 
 # Panels are not extended past this; only tails without a mean get here.
 _FAR_AWAY = 1e30
-
-# Points whose polynomials are evaluated together: their coefficients stay in the cache.
-_BLOCK_POINTS = 4096
-
-# Sums of a panel's coefficients are rounded by about this share of its mass.
-_ROUNDED = 2e-16
 
 # Log unnormalised densities of n rows at shared nodes: (g,) -> (n, g)
 LogDensity = Callable[[Array], Array]
@@ -218,93 +213,6 @@ def panels_of(below: Array, level: Array) -> Indices:
     for row, (cumulated, wanted) in enumerate(zip(below, level, strict=True)):
         panel[row] = cumulated.searchsorted(wanted, side="right") - 1
     return np.clip(panel, 0, below.shape[1] - 1)
-
-
-def series_at(table: Array, place: Indices, t: Array) -> Array:
-    """Σ_k c_k P_k(t) with the coefficients c = table[place].
-
-    Args:
-        table: Legendre coefficients of many series, (r, m), m > 1.
-        place: Which series each point belongs to, any shape.
-        t: The points, from −1 to 1, of the same shape.
-    """
-    out = np.empty(t.size)
-    places, points = place.ravel(), t.ravel()
-    for start in range(0, t.size, _BLOCK_POINTS):
-        block = slice(start, start + _BLOCK_POINTS)
-        # Coefficients of one degree side by side: what follows are plain sums.
-        c = np.ascontiguousarray(table.take(places[block], axis=0).T)
-        out[block] = _clenshaw(c, points[block])
-    return out.reshape(t.shape)
-
-
-def _clenshaw(c: Array, t: Array) -> Array:
-    """Clenshaw's recurrence for c (m, q) and t (q,); overwrites c.
-
-    b_k = c_k + (2k+1)/(k+1) t b_{k+1} − (k+1)/(k+2) b_{k+2}, and the sum is b_0.
-    """
-    after, later, work = c[-1], np.zeros_like(t), np.empty_like(t)
-    for k in range(len(c) - 2, -1, -1):
-        np.multiply(t, after, out=work)
-        work *= (2.0 * k + 1.0) / (k + 1.0)
-        c[k] += work
-        later *= (k + 1.0) / (k + 2.0)
-        c[k] -= later
-        after, later = c[k], after
-    return after
-
-
-def series_slopes(table: Array) -> Array:
-    """Legendre coefficients of the derivatives of many series, (r, m) -> (r, m − 1)."""
-    return np.asarray(legendre.legder(table, axis=-1), dtype=float)
-
-
-def invert_series(table: Array, place: Indices, target: Array) -> Array:
-    """T in [−1, 1] where increasing series, zero at −1, equal the targets.
-
-    Newton's method, replaced by bisection wherever it leaves the bracket.
-
-    Args:
-        table: Legendre coefficients of the series, (r, m).
-        place: Which series each target belongs to, any shape.
-        target: Values of the series, of the same shape.
-    """
-    out = np.empty(target.size)
-    places, targets = place.ravel(), target.ravel()
-    for start in range(0, target.size, _BLOCK_POINTS):
-        block = slice(start, start + _BLOCK_POINTS)
-        series = np.ascontiguousarray(table.take(places[block], axis=0).T)
-        out[block] = _invert(series, targets[block])
-    return out.reshape(target.shape)
-
-
-def _invert(series: Array, target: Array) -> Array:
-    """The same for series (m, q), each with its own target (q,)."""
-    derivative = np.asarray(legendre.legder(series), dtype=float)
-    total = series.sum(axis=0)
-    low, high = -np.ones(target.shape), np.ones(target.shape)
-    t = 2.0 * np.clip(target / np.where(total > 0, total, 1.0), 0.0, 1.0) - 1.0
-    found, left = t.copy(), np.arange(len(t))
-    for _ in range(60):
-        gap = _clenshaw(series.copy(), t) - target
-        low, high = np.where(gap < 0, t, low), np.where(gap > 0, t, high)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            newton = t - gap / _clenshaw(derivative.copy(), t)
-        usable = (newton > low) & (newton < high)
-        step = np.where(usable, newton, 0.5 * (low + high))
-        # Values are rounded relative to the total: what is nearer is found.
-        step = np.where(np.abs(gap) <= _ROUNDED * total, t, step)
-        done = np.abs(step - t) < 1e-15
-        t = step
-        found[left] = t
-        if np.all(done):
-            break
-        if np.count_nonzero(done) > 0.25 * len(done):
-            rest = ~done
-            left, t, target, total = left[rest], t[rest], target[rest], total[rest]
-            low, high = low[rest], high[rest]
-            series, derivative = series[:, rest], derivative[:, rest]
-    return found
 
 
 def panel_nodes(left: Array, right: Array) -> Array:
