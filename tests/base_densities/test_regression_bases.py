@@ -11,6 +11,7 @@ from kexpfam.base_densities import (
     LocationScaleBase,
     MarginalBase,
     StudentBase,
+    TransformedBase,
     UniformBase,
     fit_processes,
     gaussian_process,
@@ -265,6 +266,8 @@ def test_names_stand_for_bases():
     assert resolve_base("gaussian_process") == GaussianProcessBase()
     assert resolve_base("heteroscedastic") == GaussianProcessBase(heteroscedastic=True)
     assert resolve_base("linear") == LinearBase()
+    assert resolve_base("yeo_johnson") == TransformedBase("yeo_johnson")
+    assert resolve_base("gaussianize") == TransformedBase("gaussianize")
     assert resolve_base("marginal") == MarginalBase()
     assert resolve_base("student") == StudentBase()
     base = UniformBase(0.0, 1.0)

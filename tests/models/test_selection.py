@@ -466,3 +466,12 @@ def test_a_single_family_around_a_regression_has_heavy_tails():
     assert model.family_.chart.frame is not None
     # A hundred deviations away.
     assert model.given([[0.0]]).logpdf([5.0])[0] > -50.0
+
+
+@pytest.mark.parametrize("name", ["yeo_johnson", "gaussianize"])
+def test_a_transform_can_be_asked_for_by_name(name, rows):
+    named = KCEF(base=name, select=None).fit(*rows)
+    built = KCEF(base=TransformedBase(name), select=None).fit(*rows)
+    np.testing.assert_array_equal(
+        named.score_samples(*rows), built.score_samples(*rows)
+    )

@@ -8,23 +8,29 @@ from kexpfam.base_densities.interface import BaseDensity
 from kexpfam.base_densities.linear import LinearBase
 from kexpfam.base_densities.location_scale import ConditionalBase
 from kexpfam.base_densities.marginal import MarginalBase
+from kexpfam.base_densities.transformed import TransformedBase
 
-_NAMED: dict[str, Callable[[], BaseDensity | ConditionalBase]] = {
+AnyBase = BaseDensity | ConditionalBase | TransformedBase
+
+_NAMED: dict[str, Callable[[], AnyBase]] = {
     "gaussian": lambda: GaussianBase(scale=2.0),
     "gaussian_process": GaussianProcessBase,
     "heteroscedastic": lambda: GaussianProcessBase(heteroscedastic=True),
     "linear": LinearBase,
     "marginal": MarginalBase,
     "student": StudentBase,
+    "yeo_johnson": lambda: TransformedBase("yeo_johnson"),
+    "gaussianize": lambda: TransformedBase("gaussianize"),
 }
 
 
-def resolve_base(base: object) -> BaseDensity | ConditionalBase:
+def resolve_base(base: object) -> AnyBase:
     """The base density that a name stands for; a base density stands for itself.
 
     Args:
         base: "gaussian" (the paper's N(0, 2²)), "gaussian_process", "heteroscedastic",
-            "linear", "marginal", "student", or a base density.
+            "linear", "marginal", "student", "yeo_johnson" and "gaussianize" (the
+            paper's base for a transformed y), or a base density.
 
     Raises:
         ValueError: The name is not one of these.
@@ -34,7 +40,7 @@ def resolve_base(base: object) -> BaseDensity | ConditionalBase:
         >>> resolve_base("gaussian")
         GaussianBase(scale=2.0, location=0.0)
     """
-    if isinstance(base, BaseDensity | ConditionalBase):
+    if isinstance(base, AnyBase):
         return base
     names = ", ".join(repr(name) for name in _NAMED)
     if isinstance(base, str):

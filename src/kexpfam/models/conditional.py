@@ -43,8 +43,8 @@ class KCEF(ConditionalEstimator):
         kernel: A joint kernel of (x, y) instead of the two.
         base: Base density q0: an object, or one of the names "gaussian" (the paper's
             N(0, 2²)), "gaussian_process", "heteroscedastic", "linear", "marginal",
-            "student"; None to choose among several, if kernels and λ are open too, and
-            the paper's if not.
+            "student", "yeo_johnson", "gaussianize"; None to choose among several, if
+            kernels and λ are open too, and the paper's if not.
         regularization: λ; None to choose it.
         fit_method: How T is fitted. "score": score matching. "likelihood": penalised
             likelihood, which sees the masses of separated modes, by a few steps of

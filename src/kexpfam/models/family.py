@@ -188,8 +188,7 @@ def training_rows(X: Array, Y: Array, weights: Array, options: Options) -> Train
             f"At least 2 rows with positive weight are needed, got {len(Y)}."
         )
     base = options.base
-    if not isinstance(base, TransformedBase):
-        base = resolve_base(BASES[options.fit_method] if base is None else base)
+    base = resolve_base(BASES[options.fit_method] if base is None else base)
     chart_options = ChartOptions(
         base, options.standardize, False, options.response_name, used
     )
