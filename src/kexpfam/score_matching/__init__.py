@@ -2,8 +2,9 @@
 
 from kexpfam.score_matching.exact import ExactFit, fit_exact
 from kexpfam.score_matching.expansion import KernelExpansion
-from kexpfam.score_matching.low_rank import Basis, Statistics, fit_low_rank, statistics
+from kexpfam.score_matching.low_rank import Basis, Statistics
 from kexpfam.score_matching.objective import ScoreSample, score_matching_loss
+from kexpfam.score_matching.summation import Summation, fit_low_rank, statistics
 from kexpfam.score_matching.tilted import TiltedDensity
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "KernelExpansion",
     "ScoreSample",
     "Statistics",
+    "Summation",
     "TiltedDensity",
     "fit_exact",
     "fit_low_rank",

@@ -16,11 +16,10 @@ from typing import Self
 import numpy as np
 from scipy.linalg import lapack
 
-from kexpfam._typing import Array
+from kexpfam._typing import Array, Indices
 from kexpfam.errors import IllConditionedError
 from kexpfam.kernels import JointKernel, Pairs
 from kexpfam.score_matching.expansion import KernelExpansion
-from kexpfam.score_matching.objective import ScoreSample
 
 # Added to the diagonal of R, relative to its mean: neighbouring centres make R singular
 # to rounding, and directions that small carry nothing that could be learned.
@@ -111,6 +110,14 @@ class Statistics:
             self.C - other.C, self.b - other.b, self.weight - other.weight
         )
 
+    def __mul__(self, factor: float) -> "Statistics":
+        return Statistics(self.C * factor, self.b * factor, self.weight * factor)
+
+    def leading(self, functions: Indices) -> "Statistics":
+        """Statistics of some of the basis functions."""
+        C = self.C[np.ix_(functions, functions)]
+        return Statistics(C, self.b[functions], self.weight)
+
     def solve(self, R: Array, lam: float) -> Array:
         """α of (16), with the shape of b.
 
@@ -127,25 +134,3 @@ class Statistics:
             )
         alpha, _ = lapack.dpotrs(factor, self.b / -self.weight, lower=0)
         return alpha
-
-
-def statistics(basis: Basis, sample: ScoreSample) -> Statistics:
-    """C and b of (16) over the rows of a sample."""
-    pairs = basis.pairs(sample.X, sample.Y)
-    C = np.zeros((basis.size, basis.size))
-    b = np.zeros(basis.size)
-    for i in range(sample.Y.shape[1]):
-        F = basis.features(pairs, 1, i)
-        b += (sample.weights * sample.drift[:, i]) @ F
-        diffusion = sample.weights * sample.diffusion[:, i]
-        b += diffusion @ basis.features(pairs, 2, i)
-        C += F.T @ (diffusion[:, None] * F)
-    return Statistics(C, b, float(sample.weights.sum()))
-
-
-def fit_low_rank(
-    basis: Basis, sample: ScoreSample, lam: float, *, n_jobs: int | None = None
-) -> KernelExpansion:
-    """Minimise the penalised score-matching objective over the span of a basis."""
-    alpha = statistics(basis, sample).solve(basis.gram(), lam)
-    return basis.expansion(alpha, n_jobs)

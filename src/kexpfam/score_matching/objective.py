@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kexpfam._typing import Array
+from kexpfam._typing import Array, Indices
 from kexpfam.score_matching.expansion import KernelExpansion
 
 
@@ -31,6 +31,16 @@ class ScoreSample:
     weights: Array
     drift: Array
     diffusion: Array
+
+    def part(self, rows: Indices | slice) -> "ScoreSample":
+        """Some of the rows, with the weights that they have here."""
+        return ScoreSample(
+            self.X[rows],
+            self.Y[rows],
+            self.weights[rows],
+            self.drift[rows],
+            self.diffusion[rows],
+        )
 
 
 def score_matching_loss(T: KernelExpansion, sample: ScoreSample) -> float:

@@ -73,7 +73,7 @@ class HeldOutProblem:
             chosen = np.sort(rng.choice(n, n_centers, replace=False))
         if reach is None:
             reach = float(np.max(np.abs(base.column_range(0))))
-        return cls(_take(sample, order), folds, chosen, base, reach, derivatives)
+        return cls(sample.part(order), folds, chosen, base, reach, derivatives)
 
     @property
     def rows(self) -> Rows:
@@ -98,14 +98,4 @@ class HeldOutProblem:
 
     def part(self, rows: slice) -> ScoreSample:
         """Some of the rows."""
-        return _take(self.sample, rows)
-
-
-def _take(sample: ScoreSample, rows: Indices | slice) -> ScoreSample:
-    return ScoreSample(
-        sample.X[rows],
-        sample.Y[rows],
-        sample.weights[rows],
-        sample.drift[rows],
-        sample.diffusion[rows],
-    )
+        return self.sample.part(rows)
