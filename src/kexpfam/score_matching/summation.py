@@ -9,9 +9,9 @@ hand. In units of the lengthscales, with rows a = (x, y) and centres c,
 
     √w K = exp(a·c − ½‖a‖² − ½‖c‖² + ½ log w)
 
-is one matrix product and one exponential, ∂_iφ is −(a_i − c_i)K / ℓ_i, and ∂_i²φ enters b
-only through the moments Σ_a w K, Σ_a w a_i K, Σ_a w a_i² K of the rows. This is done for a
-few rows at a time, which stay in the cache from the product to the last multiplication.
+is one matrix product and one exponential, ∂_iφ is −(a_i − c_i)K / ℓ_i, and ∂_i²φ enters
+b only through the moments Σ_a w K, Σ_a w a_i K, Σ_a w a_i² K of the rows. This is done
+for a few rows at a time, which stay in the cache from the first product to the last.
 """
 
 import functools
@@ -35,8 +35,8 @@ from kexpfam.score_matching.objective import ScoreSample
 PANEL_ROWS = 1024
 _CACHED_BYTES = 2**19
 
-# Centres farther out than this, in lengthscales, cost more digits of a·c − ½‖a‖² − ½‖c‖²
-# than the jitter of the Gram matrix does.
+# Centres farther out than this, in lengthscales, cost more digits of the exponent than
+# the jitter of the Gram matrix does.
 _FARTHEST_CENTER = 300.0
 
 # Rows farther out than this are put here, where all kernels have vanished, so that
@@ -126,20 +126,14 @@ class _GaussianPanels:
         kernel = basis.kernel
         if basis.derivatives or not isinstance(kernel, SumOfProducts):
             return None
-        if len(kernel.terms) > 1 or not isinstance(kernel.terms[0][1], Gaussian):
-            return None
         kernel_x, kernel_y = kernel.terms[0]
+        if len(kernel.terms) > 1 or not isinstance(kernel_y, Gaussian):
+            return None
         if not isinstance(kernel_x, Gaussian | Constant):
             return None
-        constant = isinstance(kernel_x, Constant)
-        lengths_x = np.inf if isinstance(kernel_x, Constant) else kernel_x.lengthscale
+        factor = kernel_x.value if isinstance(kernel_x, Constant) else 1.0
         lengths = np.concatenate(
-            [
-                np.broadcast_to(np.asarray(lengths_x, dtype=float), basis.X.shape[1:]),
-                np.broadcast_to(
-                    np.asarray(kernel_y.lengthscale, dtype=float), basis.Y.shape[1:]
-                ),
-            ]
+            [_lengths(kernel_x, basis.X), _lengths(kernel_y, basis.Y)]
         )
         points = np.concatenate([basis.X, basis.Y], axis=1)
         origin = points.mean(axis=0)
@@ -149,8 +143,7 @@ class _GaussianPanels:
         right = np.ones((centers.shape[1] + 2, len(centers)))
         right[:-2] = centers.T
         right[-1] = -0.5 * np.einsum("ci,ci->c", centers, centers)
-        if constant:
-            right[-1] += np.log(kernel_x.value)
+        right[-1] += np.log(factor)
         p = basis.X.shape[1]
         columns = tuple(column.copy() for column in centers.T[p:])
         return cls(origin, lengths, right, columns)
@@ -215,6 +208,15 @@ class _GaussianPanels:
         zeroth, first, second, drift, drift_first = moments
         squares = second - 2.0 * c * first + c**2 * zeroth
         return (squares - zeroth) / ell**2 - (drift_first - c * drift) / ell
+
+
+def _lengths(kernel: Gaussian | Constant, points: Array) -> Array:
+    """Lengthscale of each column; infinity for a constant kernel."""
+    ell = np.inf if isinstance(kernel, Constant) else kernel.lengthscale
+    lengths: Array = np.broadcast_to(
+        np.asarray(ell, dtype=np.float64), points.shape[1:]
+    )
+    return lengths
 
 
 def _add_products(C: Array, F: Array, factor: float = 1.0) -> None:
