@@ -15,6 +15,7 @@ SOURCE = Path(kexpfam.__file__).parent
 
 FOUNDATION = {"_typing", "errors", "_validation"}
 PARTS = {
+    "blocks",
     "linalg",
     "roots",
     "heuristics",
@@ -40,6 +41,7 @@ MAY_IMPORT = {
     **dict.fromkeys(FOUNDATION, FOUNDATION),
     # layer 1
     **dict.fromkeys(PARTS, FOUNDATION),
+    "blocks": FOUNDATION | {"linalg"},
     "kernels": FOUNDATION | {"linalg"},
     "regression": FOUNDATION | {"linalg"},
     "heuristics": FOUNDATION | {"kernels"},

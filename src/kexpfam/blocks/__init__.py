@@ -1,0 +1,35 @@
+"""Rows of (X, y, weights) that are read block by block, and sums over them."""
+
+from kexpfam.blocks.arrays import ArraySource
+from kexpfam.blocks.block import Accumulator, Block, Part, Source
+from kexpfam.blocks.fingerprint import RowSample, Sample, fingerprints
+from kexpfam.blocks.memory import (
+    DEFAULT_BUDGET,
+    block_rows,
+    parse_memory,
+    peak_resident,
+    resident_now,
+)
+from kexpfam.blocks.reduction import reduce_blocks
+from kexpfam.blocks.sources import as_source
+from kexpfam.blocks.summary import RowCount, Summary
+
+__all__ = [
+    "DEFAULT_BUDGET",
+    "Accumulator",
+    "ArraySource",
+    "Block",
+    "Part",
+    "RowCount",
+    "RowSample",
+    "Sample",
+    "Source",
+    "Summary",
+    "as_source",
+    "block_rows",
+    "fingerprints",
+    "parse_memory",
+    "peak_resident",
+    "reduce_blocks",
+    "resident_now",
+]

@@ -1,0 +1,149 @@
+"""Arrays in memory or mapped from a file, read block by block.
+
+Pages of a mapped file that were touched count as memory of the process until the system
+takes them back. Blocks are copies, so the pages are handed back as soon as a block is
+copied: the system keeps them in its own cache as long as it has room.
+"""
+
+import mmap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kexpfam._typing import ArrayLike
+from kexpfam.blocks.block import Block, Part, Source, as_columns, checked
+from kexpfam.blocks.memory import BLOCK_ROWS
+
+
+@dataclass(frozen=True)
+class ArrayPart(Part):
+    """One block of rows.
+
+    Attributes:
+        X: (n, p), not yet copied or converted.
+        y: (n,) or (n, d).
+        sample_weight: (n,) or None.
+        start: Number of its first row in the whole.
+    """
+
+    X: Any
+    y: Any
+    sample_weight: Any
+    start: int
+
+    def read(self) -> Iterator[Block]:
+        weights = self.sample_weight
+        block = checked(
+            as_columns("X", self.X),
+            as_columns("y", self.y),
+            None if weights is None else as_columns("sample_weight", weights)[:, 0],
+            self._place,
+        )
+        for array in (self.X, self.y, weights):
+            release_pages(array)
+        if len(block):
+            yield block
+
+    def _place(self, name: str, row: int, column: int) -> str:
+        inside = "" if name == "sample_weight" else f", column {column}"
+        return f"row {self.start + row}{inside}"
+
+
+class ArraySource(Source):
+    """Rows of NumPy arrays, in particular of `numpy.memmap`s larger than memory.
+
+    Args:
+        X: (n, p).
+        y: (n,) or (n, d).
+        sample_weight: (n,), or None for ones.
+        rows: Rows of a block.
+
+    Raises:
+        ValueError: The shapes do not fit together.
+
+    Example:
+        >>> source = ArraySource(np.zeros((20_000, 2)), np.zeros(20_000))
+        >>> [len(block) for part in source.parts for block in part.read()]
+        [8192, 8192, 3616]
+    """
+
+    def __init__(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        rows: int = BLOCK_ROWS,
+    ) -> None:
+        # asanyarray, because a memmap has to stay one.
+        self._X, self._y = np.asanyarray(X), np.asanyarray(y)
+        self._weights = None if sample_weight is None else np.asanyarray(sample_weight)
+        self._rows = rows
+        if self._X.ndim != 2:
+            raise ValueError(
+                f"X must have two dimensions, rows and columns, got shape "
+                f"{self._X.shape}."
+            )
+        self.n_rows, self.n_features = self._X.shape
+        fits = self._y.ndim in (1, 2) and len(self._y) == self.n_rows
+        if not fits:
+            raise ValueError(
+                f"y must have as many rows as X, {self.n_rows}, and one or two "
+                f"dimensions, got shape {self._y.shape}."
+            )
+        if self._weights is not None and self._weights.shape != (self.n_rows,):
+            raise ValueError(
+                f"sample_weight must have shape ({self.n_rows},), one weight per row, "
+                f"got {self._weights.shape}."
+            )
+        self.n_responses = 1 if self._y.ndim == 1 else self._y.shape[1]
+        self.feature_names = None
+
+    @property
+    def parts(self) -> Sequence[ArrayPart]:
+        assert self.n_rows is not None
+        return [self._part(start) for start in range(0, self.n_rows, self._rows)]
+
+    def _part(self, start: int) -> ArrayPart:
+        rows, weights = slice(start, start + self._rows), self._weights
+        return ArrayPart(
+            self._X[rows],
+            self._y[rows],
+            None if weights is None else weights[rows],
+            start,
+        )
+
+
+def release_pages(array: Any) -> None:
+    """Hand the pages of a mapped array back to the system, where it knows how.
+
+    Only mappings shared with their file: of a private one (mode "c") the pages hold
+    changes that are nowhere else.
+    """
+    mapping = _shared_mapping(array)
+    if mapping is None or array.size == 0 or not hasattr(mmap, "MADV_DONTNEED"):
+        return
+    begin = np.frombuffer(mapping, dtype=np.uint8).ctypes.data
+    low, high = _byte_bounds(array)
+    first = (low - begin) // mmap.PAGESIZE * mmap.PAGESIZE
+    mapping.madvise(mmap.MADV_DONTNEED, first, high - begin - first)
+
+
+def _shared_mapping(array: Any) -> mmap.mmap | None:
+    while array is not None and not isinstance(array, mmap.mmap):
+        if isinstance(array, np.memmap) and array.mode == "c":
+            return None
+        array = getattr(array, "base", None)
+    return array
+
+
+def _byte_bounds(array: Any) -> tuple[int, int]:
+    # numpy.lib.array_utils.byte_bounds, which NumPy 1.26 has elsewhere.
+    steps = [
+        (n - 1) * s for n, s in zip(array.shape, array.strides, strict=True) if n > 1
+    ]
+    begin = array.ctypes.data
+    low = begin + sum(step for step in steps if step < 0)
+    return low, begin + sum(step for step in steps if step > 0) + array.itemsize

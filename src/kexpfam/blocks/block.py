@@ -1,0 +1,153 @@
+"""Rows of (X, y, weights) that are read block by block, and sums over them.
+
+A `Source` is data that may not fit into memory. It consists of `Part`s, which can be
+read independently of each other, in any order, by any thread or process; a part is read
+as `Block`s, arrays of some thousand rows. An `Accumulator` says how blocks become a
+sum, and two sums one. `kexpfam.blocks.reduction` brings them together.
+
+Whatever the data came from, blocks are checked when they are read: all numbers finite,
+no negative weight. Rows of weight zero are dropped.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from kexpfam._typing import Array
+
+S = TypeVar("S")
+
+# What a message says about the place of a bad value, from its argument ("X", "y" or
+# "sample_weight"), its row in the block, and its column (0 for sample_weight).
+Place = Callable[[str, int, int], str]
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some rows, in memory.
+
+    Attributes:
+        X: (n, p).
+        Y: (n, d).
+        weights: (n,), positive.
+
+    Example:
+        >>> block = Block(np.zeros((3, 2)), np.zeros((3, 1)), np.ones(3))
+        >>> len(block)
+        3
+    """
+
+    X: Array
+    Y: Array
+    weights: Array
+
+    def __len__(self) -> int:
+        return len(self.weights)
+
+
+class Part(ABC):
+    """Rows that are read by one thread or one process, from first to last."""
+
+    @abstractmethod
+    def read(self) -> Iterator[Block]:
+        """The rows, as blocks that are not empty."""
+
+
+class Source(ABC):
+    """Rows of (X, y, weights), read when they are needed and as often as they are.
+
+    Attributes:
+        n_features: Columns of X.
+        n_responses: Columns of y.
+        feature_names: Names of the columns of X, None if they have none.
+        n_rows: Number of rows, those of weight zero included; None if it is not known
+            without reading.
+    """
+
+    n_features: int
+    n_responses: int
+    feature_names: tuple[str, ...] | None
+    n_rows: int | None
+
+    @property
+    @abstractmethod
+    def parts(self) -> Sequence[Part]:
+        """What can be read independently, always in the same order."""
+
+
+class Accumulator(ABC, Generic[S]):
+    """A sum over rows, of any kind: S is what holds it.
+
+    It is shared by threads and sent to other processes, so it must not change, and it
+    has to live in a module that they can import.
+    """
+
+    @abstractmethod
+    def start(self) -> S:
+        """The sum of no rows: a new object every time."""
+
+    @abstractmethod
+    def add(self, state: S, block: Block) -> S:
+        """The sum with the rows of a block added; may change `state` in place."""
+
+    @abstractmethod
+    def combine(self, first: S, second: S) -> S:
+        """The sum of two sums; may change `first` in place.
+
+        Nothing of `second` may be changed or kept in the result: a cluster may use it
+        again.
+        """
+
+
+def as_columns(name: str, values: Any) -> Array:
+    """Numbers as a new float64 array (n, columns).
+
+    Raises:
+        ValueError: They are no numbers.
+    """
+    array = np.asarray(values)
+    if array.dtype.kind not in "biufO":
+        raise ValueError(f"{name} must hold real numbers, got {array.dtype}.")
+    try:
+        array = np.array(array, dtype=np.float64, order="C")
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{name} must hold real numbers only: {error}.") from error
+    return array[:, None] if array.ndim == 1 else array
+
+
+def checked(X: Array, Y: Array, weights: Array | None, place: Place) -> Block:
+    """A block of those rows whose weight is not zero.
+
+    Args:
+        X: (n, p).
+        Y: (n, d).
+        weights: (n,), or None for ones.
+        place: Says where a bad value is.
+
+    Raises:
+        ValueError: A value is not finite, or a weight negative.
+    """
+    for name, values in (("X", X), ("y", Y)):
+        _refuse(name, values, np.isfinite(values), "finite numbers only", place)
+    if weights is None:
+        return Block(X, Y, np.ones(len(X)))
+    good = np.isfinite(weights) & (weights >= 0)
+    _refuse("sample_weight", weights, good, "finite numbers from 0 on", place)
+    kept = weights > 0
+    if not kept.all():
+        X, Y, weights = X[kept], Y[kept], weights[kept]
+    return Block(X, Y, weights)
+
+
+def _refuse(name: str, values: Array, good: Any, wanted: str, place: Place) -> None:
+    if good.all():
+        return
+    index = np.argwhere(~good)[0]
+    column = int(index[1]) if len(index) > 1 else 0
+    raise ValueError(
+        f"{name} must hold {wanted}, got {values[tuple(index)]} in "
+        f"{place(name, int(index[0]), column)}; drop or fill such rows."
+    )

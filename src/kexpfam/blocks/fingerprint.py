@@ -1,0 +1,150 @@
+"""Random-looking numbers that depend on the content of a row, and on nothing else.
+
+Whatever is decided by them, such as which rows are in a sample, does not depend on the
+order of the rows, nor on how they are split into parts. Rows that are equal get the
+same number, so they are taken or left together: a sample of rows that repeat a lot has
+fewer different ones than a sample drawn by lot.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kexpfam._typing import Array, Indices
+from kexpfam._validation import check_count
+from kexpfam.blocks.block import Accumulator, Block
+
+Fingerprints = NDArray[np.uint64]
+
+# Constants of splitmix64 (Steele, Lea, Flood 2014): the golden ratio, and multipliers
+# after which flipping one bit changes each other with probability near one half.
+_GOLDEN = 0x9E3779B97F4A7C15
+_FIRST = np.uint64(0xBF58476D1CE4E5B9)
+_SECOND = np.uint64(0x94D049BB133111EB)
+
+
+def fingerprints(X: Array, Y: Array, seed: int) -> Fingerprints:
+    """A hash of each row: equal for equal rows, as if random for others.
+
+    Args:
+        X: (n, p).
+        Y: (n, d).
+        seed: Another seed gives unrelated numbers.
+
+    Returns:
+        (n,) numbers of 64 bits. -0.0 counts as 0.0.
+
+    Example:
+        >>> rows = np.array([[1.0], [2.0], [1.0]])
+        >>> prints = fingerprints(rows, rows, seed=0)
+        >>> bool(prints[0] == prints[2]), bool(prints[0] == prints[1])
+        (True, False)
+    """
+    salt = (seed * _GOLDEN + 1) % 2**64
+    mixed = np.full(len(X), salt, dtype=np.uint64)
+    for part in (X, Y):
+        for column in part.T:
+            # Adding 0.0 turns -0.0 into 0.0, and makes a contiguous copy.
+            mixed ^= (column + 0.0).view(np.uint64)
+            _mix(mixed)
+    return mixed
+
+
+def _mix(values: Fingerprints) -> None:
+    # The finaliser of splitmix64, in place; products of arrays wrap around silently.
+    values += np.uint64(_GOLDEN)
+    values ^= values >> np.uint64(30)
+    values *= _FIRST
+    values ^= values >> np.uint64(27)
+    values *= _SECOND
+    values ^= values >> np.uint64(31)
+
+
+@dataclass(frozen=True)
+class Sample(Block):
+    """Rows sorted by fingerprint.
+
+    Attributes:
+        prints: (n,) fingerprints.
+    """
+
+    prints: Fingerprints
+
+
+@dataclass(frozen=True)
+class RowSample(Accumulator[Sample]):
+    """The `size` rows with the smallest fingerprints.
+
+    Attributes:
+        size: How many rows to keep.
+        seed: Which sample.
+
+    Example:
+        >>> from kexpfam.blocks import ArraySource, reduce_blocks
+        >>> X = np.arange(1000.0)[:, None]
+        >>> sample = reduce_blocks(ArraySource(X, X), RowSample(10, seed=0))
+        >>> again = reduce_blocks(ArraySource(X[::-1], X[::-1]), RowSample(10, seed=0))
+        >>> len(sample), bool(np.all(sample.X == again.X))
+        (10, True)
+    """
+
+    size: int
+    seed: int
+
+    def __post_init__(self) -> None:
+        check_count("size", self.size, least=1)
+        check_count("seed", self.seed)
+
+    def start(self) -> Sample:
+        nothing = np.empty((0, 0))
+        return Sample(nothing, nothing, np.empty(0), np.empty(0, dtype=np.uint64))
+
+    def add(self, state: Sample, block: Block) -> Sample:
+        prints = fingerprints(block.X, block.Y, self.seed)
+        if len(state) == self.size:
+            # Most rows end here, once many have been seen.
+            kept = np.flatnonzero(prints <= state.prints[-1])
+        else:
+            kept = np.arange(len(prints))
+        if len(kept) > self.size:
+            # Those equal to the last stay: which of them are taken is decided by all.
+            last = np.partition(prints[kept], self.size - 1)[self.size - 1]
+            kept = kept[prints[kept] <= last]
+        # Adding 0.0 turns -0.0 into 0.0, so that equal rows are equal in every bit.
+        rows = Sample(
+            block.X[kept] + 0.0,
+            block.Y[kept] + 0.0,
+            block.weights[kept],
+            prints[kept],
+        )
+        return self.combine(state, rows)
+
+    def combine(self, first: Sample, second: Sample) -> Sample:
+        if len(second) == 0:
+            return first
+        if len(first) == 0:
+            first = _rows(second, np.arange(0))
+        joined = Sample(
+            np.concatenate([first.X, second.X]),
+            np.concatenate([first.Y, second.Y]),
+            np.concatenate([first.weights, second.weights]),
+            np.concatenate([first.prints, second.prints]),
+        )
+        return _rows(joined, _order(joined)[: self.size])
+
+
+def _rows(sample: Sample, rows: Indices) -> Sample:
+    return Sample(
+        sample.X[rows], sample.Y[rows], sample.weights[rows], sample.prints[rows]
+    )
+
+
+def _order(sample: Sample) -> Indices:
+    """By fingerprint, and where these are equal by content and weight."""
+    order = np.argsort(sample.prints, kind="stable")
+    ordered = sample.prints[order]
+    if np.any(ordered[1:] == ordered[:-1]):
+        rows = np.column_stack([sample.X, sample.Y])
+        order = np.lexsort((sample.weights, *rows.T, sample.prints))
+    return order

@@ -1,0 +1,109 @@
+"""How much memory there is to use, how much is used, and the rows that fit into it.
+
+A budget is counted above what the process held before the work began. Blocks of rows
+take a small part of it: most is left to the sums that are made of them.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+# Bytes above what the process held at the start, unless told otherwise.
+DEFAULT_BUDGET = 2**30
+
+# Enough rows for matrix products to run at full speed, few enough for the caches.
+BLOCK_ROWS = 8192
+
+# A guess: a block is held as it was read, as float64, checked, and cut once more.
+_COPIES = 4
+
+# Blocks of all threads together take at most this part of the budget.
+_SHARE = 8
+
+_UNITS = {
+    "": 1,
+    "b": 1,
+    **{f"{unit}b": 1000 ** (i + 1) for i, unit in enumerate("kmgt")},
+    **{f"{unit}ib": 1024 ** (i + 1) for i, unit in enumerate("kmgt")},
+}
+
+
+def parse_memory(value: int | str) -> int:
+    """Bytes that a number, or a text with a unit, stands for.
+
+    Args:
+        value: A whole number of bytes, or a text such as "1 GiB" (1024³) or "500MB"
+            (10⁶ times 500).
+
+    Raises:
+        ValueError: It is something else, or not positive.
+
+    Example:
+        >>> parse_memory("1 GiB")
+        1073741824
+        >>> parse_memory("500MB")
+        500000000
+    """
+    number = 0
+    if isinstance(value, str):
+        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*", value)
+        unit = _UNITS.get(match[2].lower()) if match else None
+        number = int(float(match[1]) * unit) if match and unit else 0
+    elif not isinstance(value, bool) and hasattr(value, "__index__"):
+        number = int(value)
+    if number <= 0:
+        raise ValueError(
+            f"memory_budget must be a positive number of bytes or a text like "
+            f"'1 GiB' or '500 MB', got {value!r}."
+        )
+    return number
+
+
+def block_rows(n_columns: int, memory_budget: int, n_threads: int) -> int:
+    """Rows of one block, so that one for each thread fits well into the budget.
+
+    Args:
+        n_columns: Columns of X, y and weights together.
+        memory_budget: Bytes.
+        n_threads: How many blocks are held at the same time.
+
+    Example:
+        >>> block_rows(10, 2**30, 4)
+        8192
+        >>> block_rows(10_000, 2**30, 4)
+        104
+    """
+    row_bytes = 8 * max(n_columns, 1) * _COPIES
+    fitting = memory_budget // (_SHARE * max(n_threads, 1) * row_bytes)
+    return int(max(1, min(BLOCK_ROWS, fitting)))
+
+
+def peak_resident() -> int | None:
+    """Most bytes that this process has held in memory; None where it is not known.
+
+    Example:
+        >>> peak_resident() is None or peak_resident() > 2**20
+        True
+    """
+    try:
+        import resource
+    except ImportError:  # Windows
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else 1024 * peak
+
+
+def resident_now() -> int | None:
+    """Bytes that this process holds in memory; None where it is not known.
+
+    Example:
+        >>> resident_now() is None or resident_now() > 2**20
+        True
+    """
+    try:
+        import resource
+
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+    except (ImportError, OSError):  # anything but Linux
+        return None
+    return pages * resource.getpagesize()

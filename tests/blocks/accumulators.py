@@ -1,0 +1,63 @@
+"""Sums for the tests, in a module that other processes can import."""
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+
+from kexpfam.blocks import Accumulator
+
+
+@dataclass(frozen=True)
+class Moments(Accumulator):
+    """Weighted Σ z zᵀ of z = (1, x, y), in place, slowly if asked for."""
+
+    size: int
+    seconds: float = 0.0
+
+    def start(self):
+        return np.zeros((self.size, self.size))
+
+    def add(self, state, block):
+        time.sleep(self.seconds)
+        Z = np.column_stack([np.ones(len(block)), block.X, block.Y])
+        state += Z.T @ (block.weights[:, None] * Z)
+        return state
+
+    def combine(self, first, second):
+        first += second
+        return first
+
+
+@dataclass(frozen=True)
+class Rows(Accumulator):
+    """All rows, in the order of reading."""
+
+    def start(self):
+        return []
+
+    def add(self, state, block):
+        state.append(np.column_stack([block.X, block.Y, block.weights]))
+        return state
+
+    def combine(self, first, second):
+        return first + second
+
+
+@dataclass(frozen=True)
+class Failing(Accumulator):
+    """Raises at rows whose first feature is above a limit; counts the blocks before."""
+
+    limit: float
+
+    def start(self):
+        return 0
+
+    def add(self, state, block):
+        if block.X[0, 0] > self.limit:
+            raise ArithmeticError("asked to fail")
+        time.sleep(0.002)
+        return state + 1
+
+    def combine(self, first, second):
+        return first + second
