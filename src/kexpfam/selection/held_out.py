@@ -14,8 +14,10 @@ to more than one, however narrow a spike, and a spike between two nodes earns no
 """
 
 import contextlib
+import functools
+import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -26,7 +28,7 @@ from kexpfam._typing import Array, Indices
 from kexpfam.base_densities import BaseDensity
 from kexpfam.errors import IllConditionedError
 from kexpfam.kernels import Kernel, SumOfProducts
-from kexpfam.score_matching import Basis, ScoreSample, Statistics
+from kexpfam.score_matching import Basis, ScoreSample, Statistics, statistics
 from kexpfam.selection.normalize import nodes_inside
 
 # With several columns of y: how many nodes, the least width around each row in
@@ -63,22 +65,8 @@ class Rows:
 
 def fold_statistics(basis: Basis, rows: Rows, sample: ScoreSample) -> list[Statistics]:
     """Statistics (16) of each fold."""
-    pairs = basis.pairs(rows.X, rows.U)
-    parts = [
-        Statistics(np.zeros((basis.size, basis.size)), np.zeros(basis.size), 0.0)
-        for _ in rows.folds
-    ]
-    for i in range(rows.U.shape[1]):
-        F, S = basis.features(pairs, 1, i), basis.features(pairs, 2, i)
-        diffusion = rows.weights * sample.diffusion[:, i]
-        drift = rows.weights * sample.drift[:, i]
-        for k, fold in enumerate(rows.folds):
-            C = F[fold].T @ (diffusion[fold, None] * F[fold])
-            b = drift[fold] @ F[fold] + diffusion[fold] @ S[fold]
-            # Each row counts once, however many columns y has.
-            weight = float(rows.weights[fold].sum()) if i == 0 else 0.0
-            parts[k] += Statistics(C, b, weight)
-    return parts
+    weighted = replace(sample, weights=rows.weights)
+    return [statistics(basis, weighted.part(fold)) for fold in rows.folds]
 
 
 def held_out_log_densities(
@@ -102,12 +90,34 @@ def held_out_log_densities(
         remainder: What is left of a fitted density of one variable, and is judged in
             its place; None for all of it.
     """
-    normalizer = _Normalizer.of(basis, rows, base, reach)
+    normalizer = Normalizer.of(basis, rows, base, reach)
     per_fold = fold_statistics(basis, rows, sample)
-    total = sum(per_fold[1:], start=per_fold[0])
-    R = basis.gram()
-    out = np.full((len(lams), len(rows.U)), LOWEST_LOG_DENSITY)
-    for fold, own in zip(rows.folds, per_fold, strict=True):
+    return judged_log_densities(
+        normalizer, per_fold, basis.gram(), rows.folds, lams, remainder
+    )
+
+
+def judged_log_densities(
+    normalizer: "Normalizer",
+    per_fold: Sequence[Statistics],
+    R: Array,
+    folds: Sequence[slice],
+    lams: Sequence[float],
+    remainder: Remainder | None = None,
+) -> Array:
+    """Log density of the rows of a normaliser, under fits without their fold, (l, n).
+
+    Args:
+        normalizer: The rows that judge, sorted by fold.
+        per_fold: Sums over the rows of each fold, which may be many more.
+        R: Gram matrix of the basis.
+        folds: Those of the rows that judge.
+        lams: Values of λ.
+        remainder: See `held_out_log_densities`.
+    """
+    total = functools.reduce(operator.add, per_fold)
+    out = np.full((len(lams), len(normalizer.left)), LOWEST_LOG_DENSITY)
+    for fold, own in zip(folds, per_fold, strict=True):
         rest = total - own
         for k, lam in enumerate(lams):
             with contextlib.suppress(IllConditionedError):
@@ -117,8 +127,10 @@ def held_out_log_densities(
 
 
 @dataclass(frozen=True, eq=False)
-class _Normalizer:
-    """T on shared nodes, in single precision: enough to choose, and twice as fast.
+class Normalizer:
+    """T of some rows on shared nodes.
+
+    In single precision, which is enough to choose, and twice as fast.
 
     Attributes:
         terms: For each product k_X·k_Y: k_X at rows and centres (n, m), and derivatives
@@ -138,7 +150,7 @@ class _Normalizer:
     @classmethod
     def of(
         cls, basis: Basis, rows: Rows, base: BaseDensity, reach: float
-    ) -> "_Normalizer":
+    ) -> "Normalizer":
         assert isinstance(basis.kernel, SumOfProducts)
         if rows.U.shape[1] == 1:
             nodes = nodes_inside([base], rows.U, reach, basis.kernel.resolution)
@@ -158,6 +170,14 @@ class _Normalizer:
         with np.errstate(over="ignore"):
             log_q0 = base.log_density(points).astype(np.float32)
         return cls(terms, log_q0, log_weights.astype(np.float32), left, share)
+
+    def leading(self, centers: int) -> "Normalizer":
+        """For functions at the first centres only."""
+        terms = [
+            (Kx[:, :centers], [part[:centers] for part in features])
+            for Kx, features in self.terms
+        ]
+        return replace(self, terms=terms)
 
     def log_densities(
         self, alpha: Array, fold: slice, remainder: Remainder | None
