@@ -11,10 +11,11 @@ measured faster than fresh ones (docs/decisions/0001-how-the-system-is-assembled
 import functools
 import math
 import os
+import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -51,14 +52,63 @@ def _threadpools() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def single_threaded_blas() -> AbstractContextManager[object]:
+class _SharedLimit:
+    """One thread for BLAS, from the first that asks for it until the last is done.
+
+    The number of BLAS threads belongs to the whole process. If each thread set and
+    restored it on its own, the first to end would restore it under the others.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users = 0
+        self._limit = ExitStack()
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        with self._lock:
+            if self._users == 0:
+                limit = _threadpools().limit(limits=1, user_api="blas")
+                self._limit.enter_context(limit)
+            self._users += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._users -= 1
+                if self._users == 0:
+                    self._limit.close()
+
+
+_blas_limit = _SharedLimit()
+_this_thread = threading.local()
+
+
+def single_threaded_blas() -> AbstractContextManager[None]:
     """Inside it BLAS uses one thread, for work too small to be shared.
 
     Example:
         >>> with single_threaded_blas():
         ...     pass
     """
-    return _threadpools().limit(limits=1, user_api="blas")
+    return _blas_limit.held()
+
+
+@contextmanager
+def one_of_many_threads() -> Iterator[None]:
+    """Inside it this thread starts no others: there is one for every core already.
+
+    Example:
+        >>> with one_of_many_threads():
+        ...     thread_count(None)
+        1
+    """
+    before = getattr(_this_thread, "alone", False)
+    _this_thread.alone = True
+    try:
+        yield
+    finally:
+        _this_thread.alone = before
 
 
 def thread_count(n_jobs: int | None) -> int:
@@ -77,6 +127,8 @@ def thread_count(n_jobs: int | None) -> int:
             f"n_jobs must be a whole number other than 0, or None for all cores, got "
             f"{n_jobs!r}."
         )
+    if getattr(_this_thread, "alone", False):
+        return 1
     cores = (
         len(os.sched_getaffinity(0))
         if hasattr(os, "sched_getaffinity")

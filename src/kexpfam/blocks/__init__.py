@@ -2,7 +2,12 @@
 
 from kexpfam.blocks.arrays import ArraySource
 from kexpfam.blocks.block import Accumulator, Block, Part, Source
-from kexpfam.blocks.fingerprint import RowSample, Sample, fingerprints
+from kexpfam.blocks.fingerprint import (
+    RowSample,
+    Sample,
+    distinct_prints,
+    fingerprints,
+)
 from kexpfam.blocks.memory import (
     DEFAULT_BUDGET,
     block_rows,
@@ -27,6 +32,7 @@ __all__ = [
     "Summary",
     "as_source",
     "block_rows",
+    "distinct_prints",
     "fingerprints",
     "parse_memory",
     "peak_resident",

@@ -2,8 +2,9 @@
 
 Whatever is decided by them, such as which rows are in a sample, does not depend on the
 order of the rows, nor on how they are split into parts. Rows that are equal get the
-same number, so they are taken or left together: a sample of rows that repeat a lot has
-fewer different ones than a sample drawn by lot.
+same number. Where that would take or leave them together, as in a sample, copies in a
+block get numbers of their own (`distinct_prints`): for rows that repeat, a sample then
+depends on the blocks, but not on their order.
 """
 
 from dataclasses import dataclass
@@ -61,6 +62,33 @@ def _mix(values: Fingerprints) -> None:
     values ^= values >> np.uint64(31)
 
 
+def distinct_prints(block: Block, seed: int) -> Fingerprints:
+    """Fingerprints, but others for the second and later copies of a row in a block.
+
+    Example:
+        >>> rows = np.array([[1.0], [2.0], [1.0]])
+        >>> prints = distinct_prints(Block(rows, rows, np.ones(3)), seed=0)
+        >>> len(set(prints.tolist()))
+        3
+    """
+    prints = fingerprints(block.X, block.Y, seed)
+    order = np.argsort(prints, kind="stable")
+    new = np.ones(len(prints), dtype=bool)
+    np.not_equal(prints[order[1:]], prints[order[:-1]], out=new[1:])
+    if new.all():
+        return prints
+    first = np.flatnonzero(new)
+    copies = np.diff(np.append(first, len(prints)))
+    rank = np.arange(len(prints)) - np.repeat(first, copies)
+    again = order[rank > 0]
+    # The whole block has a say, or copies in different blocks would be alike again.
+    changed = prints[again] ^ np.bitwise_xor.reduce(prints[order[first]])
+    changed += rank[rank > 0].astype(np.uint64) * np.uint64(_GOLDEN)
+    _mix(changed)
+    prints[again] = changed
+    return prints
+
+
 @dataclass(frozen=True)
 class Sample(Block):
     """Rows sorted by fingerprint.
@@ -101,7 +129,7 @@ class RowSample(Accumulator[Sample]):
         return Sample(nothing, nothing, np.empty(0), np.empty(0, dtype=np.uint64))
 
     def add(self, state: Sample, block: Block) -> Sample:
-        prints = fingerprints(block.X, block.Y, self.seed)
+        prints = distinct_prints(block, self.seed)
         if len(state) == self.size:
             # Most rows end here, once many have been seen.
             kept = np.flatnonzero(prints <= state.prints[-1])

@@ -14,7 +14,7 @@ from kexpfam.islands import IslandReport
 from kexpfam.kernels import JointKernel, Kernel
 from kexpfam.models.estimator import ConditionalEstimator
 from kexpfam.models.family import FittedFamily, Options
-from kexpfam.models.fitting import fit_rows
+from kexpfam.models.fitting import How, fit_rows
 from kexpfam.models.neighbourhood import Neighbourhood
 from kexpfam.models.saving import save_model
 from kexpfam.models.selected import Selection
@@ -144,9 +144,7 @@ class KCEF(ConditionalEstimator):
             weights,
             self._options(),
             as_generator(self.random_state),
-            select=self.select,
-            search=search,
-            verbose=self.verbose,
+            How(self.select, search, self.verbose),
         )
         self.neighbourhood_ = Neighbourhood.of(conditions, weights)
         return self._restore(fit.family, fit.selection, fit.islands)

@@ -185,6 +185,11 @@ class Contest:
         )
 
     @property
+    def all_rows(self) -> TrainingRows:
+        """All training rows, in the order of `final`."""
+        return self.everyone or self.rows
+
+    @property
     def weights(self) -> Array:
         """Row weights, in the order of `held_out`."""
         return self.rows.weights

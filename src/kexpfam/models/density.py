@@ -14,7 +14,7 @@ from kexpfam.distributions import MultivariateDensity, UnivariateDensity
 from kexpfam.islands import IslandReport
 from kexpfam.kernels import Constant, Kernel, SumOfProducts
 from kexpfam.models.family import FittedFamily, Options
-from kexpfam.models.fitting import fit_rows
+from kexpfam.models.fitting import How, fit_rows
 from kexpfam.models.saving import save_model
 from kexpfam.models.selected import Selection
 from kexpfam.selection import CoarseSearch, SearchResult
@@ -127,8 +127,7 @@ class KEF(DensityMixin, BaseEstimator):
             weights,
             options,
             as_generator(self.random_state),
-            select=self.select,
-            search=CoarseSearch(),
+            How(self.select, CoarseSearch()),
         )
         return self._restore(fit.family, fit.selection, fit.islands)
 

@@ -1,25 +1,53 @@
 """A fit as both estimators make it: choose what is open, solve, look for islands."""
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from kexpfam._typing import Array
+from kexpfam._validation import check_positive
+from kexpfam.blocks import ArraySource, Source
 from kexpfam.errors import BlindnessWarning
 from kexpfam.islands import IslandReport
 from kexpfam.kernels import SumOfProducts
 from kexpfam.models.blindness import island_report
+from kexpfam.models.chart import fit_chart
 from kexpfam.models.family import (
     FittedFamily,
     Options,
+    TrainingRows,
     fit_family,
+    resolve_joint,
     solve,
     training_rows,
 )
-from kexpfam.models.selected import Selection, choose
+from kexpfam.models.finishing import Components
+from kexpfam.models.many_rows import (
+    DESIGN_ROWS,
+    Start,
+    begin,
+    sample_rows,
+    with_all_rows,
+)
+from kexpfam.models.running import LambdaRule, Running
+from kexpfam.models.selected import Choice, Selection, choose
 from kexpfam.models.solvers import COMPONENTS
-from kexpfam.selection import CoarseSearch, SearchMethod, SearchResult
+from kexpfam.selection import (
+    CoarseSearch,
+    PaperGrid,
+    ProgressBar,
+    SearchMethod,
+    SearchResult,
+)
+
+# Rows times columns of y up to which a fit without a choice is exact unless told how
+# many centres to have: a second or two.
+EXACT_SIZE = 5000
+
+# Rows from which on the number of centres is judged, if it is open.
+COUNTED_ROWS = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,11 +58,33 @@ class Fit:
         family: The fitted family.
         selection: How its hyperparameters were found; None if they were given.
         islands: Masses of islands, compared with counts; None for several columns of y.
+        running: Sums to which rows can be added; None if the fit is not low-rank.
+        components: How many centres there are, and whether more would help; None if
+            that was not judged.
     """
 
     family: FittedFamily
     selection: Selection | SearchResult | None
-    islands: IslandReport | None
+    islands: IslandReport | None = None
+    running: Running | None = None
+    components: Components | None = None
+
+
+@dataclass(frozen=True)
+class How:
+    """How to choose what is open, and where to work.
+
+    Attributes:
+        select: By "likelihood" or "score"; or None, not at all.
+        search: Where to look.
+        verbose: Show a progress bar.
+        client: Dask client for passes over a source.
+    """
+
+    select: str | None
+    search: SearchMethod
+    verbose: bool = False
+    client: Any = None
 
 
 def fit_rows(
@@ -43,10 +93,7 @@ def fit_rows(
     weights: Array,
     options: Options,
     rng: np.random.Generator,
-    *,
-    select: str | None,
-    search: SearchMethod,
-    verbose: bool = False,
+    how: How,
 ) -> Fit:
     """Fit the family to validated rows, and choose what the user left open.
 
@@ -56,63 +103,163 @@ def fit_rows(
         weights: Row weights, not negative; their sum counts the rows.
         options: The user's choices.
         rng: Deals folds, and gives a seed.
-        select: How to choose, "likelihood", "score" or None.
-        search: Where to look.
-        verbose: Show a progress bar.
+        how: How to choose.
 
     Raises:
         ValueError: Arguments that do not go together.
     """
-    _check_choices(options, select, search, Y.shape[1])
-    if select is None or _is_settled(options):
-        family, result = fit_family(X, Y, weights, options, rng), None
+    _check_choices(options, how, Y.shape[1])
+    if len(Y) > DESIGN_ROWS and not _is_exact(options, how, Y):
+        return fit_source(ArraySource(X, Y, weights), options, rng, how)
+    if how.select is None or _is_settled(options):
+        if options.fit_method != "score" or _is_exact(options, how, Y):
+            family = fit_family(X, Y, weights, options, rng)
+            return _looked_at(Fit(family, None), options, X, Y, weights)
+        fit = _low_rank(_given(X, Y, weights, options, rng), options)
+        return _looked_at(fit, options, X, Y, weights)
+    rows = training_rows(X, Y, weights, options)
+    seed = int(rng.integers(2**31))
+    choice = _chosen(rows, options, rng, how)
+    if options.fit_method == "score" and choice.centers is not None:
+        fit = _low_rank(_start(choice, options, how, seed), options)
+        fit = replace(fit, selection=choice.result)
     else:
-        family, result = _selected(X, Y, weights, options, rng, select, search, verbose)
+        # What was judged is what is fitted: the same estimator with the same centres.
+        family = solve(
+            choice.charted,
+            choice.kernel,
+            choice.lam,
+            seed=seed,
+            centers=choice.centers,
+            n_jobs=options.n_jobs,
+            method=options.fit_method,
+        )
+        fit = Fit(family, choice.result)
+    return _looked_at(fit, options, X, Y, weights)
+
+
+def fit_source(
+    source: Source, options: Options, rng: np.random.Generator, how: How
+) -> Fit:
+    """The same for rows that are read block by block, in as little memory.
+
+    Few rows are collected and fitted as if they had been in memory. Fits by likelihood
+    and bridged ones are fits to a sample.
+    """
+    seed = int(rng.integers(2**31))
+    work = {"n_jobs": options.n_jobs, "client": how.client}
+    sampled = sample_rows(source, DESIGN_ROWS, seed, **work)
+    if sampled.complete:
+        return fit_rows(*_collected(source), options, rng, how)
+    X, Y, weights = sampled.block.X, sampled.block.Y, sampled.block.weights
+    _check_choices(options, how, Y.shape[1])
+    if options.fit_method != "score" or isinstance(how.search, PaperGrid):
+        return fit_rows(X, Y, weights, options, rng, how)
+    if how.select is None or _is_settled(options):
+        start, result = _given(X, Y, weights, options, rng), None
+    else:
+        rows = training_rows(X, Y, weights, options)
+        choice = _chosen(rows, options, rng, how)
+        start, result = _start(choice, options, how, seed), choice.result
+    bar = ProgressBar("KCEF, parts of the data") if how.verbose else None
+    running = begin(start, options)
+    running = with_all_rows(running, source, sampled, progress=bar, **work)
+    if bar is not None:
+        bar.finish()
+    family, components = running.solved(options.n_jobs)
+    fit = Fit(family, result, None, running, components)
+    return _looked_at(fit, options, X, Y, weights)
+
+
+def _low_rank(start: Start, options: Options) -> Fit:
+    running = begin(start, options)
+    family, components = running.solved(options.n_jobs)
+    return Fit(family, None, None, running, components)
+
+
+def _given(
+    X: Array,
+    Y: Array,
+    weights: Array,
+    options: Options,
+    rng: np.random.Generator,
+) -> Start:
+    """What the user gave, and rules for what is open."""
+    rows = training_rows(X, Y, weights, options)
+    seed = int(rng.integers(2**31))
+    charted = fit_chart(rows.X, rows.Y, rows.weights, rows.options, rng)
+    kernel = resolve_joint(options, charted.Z, charted.U, charted.weights)
+    lam = options.regularization
+    if lam is not None:
+        check_positive("regularization", lam)
+    objective = "likelihood" if isinstance(kernel, SumOfProducts) else "score"
+    return Start(charted, rows, kernel, LambdaRule(objective, lam, True), seed)
+
+
+def _chosen(
+    rows: TrainingRows, options: Options, rng: np.random.Generator, how: How
+) -> Choice:
+    assert how.select is not None
+    return choose(
+        rows,
+        options,
+        rng,
+        objective=how.select,
+        search=how.search,
+        verbose=how.verbose,
+    )
+
+
+def _start(choice: Choice, options: Options, how: How, seed: int) -> Start:
+    given = options.regularization is not None
+    rule = LambdaRule(how.select, choice.lam, given)
+    few = len(choice.charted.U) < COUNTED_ROWS and options.n_components is None
+    # With few rows what was judged is what is fitted: same centres, same λ.
+    return Start(
+        choice.charted,
+        choice.rows,
+        choice.kernel,
+        rule,
+        seed,
+        centers=choice.centers if few else None,
+    )
+
+
+def _collected(source: Source) -> tuple[Array, Array, Array]:
+    """All rows, in their order."""
+    blocks = [block for part in source.parts for block in part.read()]
+    return (
+        np.concatenate([block.X for block in blocks]),
+        np.concatenate([block.Y for block in blocks]),
+        np.concatenate([block.weights for block in blocks]),
+    )
+
+
+def _looked_at(fit: Fit, options: Options, X: Array, Y: Array, weights: Array) -> Fit:
+    """A fit with its masses of islands compared with counts."""
     if Y.shape[1] > 1:
-        return Fit(family, result, None)
-    islands = island_report(family, X, Y, weights)
+        return fit
+    islands = island_report(fit.family, X, Y, weights)
     if options.fit_method == "score" and islands.suspicious:
         warnings.warn(
             f"Masses of separated islands are wrong: {islands.finding}. Score matching "
             f"does not see them; use fit_method='likelihood' or fit_method='bridged', "
             f"or AutoKCEF, which considers likelihood fits by itself.",
             BlindnessWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
-    return Fit(family, result, islands)
+    return replace(fit, islands=islands)
 
 
-def _selected(
-    X: Array,
-    Y: Array,
-    weights: Array,
-    options: Options,
-    rng: np.random.Generator,
-    select: str,
-    search: SearchMethod,
-    verbose: bool,
-) -> tuple[FittedFamily, Selection | SearchResult]:
-    rows = training_rows(X, Y, weights, options)
-    seed = int(rng.integers(2**31))
-    choice = choose(
-        rows, options, rng, objective=select, search=search, verbose=verbose
-    )
-    # What was judged is what is fitted: the same estimator, with the same centres.
-    family = solve(
-        choice.charted,
-        choice.kernel,
-        choice.lam,
-        seed=seed,
-        centers=choice.centers,
-        n_jobs=options.n_jobs,
-        method=options.fit_method,
-    )
-    return family, choice.result
+def _is_exact(options: Options, how: How, Y: Array) -> bool:
+    """Whether there is nothing to choose, and the fit is small enough to be exact."""
+    settled = how.select is None or _is_settled(options)
+    small = Y.size <= EXACT_SIZE
+    return settled and small and options.n_components is None
 
 
-def _check_choices(
-    options: Options, select: str | None, search: SearchMethod, d: int
-) -> None:
+def _check_choices(options: Options, how: How, d: int) -> None:
+    select, search = how.select, how.search
     if select not in ("likelihood", "score", None):
         raise ValueError(
             f"select must be 'likelihood', 'score' or None, got {select!r}."

@@ -140,7 +140,8 @@ class Choice:
     """Everything that is needed for the final fit.
 
     Attributes:
-        charted: Rows in the chosen chart, sorted by fold.
+        charted: All training rows in the chosen chart.
+        rows: The same in the units of the user, and in the same order.
         kernel: Chosen kernel.
         lam: Chosen λ.
         centers: Rows at which the basis of the judged fits is; None for exact fits.
@@ -148,6 +149,7 @@ class Choice:
     """
 
     charted: Charted
+    rows: TrainingRows
     kernel: JointKernel
     lam: float
     centers: Indices | None
@@ -194,7 +196,9 @@ def choose(
     assert chosen.kernel is not None
     charted = replace(contest.final(chosen.chart), base=chosen.base)
     centers = chosen_centers(len(charted.U), contest.n_centers)
-    choice = Choice(charted, chosen.kernel, chosen.lam, centers, selection)
+    choice = Choice(
+        charted, contest.all_rows, chosen.kernel, chosen.lam, centers, selection
+    )
     if isinstance(search, GradientSearch) and selection.reason != "interrupted":
         with single_threaded_blas():
             return _refined(contest, choice, options, search, objective, verbose)
@@ -419,8 +423,9 @@ def _on_paper_grid(
         objective=objective,
         verbose=verbose,
     )
+    charted = contest.final(PLAIN)
     return Choice(
-        contest.final(PLAIN), result.kernel, result.regularization, None, result
+        charted, contest.all_rows, result.kernel, result.regularization, None, result
     )
 
 

@@ -146,23 +146,36 @@ def untuned_lambda(kernel: JointKernel, weights: Array, method: str) -> float:
 
 
 def score_sample(charted: Charted, base: BaseDensity | None = None) -> ScoreSample:
-    """What score matching needs to know of rows in a chart, for its base or another."""
+    """What score matching needs to know of rows in a chart, for its base or another.
+
+    Weights are made to sum to one.
+    """
     base, U, weights = base or charted.base, charted.U, charted.weights
-    gradient = base.grad_log_density(U)
     _, spread = spread_of("y", U, weights)
-    g, slope = boundary_weights(U, base.support(U.shape[1]), spread)
-    if not np.any(g > 0):
+    sample = weighted_sample(base, charted.Z, U, weights / weights.sum(), spread)
+    if not np.any(sample.diffusion > 0):
         raise DegenerateDataError(
             f"All {len(U)} rows lie on an edge of the base density's support, where "
             f"score matching learns nothing; widen the bounds."
         )
-    return ScoreSample(
-        X=charted.Z,
-        Y=U,
-        weights=weights / weights.sum(),
-        drift=slope + g * gradient,
-        diffusion=g,
-    )
+    return sample
+
+
+def weighted_sample(
+    base: BaseDensity, Z: Array, U: Array, weights: Array, spread: Array
+) -> ScoreSample:
+    """The same for any rows, whose weights are taken as they are.
+
+    Args:
+        base: q0 in the coordinates of the kernel.
+        Z: Conditions in these, (n, p).
+        U: Responses in these, (n, d).
+        weights: (n,).
+        spread: Deviation of all responses, which says how near an edge is, (d,).
+    """
+    g, slope = boundary_weights(U, base.support(U.shape[1]), spread)
+    drift = slope + g * base.grad_log_density(U)
+    return ScoreSample(Z, U, weights, drift, g)
 
 
 def _score_matching_start(charted: Charted, basis: Basis) -> Array | None:

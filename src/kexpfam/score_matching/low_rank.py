@@ -113,7 +113,7 @@ class Statistics:
     def __mul__(self, factor: float) -> "Statistics":
         return Statistics(self.C * factor, self.b * factor, self.weight * factor)
 
-    def leading(self, functions: Indices) -> "Statistics":
+    def of_functions(self, functions: Indices) -> "Statistics":
         """Statistics of some of the basis functions."""
         C = self.C[np.ix_(functions, functions)]
         return Statistics(C, self.b[functions], self.weight)

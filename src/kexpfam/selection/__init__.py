@@ -13,6 +13,7 @@ from kexpfam.selection.candidates import (
     bases_alone,
     tilted,
 )
+from kexpfam.selection.held_out import Normalizer, Rows, judged_log_densities
 from kexpfam.selection.methods import (
     CoarseSearch,
     GradientSearch,
@@ -42,15 +43,18 @@ __all__ = [
     "HeldOutProblem",
     "HeldOutScore",
     "Line",
+    "Normalizer",
     "PaperGrid",
     "Parameters",
     "Penalty",
     "ProgressBar",
+    "Rows",
     "SearchMethod",
     "SearchResult",
     "Trial",
     "bases_alone",
     "coarse_grid",
+    "judged_log_densities",
     "paper_grid",
     "prior_weights",
     "refine",

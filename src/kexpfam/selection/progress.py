@@ -28,9 +28,10 @@ class ProgressBar:
         self._stream = sys.stderr if stream is None else stream
         self._last = ""
 
-    def __call__(self, done: int, total: int, best: float) -> None:
-        """Show that so many of so many trials are done, and the best value so far."""
-        self._last = f"{self._label}: {done} of {total}, best {best:.5g}"
+    def __call__(self, done: int, total: int, best: float | None = None) -> None:
+        """Show that so many of so many are done, and the best value so far."""
+        value = "" if best is None else f", best {best:.5g}"
+        self._last = f"{self._label}: {done} of {total}{value}"
         if self._stream.isatty():
             filled = _WIDTH * done // max(total, 1)
             bar = "#" * filled + "." * (_WIDTH - filled)

@@ -1,0 +1,221 @@
+"""λ and the number of centres, from sums over all rows.
+
+The sums of each fold are subtracted from the total, so that a fit without it costs one
+small Cholesky factorisation for each λ, however many rows there are. The first centres
+of a basis are a basis too, whose sums are among those of the whole one: half as many
+centres can be judged at no price, and whether more of them would help can be told.
+"""
+
+import functools
+import operator
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from kexpfam._typing import Array, Indices
+from kexpfam.errors import IllConditionedError
+from kexpfam.linalg import single_threaded_blas
+from kexpfam.models.design import Design, FoldSums, Judges
+from kexpfam.score_matching import Basis, Statistics, Summation
+from kexpfam.selection import Normalizer, judged_log_densities
+
+# λ to try, in multiples of the one chosen with fewer rows: more rows need less.
+LAM_FACTORS = tuple(10.0 ** np.arange(1.0, -4.1, -0.5))
+
+# Fewer centres are taken if they lose no more than this, in nats per row.
+TOLERANCE = 0.002
+
+# Systems up to this size are factorised by one thread.
+_SMALL = 400
+
+
+@dataclass(frozen=True)
+class ComponentTrial:
+    """The best fit with some number of centres.
+
+    Attributes:
+        n_components: Number of centres.
+        regularization: The λ that was best with them.
+        merit: Mean held-out log density, or minus the held-out score.
+        error: Its standard error; NaN for the score.
+    """
+
+    n_components: int
+    regularization: float
+    merit: float
+    error: float
+
+
+@dataclass(frozen=True, eq=False)
+class Components:
+    """How many centres a low-rank fit has, and whether more of them would help.
+
+    Attributes:
+        trials: What was judged, few centres first.
+        chosen: The one that was taken.
+        gain: What the larger half of the most centres that were judged gained, in nats
+            per row.
+        gain_error: Standard error of that.
+    """
+
+    trials: tuple[ComponentTrial, ...]
+    chosen: ComponentTrial
+    gain: float
+    gain_error: float
+
+    @property
+    def more_would_help(self) -> bool:
+        """Whether the last doubling gained more than tolerance and chance."""
+        most = self.trials[-1].n_components
+        worth = self.gain > max(TOLERANCE, 2.0 * np.nan_to_num(self.gain_error))
+        return bool(self.chosen.n_components == most and worth)
+
+    def __str__(self) -> str:
+        lines = [f"{'centres':>8}  {'held out':>9}  {'± error':>8}  regularization"]
+        for trial in self.trials:
+            mark = "  <- taken" if trial is self.chosen else ""
+            lines.append(
+                f"{trial.n_components:8d}  {trial.merit:9.4f}  {trial.error:8.4f}  "
+                f"{trial.regularization:.3g}{mark}"
+            )
+        if len(self.trials) > 1:
+            lines.append(
+                f"the last doubling gained {self.gain:.4f} ± {self.gain_error:.4f}: "
+                f"more centres would {'' if self.more_would_help else 'hardly '}help"
+            )
+        return "\n".join(lines)
+
+
+def choose_components(
+    design: Design,
+    sums: FoldSums,
+    judges: Judges,
+    *,
+    objective: str,
+    lams: Sequence[float],
+    sizes: Sequence[int],
+    free: bool = True,
+) -> Components | None:
+    """Judge numbers of centres and λ by what is held out.
+
+    Args:
+        design: Its basis has the most centres that are judged.
+        sums: Over the rows of each fold.
+        judges: Rows that judge, of the likelihood.
+        objective: "likelihood" or "score".
+        lams: λ to try.
+        sizes: Numbers of centres to try, few first.
+        free: Whether any of them may be taken, or only the last.
+
+    Returns:
+        None if some fold is empty, or if no fit succeeds.
+    """
+    if min(own.weight for own in sums) <= 0:
+        return None  # rows repeat so much that a fold has none
+    full = [Summation.finished(own) for own in sums]
+    R = design.basis.gram()
+    likelihood = objective == "likelihood"
+    units = _JudgingRows(design, judges) if likelihood else _JudgingFolds(sums)
+    merits = []
+    for size in sizes:
+        index = leading_functions(design.basis, size)
+        parts = [own.of_functions(index) for own in full]
+        # Threads of BLAS wait for each other for longer than small systems take.
+        with single_threaded_blas() if len(index) <= _SMALL else nullcontext():
+            merits.append(units.merits(parts, R[np.ix_(index, index)], size, lams))
+    return _chosen(merits, units.weights, sizes, lams, free)
+
+
+def leading_functions(basis: Basis, centers: int) -> Indices:
+    """Which functions of a basis are at its first centres."""
+    groups = np.arange(len(basis.orders))[:, None] * len(basis.Y)
+    return (groups + np.arange(centers)).ravel()
+
+
+def leading_basis(basis: Basis, centers: int) -> Basis:
+    """The basis of the first centres."""
+    return replace(basis, X=basis.X[:centers], Y=basis.Y[:centers])
+
+
+class _Units(ABC):
+    """What is held out, each with a weight and with a merit under every fit."""
+
+    weights: Array
+
+    @abstractmethod
+    def merits(
+        self, parts: list[Statistics], R: Array, size: int, lams: Sequence[float]
+    ) -> Array:
+        """Merit of each unit under the fit without its fold, (l, units)."""
+
+
+class _JudgingRows(_Units):
+    """Rows, and their log densities."""
+
+    def __init__(self, design: Design, judges: Judges) -> None:
+        reach = float(np.max(np.abs(design.base.column_range(0))))
+        basis, rows = design.basis, judges.rows
+        self._normalizer = Normalizer.of(basis, rows, design.base, reach)
+        self._judges = judges
+        self.weights = rows.weights
+
+    def merits(
+        self, parts: list[Statistics], R: Array, size: int, lams: Sequence[float]
+    ) -> Array:
+        normalizer, folds = self._normalizer.leading(size), self._judges.rows.folds
+        log_p = judged_log_densities(normalizer, parts, R, folds, lams)
+        return log_p + self._judges.log_slope
+
+
+class _JudgingFolds(_Units):
+    """Folds, and minus their score-matching losses, ½αᵀCα + bᵀα."""
+
+    def __init__(self, sums: FoldSums) -> None:
+        self.weights = np.array([own.weight for own in sums])
+
+    def merits(
+        self, parts: list[Statistics], R: Array, size: int, lams: Sequence[float]
+    ) -> Array:
+        total = functools.reduce(operator.add, parts)
+        found = np.full((len(lams), len(parts)), -np.inf)
+        for k, own in enumerate(parts):
+            rest = total - own
+            for j, lam in enumerate(lams):
+                with suppress(IllConditionedError):
+                    alpha = rest.solve(R, lam)
+                    loss = 0.5 * alpha @ own.C @ alpha + own.b @ alpha
+                    found[j, k] = -loss / own.weight
+        return found
+
+
+def _chosen(
+    merits: list[Array],
+    weights: Array,
+    sizes: Sequence[int],
+    lams: Sequence[float],
+    free: bool,
+) -> Components | None:
+    share = weights / weights.sum()
+    trials, best = [], []
+    for size, merit in zip(sizes, merits, strict=True):
+        means = merit @ share
+        k = int(np.argmax(np.nan_to_num(means, nan=-np.inf, neginf=-np.inf)))
+        best.append(merit[k])
+        error = _standard_error(merit[k], share)
+        trials.append(ComponentTrial(size, lams[k], float(means[k]), error))
+    top = max(trial.merit for trial in trials)
+    if not np.isfinite(top):
+        return None
+    good = [trial for trial in trials if trial.merit >= top - TOLERANCE]
+    chosen = good[0] if free else trials[-1]
+    gain = best[-1] - best[-2] if len(best) > 1 else np.zeros(len(share))
+    gain_error = _standard_error(gain, share)
+    return Components(tuple(trials), chosen, float(gain @ share), gain_error)
+
+
+def _standard_error(values: Array, share: Array) -> float:
+    with np.errstate(invalid="ignore"):
+        return float(np.sqrt(share**2 @ (values - values @ share) ** 2))

@@ -1,0 +1,168 @@
+"""Fits to many rows: a design chosen on some of them, and sums over all.
+
+1. A random sample of the rows is drawn, the same in whatever blocks they come.
+2. On the sample everything is chosen that a small fit would choose: base density,
+   kernel, a first λ. How many centres are worth their price is judged there too.
+3. One more pass over all rows sums C and b (theory 16), fold by fold.
+4. λ and the number of centres are judged again, with fits to all rows but a fold.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kexpfam._typing import Indices
+from kexpfam.blocks import Block, RowSample, Source, reduce_blocks
+from kexpfam.kernels import JointKernel
+from kexpfam.linalg import single_threaded_blas, thread_count
+from kexpfam.models.chart import Charted
+from kexpfam.models.design import N_FOLDS, Design, FoldSums, Judges, SumOfRows
+from kexpfam.models.family import Options, TrainingRows
+from kexpfam.models.running import LambdaRule, Running
+from kexpfam.score_matching import Basis
+
+# Rows that a design is chosen on, at most.
+DESIGN_ROWS = 20_000
+
+# Centres that are judged if the user does not say how many: from the first number on,
+# doubled up to the second, and no more than one for so many rows.
+FEWEST_CENTERS, MOST_CENTERS, ROWS_PER_CENTER = 128, 1024, 4
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """What a sample of the rows has decided.
+
+    Attributes:
+        charted: The sample in its chart, in random order.
+        rows: The same in the units of the user, and in the same order.
+        kernel: The kernel.
+        rule: How λ is found.
+        seed: Of folds, centres and importance sampling.
+        centers: Rows that are centres, if what was judged with them is to be fitted
+            with λ as it is; None to choose centres, and their number.
+    """
+
+    charted: Charted
+    rows: TrainingRows
+    kernel: JointKernel
+    rule: LambdaRule
+    seed: int
+    centers: Indices | None = None
+
+
+def begin(start: Start, options: Options) -> Running:
+    """A low-rank fit to the rows of the sample, with centres among them."""
+    charted, centers = start.charted, start.centers
+    n = len(charted.U)
+    if centers is None:
+        sizes = component_sizes(n, options.n_components)
+        centers = np.random.default_rng(start.seed).permutation(n)[: sizes[-1]]
+    else:
+        sizes = (len(centers),)
+    basis = Basis(start.kernel, charted.Z[centers], charted.U[centers], False)
+    design = Design.of(charted, basis, start.seed)
+    folds = design.folds_of(start.rows.X, start.rows.Y)
+    return Running(
+        design,
+        _sums(design, charted, folds, options.n_jobs),
+        Judges.of(charted, folds),
+        start.rule,
+        sizes,
+        free=options.n_components is None,
+        settled=start.centers is not None,
+    )
+
+
+def component_sizes(n: int, wanted: int | None) -> tuple[int, ...]:
+    """Numbers of centres to judge with n rows, few first.
+
+    Example:
+        >>> component_sizes(3000, None), component_sizes(3000, 100)
+        ((128, 256, 512), (50, 100))
+    """
+    if wanted is not None:
+        most = min(wanted, n)
+        return tuple(sorted({max(1, most // 2), most}))
+    sizes = [min(FEWEST_CENTERS, n)]
+    while 2 * sizes[-1] <= min(MOST_CENTERS, n // ROWS_PER_CENTER):
+        sizes.append(2 * sizes[-1])
+    return tuple(sizes)
+
+
+def with_all_rows(
+    running: Running,
+    source: Source,
+    sampled: "SampledRows",
+    *,
+    n_jobs: int | None = None,
+    progress: Progress | None = None,
+    client: Any = None,
+) -> Running:
+    """A fit to a sample of the rows, with the others added."""
+    running = running.narrowed()
+    rest = SumOfRows((running.design,), sampled.known_below, sampled.seed)
+    (sums,) = reduce_blocks(
+        source, rest, n_jobs=n_jobs, progress=progress, client=client
+    )
+    return running.plus(sums)
+
+
+@dataclass(frozen=True, eq=False)
+class SampledRows:
+    """A random sample of the rows of a source.
+
+    Attributes:
+        block: The rows, in random order.
+        known_below: Exactly the rows with smaller fingerprints are in the sample.
+        seed: Of the fingerprints.
+        complete: Whether these are all rows.
+    """
+
+    block: Block
+    known_below: int
+    seed: int
+    complete: bool
+
+
+def sample_rows(
+    source: Source,
+    size: int,
+    seed: int,
+    *,
+    n_jobs: int | None = None,
+    progress: Progress | None = None,
+    client: Any = None,
+) -> SampledRows:
+    """Draw a sample in one pass over the rows."""
+    sample = reduce_blocks(
+        source,
+        RowSample(size + 1, seed),
+        n_jobs=n_jobs,
+        progress=progress,
+        client=client,
+    )
+    if len(sample) <= size:
+        return SampledRows(sample, 2**64 - 1, seed, True)
+    # Of rows that are alike to the last one it is not known whether they are here.
+    last = sample.prints[-1]
+    kept = int(np.searchsorted(sample.prints, last))
+    rows = slice(0, kept)
+    block = Block(sample.X[rows], sample.Y[rows], sample.weights[rows])
+    return SampledRows(block, int(last), seed, False)
+
+
+def _sums(
+    design: Design, charted: Charted, folds: Indices, n_jobs: int | None
+) -> FoldSums:
+    """Sums over rows in the chart of a design, one fold for each thread."""
+    sample = design.sample(charted.Z, charted.U, charted.weights)
+    parts = [sample.part(np.flatnonzero(folds == k)) for k in range(N_FOLDS)]
+    add, start = design.summation.add, design.summation.start
+    with single_threaded_blas(), ThreadPoolExecutor(thread_count(n_jobs)) as executor:
+        return tuple(executor.map(lambda part: add(start(), part), parts))
