@@ -1,5 +1,6 @@
 """Sums for the tests, in a module that other processes can import."""
 
+import os
 import time
 from dataclasses import dataclass
 
@@ -61,3 +62,34 @@ class Failing(Accumulator):
 
     def combine(self, first, second):
         return first + second
+
+
+@dataclass(frozen=True)
+class Owner(Accumulator):
+    """Numbers of the processes that added blocks."""
+
+    def start(self):
+        return set()
+
+    def add(self, state, block):
+        time.sleep(0.01)
+        return state | {os.getpid()}
+
+    def combine(self, first, second):
+        return first | second
+
+
+@dataclass(frozen=True, eq=False)
+class Heavy(Accumulator):
+    """Which copies of a large array were used, by process and address."""
+
+    array: np.ndarray
+
+    def start(self):
+        return set()
+
+    def add(self, state, block):
+        return state | {(os.getpid(), self.array.ctypes.data)}
+
+    def combine(self, first, second):
+        return first | second

@@ -5,26 +5,12 @@ import pytest
 
 from kexpfam.blocks import ArraySource, Block, RowCount, as_source, reduce_blocks
 from tests.blocks.accumulators import Failing, Moments, Rows
+from tests.blocks.cases import read_all, slow_moments, some_rows
 
 
 @pytest.fixture(scope="module")
 def rows():
-    rng = np.random.default_rng(1)
-    X, y = rng.normal(size=(1000, 3)), rng.normal(size=(1000, 2))
-    weights = rng.integers(0, 3, size=1000).astype(float)
-    return X, y, weights
-
-
-def slow_moments(X, y, weights):
-    total = np.zeros((1 + X.shape[1] + y.shape[1],) * 2)
-    for x_row, y_row, weight in zip(X, y, weights, strict=True):
-        z = np.concatenate([[1.0], x_row, y_row])
-        total += weight * np.outer(z, z)
-    return total
-
-
-def read_all(source):
-    return [block for part in source.parts for block in part.read()]
+    return some_rows()
 
 
 @pytest.mark.parametrize("size", [1, 7, 100, 999, 1000, 5000])

@@ -2,6 +2,7 @@
 
 from kexpfam.blocks.arrays import ArraySource
 from kexpfam.blocks.block import Accumulator, Block, Part, Source
+from kexpfam.blocks.dask_rows import DaskSource
 from kexpfam.blocks.fingerprint import (
     RowSample,
     Sample,
@@ -15,6 +16,8 @@ from kexpfam.blocks.memory import (
     peak_resident,
     resident_now,
 )
+from kexpfam.blocks.parquet import ParquetSource
+from kexpfam.blocks.polars_rows import PolarsSource
 from kexpfam.blocks.reduction import reduce_blocks
 from kexpfam.blocks.sources import as_source
 from kexpfam.blocks.summary import RowCount, Summary
@@ -24,7 +27,10 @@ __all__ = [
     "Accumulator",
     "ArraySource",
     "Block",
+    "DaskSource",
+    "ParquetSource",
     "Part",
+    "PolarsSource",
     "RowCount",
     "RowSample",
     "Sample",

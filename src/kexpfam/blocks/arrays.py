@@ -80,7 +80,7 @@ class ArraySource(Source):
         # asanyarray, because a memmap has to stay one.
         self._X, self._y = np.asanyarray(X), np.asanyarray(y)
         self._weights = None if sample_weight is None else np.asanyarray(sample_weight)
-        self._rows = rows
+        self.rows_per_block = rows
         if self._X.ndim != 2:
             raise ValueError(
                 f"X must have two dimensions, rows and columns, got shape "
@@ -104,10 +104,12 @@ class ArraySource(Source):
     @property
     def parts(self) -> Sequence[ArrayPart]:
         assert self.n_rows is not None
-        return [self._part(start) for start in range(0, self.n_rows, self._rows)]
+        return [
+            self._part(start) for start in range(0, self.n_rows, self.rows_per_block)
+        ]
 
     def _part(self, start: int) -> ArrayPart:
-        rows, weights = slice(start, start + self._rows), self._weights
+        rows, weights = slice(start, start + self.rows_per_block), self._weights
         return ArrayPart(
             self._X[rows],
             self._y[rows],

@@ -17,6 +17,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from kexpfam._typing import Array
+from kexpfam.blocks.memory import BLOCK_ROWS
 
 S = TypeVar("S")
 
@@ -65,12 +66,14 @@ class Source(ABC):
         feature_names: Names of the columns of X, None if they have none.
         n_rows: Number of rows, those of weight zero included; None if it is not known
             without reading.
+        rows_per_block: Most rows of a block.
     """
 
     n_features: int
     n_responses: int
     feature_names: tuple[str, ...] | None
     n_rows: int | None
+    rows_per_block: int = BLOCK_ROWS
 
     @property
     @abstractmethod

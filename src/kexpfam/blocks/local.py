@@ -2,20 +2,23 @@
 
 Thread t of T reads the parts t, t + T, ... into a sum of its own, and the sums are
 combined in order. So the result depends on the number of threads only, and not on which
-of them was faster.
+of them was faster. A source of fewer parts than threads is read by the calling thread
+instead, which deals its blocks to the others, in turn again.
 """
 
+import contextlib
 import queue
 import threading
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
-from kexpfam.blocks.block import Accumulator, Part, S
+from kexpfam.blocks.block import Accumulator, Block, Part, S
 from kexpfam.blocks.threads import one_blas_thread
 
 Progress = Callable[[int, int], None]
 
-# Seconds between looks for Ctrl-C, on systems where it does not end a wait.
+# Seconds between looks for an error elsewhere, and for Ctrl-C on systems where it does
+# not end a wait.
 _WAIT = 0.2
 
 
@@ -26,75 +29,129 @@ def reduce_locally(
     progress: Progress | None,
 ) -> S:
     """The sum over all parts; `progress` is called from the calling thread."""
-    threads = max(1, min(threads, len(parts)))
     with one_blas_thread():
+        if threads > 1 and len(parts) >= threads:
+            return _in_turn(parts, accumulator, threads, progress)
+        blocks = _read(parts, progress)
         if threads > 1:
-            return _on_threads(parts, accumulator, threads, progress)
+            return _dealt(blocks, accumulator, threads)
         state = accumulator.start()
-        for done, part in enumerate(parts, start=1):
-            for block in part.read():
-                state = accumulator.add(state, block)
-            if progress is not None:
-                progress(done, len(parts))
+        for block in blocks:
+            state = accumulator.add(state, block)
         return state
 
 
-def _on_threads(
+def _read(parts: Sequence[Part], progress: Progress | None) -> Iterator[Block]:
+    for done, part in enumerate(parts, start=1):
+        yield from part.read()
+        if progress is not None:
+            progress(done, len(parts))
+
+
+def _in_turn(
     parts: Sequence[Part],
     accumulator: Accumulator[S],
     threads: int,
     progress: Progress | None,
 ) -> S:
-    stop = threading.Event()
+    """Every thread reads its own parts."""
     # One entry for each finished part, and None for each thread that ended.
     finished: queue.SimpleQueue[int | None] = queue.SimpleQueue()
+
+    def blocks_of(thread: int, stop: threading.Event) -> Generator[Block, None, None]:
+        try:
+            for number in range(thread, len(parts), threads):
+                yield from parts[number].read()
+                finished.put(number)
+        finally:
+            finished.put(None)
+
+    def watch(stop: threading.Event) -> None:
+        done, running = 0, threads
+        while running:
+            try:
+                number = finished.get(timeout=_WAIT)
+            except queue.Empty:
+                continue
+            running -= number is None
+            done += number is not None
+            if number is not None and progress is not None:
+                progress(done, len(parts))
+
+    return _on_threads(accumulator, threads, blocks_of, watch)
+
+
+def _dealt(blocks: Iterator[Block], accumulator: Accumulator[S], threads: int) -> S:
+    """The calling thread reads for all."""
+    # One waits while one is worked on: no more, because blocks take memory.
+    hands: list[queue.Queue[Block | None]] = [queue.Queue(1) for _ in range(threads)]
+
+    def blocks_of(thread: int, stop: threading.Event) -> Generator[Block, None, None]:
+        while not stop.is_set():
+            try:
+                block = hands[thread].get(timeout=_WAIT)
+            except queue.Empty:
+                continue
+            if block is None:
+                return
+            yield block
+
+    def give(thread: int, block: Block | None, stop: threading.Event) -> None:
+        while not stop.is_set():
+            try:
+                hands[thread].put(block, timeout=_WAIT)
+                break
+            except queue.Full:
+                continue
+
+    def deal(stop: threading.Event) -> None:
+        for number, block in enumerate(blocks):
+            give(number % threads, block, stop)
+            if stop.is_set():
+                return
+        for thread in range(threads):
+            give(thread, None, stop)
+
+    return _on_threads(accumulator, threads, blocks_of, deal)
+
+
+def _on_threads(
+    accumulator: Accumulator[S],
+    threads: int,
+    blocks_of: Callable[[int, threading.Event], Generator[Block, None, None]],
+    meanwhile: Callable[[threading.Event], None],
+) -> S:
+    """Sums of the blocks of each thread, combined in order of the threads.
+
+    Args:
+        accumulator: The sum.
+        threads: How many.
+        blocks_of: What a thread has to add; the event says that it should end.
+        meanwhile: What the calling thread does, until the threads are done.
+    """
+    stop = threading.Event()
 
     def work(thread: int) -> S:
         state = accumulator.start()
         try:
-            for number in range(thread, len(parts), threads):
-                for block in parts[number].read():
+            # Closed, so that a part given up half-way is known to be.
+            with contextlib.closing(blocks_of(thread, stop)) as blocks:
+                for block in blocks:
                     if stop.is_set():
-                        return state
+                        break
                     state = accumulator.add(state, block)
-                finished.put(number)
         except BaseException:
             stop.set()
             raise
-        finally:
-            finished.put(None)
         return state
 
     with ThreadPoolExecutor(threads) as executor:
+        workers = [executor.submit(work, thread) for thread in range(threads)]
         try:
-            workers = [executor.submit(work, thread) for thread in range(threads)]
-            _watch(finished, threads, len(parts), progress)
-        finally:
-            stop.set()  # also after Ctrl-C, or an error of `progress`
-    return _combined(workers, accumulator)
-
-
-def _watch(
-    finished: "queue.SimpleQueue[int | None]",
-    threads: int,
-    total: int,
-    progress: Progress | None,
-) -> None:
-    done = 0
-    while threads:
-        try:
-            number = finished.get(timeout=_WAIT)
-        except queue.Empty:
-            continue
-        if number is None:
-            threads -= 1
-            continue
-        done += 1
-        if progress is not None:
-            progress(done, total)
-
-
-def _combined(workers: Sequence["Future[S]"], accumulator: Accumulator[S]) -> S:
+            meanwhile(stop)
+        except BaseException:
+            stop.set()  # an error of reading or of `progress`, or Ctrl-C
+            raise
     state = workers[0].result()
     for worker in workers[1:]:
         state = accumulator.combine(state, worker.result())

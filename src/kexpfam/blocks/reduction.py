@@ -3,6 +3,7 @@
 from typing import Any
 
 from kexpfam.blocks.block import Accumulator, S, Source
+from kexpfam.blocks.cluster import reduce_on_dask, uses_dask
 from kexpfam.blocks.local import Progress, reduce_locally
 from kexpfam.linalg import thread_count
 
@@ -17,15 +18,21 @@ def reduce_blocks(
 ) -> S:
     """The sum of an accumulator over all blocks of a source.
 
+    Partitions of a `DaskSource` are computed by the given client, or else the scheduler
+    that Dask uses by default: the current client if there is one, or what
+    `dask.config` says. Other sources are read by threads of this process unless a
+    client is given, which gets their parts sent: those of a `ParquetSource` are names
+    of files that it must be able to open, those of an `ArraySource` are the rows.
+
     BLAS runs single-threaded meanwhile. On threads the result depends on their number,
-    within rounding, and on nothing else.
+    within rounding, on Dask on the partitions, and on nothing else.
 
     Args:
         source: What to read.
         accumulator: What to make of it.
         n_jobs: Number of threads; None for all cores.
         progress: Called as `progress(done_parts, all_parts)`, from this thread.
-        client: A `distributed.Client`; None for threads.
+        client: A `distributed.Client`, or None.
 
     Raises:
         ValueError: The data hold something that is no finite number.
@@ -37,4 +44,8 @@ def reduce_blocks(
         >>> reduce_blocks(source, RowCount(2, 1), n_jobs=2).n_rows
         20000
     """
+    if uses_dask(source, client):
+        return reduce_on_dask(
+            source, accumulator, n_jobs=n_jobs, progress=progress, client=client
+        )
     return reduce_locally(source.parts, accumulator, thread_count(n_jobs), progress)

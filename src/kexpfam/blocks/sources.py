@@ -1,12 +1,16 @@
 """Which kinds of data are read block by block."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from kexpfam.blocks.arrays import ArraySource
 from kexpfam.blocks.block import Source
+from kexpfam.blocks.dask_rows import DaskSource, is_dask_array, is_dask_frame
 from kexpfam.blocks.memory import DEFAULT_BUDGET, block_rows
+from kexpfam.blocks.parquet import ParquetSource, is_parquet
+from kexpfam.blocks.polars_rows import PolarsSource, is_lazy_frame
 from kexpfam.linalg import thread_count
 
 
@@ -21,19 +25,42 @@ def as_source(
     """Rows to be read block by block, or None for data that are in memory anyway.
 
     Args:
-        X: A `numpy.memmap`, or a `Source`, which is returned as it is.
-        y: The responses.
-        sample_weight: Row weights in the same form.
+        X: A `numpy.memmap`; a path of Parquet files or a `pyarrow.dataset.Dataset`; a
+            `polars.LazyFrame`; a Dask array or data frame; or a `Source`, which is
+            returned as it is.
+        y: For a memmap and a Dask array, an array; otherwise the name of a column of X
+            or several, or for a Dask data frame a Dask series. None for a `Source`.
+        sample_weight: Row weights, in the same form as y.
         memory_budget: Bytes, of which blocks take a small part.
         n_jobs: How many threads will read at the same time; None for all cores.
 
     Returns:
         None if X is an array or a data frame in memory.
+
+    Raises:
+        ValueError: What was given does not fit together.
+
+    Example:
+        >>> as_source(np.zeros((3, 2)), np.zeros(3)) is None
+        True
     """
     if isinstance(X, Source):
+        if y is not None or sample_weight is not None:
+            raise ValueError(
+                "y and sample_weight must be None if X is a source, which has them."
+            )
         return X
-    if isinstance(X, np.memmap):
-        columns = X.shape[-1] + 2
-        rows = block_rows(columns, memory_budget, thread_count(n_jobs))
-        return ArraySource(X, y, sample_weight, rows=rows)
+    kinds: tuple[tuple[Callable[[Any], bool], Callable[..., Source]], ...] = (
+        (lambda value: isinstance(value, np.memmap), ArraySource),
+        (is_parquet, ParquetSource),
+        (is_lazy_frame, PolarsSource),
+        (lambda value: is_dask_array(value) or is_dask_frame(value), DaskSource),
+    )
+    for applies, kind in kinds:
+        if applies(X):
+            source: Source = kind(X, y, sample_weight)
+            columns = source.n_features + source.n_responses + 1
+            rows = block_rows(columns, memory_budget, thread_count(n_jobs))
+            source.rows_per_block = rows
+            return source
     return None

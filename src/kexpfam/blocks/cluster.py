@@ -1,0 +1,176 @@
+"""Sums over the rows of a source as a graph of Dask tasks.
+
+One task reads a partition into a sum of its own. Sums are then combined eight by eight,
+in their order, so that no process holds more than a few of them and the result does not
+depend on which task came first.
+
+The accumulator is a task too, whose result the others need: so Dask sends it to each
+process once, and has it anew when the processes that hold it are lost, which it has not
+if it is scattered. Whatever else is lost with a process is computed again from the
+partitions.
+"""
+
+import functools
+import sys
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from kexpfam.blocks.block import Accumulator, Block, Part, S, Source
+from kexpfam.blocks.dask_rows import DaskPart, DaskSource, Layout
+from kexpfam.blocks.local import Progress
+from kexpfam.blocks.optional import needed
+from kexpfam.blocks.threads import one_blas_thread
+
+# Sums that one task combines: more would take more memory at once, fewer more tasks.
+FAN_IN = 8
+
+_PART = "kexpfam-part"
+
+
+def reduce_on_dask(
+    source: Source,
+    accumulator: Accumulator[S],
+    *,
+    n_jobs: int | None,
+    progress: Progress | None,
+    client: Any,
+) -> S:
+    """The sum over all parts, computed by a client or the scheduler Dask would use."""
+    dask = needed("dask", "to use a cluster")
+    client = _current_client() if client is None else client
+    parts = source.parts
+    if not parts:
+        return accumulator.start()
+    if client is not None:
+        return _on_client(parts, accumulator, progress, client)
+    shared = dask.delayed(accumulator, pure=False, traverse=False)
+    _, total = _graph(parts, shared)
+    options = {} if n_jobs is None else {"num_workers": n_jobs}
+    with one_blas_thread(), _told(progress, len(parts)):
+        return total.compute(**options)
+
+
+def uses_dask(source: Source, client: Any) -> bool:
+    """Whether a sum over a source is computed by Dask."""
+    return client is not None or isinstance(source, DaskSource)
+
+
+def _current_client() -> Any:
+    """The client that Dask itself would use now, or None."""
+    from dask.base import get_scheduler
+
+    owner = getattr(get_scheduler(), "__self__", None)
+    distributed = sys.modules.get("distributed")
+    known = distributed is not None and isinstance(owner, distributed.Client)
+    return owner if known else None
+
+
+def _graph(parts: Sequence[Part], shared: Any) -> tuple[list[Any], Any]:
+    """Delayed sums of all parts, and the delayed sum of these."""
+    import dask
+
+    run = uuid.uuid4().hex
+    states = []
+    for number, part in enumerate(parts):
+        key = f"{_PART}-{run}-{number}"
+        if isinstance(part, DaskPart):
+            read = dask.delayed(_accumulate_pieces, pure=False)
+            arguments = (part.layout, part.number, *part.pieces)
+        else:
+            read = dask.delayed(_accumulate_part, pure=False)
+            arguments = (dask.delayed(part, pure=False, traverse=False),)
+        states.append(read(shared, *arguments, dask_key_name=key))
+    level = states
+    while len(level) > 1:
+        level = [
+            dask.delayed(_combine, pure=False)(shared, level[i : i + FAN_IN])
+            for i in range(0, len(level), FAN_IN)
+        ]
+    return states, level[0]
+
+
+def _accumulate_pieces(
+    accumulator: Accumulator[S], layout: Layout, number: int, *pieces: Any
+) -> S:
+    return _accumulate(accumulator, layout.blocks(number, pieces))
+
+
+def _accumulate_part(accumulator: Accumulator[S], part: Part) -> S:
+    return _accumulate(accumulator, part.read())
+
+
+def _accumulate(accumulator: Accumulator[S], blocks: Iterable[Block]) -> S:
+    with one_blas_thread():
+        return functools.reduce(accumulator.add, blocks, accumulator.start())
+
+
+def _combine(accumulator: Accumulator[S], states: Sequence[S]) -> S:
+    # From an empty sum: the others are results of tasks, which may be needed again if
+    # this one is lost, so they must not be changed.
+    with one_blas_thread():
+        return functools.reduce(accumulator.combine, states, accumulator.start())
+
+
+def _on_client(
+    parts: Sequence[Part],
+    accumulator: Accumulator[S],
+    progress: Progress | None,
+    client: Any,
+) -> S:
+    import dask
+
+    # Megabytes are expected here, and sent once: no reason to warn.
+    with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TiB"}):
+        shared = client.submit(_same, accumulator, pure=False)
+    states, total = _graph(parts, shared)
+    result, *futures = client.compute([total, *states])
+    pending = {future.key: future for future in futures}
+    del futures
+    try:
+        _watch(pending, progress, client)
+        return result.result()
+    except BaseException:
+        # A traceback may keep the futures alive, so they are given up explicitly.
+        client.cancel([result, *pending.values()], force=True)
+        raise
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _watch(pending: dict[str, Any], progress: Progress | None, client: Any) -> None:
+    """Follow the sums of the parts until all are computed, or one failed.
+
+    A sum whose future is held stays in the memory of its process, so each is let go as
+    soon as it is known to be computed.
+    """
+    from distributed import as_completed
+
+    total = len(pending)
+    completed = as_completed(list(pending.values()), loop=client.loop)
+    for done, future in enumerate(completed, start=1):
+        del pending[future.key]
+        if future.status != "finished":
+            return  # the result says why
+        if progress is not None:
+            progress(done, total)
+
+
+@contextmanager
+def _told(progress: Progress | None, total: int) -> Iterator[None]:
+    """Progress of the schedulers of this machine, which call back in this thread."""
+    from dask.callbacks import Callback
+
+    done = 0
+
+    def after(key: Any, *_: Any) -> None:
+        nonlocal done
+        if progress is not None and str(key).startswith(_PART):
+            done += 1
+            progress(done, total)
+
+    with Callback(posttask=after):
+        yield
