@@ -2,18 +2,30 @@
 
 from kexpfam.score_matching.exact import ExactFit, fit_exact
 from kexpfam.score_matching.expansion import KernelExpansion
+from kexpfam.score_matching.iterative import (
+    IterativeFit,
+    RowPanels,
+    RowReduction,
+    fit_iterative,
+)
 from kexpfam.score_matching.low_rank import Basis, Statistics, fit_low_rank, statistics
 from kexpfam.score_matching.objective import ScoreSample, score_matching_loss
+from kexpfam.score_matching.span import fit_in_span
 from kexpfam.score_matching.tilted import TiltedDensity
 
 __all__ = [
     "Basis",
     "ExactFit",
+    "IterativeFit",
     "KernelExpansion",
+    "RowPanels",
+    "RowReduction",
     "ScoreSample",
     "Statistics",
     "TiltedDensity",
     "fit_exact",
+    "fit_in_span",
+    "fit_iterative",
     "fit_low_rank",
     "score_matching_loss",
     "statistics",
