@@ -85,11 +85,11 @@ class RowPanels(RowReduction):
                 # Σ_a w_a g_ai ∂_iφ (∂_iφ·v), by groups so that φ is never joined
                 parts = [pairs.partial(1, i, s, j) for s, j in orders]
                 slope = np.zeros(rows.stop - rows.start)
-                for F, group in zip(parts, groups, strict=True):
-                    slope += F @ group
+                for k, F in enumerate(parts):
+                    slope += F @ groups[k]
                 slope *= diffusion[rows, i]
-                for group, F in enumerate(parts):
-                    total[group] += slope @ F
+                for k, F in enumerate(parts):
+                    total[k] += slope @ F
 
         return self._sum(add)
 
@@ -99,9 +99,9 @@ class RowPanels(RowReduction):
 
         def add(pairs: Pairs, rows: slice, total: Array) -> None:
             for i in range(diffusion.shape[1]):
-                for group, (s, j) in enumerate(self.basis.orders):
-                    total[group] += drift[rows, i] @ pairs.partial(1, i, s, j)
-                    total[group] += diffusion[rows, i] @ pairs.partial(2, i, s, j)
+                for k, (s, j) in enumerate(self.basis.orders):
+                    total[k] += drift[rows, i] @ pairs.partial(1, i, s, j)
+                    total[k] += diffusion[rows, i] @ pairs.partial(2, i, s, j)
 
         return self._sum(add)
 
@@ -146,7 +146,7 @@ class IterativeFit:
         alpha: Its coefficients, (M,).
         iterations: How many iterations lead to it; one pass over the rows each.
         residuals: ‖(C + λR)α + b‖ of every iterate relative to ‖b‖, in the norm of P⁻¹,
-            from the start on.
+            from the start on, by the recurrence of the method.
         stopped: Why there were no more: "converged", "held_out" (the held-out loss no
             longer fell), "max_iterations" or "rounding" (no more digits to be had).
         losses: Held-out score-matching loss of every iterate; None without such rows.
@@ -176,12 +176,12 @@ def fit_iterative(
     """Solve (C + λR)α = −b without forming C.
 
     With `held_out` rows the fit stops at the iterate with the smallest held-out loss
-    ½αᵀC_vα + b_vᵀα, which regularises as λ does: λ may then be tiny. Iterates are
-    ordered by what the preconditioner finds simple. P of (23) is so good that the first
-    of them are already close to the solution for λ, and stopping early changes little
-    unless λ is much too small; with `preconditioner_rows=0` P is R, the path goes from
-    smooth functions to rough ones in many small steps, and stopping is a choice of
-    smoothness.
+    ½αᵀC_vα + b_vᵀα, which regularises as λ does: λ may then be tiny. P is then R unless
+    `preconditioner_rows` is given: the iterates go from smooth functions to rough ones
+    in small steps, and the held-out rows choose among them. P of (23) is too good for
+    that: it leads to the solution for λ in few steps, all of them as rough. With few
+    rows, or many functions for the rows, the best iterate is one of the first two or
+    three; that path is too coarse, and a choice among several λ does better.
 
     Args:
         basis: The functions φ.
@@ -192,8 +192,8 @@ def fit_iterative(
         start: Coefficients to start at, (M,), for example those of a nearby λ; None for
             zero.
         held_out: Rows that decide when to stop; None to solve the system.
-        preconditioner_rows: Rows of C_s in the preconditioner; None for twice as many
-            as there are functions.
+        preconditioner_rows: Rows of C_s in the preconditioner, 0 for P = R; None for
+            twice as many as there are functions, or 0 with `held_out`.
         rng: Draws these rows; None for always the same ones.
         n_jobs: Threads; None for all cores.
 
@@ -219,7 +219,7 @@ def fit_iterative(
     judge = None if held_out is None else _HeldOut.of(basis, held_out, n_jobs)
     rng = np.random.default_rng(0) if rng is None else rng
     if preconditioner_rows is None:
-        preconditioner_rows = _ROWS_PER_FUNCTION * basis.size
+        preconditioner_rows = 0 if judge else _ROWS_PER_FUNCTION * basis.size
     R = basis.gram()
     subset = data.draw(preconditioner_rows, rng) if preconditioner_rows else None
     factor = preconditioner(basis, subset, R, lam)
@@ -260,10 +260,10 @@ def conjugate_gradients(
     """
     z = start
     residual = rhs - multiply(z) if np.any(z) else rhs.copy()
-    scale = math.sqrt(max(rhs @ precondition(rhs), sys.float_info.min))
+    scale = math.sqrt(max(float(rhs @ precondition(rhs)), sys.float_info.min))
     direction = step = precondition(residual)
     square = float(residual @ step)
-    yield z, math.sqrt(max(square, 0.0)) / scale
+    yield z, math.sqrt(abs(square)) / scale
     while True:
         image = multiply(direction)
         curvature = float(direction @ image)
@@ -273,7 +273,7 @@ def conjugate_gradients(
         residual -= (square / curvature) * image
         step = precondition(residual)
         square, previous = float(residual @ step), square
-        yield z, math.sqrt(max(square, 0.0)) / scale
+        yield z, math.sqrt(abs(square)) / scale
         direction = step + (square / previous) * direction
 
 

@@ -68,8 +68,8 @@ def fit_in_span(
 
 def whitening(R: Array) -> Array:
     """W with WᵀRW = I, (M, k), on the directions of R that are not zero to rounding."""
-    # Functions of unit norm, as derivatives are larger than the kernel by powers of 1/ℓ;
-    # those that are zero, derivatives of a constant kernel, stay so.
+    # Functions of unit norm, as derivatives are larger than the kernel by powers of
+    # 1/ℓ; those that are zero, derivatives of a constant kernel, stay so.
     norms = np.sqrt(R.diagonal())
     scale = np.divide(1.0, norms, out=np.zeros_like(norms), where=norms > 0)
     values, vectors = np.linalg.eigh(scale[:, None] * R * scale)
