@@ -1,5 +1,6 @@
 """Score matching: the objective, the exact fit, and the fitted function."""
 
+from kexpfam.score_matching.centers import choose_centers
 from kexpfam.score_matching.exact import ExactFit, fit_exact
 from kexpfam.score_matching.expansion import KernelExpansion
 from kexpfam.score_matching.iterative import (
@@ -23,6 +24,7 @@ __all__ = [
     "ScoreSample",
     "Statistics",
     "TiltedDensity",
+    "choose_centers",
     "fit_exact",
     "fit_in_span",
     "fit_iterative",
