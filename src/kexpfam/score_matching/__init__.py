@@ -1,21 +1,35 @@
 """Score matching: the objective, the exact fit, and the fitted function."""
 
+from kexpfam.score_matching.centers import choose_centers
 from kexpfam.score_matching.exact import ExactFit, fit_exact
 from kexpfam.score_matching.expansion import KernelExpansion
+from kexpfam.score_matching.iterative import (
+    IterativeFit,
+    RowPanels,
+    RowReduction,
+    fit_iterative,
+)
 from kexpfam.score_matching.low_rank import Basis, Statistics
 from kexpfam.score_matching.objective import ScoreSample, score_matching_loss
+from kexpfam.score_matching.span import fit_in_span
 from kexpfam.score_matching.summation import Summation, fit_low_rank, statistics
 from kexpfam.score_matching.tilted import TiltedDensity
 
 __all__ = [
     "Basis",
     "ExactFit",
+    "IterativeFit",
     "KernelExpansion",
+    "RowPanels",
+    "RowReduction",
     "ScoreSample",
     "Statistics",
     "Summation",
     "TiltedDensity",
+    "choose_centers",
     "fit_exact",
+    "fit_in_span",
+    "fit_iterative",
     "fit_low_rank",
     "score_matching_loss",
     "statistics",

@@ -1,7 +1,7 @@
 """Low-rank score matching: T in the span of a few kernel functions.
 
 Equation numbers are those of docs/theory.md. With basis functions φ = (K(c, ·),
-∂_jK(c, ·)) at m centres c and T = αᵀφ, the penalised objective (2) becomes
+∂_jK(c, ·), ∂_j²K(c, ·)) at m centres c and T = αᵀφ, the penalised objective (2) becomes
 
     (C + λR) α = −b,                                                                (16)
     C = Σ_a w_a Σ_i g_ai ∂_iφ ∂_iφᵀ,   b = Σ_a w_a Σ_i (g_ai ∂_i²φ + drift_ai ∂_iφ),
@@ -19,6 +19,7 @@ from scipy.linalg import lapack
 from kexpfam._typing import Array, Indices
 from kexpfam.errors import IllConditionedError
 from kexpfam.kernels import JointKernel, Pairs
+from kexpfam.linalg import Empty
 from kexpfam.score_matching.expansion import KernelExpansion
 
 # Added to the diagonal of R, relative to its mean: neighbouring centres make R singular
@@ -28,25 +29,36 @@ RELATIVE_JITTER = 1e-9
 
 @dataclass(frozen=True)
 class Basis:
-    """Kernel functions K(c, ·), and their derivatives ∂_jK(c, ·), at m centres.
+    """Kernel functions K(c, ·), and derivatives ∂_jK(c, ·), ∂_j²K(c, ·), at m centres.
 
     Attributes:
         kernel: The joint kernel K.
         X: Conditions of the centres, (m, p).
         Y: Responses of the centres, (m, d).
-        derivatives: Whether the derivatives are in the basis.
+        derivatives: Highest order of the derivatives in the basis, 0, 1 or 2; False and
+            True stand for 0 and 1.
     """
 
     kernel: JointKernel
     X: Array
     Y: Array
-    derivatives: bool = True
+    derivatives: int = 1
+
+    def __post_init__(self) -> None:
+        if self.derivatives not in (0, 1, 2):
+            raise ValueError(
+                f"derivatives must be 0, 1 or 2, the highest order in the basis, got "
+                f"{self.derivatives!r}."
+            )
 
     @property
     def orders(self) -> list[tuple[int, int]]:
         """Order and column of the derivative of each group of m functions."""
-        first = [(1, j) for j in range(self.Y.shape[1])] if self.derivatives else []
-        return [(0, 0), *first]
+        columns = range(self.Y.shape[1])
+        return [
+            (0, 0),
+            *((r, j) for r in range(1, int(self.derivatives) + 1) for j in columns),
+        ]
 
     @property
     def size(self) -> int:
@@ -55,17 +67,21 @@ class Basis:
 
     def gram(self) -> Array:
         """R = ⟨φ, φᵀ⟩, (M, M), with a jitter on its diagonal."""
+        R = self.exact_gram()
+        R[np.diag_indices_from(R)] += RELATIVE_JITTER * np.trace(R) / len(R)
+        return R
+
+    def exact_gram(self) -> Array:
+        """R = ⟨φ, φᵀ⟩, (M, M), as it is: perhaps singular to rounding."""
         pairs = self.kernel.at(self.X, self.Y, self.X, self.Y)
         rows = [
             [pairs.partial(r, i, s, j) for s, j in self.orders] for r, i in self.orders
         ]
-        R = np.block(rows)
-        R[np.diag_indices_from(R)] += RELATIVE_JITTER * np.trace(R) / len(R)
-        return R
+        return np.block(rows)
 
-    def pairs(self, X: Array, Y: Array) -> Pairs:
-        """All pairs of rows and centres."""
-        return self.kernel.at(X, Y, self.X, self.Y)
+    def pairs(self, X: Array, Y: Array, empty: Empty = np.empty) -> Pairs:
+        """All pairs of rows and centres, with temporaries from `empty`."""
+        return self.kernel.at(X, Y, self.X, self.Y, empty)
 
     def features(self, pairs: Pairs, order: int, i: int) -> Array:
         """∂_iʳφ at the rows of pairs, (n, M)."""
@@ -75,12 +91,13 @@ class Basis:
     def expansion(self, alpha: Array, n_jobs: int | None = None) -> KernelExpansion:
         """T = αᵀφ."""
         groups = alpha.reshape(len(self.orders), len(self.Y))
-        first = groups[1:].T.copy() if self.derivatives else None
+        d = self.Y.shape[1]
         return KernelExpansion(
             kernel=self.kernel,
             X=self.X,
             Y=self.Y,
-            first=first,
+            first=groups[1 : 1 + d].T.copy() if self.derivatives >= 1 else None,
+            second=groups[1 + d :].T.copy() if self.derivatives >= 2 else None,
             zeroth=groups[0].copy(),
             n_jobs=n_jobs,
         )

@@ -1,0 +1,367 @@
+"""Choice of the centres of a low-rank basis.
+
+Five ways to choose m centres, all in *nested* order: the first k of them are a good
+choice of k, so that smaller bases are the beginnings of larger ones.
+
+- "uniform": random rows.
+- "kmeans": means of clusters, in units of the lengthscales; first those that are large
+  and far from the ones before.
+- "leverage": random rows, those that a pilot basis explains least more often.
+- "pivoted": each next row is the one that the rows before it explain least, by pivoted
+  Cholesky factorisation of the kernel matrix. Best for the worst row: with few centres
+  these are the outliers.
+- "random_pivoted": each next row is drawn in proportion to what those before it leave
+  unexplained, between the first and the last (randomly pivoted Cholesky).
+
+All but the first look at about 20·m random rows, so that their cost does not grow with
+the number of rows. Centres differ in what the kernel sees of them, and rows of weight
+zero are not chosen.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg import solve_triangular
+
+from kexpfam._typing import Array, Indices
+from kexpfam.kernels import Constant, JointKernel, Kernel, RadialKernel, SumOfProducts
+
+# Rows that are looked at for each centre, and the numbers that a table of rows by
+# centres may have (half a GiB), below which their count is brought for large m.
+_CANDIDATES_PER_CENTER = 20
+_TABLE_NUMBERS = 2**26
+
+# Lloyd's iterations: the last ones move centres by a small part of a lengthscale.
+_LLOYD_ITERATIONS = 20
+
+# Rows whose kernel with themselves is found at once, on the diagonal of a block.
+_DIAGONAL_BLOCK = 32
+
+# A residual this small relative to the kernel is rounding: a row with it is, to all
+# digits, a combination of the centres before it.
+_RESIDUAL_FLOOR = 64 * float(np.finfo(np.float64).eps)
+
+# Size of the pilot basis at most; its cost grows with the square.
+_PILOT = 1000
+
+# Added to the diagonal of a pilot's kernel matrix, relative to it.
+_PILOT_JITTER = 1e-10
+
+# The next pivot, given the residual diagonal.
+Pick = Callable[[Array], Any]
+
+
+def choose_centers(
+    method: str,
+    kernel: JointKernel,
+    X: Array,
+    Y: Array,
+    m: int,
+    *,
+    rng: np.random.Generator,
+    weights: Array | None = None,
+) -> tuple[Array, Array]:
+    """Centres of a basis, in nested order.
+
+    Args:
+        method: "uniform", "kmeans", "leverage", "pivoted" or "random_pivoted".
+        kernel: The joint kernel K.
+        X: Conditions of the rows, (n, p).
+        Y: Responses of the rows, (n, d).
+        m: Number of centres; all distinct rows are returned if there are no more.
+        rng: Draws the rows that are looked at, and what is random in a method.
+        weights: Row weights, (n,); None for equal ones. Clusters, leverage scores and
+            random pivots are weighted; otherwise only zero matters.
+
+    Returns:
+        Conditions (m, p) and responses (m, d) of the centres.
+
+    Raises:
+        ValueError: The method is not known, m is not positive, or no row has a positive
+            weight.
+
+    References:
+        Alaoui and Mahoney (2015), Fast randomized kernel ridge regression with
+        statistical guarantees; Harbrecht, Peters and Schneider (2012), On the low-rank
+        approximation by the pivoted Cholesky decomposition; Chen, Epperly, Tropp and
+        Webber (2025), Randomly pivoted Cholesky.
+
+    Example:
+        >>> import numpy as np
+        >>> from kexpfam.kernels import Constant, Gaussian, separable
+        >>> Y = np.array([[0.0], [0.1], [5.0], [5.1]])
+        >>> kernel = separable(Constant(), Gaussian(1.0))
+        >>> rng = np.random.default_rng(0)
+        >>> _, centers = choose_centers("pivoted", kernel, Y[:, :0], Y, 2, rng=rng)
+        >>> bool(abs(centers[0, 0] - centers[1, 0]) > 4)
+        True
+    """
+    if method not in _METHODS:
+        raise ValueError(
+            f"method must be one of {', '.join(map(repr, _METHODS))}, got {method!r}."
+        )
+    if m < 1:
+        raise ValueError(f"m, the number of centres, must be at least 1, got {m}.")
+    weights = np.ones(len(Y)) if weights is None else weights
+    rows = _candidates(
+        np.concatenate([X, Y], axis=1) * _scales(kernel, X, Y), weights, m, rng
+    )
+    candidates = Candidates(kernel, X[rows], Y[rows], weights[rows])
+    return _METHODS[method](candidates, min(m, len(rows)), rng)
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Distinct rows of positive weight, in random order.
+
+    Attributes:
+        kernel: The joint kernel K.
+        X: Conditions, (N, p).
+        Y: Responses, (N, d).
+        weights: Row weights, (N,).
+    """
+
+    kernel: JointKernel
+    X: Array
+    Y: Array
+    weights: Array
+
+    def columns(self, rows: Indices) -> Array:
+        """K of all rows and some of them, (N, k)."""
+        pairs = self.kernel.at(self.X, self.Y, self.X[rows], self.Y[rows])
+        return pairs.partial(0, 0, 0, 0)
+
+    def diagonal(self) -> Array:
+        """K of each row with itself, (N,)."""
+        found = np.empty(len(self.Y))
+        for start in range(0, len(found), _DIAGONAL_BLOCK):
+            rows = slice(start, start + _DIAGONAL_BLOCK)
+            X, Y = self.X[rows], self.Y[rows]
+            found[rows] = self.kernel.at(X, Y, X, Y).partial(0, 0, 0, 0).diagonal()
+        return found
+
+
+def _candidates(
+    points: Array, weights: Array, m: int, rng: np.random.Generator
+) -> Indices:
+    """Random rows of positive weight, all different; at least m, if so many exist."""
+    positive = np.flatnonzero(weights > 0)
+    if not len(positive):
+        raise ValueError(
+            "weights are zero at every row, so there is no row to choose as a centre; "
+            "give at least one row a positive weight."
+        )
+    order = rng.permutation(positive)
+    count = min(_CANDIDATES_PER_CENTER * m, max(2 * m, _TABLE_NUMBERS // m))
+    some = _distinct(points, order[:count])
+    if len(some) < m and count < len(order):
+        some = _distinct(points, order)[:count]
+    return some
+
+
+def _distinct(points: Array, rows: Indices) -> Indices:
+    """The first of each set of equal rows, in the order given."""
+    _, first = np.unique(points[rows], axis=0, return_index=True)
+    return rows[np.sort(first)]
+
+
+def _uniform(
+    candidates: Candidates, m: int, rng: np.random.Generator
+) -> tuple[Array, Array]:
+    # Candidates are in random order already.
+    return candidates.X[:m], candidates.Y[:m]
+
+
+def _pivoted(
+    candidates: Candidates, m: int, rng: np.random.Generator
+) -> tuple[Array, Array]:
+    return _by_pivots(candidates, m, rng, np.argmax)
+
+
+def _random_pivoted(
+    candidates: Candidates, m: int, rng: np.random.Generator
+) -> tuple[Array, Array]:
+    def draw(residual: Array) -> int:
+        share = np.cumsum(candidates.weights * residual)
+        return int(np.searchsorted(share, rng.random() * share[-1], side="right"))
+
+    return _by_pivots(candidates, m, rng, draw)
+
+
+def _by_pivots(
+    candidates: Candidates, m: int, rng: np.random.Generator, pick: Pick
+) -> tuple[Array, Array]:
+    """Rows that `pick` picks, and random ones where nothing but rounding is left."""
+    pivots, _ = pivoted_cholesky(candidates, m, pick)
+    rest = np.setdiff1d(np.arange(len(candidates.Y)), pivots)
+    chosen = np.append(pivots, rng.permutation(rest))[:m]
+    return candidates.X[chosen], candidates.Y[chosen]
+
+
+def pivoted_cholesky(
+    candidates: Candidates, m: int, pick: Pick = np.argmax
+) -> tuple[Indices, Array]:
+    """Pivots of the kernel matrix, and the diagonal of what they leave.
+
+    Args:
+        candidates: Rows.
+        m: Number of pivots; there are fewer if nothing but rounding is left.
+        pick: Chooses the next pivot, given the residual diagonal.
+
+    Returns:
+        Pivots (k,), and the residual diagonal of K, (N,).
+    """
+    residual = candidates.diagonal()
+    floor = _RESIDUAL_FLOOR * residual.max()
+    L = np.empty((m, len(residual)))  # columns of the factor, as rows: contiguous
+    pivots = np.empty(m, dtype=np.intp)
+    for k in range(m):
+        residual[residual <= floor] = 0.0
+        if not residual.any():
+            return pivots[:k], residual
+        pivots[k] = pivot = int(pick(residual))
+        column = candidates.columns(pivots[k : k + 1])[:, 0]
+        column = column - L[:k, pivot] @ L[:k]
+        L[k] = column / np.sqrt(residual[pivot])
+        residual -= L[k] ** 2
+        residual[pivot] = 0.0
+    return pivots, residual
+
+
+def _leverage(
+    candidates: Candidates, m: int, rng: np.random.Generator
+) -> tuple[Array, Array]:
+    scores = leverage_scores(candidates, m)
+    # The m first of N exponential waiting times with these rates: draws in proportion,
+    # one after the other, without replacement.
+    waiting = rng.exponential(size=len(scores)) / scores
+    chosen = np.argsort(waiting)[:m]
+    return candidates.X[chosen], candidates.Y[chosen]
+
+
+def leverage_scores(candidates: Candidates, m: int) -> Array:
+    """Ridge leverage scores of the rows, from a pilot basis at the first ones, (N,).
+
+    With features ψ of the pilot, K ≈ ψψᵀ, and the remainder r of the diagonal,
+
+        score_a = w_a [ψ_aᵀ (Σ_b w_b ψ_bψ_bᵀ + μ)⁻¹ ψ_a + r_a/μ],
+
+    where μ is such that the first terms sum to half the size of the pilot: it explains
+    what it can, and the rest is left to rows that it does not know.
+    """
+    m = min(m, _PILOT)
+    w = candidates.weights / candidates.weights.mean()
+    K = candidates.columns(np.arange(m))
+    pilot = K[:m] + _PILOT_JITTER * np.trace(K[:m]) / m * np.eye(m)
+    psi = solve_triangular(np.linalg.cholesky(pilot), K.T, lower=True).T
+    values, vectors = np.linalg.eigh(psi.T @ (w[:, None] * psi))
+    mu = _ridge_of_dimension(np.maximum(values, 0.0), m / 2)
+    rotated = (psi @ vectors) ** 2
+    remainder = np.maximum(candidates.diagonal() - rotated.sum(axis=1), 0.0)
+    scores = w * (rotated @ (1.0 / (np.maximum(values, 0.0) + mu)) + remainder / mu)
+    # A score is a share of a row in its own prediction.
+    return np.clip(scores, np.finfo(float).tiny, 1.0)
+
+
+def _ridge_of_dimension(values: Array, dimension: float) -> float:
+    """μ with Σ e/(e + μ) equal to a dimension, by bisection of its logarithm."""
+    low, high = 1e-12 * values[-1], values.sum() / dimension
+    for _ in range(60):
+        middle = np.sqrt(low * high)
+        if np.sum(values / (values + middle)) > dimension:
+            low = middle
+        else:
+            high = middle
+    return float(high)
+
+
+def _kmeans(
+    candidates: Candidates, m: int, rng: np.random.Generator
+) -> tuple[Array, Array]:
+    means, points, mass = _cluster(candidates, m, rng)
+    order = farthest_first(points, mass)
+    p = candidates.X.shape[1]
+    return means[order, :p], means[order, p:]
+
+
+def _cluster(
+    candidates: Candidates, m: int, rng: np.random.Generator
+) -> tuple[Array, Array, Array]:
+    """Means of m clusters of (x, y), in units of the data and the kernel; weights."""
+    # sklearn.cluster takes longer to import than all of kexpfam.
+    from sklearn.cluster import kmeans_plusplus
+    from sklearn.metrics import pairwise_distances_argmin
+
+    rows = np.concatenate([candidates.X, candidates.Y], axis=1)
+    scales = _scales(candidates.kernel, candidates.X, candidates.Y)
+    points, w = rows * scales, candidates.weights
+    if m == len(rows):
+        return rows, points, w
+    seed = int(rng.integers(2**31))
+    centers, first = kmeans_plusplus(
+        points, m, sample_weight=w, random_state=seed, n_local_trials=1
+    )
+    means, mass = rows[first], w[first]
+    for _ in range(_LLOYD_ITERATIONS):
+        label = pairwise_distances_argmin(points, centers)
+        mass = np.bincount(label, w, minlength=m)
+        filled = mass > 0  # a centre without rows stays where it is
+        for j in range(rows.shape[1]):
+            sums = np.bincount(label, w * rows[:, j], minlength=m)
+            means[filled, j] = sums[filled] / mass[filled]
+        moved, centers = centers, means * scales
+        if np.array_equal(moved, centers):
+            break
+    return means, centers, np.maximum(mass, w.min())
+
+
+def farthest_first(points: Array, mass: Array) -> Indices:
+    """An order in which each next point has the largest mass · distance².
+
+    The distance is that to the nearest of the points before it. The first is the one
+    nearest to the mean. Without the masses, outliers would come first.
+    """
+    mean = mass @ points / mass.sum()
+    start = int(np.argmin(np.sum((points - mean) ** 2, axis=1)))
+    order = [start]
+    distance = np.full(len(points), np.inf)
+    for _ in range(len(points) - 1):
+        new = np.sum((points - points[order[-1]]) ** 2, axis=1)
+        distance = np.minimum(distance, new)
+        distance[order[-1]] = -1.0  # chosen, also if others lie on it
+        order.append(int(np.argmax(mass * distance)))
+    return np.array(order)
+
+
+def _scales(kernel: JointKernel, X: Array, Y: Array) -> Array:
+    """Factor of each column of (x, y) that makes lengthscales one; else all are one."""
+    p, d = X.shape[1], Y.shape[1]
+    if isinstance(kernel, SumOfProducts) and len(kernel.terms) == 1:
+        kx, ky = kernel.terms[0]
+        scale_x, scale_y = _inverse_lengths(kx, p), _inverse_lengths(ky, d)
+        if scale_x is not None and scale_y is not None:
+            return np.append(scale_x, scale_y)
+    return np.ones(p + d)
+
+
+def _inverse_lengths(kernel: Kernel, columns: int) -> Array | None:
+    """1/ℓ of each column, zero where the kernel is constant; None if there is no ℓ."""
+    if isinstance(kernel, Constant):
+        return np.zeros(columns)
+    if isinstance(kernel, RadialKernel) and not isinstance(kernel.lengthscale, str):
+        return np.broadcast_to(1.0 / np.asarray(kernel.lengthscale), (columns,))
+    return None
+
+
+_METHODS: dict[
+    str,
+    Callable[[Candidates, int, np.random.Generator], tuple[Array, Array]],
+] = {
+    "uniform": _uniform,
+    "kmeans": _kmeans,
+    "leverage": _leverage,
+    "pivoted": _pivoted,
+    "random_pivoted": _random_pivoted,
+}

@@ -1,0 +1,362 @@
+"""Low-rank score matching by conjugate gradients: C is applied, and never formed.
+
+The normal equations (16) cost n·M² operations to form. Conjugate gradients need only
+products C·v, which are one pass over the rows each and cost n·M. Few passes are enough
+with a preconditioner that resembles the matrix, here
+
+    P = C_s + λR,   C_s = Σ_{a in s} w_a Σ_i g_ai ∂_iφ ∂_iφᵀ / Σ_{a in s} w_a,      (23)
+
+(16) for s random rows, s of the size of the basis. This is the idea of FALKON (Rudi,
+Carratino and Rosasco 2017) for another objective. Passes over rows are an interface,
+`RowReduction`, so that the rows may lie on disk or on several machines.
+"""
+
+import math
+import sys
+import threading
+import warnings
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.linalg import lapack
+
+from kexpfam._typing import Array
+from kexpfam.errors import ConvergenceWarning, IllConditionedError
+from kexpfam.kernels import Pairs
+from kexpfam.linalg import Empty, for_each_panel
+from kexpfam.score_matching.expansion import KernelExpansion
+from kexpfam.score_matching.low_rank import RELATIVE_JITTER, Basis
+from kexpfam.score_matching.objective import ScoreSample
+from kexpfam.score_matching.summation import statistics
+
+# Rows of the preconditioner for each function of the basis.
+_ROWS_PER_FUNCTION = 2
+
+# Iterations without a smaller held-out loss, after which no more are made. Losses along
+# the path of conjugate gradients fall and rise once, but for small waves.
+_PATIENCE = 5
+
+# Iterations that are always enough with a good preconditioner, which needs 10 to 50.
+_MAX_ITERATIONS = 300
+
+Multiply = Callable[[Array], Array]
+
+
+class RowReduction(ABC):
+    """C and b of (16) as sums over rows, for weights that sum to one.
+
+    Every method is one pass over the rows.
+    """
+
+    @abstractmethod
+    def apply(self, v: Array) -> Array:
+        """C·v, (M,)."""
+
+    @abstractmethod
+    def linear(self) -> Array:
+        """b, (M,)."""
+
+    @abstractmethod
+    def draw(self, count: int, rng: np.random.Generator) -> ScoreSample:
+        """Some random rows of positive weight, all of them if there are no more."""
+
+
+@dataclass(frozen=True)
+class RowPanels(RowReduction):
+    """Rows in memory; features exist for a panel of them at a time.
+
+    Attributes:
+        basis: The functions φ.
+        sample: The rows.
+        n_jobs: Threads; None for all cores.
+    """
+
+    basis: Basis
+    sample: ScoreSample
+    n_jobs: int | None = None
+
+    def apply(self, v: Array) -> Array:
+        orders, diffusion = self.basis.orders, self._weighted(self.sample.diffusion)
+        groups = v.reshape(len(orders), -1)
+
+        def add(pairs: Pairs, rows: slice, total: Array) -> None:
+            for i in range(diffusion.shape[1]):
+                # Σ_a w_a g_ai ∂_iφ (∂_iφ·v), by groups so that φ is never joined
+                parts = [pairs.partial(1, i, s, j) for s, j in orders]
+                slope = np.zeros(rows.stop - rows.start)
+                for k, F in enumerate(parts):
+                    slope += F @ groups[k]
+                slope *= diffusion[rows, i]
+                for k, F in enumerate(parts):
+                    total[k] += slope @ F
+
+        return self._sum(add)
+
+    def linear(self) -> Array:
+        drift = self._weighted(self.sample.drift)
+        diffusion = self._weighted(self.sample.diffusion)
+
+        def add(pairs: Pairs, rows: slice, total: Array) -> None:
+            for i in range(diffusion.shape[1]):
+                for k, (s, j) in enumerate(self.basis.orders):
+                    total[k] += drift[rows, i] @ pairs.partial(1, i, s, j)
+                    total[k] += diffusion[rows, i] @ pairs.partial(2, i, s, j)
+
+        return self._sum(add)
+
+    def draw(self, count: int, rng: np.random.Generator) -> ScoreSample:
+        sample = self.sample
+        rows = np.flatnonzero(sample.weights > 0)
+        rows = np.sort(rng.permutation(rows)[:count])
+        return ScoreSample(
+            sample.X[rows],
+            sample.Y[rows],
+            sample.weights[rows],
+            sample.drift[rows],
+            sample.diffusion[rows],
+        )
+
+    def _weighted(self, values: Array) -> Array:
+        weights = self.sample.weights
+        return (weights / weights.sum())[:, None] * values
+
+    def _sum(self, add: Callable[[Pairs, slice, Array], None]) -> Array:
+        """What `add` adds to (groups, m) for each panel of rows, over all of them."""
+        basis, sample = self.basis, self.sample
+        total = np.zeros((len(basis.orders), len(basis.Y)))
+        lock = threading.Lock()
+
+        def work(rows: slice, empty: Empty) -> None:
+            part = np.zeros_like(total)
+            add(basis.pairs(sample.X[rows], sample.Y[rows], empty), rows, part)
+            with lock:
+                total[...] += part
+
+        for_each_panel(len(sample.Y), len(basis.Y), work, n_jobs=self.n_jobs)
+        return total.ravel()
+
+
+@dataclass(frozen=True)
+class IterativeFit:
+    """An iterate, and how it was reached.
+
+    Attributes:
+        T: The fitted function.
+        alpha: Its coefficients, (M,).
+        iterations: How many iterations lead to it; one pass over the rows each.
+        residuals: ‖(C + λR)α + b‖ of every iterate relative to ‖b‖, in the norm of P⁻¹,
+            from the start on, by the recurrence of the method.
+        stopped: Why there were no more: "converged", "held_out" (the held-out loss no
+            longer fell), "max_iterations" or "rounding" (no more digits to be had).
+        losses: Held-out score-matching loss of every iterate; None without such rows.
+    """
+
+    T: KernelExpansion
+    alpha: Array
+    iterations: int
+    residuals: Array
+    stopped: str
+    losses: Array | None = None
+
+
+def fit_iterative(
+    basis: Basis,
+    rows: ScoreSample | RowReduction,
+    lam: float,
+    *,
+    tolerance: float = 1e-8,
+    max_iterations: int = _MAX_ITERATIONS,
+    start: Array | None = None,
+    held_out: ScoreSample | RowReduction | None = None,
+    preconditioner_rows: int | None = None,
+    rng: np.random.Generator | None = None,
+    n_jobs: int | None = None,
+) -> IterativeFit:
+    """Solve (C + λR)α = −b without forming C.
+
+    With `held_out` rows the fit stops at the iterate with the smallest held-out loss
+    ½αᵀC_vα + b_vᵀα, which regularises as λ does: λ may then be tiny. P is then R unless
+    `preconditioner_rows` is given: the iterates go from smooth functions to rough ones
+    in small steps, and the held-out rows choose among them. P of (23) is too good for
+    that: it leads to the solution for λ in few steps, all of them as rough. With few
+    rows, or many functions for the rows, the best iterate is one of the first two or
+    three; that path is too coarse, and a choice among several λ does better.
+
+    Args:
+        basis: The functions φ.
+        rows: Training rows, or passes over them.
+        lam: Regulariser λ > 0.
+        tolerance: Residual at which the system counts as solved, relative to b.
+        max_iterations: How many passes over the rows at most, with a warning.
+        start: Coefficients to start at, (M,), for example those of a nearby λ; None for
+            zero.
+        held_out: Rows that decide when to stop; None to solve the system.
+        preconditioner_rows: Rows of C_s in the preconditioner, 0 for P = R; None for
+            twice as many as there are functions, or 0 with `held_out`.
+        rng: Draws these rows; None for always the same ones.
+        n_jobs: Threads; None for all cores.
+
+    Raises:
+        IllConditionedError: λR is not positive definite: λ is too small.
+
+    References:
+        Rudi, Carratino and Rosasco (2017), FALKON: an optimal large scale kernel
+        method; Blanchard and Krämer (2016), Convergence rates of kernel conjugate
+        gradient for random design regression.
+
+    Example:
+        >>> import numpy as np
+        >>> from kexpfam.kernels import Constant, Gaussian, separable
+        >>> Y = np.random.default_rng(0).normal(size=(500, 1))
+        >>> sample = ScoreSample(Y[:, :0], Y, np.full(500, 1 / 500), -Y / 4, Y**0)
+        >>> basis = Basis(separable(Constant(), Gaussian(1.0)), Y[:20, :0], Y[:20])
+        >>> fit = fit_iterative(basis, sample, 0.01)
+        >>> fit.stopped
+        'converged'
+    """
+    data = _reduction(basis, rows, n_jobs)
+    judge = None if held_out is None else _HeldOut.of(basis, held_out, n_jobs)
+    rng = np.random.default_rng(0) if rng is None else rng
+    if preconditioner_rows is None:
+        preconditioner_rows = 0 if judge else _ROWS_PER_FUNCTION * basis.size
+    R = basis.gram()
+    subset = data.draw(preconditioner_rows, rng) if preconditioner_rows else None
+    factor = preconditioner(basis, subset, R, lam)
+    path = conjugate_gradients(
+        lambda v: data.apply(v) + lam * (R @ v),
+        -data.linear(),
+        lambda v: lapack.dpotrs(factor, v, lower=0)[0],
+        np.zeros(basis.size) if start is None else start,
+    )
+    fit = _follow(path, basis, tolerance, max_iterations, judge)
+    if fit.stopped in ("max_iterations", "rounding"):
+        warnings.warn(
+            f"Conjugate gradients ended after {len(fit.residuals) - 1} iterations with "
+            f"a residual of {fit.residuals[-1]:.1e}, above the tolerance of "
+            f"{tolerance:.1e}; raise regularization (now {lam:.3g}), "
+            f"preconditioner_rows or max_iterations.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+    return replace(fit, T=replace(fit.T, n_jobs=n_jobs))
+
+
+def conjugate_gradients(
+    multiply: Multiply, rhs: Array, precondition: Multiply, start: Array
+) -> Iterator[tuple[Array, float]]:
+    """Iterates of A·z = rhs and their residuals, the start first.
+
+    Ends by itself only where rounding leaves no direction to go in.
+
+    Args:
+        multiply: A·v for a symmetric positive definite A.
+        rhs: Right-hand side, (M,).
+        precondition: P⁻¹·v.
+        start: The first iterate, (M,).
+
+    Returns:
+        Iterates, and residuals relative to rhs in the norm of P⁻¹.
+    """
+    z = start
+    residual = rhs - multiply(z) if np.any(z) else rhs.copy()
+    scale = math.sqrt(max(float(rhs @ precondition(rhs)), sys.float_info.min))
+    direction = step = precondition(residual)
+    square = float(residual @ step)
+    yield z, math.sqrt(abs(square)) / scale
+    while True:
+        image = multiply(direction)
+        curvature = float(direction @ image)
+        if not (curvature > 0 and square > 0 and np.isfinite(curvature)):
+            return
+        z = z + (square / curvature) * direction
+        residual -= (square / curvature) * image
+        step = precondition(residual)
+        square, previous = float(residual @ step), square
+        yield z, math.sqrt(abs(square)) / scale
+        direction = step + (square / previous) * direction
+
+
+def preconditioner(
+    basis: Basis, subset: ScoreSample | None, R: Array, lam: float
+) -> Array:
+    """Upper Cholesky factor of P = C_s + λR of (23); of λR without a subset."""
+    P = lam * R
+    if subset is not None:
+        found = statistics(basis, subset)
+        P += found.C / found.weight
+    mean = np.trace(P) / len(P)
+    # Any positive definite P will do, so a jitter costs iterations and no accuracy.
+    for jitter in (0.0, *(RELATIVE_JITTER * 10.0 ** np.arange(-5, 6))):
+        trial = P.copy()
+        trial[np.diag_indices_from(P)] += jitter * mean
+        factor, failed = lapack.dpotrf(trial.T, lower=0, overwrite_a=1, clean=0)
+        if not failed and np.all(np.isfinite(factor.diagonal())):
+            return factor
+    raise IllConditionedError(
+        f"The preconditioner cannot be factorised with regularization {lam:.3g}; raise "
+        f"it, or use fewer components."
+    )
+
+
+def _follow(
+    path: Iterator[tuple[Array, float]],
+    basis: Basis,
+    tolerance: float,
+    max_iterations: int,
+    judge: "_HeldOut | None",
+) -> IterativeFit:
+    """Go along a path to its end, or to the smallest held-out loss."""
+    residuals: list[float] = []
+    losses: list[float] = []
+    best, best_loss, best_at = np.zeros(basis.size), np.inf, 0
+    stopped = "rounding"
+    for k, (alpha, residual) in enumerate(path):
+        residuals.append(residual)
+        if judge is not None:
+            losses.append(judge.loss(alpha))
+        if judge is None or losses[-1] < best_loss:
+            best, best_at = alpha, k
+            best_loss = losses[-1] if losses else np.inf
+        if residual <= tolerance:
+            stopped = "converged"
+        elif k - best_at >= _PATIENCE:
+            stopped = "held_out"
+        elif k >= max_iterations:
+            stopped = "max_iterations"
+        else:
+            continue
+        break
+    return IterativeFit(
+        T=basis.expansion(best),
+        alpha=best,
+        iterations=best_at,
+        residuals=np.array(residuals),
+        stopped=stopped,
+        losses=None if judge is None else np.array(losses),
+    )
+
+
+@dataclass(frozen=True)
+class _HeldOut:
+    """Held-out loss ½αᵀC_vα + b_vᵀα."""
+
+    rows: RowReduction
+    linear: Array
+
+    @classmethod
+    def of(
+        cls, basis: Basis, rows: ScoreSample | RowReduction, n_jobs: int | None
+    ) -> "_HeldOut":
+        reduction = _reduction(basis, rows, n_jobs)
+        return cls(reduction, reduction.linear())
+
+    def loss(self, alpha: Array) -> float:
+        return float(alpha @ (0.5 * self.rows.apply(alpha) + self.linear))
+
+
+def _reduction(
+    basis: Basis, rows: ScoreSample | RowReduction, n_jobs: int | None
+) -> RowReduction:
+    return RowPanels(basis, rows, n_jobs) if isinstance(rows, ScoreSample) else rows
