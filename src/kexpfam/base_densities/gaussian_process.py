@@ -22,9 +22,9 @@ from kexpfam.base_densities.location_scale import (
 )
 from kexpfam.base_densities.residuals import standard_residuals
 from kexpfam.regression import (
-    GaussianProcess,
     GaussianProcessFit,
     LogScale,
+    Process,
     fit_gaussian_process,
     fit_heteroscedastic,
 )
@@ -76,7 +76,7 @@ class GaussianProcessFrame(Frame):
         unit: Their deviation, (d,).
     """
 
-    processes: tuple[GaussianProcess, ...]
+    processes: tuple[Process, ...]
     log_scales: tuple[LogScale | None, ...]
     center: Array
     unit: Array
@@ -146,7 +146,7 @@ def homoscedastic_cross_fit(
         residuals.center,
         residuals.unit,
     )
-    p = processes[0].process.X.shape[1]
+    p = len(processes[0].process.lengthscales)
     return residuals.cross_fit(frame, (p + 3) * len(processes))
 
 
@@ -189,7 +189,7 @@ def heteroscedastic_cross_fit(
 
 
 def _predict(
-    process: GaussianProcess, log_scale: LogScale | None, X: Array
+    process: Process, log_scale: LogScale | None, X: Array
 ) -> tuple[Array, Array]:
     """Mean and deviation of a new response, (n,) each."""
     mean, variance = process.predict(X)

@@ -9,6 +9,7 @@ from kexpfam.regression.heteroscedastic import (
     HeteroscedasticFit,
     fit_heteroscedastic,
 )
+from kexpfam.regression.inducing_process import InducingProcess
 from kexpfam.regression.linear import LinearFit, LinearLocationScale, fit_linear
 from kexpfam.regression.log_scale import (
     LogScale,
@@ -17,6 +18,7 @@ from kexpfam.regression.log_scale import (
     fit_log_scale,
 )
 from kexpfam.regression.marginal_likelihood import Hyperparameters, LogPosterior
+from kexpfam.regression.process import Process
 from kexpfam.regression.scaling import Scaling, scaling_of
 
 __all__ = [
@@ -24,12 +26,14 @@ __all__ = [
     "GaussianProcessFit",
     "HeteroscedasticFit",
     "Hyperparameters",
+    "InducingProcess",
     "LinearFit",
     "LinearLocationScale",
     "LogPosterior",
     "LogScale",
     "LogScaleFeatures",
     "LogScaleFit",
+    "Process",
     "Scaling",
     "fit_gaussian_process",
     "fit_heteroscedastic",

@@ -80,6 +80,11 @@ class Hyperparameters:
         """Noise variances of rows with noise factors f, (n,)."""
         return self.noise_variance * factors + _SMALLEST_NOISE
 
+    def prior_variance(self, X: Array) -> Array:
+        """Variance of the latent function before any response is seen, (n,)."""
+        constant = self.signal_variance + CONSTANT_VARIANCE
+        return constant + self.linear_variance * np.einsum("ij,ij->i", X, X)
+
 
 def prior_of(p: int) -> tuple[Array, Array]:
     """Means and deviations of the normal priors of θ, (3 + p,) each."""

@@ -1,0 +1,82 @@
+"""Inducing points: training rows that explain the covariance of the others.
+
+Pivoted Cholesky takes the row next that the rows taken so far explain least (greedily
+the largest conditional variance). It sees some of the rows only, and responses not at
+all, so that predictions of held-out rows stay honest.
+"""
+
+import numpy as np
+from scipy.linalg import lapack
+
+from kexpfam._typing import Array
+from kexpfam.linalg import single_threaded_blas
+from kexpfam.regression.marginal_likelihood import Hyperparameters, signal_covariance
+
+# Rows among which points are chosen: the factorisation costs a third of its cube.
+_MOST_CANDIDATES = 2000
+
+# Seed of their choice, fixed so that a fit depends on its data only.
+_CANDIDATES_SEED = 20180612
+
+# Points with less conditional variance than this share are duplicates of others, up to
+# what can be factorised together with them.
+_SMALLEST_SHARE = 1e-7
+
+# No more points are taken when the variance that they leave unexplained, on average, is
+# less than that of a mean of the data with this many free coefficients.
+_COEFFICIENTS = 10.0
+
+# The number of points doubles when rows are five hundred times as many.
+_FEWEST_POINTS = 500
+_MOST_POINTS = 800
+_FEWEST_ROWS = 2000
+_GROWTH = 1.0 / 9.0
+
+
+def number_of_points(n: int) -> int:
+    """Inducing points for n rows, at most.
+
+    Example:
+        >>> [number_of_points(n) for n in (2000, 20_000, 1_000_000)]
+        [500, 645, 800]
+    """
+    grown = _FEWEST_POINTS * (n / _FEWEST_ROWS) ** _GROWTH
+    return int(min(max(grown, _FEWEST_POINTS), _MOST_POINTS))
+
+
+def choose_inducing_points(Z: Array, h: Hyperparameters, n_points: int) -> Array:
+    """Rows that explain the others, most important first, (m, p).
+
+    Args:
+        Z: Conditions in standard units, (n, p).
+        h: Hyperparameters; the noise says when more points would not show.
+        n_points: Points at most.
+
+    Example:
+        >>> import numpy as np
+        >>> h = Hyperparameters(1.0, 1.0, 0.1, np.ones(1))
+        >>> choose_inducing_points(np.array([[0.0], [0.0], [3.0]]), h, 10)
+        array([[0.],
+               [3.]])
+    """
+    n = len(Z)
+    if n > _MOST_CANDIDATES:
+        rng = np.random.default_rng(_CANDIDATES_SEED)
+        Z = Z[np.sort(rng.permutation(n)[:_MOST_CANDIDATES])]
+    with single_threaded_blas():
+        K = signal_covariance(h, Z, Z)
+        tolerance = _SMALLEST_SHARE * h.signal_variance
+        factor, pivots, rank, _ = lapack.dpstrf(
+            K.T, tol=tolerance, lower=1, overwrite_a=1
+        )
+    # Column j of the factor holds what point j explains of each row.
+    explained = np.cumsum([_squares(factor, j) for j in range(min(rank, n_points))])
+    left = h.signal_variance - explained / len(Z)
+    enough = left <= _COEFFICIENTS / n * h.noise_variance
+    count = int(np.argmax(enough)) + 1 if enough.any() else len(left)
+    return Z[pivots[:count] - 1]
+
+
+def _squares(factor: Array, j: int) -> float:
+    column = factor[j:, j]
+    return float(column @ column)

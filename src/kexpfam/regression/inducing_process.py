@@ -1,0 +1,286 @@
+"""Gaussian process regression on many rows, through inducing points.
+
+With inducing points z_1 … z_m and s the nonlinear part of the covariance, the latent
+function at x is approximated by the features
+
+    ψ(x) = (s(x, z_1) … s(x, z_m), x_1 … x_p, 1),    φ(x) = W⁻¹ψ(x),
+
+whose coefficients have independent standard normal priors: W is block diagonal, with
+the Cholesky factor of the points' covariance, 1/σ_l and 10. The linear part and the
+constant are exact, so that points are not spent on them. What the points do not
+explain, ρ(x) = σ_f² − ‖φ_1…m(x)‖², counts as noise of the row (FITC, Snelson &
+Ghahramani 2006): ν_a = noise_a + ρ(x_a). All rows enter through two sums,
+
+    A = I + Σ_a φ_a φ_a'/ν_a,    b = Σ_a φ_a y_a/ν_a,
+
+and predictions are μ(x) = φ'A⁻¹b with variance ρ + φ'A⁻¹φ. A row is left out in closed
+form: with its leverage h_i = φ_i'A⁻¹φ_i/ν_i,
+
+    μ_-i = y_i − (y_i − μ_i)/(1 − h_i),    var_-i = ρ_i + ν_i h_i/(1 − h_i).
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import blas, lapack
+
+from kexpfam._typing import Array
+from kexpfam.linalg import (
+    PANEL_BYTES,
+    RIDGE_FLOOR,
+    Empty,
+    for_each_panel,
+    panel_rows,
+    single_threaded_blas,
+)
+from kexpfam.regression.inducing_points import choose_inducing_points
+from kexpfam.regression.marginal_likelihood import (
+    CONSTANT_VARIANCE,
+    Hyperparameters,
+    factorise,
+    signal_covariance,
+)
+from kexpfam.regression.process import SMALLEST_VARIANCE, Process
+from kexpfam.regression.scaling import Scaling
+
+# Sums over rows are made in so many parts, each in the order of its rows, so that the
+# number of threads and their pace do not change a bit of the result.
+_PARTS = 8
+
+# Directions in which the variance of new rows is reduced, besides the linear ones:
+# fewer if the others add less than this share of the noise on average over the rows.
+_MOST_DIRECTIONS = 128
+_NEGLIGIBLE_SHARE = 1e-3
+
+# Directions that are reduced by less than this share are left alone: their inverse
+# would be rounding errors.
+_SMALLEST_REDUCTION = 1e-10
+
+# 1 − h is not smaller, for rows that nothing but rounding distinguishes from 1.
+_SMALLEST_COMPLEMENT = 1e-10
+
+
+@dataclass(frozen=True, eq=False)
+class InducingProcess(Process):
+    """A Gaussian process that has many training rows summed up in a few features.
+
+    Everything but the scalings is in standard units. The variance of a new row is
+    reduced in some directions D of the features only, which makes it cheap and never
+    too small: var(x) = prior(x) − ‖Dψ(x)‖².
+
+    Attributes:
+        inducing: Inducing points, (m, p).
+        coefficients: Of the features ψ in the mean, (m + p + 1,).
+        directions: D, (r, m + p + 1).
+        hyperparameters: Those of the covariance.
+        x_scaling: Standard units of x.
+        y_scaling: Standard units of y, one column.
+    """
+
+    inducing: Array
+    coefficients: Array
+    directions: Array
+    hyperparameters: Hyperparameters
+    x_scaling: Scaling
+    y_scaling: Scaling
+
+    def mean(self, X: Array) -> Array:
+        """Mean of the response at conditions in the units of the data, (m,)."""
+        Z = self.x_scaling.forward(X)
+        mean = np.empty(len(Z))
+
+        def work(rows: slice, empty: Empty) -> None:
+            psi = _features(self.hyperparameters, self.inducing, Z[rows], empty)
+            np.matmul(psi, self.coefficients, out=mean[rows])
+
+        for_each_panel(len(Z), len(self.coefficients), work)
+        return self._in_units(mean)
+
+    def predict(self, X: Array) -> tuple[Array, Array]:
+        """Mean of the response and variance of that mean, without noise, (m,) each.
+
+        Args:
+            X: Conditions in the units of the training data, (m, p).
+        """
+        Z = self.x_scaling.forward(X)
+        h = self.hyperparameters
+        mean, reduction = np.empty(len(Z)), np.empty(len(Z))
+
+        def work(rows: slice, empty: Empty) -> None:
+            psi = _features(h, self.inducing, Z[rows], empty)
+            np.matmul(psi, self.coefficients, out=mean[rows])
+            reduced = empty((len(psi), len(self.directions)))
+            np.matmul(psi, self.directions.T, out=reduced)
+            np.einsum("ij,ij->i", reduced, reduced, out=reduction[rows])
+
+        for_each_panel(len(Z), len(self.coefficients), work)
+        variance = np.maximum(h.prior_variance(Z) - reduction, SMALLEST_VARIANCE)
+        scale = float(self.y_scaling.scale[0])
+        return self._in_units(mean), scale**2 * variance
+
+    def _in_units(self, mean: Array) -> Array:
+        return float(self.y_scaling.center[0]) + float(self.y_scaling.scale[0]) * mean
+
+
+@dataclass(frozen=True, eq=False)
+class LeftOut:
+    """Predictions of each row from the others, in standard units, (n,) each."""
+
+    mean: Array
+    variance: Array
+
+
+def condition_on_sums(
+    Z: Array,
+    u: Array,
+    noise: Array,
+    hyperparameters: Hyperparameters,
+    scalings: tuple[Scaling, Scaling],
+    *,
+    n_points: int,
+) -> tuple[InducingProcess, LeftOut]:
+    """The process given all rows, and the prediction of each row from the others.
+
+    Args:
+        Z: Conditions in standard units, (n, p).
+        u: Responses in standard units, (n,).
+        noise: Noise variance of each row, positive, (n,).
+        hyperparameters: Those of the covariance.
+        scalings: Standard units of x and of y.
+        n_points: Inducing points at most.
+
+    Raises:
+        IllConditionedError: The sums are not finite.
+    """
+    h = hyperparameters
+    inducing = choose_inducing_points(Z, h, n_points)
+    W = _prior_factor(h, inducing)
+    A, b, unexplained = _sums(h, inducing, W, Z, u, noise)
+    total = noise + unexplained
+    with single_threaded_blas():
+        # Rounding of A is about eps·tr A, and must not exceed the prior's share of it.
+        ridge = max(1.0, RIDGE_FLOOR * float(np.trace(A)))
+        spectrum, vectors = np.linalg.eigh(A)
+        R = factorise(A.T, np.full(len(A), ridge))
+        weights, _ = lapack.dpotrs(R, b, lower=1)
+        coefficients = blas.dtrsv(W, weights, lower=1, trans=1)
+        directions = _directions(spectrum + ridge, vectors, W, h, len(u))
+        joint = blas.dtrmm(1.0, W, np.tril(R), lower=1)
+    process = InducingProcess(inducing, coefficients, directions, h, *scalings)
+    return process, _left_out(process, joint, Z, u, total, unexplained)
+
+
+def _features(h: Hyperparameters, inducing: Array, Z: Array, empty: Empty) -> Array:
+    """ψ of each row, (n, m + p + 1), C-contiguous."""
+    m, p = inducing.shape
+    psi = empty((len(Z), m + p + 1))
+    signal_covariance(h, Z, inducing, out=psi[:, :m])
+    psi[:, m:-1] = Z
+    psi[:, -1] = 1.0
+    return psi
+
+
+def _prior_factor(h: Hyperparameters, inducing: Array) -> Array:
+    """W with φ = W⁻¹ψ, lower triangular, Fortran-contiguous."""
+    m, p = inducing.shape
+    W = np.zeros((m + p + 1, m + p + 1), order="F")
+    with single_threaded_blas():
+        K = signal_covariance(h, inducing, inducing)
+        W[:m, :m] = np.tril(factorise(K, np.zeros(m)))
+    rest = np.arange(m, m + p + 1)
+    W[rest, rest] = 1.0 / math.sqrt(h.linear_variance)
+    W[-1, -1] = 1.0 / math.sqrt(CONSTANT_VARIANCE)
+    return W
+
+
+def _panels(start: int, stop: int, row_length: int) -> Iterator[slice]:
+    height = panel_rows(row_length)
+    for first in range(start, stop, height):
+        yield slice(first, min(first + height, stop))
+
+
+def _sums(
+    h: Hyperparameters, inducing: Array, W: Array, Z: Array, u: Array, noise: Array
+) -> tuple[Array, Array, Array]:
+    """A − I in the lower triangle, b, and the unexplained variance ρ of each row."""
+    n, m, q = len(u), len(inducing), len(W)
+    A = [np.zeros((q, q), order="F") for _ in range(_PARTS)]
+    b = [np.zeros(q) for _ in range(_PARTS)]
+    unexplained = np.empty(n)
+
+    def add(k: int, rows: slice, empty: Empty) -> None:
+        psi = _features(h, inducing, Z[rows], empty)
+        phi = blas.dtrsm(1.0, W, psi.T, lower=1, overwrite_b=1)
+        explained = np.einsum("ij,ij->j", phi[:m], phi[:m])
+        unexplained[rows] = np.maximum(h.signal_variance - explained, 0.0)
+        deviation = np.sqrt(noise[rows] + unexplained[rows])
+        phi /= deviation
+        A[k] = blas.dsyrk(1.0, phi, beta=1.0, c=A[k], lower=1, overwrite_c=1)
+        b[k] += phi @ (u[rows] / deviation)
+
+    def work(parts: slice, empty: Empty) -> None:
+        buffer = empty((panel_rows(q), q))
+        for k in range(parts.start, parts.stop):
+            for rows in _panels(k * n // _PARTS, (k + 1) * n // _PARTS, q):
+                add(k, rows, lambda shape: buffer[: shape[0]])
+
+    # So long a row makes each part a panel of its own.
+    for_each_panel(_PARTS, PANEL_BYTES, work)
+    return sum(A[1:], A[0]), sum(b[1:], b[0]), unexplained
+
+
+def _directions(
+    spectrum: Array, vectors: Array, W: Array, h: Hyperparameters, n: int
+) -> Array:
+    """D with ‖Dψ‖² ≤ φ'(I − A⁻¹)φ for every x, equal on the directions that matter.
+
+    For any V and M = I − A⁻¹, the matrix MV(V'MV)⁻¹V'M is not larger than M. V has the
+    leading eigenvectors of A, where the rows are, and the linear features, which are
+    all that is left far away from them.
+
+    Args:
+        spectrum: Eigenvalues of A, ascending, (q,).
+        vectors: Its eigenvectors, (q, q).
+        W: With φ = W⁻¹ψ, (q, q).
+        h: Hyperparameters.
+        n: Number of rows.
+    """
+    q, linear = len(W), 1 + len(h.lengthscales)
+    excess = np.maximum(spectrum - 1.0, 0.0)
+    # With λ = a − 1, leaving out an eigenvector adds λ²/(1 + λ)/n noise variances.
+    omitted = np.cumsum(excess**2 / (1.0 + excess))
+    count = q - int(np.searchsorted(omitted, _NEGLIGIBLE_SHARE * n, side="right"))
+    top = vectors[:, q - min(count, _MOST_DIRECTIONS) :]
+    V = np.column_stack([top, np.eye(q)[:, q - linear :]])
+    reduction = excess / (1.0 + excess)
+    MV = vectors @ (reduction[:, None] * (vectors.T @ V))
+    values, B = np.linalg.eigh(V.T @ MV)
+    kept = values > _SMALLEST_REDUCTION
+    D = (MV @ (B[:, kept] / np.sqrt(values[kept]))).T
+    return np.ascontiguousarray(blas.dtrsm(1.0, W, D, side=1, lower=1))
+
+
+def _left_out(
+    process: InducingProcess,
+    joint: Array,
+    Z: Array,
+    u: Array,
+    total: Array,
+    unexplained: Array,
+) -> LeftOut:
+    """Each row's prediction without it; φ'A⁻¹φ = ‖(WR)⁻¹ψ‖², A = RR'."""
+    fitted, spread = np.empty(len(u)), np.empty(len(u))
+
+    def work(rows: slice, empty: Empty) -> None:
+        psi = _features(process.hyperparameters, process.inducing, Z[rows], empty)
+        np.matmul(psi, process.coefficients, out=fitted[rows])
+        whitened = blas.dtrsm(1.0, joint, psi.T, lower=1, overwrite_b=1)
+        np.einsum("ij,ij->j", whitened, whitened, out=spread[rows])
+
+    for_each_panel(len(u), len(joint), work)
+    complement = np.maximum(1.0 - spread / total, _SMALLEST_COMPLEMENT)
+    mean = u - (u - fitted) / complement
+    variance = unexplained + spread / complement
+    return LeftOut(mean, np.maximum(variance, SMALLEST_VARIANCE))
