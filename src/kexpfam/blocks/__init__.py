@@ -6,10 +6,12 @@ from kexpfam.blocks.dask_rows import DaskSource
 from kexpfam.blocks.fingerprint import (
     RowSample,
     Sample,
+    canonical_order,
     distinct_prints,
     fingerprints,
 )
 from kexpfam.blocks.memory import (
+    BLOCK_ROWS,
     DEFAULT_BUDGET,
     block_rows,
     parse_memory,
@@ -23,6 +25,7 @@ from kexpfam.blocks.sources import as_source
 from kexpfam.blocks.summary import RowCount, Summary
 
 __all__ = [
+    "BLOCK_ROWS",
     "DEFAULT_BUDGET",
     "Accumulator",
     "ArraySource",
@@ -38,6 +41,7 @@ __all__ = [
     "Summary",
     "as_source",
     "block_rows",
+    "canonical_order",
     "distinct_prints",
     "fingerprints",
     "parse_memory",

@@ -1,24 +1,44 @@
 """KCEF: the kernel conditional exponential family as a scikit-learn estimator."""
 
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
+import numpy as np
+from sklearn.base import clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from kexpfam._typing import Array, ArrayLike, RandomState
 from kexpfam._validation import as_generator, check_count
 from kexpfam.base_densities import BaseDensity, ConditionalBase, TransformedBase
+from kexpfam.blocks import Block, Source, as_source, parse_memory
 from kexpfam.distributions import MultivariateDensity, UnivariateDensity
 from kexpfam.islands import IslandReport
 from kexpfam.kernels import JointKernel, Kernel
 from kexpfam.models.estimator import ConditionalEstimator
 from kexpfam.models.family import FittedFamily, Options
-from kexpfam.models.fitting import How, fit_rows
+from kexpfam.models.finishing import Components
+from kexpfam.models.fitting import Fit, How, fit_rows, fit_source
 from kexpfam.models.neighbourhood import Neighbourhood
 from kexpfam.models.saving import save_model
 from kexpfam.models.selected import Selection
+from kexpfam.models.stream import Kept, Stream, Summed, check_forgetting
 from kexpfam.selection import SearchMethod, SearchResult, resolve_search
+
+# What is learned. After partial_fit it is found when it is first asked for.
+_SETTLED = frozenset(
+    {
+        "family_",
+        "kernel_",
+        "base_",
+        "regularization_",
+        "solver_",
+        "selection_",
+        "islands_",
+        "components_",
+        "neighbourhood_",
+    }
+)
 
 
 class KCEF(ConditionalEstimator):
@@ -58,9 +78,12 @@ class KCEF(ConditionalEstimator):
         search: Where to look: "grid" (coarse, hard to overfit), "gradient" (descent
             from there, over one lengthscale per column), "paper" (the grid of the
             paper), or a search object of `kexpfam.selection`.
-        n_components: Centres of a low-rank fit. None means 150 where something is
-            chosen, since that many are judged, and an exact fit where nothing is; 80
-            for likelihood fits.
+        n_components: Centres of a low-rank fit. None means: an exact fit where nothing
+            is chosen and rows times columns of y are at most 5000; else 150 below 1000
+            rows, and from there on as many as pay, up to 1024, judged on what is held
+            out. 80 for likelihood fits.
+        memory_budget: Bytes, or a text such as "500 MB", that a fit to rows read block
+            by block may take above what the process has.
         standardize: Whether to centre and scale the columns of X and y first.
         n_jobs: Threads; None for all cores.
         random_state: Seed of folds, cross-fitting and importance sampling.
@@ -73,6 +96,9 @@ class KCEF(ConditionalEstimator):
         solver_: How the fit was computed, "exact" or "low-rank".
         selection_: What was tried, what was chosen, and why the search stopped; None
             if there was nothing to choose.
+        components_: Numbers of centres that were judged, and whether more would help;
+            None if they were not.
+        n_rows_: Sum of the weights of all rows, less what was forgotten.
         islands_: Masses of separated modes by the fit and by counting, an
             `IslandReport`; None for several columns of y, or if loaded from a file.
         n_features_in_: Columns of X.
@@ -103,6 +129,7 @@ class KCEF(ConditionalEstimator):
         select: str | None = "likelihood",
         search: str | SearchMethod = "grid",
         n_components: int | None = None,
+        memory_budget: int | str = "1 GiB",
         standardize: bool = True,
         n_jobs: int | None = None,
         random_state: RandomState = None,
@@ -117,37 +144,154 @@ class KCEF(ConditionalEstimator):
         self.select = select
         self.search = search
         self.n_components = n_components
+        self.memory_budget = memory_budget
         self.standardize = standardize
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
 
     def fit(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        client: Any = None,
     ) -> Self:
         """Fit p(y|x) to rows.
 
         Args:
-            X: Conditions, (n, p): array, pandas or polars.
-            y: Responses, (n,) or (n, d).
+            X: Conditions, (n, p): array, pandas or polars. Or rows that are read block
+                by block: a `numpy.memmap`, a path of Parquet files, a pyarrow dataset,
+                a lazy Polars frame, a Dask array or data frame, or a source of
+                `kexpfam.blocks`.
+            y: Responses, (n,) or (n, d); of Parquet files and of lazy or Dask frames,
+                the name of their column, or several names.
             sample_weight: Weight of each row; a row of weight two equals two rows, so
                 the sum of weights counts as the number of rows.
+            client: A Dask client that passes over the rows; None for the threads of
+                this process, or the scheduler that Dask collections use by default.
 
         Returns:
             The estimator itself.
         """
-        search = resolve_search(self.search)
-        conditions, Y, weights = self._training_rows(X, y, sample_weight)
-        fit = fit_rows(
-            conditions,
-            Y,
-            weights,
-            self._options(),
-            as_generator(self.random_state),
-            How(self.select, search, self.verbose),
+        how, options = self._how(client), self._options()
+        rng = as_generator(self.random_state)
+        budget = parse_memory(self.memory_budget)
+        source = as_source(
+            X, y, sample_weight, memory_budget=budget, n_jobs=self.n_jobs
         )
-        self.neighbourhood_ = Neighbourhood.of(conditions, weights)
-        return self._restore(fit.family, fit.selection, fit.islands)
+        if source is not None:
+            self._take_columns(source)
+            fit, sampled = fit_source(source, options, rng, how)
+            return self._take(fit, sampled)
+        rows = Block(*self._training_rows(X, y, sample_weight))
+        fit = fit_rows(rows.X, rows.Y, rows.weights, options, rng, how)
+        return self._take(fit, rows)
+
+    def partial_fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        forgetting: float = 1.0,
+    ) -> Self:
+        """Add rows to a fit; the sums are exact, whatever the blocks and their order.
+
+        The first 20,000 rows are kept, and the model is the one that `fit` makes of
+        them. From then on base density, kernel and centres stay, as they do after a
+        `fit`, and rows are added to its sums; λ and the number of centres are judged
+        anew. The model is solved for when it is first used.
+
+        Args:
+            X: Conditions, (n, p).
+            y: Responses, (n,) or (n, d).
+            sample_weight: Weight of each row.
+            forgetting: What was seen before counts so many times as much, for streams
+                that change; 1 forgets nothing.
+
+        Returns:
+            The estimator itself.
+
+        Raises:
+            ValueError: The fit is not low-rank by score matching, so it has no sums.
+
+        Example:
+            >>> import numpy as np
+            >>> rng = np.random.default_rng(0)
+            >>> x = rng.uniform(-1, 1, size=(300, 1))
+            >>> y = np.sin(3 * x[:, 0]) + 0.2 * rng.normal(size=300)
+            >>> model = KCEF(random_state=0).fit(x[:100], y[:100])
+            >>> model = model.partial_fit(x[100:], y[100:])
+            >>> model.n_rows_
+            300.0
+        """
+        factor = check_forgetting(forgetting)
+        first = not self.__sklearn_is_fitted__()
+        if not first and self.stream_ is None:
+            raise ValueError(
+                f"partial_fit needs the sums of a low-rank fit by score matching, and "
+                f"this model is {self.solver_}, fitted by {self.fit_method}, or from a "
+                f"file; fit it with n_components=..., or with partial_fit alone."
+            )
+        rows = Block(*self._training_rows(X, y, sample_weight, first=first, least=1))
+        if first:
+            self._settle_later(Kept(rows))
+        else:
+            assert self.stream_ is not None
+            self._settle_later(self.stream_.forgetting(factor).plus(rows))
+        return self
+
+    def merge(self, other: "KCEF") -> Self:
+        """Add all rows that another model has seen.
+
+        Both must have the same design: make them with `emptied()` of one model, or
+        with fewer than 20,000 rows by `partial_fit` alone.
+
+        Example:
+            >>> import numpy as np
+            >>> rng = np.random.default_rng(0)
+            >>> x = rng.uniform(-1, 1, size=(300, 1))
+            >>> y = np.sin(3 * x[:, 0]) + 0.2 * rng.normal(size=300)
+            >>> model = KCEF(random_state=0).fit(x[:100], y[:100])
+            >>> here = model.emptied().partial_fit(x[100:200], y[100:200])
+            >>> there = model.emptied().partial_fit(x[200:], y[200:])
+            >>> model.merge(here).merge(there).n_rows_
+            300.0
+        """
+        check_is_fitted(self)
+        check_is_fitted(other)
+        if self.stream_ is None or other.stream_ is None:
+            raise ValueError(
+                "merge needs two models with sums: low-rank fits by score matching "
+                "that were not loaded from a file."
+            )
+        self._settle_later(self.stream_.merged(other.stream_))
+        return self
+
+    def emptied(self) -> "KCEF":
+        """A model with the same design that has seen no rows, for `partial_fit`."""
+        check_is_fitted(self)
+        if self.stream_ is None:
+            raise ValueError(
+                "emptied needs a low-rank fit by score matching that was not loaded "
+                "from a file."
+            )
+        copy: KCEF = clone(self)
+        for name in ("n_features_in_", "feature_names_in_"):
+            if name in vars(self):
+                setattr(copy, name, getattr(self, name))
+        copy._settle_later(self.stream_.emptied())
+        return copy
+
+    @property
+    def n_rows_(self) -> float:
+        """Sum of the weights of all rows seen, less what was forgotten."""
+        check_is_fitted(self)
+        if self.stream_ is None:
+            return float(self.neighbourhood_.weights.sum())
+        return self.stream_.weight
 
     def save(self, path: str | Path) -> None:
         """Write the fitted model to one file; `kexpfam.load` reads it."""
@@ -159,7 +303,61 @@ class KCEF(ConditionalEstimator):
         return tags
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "family_")
+        return "family_" in vars(self) or vars(self).get("stream_") is not None
+
+    def __getattr__(self, name: str) -> Any:
+        # Called for what is not there: after partial_fit, all that is to be solved for.
+        if name in _SETTLED and vars(self).get("stream_") is not None:
+            self._settle()
+            return vars(self)[name]
+        raise AttributeError(
+            f"{type(self).__name__!r} object has no attribute {name!r}"
+        )
+
+    def _settle_later(self, stream: Stream | None) -> None:
+        """Take a stream, whose model is made when it is needed."""
+        for name in _SETTLED:
+            self.__dict__.pop(name, None)
+        self.stream_ = stream
+        if isinstance(stream, Kept) and stream.full:
+            self._settle()
+
+    def _settle(self) -> None:
+        """Make the model of the rows in the stream."""
+        stream = self.stream_
+        if isinstance(stream, Summed):
+            family, components = stream.running.solved(self.n_jobs)
+            self._restore(family, components=components)
+            self.neighbourhood_ = stream.neighbourhood.scaled(stream.weight)
+            self.stream_ = stream
+            return
+        assert isinstance(stream, Kept)
+        rows, options = stream.rows, self._options()
+        # The same for any order of blocks, also without a seed.
+        seed = 0 if self.random_state is None else self.random_state
+        rng, how = as_generator(seed), self._how(None)
+        self._take(fit_rows(rows.X, rows.Y, rows.weights, options, rng, how), rows)
+        if not stream.full:
+            self.stream_ = stream
+
+    def _take(self, fit: Fit, rows: Block) -> Self:
+        """Take what was fitted, to these rows or to more."""
+        self._restore(fit.family, fit.selection, fit.islands, fit.components)
+        near = Neighbourhood.of(rows.X, rows.weights)
+        self.neighbourhood_ = near.scaled(fit.weight)
+        if fit.running is not None:
+            self.stream_ = Summed(fit.running, near)
+        return self
+
+    def _take_columns(self, source: Source) -> None:
+        """Remember the columns of X, as scikit-learn does for arrays."""
+        self.n_features_in_ = source.n_features
+        self.__dict__.pop("feature_names_in_", None)
+        if source.feature_names is not None:
+            self.feature_names_in_ = np.array(source.feature_names, dtype=object)
+
+    def _how(self, client: Any) -> How:
+        return How(self.select, resolve_search(self.search), self.verbose, client)
 
     def _options(self) -> Options:
         components = self.n_components
@@ -182,8 +380,11 @@ class KCEF(ConditionalEstimator):
         family: FittedFamily,
         result: Selection | SearchResult | None = None,
         islands: IslandReport | None = None,
+        components: Components | None = None,
     ) -> Self:
         """Take a fitted family, from `fit` or from a file."""
+        self.components_ = components
+        self.stream_ = None
         self.family_ = family
         self.n_features_in_ = family.chart.p
         self.kernel_ = family.T.kernel

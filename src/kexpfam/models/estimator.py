@@ -140,9 +140,18 @@ class ConditionalEstimator(RegressorMixin, BaseEstimator):
         return validate_data(self, X, dtype=np.float64, reset=False)
 
     def _training_rows(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        *,
+        first: bool = True,
+        least: int = 2,
     ) -> tuple[Array, Array, Array]:
-        """Validated conditions (n, p), responses (n, d) and weights (n,) for `fit`."""
+        """Validated conditions (n, p), responses (n, d) and weights (n,) for `fit`.
+
+        If these are not the first rows, columns must be as before.
+        """
         conditions, responses = validate_data(
             self,
             X,
@@ -150,7 +159,8 @@ class ConditionalEstimator(RegressorMixin, BaseEstimator):
             dtype=np.float64,
             multi_output=True,
             y_numeric=True,
-            ensure_min_samples=2,
+            ensure_min_samples=least,
+            reset=first,
         )
         Y = as_columns(responses)
         weights = check_weights(sample_weight, len(Y))

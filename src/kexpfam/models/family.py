@@ -169,8 +169,21 @@ class TrainingRows:
     options: ChartOptions
 
 
-def training_rows(X: Array, Y: Array, weights: Array, options: Options) -> TrainingRows:
+def training_rows(
+    X: Array,
+    Y: Array,
+    weights: Array,
+    options: Options,
+    order: Indices | None = None,
+) -> TrainingRows:
     """Rows that count, and the chart that the user asked for.
+
+    Args:
+        X: Conditions, (n, p); p is 0 for the unconditional family.
+        Y: Responses, (n, d).
+        weights: Row weights, not negative; their sum counts the rows.
+        options: The user's choices.
+        order: In which order to take the rows; None for that of the user.
 
     Raises:
         DegenerateDataError: There are too few rows.
@@ -180,8 +193,9 @@ def training_rows(X: Array, Y: Array, weights: Array, options: Options) -> Train
             f"standardize must be True or False, got {options.standardize!r}."
         )
     thread_count(options.n_jobs)  # refuses what is not a number of threads
-    used = np.flatnonzero(weights > 0)
-    if len(used) < len(weights):
+    used = np.arange(len(weights)) if order is None else order
+    used = used[weights[used] > 0]
+    if order is not None or len(used) < len(weights):
         X, Y, weights = X[used], Y[used], weights[used]
     if len(Y) < 2:
         raise DegenerateDataError(
@@ -196,25 +210,18 @@ def training_rows(X: Array, Y: Array, weights: Array, options: Options) -> Train
 
 
 def fit_family(
-    X: Array,
-    Y: Array,
-    weights: Array,
-    options: Options,
-    rng: np.random.Generator,
+    rows: TrainingRows, options: Options, rng: np.random.Generator
 ) -> FittedFamily:
-    """Fit the family to validated rows, with rules for what the user left open.
+    """Fit the family to rows, with rules for what the user left open.
 
     Args:
-        X: Conditions, (n, p); p is 0 for the unconditional family.
-        Y: Responses, (n, d).
-        weights: Row weights, not negative; their sum counts the rows.
+        rows: Training rows.
         options: The user's choices.
         rng: Used by conditional bases for their folds, and for a seed.
 
     Raises:
         DegenerateDataError: A column of y has no spread, or y leaves the support.
     """
-    rows = training_rows(X, Y, weights, options)
     seed = int(rng.integers(2**31))
     charted = fit_chart(rows.X, rows.Y, rows.weights, rows.options, rng)
     kernel = resolve_joint(options, charted.Z, charted.U, charted.weights)

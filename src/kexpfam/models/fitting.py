@@ -8,8 +8,8 @@ import numpy as np
 
 from kexpfam._typing import Array
 from kexpfam._validation import check_positive
-from kexpfam.blocks import ArraySource, Source
-from kexpfam.errors import BlindnessWarning
+from kexpfam.blocks import ArraySource, Block, Source, canonical_order
+from kexpfam.errors import BlindnessWarning, DegenerateDataError
 from kexpfam.islands import IslandReport
 from kexpfam.kernels import SumOfProducts
 from kexpfam.models.blindness import island_report
@@ -61,6 +61,7 @@ class Fit:
         running: Sums to which rows can be added; None if the fit is not low-rank.
         components: How many centres there are, and whether more would help; None if
             that was not judged.
+        weight: Sum of the row weights.
     """
 
     family: FittedFamily
@@ -68,6 +69,7 @@ class Fit:
     islands: IslandReport | None = None
     running: Running | None = None
     components: Components | None = None
+    weight: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -109,56 +111,85 @@ def fit_rows(
         ValueError: Arguments that do not go together.
     """
     _check_choices(options, how, Y.shape[1])
-    if len(Y) > DESIGN_ROWS and not _is_exact(options, how, Y):
-        return fit_source(ArraySource(X, Y, weights), options, rng, how)
-    if how.select is None or _is_settled(options):
-        if options.fit_method != "score" or _is_exact(options, how, Y):
-            family = fit_family(X, Y, weights, options, rng)
-            return _looked_at(Fit(family, None), options, X, Y, weights)
-        fit = _low_rank(_given(X, Y, weights, options, rng), options)
-        return _looked_at(fit, options, X, Y, weights)
-    rows = training_rows(X, Y, weights, options)
+    exact = _is_exact(options, how, Y)
+    if len(Y) > DESIGN_ROWS and not exact and np.count_nonzero(weights) > DESIGN_ROWS:
+        return fit_source(ArraySource(X, Y, weights), options, rng, how)[0]
+    # In an order of their own, the rows give the same model in any order of the user.
+    order = canonical_order(X, Y, weights)
+    rows = training_rows(X, Y, weights, options, order)
+    fit = _in_memory(rows, options, rng, how, exact=exact)
+    return _looked_at(fit, options, X, Y, weights)
+
+
+def _in_memory(
+    rows: TrainingRows,
+    options: Options,
+    rng: np.random.Generator,
+    how: How,
+    *,
+    exact: bool,
+) -> Fit:
+    """A fit to rows that are all there is."""
+    settled = how.select is None or _is_settled(options)
+    if exact or (settled and options.fit_method != "score"):
+        fit = Fit(fit_family(rows, options, rng), None)
+    elif settled:
+        fit = _low_rank(_given(rows, options, rng), options)
+    else:
+        fit = _selected(rows, options, rng, how)
+    return replace(fit, weight=float(rows.weights.sum()))
+
+
+def _selected(
+    rows: TrainingRows, options: Options, rng: np.random.Generator, how: How
+) -> Fit:
     seed = int(rng.integers(2**31))
     choice = _chosen(rows, options, rng, how)
     if options.fit_method == "score" and choice.centers is not None:
         fit = _low_rank(_start(choice, options, how, seed), options)
-        fit = replace(fit, selection=choice.result)
-    else:
-        # What was judged is what is fitted: the same estimator with the same centres.
-        family = solve(
-            choice.charted,
-            choice.kernel,
-            choice.lam,
-            seed=seed,
-            centers=choice.centers,
-            n_jobs=options.n_jobs,
-            method=options.fit_method,
-        )
-        fit = Fit(family, choice.result)
-    return _looked_at(fit, options, X, Y, weights)
+        return replace(fit, selection=choice.result)
+    # What was judged is what is fitted: the same estimator with the same centres.
+    family = solve(
+        choice.charted,
+        choice.kernel,
+        choice.lam,
+        seed=seed,
+        centers=choice.centers,
+        n_jobs=options.n_jobs,
+        method=options.fit_method,
+    )
+    return Fit(family, choice.result)
 
 
 def fit_source(
     source: Source, options: Options, rng: np.random.Generator, how: How
-) -> Fit:
+) -> tuple[Fit, Block]:
     """The same for rows that are read block by block, in as little memory.
 
     Few rows are collected and fitted as if they had been in memory. Fits by likelihood
     and bridged ones are fits to a sample.
+
+    Returns:
+        The fit, and a sample of the rows.
     """
-    seed = int(rng.integers(2**31))
     work = {"n_jobs": options.n_jobs, "client": how.client}
+    state = rng.bit_generator.state
+    seed = int(rng.integers(2**31))
     sampled = sample_rows(source, DESIGN_ROWS, seed, **work)
     if sampled.complete:
-        return fit_rows(*_collected(source), options, rng, how)
-    X, Y, weights = sampled.block.X, sampled.block.Y, sampled.block.weights
-    _check_choices(options, how, Y.shape[1])
+        rng.bit_generator.state = state  # as if they had been in memory all along
+        all_rows = _collected(source)
+        X, Y, weights = all_rows.X, all_rows.Y, all_rows.weights
+        return fit_rows(X, Y, weights, options, rng, how), all_rows
+    block = sampled.block
+    _check_choices(options, how, block.Y.shape[1])
+    rows = training_rows(block.X, block.Y, block.weights, options)
     if options.fit_method != "score" or isinstance(how.search, PaperGrid):
-        return fit_rows(X, Y, weights, options, rng, how)
+        fit = _in_memory(rows, options, rng, how, exact=False)
+        return _looked_at(fit, options, block.X, block.Y, block.weights), block
     if how.select is None or _is_settled(options):
-        start, result = _given(X, Y, weights, options, rng), None
+        start, result = _given(rows, options, rng), None
     else:
-        rows = training_rows(X, Y, weights, options)
         choice = _chosen(rows, options, rng, how)
         start, result = _start(choice, options, how, seed), choice.result
     bar = ProgressBar("KCEF, parts of the data") if how.verbose else None
@@ -167,8 +198,8 @@ def fit_source(
     if bar is not None:
         bar.finish()
     family, components = running.solved(options.n_jobs)
-    fit = Fit(family, result, None, running, components)
-    return _looked_at(fit, options, X, Y, weights)
+    fit = Fit(family, result, None, running, components, running.weight)
+    return _looked_at(fit, options, block.X, block.Y, block.weights), block
 
 
 def _low_rank(start: Start, options: Options) -> Fit:
@@ -177,15 +208,8 @@ def _low_rank(start: Start, options: Options) -> Fit:
     return Fit(family, None, None, running, components)
 
 
-def _given(
-    X: Array,
-    Y: Array,
-    weights: Array,
-    options: Options,
-    rng: np.random.Generator,
-) -> Start:
+def _given(rows: TrainingRows, options: Options, rng: np.random.Generator) -> Start:
     """What the user gave, and rules for what is open."""
-    rows = training_rows(X, Y, weights, options)
     seed = int(rng.integers(2**31))
     charted = fit_chart(rows.X, rows.Y, rows.weights, rows.options, rng)
     kernel = resolve_joint(options, charted.Z, charted.U, charted.weights)
@@ -225,10 +249,12 @@ def _start(choice: Choice, options: Options, how: How, seed: int) -> Start:
     )
 
 
-def _collected(source: Source) -> tuple[Array, Array, Array]:
+def _collected(source: Source) -> Block:
     """All rows, in their order."""
     blocks = [block for part in source.parts for block in part.read()]
-    return (
+    if not blocks:
+        raise DegenerateDataError("There are no rows with positive weight.")
+    return Block(
         np.concatenate([block.X for block in blocks]),
         np.concatenate([block.Y for block in blocks]),
         np.concatenate([block.weights for block in blocks]),

@@ -5,7 +5,7 @@ extrapolates. It looks like any other, so the number of rows behind it has to be
 for.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -51,6 +51,11 @@ class Neighbourhood:
             kept = np.sort(rng.choice(len(Z), _MOST_ROWS, replace=False))
             Z, weights = Z[kept], weights[kept] * (weights.sum() / weights[kept].sum())
         return cls(center, scale, Z, weights, width)
+
+    def scaled(self, total: float) -> "Neighbourhood":
+        """The same, standing for rows of another total weight."""
+        factor = total / max(float(self.weights.sum()), np.finfo(float).tiny)
+        return replace(self, weights=self.weights * factor)
 
     def count(self, X: Array) -> Array:
         """About how many training rows are near each row of X, (n,).
