@@ -18,7 +18,7 @@ from scipy.linalg import blas, lapack
 
 from kexpfam._typing import Array
 from kexpfam.linalg import single_threaded_blas
-from kexpfam.regression.inducing_points import number_of_points
+from kexpfam.regression.inducing_points import choose_inducing_points, number_of_points
 from kexpfam.regression.inducing_process import condition_on_sums
 from kexpfam.regression.marginal_likelihood import (
     CONSTANT_VARIANCE,
@@ -181,8 +181,9 @@ def fit_gaussian_process(
     noise = h.noise(factors)
     scale = float(y_scaling.scale[0])
     if many:
+        inducing = choose_inducing_points(Z, h, number_of_points(n))
         process, left_out = condition_on_sums(
-            Z, u, noise, h, (x_scaling, y_scaling), n_points=number_of_points(n)
+            inducing, Z, u, noise, h, (x_scaling, y_scaling)
         )
         mean = float(y_scaling.center[0]) + scale * left_out.mean
         return GaussianProcessFit(process, mean, scale**2 * left_out.variance)
