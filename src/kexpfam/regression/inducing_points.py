@@ -25,8 +25,10 @@ _CANDIDATES_SEED = 20180612
 _SMALLEST_SHARE = 1e-7
 
 # No more points are taken when the variance that they leave unexplained, on average, is
-# less than that of a mean of the data with this many free coefficients.
+# less than that of a mean of the data with this many free coefficients, or than this
+# share of the noise, which costs less than 0.0001 nats.
 _COEFFICIENTS = 3.0
+_SHARE_OF_NOISE = 1e-4
 
 # Points at most: conditioning costs 3nm² operations and predicting up to m² a row, so
 # that smooth functions, which need few points, are fast, and rough ones get all they
@@ -77,7 +79,7 @@ def choose_inducing_points(Z: Array, h: Hyperparameters, n_points: int) -> Array
     # Column j of the factor holds what point j explains of each row.
     explained = np.cumsum([_squares(factor, j) for j in range(min(rank, n_points))])
     left = h.signal_variance - explained / len(Z)
-    enough = left <= _COEFFICIENTS / n * h.noise_variance
+    enough = left <= max(_COEFFICIENTS / n, _SHARE_OF_NOISE) * h.noise_variance
     count = int(np.argmax(enough)) + 1 if enough.any() else len(left)
     return Z[pivots[:count] - 1]
 
