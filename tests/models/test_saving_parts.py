@@ -23,6 +23,7 @@ from kexpfam.kernels import Gaussian, separable
 from kexpfam.models.chart import ChartOptions, fit_chart
 from kexpfam.models.encoding import Decoder, Encoder, Kind, conforms
 from kexpfam.models.family import solve
+from kexpfam.regression import InducingProcess
 from kexpfam.selection import Bounds, CoarseSearch, GradientSearch, PaperGrid
 from tests.models.test_saving import _parts, _write, refuses
 
@@ -279,6 +280,43 @@ def test_an_average_must_be_fitted_before_it_is_saved(tmp_path):
     with pytest.raises(ValueError, match="not fitted"):
         AutoKCEF().save(tmp_path / "model")
     assert list(tmp_path.iterdir()) == []
+
+
+# --- many rows -----------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def many():
+    """A model whose process has inducing points, with noise of varying width."""
+    rng = np.random.default_rng(5)
+    x = rng.uniform(-1, 1, size=(2100, 2))
+    y = np.sin(3 * x[:, 0]) + 0.3 * np.exp(x[:, 1]) * rng.normal(size=2100)
+    model = KCEF(base=WIDE, select=None, n_components=10, random_state=0)
+    return model.fit(x, y)
+
+
+def test_a_process_with_inducing_points_gives_the_same_bits(many, tmp_path):
+    (process,) = many.family_.chart.frame.processes
+    assert type(process) is InducingProcess
+    loaded = _round_trip(many, tmp_path)
+    _assert_same_answers(loaded, many, NEW)
+    (again,) = loaded.family_.chart.frame.processes
+    for part, expected in zip(again.predict(NEW), process.predict(NEW), strict=True):
+        assert np.array_equal(part, expected)
+
+
+def test_wrong_arrays_of_inducing_points_are_refused(many, tmp_path):
+    arrays, description = _parts(many, tmp_path / "model")
+    places = [name for name in arrays if ".processes.0." in name]
+    assert len(places) == 8
+    for name in places:
+        for spoil in (SPOILED[key] for key in ("NaN", "another rank", "float32")):
+            spoiled = {**arrays, name: np.ascontiguousarray(spoil(arrays[name]))}
+            _write(tmp_path / "file", spoiled, description)
+            refuses(tmp_path / "file")
+        narrower = np.ascontiguousarray(arrays[name][..., :-1])
+        _write(tmp_path / "file", {**arrays, name: narrower}, description)
+        refuses(tmp_path / "file")
 
 
 # --- hostile files -------------------------------------------------------------------

@@ -1,5 +1,7 @@
 """Gaussian processes and penalised likelihoods written down as plainly as possible."""
 
+from dataclasses import replace
+
 import numpy as np
 from scipy import optimize, stats
 
@@ -67,3 +69,41 @@ def slow_linear(X, y, weights, rho, tau):
 
     found = optimize.minimize(objective, np.zeros(2 * q), options={"gtol": 1e-6})
     return found.x[:q], found.x[q:], found.fun
+
+
+def slow_inducing_prediction(h, points, X, y, noise, new):
+    """Mean and latent variance with inducing points, by matrices between all rows.
+
+    Rows have the covariance that the points explain, the linear part and the constant;
+    what the points do not explain is noise of each row, and variance of each new one.
+    """
+    curved = replace(h, linear_variance=0.0)
+    inverse = np.linalg.inv(slow_covariance(curved, points, points) - 0.01)
+
+    def explained(A, B):
+        left = slow_covariance(curved, A, points) - 0.01
+        return left @ inverse @ (slow_covariance(curved, B, points) - 0.01).T
+
+    def latent(A, B):
+        return explained(A, B) + h.linear_variance * A @ B.T + 0.01
+
+    rest = h.signal_variance - np.diag(explained(X, X))
+    K = latent(X, X) + np.diag(noise + SMALLEST_NOISE + rest)
+    weights = np.linalg.solve(K, latent(X, new)).T
+    variance = np.diag(slow_covariance(h, new, new))
+    return weights @ y, variance - np.einsum("ij,ij->i", weights, latent(new, X))
+
+
+def slow_inducing_points(h, X, count):
+    """Rows of the largest conditional variance given those taken before, by loops."""
+    curved = replace(h, linear_variance=0.0)
+    K = slow_covariance(curved, X, X) - 0.01
+    taken = []
+    for _ in range(count):
+        variance = np.diag(K).copy()
+        if taken:
+            cross = K[:, taken]
+            known = np.linalg.inv(K[np.ix_(taken, taken)])
+            variance -= np.einsum("ij,jk,ik->i", cross, known, cross)
+        taken.append(int(np.argmax(variance)))
+    return X[taken]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kexpfam.regression import fit_log_scale
+from kexpfam.regression import fit_log_scale, log_scale
 from kexpfam.regression.log_scale import PENALTIES, _fit, squared_distances
 from tests.oracles.regression import slow_log_scale
 from tests.tolerances import assert_close
@@ -120,3 +120,34 @@ def test_distances_equal_loops():
     expected = [[np.sum((a - b) ** 2) for b in B] for a in A]
     assert_close(squared_distances(A, B), expected)
     assert squared_distances(A, A).min() >= 0.0
+
+
+def test_many_rows_are_given_the_scale_that_some_of_them_teach():
+    X, mean, residuals = np.random.default_rng(7).normal(size=(3, 300))
+    X = X[:, None]
+
+    def fit(r):
+        rng = np.random.default_rng(2)
+        return fit_log_scale(X, mean, r, np.ones(300), rng, most_rows=100)
+
+    whole = fit(residuals)
+    taught = np.sort(np.random.default_rng(2).permutation(300)[:100])
+    others = np.setdiff1d(np.arange(300), taught)
+    assert_close(whole.held_out[others], whole.model.at(X, mean)[others])
+    assert np.all(whole.held_out[taught] != whole.values[taught])
+    # Held out means: no residual of another row has been looked at.
+    changed = residuals.copy()
+    changed[others] = 1e3
+    np.testing.assert_array_equal(fit(changed).held_out, whole.held_out)
+
+
+def test_chunks_of_rows_do_not_show(monkeypatch):
+    X, mean, residuals = np.random.default_rng(8).normal(size=(3, 100))
+    X = X[:, None]
+    model = fit_log_scale(
+        X, mean, residuals, np.ones(100), np.random.default_rng(2), penalties=(1.0,)
+    ).model
+    whole = model.at(X, mean)
+    monkeypatch.setattr(log_scale, "_CHUNK_NUMBERS", 7 * len(model.coefficients))
+    assert_close(model.at(X, mean), whole)
+    assert model.at(X[:0], mean[:0]).shape == (0,)

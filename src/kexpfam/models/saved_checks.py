@@ -11,6 +11,7 @@ from kexpfam.base_densities import Frame, GaussianProcessFrame, LinearFrame
 from kexpfam.regression import (
     GaussianProcess,
     Hyperparameters,
+    InducingProcess,
     LinearLocationScale,
     LogScale,
     LogScaleFeatures,
@@ -102,6 +103,16 @@ def check_process(process: GaussianProcess) -> None:
     require_positive(process, "noise")
     # The covariance is not factorised before it is needed, so no NaN would show here.
     require_moderate(process, "X", "coefficients", "noise")
+
+
+def check_inducing_process(process: InducingProcess) -> None:
+    """Points, coefficients of features and scalings that belong together."""
+    m, p = height(process, "inducing"), length(process.hyperparameters, "lengthscales")
+    require_shapes(process, inducing=(m, p), coefficients=(m + p + 1,))
+    require_shapes(process, directions=(height(process, "directions"), m + p + 1))
+    require_shapes(process.x_scaling, center=(p,))
+    require_shapes(process.y_scaling, center=(1,))
+    require_moderate(process, "inducing", "coefficients", "directions")
 
 
 def check_features(features: LogScaleFeatures) -> None:

@@ -27,6 +27,7 @@ from kexpfam.models.neighbourhood import Neighbourhood
 from kexpfam.models.saved_checks import (
     check_features,
     check_hyperparameters,
+    check_inducing_process,
     check_line,
     check_linear_frame,
     check_log_scale,
@@ -238,6 +239,7 @@ _FITTED = (
     Kind(regression.Scaling, check_scaling),
     Kind(regression.Hyperparameters, check_hyperparameters),
     Kind(regression.GaussianProcess, check_process, shared=True),
+    Kind(regression.InducingProcess, check_inducing_process, shared=True),
     Kind(regression.LogScaleFeatures, check_features),
     Kind(regression.LogScale, check_log_scale),
     Kind(regression.LinearLocationScale, check_line),

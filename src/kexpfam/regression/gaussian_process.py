@@ -18,7 +18,7 @@ from scipy.linalg import blas, lapack
 
 from kexpfam._typing import Array
 from kexpfam.linalg import single_threaded_blas
-from kexpfam.regression.inducing_points import number_of_points
+from kexpfam.regression.inducing_points import choose_inducing_points, number_of_points
 from kexpfam.regression.inducing_process import condition_on_sums
 from kexpfam.regression.marginal_likelihood import (
     CONSTANT_VARIANCE,
@@ -37,7 +37,7 @@ _FIRST_ROWS = 120
 _MOST_ROWS = 400
 
 # Where a fit is longer anyway, a few iterations on more rows are worth their time:
-# 0.001 nats on 20,000 rows of ten columns.
+# 0.002 to 0.005 nats on 20,000 rows of ten columns, for a third of a second.
 _LAST_ROWS = 1000
 _LAST_ITERATIONS = 15
 
@@ -178,23 +178,46 @@ def fit_gaussian_process(
     many = n > most_exact_rows
     theta = _search(Z, u, factors, start, max_iterations, many=many)
     h = Hyperparameters.from_logs(theta)
-    noise = h.noise(factors)
-    scale = float(y_scaling.scale[0])
+    scalings = x_scaling, y_scaling
     if many:
-        process, left_out = condition_on_sums(
-            Z, u, noise, h, (x_scaling, y_scaling), n_points=number_of_points(n)
-        )
-        mean = float(y_scaling.center[0]) + scale * left_out.mean
-        return GaussianProcessFit(process, mean, scale**2 * left_out.variance)
+        return _summed_up(Z, u, h.noise(factors), h, scalings)
+    return _exact(Z, u, y, h.noise(factors), h, scalings)
+
+
+def _exact(
+    Z: Array,
+    u: Array,
+    y: Array,
+    noise: Array,
+    h: Hyperparameters,
+    scalings: tuple[Scaling, Scaling],
+) -> GaussianProcessFit:
+    """The process given rows in standard units; y are the responses in their own."""
     factor = _factor_of(h, Z, noise)
     alpha, _ = lapack.dpotrs(factor, u, lower=1)
-    exact = GaussianProcess(Z, alpha, noise, h, x_scaling, y_scaling)
+    process = GaussianProcess(Z, alpha, noise, h, *scalings)
     # Predictions will need the factor, so it is not computed twice.
-    exact.__dict__["_factor"] = factor
+    process.__dict__["_factor"] = factor
     inverse_diagonal = _inverse_diagonal(factor)
+    scale = float(scalings[1].scale[0])
     mean = y - scale * alpha / inverse_diagonal
     latent = np.maximum(1.0 / inverse_diagonal - noise, SMALLEST_VARIANCE)
-    return GaussianProcessFit(exact, mean, scale**2 * latent)
+    return GaussianProcessFit(process, mean, scale**2 * latent)
+
+
+def _summed_up(
+    Z: Array,
+    u: Array,
+    noise: Array,
+    h: Hyperparameters,
+    scalings: tuple[Scaling, Scaling],
+) -> GaussianProcessFit:
+    """The process given rows in standard units, through inducing points."""
+    inducing = choose_inducing_points(Z, h, number_of_points(len(u)))
+    process, left_out = condition_on_sums(inducing, Z, u, noise, h, scalings)
+    center, scale = float(scalings[1].center[0]), float(scalings[1].scale[0])
+    mean = center + scale * left_out.mean
+    return GaussianProcessFit(process, mean, scale**2 * left_out.variance)
 
 
 def _factor_of(h: Hyperparameters, X: Array, noise: Array) -> Array:

@@ -35,7 +35,6 @@ from kexpfam.linalg import (
     panel_rows,
     single_threaded_blas,
 )
-from kexpfam.regression.inducing_points import choose_inducing_points
 from kexpfam.regression.marginal_likelihood import (
     CONSTANT_VARIANCE,
     Hyperparameters,
@@ -49,10 +48,15 @@ from kexpfam.regression.scaling import Scaling
 # number of threads and their pace do not change a bit of the result.
 _PARTS = 8
 
-# Directions in which the variance of new rows is reduced, besides the linear ones:
-# fewer if the others add less than this share of the noise on average over the rows.
-_MOST_DIRECTIONS = 128
-_NEGLIGIBLE_SHARE = 1e-3
+# The variance of new rows is reduced in so many directions that the others add, on
+# average over the rows, no more than this share of the noise, or of the variance
+# itself: 150 for smooth functions and nearly all for rough ones, where a fixed number
+# made variances five times too large.
+_SHARE_OF_NOISE = 1e-3
+_SHARE_OF_VARIANCE = 0.1
+
+# Directions that are multiplied together.
+_BAND = 128
 
 # Directions that are reduced by less than this share are left alone: their inverse
 # would be rounding errors.
@@ -73,7 +77,7 @@ class InducingProcess(Process):
     Attributes:
         inducing: Inducing points, (m, p).
         coefficients: Of the features ψ in the mean, (m + p + 1,).
-        directions: D, (r, m + p + 1).
+        directions: D, zero below its diagonal, (r, m + p + 1).
         hyperparameters: Those of the covariance.
         x_scaling: Standard units of x.
         y_scaling: Standard units of y, one column.
@@ -111,9 +115,7 @@ class InducingProcess(Process):
         def work(rows: slice, empty: Empty) -> None:
             psi = _features(h, self.inducing, Z[rows], empty)
             np.matmul(psi, self.coefficients, out=mean[rows])
-            reduced = empty((len(psi), len(self.directions)))
-            np.matmul(psi, self.directions.T, out=reduced)
-            np.einsum("ij,ij->i", reduced, reduced, out=reduction[rows])
+            reduction[rows] = _squared_norms(self.directions, psi, empty)
 
         for_each_panel(len(Z), len(self.coefficients), work)
         variance = np.maximum(h.prior_variance(Z) - reduction, SMALLEST_VARIANCE)
@@ -133,29 +135,27 @@ class LeftOut:
 
 
 def condition_on_sums(
+    inducing: Array,
     Z: Array,
     u: Array,
     noise: Array,
     hyperparameters: Hyperparameters,
     scalings: tuple[Scaling, Scaling],
-    *,
-    n_points: int,
 ) -> tuple[InducingProcess, LeftOut]:
     """The process given all rows, and the prediction of each row from the others.
 
     Args:
+        inducing: Inducing points in standard units, (m, p).
         Z: Conditions in standard units, (n, p).
         u: Responses in standard units, (n,).
         noise: Noise variance of each row, positive, (n,).
         hyperparameters: Those of the covariance.
         scalings: Standard units of x and of y.
-        n_points: Inducing points at most.
 
     Raises:
         IllConditionedError: The sums are not finite.
     """
     h = hyperparameters
-    inducing = choose_inducing_points(Z, h, n_points)
     W = _prior_factor(h, inducing)
     A, b, unexplained = _sums(h, inducing, W, Z, u, noise)
     total = noise + unexplained
@@ -180,6 +180,17 @@ def _features(h: Hyperparameters, inducing: Array, Z: Array, empty: Empty) -> Ar
     psi[:, m:-1] = Z
     psi[:, -1] = 1.0
     return psi
+
+
+def _squared_norms(D: Array, psi: Array, empty: Empty) -> Array:
+    """‖Dψ‖² of each row, without the zeros below the diagonal of D, (n,)."""
+    norms = np.zeros(len(psi))
+    for first in range(0, len(D), _BAND):
+        band = D[first : first + _BAND, first:]
+        product = empty((len(psi), len(band)))
+        np.matmul(psi[:, first:], band.T, out=product)
+        norms += np.einsum("ij,ij->i", product, product)
+    return norms
 
 
 def _prior_factor(h: Hyperparameters, inducing: Array) -> Array:
@@ -249,17 +260,21 @@ def _directions(
     """
     q, linear = len(W), 1 + len(h.lengthscales)
     excess = np.maximum(spectrum - 1.0, 0.0)
-    # With λ = a − 1, leaving out an eigenvector adds λ²/(1 + λ)/n noise variances.
-    omitted = np.cumsum(excess**2 / (1.0 + excess))
-    count = q - int(np.searchsorted(omitted, _NEGLIGIBLE_SHARE * n, side="right"))
-    top = vectors[:, q - min(count, _MOST_DIRECTIONS) :]
-    V = np.column_stack([top, np.eye(q)[:, q - linear :]])
     reduction = excess / (1.0 + excess)
+    # In units of the noise an eigenvector has n⁻¹λ/(1 + λ) of the mean variance, with
+    # λ = a − 1, and leaving it out adds n⁻¹λ²/(1 + λ).
+    added = np.cumsum(excess * reduction)
+    allowed = max(_SHARE_OF_NOISE * n, _SHARE_OF_VARIANCE * float(reduction.sum()))
+    count = q - int(np.searchsorted(added, allowed, side="right"))
+    top = vectors[:, q - count :]
+    V = np.column_stack([top, np.eye(q)[:, q - linear :]])
     MV = vectors @ (reduction[:, None] * (vectors.T @ V))
     values, B = np.linalg.eigh(V.T @ MV)
     kept = values > _SMALLEST_REDUCTION
     D = (MV @ (B[:, kept] / np.sqrt(values[kept]))).T
-    return np.ascontiguousarray(blas.dtrsm(1.0, W, D, side=1, lower=1))
+    D = blas.dtrsm(1.0, W, D, side=1, lower=1)
+    # A rotation changes no norm, and makes half of a square D zero.
+    return np.ascontiguousarray(np.linalg.qr(D, mode="r"))
 
 
 def _left_out(

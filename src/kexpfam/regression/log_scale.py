@@ -25,6 +25,12 @@ _BUMP_WIDTH = 0.5
 # The log scale may leave the range it has on the training rows by this much.
 LOG_SCALE_MARGIN = 0.5
 
+# Rows that a scale is learned from: hardly a hundred coefficients need no more.
+_MOST_ROWS = 20_000
+
+# Rows whose features are in memory together, times features.
+_CHUNK_NUMBERS = 2**21
+
 # Squared residuals are not smaller than this share of their mean: a residual that
 # happens to be zero is no evidence of noise without width.
 _SMALLEST_SQUARE = 1e-6
@@ -89,8 +95,11 @@ class LogScale:
 
     def at(self, X: Array, mean: Array) -> Array:
         """Log scale at conditions X, (n, p), with predicted means (n,)."""
-        values = self.intercept + self.features.at(X, mean) @ self.coefficients
-        return np.clip(values, self.lower, self.upper)
+        height = max(1, _CHUNK_NUMBERS // len(self.coefficients))
+        starts = range(0, max(len(X), 1), height)
+        parts = [slice(start, start + height) for start in starts]
+        values = [self.features.at(X[i], mean[i]) @ self.coefficients for i in parts]
+        return np.clip(self.intercept + np.concatenate(values), self.lower, self.upper)
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,6 +129,7 @@ def fit_log_scale(
     penalties: tuple[float, ...] = PENALTIES,
     n_folds: int = 5,
     least_mean_unit: float = 0.0,
+    most_rows: int = _MOST_ROWS,
 ) -> LogScaleFit:
     """Fit l(x) with the penalty of best held-out likelihood.
 
@@ -133,6 +143,7 @@ def fit_log_scale(
         penalties: Values of τ to try.
         n_folds: Folds of the cross-validation.
         least_mean_unit: The unit of the mean as a feature is not smaller.
+        most_rows: With more rows the scale is learned from so many of them.
 
     Example:
         >>> import numpy as np
@@ -146,6 +157,24 @@ def fit_log_scale(
     """
     n = len(residuals)
     weights = usable_weights(weights)
+    if n > most_rows:
+        rows = np.sort(rng.permutation(n)[:most_rows])
+        some = fit_log_scale(
+            X[rows],
+            mean[rows],
+            residuals[rows],
+            weights[rows],
+            rng,
+            penalties=penalties,
+            n_folds=n_folds,
+            least_mean_unit=least_mean_unit,
+            most_rows=most_rows,
+        )
+        values = some.model.at(X, mean)
+        # The model has not seen the other rows.
+        held_out = values.copy()
+        held_out[rows] = some.held_out
+        return LogScaleFit(some.model, values, held_out, some.penalty)
     folds = rng.permutation(n) % min(n_folds, n)
     features = _features(X, mean, weights, rng, least_mean_unit)
     F = features.at(X, mean)

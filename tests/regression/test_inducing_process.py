@@ -1,0 +1,240 @@
+"""Processes with inducing points against matrices between all rows, and refits."""
+
+import numpy as np
+import pytest
+
+from kexpfam import linalg
+from kexpfam.regression import (
+    GaussianProcess,
+    Hyperparameters,
+    InducingProcess,
+    Scaling,
+    fit_gaussian_process,
+    inducing_process,
+)
+from kexpfam.regression.inducing_process import condition_on_sums
+from tests.oracles.regression import SMALLEST_NOISE, slow_inducing_prediction
+from tests.tolerances import ROUNDING, SOLVE, assert_close
+
+H = Hyperparameters(0.7, 0.3, 0.15, np.array([0.8, 2.5]))
+AS_IS = Scaling(np.zeros(2), np.ones(2)), Scaling(np.zeros(1), np.ones(1))
+
+
+def rows_of(n, seed=11):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2))
+    y = np.sin(2 * X[:, 0]) + 0.4 * rng.normal(size=n)
+    return X, y, rng.uniform(0.05, 0.6, n)
+
+
+# Far enough from each other for the oracle to invert their covariance.
+GRID = np.stack(np.meshgrid(np.arange(-2.4, 2.5, 0.8), [-2.0, 0.0, 2.0]), 2)
+GRID = GRID.reshape(-1, 2)
+
+
+def conditioned(X, y, noise, points, h=H):
+    return condition_on_sums(points, X, y, noise + SMALLEST_NOISE, h, AS_IS)
+
+
+def test_left_out_predictions_equal_a_refit_without_the_row():
+    X, y, noise = rows_of(30)
+    points = X[:7]
+    _, left_out = conditioned(X, y, noise, points)
+    for i in range(30):
+        rest = np.arange(30) != i
+        mean, variance = slow_inducing_prediction(
+            H, points, X[rest], y[rest], noise[rest], X[i : i + 1]
+        )
+        assert_close(left_out.mean[i], mean[0], SOLVE)
+        assert_close(left_out.variance[i], variance[0], SOLVE)
+
+
+def test_means_equal_the_oracle():
+    X, y, noise = rows_of(30)
+    points, new = X[:7] + 0.1, np.array([[0.3, -1.0], [2.0, 2.0], [-9.0, 0.5]])
+    process, _ = conditioned(X, y, noise, points)
+    mean, _ = slow_inducing_prediction(H, points, X, y, noise, new)
+    assert_close(process.mean(new), mean, SOLVE)
+    assert_close(process.predict(new)[0], mean, SOLVE)
+
+
+def test_variances_are_never_too_small_and_hardly_too_large():
+    X, y, noise = rows_of(400)
+    points = GRID
+    process, _ = conditioned(X, y, noise, points)
+    new = np.random.default_rng(1).normal(size=(300, 2)) * 1.5
+    for at, judged in ((X, True), (new, False)):
+        _, variance = process.predict(at)
+        _, exact = slow_inducing_prediction(H, points, X, y, noise, at)
+        assert np.all(variance >= exact - SOLVE)
+        if judged:  # the promise is for the average of the rows, by their precision
+            excess = np.average(variance - exact, weights=1.0 / noise)
+            assert 0 < excess < 0.1 * np.average(exact, weights=1.0 / noise)
+    assert len(process.directions) < len(GRID)  # else nothing was left out
+
+
+def test_all_directions_give_the_exact_variance(monkeypatch):
+    monkeypatch.setattr(inducing_process, "_SHARE_OF_NOISE", 0.0)
+    monkeypatch.setattr(inducing_process, "_SHARE_OF_VARIANCE", 0.0)
+    X, y, noise = rows_of(40)
+    points, new = X[:9], np.array([[0.3, -1.0], [2.0, 2.0], [-9.0, 0.5]])
+    process, _ = conditioned(X, y, noise, points)
+    _, exact = slow_inducing_prediction(H, points, X, y, noise, new)
+    assert_close(process.predict(new)[1], exact, SOLVE)
+
+
+def test_far_away_the_linear_part_keeps_its_exact_variance():
+    X, y, noise = rows_of(400)
+    points, far = GRID, np.array([[60.0, -80.0], [0.0, 500.0]])
+    process, _ = conditioned(X, y, noise, points)
+    mean, exact = slow_inducing_prediction(H, points, X, y, noise, far)
+    assert_close(process.predict(far)[0], mean, SOLVE)
+    assert_close(process.predict(far)[1], exact, SOLVE)
+
+
+def test_with_all_rows_as_points_it_is_the_exact_process():
+    X, y, _ = rows_of(30)
+    exact = fit_gaussian_process(X, y, start=H, max_iterations=0)
+    scalings = exact.process.x_scaling, exact.process.y_scaling
+    Z, u = scalings[0].forward(X), scalings[1].forward(y[:, None])[:, 0]
+    noise = np.full(30, 0.15 + SMALLEST_NOISE)
+    process, left_out = condition_on_sums(Z, Z, u, noise, H, scalings)
+    new = X[:5] + 0.2
+    assert_close(process.mean(new), exact.process.mean(new), 1e-5)
+    center, scale = scalings[1].center[0], scalings[1].scale[0]
+    # The covariance of the points alone, without noise, has a condition of 1e7 here.
+    assert_close(center + scale * left_out.mean, exact.held_out_mean, 1e-5)
+    assert_close(scale**2 * left_out.variance, exact.held_out_variance, 1e-5)
+
+
+@pytest.mark.parametrize("size", [2000, 2001])
+def test_it_takes_over_above_two_thousand_rows(size):
+    x = np.linspace(0, 6, size)[:, None]
+    y = np.sin(x[:, 0]) + np.random.default_rng(0).normal(0, 0.1, size)
+    fit = fit_gaussian_process(x, y)
+    expected = GaussianProcess if size == 2000 else InducingProcess
+    assert type(fit.process) is expected
+    # A dozen free coefficients leave deviations of 0.1·√(12/2000) = 0.008.
+    assert np.sqrt(np.mean((fit.process.mean(x) - np.sin(x[:, 0])) ** 2)) < 0.02
+    # A variance from 400 rows has a deviation of seven percent.
+    assert_close(fit.process.noise_variance, 0.01, 0.25)
+
+
+def test_it_is_near_the_exact_process_and_honest_about_every_row():
+    X, y, _ = rows_of(600)
+    log_scale = 0.5 * X[:, 1]
+    weights = np.random.default_rng(2).uniform(0.5, 2.0, 600)
+    both = [
+        fit_gaussian_process(
+            X,
+            y,
+            weights=weights,
+            log_scale=log_scale,
+            start=H,
+            max_iterations=0,
+            most_exact_rows=limit,
+        )
+        for limit in (600, 599)
+    ]
+    exact, inducing = both
+    assert isinstance(inducing.process, InducingProcess)
+    assert len(inducing.process.inducing) < 100
+    # The points leave three coefficients' worth of variance unexplained, where some
+    # forty describe the function; where it is, means differ by less than is unknown.
+    squares = (inducing.held_out_mean - exact.held_out_mean) ** 2
+    assert np.mean(squares / inducing.held_out_variance) < 0.1
+    ratio = inducing.held_out_variance / exact.held_out_variance
+    assert 1.0 < np.mean(ratio) < 1.5
+    assert_close(inducing.process.noise_variance, exact.process.noise_variance)
+    assert_close(inducing.process.lengthscales, exact.process.lengthscales)
+
+
+def test_units_of_x_and_y_do_not_matter():
+    X, y, _ = rows_of(300)
+    options = {"start": H, "max_iterations": 0, "most_exact_rows": 100}
+    one = fit_gaussian_process(X, y, **options)
+    other = fit_gaussian_process(X * [1e3, 1e-4] + 7.0, 50.0 - 20.0 * y, **options)
+    assert_close(other.held_out_mean, 50.0 - 20.0 * one.held_out_mean, SOLVE)
+    assert_close(other.held_out_variance, 400.0 * one.held_out_variance, SOLVE)
+
+
+def test_a_row_without_weight_is_predicted_like_a_new_one():
+    X, y, _ = rows_of(300)
+    y[4] = 100.0
+    weights = np.where(np.arange(300) == 4, 0.0, 1.0)
+    options = {"start": H, "max_iterations": 0, "most_exact_rows": 100}
+    fit = fit_gaussian_process(X, y, weights=weights, **options)
+    rest = weights > 0
+    without = fit_gaussian_process(X[rest], y[rest], **options)
+    mean, _ = without.process.predict(X[4:5])
+    # It still counts a millionth, and is a hundred deviations away.
+    assert_close(fit.held_out_mean[4], mean[0], 0.02, scale=1.0)
+
+
+def test_threads_do_not_change_a_bit_of_the_sums(monkeypatch):
+    X, y, noise = rows_of(500)
+    found = []
+    for threads in (1, 2, 5):
+        monkeypatch.setattr(linalg, "thread_count", lambda _, n=threads: n)
+        process, _ = conditioned(X, y, noise, X[:20])
+        found.append((process.coefficients, process.directions))
+    for coefficients, directions in found[1:]:
+        np.testing.assert_array_equal(coefficients, found[0][0])
+        np.testing.assert_array_equal(directions, found[0][1])
+
+
+def test_panels_do_not_show(monkeypatch):
+    X, y, noise = rows_of(500)
+    process, left_out = conditioned(X, y, noise, X[:20])
+    new = X[::3] + 0.1
+    whole = process.predict(new)
+    monkeypatch.setattr(linalg, "PANEL_BYTES", 8 * 23 * 7)
+    again, left_out_again = conditioned(X, y, noise, X[:20])
+    assert_close(left_out_again.mean, left_out.mean, SOLVE)
+    assert_close(left_out_again.variance, left_out.variance, SOLVE)
+    for one, other in zip(whole, process.predict(new), strict=True):
+        assert_close(one, other, ROUNDING)
+    assert_close(again.mean(new), whole[0], SOLVE)
+
+
+def test_repeated_rows_constant_columns_and_outliers_are_safe():
+    rng = np.random.default_rng(0)
+    X = np.repeat(rng.normal(size=(10, 2)), 8, axis=0)
+    X = np.column_stack([X, np.full(80, 3.0)])
+    X[0, 0] = 1e6
+    y = np.repeat(rng.normal(size=10), 8)
+    for response in (y, 1e-9 * y, y + 0.1 * rng.normal(size=80), np.full(80, 2.0)):
+        fit = fit_gaussian_process(X, response, most_exact_rows=20)
+        assert isinstance(fit.process, InducingProcess)
+        assert np.all(np.isfinite(fit.held_out_mean))
+        assert np.all(fit.held_out_variance > 0)
+        mean, variance = fit.process.predict(np.array([[1e300, 0.0, -1e200]]))
+        assert np.all(np.isfinite(mean))
+        assert np.all(variance > 0)
+
+
+@pytest.mark.parametrize("weight", [1e-9, 1.0, 1e9])
+def test_extreme_weights_and_no_noise_are_safe(weight):
+    x = np.linspace(0, 3, 90)[:, None]
+    weights = np.where(np.arange(90) % 2, weight, 1.0)
+    fit = fit_gaussian_process(
+        x, np.sin(2 * x[:, 0]), weights=weights, most_exact_rows=50
+    )
+    assert np.abs(fit.held_out_mean - np.sin(2 * x[:, 0]))[1:-1].max() < 0.02
+    assert np.all(fit.held_out_variance > 0)
+
+
+def test_without_columns_of_x_it_is_the_mean():
+    y = np.random.default_rng(3).normal(5.0, 2.0, 200)
+    fit = fit_gaussian_process(np.empty((200, 0)), y, most_exact_rows=100)
+    mean, variance = fit.process.predict(np.empty((2, 0)))
+    assert_close(mean, np.full(2, y.mean()), 1e-3)
+    assert np.all(variance > 0)
+    assert np.all(np.isfinite(fit.held_out_mean))
+
+
+def test_no_rows_are_predicted_as_none():
+    X, y, noise = rows_of(40)
+    process, _ = conditioned(X, y, noise, X[:5])
+    assert process.mean(np.empty((0, 2))).shape == (0,)
+    assert [part.shape for part in process.predict(np.empty((0, 2)))] == [(0,), (0,)]
