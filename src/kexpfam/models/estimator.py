@@ -2,6 +2,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from kexpfam._validation import (
     check_weights,
 )
 from kexpfam.distributions import BLOCK_ROWS, Density
+from kexpfam.linalg import one_of_many_threads, single_threaded_blas, thread_count
 from kexpfam.models.neighbourhood import Neighbourhood
 
 
@@ -26,6 +28,7 @@ class ConditionalEstimator(RegressorMixin, BaseEstimator):
     """An estimator of p(y|x); concrete ones give its density and learn it."""
 
     neighbourhood_: Neighbourhood
+    n_jobs: int | None
 
     @abstractmethod
     def _density(self, X: Array) -> Density:
@@ -102,7 +105,13 @@ class ConditionalEstimator(RegressorMixin, BaseEstimator):
         """Draws from p(·|x) at each row, (n, n_samples) or (n, n_samples, d)."""
         rng = as_generator(random_state)
         n_samples = check_count("n_samples", n_samples)
-        return self._blockwise(self._conditions(X), lambda p, _: p.rvs(n_samples, rng))
+        conditions = self._conditions(X)
+        # Blocks are drawn at the same time, so each has a generator of its own.
+        several = len(conditions) > BLOCK_ROWS
+        own = rng.spawn(-(-len(conditions) // BLOCK_ROWS)) if several else [rng]
+        return self._blockwise(
+            conditions, lambda p, rows: p.rvs(n_samples, own[rows.start // BLOCK_ROWS])
+        )
 
     def reliability(self, X: ArrayLike) -> Array:
         """About how many training rows are near each row of X, (n,).
@@ -174,12 +183,26 @@ class ConditionalEstimator(RegressorMixin, BaseEstimator):
             )
 
     def _blockwise(self, X: Array, work: Callable[[Any, slice], Array]) -> Array:
-        blocks = [work(self._density(X[rows]), rows) for rows in _row_blocks(len(X))]
-        return np.concatenate(blocks)
+        """Results for all rows, block by block on all cores.
+
+        What is needed for a block is forgotten with it, so that the cost of a row and
+        the memory do not depend on their number.
+        """
+
+        def result(rows: slice) -> Array:
+            with one_of_many_threads():
+                return work(self._density(X[rows]), rows)
+
+        blocks = list(_row_blocks(len(X)))
+        threads = min(thread_count(self.n_jobs), len(blocks))
+        if threads <= 1:
+            return np.concatenate([work(self._density(X[b]), b) for b in blocks])
+        with single_threaded_blas(), ThreadPoolExecutor(threads) as executor:
+            return np.concatenate(list(executor.map(result, blocks)))
 
 
 def _row_blocks(n: int) -> Iterator[slice]:
-    for start in range(0, n, BLOCK_ROWS):
+    for start in range(0, max(n, 1), BLOCK_ROWS):
         yield slice(start, min(start + BLOCK_ROWS, n))
 
 
