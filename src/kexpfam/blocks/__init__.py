@@ -6,7 +6,6 @@ from kexpfam.blocks.dask_rows import DaskSource
 from kexpfam.blocks.fingerprint import (
     RowSample,
     Sample,
-    canonical_order,
     distinct_prints,
     fingerprints,
 )
@@ -41,7 +40,6 @@ __all__ = [
     "Summary",
     "as_source",
     "block_rows",
-    "canonical_order",
     "distinct_prints",
     "fingerprints",
     "parse_memory",

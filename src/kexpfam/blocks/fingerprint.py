@@ -168,19 +168,6 @@ def _rows(sample: Sample, rows: Indices) -> Sample:
     )
 
 
-def canonical_order(X: Array, Y: Array, weights: Array) -> Indices:
-    """An order of rows that looks random, and depends on their content only, (n,).
-
-    Example:
-        >>> rows, ones = np.arange(4.0)[:, None], np.ones(4)
-        >>> forward = rows[canonical_order(rows, rows, ones)]
-        >>> back = rows[::-1]
-        >>> bool(np.all(forward == back[canonical_order(back, back, ones)]))
-        True
-    """
-    return _order(Sample(X, Y, weights, fingerprints(X, Y, seed=0)))
-
-
 def _order(sample: Sample) -> Indices:
     """By fingerprint, and where these are equal by content and weight."""
     order = np.argsort(sample.prints, kind="stable")

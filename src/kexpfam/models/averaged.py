@@ -4,15 +4,16 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Self, overload
+from typing import Any, Self, overload
 
 import numpy as np
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_is_fitted
 
-from kexpfam._typing import Array, ArrayLike, RandomState
+from kexpfam._typing import Array, RandomState
 from kexpfam._validation import as_generator, spread_of
 from kexpfam.base_densities import LocationScaleDensity, StudentBase
+from kexpfam.blocks import ArraySource, Block, Source, as_source, parse_memory
 from kexpfam.distributions import (
     ClosedFormDensity,
     Coordinates,
@@ -26,10 +27,20 @@ from kexpfam.models.conditional import KCEF
 from kexpfam.models.contest import PLAIN, Contest, default_entries
 from kexpfam.models.estimator import ConditionalEstimator
 from kexpfam.models.family import FittedFamily, Options, solve, training_rows
+from kexpfam.models.fitting import collected
+from kexpfam.models.many_rows import (
+    DESIGN_ROWS,
+    SampledRows,
+    Start,
+    begin,
+    sample_rows,
+    with_all_rows,
+)
 from kexpfam.models.neighbourhood import Neighbourhood
+from kexpfam.models.running import LambdaRule
 from kexpfam.models.saved_classes import FittedAverage, FittedMember
 from kexpfam.models.saving import save_average
-from kexpfam.models.selected import best_of
+from kexpfam.models.selected import Selection, best_of
 from kexpfam.models.solvers import COMPONENTS, chosen_centers
 from kexpfam.models.wording import kernel_in_words, short
 from kexpfam.score_matching import KernelExpansion, TiltedDensity
@@ -53,6 +64,10 @@ GUARD = StudentBase(scale=0.85, df=5.0)
 PER_CHART = 2
 DROPPED_WEIGHT = 0.005
 
+
+# Centres of each member, at most, where there are so many rows that they are read block
+# by block: the members share one pass over them.
+MEMBER_CENTERS = 512
 
 # Members that are printed.
 SHOWN = 12
@@ -147,6 +162,8 @@ class AutoKCEF(ConditionalEstimator):
         likelihood: Whether families fitted by penalised likelihood compete too, beside
             those by score matching. They are slower, and better where y has islands or
             recorded values that repeat. None means: up to 500 rows.
+        memory_budget: Bytes, or a text such as "500 MB", that a fit to rows read block
+            by block may take above what the process has.
         standardize: Whether to centre and scale the columns of X and y first.
         n_jobs: Threads; None for all cores.
         random_state: Seed of the folds and of the centres.
@@ -175,54 +192,90 @@ class AutoKCEF(ConditionalEstimator):
         self,
         *,
         likelihood: bool | None = None,
+        memory_budget: int | str = "1 GiB",
         standardize: bool = True,
         n_jobs: int | None = None,
         random_state: RandomState = None,
         verbose: bool = False,
     ) -> None:
         self.likelihood = likelihood
+        self.memory_budget = memory_budget
         self.standardize = standardize
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
 
     def fit(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+        self,
+        X: Any,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        client: Any = None,
     ) -> Self:
         """Fit p(y|x) to rows.
 
         Args:
-            X: Conditions, (n, p): array, pandas or polars.
-            y: Responses, (n,).
+            X: Conditions, (n, p): array, pandas or polars; or rows that are read block
+                by block, as in `KCEF.fit`.
+            y: Responses, (n,), or the name of a column.
             sample_weight: Weight of each row; a row of weight two equals two rows.
+            client: A Dask client that passes over the rows, or None.
 
         Returns:
             The estimator itself.
         """
-        conditions, Y, weights = self._training_rows(X, y, sample_weight)
-        if np.asarray(y).ndim > 1 and Y.shape[1] == 1:
+        if self.likelihood not in (True, False, None):
+            raise ValueError(
+                f"likelihood must be True, False or None, got {self.likelihood!r}."
+            )
+        rng = as_generator(self.random_state)
+        budget = parse_memory(self.memory_budget)
+        source = as_source(
+            X, y, sample_weight, memory_budget=budget, n_jobs=self.n_jobs
+        )
+        if source is not None:
+            self._take_columns(source)
+            return self._fit_source(source, rng, client)
+        rows = Block(*self._training_rows(X, y, sample_weight))
+        if np.asarray(y).ndim > 1 and rows.Y.shape[1] == 1:
             warnings.warn(
                 "A column-vector y was passed when a 1d array was expected; give it "
                 "the shape (n_samples,), for example with ravel().",
                 DataConversionWarning,
                 stacklevel=2,
             )
-        if Y.shape[1] > 1:
+        if np.count_nonzero(rows.weights) > DESIGN_ROWS:
+            source = ArraySource(rows.X, rows.Y, rows.weights)
+            return self._fit_source(source, rng, client)
+        return self._fit_rows(rows, rng, None)
+
+    def _fit_source(
+        self, source: Source, rng: np.random.Generator, client: Any
+    ) -> Self:
+        seed = int(rng.integers(2**31))
+        sampled = sample_rows(
+            source, DESIGN_ROWS, seed, n_jobs=self.n_jobs, client=client
+        )
+        if sampled.complete:
+            return self._fit_rows(collected(source), rng, None)
+        return self._fit_rows(sampled.block, rng, Others(source, sampled, client))
+
+    def _fit_rows(
+        self, rows: Block, rng: np.random.Generator, others: "Others | None"
+    ) -> Self:
+        """Compete on rows in memory, and fit the best to these and to others."""
+        if rows.Y.shape[1] > 1:
             raise ValueError(
-                f"AutoKCEF is for one column of y, got {Y.shape[1]}; use KCEF for "
+                f"AutoKCEF is for one column of y, got {rows.Y.shape[1]}; use KCEF for "
                 f"several columns at once."
             )
-        if self.likelihood not in (True, False, None):
-            raise ValueError(
-                f"likelihood must be True, False or None, got {self.likelihood!r}."
-            )
         options = Options(None, None, None, None, None, self.standardize, self.n_jobs)
-        rng = as_generator(self.random_state)
-        rows = training_rows(conditions, Y, weights, options)
-        self.neighbourhood_ = Neighbourhood.of(conditions, weights)
-        contest = Contest.of(rows, rng)
+        training = training_rows(rows.X, rows.Y, rows.weights, options)
+        self.neighbourhood_ = Neighbourhood.of(rows.X, rows.weights)
+        contest = Contest.of(training, rng)
         self._compete(contest)
-        self._average(contest, seed=int(rng.integers(2**31)))
+        self._average(contest, int(rng.integers(2**31)), others)
         return self
 
     def save(self, path: str | Path) -> None:
@@ -245,7 +298,7 @@ class AutoKCEF(ConditionalEstimator):
         if bar is not None:
             bar.finish()
 
-    def _average(self, contest: Contest, seed: int) -> None:
+    def _average(self, contest: Contest, seed: int, others: "Others | None") -> None:
         candidates = contest.candidates
         center, scale = spread_of("y", contest.rows.Y, contest.weights)
         guard = GUARD.log_density((contest.rows.Y - center) / scale) - np.log(scale)
@@ -259,30 +312,71 @@ class AutoKCEF(ConditionalEstimator):
         weights = representatives(candidates, weights, PER_CHART)
         weights = without_negligible(weights, DROPPED_WEIGHT)
         kept = np.flatnonzero(weights)
-        names = dict.fromkeys(candidates[k].chart for k in kept)
-        charts = {name: contest.final(name) for name in names}
-        members = []
-        for k in kept:
-            candidate = candidates[k]
-            charted = charts[candidate.chart]
-            family = fit_candidate(charted, candidate, seed, self.n_jobs)
-            weight = float(weights[k] * (1.0 - GUARD_WEIGHT))
-            mean = candidate.mean(contest.weights)
-            members.append(Member(weight, candidate.chart, candidate, family, mean))
-        self.best_ = self._best(contest, seed)
+        chosen = [candidates[k] for k in kept]
+        selection = best_of(contest)
+        fits = self._families(contest, [*chosen, selection.chosen], seed, others)
+        members = [
+            Member(
+                float(weights[k] * (1.0 - GUARD_WEIGHT)),
+                candidates[k].chart,
+                candidates[k],
+                family,
+                candidates[k].mean(contest.weights),
+            )
+            for k, family in zip(kept, fits, strict=False)
+        ]
+        self.best_ = self._best(selection, fits[-1])
         self.members_ = Members(members, GUARD_WEIGHT)
         self.guard_ = (float(center[0]), float(scale[0]))
         self.n_candidates_ = len(candidates)
         self.stopped_ = contest.reason
 
-    def _best(self, contest: Contest, seed: int) -> KCEF:
+    def _families(
+        self,
+        contest: Contest,
+        chosen: list[Candidate],
+        seed: int,
+        others: "Others | None",
+    ) -> list[FittedFamily]:
+        """Candidates fitted to all rows."""
+        if others is None:
+            return [
+                fit_candidate(contest.final(c.chart), c, seed, self.n_jobs)
+                for c in chosen
+            ]
+        options = Options(None, None, None, None, None, self.standardize, self.n_jobs)
+        tilted = [k for k, c in enumerate(chosen) if c.kernel is not None]
+        starts = [_start(contest, chosen[k], seed) for k in tilted]
+        bar = ProgressBar("AutoKCEF, parts of the data") if self.verbose else None
+        fits = with_all_rows(
+            [begin(start, options, most=MEMBER_CENTERS) for start in starts],
+            others.source,
+            others.sampled,
+            n_jobs=self.n_jobs,
+            progress=bar,
+            client=others.client,
+        )
+        if bar is not None:
+            bar.finish()
+        near = self.neighbourhood_
+        if fits:
+            self.neighbourhood_ = near.scaled(fits[0].weight)
+        solved = {
+            k: fit.solved(self.n_jobs)[0] for k, fit in zip(tilted, fits, strict=True)
+        }
+        return [
+            solved[k]
+            if k in solved
+            else fit_candidate(contest.final(c.chart), c, seed, self.n_jobs)
+            for k, c in enumerate(chosen)
+        ]
+
+    def _best(self, selection: Selection, family: FittedFamily) -> KCEF:
         """The best single family, as the estimator it would be."""
-        selection = best_of(contest)
-        chosen = selection.chosen
-        charted = contest.final(chosen.chart)
-        family = fit_candidate(charted, chosen, seed, self.n_jobs)
         model = KCEF(
-            fit_method=chosen.method, standardize=self.standardize, n_jobs=self.n_jobs
+            fit_method=selection.chosen.method,
+            standardize=self.standardize,
+            n_jobs=self.n_jobs,
         )
         model.neighbourhood_ = self.neighbourhood_
         return model._restore(family, selection)
@@ -332,6 +426,28 @@ class AutoKCEF(ConditionalEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "members_")
+
+
+@dataclass(frozen=True, eq=False)
+class Others:
+    """Rows beside those that the families compete on.
+
+    Attributes:
+        source: All rows.
+        sampled: Those that they compete on.
+        client: Dask client that passes over the rows, or None.
+    """
+
+    source: Source
+    sampled: SampledRows
+    client: Any
+
+
+def _start(contest: Contest, candidate: Candidate, seed: int) -> Start:
+    assert candidate.kernel is not None
+    charted = replace(contest.final(candidate.chart), base=candidate.base)
+    rule = LambdaRule("likelihood", candidate.lam)
+    return Start(charted, contest.all_rows, candidate.kernel, rule, seed)
 
 
 def member_density(

@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
 from sklearn.base import clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
@@ -11,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from kexpfam._typing import Array, ArrayLike, RandomState
 from kexpfam._validation import as_generator, check_count
 from kexpfam.base_densities import BaseDensity, ConditionalBase, TransformedBase
-from kexpfam.blocks import Block, Source, as_source, parse_memory
+from kexpfam.blocks import Block, as_source, parse_memory
 from kexpfam.distributions import MultivariateDensity, UnivariateDensity
 from kexpfam.islands import IslandReport
 from kexpfam.kernels import JointKernel, Kernel
@@ -22,7 +21,13 @@ from kexpfam.models.fitting import Fit, How, fit_rows, fit_source
 from kexpfam.models.neighbourhood import Neighbourhood
 from kexpfam.models.saving import save_model
 from kexpfam.models.selected import Selection
-from kexpfam.models.stream import Kept, Stream, Summed, check_forgetting
+from kexpfam.models.stream import (
+    KEPT_ROWS,
+    Kept,
+    Stream,
+    Summed,
+    check_forgetting,
+)
 from kexpfam.selection import SearchMethod, SearchResult, resolve_search
 
 # What is learned. After partial_fit it is found when it is first asked for.
@@ -199,10 +204,11 @@ class KCEF(ConditionalEstimator):
     ) -> Self:
         """Add rows to a fit; the sums are exact, whatever the blocks and their order.
 
-        The first 20,000 rows are kept, and the model is the one that `fit` makes of
-        them. From then on base density, kernel and centres stay, as they do after a
-        `fit`, and rows are added to its sums; λ and the number of centres are judged
-        anew. The model is solved for when it is first used.
+        Without a `fit` before, or after an exact one, rows are kept up to 20,000, and
+        the model is the one that `fit` makes of all of them. From then on, and after a
+        low-rank fit, base density, kernel and centres stay, and rows are added to the
+        sums; λ and the number of centres are judged anew. The model is solved for when
+        it is first used.
 
         Args:
             X: Conditions, (n, p).
@@ -215,7 +221,7 @@ class KCEF(ConditionalEstimator):
             The estimator itself.
 
         Raises:
-            ValueError: The fit is not low-rank by score matching, so it has no sums.
+            ValueError: The model was loaded from a file, which does not hold sums.
 
         Example:
             >>> import numpy as np
@@ -231,9 +237,8 @@ class KCEF(ConditionalEstimator):
         first = not self.__sklearn_is_fitted__()
         if not first and self.stream_ is None:
             raise ValueError(
-                f"partial_fit needs the sums of a low-rank fit by score matching, and "
-                f"this model is {self.solver_}, fitted by {self.fit_method}, or from a "
-                f"file; fit it with n_components=..., or with partial_fit alone."
+                "partial_fit needs the rows or the sums of a fit, and this model was "
+                "loaded from a file or is part of an average; fit a new one."
             )
         rows = Block(*self._training_rows(X, y, sample_weight, first=first, least=1))
         if first:
@@ -264,8 +269,8 @@ class KCEF(ConditionalEstimator):
         check_is_fitted(other)
         if self.stream_ is None or other.stream_ is None:
             raise ValueError(
-                "merge needs two models with sums: low-rank fits by score matching "
-                "that were not loaded from a file."
+                "merge needs the rows or the sums of both models, and one of them was "
+                "loaded from a file."
             )
         self._settle_later(self.stream_.merged(other.stream_))
         return self
@@ -274,10 +279,7 @@ class KCEF(ConditionalEstimator):
         """A model with the same design that has seen no rows, for `partial_fit`."""
         check_is_fitted(self)
         if self.stream_ is None:
-            raise ValueError(
-                "emptied needs a low-rank fit by score matching that was not loaded "
-                "from a file."
-            )
+            raise ValueError("emptied is not for a model that was loaded from a file.")
         copy: KCEF = clone(self)
         for name in ("n_features_in_", "feature_names_in_"):
             if name in vars(self):
@@ -294,7 +296,11 @@ class KCEF(ConditionalEstimator):
         return self.stream_.weight
 
     def save(self, path: str | Path) -> None:
-        """Write the fitted model to one file; `kexpfam.load` reads it."""
+        """Write the fitted model to one file; `kexpfam.load` reads it.
+
+        The sums are not in it: rows cannot be added to a loaded model.
+        """
+        check_is_fitted(self)
         save_model(self, self._family, path)
 
     def __sklearn_tags__(self) -> Tags:
@@ -314,13 +320,19 @@ class KCEF(ConditionalEstimator):
             f"{type(self).__name__!r} object has no attribute {name!r}"
         )
 
-    def _settle_later(self, stream: Stream | None) -> None:
+    def _settle_later(self, stream: Stream) -> None:
         """Take a stream, whose model is made when it is needed."""
+        if isinstance(stream, Kept) and stream.full and self.fit_method != "score":
+            raise ValueError(
+                f"fit_method={self.fit_method!r} has no sums to add rows to, so at "
+                f"most {KEPT_ROWS} rows can come in pieces, got {len(stream.rows)}; "
+                f"use fit, or fit_method='score'."
+            )
         for name in _SETTLED:
             self.__dict__.pop(name, None)
         self.stream_ = stream
         if isinstance(stream, Kept) and stream.full:
-            self._settle()
+            self._settle()  # and give the rows up
 
     def _settle(self) -> None:
         """Make the model of the rows in the stream."""
@@ -347,14 +359,9 @@ class KCEF(ConditionalEstimator):
         self.neighbourhood_ = near.scaled(fit.weight)
         if fit.running is not None:
             self.stream_ = Summed(fit.running, near)
+        elif len(rows) <= KEPT_ROWS:
+            self.stream_ = Kept(rows)
         return self
-
-    def _take_columns(self, source: Source) -> None:
-        """Remember the columns of X, as scikit-learn does for arrays."""
-        self.n_features_in_ = source.n_features
-        self.__dict__.pop("feature_names_in_", None)
-        if source.feature_names is not None:
-            self.feature_names_in_ = np.array(source.feature_names, dtype=object)
 
     def _how(self, client: Any) -> How:
         return How(self.select, resolve_search(self.search), self.verbose, client)

@@ -145,6 +145,8 @@ class Contest:
         candidates: All candidates.
         reason: Why no more candidates were tried.
         entries: What the charts were made of, by name.
+        finals: Charts of all training rows, by name, if these are more.
+        final_processes: What these charts share.
     """
 
     rows: TrainingRows
@@ -156,6 +158,8 @@ class Contest:
     reason: str = "all candidates were tried"
     everyone: TrainingRows | None = None
     entries: dict[str, Entry] = field(default_factory=dict)
+    finals: dict[str, Charted] = field(default_factory=dict)
+    final_processes: SharedProcesses = field(default_factory=SharedProcesses)
 
     @classmethod
     def of(cls, rows: TrainingRows, rng: np.random.Generator) -> "Contest":
@@ -180,9 +184,11 @@ class Contest:
         """All training rows in a chart, for the fit to keep."""
         if self.everyone is None:
             return self.charts[name]
-        return self._chart(
-            self.entries[name], slice(None), SharedProcesses(), self.everyone
-        )
+        if name not in self.finals:
+            self.finals[name] = self._chart(
+                self.entries[name], slice(None), self.final_processes, self.everyone
+            )
+        return self.finals[name]
 
     @property
     def all_rows(self) -> TrainingRows:

@@ -19,6 +19,7 @@ from kexpfam._validation import (
     check_probability,
     check_weights,
 )
+from kexpfam.blocks import Source
 from kexpfam.distributions import BLOCK_ROWS, Density
 from kexpfam.linalg import one_of_many_threads, single_threaded_blas, thread_count
 from kexpfam.models.neighbourhood import Neighbourhood
@@ -174,6 +175,13 @@ class ConditionalEstimator(RegressorMixin, BaseEstimator):
         Y = as_columns(responses)
         weights = check_weights(sample_weight, len(Y))
         return conditions, Y, weights
+
+    def _take_columns(self, source: Source) -> None:
+        """Remember the columns of X, as scikit-learn does for arrays."""
+        self.n_features_in_ = source.n_features
+        self.__dict__.pop("feature_names_in_", None)
+        if source.feature_names is not None:
+            self.feature_names_in_ = np.array(source.feature_names, dtype=object)
 
     def _require_one_column(self, method: str) -> None:
         if self._response_columns > 1:

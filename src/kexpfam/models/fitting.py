@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from kexpfam._typing import Array
+from kexpfam._typing import Array, Indices
 from kexpfam._validation import check_positive
-from kexpfam.blocks import ArraySource, Block, Source, canonical_order
+from kexpfam.blocks import ArraySource, Block, Source
 from kexpfam.errors import BlindnessWarning, DegenerateDataError
 from kexpfam.islands import IslandReport
 from kexpfam.kernels import SumOfProducts
@@ -115,10 +115,18 @@ def fit_rows(
     if len(Y) > DESIGN_ROWS and not exact and np.count_nonzero(weights) > DESIGN_ROWS:
         return fit_source(ArraySource(X, Y, weights), options, rng, how)[0]
     # In an order of their own, the rows give the same model in any order of the user.
-    order = canonical_order(X, Y, weights)
-    rows = training_rows(X, Y, weights, options, order)
+    rows = training_rows(X, Y, weights, options, _own_order(X, Y, weights))
     fit = _in_memory(rows, options, rng, how, exact=exact)
     return _looked_at(fit, options, X, Y, weights)
+
+
+def _own_order(X: Array, Y: Array, weights: Array) -> Indices:
+    """A random order of rows that does not depend on the order in which they come.
+
+    Nor on units, since they are sorted before they are shuffled.
+    """
+    ordered = np.lexsort((weights, *X.T, *Y.T))
+    return ordered[np.random.default_rng(0).permutation(len(Y))]
 
 
 def _in_memory(
@@ -178,7 +186,7 @@ def fit_source(
     sampled = sample_rows(source, DESIGN_ROWS, seed, **work)
     if sampled.complete:
         rng.bit_generator.state = state  # as if they had been in memory all along
-        all_rows = _collected(source)
+        all_rows = collected(source)
         X, Y, weights = all_rows.X, all_rows.Y, all_rows.weights
         return fit_rows(X, Y, weights, options, rng, how), all_rows
     block = sampled.block
@@ -193,8 +201,8 @@ def fit_source(
         choice = _chosen(rows, options, rng, how)
         start, result = _start(choice, options, how, seed), choice.result
     bar = ProgressBar("KCEF, parts of the data") if how.verbose else None
-    running = begin(start, options)
-    running = with_all_rows(running, source, sampled, progress=bar, **work)
+    fits = [begin(start, options)]
+    (running,) = with_all_rows(fits, source, sampled, progress=bar, **work)
     if bar is not None:
         bar.finish()
     family, components = running.solved(options.n_jobs)
@@ -249,7 +257,7 @@ def _start(choice: Choice, options: Options, how: How, seed: int) -> Start:
     )
 
 
-def _collected(source: Source) -> Block:
+def collected(source: Source) -> Block:
     """All rows, in their order."""
     blocks = [block for part in source.parts for block in part.read()]
     if not blocks:

@@ -7,7 +7,7 @@
 4. λ and the number of centres are judged again, with fits to all rows but a fold.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -56,18 +56,24 @@ class Start:
     centers: Indices | None = None
 
 
-def begin(start: Start, options: Options) -> Running:
-    """A low-rank fit to the rows of the sample, with centres among them."""
+def begin(start: Start, options: Options, *, most: int = MOST_CENTERS) -> Running:
+    """A low-rank fit to the rows of the sample, with centres among them.
+
+    Args:
+        start: What the sample has decided.
+        options: The user's choices.
+        most: Centres at most, if the user did not say.
+    """
     charted, centers = start.charted, start.centers
     n = len(charted.U)
     if centers is None:
-        sizes = component_sizes(n, options.n_components)
+        sizes = component_sizes(n, options.n_components, most)
         centers = np.random.default_rng(start.seed).permutation(n)[: sizes[-1]]
     else:
         sizes = (len(centers),)
     basis = Basis(start.kernel, charted.Z[centers], charted.U[centers], False)
     design = Design.of(charted, basis, start.seed)
-    folds = design.folds_of(start.rows.X, start.rows.Y)
+    folds = np.arange(n) % N_FOLDS  # the rows come in random order
     return Running(
         design,
         _sums(design, charted, folds, options.n_jobs),
@@ -79,7 +85,9 @@ def begin(start: Start, options: Options) -> Running:
     )
 
 
-def component_sizes(n: int, wanted: int | None) -> tuple[int, ...]:
+def component_sizes(
+    n: int, wanted: int | None, most: int = MOST_CENTERS
+) -> tuple[int, ...]:
     """Numbers of centres to judge with n rows, few first.
 
     Example:
@@ -87,30 +95,29 @@ def component_sizes(n: int, wanted: int | None) -> tuple[int, ...]:
         ((128, 256, 512), (50, 100))
     """
     if wanted is not None:
-        most = min(wanted, n)
-        return tuple(sorted({max(1, most // 2), most}))
+        count = min(wanted, n)
+        return tuple(sorted({max(1, count // 2), count}))
     sizes = [min(FEWEST_CENTERS, n)]
-    while 2 * sizes[-1] <= min(MOST_CENTERS, n // ROWS_PER_CENTER):
+    while 2 * sizes[-1] <= min(most, n // ROWS_PER_CENTER):
         sizes.append(2 * sizes[-1])
     return tuple(sizes)
 
 
 def with_all_rows(
-    running: Running,
+    fits: Sequence[Running],
     source: Source,
     sampled: "SampledRows",
     *,
     n_jobs: int | None = None,
     progress: Progress | None = None,
     client: Any = None,
-) -> Running:
-    """A fit to a sample of the rows, with the others added."""
-    running = running.narrowed()
-    rest = SumOfRows((running.design,), sampled.known_below, sampled.seed)
-    (sums,) = reduce_blocks(
-        source, rest, n_jobs=n_jobs, progress=progress, client=client
-    )
-    return running.plus(sums)
+) -> list[Running]:
+    """Fits to a sample of the rows, with the others added in one pass."""
+    narrow = [running.narrowed() for running in fits]
+    designs = tuple(running.design for running in narrow)
+    rest = SumOfRows(designs, sampled.known_below, sampled.seed)
+    sums = reduce_blocks(source, rest, n_jobs=n_jobs, progress=progress, client=client)
+    return [running.plus(own) for running, own in zip(narrow, sums, strict=True)]
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,435 @@
+"""Fits to more rows than a design is chosen on: sums over blocks, however they come."""
+
+import functools
+import warnings
+
+import numpy as np
+import pytest
+from numpy.random import default_rng
+from scipy import integrate
+
+from kexpfam import KCEF, KEF, AutoKCEF, load
+from kexpfam.base_densities import GaussianBase, UniformBase
+from kexpfam.blocks import ArraySource, Block, reduce_blocks
+from kexpfam.kernels import Gaussian, RationalQuadratic
+from kexpfam.models import averaged, conditional, fitting, stream
+from kexpfam.models.design import N_FOLDS, Design, SumOfRows
+from kexpfam.models.many_rows import component_sizes, sample_rows
+from tests.tolerances import assert_close
+
+# Coefficients solve a system of condition 1e6 or so; sums differ by rounding.
+SAME = 1e-10
+
+SAMPLED = 300
+
+# The models here are crude on purpose: few centres, and λ from nowhere.
+pytestmark = pytest.mark.filterwarnings("ignore::kexpfam.errors.BlindnessWarning")
+
+
+@pytest.fixture(autouse=True)
+def few_rows_make_a_design(monkeypatch):
+    for module in (fitting, averaged):
+        monkeypatch.setattr(module, "DESIGN_ROWS", SAMPLED)
+    for module in (stream, conditional):
+        monkeypatch.setattr(module, "KEPT_ROWS", SAMPLED)
+
+
+def rows(n=1000, seed=0, p=2):
+    rng = default_rng(seed)
+    X = rng.normal(size=(n, p))
+    y = np.sin(2 * X[:, 0]) + 0.3 * (1 + X[:, -1] ** 2) * rng.normal(size=n)
+    return X, y
+
+
+def settled(**changes):
+    """A model without anything to choose, whose system is well-conditioned."""
+    options = {
+        "kernel_x": Gaussian(1.5),
+        "kernel_y": Gaussian(1.0),
+        "regularization": 0.05,
+        "n_components": 20,
+        "random_state": 0,
+    }
+    return KCEF(**(options | changes))
+
+
+def log_p(model):
+    return model.score_samples(*rows(40, seed=9))
+
+
+# --- the large fit
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"kernel_x": RationalQuadratic(1.5)},
+        {"base": "linear"},
+        {"base": UniformBase(-30.0, 30.0), "standardize": False},
+    ],
+)
+def test_rows_beyond_the_sample_are_summed_as_one_fit_would(changes):
+    X, y = rows()
+    model = settled(**changes).fit(X, y)
+    family, running = model.family_, model.stream_.running
+    assert model.solver_ == "low-rank"
+    # The same system from all rows at once: those of the sample with held-out
+    # residuals, which `known` has, the others in the chart.
+    total = functools.reduce(lambda a, b: a + b, running.sums)
+    sampled = sample_rows(ArraySource(X, y), SAMPLED, 0)
+    assert total.weight == pytest.approx(1000)
+    assert len(sampled.block) == SAMPLED
+    if "base" in changes:
+        return  # residuals of the sample are held out; the count is what is checked
+    chart, design = family.chart, running.design
+    Z = chart.conditions(X)
+    U = chart.coordinates(Z).to_kernel(y[:, None, None])[:, 0]
+    sample = design.sample(Z, U, np.ones(len(y)))
+    pairs = design.basis.pairs(Z, U)
+    F, S = design.basis.features(pairs, 1, 0), design.basis.features(pairs, 2, 0)
+    C, b = F.T @ F, S.sum(axis=0) + sample.drift[:, 0] @ F
+    R = design.basis.gram()
+    alpha = np.linalg.solve(C / 1000 + 0.05 * R, -b / 1000)
+    assert_close(family.T.zeroth, alpha, 1e-8)
+
+
+def test_blocks_threads_and_order_do_not_matter():
+    X, y = rows()
+    expected = log_p(settled().fit(X, y))
+    order = default_rng(1).permutation(len(y))
+    for source in (
+        ArraySource(X, y, rows=64),
+        ArraySource(X[order], y[order], rows=301),
+        ArraySource(X[::-1], y[::-1]),
+    ):
+        assert_close(log_p(settled().fit(source)), expected, SAME)
+    assert_close(log_p(settled(n_jobs=1).fit(X, y)), expected, SAME)
+
+
+def test_weights_count_rows():
+    X, y = rows(700)
+    weights = default_rng(2).integers(0, 3, len(y))
+    weights[:400] = 1  # enough rows without copies
+    many = np.repeat(np.arange(len(y)), weights)
+    start = settled(standardize=False).fit(X[:100], y[:100])
+    weighted = start.emptied().partial_fit(X, y, sample_weight=weights)
+    repeated = start.emptied().partial_fit(X[many], y[many])
+    assert weighted.n_rows_ == repeated.n_rows_ == weights.sum()
+    assert_close(log_p(weighted), log_p(repeated), SAME)
+
+
+def test_few_rows_in_blocks_are_the_same_as_in_memory(tmp_path):
+    X, y = rows(200)
+    expected = log_p(settled().fit(X, y))
+    X.tofile(tmp_path / "x")
+    mapped = np.memmap(tmp_path / "x", dtype=float, mode="r", shape=X.shape)
+    np.testing.assert_array_equal(log_p(settled().fit(mapped, y)), expected)
+    frozen = ArraySource(X, y, rows=17)
+    np.testing.assert_array_equal(log_p(settled().fit(frozen)), expected)
+
+
+def test_files_frames_and_clusters_give_the_same_model(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    polars = pytest.importorskip("polars")
+    array = pytest.importorskip("dask.array")
+    frame = pytest.importorskip("dask.dataframe")
+    X, y = rows()
+    expected = log_p(settled().fit(X, y))
+    table = pandas.DataFrame(X, columns=["a", "b"]).assign(y=y)
+    table.to_parquet(tmp_path / "rows.parquet", row_group_size=130)
+    X.tofile(tmp_path / "x")
+    mapped = np.memmap(tmp_path / "x", dtype=float, mode="r", shape=X.shape)
+    for data in (
+        (mapped, y),
+        (str(tmp_path / "rows.parquet"), "y"),
+        (polars.scan_parquet(tmp_path / "rows.parquet"), "y"),
+        (array.from_array(X, chunks=(230, 2)), array.from_array(y, chunks=230)),
+        (frame.from_pandas(table, npartitions=4), "y"),
+    ):
+        model = settled().fit(*data)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # arrays have no names, files do
+            assert_close(log_p(model), expected, SAME)
+    model = settled().fit(str(tmp_path / "rows.parquet"), "y")
+    assert list(model.feature_names_in_) == ["a", "b"]
+
+
+def test_several_columns_of_y_and_the_score_are_chosen_by_at_scale():
+    X, y = rows(600)
+    Y = np.column_stack([y, X[:, 0] + 0.5 * default_rng(3).normal(size=600)])
+    model = KCEF(kernel_x=Gaussian(1.5), select="score", random_state=0).fit(X, Y)
+    assert model.n_rows_ == 600
+    assert model.components_.chosen.n_components <= SAMPLED
+    assert np.isfinite(model.score_samples(X[:5], Y[:5])).all()
+
+
+def test_an_unconditional_family_of_many_rows_integrates_to_one():
+    Y = default_rng(0).gamma(3.0, size=(900, 1))
+    model = KEF(random_state=0).fit(Y)
+    p = model.distribution()
+    mass, _ = integrate.quad(lambda t: float(p.pdf(t)), -5, 30, limit=200)
+    assert mass == pytest.approx(1, abs=1e-6)
+
+
+def test_an_average_of_many_rows_uses_them_all():
+    X, y = rows(900)
+    model = AutoKCEF(random_state=0).fit(X, y)
+    assert model.neighbourhood_.weights.sum() == pytest.approx(900)
+    p = model.given([[0.3, 0.2]])[0]
+    mass, _ = integrate.quad(lambda t: float(p.pdf(t)), -60, 60, limit=400)
+    assert mass == pytest.approx(1, abs=1e-6)
+    fresh = rows(400, seed=5)
+    small = AutoKCEF(random_state=0).fit(*rows(SAMPLED))
+    assert model.score(*fresh) > small.score(*fresh) - 0.05
+
+
+def test_likelihood_fits_of_many_rows_are_fits_to_a_sample():
+    X, y = rows(600)
+    model = settled(fit_method="likelihood").fit(X, y)
+    assert model.stream_ is None
+    assert np.isfinite(log_p(model)).all()
+
+
+# --- the number of centres
+
+
+def test_more_centres_are_asked_for_where_they_help():
+    rng = default_rng(0)
+    x = rng.uniform(-3, 3, size=(900, 1))
+    y = np.sin(5 * x[:, 0]) + 0.1 * rng.normal(size=900)
+    kernels = {"kernel_x": Gaussian(0.1), "kernel_y": Gaussian(0.5)}
+    few = settled(n_components=6, regularization=1e-4, **kernels).fit(x, y)
+    assert few.components_.more_would_help
+    assert "more centres would help" in str(few.components_)
+    many = settled(n_components=200, regularization=1e-4, **kernels).fit(x, y)
+    assert not many.components_.more_would_help
+    assert "hardly help" in str(many.components_)
+    assert many.components_.chosen.merit > few.components_.chosen.merit
+
+
+def test_sizes_double_and_do_not_exceed_the_rows():
+    assert component_sizes(50, None) == (50,)
+    assert component_sizes(10_000, None) == (128, 256, 512, 1024)
+    assert component_sizes(10_000, 7) == (3, 7)
+    assert component_sizes(5, 700) == (2, 5)
+
+
+def test_lambda_falls_as_rows_come_in():
+    X, y = rows(4000)
+    model = KCEF(kernel_x=Gaussian(1.0), kernel_y=Gaussian(0.8), random_state=0)
+    model.fit(X[:150], y[:150])
+    before = model.regularization_
+    assert model.partial_fit(X[150:], y[150:]).regularization_ < before
+
+
+# --- rows that come piece by piece
+
+
+def split(n, seed):
+    rng = default_rng(seed)
+    order = rng.permutation(n)
+    return np.split(order, np.sort(rng.integers(0, n, 5)))
+
+
+@pytest.mark.parametrize("n", [SAMPLED - 10, 900])
+def test_any_split_in_any_order_gives_the_same_model(n):
+    X, y = rows(n)
+    start = settled().fit(*rows(100, seed=7)) if n > SAMPLED else None
+    found = []
+    for seed in range(3):
+        model = settled() if start is None else start.emptied()
+        for part in split(n, seed):
+            if len(part):
+                model.partial_fit(X[part], y[part])
+        assert model.n_rows_ == n
+        found.append(log_p(model))
+    for other in found[1:]:
+        assert_close(other, found[0], SAME)
+
+
+def test_pieces_of_few_rows_are_one_fit():
+    X, y = rows(200)
+    model = settled()
+    for part in split(200, seed=4):
+        if len(part):
+            model.partial_fit(X[part], y[part])
+    np.testing.assert_array_equal(log_p(model), log_p(settled().fit(X, y)))
+
+
+def test_a_design_is_frozen_when_rows_are_too_many_to_be_kept():
+    X, y = rows(900)
+    model = settled().partial_fit(X[:250], y[:250])
+    assert isinstance(model.stream_, stream.Kept)
+    model.partial_fit(X[250:400], y[250:400])
+    assert isinstance(model.stream_, stream.Summed)
+    kernel = model.family_.T.X.copy()
+    model.partial_fit(X[400:], y[400:])
+    np.testing.assert_array_equal(model.family_.T.X, kernel)
+    assert model.n_rows_ == pytest.approx(900)
+
+
+def test_streams_merge_in_any_order():
+    X, y = rows(900)
+    start = settled().fit(X[:100], y[:100])
+    parts = [
+        start.emptied().partial_fit(X[a : a + 200], y[a : a + 200])
+        for a in (100, 300, 500, 700)
+    ]
+    together = start.emptied().merge(start)
+    for part in parts:
+        together.merge(part)
+    backwards = parts[3].merge(parts[1]).merge(parts[0]).merge(parts[2]).merge(start)
+    one = start.emptied().merge(start).partial_fit(X[100:], y[100:])
+    assert together.n_rows_ == 900
+    for model in (together, backwards):
+        assert_close(log_p(model), log_p(one), SAME)
+
+
+def test_kept_rows_merge_too():
+    X, y = rows(240)
+    first = settled().partial_fit(X[:100], y[:100])
+    first.merge(settled().partial_fit(X[100:], y[100:]))
+    np.testing.assert_array_equal(log_p(first), log_p(settled().fit(X, y)))
+
+
+def test_forgetting_is_the_same_as_smaller_weights():
+    X, y = rows(600)
+    start = settled().fit(X[:100], y[:100])
+    model = start.emptied().partial_fit(X[:300], y[:300])
+    model.partial_fit(X[300:], y[300:], forgetting=0.25)
+    weights = np.where(np.arange(600) < 300, 0.25, 1.0)
+    weighted = start.emptied().partial_fit(X, y, sample_weight=weights)
+    assert model.n_rows_ == pytest.approx(375)
+    assert_close(log_p(model), log_p(weighted), SAME)
+    kept = settled().partial_fit(X[:100], y[:100])
+    assert kept.partial_fit(X[100:200], y[100:200], forgetting=0.5).n_rows_ == 150
+
+
+def test_reliability_counts_all_rows():
+    X, y = rows(900)
+    model = settled().fit(X[:100], y[:100])
+    near = model.reliability(X[:3])
+    model.partial_fit(X[100:], y[100:])
+    assert_close(model.reliability(X[:3]), 9 * near, 1e-12)
+
+
+def test_attributes_wait_until_they_are_asked_for():
+    X, y = rows(200)
+    model = settled().partial_fit(X, y)
+    assert "family_" not in vars(model)
+    assert model.regularization_ == 0.05
+    assert "family_" in vars(model)
+    with pytest.raises(AttributeError, match="no attribute 'nonsense_'"):
+        _ = model.nonsense_
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.5, np.nan, "slow", True])
+def test_forgetting_factors_that_are_none_are_refused(value):
+    X, y = rows(50)
+    with pytest.raises(ValueError, match="forgetting must be a number above 0"):
+        settled().partial_fit(X, y, forgetting=value)
+
+
+def test_models_from_files_have_no_sums(tmp_path):
+    X, y = rows(60)
+    settled().fit(X, y).save(tmp_path / "model.kexpfam")
+    model = load(tmp_path / "model.kexpfam")
+    with pytest.raises(ValueError, match="partial_fit needs the rows or the sums"):
+        model.partial_fit(X, y)
+    with pytest.raises(ValueError, match="merge needs the rows or the sums"):
+        model.merge(model)
+    with pytest.raises(ValueError, match="emptied is not for a model"):
+        model.emptied()
+
+
+def test_exact_fits_keep_their_rows_until_they_are_too_many():
+    X, y = rows(500)
+    exact = KCEF(select=None, random_state=0).fit(X[:100], y[:100])
+    exact.partial_fit(X[100:200], y[100:200])
+    assert exact.solver_ == "exact"
+    whole = KCEF(select=None, random_state=0).fit(X[:200], y[:200])
+    assert_close(log_p(exact), log_p(whole), SAME)
+    assert exact.partial_fit(X[200:], y[200:]).n_rows_ == pytest.approx(500)
+    assert exact.solver_ == "low-rank"
+
+
+def test_likelihood_fits_cannot_take_more_rows_than_are_kept():
+    X, y = rows(500)
+    model = settled(fit_method="likelihood").partial_fit(X[:100], y[:100])
+    with pytest.raises(ValueError, match="no sums to add rows to"):
+        model.partial_fit(X, y)
+    assert model.n_rows_ == 100
+
+
+def test_other_designs_are_not_merged():
+    X, y = rows(200)
+    one, other = settled().fit(X, y), settled(random_state=1).fit(X[:150], y[:150])
+    with pytest.raises(ValueError, match="do not share a design"):
+        one.merge(other)
+
+
+def test_pieces_with_other_columns_are_refused_and_nothing_is_lost():
+    X, y = rows(100)
+    model = settled().partial_fit(X, y)
+    with pytest.raises(ValueError, match="features"):
+        model.partial_fit(X[:, :1], y)
+    with pytest.raises(ValueError, match="NaN"):
+        model.partial_fit(X, np.full(100, np.nan))
+    assert model.n_rows_ == 100
+
+
+def test_a_first_piece_of_one_row_is_enough_to_begin():
+    X, y = rows(50)
+    model = settled().partial_fit(X[:1], y[:1])
+    with pytest.raises(ValueError, match="At least 2 rows"):
+        model.predict(X[:1])
+    assert np.isfinite(model.partial_fit(X[1:], y[1:]).predict(X[:1])).all()
+
+
+# --- parts
+
+
+def test_rows_of_the_sample_are_not_summed_twice():
+    X, y = rows(500)
+    source = ArraySource(X, y, rows=70)
+    sampled = sample_rows(source, 120, seed=3)
+    design = settled().fit(X, y).stream_.running.design
+    rest = SumOfRows((design,), sampled.known_below, 3)
+    (sums,) = reduce_blocks(source, rest)
+    assert sum(own.weight for own in sums) == 500 - len(sampled.block)
+
+
+def test_copies_of_rows_are_sampled_like_others():
+    X = np.repeat(np.arange(10.0), 200)[:, None]
+    y = np.tile(np.arange(20.0), 100)
+    sampled = sample_rows(ArraySource(X, y, rows=500), 400, seed=0)
+    counts = np.bincount(sampled.block.X[:, 0].astype(int), minlength=10)
+    assert 380 <= len(sampled.block) <= 400
+    assert counts.min() > 15  # 40 are expected, with a deviation of 6
+
+
+def test_folds_depend_on_content_only():
+    X, y = rows(100)
+    design = settled().fit(X, y).stream_.running.design
+    assert isinstance(design, Design)
+    order = default_rng(0).permutation(100)
+    folds = design.folds_of(X, y[:, None])
+    np.testing.assert_array_equal(
+        design.folds_of(X[order], y[order, None]), folds[order]
+    )
+    assert set(folds) == set(range(N_FOLDS))
+
+
+def test_a_block_of_nothing_new_changes_nothing():
+    X, y = rows(60)
+    design = settled().fit(X, y).stream_.running.design
+    everything = SumOfRows((design,), 2**64 - 1, 0)
+    (sums,) = everything.add(everything.start(), Block(X, y[:, None], np.ones(60)))
+    assert all(own.weight == 0 for own in sums)
+
+
+def test_base_densities_of_the_design_are_kept():
+    X, y = rows()
+    model = settled(base=GaussianBase(scale=3.0)).fit(X, y)
+    assert model.base_ == GaussianBase(scale=3.0)
