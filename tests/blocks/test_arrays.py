@@ -74,6 +74,16 @@ def test_an_error_in_one_thread_is_raised(rows, threads):
         reduce_blocks(source, Failing(500.0), n_jobs=threads)
 
 
+@pytest.mark.parametrize(("threads", "size"), [(1, 10), (4, 10), (4, 600)])
+def test_an_error_before_the_first_block_is_raised(rows, threads, size):
+    class Broken(Moments):
+        def start(self):
+            raise MemoryError("no room for a sum")
+
+    with pytest.raises(MemoryError, match="no room"):
+        reduce_blocks(ArraySource(*rows, rows=size), Broken(6), n_jobs=threads)
+
+
 @pytest.mark.parametrize("threads", [1, 4])
 def test_an_error_stops_the_other_threads_soon(threads):
     numbers = np.arange(4000.0)[:, None]

@@ -65,7 +65,7 @@ def test_schedulers_in_this_process_give_the_sums_of_a_loop(
 ):
     with dask.config.set(scheduler=scheduler):
         check(sources[kind], rows)
-        check(sources[kind], rows, n_jobs=2)
+        check(sources[kind], rows, n_jobs=-1)
 
 
 def test_the_scheduler_of_processes_gives_the_sums_of_a_loop(rows):
@@ -95,8 +95,7 @@ def test_the_current_client_is_used_without_being_named(rows, processes):
         owners = reduce_blocks(source, Owner())
         with dask.config.set(scheduler="threads"):
             assert reduce_blocks(source, Owner()) == {os.getpid()}
-    assert os.getpid() not in owners
-    assert len(owners) == 2
+    assert owners <= set(processes.run(os.getpid).values())
 
 
 def test_other_sources_stay_in_this_process_unless_a_client_is_given(rows, processes):
@@ -186,7 +185,7 @@ def test_no_sum_of_a_part_stays_behind(rows, processes):
             keys = [key for keys in processes.has_what().values() for key in keys]
             held.append(sum("kexpfam-part" in str(key) for key in keys))
 
-    reduce_blocks(source, Moments(6, seconds=0.01), client=processes, progress=look)
+    reduce_blocks(source, Moments(6, seconds=0.02), client=processes, progress=look)
     # Two processes, eight sums to a group, and some delay until sums are let go.
     assert max(held) < 50
 

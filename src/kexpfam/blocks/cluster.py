@@ -23,7 +23,7 @@ from kexpfam.blocks.dask_rows import DaskPart, DaskSource, Layout
 from kexpfam.blocks.local import Progress
 from kexpfam.blocks.optional import needed
 from kexpfam.blocks.threads import one_blas_thread
-from kexpfam.linalg import single_threaded_blas
+from kexpfam.linalg import single_threaded_blas, thread_count
 
 # Sums that one task combines: more would take more memory at once, fewer more tasks.
 FAN_IN = 8
@@ -48,7 +48,7 @@ def reduce_on_dask(
     if client is not None:
         return _on_client(parts, accumulator, progress, client)
     graph = _graph(parts, accumulator)
-    options = {} if n_jobs is None else {"num_workers": n_jobs}
+    options = {} if n_jobs is None else {"num_workers": thread_count(n_jobs)}
     with single_threaded_blas(), _told(progress, len(parts)):
         return graph.delayed().compute(**options)
 
