@@ -5,6 +5,7 @@ import time
 from dataclasses import dataclass
 
 import numpy as np
+from threadpoolctl import threadpool_info
 
 from kexpfam.blocks import Accumulator
 
@@ -90,6 +91,21 @@ class Heavy(Accumulator):
 
     def add(self, state, block):
         return state | {(os.getpid(), self.array.ctypes.data)}
+
+    def combine(self, first, second):
+        return first | second
+
+
+@dataclass(frozen=True)
+class BlasThreads(Accumulator):
+    """Numbers of BLAS threads that were seen while blocks were added."""
+
+    def start(self):
+        return set()
+
+    def add(self, state, block):
+        found = threadpool_info()
+        return state | {i["num_threads"] for i in found if i["user_api"] == "blas"}
 
     def combine(self, first, second):
         return first | second

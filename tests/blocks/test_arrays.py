@@ -1,5 +1,9 @@
 """Arrays and memmaps: the same rows in any blocking, checked as they are read."""
 
+import os
+import signal
+import threading
+
 import numpy as np
 import pytest
 
@@ -70,6 +74,16 @@ def test_an_error_in_one_thread_is_raised(rows, threads):
         reduce_blocks(source, Failing(500.0), n_jobs=threads)
 
 
+@pytest.mark.parametrize(("threads", "size"), [(1, 10), (4, 10), (4, 600)])
+def test_an_error_before_the_first_block_is_raised(rows, threads, size):
+    class Broken(Moments):
+        def start(self):
+            raise MemoryError("no room for a sum")
+
+    with pytest.raises(MemoryError, match="no room"):
+        reduce_blocks(ArraySource(*rows, rows=size), Broken(6), n_jobs=threads)
+
+
 @pytest.mark.parametrize("threads", [1, 4])
 def test_an_error_stops_the_other_threads_soon(threads):
     numbers = np.arange(4000.0)[:, None]
@@ -87,6 +101,23 @@ def test_an_error_stops_the_other_threads_soon(threads):
             n_jobs=threads,
         )
     assert len(read) < 1000
+
+
+@pytest.mark.parametrize(("threads", "size"), [(1, 1), (3, 1), (3, 600)])
+def test_ctrl_c_ends_the_reduction_soon(rows, threads, size):
+    # 1000 blocks, or two that are dealt, that would take from 6 to 60 seconds.
+    slow = Moments(6, seconds=0.06 if size == 1 else 3.0)
+    pressed = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
+    seen = []
+    pressed.start()
+    with pytest.raises(KeyboardInterrupt):
+        reduce_blocks(
+            ArraySource(*rows, rows=size),
+            slow,
+            n_jobs=threads,
+            progress=lambda done, total: seen.append(done),
+        )
+    assert len(seen) < 500
 
 
 @pytest.mark.parametrize("threads", [1, 3])

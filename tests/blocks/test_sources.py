@@ -12,7 +12,7 @@ from kexpfam.blocks import (
     as_source,
     reduce_blocks,
 )
-from tests.blocks.accumulators import Moments, Rows
+from tests.blocks.accumulators import Failing, Moments, Rows
 from tests.blocks.cases import (
     FEATURES,
     RESPONSES,
@@ -89,7 +89,7 @@ def test_every_source_knows_its_columns(sources, kind):
     assert (source.n_features, source.n_responses) == (3, 2)
     unnamed = kind in {"arrays", "dask arrays"}
     assert source.feature_names == (None if unnamed else tuple(FEATURES))
-    counted = "polars" not in kind and kind not in {"dask frame", "dask series"}
+    counted = kind not in {"polars", "dask frame", "dask series"}
     assert source.n_rows == (1000 if counted else None)
 
 
@@ -102,6 +102,39 @@ def test_blocks_of_a_single_part_are_dealt_to_all_threads(rows, tmp_path):
     got = reduce_blocks(source, Rows(), n_jobs=3)
     starts = [int(block[0, 0]) // 100 for block in got]
     assert starts == [0, 3, 6, 9, 1, 4, 7, 2, 5, 8]
+
+
+def test_an_error_of_a_thread_that_was_dealt_blocks_is_raised(rows, tmp_path):
+    numbers = np.arange(1000.0)[:, None] * np.ones(3)
+    path = parquet_file(tmp_path, (numbers, rows[1], rows[2]), row_group_size=1000)
+    source = ParquetSource(path, RESPONSES, "w", rows=10)
+    with pytest.raises(ArithmeticError, match="asked to fail"):
+        reduce_blocks(source, Failing(300.0), n_jobs=3)
+
+
+@pytest.mark.parametrize(
+    ("change", "n_parts"),
+    [
+        (lambda frame: frame, 13),
+        (lambda frame: frame.with_columns(b=pl.col("b") * 1.0), 13),
+        (lambda frame: frame.filter(pl.col("w") > 0), 1),
+        (lambda frame: frame.sort("a"), 1),
+        (lambda frame: frame.slice(100, 300), 1),
+        (lambda frame: pl.concat([frame, frame]), 1),
+    ],
+    ids=["scan", "product", "filter", "sort", "slice", "concat"],
+)
+def test_lazy_frames_are_split_if_rows_can_be_read_alone(
+    rows, change, n_parts, tmp_path
+):
+    path = parquet_file(tmp_path, rows, files=2)
+    frame = change(pl.scan_parquet(path / "*.parquet"))
+    source = PolarsSource(frame, RESPONSES, "w", rows=10)
+    assert len(source.parts) == n_parts
+    assert source.n_rows == (None if n_parts == 1 else 1000)
+    expected = frame.filter(pl.col("w") > 0).select([*FEATURES, *RESPONSES, "w"])
+    got = [np.column_stack([b.X, b.Y, b.weights]) for b in read_all(source)]
+    np.testing.assert_array_equal(np.concatenate(got), expected.collect().to_numpy())
 
 
 def test_partitions_of_unknown_size_are_read_and_empty_ones_skipped(rows):
@@ -282,6 +315,8 @@ def test_dask_collections_that_do_not_fit_together_are_refused(rows):
         DaskSource(unknown, rows[1])
     with pytest.raises(ValueError, match="as many rows as X, but in partition"):
         reduce_blocks(DaskSource(unknown, y[y[:, 0] > 0]), Rows())
+    with pytest.raises(ValueError, match="X must be a data frame, got a series"):
+        DaskSource(dask_frame(rows)["a"], "d")
     frame, other = dask_frame(rows), dask_frame(rows, npartitions=3)
     with pytest.raises(ValueError, match="y must have the partitions of X, 11"):
         DaskSource(frame[FEATURES], other["d"])

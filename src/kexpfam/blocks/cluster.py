@@ -15,6 +15,7 @@ import sys
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from kexpfam.blocks.block import Accumulator, Block, Part, S, Source
@@ -22,6 +23,7 @@ from kexpfam.blocks.dask_rows import DaskPart, DaskSource, Layout
 from kexpfam.blocks.local import Progress
 from kexpfam.blocks.optional import needed
 from kexpfam.blocks.threads import one_blas_thread
+from kexpfam.linalg import single_threaded_blas, thread_count
 
 # Sums that one task combines: more would take more memory at once, fewer more tasks.
 FAN_IN = 8
@@ -38,18 +40,17 @@ def reduce_on_dask(
     client: Any,
 ) -> S:
     """The sum over all parts, computed by a client or the scheduler Dask would use."""
-    dask = needed("dask", "to use a cluster")
+    needed("dask", "to use a cluster")
     client = _current_client() if client is None else client
     parts = source.parts
     if not parts:
         return accumulator.start()
     if client is not None:
         return _on_client(parts, accumulator, progress, client)
-    shared = dask.delayed(accumulator, pure=False, traverse=False)
-    _, total = _graph(parts, shared)
-    options = {} if n_jobs is None else {"num_workers": n_jobs}
-    with one_blas_thread(), _told(progress, len(parts)):
-        return total.compute(**options)
+    graph = _graph(parts, accumulator)
+    options = {} if n_jobs is None else {"num_workers": thread_count(n_jobs)}
+    with single_threaded_blas(), _told(progress, len(parts)):
+        return graph.delayed().compute(**options)
 
 
 def uses_dask(source: Source, client: Any) -> bool:
@@ -67,28 +68,59 @@ def _current_client() -> Any:
     return owner if known else None
 
 
-def _graph(parts: Sequence[Part], shared: Any) -> tuple[list[Any], Any]:
-    """Delayed sums of all parts, and the delayed sum of these."""
-    import dask
+@dataclass(frozen=True)
+class _Graph:
+    """Tasks by key, in the form that every version of Dask understands.
 
+    Attributes:
+        tasks: All of them, with those that the partitions are made by.
+        states: Keys of the sums of the parts.
+        total: Key of the sum of these.
+    """
+
+    tasks: dict[Any, Any]
+    states: list[str]
+    total: str
+
+    def delayed(self) -> Any:
+        """The total, to be computed."""
+        from dask.delayed import Delayed
+        from dask.highlevelgraph import HighLevelGraph
+
+        graph = HighLevelGraph.from_collections(self.total, self.tasks)
+        return Delayed(self.total, graph, layer=self.total)
+
+
+def _graph(parts: Sequence[Part], accumulator: Accumulator[S]) -> _Graph:
     run = uuid.uuid4().hex
-    states = []
-    for number, part in enumerate(parts):
-        key = f"{_PART}-{run}-{number}"
-        if isinstance(part, DaskPart):
-            read = dask.delayed(_accumulate_pieces, pure=False)
-            arguments = (part.layout, part.number, *part.pieces)
-        else:
-            read = dask.delayed(_accumulate_part, pure=False)
-            arguments = (dask.delayed(part, pure=False, traverse=False),)
-        states.append(read(shared, *arguments, dask_key_name=key))
-    level = states
+    shared = f"kexpfam-accumulator-{run}"
+    # A call, and not a value, which Dask might copy into each task that needs it.
+    tasks: dict[Any, Any] = {shared: (functools.partial(_same, accumulator),)}
+    states = [f"{_PART}-{run}-{number}" for number in range(len(parts))]
+    below: dict[int, Any] = {}  # graphs of partitions, which have most in common
+    for key, part in zip(states, parts, strict=True):
+        if not isinstance(part, DaskPart):
+            tasks[key] = (_accumulate_part, shared, part)
+            continue
+        below.update((id(piece.dask), piece.dask) for piece in part.pieces)
+        pieces = [piece.key for piece in part.pieces]
+        tasks[key] = (_accumulate_pieces, shared, part.layout, part.number, *pieces)
+    for graph in below.values():
+        tasks.update(graph)
+    level, depth = states, 0
     while len(level) > 1:
-        level = [
-            dask.delayed(_combine, pure=False)(shared, level[i : i + FAN_IN])
-            for i in range(0, len(level), FAN_IN)
-        ]
-    return states, level[0]
+        groups = [level[i : i + FAN_IN] for i in range(0, len(level), FAN_IN)]
+        level = [f"kexpfam-sum-{run}-{depth}-{i}" for i in range(len(groups))]
+        tasks |= {
+            key: (_combine, shared, group)
+            for key, group in zip(level, groups, strict=True)
+        }
+        depth += 1
+    return _Graph(tasks, states, level[0])
+
+
+def _same(value: Any) -> Any:
+    return value
 
 
 def _accumulate_pieces(
@@ -121,11 +153,12 @@ def _on_client(
 ) -> S:
     import dask
 
-    # Megabytes are expected here, and sent once: no reason to warn.
+    graph = _graph(parts, accumulator)
+    # Megabytes are expected of an accumulator, and sent once: no reason to warn.
     with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1 TiB"}):
-        shared = client.submit(_same, accumulator, pure=False)
-    states, total = _graph(parts, shared)
-    result, *futures = client.compute([total, *states])
+        result, *futures = client.get(
+            graph.tasks, [graph.total, *graph.states], sync=False
+        )
     pending = {future.key: future for future in futures}
     del futures
     try:
@@ -133,12 +166,12 @@ def _on_client(
         return result.result()
     except BaseException:
         # A traceback may keep the futures alive, so they are given up explicitly.
-        client.cancel([result, *pending.values()], force=True)
+        # Parts are not cancelled but released: the scheduler cannot cancel a task whose
+        # dependents nobody holds (an assertion in distributed 2026.8).
+        result.cancel()
+        for future in pending.values():
+            future.release()
         raise
-
-
-def _same(value: Any) -> Any:
-    return value
 
 
 def _watch(pending: dict[str, Any], progress: Progress | None, client: Any) -> None:

@@ -175,11 +175,14 @@ class DaskSource(Source):
         sample_weight: Any,
         features: Sequence[str] | None,
     ) -> None:
+        from pandas.api.types import is_numeric_dtype
+
         y_inside, weighted = not is_dask_frame(y), is_dask_frame(sample_weight)
-        numeric = X.select_dtypes(["number", "bool"]).columns
+        if X.ndim != 2:
+            raise ValueError("X must be a data frame, got a series; use to_frame().")
         chosen = choose_columns(
             list(X.columns),
-            set(numeric),
+            {name for name, kind in X.dtypes.items() if is_numeric_dtype(kind)},
             y=y if y_inside else (),
             sample_weight=None if weighted else sample_weight,
             features=features,

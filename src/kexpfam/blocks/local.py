@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from kexpfam.blocks.block import Accumulator, Block, Part, S
-from kexpfam.blocks.threads import one_blas_thread
+from kexpfam.linalg import single_threaded_blas
 
 Progress = Callable[[int, int], None]
 
@@ -29,7 +29,7 @@ def reduce_locally(
     progress: Progress | None,
 ) -> S:
     """The sum over all parts; `progress` is called from the calling thread."""
-    with one_blas_thread():
+    with single_threaded_blas():
         if threads > 1 and len(parts) >= threads:
             return _in_turn(parts, accumulator, threads, progress)
         blocks = _read(parts, progress)
@@ -68,7 +68,7 @@ def _in_turn(
 
     def watch(stop: threading.Event) -> None:
         done, running = 0, threads
-        while running:
+        while running and not stop.is_set():
             try:
                 number = finished.get(timeout=_WAIT)
             except queue.Empty:
@@ -132,18 +132,22 @@ def _on_threads(
     stop = threading.Event()
 
     def work(thread: int) -> S:
-        state = accumulator.start()
         try:
-            # Closed, so that a part given up half-way is known to be.
-            with contextlib.closing(blocks_of(thread, stop)) as blocks:
+            # Once more without BLAS threads, which some libraries count by thread; and
+            # closed, so that a part given up half-way is known to be.
+            with (
+                single_threaded_blas(),
+                contextlib.closing(blocks_of(thread, stop)) as blocks,
+            ):
+                state = accumulator.start()
                 for block in blocks:
                     if stop.is_set():
                         break
                     state = accumulator.add(state, block)
+            return state
         except BaseException:
             stop.set()
             raise
-        return state
 
     with ThreadPoolExecutor(threads) as executor:
         workers = [executor.submit(work, thread) for thread in range(threads)]

@@ -85,6 +85,13 @@ def peak_resident() -> int | None:
         >>> peak_resident() is None or peak_resident() > 2**20
         True
     """
+    # On Linux not from getrusage, where a process starts with the peak of its parent.
+    try:
+        status = Path("/proc/self/status").read_text()
+    except OSError:
+        status = ""
+    if match := re.search(r"^VmHWM:\s*(\d+) kB", status, re.MULTILINE):
+        return 1024 * int(match[1])
     try:
         import resource
     except ImportError:  # Windows

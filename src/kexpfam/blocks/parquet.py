@@ -118,7 +118,8 @@ class ParquetSource(Source):
     """Rows of one or many Parquet files.
 
     Args:
-        data: A path, a folder, a pattern with *, or a `pyarrow.dataset.Dataset`.
+        path_or_dataset: A path, a folder, a pattern with *, or a
+            `pyarrow.dataset.Dataset`.
         y: The name of a column, or several.
         sample_weight: The name of a column, or None for weights of one.
         features: Names of the columns of X; None for all numeric ones that are neither
@@ -132,14 +133,14 @@ class ParquetSource(Source):
 
     def __init__(
         self,
-        data: Any,
+        path_or_dataset: Any,
         y: str | Sequence[str],
         sample_weight: str | None = None,
         features: Sequence[str] | None = None,
         *,
         rows: int = BLOCK_ROWS,
     ) -> None:
-        dataset = _dataset(data)
+        dataset = _dataset(path_or_dataset)
         self._columns = choose_columns(
             dataset.schema.names,
             {field.name for field in dataset.schema if _is_numeric(field.type)},
