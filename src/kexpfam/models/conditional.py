@@ -122,6 +122,8 @@ class KCEF(ConditionalEstimator):
         array([[0.6, 0.9, 1.2]])
     """
 
+    stream_: Stream | None
+
     def __init__(
         self,
         *,
