@@ -343,7 +343,8 @@ def test_models_from_files_have_no_sums(tmp_path):
         model.emptied()
 
 
-def test_exact_fits_keep_their_rows_until_they_are_too_many():
+def test_exact_fits_keep_their_rows_until_they_are_too_many(monkeypatch):
+    monkeypatch.setattr(fitting, "EXACT_SIZE", 250)
     X, y = rows(500)
     exact = KCEF(select=None, random_state=0).fit(X[:100], y[:100])
     exact.partial_fit(X[100:200], y[100:200])

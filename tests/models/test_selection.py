@@ -17,6 +17,7 @@ from kexpfam.kernels import Constant, Gaussian, Matern, SumOfProducts, separable
 from kexpfam.models import contest as contest_module
 from kexpfam.models.contest import PLAIN, Contest
 from kexpfam.models.family import Options, training_rows
+from kexpfam.models.fitting import own_order
 from kexpfam.selection import (
     GradientSearch,
     HeldOutLikelihood,
@@ -214,7 +215,9 @@ def held_out_loss(rows, candidate):
     rng = np.random.default_rng(0)
     options = Options(None, None, None, "gaussian", None, True, None)
     rng.integers(2**31)  # the seed that `fit` draws first
-    contest = Contest.of(training_rows(X, y[:, None], np.ones(40), options), rng)
+    Y, ones = y[:, None], np.ones(40)
+    order = own_order(X, Y, ones)
+    contest = Contest.of(training_rows(X, Y, ones, options, order), rng)
     contest.add_charts([contest_module.Entry(PLAIN, contest.rows.options.base)])
     problem = contest.problem(PLAIN)
     ((kernel_x, kernel_y),) = candidate.kernel.terms

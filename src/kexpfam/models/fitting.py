@@ -115,18 +115,19 @@ def fit_rows(
     if len(Y) > DESIGN_ROWS and not exact and np.count_nonzero(weights) > DESIGN_ROWS:
         return fit_source(ArraySource(X, Y, weights), options, rng, how)[0]
     # In an order of their own, the rows give the same model in any order of the user.
-    rows = training_rows(X, Y, weights, options, _own_order(X, Y, weights))
+    rows = training_rows(X, Y, weights, options, own_order(X, Y, weights))
     fit = _in_memory(rows, options, rng, how, exact=exact)
     return _looked_at(fit, options, X, Y, weights)
 
 
-def _own_order(X: Array, Y: Array, weights: Array) -> Indices:
-    """A random order of rows that does not depend on the order in which they come.
+def own_order(X: Array, Y: Array, weights: Array) -> Indices:
+    """A random order of rows of positive weight, whatever the order they come in.
 
-    Nor on units, since they are sorted before they are shuffled.
+    It does not depend on units, since they are sorted before they are shuffled.
     """
-    ordered = np.lexsort((weights, *X.T, *Y.T))
-    return ordered[np.random.default_rng(0).permutation(len(Y))]
+    used = np.flatnonzero(weights > 0)
+    ordered = used[np.lexsort((weights[used], *X[used].T, *Y[used].T))]
+    return ordered[np.random.default_rng(0).permutation(len(used))]
 
 
 def _in_memory(
