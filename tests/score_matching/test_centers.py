@@ -9,8 +9,9 @@ from kexpfam.score_matching import centers as module
 from kexpfam.score_matching.centers import (
     Candidates,
     farthest_first,
+    greedy_pivots,
     leverage_scores,
-    pivoted_cholesky,
+    random_pivots,
 )
 from kexpfam.score_matching.span import whitening
 from tests.tolerances import ROUNDING, SOLVE, STANDARD_ERRORS, assert_close
@@ -154,7 +155,7 @@ def test_pivots_and_residual_equal_elimination_on_the_whole_matrix(kernel):
     factor = np.outer(scaled.factor, scaled.factor)
     index = np.arange(60.0)[:, None]
     candidates = Candidates(scaled, np.append(X, index, axis=1), Y, np.ones(60))
-    pivots, residual = pivoted_cholesky(candidates, 25)
+    pivots, residual = greedy_pivots(candidates, 25)
     expected, left = slow_pivots(K * factor, 25)
     assert pivots.tolist() == expected
     assert_close(residual, left, SOLVE, scale=1.0)
@@ -178,8 +179,31 @@ class _Scaled(JointKernel):
         return Pairs()
 
 
-def test_random_pivots_are_drawn_in_proportion_to_the_residual():
+@pytest.mark.parametrize("block", [1, 5, 64])
+def test_residual_of_random_pivots_is_that_of_elimination(block, monkeypatch):
+    monkeypatch.setattr(module, "_PIVOT_BLOCK", block)
+    X, Y = rows(60)
+    candidates = Candidates(KERNEL, X, Y, np.ones(60))
+    pivots, residual = random_pivots(candidates, 25, np.random.default_rng(0))
+    assert len(set(pivots)) == 25
+    K = KERNEL.at(X, Y, X, Y).partial(0, 0, 0, 0)
+    inverse = np.linalg.inv(K[np.ix_(pivots, pivots)])
+    left = K - K[:, pivots] @ inverse @ K[pivots]
+    assert_close(residual, left.diagonal(), SOLVE, scale=1.0)
+
+
+def test_random_pivots_end_at_rounding():
+    X, Y = rows(100, p=0)
+    candidates = Candidates(separable(Constant(), Gaussian(5.0)), X, Y, np.ones(100))
+    pivots, residual = random_pivots(candidates, 50, np.random.default_rng(0))
+    assert len(pivots) < 20
+    assert residual.max() < 1e-13
+
+
+@pytest.mark.parametrize("block", [1, 64])
+def test_random_pivots_are_drawn_in_proportion_to_the_residual(block, monkeypatch):
     """The second of two pivots, over many draws, against the residual of the first."""
+    monkeypatch.setattr(module, "_PIVOT_BLOCK", block)
     X, Y = rows(6)
     weights = np.array([1.0, 2.0, 1.0, 0.5, 1.0, 1.0])
     K = KERNEL.at(X, Y, X, Y).partial(0, 0, 0, 0)
@@ -199,7 +223,7 @@ def test_pivots_end_at_rounding_and_uniform_rows_fill_up():
     """A smooth kernel of one column has about ten functions in 14 digits."""
     X, Y = rows(100, p=0)
     kernel = separable(Constant(), Gaussian(5.0))
-    pivots, residual = pivoted_cholesky(Candidates(kernel, X, Y, np.ones(100)), 50)
+    pivots, residual = greedy_pivots(Candidates(kernel, X, Y, np.ones(100)), 50)
     assert len(pivots) < 20
     assert residual.max() < 1e-13
     found = joined(*choose("pivoted", X, Y, 50, kernel))
