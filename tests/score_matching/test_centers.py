@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import optimize
 
 from kexpfam.kernels import Constant, Gaussian, JointKernel, Matern, separable
 from kexpfam.score_matching import Basis, ScoreSample, choose_centers, fit_exact
@@ -9,11 +10,12 @@ from kexpfam.score_matching import centers as module
 from kexpfam.score_matching.centers import (
     Candidates,
     farthest_first,
+    greedy_pivots,
     leverage_scores,
-    pivoted_cholesky,
+    random_pivots,
 )
 from kexpfam.score_matching.span import whitening
-from tests.tolerances import ROUNDING, SOLVE, STANDARD_ERRORS, assert_close
+from tests.tolerances import MINIMISER, ROUNDING, SOLVE, STANDARD_ERRORS, assert_close
 
 METHODS = ["uniform", "kmeans", "leverage", "pivoted", "random_pivoted"]
 KERNEL = separable(Gaussian(0.8), Gaussian(0.7))
@@ -154,7 +156,7 @@ def test_pivots_and_residual_equal_elimination_on_the_whole_matrix(kernel):
     factor = np.outer(scaled.factor, scaled.factor)
     index = np.arange(60.0)[:, None]
     candidates = Candidates(scaled, np.append(X, index, axis=1), Y, np.ones(60))
-    pivots, residual = pivoted_cholesky(candidates, 25)
+    pivots, residual = greedy_pivots(candidates, 25)
     expected, left = slow_pivots(K * factor, 25)
     assert pivots.tolist() == expected
     assert_close(residual, left, SOLVE, scale=1.0)
@@ -178,15 +180,37 @@ class _Scaled(JointKernel):
         return Pairs()
 
 
-def test_random_pivots_are_drawn_in_proportion_to_the_residual():
+@pytest.mark.parametrize("block", [1, 5, 64])
+def test_residual_of_random_pivots_is_that_of_elimination(block, monkeypatch):
+    monkeypatch.setattr(module, "_PIVOT_BLOCK", block)
+    X, Y = rows(60)
+    candidates = Candidates(KERNEL, X, Y, np.ones(60))
+    pivots, residual = random_pivots(candidates, 25, np.random.default_rng(0))
+    assert len(set(pivots)) == 25
+    K = KERNEL.at(X, Y, X, Y).partial(0, 0, 0, 0)
+    inverse = np.linalg.inv(K[np.ix_(pivots, pivots)])
+    left = K - K[:, pivots] @ inverse @ K[pivots]
+    assert_close(residual, left.diagonal(), SOLVE, scale=1.0)
+
+
+def test_random_pivots_end_at_rounding():
+    X, Y = rows(100, p=0)
+    candidates = Candidates(separable(Constant(), Gaussian(5.0)), X, Y, np.ones(100))
+    pivots, residual = random_pivots(candidates, 50, np.random.default_rng(0))
+    assert len(pivots) < 20
+    assert residual.max() < 1e-13
+
+
+def test_random_pivots_are_drawn_in_proportion_to_the_residual(monkeypatch):
     """The second of two pivots, over many draws, against the residual of the first."""
+    monkeypatch.setattr(module, "_PIVOT_BLOCK", 8)
     X, Y = rows(6)
     weights = np.array([1.0, 2.0, 1.0, 0.5, 1.0, 1.0])
     K = KERNEL.at(X, Y, X, Y).partial(0, 0, 0, 0)
-    pairs, draws = np.zeros((6, 6)), 4000
-    for seed in range(draws):
-        _, CY = choose("random_pivoted", X, Y, 2, seed=seed, weights=weights)
-        a, b = (int(np.flatnonzero(Y[:, 0] == y)[0]) for y in CY[:, 0])
+    candidates, rng = Candidates(KERNEL, X, Y, weights), np.random.default_rng(0)
+    pairs, draws = np.zeros((6, 6)), 2000
+    for _ in range(draws):
+        (a, b), _ = random_pivots(candidates, 2, rng)
         pairs[a, b] += 1
     left = weights * (1.0 - K**2)  # of the kernel with ones on its diagonal
     expected = left / left.sum(axis=1, keepdims=True)
@@ -199,7 +223,7 @@ def test_pivots_end_at_rounding_and_uniform_rows_fill_up():
     """A smooth kernel of one column has about ten functions in 14 digits."""
     X, Y = rows(100, p=0)
     kernel = separable(Constant(), Gaussian(5.0))
-    pivots, residual = pivoted_cholesky(Candidates(kernel, X, Y, np.ones(100)), 50)
+    pivots, residual = greedy_pivots(Candidates(kernel, X, Y, np.ones(100)), 50)
     assert len(pivots) < 20
     assert residual.max() < 1e-13
     found = joined(*choose("pivoted", X, Y, 50, kernel))
@@ -223,13 +247,11 @@ def test_leverage_scores_of_a_full_pilot_are_those_of_the_matrix():
     root = np.sqrt(w / w.mean())
     weighted = root[:, None] * K * root
     values = np.linalg.eigvalsh(weighted)
-    # The ridge is found again by brute force: half of the functions count.
-    grid = np.geomspace(1e-6, 1e3, 200001)
-    dimensions = np.array([np.sum(values / (values + mu)) for mu in grid])
-    mu = grid[np.argmin(np.abs(dimensions - 15.0))]
+    # Half of the functions count.
+    mu = optimize.brentq(lambda mu: np.sum(values / (values + mu)) - 15.0, 1e-6, 1e3)
     expected = np.diag(weighted @ np.linalg.inv(weighted + mu * np.eye(30)))
-    # The grid of μ has steps of 1e-4; the pilot has a jitter of 1e-10.
-    assert_close(found, expected, 2e-4)
+    # The pilot has a jitter of 1e-10, and eigenvalues from 1e-4 on.
+    assert_close(found, expected, MINIMISER)
 
 
 def test_rows_far_from_all_others_have_the_largest_leverage():

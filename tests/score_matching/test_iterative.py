@@ -54,6 +54,22 @@ def test_panels_of_any_height_and_number_of_threads_give_the_same_sums(monkeypat
         assert_close(RowPanels(basis, sample, n_jobs).apply(v), whole, ROUNDING)
 
 
+@pytest.mark.parametrize("share", [0.3, 1.0])
+def test_features_that_are_kept_fit_into_the_memory_and_change_nothing(
+    monkeypatch, share
+):
+    basis, sample = make(100, 2, derivatives=1)
+    monkeypatch.setattr("kexpfam.linalg.PANEL_BYTES", 8 * 40 * 9)
+    everything = 8 * 100 * 2 * basis.size
+    rows = RowPanels(basis, sample, n_jobs=2, memory=int(share * everything))
+    v = np.random.default_rng(0).normal(size=basis.size)
+    plain = RowPanels(basis, sample, n_jobs=2).apply(v)
+    for _ in range(3):
+        assert_close(rows.apply(v), plain, ROUNDING)
+    kept = sum(F.nbytes for found in rows._kept.values() for p in found for F in p)
+    assert 0.5 * share * everything < kept <= share * everything
+
+
 @pytest.mark.parametrize("lam", LAMBDAS)
 @pytest.mark.parametrize("derivatives", [0, 1])
 @pytest.mark.parametrize("d", [1, 2])

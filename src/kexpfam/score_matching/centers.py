@@ -20,13 +20,13 @@ zero are not chosen.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
 from kexpfam._typing import Array, Indices
 from kexpfam.kernels import Constant, JointKernel, Kernel, RadialKernel, SumOfProducts
+from kexpfam.linalg import Empty, for_each_panel
 
 # Rows that are looked at for each centre, and the numbers that a table of rows by
 # centres may have (half a GiB), below which their count is brought for large m.
@@ -39,6 +39,10 @@ _LLOYD_ITERATIONS = 20
 # Rows whose kernel with themselves is found at once, on the diagonal of a block.
 _DIAGONAL_BLOCK = 32
 
+# Random pivots that are proposed at once: enough for fast products, few enough for most
+# of them to be accepted.
+_PIVOT_BLOCK = 64
+
 # A residual this small relative to the kernel is rounding: a row with it is, to all
 # digits, a combination of the centres before it.
 _RESIDUAL_FLOOR = 64 * float(np.finfo(np.float64).eps)
@@ -48,9 +52,6 @@ _PILOT = 1000
 
 # Added to the diagonal of a pilot's kernel matrix, relative to it.
 _PILOT_JITTER = 1e-10
-
-# The next pivot, given the residual diagonal.
-Pick = Callable[[Array], Any]
 
 
 def choose_centers(
@@ -86,7 +87,9 @@ def choose_centers(
         Alaoui and Mahoney (2015), Fast randomized kernel ridge regression with
         statistical guarantees; Harbrecht, Peters and Schneider (2012), On the low-rank
         approximation by the pivoted Cholesky decomposition; Chen, Epperly, Tropp and
-        Webber (2025), Randomly pivoted Cholesky.
+        Webber (2025), Randomly pivoted Cholesky; Epperly, Tropp and Webber (2024),
+        Embrace rejection: kernel matrix approximation by accelerated randomly pivoted
+        Cholesky.
 
     Example:
         >>> import numpy as np
@@ -133,13 +136,17 @@ class Candidates:
         pairs = self.kernel.at(self.X, self.Y, self.X[rows], self.Y[rows])
         return pairs.partial(0, 0, 0, 0)
 
+    def block(self, rows: Indices) -> Array:
+        """K of some rows with each other, (k, k)."""
+        X, Y = self.X[rows], self.Y[rows]
+        return self.kernel.at(X, Y, X, Y).partial(0, 0, 0, 0)
+
     def diagonal(self) -> Array:
         """K of each row with itself, (N,)."""
         found = np.empty(len(self.Y))
         for start in range(0, len(found), _DIAGONAL_BLOCK):
-            rows = slice(start, start + _DIAGONAL_BLOCK)
-            X, Y = self.X[rows], self.Y[rows]
-            found[rows] = self.kernel.at(X, Y, X, Y).partial(0, 0, 0, 0).diagonal()
+            rows = np.arange(start, min(start + _DIAGONAL_BLOCK, len(found)))
+            found[rows] = self.block(rows).diagonal()
         return found
 
 
@@ -177,38 +184,30 @@ def _uniform(
 def _pivoted(
     candidates: Candidates, m: int, rng: np.random.Generator
 ) -> tuple[Array, Array]:
-    return _by_pivots(candidates, m, rng, np.argmax)
+    return _filled_up(candidates, greedy_pivots(candidates, m)[0], m, rng)
 
 
 def _random_pivoted(
     candidates: Candidates, m: int, rng: np.random.Generator
 ) -> tuple[Array, Array]:
-    def draw(residual: Array) -> int:
-        share = np.cumsum(candidates.weights * residual)
-        return int(np.searchsorted(share, rng.random() * share[-1], side="right"))
-
-    return _by_pivots(candidates, m, rng, draw)
+    return _filled_up(candidates, random_pivots(candidates, m, rng)[0], m, rng)
 
 
-def _by_pivots(
-    candidates: Candidates, m: int, rng: np.random.Generator, pick: Pick
+def _filled_up(
+    candidates: Candidates, pivots: Indices, m: int, rng: np.random.Generator
 ) -> tuple[Array, Array]:
-    """Rows that `pick` picks, and random ones where nothing but rounding is left."""
-    pivots, _ = pivoted_cholesky(candidates, m, pick)
+    """Pivots, and random rows where nothing but rounding was left for more of them."""
     rest = np.setdiff1d(np.arange(len(candidates.Y)), pivots)
     chosen = np.append(pivots, rng.permutation(rest))[:m]
     return candidates.X[chosen], candidates.Y[chosen]
 
 
-def pivoted_cholesky(
-    candidates: Candidates, m: int, pick: Pick = np.argmax
-) -> tuple[Indices, Array]:
-    """Pivots of the kernel matrix, and the diagonal of what they leave.
+def greedy_pivots(candidates: Candidates, m: int) -> tuple[Indices, Array]:
+    """Rows with the largest residual of the kernel, and the residuals that are left.
 
     Args:
         candidates: Rows.
         m: Number of pivots; there are fewer if nothing but rounding is left.
-        pick: Chooses the next pivot, given the residual diagonal.
 
     Returns:
         Pivots (k,), and the residual diagonal of K, (N,).
@@ -218,16 +217,76 @@ def pivoted_cholesky(
     L = np.empty((m, len(residual)))  # columns of the factor, as rows: contiguous
     pivots = np.empty(m, dtype=np.intp)
     for k in range(m):
-        residual[residual <= floor] = 0.0
-        if not residual.any():
+        pivots[k] = pivot = int(np.argmax(residual))
+        if residual[pivot] <= floor:
             return pivots[:k], residual
-        pivots[k] = pivot = int(pick(residual))
         column = candidates.columns(pivots[k : k + 1])[:, 0]
         column = column - L[:k, pivot] @ L[:k]
         L[k] = column / np.sqrt(residual[pivot])
         residual -= L[k] ** 2
         residual[pivot] = 0.0
     return pivots, residual
+
+
+def random_pivots(
+    candidates: Candidates, m: int, rng: np.random.Generator
+) -> tuple[Indices, Array]:
+    """Rows drawn one after the other in proportion to their weighted residuals.
+
+    Rows are proposed in blocks, from the residuals at the start of a block. One is
+    accepted with the share of its residual that those accepted before it have left.
+    This gives the distribution of single draws at the speed of products of matrices
+    (Epperly, Tropp and Webber 2024). Arguments and results are as in `greedy_pivots`.
+    """
+    residual = candidates.diagonal()
+    floor = _RESIDUAL_FLOOR * residual.max()
+    L = np.empty((m, len(residual)))
+    pivots = np.empty(m, dtype=np.intp)
+    k = 0
+    while k < m and residual.max() > floor:
+        share = np.cumsum(candidates.weights * residual)
+        draws = rng.random(_PIVOT_BLOCK) * share[-1]
+        proposed = np.searchsorted(share, draws, side="right")
+        proposed = np.minimum(proposed, len(share) - 1)
+        block = candidates.block(proposed) - L[:k, proposed].T @ L[:k, proposed]
+        # Residuals of this block are as accurate as those that are kept: one that is
+        # rounding by either must not be proposed for ever.
+        residual[proposed[block.diagonal() <= floor]] = 0.0
+        accepted, corner = _accept(block, floor, m - k, rng)
+        chosen = proposed[accepted]
+        rows = slice(k, k + len(chosen))
+        pivots[rows] = chosen
+        panel = candidates.columns(chosen).T - L[:k, chosen].T @ L[:k]
+        if len(chosen):
+            L[rows] = solve_triangular(corner, panel, lower=True)
+        residual -= np.sum(L[rows] ** 2, axis=0)
+        residual[residual <= floor] = 0.0
+        residual[chosen] = 0.0
+        k = rows.stop
+    return pivots[:k], residual
+
+
+def _accept(
+    block: Array, floor: float, most: int, rng: np.random.Generator
+) -> tuple[list[int], Array]:
+    """Which of the proposed rows to take, and their Cholesky factor.
+
+    Args:
+        block: Residual matrix of the proposed rows, (b, b).
+        floor: Residuals that are rounding.
+        most: How many may be taken.
+        rng: Draws.
+    """
+    left, before = block.copy(), block.diagonal()
+    accepted: list[int] = []
+    columns = np.zeros(block.shape)
+    for j, chance in enumerate(rng.random(len(block))):
+        if len(accepted) < most and left[j, j] > max(chance * before[j], floor):
+            column = left[:, j] / np.sqrt(left[j, j])
+            left -= np.outer(column, column)
+            columns[:, len(accepted)] = column
+            accepted.append(j)
+    return accepted, columns[accepted, : len(accepted)]
 
 
 def _leverage(
@@ -292,7 +351,6 @@ def _cluster(
     """Means of m clusters of (x, y), in units of the data and the kernel; weights."""
     # sklearn.cluster takes longer to import than all of kexpfam.
     from sklearn.cluster import kmeans_plusplus
-    from sklearn.metrics import pairwise_distances_argmin
 
     rows = np.concatenate([candidates.X, candidates.Y], axis=1)
     scales = _scales(candidates.kernel, candidates.X, candidates.Y)
@@ -305,7 +363,7 @@ def _cluster(
     )
     means, mass = rows[first], w[first]
     for _ in range(_LLOYD_ITERATIONS):
-        label = pairwise_distances_argmin(points, centers)
+        label = _nearest(points, centers)
         mass = np.bincount(label, w, minlength=m)
         filled = mass > 0  # a centre without rows stays where it is
         for j in range(rows.shape[1]):
@@ -315,6 +373,24 @@ def _cluster(
         if np.array_equal(moved, centers):
             break
     return means, centers, np.maximum(mass, w.min())
+
+
+def _nearest(points: Array, centers: Array) -> Indices:
+    """Number of the nearest centre of each point, (N,)."""
+    label = np.empty(len(points), dtype=np.intp)
+    middle = centers.mean(axis=0)  # an offset of the data must not cost digits
+    centers = centers - middle
+    squares = np.sum(centers**2, axis=1)
+
+    def work(rows: slice, empty: Empty) -> None:
+        # ‖a − c‖² without ‖a‖², which is the same for all centres
+        table = empty((rows.stop - rows.start, len(centers)))
+        np.matmul(points[rows] - middle, -2.0 * centers.T, out=table)
+        table += squares
+        np.argmin(table, axis=1, out=label[rows])
+
+    for_each_panel(len(points), len(centers), work)
+    return label
 
 
 def farthest_first(points: Array, mass: Array) -> Indices:

@@ -17,14 +17,13 @@ import threading
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy.linalg import lapack
 
 from kexpfam._typing import Array
 from kexpfam.errors import ConvergenceWarning, IllConditionedError
-from kexpfam.kernels import Pairs
 from kexpfam.linalg import Empty, for_each_panel
 from kexpfam.score_matching.expansion import KernelExpansion
 from kexpfam.score_matching.low_rank import RELATIVE_JITTER, Basis
@@ -71,20 +70,25 @@ class RowPanels(RowReduction):
         basis: The functions φ.
         sample: The rows.
         n_jobs: Threads; None for all cores.
+        memory: Bytes of features that are kept from one pass for the next, of the first
+            rows; passes are several times faster over these.
     """
 
     basis: Basis
     sample: ScoreSample
     n_jobs: int | None = None
+    memory: int = 0
+    _kept: dict[int, list[list[Array]]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def apply(self, v: Array) -> Array:
-        orders, diffusion = self.basis.orders, self._weighted(self.sample.diffusion)
-        groups = v.reshape(len(orders), -1)
+        diffusion = self._weighted(self.sample.diffusion)
+        groups = v.reshape(len(self.basis.orders), -1)
 
-        def add(pairs: Pairs, rows: slice, total: Array) -> None:
-            for i in range(diffusion.shape[1]):
-                # Σ_a w_a g_ai ∂_iφ (∂_iφ·v), by groups so that φ is never joined
-                parts = [pairs.partial(1, i, s, j) for s, j in orders]
+        def add(rows: slice, total: Array, empty: Empty) -> None:
+            # Σ_a w_a g_ai ∂_iφ (∂_iφ·v), by groups so that φ is never joined
+            for i, parts in enumerate(self._slopes(rows, empty)):
                 slope = np.zeros(rows.stop - rows.start)
                 for k, F in enumerate(parts):
                     slope += F @ groups[k]
@@ -95,10 +99,12 @@ class RowPanels(RowReduction):
         return self._sum(add)
 
     def linear(self) -> Array:
-        drift = self._weighted(self.sample.drift)
-        diffusion = self._weighted(self.sample.diffusion)
+        sample = self.sample
+        drift = self._weighted(sample.drift)
+        diffusion = self._weighted(sample.diffusion)
 
-        def add(pairs: Pairs, rows: slice, total: Array) -> None:
+        def add(rows: slice, total: Array, empty: Empty) -> None:
+            pairs = self.basis.pairs(sample.X[rows], sample.Y[rows], empty)
             for i in range(diffusion.shape[1]):
                 for k, (s, j) in enumerate(self.basis.orders):
                     total[k] += drift[rows, i] @ pairs.partial(1, i, s, j)
@@ -122,19 +128,35 @@ class RowPanels(RowReduction):
         weights = self.sample.weights
         return (weights / weights.sum())[:, None] * values
 
-    def _sum(self, add: Callable[[Pairs, slice, Array], None]) -> Array:
+    def _slopes(self, rows: slice, empty: Empty) -> list[list[Array]]:
+        """∂_iφ at the rows for each column i of y, in groups of m functions."""
+        if rows.start in self._kept:
+            return self._kept[rows.start]
+        sample, orders = self.sample, self.basis.orders
+        d = sample.Y.shape[1]
+        keep = 8 * rows.stop * self.basis.size * d <= self.memory
+        # Buffers are used again by the next panel, so what is kept has its own memory.
+        pairs = self.basis.pairs(
+            sample.X[rows], sample.Y[rows], np.empty if keep else empty
+        )
+        found = [[pairs.partial(1, i, s, j) for s, j in orders] for i in range(d)]
+        if keep:
+            self._kept[rows.start] = found
+        return found
+
+    def _sum(self, add: Callable[[slice, Array, Empty], None]) -> Array:
         """What `add` adds to (groups, m) for each panel of rows, over all of them."""
-        basis, sample = self.basis, self.sample
+        basis = self.basis
         total = np.zeros((len(basis.orders), len(basis.Y)))
         lock = threading.Lock()
 
         def work(rows: slice, empty: Empty) -> None:
             part = np.zeros_like(total)
-            add(basis.pairs(sample.X[rows], sample.Y[rows], empty), rows, part)
+            add(rows, part, empty)
             with lock:
                 total[...] += part
 
-        for_each_panel(len(sample.Y), len(basis.Y), work, n_jobs=self.n_jobs)
+        for_each_panel(len(self.sample.Y), len(basis.Y), work, n_jobs=self.n_jobs)
         return total.ravel()
 
 
@@ -186,7 +208,8 @@ def fit_iterative(
 
     Args:
         basis: The functions φ.
-        rows: Training rows, or passes over them.
+        rows: Training rows, or passes over them: `RowPanels(basis, sample, memory=...)`
+            is faster where memory for features can be spared.
         lam: Regulariser λ > 0.
         tolerance: Residual at which the system counts as solved, relative to b.
         max_iterations: How many passes over the rows at most, with a warning.
