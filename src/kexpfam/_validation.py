@@ -143,3 +143,14 @@ def spread_of(name: str, Y: Array, weights: Array) -> tuple[Array, Array]:
             f"double precision; rescale it."
         )
     return mean * size, deviation * size
+
+
+def check_flag(name: str, value: object) -> bool:
+    """True or False.
+
+    Raises:
+        ValueError: It is something else.
+    """
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be True or False, got {value!r}.")
+    return bool(value)

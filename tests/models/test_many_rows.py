@@ -12,9 +12,10 @@ from kexpfam import KCEF, KEF, AutoKCEF, load
 from kexpfam.base_densities import GaussianBase, UniformBase
 from kexpfam.blocks import ArraySource, Block, reduce_blocks
 from kexpfam.kernels import Gaussian, RationalQuadratic
-from kexpfam.models import averaged, conditional, fitting, stream
+from kexpfam.models import averaged, conditional, fitting, many_rows, stream
 from kexpfam.models.design import N_FOLDS, Design, SumOfRows
 from kexpfam.models.many_rows import component_sizes, sample_rows
+from kexpfam.score_matching import CENTER_METHODS
 from tests.tolerances import assert_close
 
 # Coefficients solve a system of condition 1e6 or so; sums differ by rounding.
@@ -189,6 +190,49 @@ def test_likelihood_fits_of_many_rows_are_fits_to_a_sample():
     model = settled(fit_method="likelihood").fit(X, y)
     assert model.stream_ is None
     assert np.isfinite(log_p(model)).all()
+
+
+# --- the basis, and how the system is solved
+
+
+@pytest.mark.parametrize("centers", CENTER_METHODS)
+@pytest.mark.parametrize("derivatives", [False, True])
+def test_every_basis_fits(centers, derivatives):
+    X, y = rows(700)
+    model = settled(centers=centers, derivative_features=derivatives).fit(X, y)
+    assert len(model.family_.T.Y) == 20
+    assert (model.family_.T.first is not None) == derivatives
+    assert model.score(*rows(200, seed=3)) > -2.0
+
+
+@pytest.mark.parametrize("n", [SAMPLED, 900])
+@pytest.mark.parametrize("derivatives", [False, True])
+def test_conjugate_gradients_find_the_direct_solution(n, derivatives):
+    X, y = rows(n)
+    options = {"derivative_features": derivatives, "base": "linear"}
+    direct = settled(**options).fit(X, y)
+    found = settled(**options, solver="iterative").fit(X, y)
+    assert found.iterative_.stopped == "converged"
+    # The residual is 1e-8 of the right-hand side.
+    assert_close(log_p(found), log_p(direct), 1e-6)
+    assert found.n_rows_ == n
+
+
+def test_iterations_take_more_centres_than_a_direct_choice_judges(monkeypatch):
+    monkeypatch.setattr(many_rows, "MOST_CENTERS", 30)
+    X, y = rows(700)
+    model = settled(n_components=60, solver="iterative").fit(X, y)
+    assert len(model.family_.T.Y) == 60
+    assert model.iterative_.iterations > 0
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"solver": "magic"}, {"centers": "best"}, {"derivative_features": 2}]
+)
+def test_unknown_ways_are_refused(wrong):
+    ((name, value),) = wrong.items()
+    with pytest.raises(ValueError, match=f"{name} must be .*{value!r}"):
+        settled(**wrong).fit(*rows(50))
 
 
 # --- the number of centres

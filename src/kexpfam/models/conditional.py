@@ -8,7 +8,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from kexpfam._typing import Array, ArrayLike, RandomState
-from kexpfam._validation import as_generator, check_count
+from kexpfam._validation import as_generator, check_count, check_flag
 from kexpfam.base_densities import BaseDensity, ConditionalBase, TransformedBase
 from kexpfam.blocks import Block, as_source, parse_memory
 from kexpfam.distributions import MultivariateDensity, UnivariateDensity
@@ -28,6 +28,7 @@ from kexpfam.models.stream import (
     Summed,
     check_forgetting,
 )
+from kexpfam.score_matching import IterativeFit
 from kexpfam.selection import SearchMethod, SearchResult, resolve_search
 
 # What is learned. After partial_fit it is found when it is first asked for.
@@ -41,6 +42,7 @@ _SETTLED = frozenset(
         "selection_",
         "islands_",
         "components_",
+        "iterative_",
         "neighbourhood_",
     }
 )
@@ -87,6 +89,14 @@ class KCEF(ConditionalEstimator):
             is chosen and rows times columns of y are at most 5000; else 150 below 1000
             rows, and from there on as many as pay, up to 1024, judged on what is held
             out. 80 for likelihood fits.
+        centers: How centres are chosen among the rows where there are 1000 rows or
+            more, or where their number is given: "random_pivoted" (what the others do
+            not explain, at random), "pivoted", "leverage", "kmeans" or "uniform".
+        derivative_features: Whether the basis of a low-rank fit also holds derivatives
+            of the kernel: better with few centres, and twice as large.
+        solver: Of a low-rank fit. "direct": sums over the rows, and one Cholesky
+            factorisation. "iterative": conjugate gradients, one pass over the rows for
+            each iteration, for thousands of centres. None for "direct".
         memory_budget: Bytes, or a text such as "500 MB", that a fit to rows read block
             by block may take above what the process has.
         standardize: Whether to centre and scale the columns of X and y first.
@@ -103,6 +113,7 @@ class KCEF(ConditionalEstimator):
             if there was nothing to choose.
         components_: Numbers of centres that were judged, and whether more would help;
             None if they were not.
+        iterative_: How conjugate gradients went; None if they were not used.
         n_rows_: Sum of the weights of all rows, less what was forgotten.
         islands_: Masses of separated modes by the fit and by counting, an
             `IslandReport`; None for several columns of y, or if loaded from a file.
@@ -123,6 +134,7 @@ class KCEF(ConditionalEstimator):
     """
 
     stream_: Stream | None
+    iterative_: IterativeFit | None
 
     def __init__(
         self,
@@ -136,6 +148,9 @@ class KCEF(ConditionalEstimator):
         select: str | None = "likelihood",
         search: str | SearchMethod = "grid",
         n_components: int | None = None,
+        centers: str = "random_pivoted",
+        derivative_features: bool = False,
+        solver: str | None = None,
         memory_budget: int | str = "1 GiB",
         standardize: bool = True,
         n_jobs: int | None = None,
@@ -151,6 +166,9 @@ class KCEF(ConditionalEstimator):
         self.select = select
         self.search = search
         self.n_components = n_components
+        self.centers = centers
+        self.derivative_features = derivative_features
+        self.solver = solver
         self.memory_budget = memory_budget
         self.standardize = standardize
         self.n_jobs = n_jobs
@@ -357,6 +375,7 @@ class KCEF(ConditionalEstimator):
     def _take(self, fit: Fit, rows: Block) -> Self:
         """Take what was fitted, to these rows or to more."""
         self._restore(fit.family, fit.selection, fit.islands, fit.components)
+        self.iterative_ = fit.iterative
         near = Neighbourhood.of(rows.X, rows.weights)
         self.neighbourhood_ = near.scaled(fit.weight)
         if fit.running is not None:
@@ -382,6 +401,9 @@ class KCEF(ConditionalEstimator):
             self.n_jobs,
             components,
             self.fit_method,
+            self.centers,
+            check_flag("derivative_features", self.derivative_features),
+            self.solver,
         )
 
     def _restore(
@@ -393,6 +415,7 @@ class KCEF(ConditionalEstimator):
     ) -> Self:
         """Take a fitted family, from `fit` or from a file."""
         self.components_ = components
+        self.iterative_ = None
         self.stream_ = None
         self.family_ = family
         self.n_features_in_ = family.chart.p

@@ -83,12 +83,16 @@ class Design:
             for k, own in enumerate(sums)
         )
 
-    def add_block(self, sums: FoldSums, block: Block) -> FoldSums:
-        """The same for rows of the user that have not helped to choose the design."""
+    def charted_block(self, block: Block) -> ScoreSample:
+        """Rows of the user that have not helped to choose the design."""
         Z = self.chart.conditions(block.X)
         U = self.chart.coordinates(Z).to_kernel(block.Y[:, None])[:, 0]
-        sample = self.sample(Z, U, block.weights)
-        return self.add(sums, sample, self.folds_of(block.X, block.Y))
+        return self.sample(Z, U, block.weights)
+
+    def add_block(self, sums: FoldSums, block: Block) -> FoldSums:
+        """Sums with such rows, whose arrays are written to."""
+        folds = self.folds_of(block.X, block.Y)
+        return self.add(sums, self.charted_block(block), folds)
 
     def combine(self, first: FoldSums, second: FoldSums) -> FoldSums:
         """Sums over the rows of both; the arrays of the first are written to."""

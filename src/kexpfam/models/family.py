@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kexpfam._typing import Array, Indices
-from kexpfam._validation import check_positive
+from kexpfam._validation import check_flag, check_positive
 from kexpfam.base_densities import (
     BaseDensity,
     ConditionalBase,
@@ -79,6 +79,9 @@ class Options:
     n_jobs: int | None
     n_components: int | None = None
     fit_method: str = "score"
+    centers: str = "random_pivoted"
+    derivatives: bool = False
+    solver: str | None = None
     # What the user calls the responses and their kernel, for error messages.
     response_name: str = "y"
     kernel_name: str = "kernel_y"
@@ -188,10 +191,7 @@ def training_rows(
     Raises:
         DegenerateDataError: There are too few rows.
     """
-    if not isinstance(options.standardize, bool | np.bool_):
-        raise ValueError(
-            f"standardize must be True or False, got {options.standardize!r}."
-        )
+    check_flag("standardize", options.standardize)
     thread_count(options.n_jobs)  # refuses what is not a number of threads
     used = np.arange(len(weights)) if order is None else order
     used = used[weights[used] > 0]

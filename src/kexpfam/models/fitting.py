@@ -28,12 +28,14 @@ from kexpfam.models.many_rows import (
     DESIGN_ROWS,
     Start,
     begin,
+    iterated,
     sample_rows,
     with_all_rows,
 )
 from kexpfam.models.running import LambdaRule, Running
 from kexpfam.models.selected import Choice, Selection, choose
 from kexpfam.models.solvers import COMPONENTS
+from kexpfam.score_matching import CENTER_METHODS, IterativeFit
 from kexpfam.selection import (
     CoarseSearch,
     PaperGrid,
@@ -62,6 +64,7 @@ class Fit:
         components: How many centres there are, and whether more would help; None if
             that was not judged.
         weight: Sum of the row weights.
+        iterative: How conjugate gradients went; None if they were not used.
     """
 
     family: FittedFamily
@@ -70,6 +73,7 @@ class Fit:
     running: Running | None = None
     components: Components | None = None
     weight: float = 0.0
+    iterative: IterativeFit | None = None
 
 
 @dataclass(frozen=True)
@@ -208,12 +212,26 @@ def fit_source(
         bar.finish()
     family, components = running.solved(options.n_jobs)
     fit = Fit(family, result, None, running, components, running.weight)
+    if options.solver == "iterative":
+        family, found = iterated(
+            start,
+            options,
+            family.lam,
+            running.weight,
+            source,
+            sampled,
+            client=how.client,
+        )
+        fit = replace(fit, family=family, running=None, iterative=found)
     return _looked_at(fit, options, block.X, block.Y, block.weights), block
 
 
 def _low_rank(start: Start, options: Options) -> Fit:
     running = begin(start, options)
     family, components = running.solved(options.n_jobs)
+    if options.solver == "iterative":
+        family, found = iterated(start, options, family.lam, running.weight)
+        return Fit(family, None, components=components, iterative=found)
     return Fit(family, None, None, running, components)
 
 
@@ -289,7 +307,7 @@ def _looked_at(fit: Fit, options: Options, X: Array, Y: Array, weights: Array) -
 def _is_exact(options: Options, how: How, Y: Array) -> bool:
     """Whether there is nothing to choose, and the fit is small enough to be exact."""
     settled = how.select is None or _is_settled(options)
-    small = Y.size <= EXACT_SIZE
+    small = Y.size <= EXACT_SIZE and options.solver is None
     return settled and small and options.n_components is None
 
 
@@ -298,6 +316,15 @@ def _check_choices(options: Options, how: How, d: int) -> None:
     if select not in ("likelihood", "score", None):
         raise ValueError(
             f"select must be 'likelihood', 'score' or None, got {select!r}."
+        )
+    if options.solver not in (None, "direct", "iterative"):
+        raise ValueError(
+            f"solver must be 'direct', 'iterative' or None, got {options.solver!r}."
+        )
+    if options.centers not in CENTER_METHODS:
+        raise ValueError(
+            f"centers must be one of {', '.join(map(repr, CENTER_METHODS))}, got "
+            f"{options.centers!r}."
         )
     method = options.fit_method
     if method not in COMPONENTS:

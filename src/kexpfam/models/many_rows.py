@@ -9,7 +9,7 @@
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -20,9 +20,15 @@ from kexpfam.kernels import JointKernel
 from kexpfam.linalg import single_threaded_blas, thread_count
 from kexpfam.models.chart import Charted
 from kexpfam.models.design import N_FOLDS, Design, FoldSums, Judges, SumOfRows
-from kexpfam.models.family import Options, TrainingRows
+from kexpfam.models.family import FittedFamily, Options, TrainingRows
+from kexpfam.models.iterating import AllRows
 from kexpfam.models.running import LambdaRule, Running
-from kexpfam.score_matching import Basis
+from kexpfam.score_matching import (
+    Basis,
+    IterativeFit,
+    choose_centers,
+    fit_iterative,
+)
 
 # Rows that a design is chosen on, at most.
 DESIGN_ROWS = 20_000
@@ -56,33 +62,90 @@ class Start:
     centers: Indices | None = None
 
 
-def begin(start: Start, options: Options, *, most: int = MOST_CENTERS) -> Running:
+def begin(start: Start, options: Options, *, most: int | None = None) -> Running:
     """A low-rank fit to the rows of the sample, with centres among them.
 
     Args:
         start: What the sample has decided.
         options: The user's choices.
-        most: Centres at most, if the user did not say.
+        most: Centres at most, if the user did not say; None for `MOST_CENTERS`.
     """
-    charted, centers = start.charted, start.centers
-    n = len(charted.U)
-    if centers is None:
-        sizes = component_sizes(n, options.n_components, most)
-        centers = np.random.default_rng(start.seed).permutation(n)[: sizes[-1]]
-    else:
-        sizes = (len(centers),)
-    basis = Basis(start.kernel, charted.Z[centers], charted.U[centers], False)
-    design = Design.of(charted, basis, start.seed)
-    folds = np.arange(n) % N_FOLDS  # the rows come in random order
+    basis, sizes = _basis(start, options, most or MOST_CENTERS)
+    design = Design.of(start.charted, basis, start.seed)
+    folds = np.arange(len(start.charted.U)) % N_FOLDS  # rows come in random order
     return Running(
         design,
-        _sums(design, charted, folds, options.n_jobs),
-        Judges.of(charted, folds),
+        _sums(design, start.charted, folds, options.n_jobs),
+        Judges.of(start.charted, folds),
         start.rule,
         sizes,
         free=options.n_components is None,
         settled=start.centers is not None,
     )
+
+
+def _basis(start: Start, options: Options, most: int) -> tuple[Basis, tuple[int, ...]]:
+    """The basis, and how many of its centres are judged."""
+    charted, rows = start.charted, start.centers
+    if rows is not None:
+        Z, U = charted.Z[rows], charted.U[rows]
+        return Basis(start.kernel, Z, U, int(options.derivatives)), (len(U),)
+    wanted = options.n_components
+    if wanted is not None and options.solver == "iterative":
+        wanted = min(wanted, most)
+    sizes = component_sizes(len(charted.U), wanted, most)
+    Z, U = choose_centers(
+        options.centers,
+        start.kernel,
+        charted.Z,
+        charted.U,
+        sizes[-1],
+        rng=np.random.default_rng(start.seed),
+        weights=charted.weights,
+    )
+    basis = Basis(start.kernel, Z, U, int(options.derivatives))
+    return basis, tuple(sorted({min(size, len(U)) for size in sizes}))
+
+
+def iterated(
+    start: Start,
+    options: Options,
+    lam: float,
+    weight: float,
+    source: Source | None = None,
+    sampled: "SampledRows | None" = None,
+    client: Any = None,
+) -> tuple[FittedFamily, IterativeFit]:
+    """A fit with all centres that the user wants, by conjugate gradients.
+
+    Args:
+        start: What the sample has decided.
+        options: The user's choices.
+        lam: λ, judged with fewer centres.
+        weight: Sum of the weights of all rows.
+        source: All rows; None if the sample is all.
+        sampled: The sample of these.
+        client: Dask client, or None.
+    """
+    wanted = options.n_components or MOST_CENTERS
+    unlimited = replace(options, solver=None, n_components=wanted)
+    basis, _ = _basis(start, unlimited, wanted)
+    design = Design.of(start.charted, basis, start.seed)
+    charted = start.charted
+    rows = AllRows(
+        design,
+        design.sample(charted.Z, charted.U, charted.weights),
+        source,
+        0 if sampled is None else sampled.known_below,
+        0 if sampled is None else sampled.seed,
+        weight,
+        options.n_jobs,
+        client,
+    )
+    fit = fit_iterative(basis, rows, lam, n_jobs=options.n_jobs)
+    T = replace(fit.T, n_jobs=options.n_jobs)
+    nan = float("nan")
+    return FittedFamily(design.chart, design.base, T, lam, nan, start.seed), fit
 
 
 def component_sizes(

@@ -1,6 +1,6 @@
 """Score matching: the objective, the exact fit, and the fitted function."""
 
-from kexpfam.score_matching.centers import choose_centers
+from kexpfam.score_matching.centers import CENTER_METHODS, choose_centers
 from kexpfam.score_matching.exact import ExactFit, fit_exact
 from kexpfam.score_matching.expansion import KernelExpansion
 from kexpfam.score_matching.iterative import (
@@ -16,6 +16,7 @@ from kexpfam.score_matching.summation import Summation, fit_low_rank, statistics
 from kexpfam.score_matching.tilted import TiltedDensity
 
 __all__ = [
+    "CENTER_METHODS",
     "Basis",
     "ExactFit",
     "IterativeFit",

@@ -441,3 +441,5 @@ _METHODS: dict[
     "pivoted": _pivoted,
     "random_pivoted": _random_pivoted,
 }
+
+CENTER_METHODS = tuple(_METHODS)
