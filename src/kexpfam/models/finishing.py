@@ -119,14 +119,23 @@ def choose_components(
     R = design.basis.gram()
     likelihood = objective == "likelihood"
     units = _JudgingRows(design, judges) if likelihood else _JudgingFolds(sums)
-    merits = []
+    judged: list[_Judged] = []
     for size in sizes:
         index = leading_functions(design.basis, size)
         parts = [own.of_functions(index) for own in full]
+        near = lams if not judged else _near(lams, judged[-1].lam)
         # Threads of BLAS wait for each other for longer than small systems take.
         with single_threaded_blas() if len(index) <= _SMALL else nullcontext():
-            merits.append(units.merits(parts, R[np.ix_(index, index)], size, lams))
-    return _chosen(merits, units.weights, sizes, lams, free)
+            merits = units.merits(parts, R[np.ix_(index, index)], size, near)
+        judged.append(_Judged.of(size, merits, near, units.share))
+        if free and len(judged) > 1 and judged[-1].mean < judged[-2].mean + TOLERANCE:
+            break  # more would not help either
+    return _chosen(judged, units.share, free)
+
+
+def _near(lams: Sequence[float], best: float) -> list[float]:
+    """Values of λ within an order of magnitude of the best with fewer centres."""
+    return [lam for lam in lams if 0.09 < lam / best < 11.0]
 
 
 def leading_functions(basis: Basis, centers: int) -> Indices:
@@ -141,9 +150,9 @@ def leading_basis(basis: Basis, centers: int) -> Basis:
 
 
 class _Units(ABC):
-    """What is held out, each with a weight and with a merit under every fit."""
+    """What is held out, each with a share and with a merit under every fit."""
 
-    weights: Array
+    share: Array
 
     @abstractmethod
     def merits(
@@ -160,7 +169,7 @@ class _JudgingRows(_Units):
         basis, rows = design.basis, judges.rows
         self._normalizer = Normalizer.of(basis, rows, design.base, reach)
         self._judges = judges
-        self.weights = rows.weights
+        self.share = rows.weights / rows.weights.sum()
 
     def merits(
         self, parts: list[Statistics], R: Array, size: int, lams: Sequence[float]
@@ -174,7 +183,8 @@ class _JudgingFolds(_Units):
     """Folds, and minus their score-matching losses, ½αᵀCα + bᵀα."""
 
     def __init__(self, sums: FoldSums) -> None:
-        self.weights = np.array([own.weight for own in sums])
+        weights = np.array([own.weight for own in sums])
+        self.share = weights / weights.sum()
 
     def merits(
         self, parts: list[Statistics], R: Array, size: int, lams: Sequence[float]
@@ -191,29 +201,39 @@ class _JudgingFolds(_Units):
         return found
 
 
-def _chosen(
-    merits: list[Array],
-    weights: Array,
-    sizes: Sequence[int],
-    lams: Sequence[float],
-    free: bool,
-) -> Components | None:
-    share = weights / weights.sum()
-    trials, best = [], []
-    for size, merit in zip(sizes, merits, strict=True):
-        means = merit @ share
-        k = int(np.argmax(np.nan_to_num(means, nan=-np.inf, neginf=-np.inf)))
-        best.append(merit[k])
-        error = _standard_error(merit[k], share)
-        trials.append(ComponentTrial(size, lams[k], float(means[k]), error))
-    top = max(trial.merit for trial in trials)
+@dataclass(frozen=True, eq=False)
+class _Judged:
+    """The best λ with some number of centres, and the merit of every unit with it."""
+
+    size: int
+    lam: float
+    mean: float
+    merit: Array
+
+    @classmethod
+    def of(
+        cls, size: int, merits: Array, lams: Sequence[float], share: Array
+    ) -> "_Judged":
+        means = np.nan_to_num(merits @ share, nan=-np.inf, neginf=-np.inf)
+        k = int(np.argmax(means))
+        return cls(size, lams[k], float(means[k]), merits[k])
+
+
+def _chosen(judged: list[_Judged], share: Array, free: bool) -> Components | None:
+    trials = tuple(
+        ComponentTrial(one.size, one.lam, one.mean, _standard_error(one.merit, share))
+        for one in judged
+    )
+    top = max(one.mean for one in judged)
     if not np.isfinite(top):
         return None
     good = [trial for trial in trials if trial.merit >= top - TOLERANCE]
     chosen = good[0] if free else trials[-1]
-    gain = best[-1] - best[-2] if len(best) > 1 else np.zeros(len(share))
-    gain_error = _standard_error(gain, share)
-    return Components(tuple(trials), chosen, float(gain @ share), gain_error)
+    gain = np.zeros(len(share))
+    if len(judged) > 1:
+        gain = judged[-1].merit - judged[-2].merit
+    error = _standard_error(gain, share)
+    return Components(trials, chosen, float(gain @ share), error)
 
 
 def _standard_error(values: Array, share: Array) -> float:
