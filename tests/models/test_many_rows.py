@@ -259,6 +259,14 @@ def test_sizes_double_and_do_not_exceed_the_rows():
     assert component_sizes(5, 700) == (2, 5)
 
 
+def test_centres_that_do_not_fit_into_the_budget_are_refused():
+    X, y = rows(700)
+    with pytest.raises(ValueError, match="n_components=400 needs more than memory_bud"):
+        settled(n_components=400, memory_budget="2 MiB").fit(X, y)
+    few = settled(n_components=None, regularization=None, memory_budget="1 MiB")
+    assert len(few.fit(X, y).family_.T.Y) < 128
+
+
 def test_lambda_falls_as_rows_come_in():
     X, y = rows(4000)
     model = KCEF(kernel_x=Gaussian(1.0), kernel_y=Gaussian(0.8), random_state=0)

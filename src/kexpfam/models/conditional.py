@@ -202,7 +202,7 @@ class KCEF(ConditionalEstimator):
         """
         how, options = self._how(client), self._options()
         rng = as_generator(self.random_state)
-        budget = parse_memory(self.memory_budget)
+        budget = options.memory_budget
         source = as_source(
             X, y, sample_weight, memory_budget=budget, n_jobs=self.n_jobs
         )
@@ -404,6 +404,7 @@ class KCEF(ConditionalEstimator):
             self.centers,
             check_flag("derivative_features", self.derivative_features),
             self.solver,
+            parse_memory(self.memory_budget),
         )
 
     def _restore(

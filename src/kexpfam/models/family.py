@@ -18,6 +18,7 @@ from kexpfam.base_densities import (
     TransformedBase,
     resolve_base,
 )
+from kexpfam.blocks import DEFAULT_BUDGET
 from kexpfam.distributions import (
     Bridge,
     BridgedDensity,
@@ -82,6 +83,7 @@ class Options:
     centers: str = "random_pivoted"
     derivatives: bool = False
     solver: str | None = None
+    memory_budget: int = DEFAULT_BUDGET
     # What the user calls the responses and their kernel, for error messages.
     response_name: str = "y"
     kernel_name: str = "kernel_y"

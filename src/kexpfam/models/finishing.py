@@ -28,8 +28,9 @@ LAM_FACTORS = tuple(10.0 ** np.arange(1.0, -4.1, -0.5))
 # Fewer centres are taken if they lose no more than this, in nats per row.
 TOLERANCE = 0.002
 
-# Systems up to this size are factorised by one thread.
-_SMALL = 400
+# Systems up to this size are factorised by one thread, in 50 ms or less: on a busy
+# machine threads of BLAS wait for each other for longer than that.
+_SMALL = 2000
 
 
 @dataclass(frozen=True)
@@ -124,7 +125,6 @@ def choose_components(
         index = leading_functions(design.basis, size)
         parts = [own.of_functions(index) for own in full]
         near = lams if not judged else _near(lams, judged[-1].lam)
-        # Threads of BLAS wait for each other for longer than small systems take.
         with single_threaded_blas() if len(index) <= _SMALL else nullcontext():
             merits = units.merits(parts, R[np.ix_(index, index)], size, near)
         judged.append(_Judged.of(size, merits, near, units.share))

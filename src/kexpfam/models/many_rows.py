@@ -7,6 +7,7 @@
 4. λ and the number of centres are judged again, with fits to all rows but a fold.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -90,19 +91,26 @@ def _basis(start: Start, options: Options, most: int) -> tuple[Basis, tuple[int,
     if rows is not None:
         Z, U = charted.Z[rows], charted.U[rows]
         return Basis(start.kernel, Z, U, int(options.derivatives)), (len(U),)
-    wanted = options.n_components
+    wanted, affordable = options.n_components, affordable_centers(charted, options)
     if wanted is not None and options.solver == "iterative":
         wanted = min(wanted, most)
-    sizes = component_sizes(len(charted.U), wanted, most)
-    Z, U = choose_centers(
-        options.centers,
-        start.kernel,
-        charted.Z,
-        charted.U,
-        sizes[-1],
-        rng=np.random.default_rng(start.seed),
-        weights=charted.weights,
-    )
+    if wanted is not None and wanted > affordable:
+        raise ValueError(
+            f"n_components={wanted} needs more than memory_budget, "
+            f"{options.memory_budget / 2**20:.0f} MiB, for sums over the rows; at most "
+            f"{affordable} fit into it. Raise it, or use solver='iterative'."
+        )
+    sizes = component_sizes(len(charted.U), wanted, min(most, affordable))
+    with single_threaded_blas():  # many small products
+        Z, U = choose_centers(
+            options.centers,
+            start.kernel,
+            charted.Z,
+            charted.U,
+            sizes[-1],
+            rng=np.random.default_rng(start.seed),
+            weights=charted.weights,
+        )
     basis = Basis(start.kernel, Z, U, int(options.derivatives))
     return basis, tuple(sorted({min(size, len(U)) for size in sizes}))
 
@@ -128,7 +136,16 @@ def iterated(
         client: Dask client, or None.
     """
     wanted = options.n_components or MOST_CENTERS
-    unlimited = replace(options, solver=None, n_components=wanted)
+    # Passes over the rows need no sums: only the preconditioner, a single matrix.
+    unlimited = replace(
+        options,
+        solver=None,
+        n_components=wanted,
+        memory_budget=N_FOLDS
+        * (thread_count(options.n_jobs) + 2)
+        * options.memory_budget
+        // 3,
+    )
     basis, _ = _basis(start, unlimited, wanted)
     design = Design.of(start.charted, basis, start.seed)
     charted = start.charted
@@ -148,6 +165,16 @@ def iterated(
     return FittedFamily(design.chart, design.base, T, lam, nan, start.seed), fit
 
 
+def affordable_centers(charted: Charted, options: Options) -> int:
+    """How many centres fit into the memory budget.
+
+    Each thread has sums of its own for every fold; two more are the result and a copy.
+    """
+    groups = 1 + charted.U.shape[1] * int(options.derivatives)
+    matrices = N_FOLDS * (thread_count(options.n_jobs) + 2)
+    return max(1, math.isqrt(options.memory_budget // (8 * matrices)) // groups)
+
+
 def component_sizes(
     n: int, wanted: int | None, most: int = MOST_CENTERS
 ) -> tuple[int, ...]:
@@ -160,7 +187,7 @@ def component_sizes(
     if wanted is not None:
         count = min(wanted, n)
         return tuple(sorted({max(1, count // 2), count}))
-    sizes = [min(FEWEST_CENTERS, n)]
+    sizes = [min(FEWEST_CENTERS, most, n)]
     while 2 * sizes[-1] <= min(most, n // ROWS_PER_CENTER):
         sizes.append(2 * sizes[-1])
     return tuple(sizes)

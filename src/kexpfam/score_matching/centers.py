@@ -13,7 +13,7 @@ choice of k, so that smaller bases are the beginnings of larger ones.
 - "random_pivoted": each next row is drawn in proportion to what those before it leave
   unexplained, between the first and the last (randomly pivoted Cholesky).
 
-All but the first look at about 20·m random rows, so that their cost does not grow with
+All but the first look at about 10·m random rows, so that their cost does not grow with
 the number of rows. Centres differ in what the kernel sees of them, and rows of weight
 zero are not chosen.
 """
@@ -30,7 +30,7 @@ from kexpfam.linalg import Empty, for_each_panel
 
 # Rows that are looked at for each centre, and the numbers that a table of rows by
 # centres may have (half a GiB), below which their count is brought for large m.
-_CANDIDATES_PER_CENTER = 20
+_CANDIDATES_PER_CENTER = 10
 _TABLE_NUMBERS = 2**26
 
 # Lloyd's iterations: the last ones move centres by a small part of a lengthscale.
