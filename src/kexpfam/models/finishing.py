@@ -216,7 +216,7 @@ class _Judged:
     ) -> "_Judged":
         means = np.nan_to_num(merits @ share, nan=-np.inf, neginf=-np.inf)
         k = int(np.argmax(means))
-        return cls(size, lams[k], float(means[k]), merits[k])
+        return cls(size, float(lams[k]), float(means[k]), merits[k])
 
 
 def _chosen(judged: list[_Judged], share: Array, free: bool) -> Components | None:

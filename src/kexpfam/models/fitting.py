@@ -159,8 +159,11 @@ def _selected(
     seed = int(rng.integers(2**31))
     choice = _chosen(rows, options, rng, how)
     if options.fit_method == "score" and choice.centers is not None:
-        fit = _low_rank(_start(choice, options, how, seed), options)
-        return replace(fit, selection=choice.result)
+        start = _start(choice, options, how, seed)
+        if len(rows.Y) < COUNTED_ROWS and options.n_components is None:
+            # With few rows what was judged is what is fitted: same centres, same λ.
+            start = replace(start, centers=choice.centers)
+        return replace(_low_rank(start, options), selection=choice.result)
     # What was judged is what is fitted: the same estimator with the same centres.
     family = solve(
         choice.charted,
@@ -264,16 +267,7 @@ def _chosen(
 def _start(choice: Choice, options: Options, how: How, seed: int) -> Start:
     given = options.regularization is not None
     rule = LambdaRule(how.select, choice.lam, given)
-    few = len(choice.charted.U) < COUNTED_ROWS and options.n_components is None
-    # With few rows what was judged is what is fitted: same centres, same λ.
-    return Start(
-        choice.charted,
-        choice.rows,
-        choice.kernel,
-        rule,
-        seed,
-        centers=choice.centers if few else None,
-    )
+    return Start(choice.charted, choice.rows, choice.kernel, rule, seed)
 
 
 def collected(source: Source) -> Block:
