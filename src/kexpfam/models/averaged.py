@@ -27,7 +27,7 @@ from kexpfam.models.conditional import KCEF
 from kexpfam.models.contest import PLAIN, Contest, default_entries
 from kexpfam.models.estimator import ConditionalEstimator
 from kexpfam.models.family import FittedFamily, Options, solve, training_rows
-from kexpfam.models.fitting import collected
+from kexpfam.models.fitting import COUNTED_ROWS, collected
 from kexpfam.models.many_rows import (
     DESIGN_ROWS,
     SampledRows,
@@ -37,7 +37,7 @@ from kexpfam.models.many_rows import (
     with_all_rows,
 )
 from kexpfam.models.neighbourhood import Neighbourhood
-from kexpfam.models.running import LambdaRule
+from kexpfam.models.running import LambdaRule, Running
 from kexpfam.models.saved_classes import FittedAverage, FittedMember
 from kexpfam.models.saving import save_average
 from kexpfam.models.selected import Selection, best_of
@@ -65,8 +65,8 @@ PER_CHART = 2
 DROPPED_WEIGHT = 0.005
 
 
-# Centres of each member, at most, where there are so many rows that they are read block
-# by block: the members share one pass over them.
+# Centres of each member, at most, where there are so many rows that their number is
+# judged: the members share one pass over the rows.
 MEMBER_CENTERS = 512
 
 # Members that are printed.
@@ -339,17 +339,32 @@ class AutoKCEF(ConditionalEstimator):
         others: "Others | None",
     ) -> list[FittedFamily]:
         """Candidates fitted to all rows."""
-        if others is None:
+        if others is None and len(contest.all_rows.Y) < COUNTED_ROWS:
             return [
                 fit_candidate(contest.final(c.chart), c, seed, self.n_jobs)
                 for c in chosen
             ]
+        # With more rows λ is judged again, and so is the number of centres.
         options = Options(None, None, None, None, None, self.standardize, self.n_jobs)
-        tilted = [k for k, c in enumerate(chosen) if c.kernel is not None]
-        starts = [_start(contest, chosen[k], seed) for k in tilted]
+        tilted = [k for k, c in enumerate(chosen) if c.method == "score"]
+        fits = [
+            begin(_start(contest, chosen[k], seed), options, most=MEMBER_CENTERS)
+            for k in tilted
+        ]
+        if others is not None:
+            fits = self._with_others(fits, others)
+        solved = dict(zip(tilted, fits, strict=True))
+        return [
+            solved[k].solved(self.n_jobs)[0]
+            if k in solved
+            else fit_candidate(contest.final(c.chart), c, seed, self.n_jobs)
+            for k, c in enumerate(chosen)
+        ]
+
+    def _with_others(self, fits: list[Running], others: "Others") -> list[Running]:
         bar = ProgressBar("AutoKCEF, parts of the data") if self.verbose else None
         fits = with_all_rows(
-            [begin(start, options, most=MEMBER_CENTERS) for start in starts],
+            fits,
             others.source,
             others.sampled,
             n_jobs=self.n_jobs,
@@ -358,18 +373,9 @@ class AutoKCEF(ConditionalEstimator):
         )
         if bar is not None:
             bar.finish()
-        near = self.neighbourhood_
         if fits:
-            self.neighbourhood_ = near.scaled(fits[0].weight)
-        solved = {
-            k: fit.solved(self.n_jobs)[0] for k, fit in zip(tilted, fits, strict=True)
-        }
-        return [
-            solved[k]
-            if k in solved
-            else fit_candidate(contest.final(c.chart), c, seed, self.n_jobs)
-            for k, c in enumerate(chosen)
-        ]
+            self.neighbourhood_ = self.neighbourhood_.scaled(fits[0].weight)
+        return fits
 
     def _best(self, selection: Selection, family: FittedFamily) -> KCEF:
         """The best single family, as the estimator it would be."""
