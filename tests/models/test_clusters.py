@@ -1,4 +1,4 @@
-"""Fits with Dask: any scheduler gives the model of memory, also when a worker is lost."""
+"""Fits with Dask: any scheduler gives the model of memory, with lost workers too."""
 
 import contextlib
 import os
@@ -141,8 +141,7 @@ def test_an_average_on_a_cluster_is_that_of_memory(processes):
     X, y = da.from_array(X, chunks=(CHUNK, 2)), da.from_array(y, chunks=CHUNK)
     there = AutoKCEF(random_state=0, likelihood=False).fit(X, y, client=processes)
     assert len(there.members_) == len(here.members_)
-    # λ of the members is chosen and their systems are not as well-conditioned.
-    assert_close(log_p(there), log_p(here), 1e-6)
+    assert_close(log_p(there), log_p(here), SAME)
 
 
 # --- what can go wrong

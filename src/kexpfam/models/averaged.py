@@ -165,7 +165,7 @@ class AutoKCEF(ConditionalEstimator):
         memory_budget: Bytes, or a text such as "500 MB", that a fit to rows read block
             by block may take above what the process has.
         standardize: Whether to centre and scale the columns of X and y first.
-        n_jobs: Threads; None for all cores. Candidates of the search are tried one after
+        n_jobs: Threads; None for all cores. Candidates of a search are tried one after
             another unless it is given, or `joblib.parallel_config` is around.
         random_state: Seed of the folds and of the centres.
         verbose: Show a progress bar.

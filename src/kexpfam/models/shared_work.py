@@ -1,9 +1,9 @@
 """Independent pieces of work, shared out by joblib.
 
-By default it is done piece by piece. With `n_jobs` there are threads of this process,
-unless `joblib.parallel_config(backend="dask")` around a fit sends the work to a cluster,
-or `backend="loky"` to other processes, with or without `n_jobs`. Whoever does it, a
-piece is computed with one BLAS thread, and gives the same numbers.
+By default it is done piece by piece. With `n_jobs` there are threads of this process.
+With or without it, `joblib.parallel_config(backend="dask")` around a fit sends the work
+to a cluster, and `backend="loky"` to other processes. Whoever does it, a piece is
+computed with one BLAS thread, and gives the same numbers.
 """
 
 from collections.abc import Callable, Iterator, Sequence
