@@ -9,7 +9,7 @@ computed with one BLAS thread, and gives the same numbers.
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
-import joblib
+from joblib import Parallel, delayed, effective_n_jobs
 
 from kexpfam.linalg import one_of_many_threads, single_threaded_blas
 
@@ -37,16 +37,16 @@ def shared_out(
     """
     # Told outright: joblib forgets the number of jobs of a parallel_config without a
     # backend if threads are preferred.
-    workers = joblib.effective_n_jobs(n_jobs)
+    workers = effective_n_jobs(n_jobs)
     if workers == 1:
         for call in calls:
             yield [_alone(work, *call)]
         return
     size = _PIECES * workers
-    with joblib.Parallel(n_jobs=workers, prefer="threads") as parallel:
+    with Parallel(n_jobs=workers, prefer="threads") as parallel:
         for start in range(0, len(calls), size):
             chunk = calls[start : start + size]
-            yield parallel(joblib.delayed(_alone)(work, *call) for call in chunk)
+            yield parallel(delayed(_alone)(work, *call) for call in chunk)
 
 
 def _alone(work: Callable[..., R], *arguments: Any) -> R:
