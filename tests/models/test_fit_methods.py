@@ -286,7 +286,8 @@ def test_bridged_candidates_are_judged_by_what_is_left_without_their_fold():
         sample, sorted_folds, centers, charted.base, 16.0, derivatives=False
     )
     kernel = separable(Gaussian(1.0), Gaussian(0.7))
-    (candidate,) = bridged_candidates("plain", charted, problem, Line(kernel, (0.02,)))
+    line = Line(kernel, (0.02,))
+    (candidate,) = bridged_candidates("plain", charted.log_slope, problem, line)
     assert candidate.method == "bridged"
     bridge = Bridge(BRIDGE_SHARE, charted.base)
     u = np.linspace(-12.0, 12.0, 20_001)

@@ -20,8 +20,9 @@ from kexpfam.blocks.memory import (
 from kexpfam.blocks.parquet import ParquetSource
 from kexpfam.blocks.polars_rows import PolarsSource
 from kexpfam.blocks.reduction import reduce_blocks
-from kexpfam.blocks.sources import as_source
+from kexpfam.blocks.sources import as_source, as_unconditional_source
 from kexpfam.blocks.summary import RowCount, Summary
+from kexpfam.blocks.unconditional import UnconditionalSource
 
 __all__ = [
     "BLOCK_ROWS",
@@ -38,7 +39,9 @@ __all__ = [
     "Sample",
     "Source",
     "Summary",
+    "UnconditionalSource",
     "as_source",
+    "as_unconditional_source",
     "block_rows",
     "distinct_prints",
     "fingerprints",

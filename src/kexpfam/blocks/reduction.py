@@ -5,6 +5,7 @@ from typing import Any
 from kexpfam.blocks.block import Accumulator, S, Source
 from kexpfam.blocks.cluster import reduce_on_dask, uses_dask
 from kexpfam.blocks.local import Progress, reduce_locally
+from kexpfam.blocks.unconditional import OfTurnedBlocks, UnconditionalSource
 from kexpfam.linalg import thread_count
 
 
@@ -44,6 +45,8 @@ def reduce_blocks(
         >>> reduce_blocks(source, RowCount(2, 1), n_jobs=2).n_rows
         20000
     """
+    if isinstance(source, UnconditionalSource):
+        source, accumulator = source.rows, OfTurnedBlocks(accumulator)
     if uses_dask(source, client):
         return reduce_on_dask(
             source, accumulator, n_jobs=n_jobs, progress=progress, client=client

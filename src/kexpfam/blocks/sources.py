@@ -11,6 +11,7 @@ from kexpfam.blocks.dask_rows import DaskSource, is_dask_array, is_dask_frame
 from kexpfam.blocks.memory import DEFAULT_BUDGET, block_rows
 from kexpfam.blocks.parquet import ParquetSource, is_parquet
 from kexpfam.blocks.polars_rows import PolarsSource, is_lazy_frame
+from kexpfam.blocks.unconditional import UnconditionalSource
 from kexpfam.linalg import thread_count
 
 
@@ -64,3 +65,38 @@ def as_source(
             source.rows_per_block = rows
             return source
     return None
+
+
+def as_unconditional_source(
+    X: Any,
+    sample_weight: Any = None,
+    *,
+    memory_budget: int = DEFAULT_BUDGET,
+    n_jobs: int | None = None,
+) -> UnconditionalSource | None:
+    """The same for rows that are all responses: no columns of X, those given are y.
+
+    Args:
+        X: As in `as_source`; of tables, all numeric columns but the weights.
+        sample_weight: Row weights: an array, or for a table the name of a column.
+        memory_budget: Bytes, of which blocks take a small part.
+        n_jobs: How many threads will read at the same time; None for all cores.
+
+    Returns:
+        None if X is an array or a data frame in memory.
+
+    Raises:
+        ValueError: What was given does not fit together.
+
+    Example:
+        >>> as_unconditional_source(np.zeros((3, 2))) is None
+        True
+    """
+    if isinstance(X, UnconditionalSource):
+        return X
+    has_columns = isinstance(X, np.memmap) or is_dask_array(X)
+    nothing = None if isinstance(X, Source) else X[..., :0] if has_columns else ()
+    source = as_source(
+        X, nothing, sample_weight, memory_budget=memory_budget, n_jobs=n_jobs
+    )
+    return None if source is None else UnconditionalSource(source)

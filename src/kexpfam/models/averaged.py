@@ -165,7 +165,8 @@ class AutoKCEF(ConditionalEstimator):
         memory_budget: Bytes, or a text such as "500 MB", that a fit to rows read block
             by block may take above what the process has.
         standardize: Whether to centre and scale the columns of X and y first.
-        n_jobs: Threads; None for all cores.
+        n_jobs: Threads; None for all cores. Candidates of a search are tried one after
+            another unless it is given, or `joblib.parallel_config` is around.
         random_state: Seed of the folds and of the centres.
         verbose: Show a progress bar.
 
@@ -274,6 +275,7 @@ class AutoKCEF(ConditionalEstimator):
         training = training_rows(rows.X, rows.Y, rows.weights, options)
         self.neighbourhood_ = Neighbourhood.of(rows.X, rows.weights)
         contest = Contest.of(training, rng)
+        contest.n_jobs = self.n_jobs
         self._compete(contest)
         self._average(contest, int(rng.integers(2**31)), others)
         return self

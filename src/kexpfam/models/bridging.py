@@ -47,13 +47,13 @@ def bridged_in_folds(
 
 
 def bridged_candidates(
-    chart: str, charted: Charted, problem: HeldOutProblem, line: Line
+    chart: str, log_slope: Array, problem: HeldOutProblem, line: Line
 ) -> Iterator[Candidate]:
     """Families of one chart, fitted to rows with a bridge, one for each λ.
 
     Args:
         chart: Name of the chart.
-        charted: Its rows without the bridge, sorted by fold.
+        log_slope: Log |du/dy| of its rows without the bridge, sorted by fold.
         problem: Rows and draws of `bridged_in_folds`.
         line: Kernel and values of λ.
     """
@@ -62,7 +62,7 @@ def bridged_candidates(
     slope = np.zeros(len(problem.sample.Y))
     # The bridge is the base density, so that log q0 on the nodes is log m.
     for candidate in tilted(chart, problem, slope, [line], remainder=bridge.log_rest):
-        log_p = candidate.held_out[rows] + charted.log_slope
+        log_p = candidate.held_out[rows] + log_slope
         yield replace(candidate, method="bridged", held_out=log_p)
 
 

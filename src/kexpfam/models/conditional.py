@@ -100,7 +100,8 @@ class KCEF(ConditionalEstimator):
         memory_budget: Bytes, or a text such as "500 MB", that a fit to rows read block
             by block may take above what the process has.
         standardize: Whether to centre and scale the columns of X and y first.
-        n_jobs: Threads; None for all cores.
+        n_jobs: Threads; None for all cores. Candidates of a search are tried one after
+            another unless it is given, or `joblib.parallel_config` is around.
         random_state: Seed of folds, cross-fitting and importance sampling.
         verbose: Show a progress bar while searching.
 

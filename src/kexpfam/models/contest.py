@@ -35,6 +35,7 @@ from kexpfam.models.chart import (
     refitted,
 )
 from kexpfam.models.family import TrainingRows
+from kexpfam.models.shared_work import shared_out
 from kexpfam.models.solvers import COMPONENTS, chosen_centers, score_sample
 from kexpfam.selection import (
     BASES_ALONE,
@@ -141,6 +142,8 @@ class Contest:
         folds: Rows of each fold.
         rng: Deals folds inside regressions.
         n_centers: Centres of the low-rank fits.
+        n_jobs: How many tasks are tried at the same time; None for what joblib is
+            told by a surrounding `joblib.parallel_config`.
         charts: Charted rows by name.
         candidates: All candidates.
         reason: Why no more candidates were tried.
@@ -160,6 +163,7 @@ class Contest:
     entries: dict[str, Entry] = field(default_factory=dict)
     finals: dict[str, Charted] = field(default_factory=dict)
     final_processes: SharedProcesses = field(default_factory=SharedProcesses)
+    n_jobs: int | None = None
 
     @classmethod
     def of(cls, rows: TrainingRows, rng: np.random.Generator) -> "Contest":
@@ -294,30 +298,19 @@ class Contest:
         objective: str = "likelihood",
     ) -> None:
         """Try tasks; Ctrl-C ends this, and what was tried so far counts."""
+        calls = [(task, self.charts[task.chart].log_slope, objective) for task in tasks]
+        done = 0
         try:
-            for k, task in enumerate(tasks):
-                with single_threaded_blas():
-                    self.candidates += self._tried(task, objective)
+            for results in shared_out(_tried, calls, self.n_jobs):
+                self.candidates += itertools.chain.from_iterable(results)
+                done += len(results)
                 if progress is not None:
                     best = max(c.mean(self.weights) for c in self.candidates)
-                    progress(k + 1, len(tasks), best)
+                    progress(done, len(tasks), best)
         except KeyboardInterrupt:
             if not self.candidates:
                 raise
             self.reason = "interrupted"
-
-    def _tried(self, task: "Task", objective: str) -> Iterator[Candidate]:
-        charted = self.charts[task.chart]
-        if task.method == "bridged":
-            return bridged_candidates(task.chart, charted, task.problem, task.line)
-        return tilted(
-            task.chart,
-            task.problem,
-            charted.log_slope,
-            [task.line],
-            method=task.method,
-            objective=objective,
-        )
 
     def problem(
         self, name: str, base: BaseDensity | None = None, *, bridged: bool = False
@@ -416,6 +409,22 @@ class Task:
     problem: HeldOutProblem
     line: Line
     method: str
+
+
+def _tried(task: Task, log_slope: Array, objective: str) -> list[Candidate]:
+    """Candidates of a task, from any thread or process."""
+    if task.method == "bridged":
+        found = bridged_candidates(task.chart, log_slope, task.problem, task.line)
+    else:
+        found = tilted(
+            task.chart,
+            task.problem,
+            log_slope,
+            [task.line],
+            method=task.method,
+            objective=objective,
+        )
+    return list(found)
 
 
 def lines_of(

@@ -10,11 +10,16 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from kexpfam._typing import Array, ArrayLike, RandomState
 from kexpfam._validation import as_generator, check_count, check_weights
 from kexpfam.base_densities import BaseDensity, TransformedBase
+from kexpfam.blocks import (
+    UnconditionalSource,
+    as_unconditional_source,
+    parse_memory,
+)
 from kexpfam.distributions import MultivariateDensity, UnivariateDensity
 from kexpfam.islands import IslandReport
 from kexpfam.kernels import Constant, Kernel, SumOfProducts
 from kexpfam.models.family import FittedFamily, Options
-from kexpfam.models.fitting import How, fit_rows
+from kexpfam.models.fitting import How, fit_rows, fit_source
 from kexpfam.models.saving import save_model
 from kexpfam.models.selected import Selection
 from kexpfam.selection import CoarseSearch, SearchResult
@@ -35,8 +40,11 @@ class KEF(DensityMixin, BaseEstimator):
         select: How to choose what is None: by held-out "likelihood", by held-out
             "score", or None for untuned rules that look at distances and the number
             of rows only.
+        memory_budget: Bytes, or a text such as "500 MB", that a fit to rows read block
+            by block may take above what the process has.
         standardize: Whether to centre and scale the columns first.
-        n_jobs: Threads; None for all cores.
+        n_jobs: Threads; None for all cores. Candidates of a search are tried one after
+            another unless it is given, or `joblib.parallel_config` is around.
         random_state: Seed of folds and of importance sampling (three and more
             columns).
 
@@ -49,6 +57,7 @@ class KEF(DensityMixin, BaseEstimator):
         islands_: Masses of separated modes by the fit and by counting, an
             `IslandReport`; None for several columns, or if loaded from a file.
         n_features_in_: Columns of the data.
+        feature_names_in_: Their names, if X had any.
 
     References:
         Sriperumbudur et al., Density Estimation in Infinite Dimensional Exponential
@@ -72,6 +81,7 @@ class KEF(DensityMixin, BaseEstimator):
         regularization: float | None = None,
         fit_method: str = "score",
         select: str | None = "likelihood",
+        memory_budget: int | str = "1 GiB",
         standardize: bool = True,
         n_jobs: int | None = None,
         random_state: RandomState = None,
@@ -81,26 +91,53 @@ class KEF(DensityMixin, BaseEstimator):
         self.regularization = regularization
         self.fit_method = fit_method
         self.select = select
+        self.memory_budget = memory_budget
         self.standardize = standardize
         self.n_jobs = n_jobs
         self.random_state = random_state
 
     def fit(
-        self, X: ArrayLike, y: None = None, sample_weight: ArrayLike | None = None
+        self,
+        X: Any,
+        y: None = None,
+        sample_weight: Any = None,
+        *,
+        client: Any = None,
     ) -> Self:
         """Fit p(y) to the rows of X, (n, d).
 
         Args:
-            X: The data; scikit-learn's name for it.
+            X: The data; scikit-learn's name for it. An array, pandas or polars; or rows
+                that are read block by block, as in `KCEF.fit`: of files and frames, all
+                numeric columns.
             y: Ignored; present because scikit-learn passes it.
             sample_weight: Weight of each row; a row of weight two equals two rows, so
-                the sum of weights counts as the number of rows.
+                the sum of weights counts as the number of rows. Of Parquet files and of
+                lazy or Dask frames, the name of a column.
+            client: A Dask client that passes over the rows, as in `KCEF.fit`.
 
         Returns:
             The estimator itself.
         """
-        data = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
-        weights = check_weights(sample_weight, len(data))
+        options, how = self._options(), How(self.select, CoarseSearch(), client=client)
+        rng = as_generator(self.random_state)
+        source = as_unconditional_source(
+            X,
+            sample_weight,
+            memory_budget=parse_memory(self.memory_budget),
+            n_jobs=self.n_jobs,
+        )
+        if source is not None:
+            self._take_names(source)
+            fit, _ = fit_source(source, options, rng, how)
+        else:
+            data = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
+            weights = check_weights(sample_weight, len(data))
+            no_condition = np.empty((len(data), 0))
+            fit = fit_rows(no_condition, data, weights, options, rng, how)
+        return self._restore(fit.family, fit.selection, fit.islands)
+
+    def _options(self) -> Options:
         outer = self.base
         base = outer.base if isinstance(outer, TransformedBase) else outer
         if base is not None and not isinstance(base, BaseDensity):
@@ -108,7 +145,7 @@ class KEF(DensityMixin, BaseEstimator):
                 f"base must be an unconditional base density such as "
                 f"GaussianBase(scale=2.0), or None; got {self.base!r}."
             )
-        options = Options(
+        return Options(
             self.kernel,
             Constant(),
             None,
@@ -120,16 +157,13 @@ class KEF(DensityMixin, BaseEstimator):
             response_name="X",
             kernel_name="kernel",
         )
-        no_condition = np.empty((len(data), 0))
-        fit = fit_rows(
-            no_condition,
-            data,
-            weights,
-            options,
-            as_generator(self.random_state),
-            How(self.select, CoarseSearch()),
-        )
-        return self._restore(fit.family, fit.selection, fit.islands)
+
+    def _take_names(self, source: UnconditionalSource) -> None:
+        """Remember the names of columns, as scikit-learn does for data frames."""
+        self.__dict__.pop("feature_names_in_", None)
+        if source.rows.feature_names is not None:
+            names = np.array(source.rows.feature_names, dtype=object)
+            self.feature_names_in_ = names
 
     def distribution(self) -> UnivariateDensity | MultivariateDensity:
         """The fitted distribution, with density, quantiles, samples and so on."""

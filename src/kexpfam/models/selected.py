@@ -177,7 +177,7 @@ def choose(
     """
     _check(rows, options, objective, search)
     contest = Contest.of(rows, rng)
-    contest.n_centers = judged_components(options)
+    contest.n_centers, contest.n_jobs = judged_components(options), options.n_jobs
     if isinstance(search, PaperGrid):
         with single_threaded_blas():
             return _on_paper_grid(contest, options, objective, search, verbose)
