@@ -15,6 +15,10 @@ from kexpfam._typing import Array
 from kexpfam.kernels import Kernel, Pairs, RadialKernel
 from kexpfam.kernels.radial import Ratio
 
+# Scaled points are clipped here, where all kernels have vanished; and second points up
+# to here lose few digits when squares of differences are made of products.
+_FARTHEST, _FARTHEST_CENTER = 1e8, 300.0
+
 
 class ResponseFactors:
     """Derivatives of k_Y on all pairs of two sets of responses; each computed once."""
@@ -95,19 +99,40 @@ class _Stretched(RadialKernel):
         return [-2.0 * (k * rho[k - 1] + s * rho[k]) for k in range(1, order + 1)]
 
 
-def stretch_x(kernel: Kernel, X: Array, X2: Array, weights: Array) -> Array:
+def stretch_x(
+    kernel: Kernel, X: Array, X2: Array, values: Array, weights: Array
+) -> Array:
     """Σ weights · dk_X/dlog ℓ_j for each column j of x, (p,).
 
     k_X = φ(s) with s = Σ_j s_j and s_j = (x_j − x'_j)²/ℓ_j², so dk_X/dlog ℓ_j is
     −2 s_j φ′(s). Kernels without lengthscales have no entries.
+
+    Args:
+        kernel: k_X.
+        X: First points, (n, p).
+        X2: Second points, (m, p).
+        values: k_X of all pairs, (n, m).
+        weights: (n, m).
     """
     if not isinstance(kernel, RadialKernel):
         return np.zeros(0)
-    ell = np.asarray(kernel.lengthscale, dtype=float)
-    A, B = X / ell, X2 / ell
-    squares = [(a[:, None] - b) ** 2 for a, b in zip(A.T, B.T, strict=True)]
-    s = np.sum(squares, axis=0)
-    slope = kernel.profile(s, np.empty_like(s))
-    slope *= kernel.ratios(s, 1)[0]
-    slope *= weights
-    return np.array([-2.0 * np.vdot(slope, square) for square in squares])
+    center = X2.mean(axis=0)
+    A, B = (
+        np.clip((points - center) / kernel.lengthscale, -_FARTHEST, _FARTHEST)
+        for points in (X, X2)
+    )
+    slope = values * weights
+    if kernel.smoothness < 1 or np.abs(B).max(initial=0.0) > _FARTHEST_CENTER:
+        # φ′ is infinite at zero, or squares made of products would lose digits.
+        squares = [(a[:, None] - b) ** 2 for a, b in zip(A.T, B.T, strict=True)]
+        slope *= kernel.ratios(np.sum(squares, axis=0), 1)[0]
+        return np.array([-2.0 * np.vdot(slope, square) for square in squares])
+    ones, norms = np.ones((len(A), 1)), np.sum(B**2, axis=1)
+    left = np.concatenate([np.sum(A**2, axis=1, keepdims=True), ones, A], axis=1)
+    right = np.concatenate([np.ones((1, len(B))), norms[None], -2.0 * B.T])
+    slope *= kernel.ratios(np.maximum(left @ right, 0.0), 1)[0]
+    # Σ s_j of the slopes from their moments: s_j = a_j² − 2a_jb_j + b_j²
+    by_row, by_column = slope.sum(axis=1), slope.sum(axis=0)
+    crossed = np.einsum("ja,aj->j", B.T @ slope.T, A)
+    result: Array = -2.0 * (by_row @ A**2 - 2.0 * crossed + by_column @ B**2)
+    return result
