@@ -135,7 +135,10 @@ class HeldOutLikelihood(Criterion):
 
     def sensitivity(self, fits: FoldFits) -> tuple[float, Sensitivity]:
         judging, panels = _Judging.of(self, fits), self._panels(fits)
-        found = over_panels(judging.sensitivity, panels, fits.n_jobs)
+        stretched = judging.stretched()
+        found = over_panels(
+            lambda panel: judging.sensitivity(panel, stretched), panels, fits.n_jobs
+        )
         to_alpha = np.zeros_like(fits.alpha)
         for panel, (_, own, _) in zip(panels, found, strict=True):
             to_alpha[:, panel.fold] += own
@@ -168,7 +171,7 @@ class _Judging:
         weights: Row weights that sum to one over the judges, (n,).
         log_q0: At the nodes, (g,).
         parts: ∂'ˢk_Y at centres and nodes for each group of functions, (m, g).
-        stretched: Their derivatives in log ℓ_y.
+        factors: Where these come from.
     """
 
     fits: FoldFits
@@ -176,7 +179,7 @@ class _Judging:
     weights: Array
     log_q0: Array
     parts: list[Array]
-    stretched: list[Array]
+    factors: ResponseFactors
 
     @classmethod
     def of(cls, criterion: HeldOutLikelihood, fits: FoldFits) -> "_Judging":
@@ -192,11 +195,15 @@ class _Judging:
             weights / judged.sum(),
             problem.base.log_density(points),
             [np.ascontiguousarray(factors.part(0, 0, s, 0).T) for s, _ in fits.orders],
-            [
-                np.ascontiguousarray(factors.stretched(0, 0, s, 0).T)
-                for s, _ in fits.orders
-            ],
+            factors,
         )
+
+    def stretched(self) -> list[Array]:
+        """Derivatives of `parts` in log ℓ_y."""
+        return [
+            np.ascontiguousarray(self.factors.stretched(0, 0, s, 0).T)
+            for s, _ in self.fits.orders
+        ]
 
     def loss(self, panel: Panel) -> float:
         """What the rows of a panel add to the loss."""
@@ -204,7 +211,9 @@ class _Judging:
         log_p = np.maximum(log_p, LOWEST_LOG_DENSITY)
         return -float(self.weights[panel.rows] @ log_p)
 
-    def sensitivity(self, panel: Panel) -> tuple[float, Array, Array]:
+    def sensitivity(
+        self, panel: Panel, stretched: list[Array]
+    ) -> tuple[float, Array, Array]:
         """The same, its derivatives in α (M,), and in log ℓ_x and log ℓ_y (p + 1,)."""
         fits, sample = self.fits, self.fits.problem.sample
         log_p, p, weighted, K = self._densities(panel)
@@ -216,7 +225,7 @@ class _Judging:
         to_T *= np.where(counts, weights, 0.0)[:, None]
         spread = K.T @ to_T
         to_alpha = [np.einsum("cg,cg->c", spread, part) for part in self.parts]
-        to_log = [np.einsum("cg,cg->c", spread, part) for part in self.stretched]
+        to_log = [np.einsum("cg,cg->c", spread, part) for part in stretched]
         to_y = float(np.concatenate(to_log) @ fits.alpha[:, panel.fold])
         Z = sample.X[fits.problem.centers]
         to_x = stretch_x(fits.kernel_x, sample.X[panel.rows], Z, K, to_T @ weighted.T)
@@ -225,7 +234,8 @@ class _Judging:
     def _densities(self, panel: Panel) -> tuple[Array, Array, Array, Array]:
         """Log density of each row, masses of the nodes, Σ_s α ∂'ˢk_Y, and k_X.
 
-        They are (n,), (n, g), (m, g) and (n, m). A failed fit gives log densities of −∞.
+        They are (n,), (n, g), (m, g) and (n, m). A failed fit gives a log density of
+        −∞.
         """
         fits, sample = self.fits, self.fits.problem.sample
         K = fits.kernel_x.values(sample.X[panel.rows], sample.X[fits.problem.centers])

@@ -29,6 +29,7 @@ class ResponseFactors:
         self._one_column = Y.shape[1] == 1
         self._plain = _Kept(lambda: kernel.at(Y, Y2), self._one_column)
         stretched = _Stretched(kernel.lengthscale, kernel)
+        self._columns: dict[tuple[int, int], Array] = {}
         self._stretched = _Kept(lambda: stretched.at(Y, Y2), self._one_column)
 
     def part(self, r: int, i: int, s: int, j: int) -> Array:
@@ -37,14 +38,31 @@ class ResponseFactors:
 
     def stretched(self, r: int, i: int, s: int, j: int) -> Array:
         """Its derivative in log ℓ_y, common to all columns of y; r + s at most 3."""
-        if r + s:
+        if r + s and not self._one_column:
             return self._stretched.part(r, i, s, j)
+        if r + s:
+            return self._stretched_column(r, s)
         # −2sφ′ = −Σ_i (y_i − y'_i) ∂_ik_Y
         result = np.zeros((len(self._Y), len(self._Y2)))
         for column in range(self._Y.shape[1]):
             difference = self._Y2[:, column] - self._Y[:, column, None]
             result += difference * self.part(1, column, 0, 0)
         return result
+
+    def _stretched_column(self, r: int, s: int) -> Array:
+        """For one column, from the next derivative instead of further ratios.
+
+        ∂ʳ∂'ˢk_Y is ℓ⁻⁽ʳ⁺ˢ⁾ times a function of (y − y')/ℓ, so that d/dlog ℓ of it is
+        −(r + s) ∂ʳ∂'ˢk_Y − (y − y') ∂ʳ⁺¹∂'ˢk_Y.
+        """
+        key = (r, s)
+        if key not in self._columns:
+            # The higher derivative first: it finds what the lower one needs.
+            result = self.part(r + 1, 0, s, 0) if r < 2 else -self.part(r, 0, s + 1, 0)
+            result = result * (self._Y2[:, 0] - self._Y[:, :1])
+            result -= (r + s) * self.part(r, 0, s, 0)
+            self._columns[key] = result
+        return self._columns[key]
 
 
 class _Kept:

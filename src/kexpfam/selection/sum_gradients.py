@@ -70,12 +70,14 @@ def sum_gradient(
     kernel_x: Kernel, kernel_y: RadialKernel, X: Array, Y: Array, *, derivatives: bool
 ) -> SumGradient:
     """The fastest way for these kernels and centres X (m, p), Y (m, d)."""
-    fast = None
-    if not derivatives and isinstance(kernel_y, Gaussian):
-        if isinstance(kernel_x, Gaussian | Constant):
-            fast = GaussianSumGradient.at(kernel_x, kernel_y, X, Y)
-    if fast is not None:
-        return fast
+    if (
+        not derivatives
+        and isinstance(kernel_x, Gaussian | Constant)
+        and isinstance(kernel_y, Gaussian)
+    ):
+        fast = GaussianSumGradient.at(kernel_x, kernel_y, X, Y)
+        if fast is not None:
+            return fast
     columns = Y.shape[1] if derivatives else 0
     orders = [(0, 0), *((1, j) for j in range(columns))]
     return GeneralSumGradient(kernel_x, kernel_y, X, Y, orders)
@@ -100,8 +102,19 @@ class GeneralSumGradient(SumGradient):
     orders: list[tuple[int, int]]
 
     def of(self, sample: ScoreSample, weights: SumWeights) -> Array:
+        height = max(1, _CACHED_BYTES // (8 * len(self.X)))
+        pieces = [
+            self._of_few(sample.part(slice(start, start + height)), weights)
+            for start in range(0, len(sample.Y), height)
+        ]
+        total: Array = np.sum(pieces, axis=0)
+        return total
+
+    def _of_few(self, sample: ScoreSample, weights: SumWeights) -> Array:
         K = self.kernel_x.values(sample.X, self.X)
         factors = ResponseFactors(self.kernel_y, sample.Y, self.Y)
+        # The highest derivative first: the lower ones need parts of it.
+        factors.stretched(2, 0, *self.orders[-1])
         ways = np.concatenate([weights.left, weights.right], axis=1)
         others = np.concatenate([weights.right, weights.left], axis=1)
         to_K, to_y = np.zeros_like(K), 0.0
