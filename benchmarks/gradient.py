@@ -1,4 +1,4 @@
-"""Cost of the gradient of the held-out objectives, relative to their value and to a fit.
+"""Cost of the gradients of held-out objectives, relative to their value and to a fit.
 
 The gradient with respect to all lengthscales and λ is the adjoint one: one more solve
 per fold, and one more pass over the rows. All three are measured in turns in one run,
@@ -32,7 +32,7 @@ THETA = np.log([1.0] * COLUMNS + [0.7, 0.01])
 
 @dataclass(frozen=True)
 class Size:
-    """Rows, centres, whether the basis has derivatives, and how often it is measured."""
+    """Rows, centres, whether the basis has derivatives, and how many repeats."""
 
     n: int
     centers: int

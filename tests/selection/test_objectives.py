@@ -1,6 +1,6 @@
 """Held-out objectives against refits, quadrature and differences."""
 
-import functools
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -283,6 +283,10 @@ def value_and_gradient(objective, theta):
     return np.append(gradient, value.loss)
 
 
+def short_panels(folds, height=7):
+    return panels.panels_of(folds, height)
+
+
 @pytest.mark.parametrize("kernel", [Gaussian(), Matern(nu=2.5)], ids=str)
 @pytest.mark.parametrize("derivatives", [True, False])
 def test_panels_and_threads_change_nothing(monkeypatch, kernel, derivatives):
@@ -292,10 +296,10 @@ def test_panels_and_threads_change_nothing(monkeypatch, kernel, derivatives):
         whole = value_and_gradient(objective, THETA)
         with monkeypatch.context() as patch:
             # Panels of 7 rows, in pieces of 3, instead of one for each fold.
-            short = functools.partial(panels.panels_of, height=7)
-            patch.setattr(fold_fits, "panels_of", short)
-            patch.setattr(criteria_module, "panels_of", short)
+            patch.setattr(fold_fits, "panels_of", short_panels)
+            patch.setattr(criteria_module, "panels_of", short_panels)
             patch.setattr(panels, "PANEL_ROWS", 7)
+            patch.setattr(fold_fits, "PANEL_ROWS", 7)
             patch.setattr(summation, "PANEL_ROWS", 7)
             patch.setattr(sum_gradients, "_CACHED_BYTES", 3 * 8 * 12)
             for n_jobs in (1, 3):
@@ -312,6 +316,25 @@ def test_threads_give_the_same_digits_every_time(monkeypatch):
         assert np.ptp(results, axis=0).max() == 0.0
 
 
+@pytest.mark.parametrize("kernel", [Gaussian(), Matern(nu=2.5)], ids=str)
+def test_memory_does_not_grow_by_a_matrix_of_rows_and_centers(kernel):
+    m, peaks = 50, []
+    for n in (20_000, 40_000):
+        problem = make_problem(n=n, n_centers=m, derivatives=False)
+        likelihood = HeldOutLikelihood.of(problem, resolution=1.0, most_judges=1000)
+        for criterion in (likelihood, HeldOutScore()):
+            objective = HeldOutObjective(problem, kernel, kernel, criterion, n_jobs=2)
+            tracemalloc.start()
+            try:
+                objective.value_and_gradient(THETA)
+                peaks.append(tracemalloc.get_traced_memory()[1])
+            finally:
+                tracemalloc.stop()
+    # A few vectors of all rows are made, and threads may meet at another moment.
+    assert peaks[2] - peaks[0] < 0.25 * 8 * 20_000 * m
+    assert peaks[3] - peaks[1] < 0.25 * 8 * 20_000 * m
+
+
 @pytest.mark.parametrize("kernel_x", [Gaussian((0.8, 1.7)), Constant(2.0)], ids=str)
 @pytest.mark.parametrize("d", [1, 2, 3])
 def test_the_fast_gradient_of_the_sums_equals_the_general_one(kernel_x, d):
@@ -320,7 +343,7 @@ def test_the_fast_gradient_of_the_sums_equals_the_general_one(kernel_x, d):
     sample.X[0], sample.Y[1] = 1e9, -1e12  # so far that every kernel vanishes
     centers = sample.X[10:30], sample.Y[10:30]
     options = kernel_x, Gaussian(0.7), *centers
-    fast = sum_gradient(*options, derivatives=False)
+    fast = sum_gradient(*options, [(0, 0)])
     assert isinstance(fast, GaussianSumGradient)
     slow = GeneralSumGradient(*options, [(0, 0)])
     weights = SumWeights(*rng.normal(size=(2, 20, 3)), rng.normal(size=20))
@@ -340,7 +363,8 @@ def test_gradient_of_the_sums_equals_differences_of_statistics(kernel, derivativ
             kernel, lengthscale=float(ells[2])
         )
 
-    size = Basis(separable(kernel, kernel), X, Y, derivatives).size
+    basis = Basis(separable(kernel, kernel), X, Y, derivatives)
+    size = basis.size
     weights = SumWeights(*rng.normal(size=(2, size, 3)), rng.normal(size=size))
 
     def weighted(theta):
@@ -349,13 +373,13 @@ def test_gradient_of_the_sums_equals_differences_of_statistics(kernel, derivativ
         return quadratic + weights.linear @ sums.b
 
     theta = np.log([0.8, 1.7, 0.7])
-    fast = sum_gradient(*kernels(theta), X, Y, derivatives=derivatives)
+    fast = sum_gradient(*kernels(theta), X, Y, basis.orders)
     assert_close(fast.of(sample, weights), differences(weighted, theta), DIFFERENCES)
 
 
 def test_far_centers_are_left_to_the_general_gradient():
     X, Y = np.array([[0.0], [1e4]]), np.zeros((2, 1))
-    way = sum_gradient(Gaussian(1.0), Gaussian(1.0), X, Y, derivatives=False)
+    way = sum_gradient(Gaussian(1.0), Gaussian(1.0), X, Y, [(0, 0)])
     assert isinstance(way, GeneralSumGradient)
 
 

@@ -19,10 +19,11 @@ from scipy.linalg import lapack
 
 from kexpfam._typing import Array, Mask
 from kexpfam.kernels import Kernel, RadialKernel, separable
-from kexpfam.score_matching import Statistics, statistics
+from kexpfam.linalg import thread_count
+from kexpfam.score_matching import Basis, Statistics, Summation
 from kexpfam.score_matching.low_rank import RELATIVE_JITTER
 from kexpfam.selection.factors import ResponseFactors, stretch_x
-from kexpfam.selection.panels import Panel, over_panels, panels_of
+from kexpfam.selection.panels import PANEL_ROWS, Panel, over_panels, panels_of
 from kexpfam.selection.problem import HeldOutProblem
 from kexpfam.selection.sum_gradients import SumWeights, sum_gradient
 
@@ -114,9 +115,7 @@ class FoldFits:
         """Σ_k ⟨weights, (dC_k, db_k)⟩ for log ℓ_x and log ℓ_y, in one pass."""
         problem, sample = self.problem, self.problem.sample
         centers = sample.X[problem.centers], sample.Y[problem.centers]
-        way = sum_gradient(
-            self.kernel_x, self.kernel_y, *centers, derivatives=problem.derivatives
-        )
+        way = sum_gradient(self.kernel_x, self.kernel_y, *centers, self.orders)
 
         def work(panel: Panel) -> Array:
             return way.of(sample.part(panel.rows), weights[panel.fold])
@@ -154,10 +153,7 @@ def fit_folds(
     """Fit all folds but one, for each fold, in one pass over the rows."""
     basis = problem.basis(separable(kernel_x, kernel_y))
     R = basis.gram()
-    sums = tuple(
-        statistics(basis, problem.sample.part(fold), n_jobs=n_jobs)
-        for fold in problem.folds
-    )
+    sums = _fold_sums(problem, basis, n_jobs)
     C, b = sum(own.C for own in sums), sum(own.b for own in sums)
     weight = sum(own.weight for own in sums)
     alpha = np.zeros((len(R), len(sums)))
@@ -174,3 +170,42 @@ def fit_folds(
     return FoldFits(
         problem, kernel_x, kernel_y, lam, sums, R, alpha, choleskys, lost, n_jobs
     )
+
+
+def _fold_sums(
+    problem: HeldOutProblem, basis: Basis, n_jobs: int | None
+) -> tuple[Statistics, ...]:
+    """C and b of (16) of each fold."""
+    if len(problem.sample.Y) <= PANEL_ROWS:
+        return _fold_sums_of_few(problem, basis)
+    summation, folds = Summation(basis), problem.rows_of_folds
+
+    def work(panel: Panel) -> Statistics:
+        return summation.add(summation.start(), problem.sample.part(panel.rows))
+
+    # Each thread has a part of each fold, unless that is less than a panel.
+    largest = max(len(rows) for rows in folds)
+    panels = panels_of(folds, max(PANEL_ROWS, -(-largest // thread_count(n_jobs))))
+    sums = [summation.start() for _ in folds]
+    for panel, own in zip(panels, over_panels(work, panels, n_jobs), strict=True):
+        sums[panel.fold] = summation.combine(sums[panel.fold], own)
+    return tuple(summation.finished(own) for own in sums)
+
+
+def _fold_sums_of_few(problem: HeldOutProblem, basis: Basis) -> tuple[Statistics, ...]:
+    """The same from the features of all rows at once, if these are one panel."""
+    sample, folds = problem.sample, problem.folds
+    C = np.zeros((len(folds), basis.size, basis.size))
+    b = np.zeros((len(folds), basis.size))
+    pairs = basis.pairs(sample.X, sample.Y)
+    for i in range(sample.Y.shape[1]):
+        diffusion = sample.weights * sample.diffusion[:, i]
+        drift = sample.weights * sample.drift[:, i]
+        S, F = basis.features(pairs, 2, i), basis.features(pairs, 1, i)
+        # With a root on either side the product is symmetric, which halves its cost.
+        rooted = np.sqrt(diffusion)[:, None] * F
+        for k, fold in enumerate(folds):
+            C[k] += rooted[fold].T @ rooted[fold]
+            b[k] += drift[fold] @ F[fold] + diffusion[fold] @ S[fold]
+    weights = [float(sample.weights[fold].sum()) for fold in folds]
+    return tuple(map(Statistics, C, b, weights))

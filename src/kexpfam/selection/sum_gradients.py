@@ -67,19 +67,29 @@ class SumGradient(ABC):
 
 
 def sum_gradient(
-    kernel_x: Kernel, kernel_y: RadialKernel, X: Array, Y: Array, *, derivatives: bool
+    kernel_x: Kernel,
+    kernel_y: RadialKernel,
+    X: Array,
+    Y: Array,
+    orders: list[tuple[int, int]],
 ) -> SumGradient:
-    """The fastest way for these kernels and centres X (m, p), Y (m, d)."""
+    """The fastest way for these kernels and centres.
+
+    Args:
+        kernel_x: Kernel of x.
+        kernel_y: Kernel of y, with the same lengthscale for all columns.
+        X: Conditions of the centres, (m, p).
+        Y: Responses of the centres, (m, d).
+        orders: Order and column of the derivative of each group of basis functions.
+    """
     if (
-        not derivatives
+        len(orders) == 1
         and isinstance(kernel_x, Gaussian | Constant)
         and isinstance(kernel_y, Gaussian)
     ):
         fast = GaussianSumGradient.at(kernel_x, kernel_y, X, Y)
         if fast is not None:
             return fast
-    columns = Y.shape[1] if derivatives else 0
-    orders = [(0, 0), *((1, j) for j in range(columns))]
     return GeneralSumGradient(kernel_x, kernel_y, X, Y, orders)
 
 
