@@ -1,69 +1,126 @@
-"""Cost of the gradient of the held-out objectives, relative to their value.
+"""Cost of the gradients of held-out objectives, relative to their value and to a fit.
 
 The gradient with respect to all lengthscales and λ is the adjoint one: one more solve
-per fold and a few products. Both are measured in turns in one run, at n = 500 rows,
-100 centres with derivatives and 5 columns of x; medians.
+per fold, and one more pass over the rows. All three are measured in turns in one run,
+with 5 columns of x and 5 folds; medians. The fit is the sums of (16) over all rows and
+one solve. Few rows have a basis with derivatives too, which is summed by other code.
 """
 
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from statistics import median
 
 import numpy as np
 from record import write_result
 
 from kexpfam.base_densities import GaussianBase
-from kexpfam.kernels import Gaussian, Matern, RadialKernel
-from kexpfam.score_matching import ScoreSample
+from kexpfam.kernels import Gaussian, Matern, RadialKernel, separable
+from kexpfam.score_matching import ScoreSample, statistics
 from kexpfam.selection.objectives import (
     Criterion,
     HeldOutLikelihood,
     HeldOutObjective,
     HeldOutScore,
 )
+from kexpfam.selection.parameters import Parameters
 from kexpfam.selection.problem import HeldOutProblem
 
-N, CENTERS, COLUMNS, FOLDS, REPEATS = 500, 100, 5, 5, 51
+COLUMNS, FOLDS = 5, 5
+THETA = np.log([1.0] * COLUMNS + [0.7, 0.01])
 
 
-def make_problem() -> HeldOutProblem:
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(N, COLUMNS))
-    Y = np.sin(X[:, :1]) + 0.5 * rng.normal(size=(N, 1))
+@dataclass(frozen=True)
+class Size:
+    """Rows, centres, whether the basis has derivatives, and how many repeats."""
+
+    n: int
+    centers: int
+    derivatives: bool
+    repeats: int
+
+    def __str__(self) -> str:
+        with_derivatives = ", with derivatives" if self.derivatives else ""
+        return f"n = {self.n}, m = {self.centers}{with_derivatives}"
+
+
+SIZES = (
+    Size(500, 100, True, 51),
+    Size(1000, 150, False, 51),
+    Size(2000, 150, False, 31),
+    Size(100_000, 150, False, 11),
+)
+
+
+def make_problem(size: Size) -> HeldOutProblem:
+    """Rows whose response moves with the first column of x."""
+    rng, n = np.random.default_rng(0), size.n
+    X = rng.normal(size=(n, COLUMNS))
+    Y = np.sin(X[:, :1]) + 0.5 * rng.normal(size=(n, 1))
     base = GaussianBase(1.5)
     sample = ScoreSample(
-        X, Y, np.full(N, 1 / N), base.grad_log_density(Y), np.ones((N, 1))
+        X, Y, np.full(n, 1 / n), base.grad_log_density(Y), np.ones((n, 1))
     )
-    return HeldOutProblem.make(sample, base, FOLDS, rng, n_centers=CENTERS)
+    return HeldOutProblem.make(
+        sample,
+        base,
+        FOLDS,
+        rng,
+        n_centers=size.centers,
+        derivatives=size.derivatives,
+    )
 
 
-def measure(kernel: RadialKernel, criterion: Criterion) -> dict[str, float]:
-    objective = HeldOutObjective(make_problem(), kernel, kernel, criterion)
-    theta = np.log([1.0] * COLUMNS + [0.7, 0.01])
-    values, gradients = [], []
-    for _ in range(REPEATS):
-        start = time.perf_counter()
-        objective.value(theta)
-        middle = time.perf_counter()
-        objective.value_and_gradient(theta)
-        values.append(middle - start)
-        gradients.append(time.perf_counter() - middle)
+def seconds(work: Callable[[], object]) -> float:
+    """How long one call takes."""
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def measure(
+    problem: HeldOutProblem, kernel: RadialKernel, criterion: Criterion, repeats: int
+) -> dict[str, float]:
+    """A fit, a value, and a value with its gradient, in turns."""
+    objective = HeldOutObjective(problem, kernel, kernel, criterion)
+    parameters = Parameters.from_theta(THETA)
+    basis = problem.basis(separable(*objective.kernels(parameters)))
+
+    def fit() -> None:
+        sums = statistics(basis, problem.sample, n_jobs=None)
+        sums.solve(basis.gram(), parameters.regularization)
+
+    turns = (
+        fit,
+        lambda: objective.value(THETA),
+        lambda: objective.value_and_gradient(THETA),
+    )
+    taken = [[seconds(work) for work in turns] for _ in range(repeats)]
+    fitted, value, gradient = (median(own) for own in zip(*taken, strict=True))
     return {
-        "value_seconds": median(values),
-        "value_and_gradient_seconds": median(gradients),
-        "ratio": median(gradients) / median(values),
+        "fit_seconds": fitted,
+        "value_seconds": value,
+        "value_and_gradient_seconds": gradient,
+        "ratio": gradient / value,
+        "value_in_fits": value / fitted,
+        "value_and_gradient_in_fits": gradient / fitted,
     }
 
 
 if __name__ == "__main__":
-    problem = make_problem()
-    criteria: list[Criterion] = [HeldOutLikelihood.of(problem), HeldOutScore()]
     kernels: list[RadialKernel] = [Gaussian(), Matern(nu=2.5)]
-    result = {
-        f"{criterion.name}, {type(kernel).__name__}": measure(kernel, criterion)
-        for criterion in criteria
-        for kernel in kernels
-    }
-    for name, figures in result.items():
-        print(name, {key: round(value, 4) for key, value in figures.items()})
-    sizes = {"n": N, "centers": CENTERS, "columns": COLUMNS, "folds": FOLDS}
-    print(write_result("gradient", {"sizes": sizes, **result}))
+    result: dict[str, object] = {"columns": COLUMNS, "folds": FOLDS}
+    for size in SIZES:
+        problem = make_problem(size)
+        criteria: list[Criterion] = [HeldOutLikelihood.of(problem), HeldOutScore()]
+        result[str(size)] = found = {
+            f"{criterion.name}, {type(kernel).__name__}": measure(
+                problem, kernel, criterion, size.repeats
+            )
+            for criterion in criteria
+            for kernel in kernels
+        }
+        for name, figures in found.items():
+            rounded = {key: round(value, 4) for key, value in figures.items()}
+            print(size, name, rounded, flush=True)
+    print(write_result("gradient", result))

@@ -1,5 +1,8 @@
 """Held-out objectives against refits, quadrature and differences."""
 
+import tracemalloc
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import integrate
@@ -14,7 +17,17 @@ from kexpfam.kernels import (
     separable,
 )
 from kexpfam.partition import Nodes
-from kexpfam.score_matching import ScoreSample, fit_low_rank, score_matching_loss
+from kexpfam.score_matching import (
+    Basis,
+    ScoreSample,
+    fit_low_rank,
+    score_matching_loss,
+    statistics,
+    summation,
+)
+from kexpfam.selection import criteria as criteria_module
+from kexpfam.selection import fold_fits, panels, sum_gradients
+from kexpfam.selection.factors import stretch_x
 from kexpfam.selection.held_out import held_out_log_densities
 from kexpfam.selection.objectives import (
     HeldOutLikelihood,
@@ -23,7 +36,13 @@ from kexpfam.selection.objectives import (
 )
 from kexpfam.selection.parameters import Parameters, Penalty
 from kexpfam.selection.problem import HeldOutProblem
-from tests.selection.cases import BASE, differences, make_problem
+from kexpfam.selection.sum_gradients import (
+    GaussianSumGradient,
+    GeneralSumGradient,
+    SumWeights,
+    sum_gradient,
+)
+from tests.selection.cases import BASE, differences, make_problem, make_sample
 from tests.tolerances import DIFFERENCES, SOLVE, assert_close
 
 THETA = np.log([0.8, 1.7, 0.7, 0.05])
@@ -254,6 +273,176 @@ def test_failed_fits_are_worth_the_floor_or_infinitely_bad():
     assert likelihood.value(theta).loss == pytest.approx(50.0)
     assert score.value(theta).loss == np.inf
     assert np.all(likelihood.value_and_gradient(theta)[1] == 0.0)
+
+
+# Panels, threads and judges.
+
+
+def value_and_gradient(objective, theta):
+    value, gradient = objective.value_and_gradient(theta)
+    return np.append(gradient, value.loss)
+
+
+def short_panels(folds, height=7):
+    return panels.panels_of(folds, height)
+
+
+@pytest.mark.parametrize("kernel", [Gaussian(), Matern(nu=2.5)], ids=str)
+@pytest.mark.parametrize("derivatives", [True, False])
+def test_panels_and_threads_change_nothing(monkeypatch, kernel, derivatives):
+    problem = make_problem(n=200, derivatives=derivatives, weighted=True)
+    for criterion in criteria(problem):
+        objective = HeldOutObjective(problem, kernel, kernel, criterion, n_jobs=1)
+        whole = value_and_gradient(objective, THETA)
+        with monkeypatch.context() as patch:
+            # Panels of 7 rows, in pieces of 3, instead of one for each fold.
+            patch.setattr(fold_fits, "panels_of", short_panels)
+            patch.setattr(criteria_module, "panels_of", short_panels)
+            patch.setattr(panels, "PANEL_ROWS", 7)
+            patch.setattr(fold_fits, "PANEL_ROWS", 7)
+            patch.setattr(summation, "PANEL_ROWS", 7)
+            patch.setattr(sum_gradients, "_CACHED_BYTES", 3 * 8 * 12)
+            for n_jobs in (1, 3):
+                parts = replace(objective, n_jobs=n_jobs)
+                assert_close(value_and_gradient(parts, THETA), whole, SOLVE)
+
+
+def test_threads_give_the_same_digits_every_time(monkeypatch):
+    monkeypatch.setattr(panels, "PANEL_ROWS", 7)
+    problem = make_problem(n=100, derivatives=False)
+    for criterion in criteria(problem):
+        objective = HeldOutObjective(problem, Gaussian(), Gaussian(), criterion)
+        results = [value_and_gradient(objective, THETA) for _ in range(5)]
+        assert np.ptp(results, axis=0).max() == 0.0
+
+
+@pytest.mark.parametrize("kernel", [Gaussian(), Matern(nu=2.5)], ids=str)
+def test_memory_does_not_grow_by_a_matrix_of_rows_and_centers(kernel):
+    m, peaks = 50, []
+    for n in (20_000, 40_000):
+        problem = make_problem(n=n, n_centers=m, derivatives=False)
+        likelihood = HeldOutLikelihood.of(problem, resolution=1.0, most_judges=1000)
+        for criterion in (likelihood, HeldOutScore()):
+            objective = HeldOutObjective(problem, kernel, kernel, criterion, n_jobs=2)
+            tracemalloc.start()
+            try:
+                objective.value_and_gradient(THETA)
+                peaks.append(tracemalloc.get_traced_memory()[1])
+            finally:
+                tracemalloc.stop()
+    # A few vectors of all rows are made, and threads may meet at another moment.
+    assert peaks[2] - peaks[0] < 0.25 * 8 * 20_000 * m
+    assert peaks[3] - peaks[1] < 0.25 * 8 * 20_000 * m
+
+
+@pytest.mark.parametrize("kernel_x", [Gaussian((0.8, 1.7)), Constant(2.0)], ids=str)
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_the_fast_gradient_of_the_sums_equals_the_general_one(kernel_x, d):
+    rng = np.random.default_rng(3)
+    sample = make_sample(n=50, d=d, weighted=True)
+    sample.X[0], sample.Y[1] = 1e9, -1e12  # so far that every kernel vanishes
+    centers = sample.X[10:30], sample.Y[10:30]
+    options = kernel_x, Gaussian(0.7), *centers
+    fast = sum_gradient(*options, [(0, 0)])
+    assert isinstance(fast, GaussianSumGradient)
+    slow = GeneralSumGradient(*options, [(0, 0)])
+    weights = SumWeights(*rng.normal(size=(2, 20, 3)), rng.normal(size=20))
+    assert_close(fast.of(sample, weights), slow.of(sample, weights))
+
+
+@pytest.mark.parametrize("derivatives", [True, False])
+@pytest.mark.parametrize("kernel", [Gaussian(), Matern(nu=2.5)], ids=str)
+def test_gradient_of_the_sums_equals_differences_of_statistics(kernel, derivatives):
+    rng = np.random.default_rng(4)
+    sample = make_sample(n=50, d=2, weighted=True)
+    X, Y = sample.X[:9], sample.Y[:9]
+
+    def kernels(theta):
+        ells = np.exp(theta)
+        return replace(kernel, lengthscale=tuple(ells[:2])), replace(
+            kernel, lengthscale=float(ells[2])
+        )
+
+    basis = Basis(separable(kernel, kernel), X, Y, derivatives)
+    size = basis.size
+    weights = SumWeights(*rng.normal(size=(2, size, 3)), rng.normal(size=size))
+
+    def weighted(theta):
+        sums = statistics(Basis(separable(*kernels(theta)), X, Y, derivatives), sample)
+        quadratic = np.einsum("ar,ab,br->", weights.left, sums.C, weights.right)
+        return quadratic + weights.linear @ sums.b
+
+    theta = np.log([0.8, 1.7, 0.7])
+    fast = sum_gradient(*kernels(theta), X, Y, basis.orders)
+    assert_close(fast.of(sample, weights), differences(weighted, theta), DIFFERENCES)
+
+
+def test_far_centers_are_left_to_the_general_gradient():
+    X, Y = np.array([[0.0], [1e4]]), np.zeros((2, 1))
+    way = sum_gradient(Gaussian(1.0), Gaussian(1.0), X, Y, [(0, 0)])
+    assert isinstance(way, GeneralSumGradient)
+
+
+@pytest.mark.parametrize("kernel", [Gaussian(), Matern(nu=0.5), Matern(nu=1.5)])
+@pytest.mark.parametrize("far", [1.0, 1e4])
+def test_stretched_kernels_of_x_equal_differences(kernel, far):
+    rng = np.random.default_rng(6)
+    X, weights = rng.normal(size=(30, 2)), rng.normal(size=(30, 8))
+    X[3] = X[5] = far
+    Z = X[:8]
+
+    def weighted(theta):
+        return np.vdot(weights, replace(kernel, lengthscale=np.exp(theta)).values(X, Z))
+
+    theta = np.log([0.8, 1.7])
+    at = replace(kernel, lengthscale=np.exp(theta))
+    fast = stretch_x(at, X, Z, at.values(X, Z), weights)
+    assert_close(fast, differences(weighted, theta), DIFFERENCES)
+
+
+def test_judges_are_random_rows_of_every_fold_and_no_more_than_asked_for():
+    problem = make_problem(n=103, n_folds=5)
+    judges = HeldOutLikelihood.of(problem, most_judges=20).judges
+    # Folds have 20 or 21 rows, of which they send 20/103.
+    assert [len(rows) for rows in judges] == [3, 4, 3, 4, 4]
+    for rows, fold in zip(judges, problem.folds, strict=True):
+        assert len(set(rows)) == len(rows)
+        assert fold.start <= rows.min() <= rows.max() < fold.stop
+    again = HeldOutLikelihood.of(problem, most_judges=20).judges
+    assert all(map(np.array_equal, judges, again))
+    assert HeldOutLikelihood.of(problem, most_judges=103).judges is None
+
+
+def test_if_all_rows_are_judges_nothing_changes():
+    problem = make_problem(weighted=True)
+    everyone = HeldOutLikelihood.of(problem)
+    judges = replace(everyone, judges=tuple(problem.rows_of_folds))
+    results = [
+        value_and_gradient(HeldOutObjective(problem, Gaussian(), Gaussian(), c), THETA)
+        for c in (everyone, judges)
+    ]
+    assert_close(results[0], results[1], SOLVE)
+
+
+def test_judges_are_judged_by_fits_to_all_rows():
+    problem = make_problem(n=60, weighted=True)
+    criterion = HeldOutLikelihood.of(problem, resolution=0.7, most_judges=15)
+    objective = HeldOutObjective(problem, Gaussian(), Gaussian(), criterion)
+    parameters = Parameters.from_theta(THETA)
+    kernel = separable(*objective.kernels(parameters))
+    log_p = held_out_log_densities(
+        problem.basis(kernel),
+        problem.rows,
+        BASE,
+        problem.sample,
+        [parameters.regularization],
+        problem.reach,
+    )[0]
+    rows = np.concatenate(criterion.judges)
+    expected = -np.average(log_p[rows], weights=problem.sample.weights[rows])
+    # Nodes near the judges instead of near all rows: see INTERPOLATION.
+    assert_close(objective.value(THETA).loss, expected, INTERPOLATION, scale=1.0)
+    assert_gradient_is_right(objective, THETA)
 
 
 def test_objectives_say_what_they_cannot_search():

@@ -4,7 +4,7 @@ What the user gave is kept; what was left open is searched.
 """
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -44,7 +44,7 @@ from kexpfam.models.family import (
     judged_components,
     resolve_joint,
 )
-from kexpfam.models.solvers import chosen_centers
+from kexpfam.models.solvers import chosen_centers, score_sample
 from kexpfam.models.wording import kernel_in_words, short
 from kexpfam.selection import (
     BASES_ALONE,
@@ -52,6 +52,7 @@ from kexpfam.selection import (
     GradientSearch,
     HeldOutLikelihood,
     HeldOutObjective,
+    HeldOutProblem,
     HeldOutScore,
     Line,
     PaperGrid,
@@ -73,6 +74,10 @@ MOST_CHARTS = {"score": 1 + MOST_REGRESSIONS, "likelihood": 2, "bridged": 2}
 # A candidate is worth its mean held-out log density minus so many standard errors:
 # with few rows the best mean is often a lucky one.
 CAUTION = 0.5
+
+# Trials of a descent that are kept for all rows, if some were judged; from where the
+# others have led to, few steps are left.
+LAST_TRIALS = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -437,7 +442,10 @@ def _refined(
     objective: str,
     verbose: bool,
 ) -> Choice:
-    """Descend from a choice, over what the user left open."""
+    """Descend from a choice, over what the user left open.
+
+    If only some rows were judged, a few last trials are made with all of them.
+    """
     assert isinstance(choice.result, Selection)
     problem = contest.problem(choice.result.chosen.chart, choice.charted.base)
     terms = choice.kernel.terms if isinstance(choice.kernel, SumOfProducts) else ()
@@ -452,20 +460,65 @@ def _refined(
     p = problem.sample.X.shape[1] if isinstance(kernel_x, RadialKernel) else 0
     ell_x = tuple(np.broadcast_to(lengths, p).tolist()) if p else ()
     start = Parameters(ell_x, kernel_y.resolution, choice.lam)
-    likelihood = objective == "likelihood"
-    criterion = HeldOutLikelihood.of(problem) if likelihood else HeldOutScore()
     penalty = Penalty(search.penalty, start) if search.penalty else None
-    result = refine(
-        HeldOutObjective(problem, kernel_x, kernel_y, criterion, penalty),
-        start,
-        bounds=search.bounds,
-        shared_x=search.shared_x,
-        fixed=_given(options),
-        max_trials=search.max_trials,
-        verbose=verbose,
-    )
+
+    def descent(
+        problem: HeldOutProblem, start: Parameters, trials: int
+    ) -> SearchResult:
+        likelihood = objective == "likelihood"
+        criterion = HeldOutLikelihood.of(problem) if likelihood else HeldOutScore()
+        return refine(
+            HeldOutObjective(
+                problem, kernel_x, kernel_y, criterion, penalty, options.n_jobs
+            ),
+            start,
+            bounds=search.bounds,
+            shared_x=search.shared_x,
+            fixed=_given(options),
+            max_trials=trials,
+            verbose=verbose,
+        )
+
+    last = min(LAST_TRIALS, search.max_trials // 2) if contest.everyone else 0
+    result = descent(problem, start, search.max_trials - last)
+    if last and result.reason != "interrupted":
+        result = _with_all_rows(contest, choice, result, last, descent)
     return replace(
         choice, kernel=result.kernel, lam=result.regularization, result=result
+    )
+
+
+def _with_all_rows(
+    contest: Contest,
+    choice: Choice,
+    first: SearchResult,
+    trials: int,
+    descent: Callable[[HeldOutProblem, Parameters, int], SearchResult],
+) -> SearchResult:
+    """Continue a descent on some rows with all of them."""
+    judged, n = len(contest.rows.Y), len(choice.charted.U)
+    on_some = f"on {judged} rows {first.reason}"
+    try:
+        result = descent(_all_in_folds(contest, choice), first.best.parameters, trials)
+    except KeyboardInterrupt:  # before the first trial
+        return replace(first, reason="interrupted")
+    reason = f"{on_some}; from there on all {n} rows {result.reason}"
+    return replace(result, path=first.path + result.path, reason=reason)
+
+
+def _all_in_folds(contest: Contest, choice: Choice) -> HeldOutProblem:
+    """All rows in their chart, with the centres of the final fit."""
+    charted, n = choice.charted, len(choice.charted.U)
+    assert choice.centers is not None
+    # Rows may come sorted, and a fold must not be one end of the data.
+    order = np.random.default_rng(0).permutation(n)
+    edges = np.linspace(0, n, len(contest.folds) + 1).astype(int)
+    folds = tuple(slice(int(a), int(b)) for a, b in itertools.pairwise(edges))
+    sample = replace(score_sample(charted), weights=contest.all_rows.weights)
+    centers = np.flatnonzero(np.isin(order, choice.centers))
+    reach = float(np.max(np.abs(charted.base.column_range(0))))
+    return HeldOutProblem(
+        sample.part(order), folds, centers, charted.base, reach, derivatives=False
     )
 
 

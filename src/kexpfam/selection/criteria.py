@@ -1,5 +1,9 @@
 """How fits are judged on rows they have not seen: by likelihood, or by score.
 
+The score of all rows is known from the sums of (16) alone. A likelihood is judged on
+some thousands of rows, the judges, however many the fits have seen: more would cost
+more than the fits, and tell hardly more.
+
 The likelihood is that of `held_out_log_densities`, in double precision and on nodes
 that do not move with the lengthscales, so that it is a smooth function of them. Like
 there, no held-out row counts as less than a log density of −50; rows at that floor have
@@ -11,16 +15,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kexpfam._typing import Array
+from kexpfam._typing import Array, Indices
 from kexpfam.partition import Nodes
-from kexpfam.selection.factors import ResponseFactors
+from kexpfam.selection.factors import ResponseFactors, stretch_x
 from kexpfam.selection.fold_fits import FoldFits, Sensitivity
 from kexpfam.selection.normalize import log_densities, nodes_inside
+from kexpfam.selection.panels import Panel, over_panels, panels_of
 from kexpfam.selection.parameters import Bounds
 from kexpfam.selection.problem import HeldOutProblem
 
 # A row counts at least this log density: a descent must not be led by one absurd row.
 LOWEST_LOG_DENSITY = -50.0
+
+# Rows that a likelihood is judged on, at most.
+MOST_JUDGES = 5000
 
 
 class Criterion(ABC):
@@ -42,33 +50,33 @@ class Criterion(ABC):
 
 @dataclass(frozen=True)
 class HeldOutScore(Criterion):
-    """Σ_a w_a Σ_i [½ g (∂_iT)² + g ∂_i²T + drift ∂_iT], T not fitted to a's fold."""
+    """Σ_a w_a Σ_i [½ g (∂_iT)² + g ∂_i²T + drift ∂_iT], T not fitted to a's fold.
+
+    This is Σ_f (½ α·C_f α + b_f·α) with the sums over each held-out fold.
+    """
 
     @property
     def name(self) -> str:
         return "score"
 
     def loss(self, fits: FoldFits) -> float:
-        return self._terms(fits)[0]
+        return self.sensitivity(fits)[0]
 
     def sensitivity(self, fits: FoldFits) -> tuple[float, Sensitivity]:
-        loss, first, second = self._terms(fits)
-        return loss, Sensitivity(np.zeros_like(fits.alpha), first, second)
-
-    def _terms(self, fits: FoldFits) -> tuple[float, Array, Array]:
-        """Loss, ∂loss/∂(∂_iT) and ∂loss/∂(∂_i²T) at the rows, (n, d)."""
-        problem = fits.problem
+        explicit = np.zeros(fits.columns + 1)
         if fits.failed.any():
-            nothing = np.zeros_like(problem.sample.Y)
-            return np.inf, nothing, nothing
-        g, drift = problem.sample.diffusion, problem.sample.drift
-        own = fits.alpha.T[problem.fold_of]
-        gradient = np.stack([np.einsum("am,am->a", F, own) for F in fits.F], axis=1)
-        curvature = np.stack([np.einsum("am,am->a", S, own) for S in fits.S], axis=1)
-        terms = g * (0.5 * gradient**2 + curvature) + drift * gradient
-        weights = problem.mean_weights[:, None]
-        loss = float(np.sum(weights * terms))
-        return loss, weights * (g * gradient + drift), weights * g
+            return np.inf, Sensitivity(np.zeros_like(fits.alpha), explicit)
+        scale = 1.0 / sum(own.weight for own in fits.sums)
+        pairs = list(zip(fits.sums, fits.alpha.T, strict=True))
+        products = [own.C @ alpha for own, alpha in pairs]
+        loss = sum(
+            0.5 * alpha @ product + alpha @ own.b
+            for (own, alpha), product in zip(pairs, products, strict=True)
+        )
+        to_alpha = np.stack(
+            [product + own.b for (own, _), product in zip(pairs, products, strict=True)]
+        )
+        return float(scale * loss), Sensitivity(scale * to_alpha.T, explicit, scale)
 
 
 @dataclass(frozen=True)
@@ -78,19 +86,26 @@ class HeldOutLikelihood(Criterion):
     Attributes:
         nodes: Where densities are normalised, and between which log densities are
             interpolated. They stay the same for every θ.
+        judges: The rows of each fold that are judged; None for all.
     """
 
     nodes: Nodes
+    judges: tuple[Indices, ...] | None = None
 
     @classmethod
     def of(
-        cls, problem: HeldOutProblem, resolution: float | None = None
+        cls,
+        problem: HeldOutProblem,
+        resolution: float | None = None,
+        *,
+        most_judges: int = MOST_JUDGES,
     ) -> "HeldOutLikelihood":
         """With nodes for lengthscales of y down to `resolution`.
 
         Args:
             problem: The rows.
             resolution: None for the shortest lengthscale that `Bounds.of_data` allows.
+            most_judges: Rows that are judged, at most: a random part of each fold.
 
         Raises:
             ValueError: y has several columns.
@@ -103,75 +118,141 @@ class HeldOutLikelihood(Criterion):
         if resolution is None:
             bounds = Bounds.of_data(problem.sample.X, problem.sample.Y)
             resolution = bounds.lengthscale_y[0]
-        return cls(
-            nodes_inside([problem.base], problem.sample.Y, problem.reach, resolution)
-        )
+        judges, judged = None, problem.sample.Y
+        if len(judged) > most_judges:
+            judges = _judges(problem, most_judges)
+            judged = judged[np.concatenate(judges)]
+        nodes = nodes_inside([problem.base], judged, problem.reach, resolution)
+        return cls(nodes, judges)
 
     @property
     def name(self) -> str:
         return "likelihood"
 
     def loss(self, fits: FoldFits) -> float:
-        factors = self._factors(fits)
-        total = 0.0
-        for k, fold in enumerate(fits.problem.folds):
-            log_p, _, _ = self._densities(fits, factors, k, fold)
-            log_p = np.maximum(log_p, LOWEST_LOG_DENSITY)
-            total -= float(fits.problem.mean_weights[fold] @ log_p)
-        return total
+        judging = _Judging.of(self, fits)
+        return sum(over_panels(judging.loss, self._panels(fits), fits.n_jobs))
 
     def sensitivity(self, fits: FoldFits) -> tuple[float, Sensitivity]:
-        factors, orders = self._factors(fits), fits.orders
-        m, total = fits.K.shape[1], 0.0
-        to_alpha, to_K = np.zeros_like(fits.alpha), np.zeros_like(fits.K)
-        by_group = [np.zeros((m, len(self.nodes.points))) for _ in orders]
-        for k, fold in enumerate(fits.problem.folds):
-            log_p, p, weighted = self._densities(fits, factors, k, fold)
-            weights = fits.problem.mean_weights[fold]
-            counts = log_p > LOWEST_LOG_DENSITY
-            total -= float(weights @ np.where(counts, log_p, LOWEST_LOG_DENSITY))
-            # ∂loss/∂T at the nodes: mass of the density minus the response's own
-            to_T = self._minus_interpolation(fits, fold, p)
-            to_T *= np.where(counts, weights, 0.0)[:, None]
-            to_K[fold] = to_T @ weighted.T
-            spread = fits.K[fold].T @ to_T
-            for group, (s, _) in enumerate(orders):
-                own = slice(group * m, (group + 1) * m)
-                to_alpha[own, k] = np.einsum(
-                    "cg,gc->c", spread, factors.part(0, 0, s, 0)
-                )
-                by_group[group] += fits.alpha[own, k, None] * spread
-        to_y = sum(
-            float(np.vdot(weights.T, factors.stretched(0, 0, s, 0)))
-            for weights, (s, _) in zip(by_group, orders, strict=True)
+        judging, panels = _Judging.of(self, fits), self._panels(fits)
+        stretched = judging.stretched()
+        found = over_panels(
+            lambda panel: judging.sensitivity(panel, stretched), panels, fits.n_jobs
         )
-        return total, Sensitivity(to_alpha, kernel_x=to_K, log_lengthscale_y=to_y)
+        to_alpha = np.zeros_like(fits.alpha)
+        for panel, (_, own, _) in zip(panels, found, strict=True):
+            to_alpha[:, panel.fold] += own
+        explicit: Array = np.sum([own for _, _, own in found], axis=0)
+        return sum(loss for loss, _, _ in found), Sensitivity(to_alpha, explicit)
 
-    def _factors(self, fits: FoldFits) -> ResponseFactors:
-        centers = fits.problem.sample.Y[fits.problem.centers]
-        return ResponseFactors(fits.kernel_y, self.nodes.points[:, None], centers)
+    def _panels(self, fits: FoldFits) -> list[Panel]:
+        return panels_of(self.judges or fits.problem.rows_of_folds)
 
-    def _densities(
-        self, fits: FoldFits, factors: ResponseFactors, k: int, fold: slice
-    ) -> tuple[Array, Array, Array]:
-        """Log density of each row, masses of the nodes (n, g), Σ_s α ∂'ˢk_Y (m, g).
 
-        A failed fit gives log densities of −∞.
+def _judges(problem: HeldOutProblem, count: int) -> tuple[Indices, ...]:
+    """About so many random rows, as many from each fold as it has rows among all."""
+    # The same rows every time: an objective must not change while it is searched.
+    rng, n = np.random.default_rng(0), len(problem.sample.Y)
+    folds = problem.rows_of_folds
+    sizes = [max(1, count * len(rows) // n) for rows in folds]
+    return tuple(
+        np.sort(rng.choice(rows, size, replace=False))
+        for rows, size in zip(folds, sizes, strict=True)
+    )
+
+
+@dataclass(frozen=True)
+class _Judging:
+    """Fits of one θ, and what is needed to judge panels of rows by them.
+
+    Attributes:
+        fits: The fits.
+        nodes: Where densities are normalised.
+        weights: Row weights that sum to one over the judges, (n,).
+        log_q0: At the nodes, (g,).
+        parts: ∂'ˢk_Y at centres and nodes for each group of functions, (m, g).
+        factors: Where these come from.
+    """
+
+    fits: FoldFits
+    nodes: Nodes
+    weights: Array
+    log_q0: Array
+    parts: list[Array]
+    factors: ResponseFactors
+
+    @classmethod
+    def of(cls, criterion: HeldOutLikelihood, fits: FoldFits) -> "_Judging":
+        problem, points = fits.problem, criterion.nodes.points[:, None]
+        factors = ResponseFactors(
+            fits.kernel_y, points, problem.sample.Y[problem.centers]
+        )
+        weights, judges = problem.sample.weights, criterion.judges
+        judged = weights if judges is None else weights[np.concatenate(judges)]
+        return cls(
+            fits,
+            criterion.nodes,
+            weights / judged.sum(),
+            problem.base.log_density(points),
+            [np.ascontiguousarray(factors.part(0, 0, s, 0).T) for s, _ in fits.orders],
+            factors,
+        )
+
+    def stretched(self) -> list[Array]:
+        """Derivatives of `parts` in log ℓ_y."""
+        return [
+            np.ascontiguousarray(self.factors.stretched(0, 0, s, 0).T)
+            for s, _ in self.fits.orders
+        ]
+
+    def loss(self, panel: Panel) -> float:
+        """What the rows of a panel add to the loss."""
+        log_p, _, _, _ = self._densities(panel)
+        log_p = np.maximum(log_p, LOWEST_LOG_DENSITY)
+        return -float(self.weights[panel.rows] @ log_p)
+
+    def sensitivity(
+        self, panel: Panel, stretched: list[Array]
+    ) -> tuple[float, Array, Array]:
+        """The same, its derivatives in α (M,), and in log ℓ_x and log ℓ_y (p + 1,)."""
+        fits, sample = self.fits, self.fits.problem.sample
+        log_p, p, weighted, K = self._densities(panel)
+        weights = self.weights[panel.rows]
+        counts = log_p > LOWEST_LOG_DENSITY
+        loss = -float(weights @ np.maximum(log_p, LOWEST_LOG_DENSITY))
+        # ∂loss/∂T at the nodes: mass of the density minus the response's own
+        to_T = self._minus_interpolation(panel, p)
+        to_T *= np.where(counts, weights, 0.0)[:, None]
+        spread = K.T @ to_T
+        to_alpha = [np.einsum("cg,cg->c", spread, part) for part in self.parts]
+        to_log = [np.einsum("cg,cg->c", spread, part) for part in stretched]
+        to_y = float(np.concatenate(to_log) @ fits.alpha[:, panel.fold])
+        Z = sample.X[fits.problem.centers]
+        to_x = stretch_x(fits.kernel_x, sample.X[panel.rows], Z, K, to_T @ weighted.T)
+        return loss, np.concatenate(to_alpha), np.append(to_x, to_y)
+
+    def _densities(self, panel: Panel) -> tuple[Array, Array, Array, Array]:
+        """Log density of each row, masses of the nodes, Σ_s α ∂'ˢk_Y, and k_X.
+
+        They are (n,), (n, g), (m, g) and (n, m). A failed fit gives a log density of
+        −∞.
         """
-        m = fits.K.shape[1]
-        weighted = np.zeros_like(factors.part(0, 0, 0, 0))
-        for group, (s, _) in enumerate(fits.orders):
-            own = fits.alpha[group * m : (group + 1) * m, k]
-            weighted += own * factors.part(0, 0, s, 0)
-        T = fits.K[fold] @ weighted.T
-        T += fits.problem.base.log_density(self.nodes.points[:, None])
-        log_p, p = log_densities(self.nodes, T, fits.problem.sample.Y[fold, 0])
-        if fits.failed[k]:
+        fits, sample = self.fits, self.fits.problem.sample
+        K = fits.kernel_x.values(sample.X[panel.rows], sample.X[fits.problem.centers])
+        groups = fits.alpha[:, panel.fold].reshape(len(self.parts), -1)
+        weighted = np.zeros_like(self.parts[0])
+        for alpha, part in zip(groups, self.parts, strict=True):
+            weighted += alpha[:, None] * part
+        T = K @ weighted
+        T += self.log_q0
+        log_p, p = log_densities(self.nodes, T, sample.Y[panel.rows, 0])
+        if fits.failed[panel.fold]:
             log_p[:] = -np.inf
-        return log_p, p, weighted.T
+        return log_p, p, weighted, K
 
-    def _minus_interpolation(self, fits: FoldFits, fold: slice, p: Array) -> Array:
-        left, share = self.nodes.interpolation(fits.problem.sample.Y[fold, 0])
+    def _minus_interpolation(self, panel: Panel, p: Array) -> Array:
+        y = self.fits.problem.sample.Y[panel.rows, 0]
+        left, share = self.nodes.interpolation(y)
         rows = np.arange(len(p))
         p[rows, left] -= 1.0 - share
         p[rows, left + 1] -= share

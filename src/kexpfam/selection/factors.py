@@ -15,6 +15,10 @@ from kexpfam._typing import Array
 from kexpfam.kernels import Kernel, Pairs, RadialKernel
 from kexpfam.kernels.radial import Ratio
 
+# Scaled points are clipped here, where all kernels have vanished; and second points up
+# to here lose few digits when squares of differences are made of products.
+_FARTHEST, _FARTHEST_CENTER = 1e8, 300.0
+
 
 class ResponseFactors:
     """Derivatives of k_Y on all pairs of two sets of responses; each computed once."""
@@ -25,6 +29,7 @@ class ResponseFactors:
         self._one_column = Y.shape[1] == 1
         self._plain = _Kept(lambda: kernel.at(Y, Y2), self._one_column)
         stretched = _Stretched(kernel.lengthscale, kernel)
+        self._columns: dict[tuple[int, int], Array] = {}
         self._stretched = _Kept(lambda: stretched.at(Y, Y2), self._one_column)
 
     def part(self, r: int, i: int, s: int, j: int) -> Array:
@@ -33,14 +38,31 @@ class ResponseFactors:
 
     def stretched(self, r: int, i: int, s: int, j: int) -> Array:
         """Its derivative in log ℓ_y, common to all columns of y; r + s at most 3."""
-        if r + s:
+        if r + s and not self._one_column:
             return self._stretched.part(r, i, s, j)
+        if r + s:
+            return self._stretched_column(r, s)
         # −2sφ′ = −Σ_i (y_i − y'_i) ∂_ik_Y
         result = np.zeros((len(self._Y), len(self._Y2)))
         for column in range(self._Y.shape[1]):
             difference = self._Y2[:, column] - self._Y[:, column, None]
             result += difference * self.part(1, column, 0, 0)
         return result
+
+    def _stretched_column(self, r: int, s: int) -> Array:
+        """For one column, from the next derivative instead of further ratios.
+
+        ∂ʳ∂'ˢk_Y is ℓ⁻⁽ʳ⁺ˢ⁾ times a function of (y − y')/ℓ, so that d/dlog ℓ of it is
+        −(r + s) ∂ʳ∂'ˢk_Y − (y − y') ∂ʳ⁺¹∂'ˢk_Y.
+        """
+        key = (r, s)
+        if key not in self._columns:
+            # The higher derivative first: it finds what the lower one needs.
+            result = self.part(r + 1, 0, s, 0) if r < 2 else -self.part(r, 0, s + 1, 0)
+            result = result * (self._Y2[:, 0] - self._Y[:, :1])
+            result -= (r + s) * self.part(r, 0, s, 0)
+            self._columns[key] = result
+        return self._columns[key]
 
 
 class _Kept:
@@ -95,19 +117,40 @@ class _Stretched(RadialKernel):
         return [-2.0 * (k * rho[k - 1] + s * rho[k]) for k in range(1, order + 1)]
 
 
-def stretch_x(kernel: Kernel, X: Array, X2: Array, weights: Array) -> Array:
+def stretch_x(
+    kernel: Kernel, X: Array, X2: Array, values: Array, weights: Array
+) -> Array:
     """Σ weights · dk_X/dlog ℓ_j for each column j of x, (p,).
 
     k_X = φ(s) with s = Σ_j s_j and s_j = (x_j − x'_j)²/ℓ_j², so dk_X/dlog ℓ_j is
     −2 s_j φ′(s). Kernels without lengthscales have no entries.
+
+    Args:
+        kernel: k_X.
+        X: First points, (n, p).
+        X2: Second points, (m, p).
+        values: k_X of all pairs, (n, m).
+        weights: (n, m).
     """
     if not isinstance(kernel, RadialKernel):
         return np.zeros(0)
-    ell = np.asarray(kernel.lengthscale, dtype=float)
-    A, B = X / ell, X2 / ell
-    squares = [(a[:, None] - b) ** 2 for a, b in zip(A.T, B.T, strict=True)]
-    s = np.sum(squares, axis=0)
-    slope = kernel.profile(s, np.empty_like(s))
-    slope *= kernel.ratios(s, 1)[0]
-    slope *= weights
-    return np.array([-2.0 * np.vdot(slope, square) for square in squares])
+    center = X2.mean(axis=0)
+    A, B = (
+        np.clip((points - center) / kernel.lengthscale, -_FARTHEST, _FARTHEST)
+        for points in (X, X2)
+    )
+    slope = values * weights
+    if kernel.smoothness < 1 or np.abs(B).max(initial=0.0) > _FARTHEST_CENTER:
+        # φ′ is infinite at zero, or squares made of products would lose digits.
+        squares = [(a[:, None] - b) ** 2 for a, b in zip(A.T, B.T, strict=True)]
+        slope *= kernel.ratios(np.sum(squares, axis=0), 1)[0]
+        return np.array([-2.0 * np.vdot(slope, square) for square in squares])
+    ones, norms = np.ones((len(A), 1)), np.sum(B**2, axis=1)
+    left = np.concatenate([np.sum(A**2, axis=1, keepdims=True), ones, A], axis=1)
+    right = np.concatenate([np.ones((1, len(B))), norms[None], -2.0 * B.T])
+    slope *= kernel.ratios(np.maximum(left @ right, 0.0), 1)[0]
+    # Σ s_j of the slopes from their moments: s_j = a_j² − 2a_jb_j + b_j²
+    by_row, by_column = slope.sum(axis=1), slope.sum(axis=0)
+    crossed = np.einsum("ja,aj->j", B.T @ slope.T, A)
+    result: Array = -2.0 * (by_row @ A**2 - 2.0 * crossed + by_column @ B**2)
+    return result

@@ -6,10 +6,10 @@ same Cholesky factor, A μ = r, gives the effect of every parameter at once:
 
     d loss = (explicit part) − Σ_f μ·(db + dC α + d(λR) α).                         (19)
 
-C and b are sums of products of the features ∂φ and ∂²φ at the rows, so (19) is a sum
-of ⟨weights, d features⟩, with weights of rank twice the number of folds: dC is never
-formed. A feature is a product k_X·∂ʳ∂'ˢk_Y; the weights times the y-factors, summed
-over features, weigh dk_X, and the weights times k_X weigh d(∂ʳ∂'ˢk_Y).
+C and b without a fold are sums over the others, so (19) is Σ_k ⟨weights, (dC_k, db_k)⟩
+over folds k, with weights of rank about the number of folds. A value needs one pass
+over the rows, for the sums; its gradient one more, which contracts the weights with
+the derivatives of the features panel by panel (`sum_gradients`).
 """
 
 from dataclasses import dataclass, field
@@ -19,28 +19,30 @@ from scipy.linalg import lapack
 
 from kexpfam._typing import Array, Mask
 from kexpfam.kernels import Kernel, RadialKernel, separable
+from kexpfam.linalg import thread_count
+from kexpfam.score_matching import Basis, Statistics, Summation
 from kexpfam.score_matching.low_rank import RELATIVE_JITTER
 from kexpfam.selection.factors import ResponseFactors, stretch_x
+from kexpfam.selection.panels import PANEL_ROWS, Panel, over_panels, panels_of
 from kexpfam.selection.problem import HeldOutProblem
+from kexpfam.selection.sum_gradients import SumWeights, sum_gradient
 
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """How a loss depends on the fits, and directly on the features.
+    """How a loss depends on the fits, and directly on sums and lengthscales.
 
     Attributes:
         alpha: ∂loss/∂α for the fit without each fold, (M, f).
-        first: ∂loss/∂(∂_iT) at held-out rows, (n, d), not in `alpha` yet; or None.
-        second: ∂loss/∂(∂_i²T), likewise.
-        kernel_x: Explicit ∂loss/∂k_X at rows and centres, (n, m), or None.
-        log_lengthscale_y: Explicit derivative with respect to log ℓ_y.
+        lengthscales: Explicit derivatives in log ℓ_x of each column and log ℓ_y,
+            (p + 1,).
+        own_sums: The loss is this times Σ_f (½ α·C_f α + b_f·α), with the sums over
+            the held-out rows of each fold, or zero if it does not depend on them.
     """
 
     alpha: Array
-    first: Array | None = None
-    second: Array | None = None
-    kernel_x: Array | None = None
-    log_lengthscale_y: float = 0.0
+    lengthscales: Array
+    own_sums: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -52,92 +54,77 @@ class FoldFits:
         kernel_x: Kernel of x.
         kernel_y: RadialKernel of y.
         lam: λ.
-        K: k_X at rows and centres, (n, m).
-        factors: Derivatives of k_Y at rows and centres.
-        F: ∂_iφ at the rows, d of (n, M).
-        S: ∂_i²φ at the rows, d of (n, M).
+        sums: C and b of each fold.
         R: Gram matrix of the basis, (M, M).
         alpha: Coefficients without each fold, (M, f); zero where `failed`.
         choleskys: Factor of each system; None where `failed`.
         failed: Folds whose system could not be factorised, (f,).
+        n_jobs: Threads for passes over the rows; None for all cores.
     """
 
     problem: HeldOutProblem
     kernel_x: Kernel
     kernel_y: RadialKernel
     lam: float
-    K: Array
-    factors: ResponseFactors
-    F: list[Array]
-    S: list[Array]
+    sums: tuple[Statistics, ...]
     R: Array
     alpha: Array
     choleskys: list[Array | None] = field(repr=False)
     failed: Mask
+    n_jobs: int | None = None
 
     @property
     def orders(self) -> list[tuple[int, int]]:
         """Order and column of the derivative of each group of basis functions."""
-        return basis_orders(self.problem)
+        return self.problem.basis(separable(self.kernel_x, self.kernel_y)).orders
 
-    def at_rows(self, features: list[Array], coefficients: Array) -> Array:
-        """Features times the coefficients of each fit, (n, d, f)."""
-        return np.stack([feature @ coefficients for feature in features], axis=1)
+    @property
+    def columns(self) -> int:
+        """Number of lengthscales of x."""
+        radial = isinstance(self.kernel_x, RadialKernel)
+        return self.problem.sample.X.shape[1] if radial else 0
 
     def gradient(self, sensitivity: Sensitivity) -> Array:
         """(19) for log ℓ_x of each column, log ℓ_y and log λ, (p + 2,)."""
-        problem, alpha = self.problem, self.alpha
-        mu = self._adjoint_solve(sensitivity)
-        first, second = self._row_weights(sensitivity, mu)
-        to_K, to_y = np.zeros_like(self.K), sensitivity.log_lengthscale_y
-        if sensitivity.kernel_x is not None:
-            to_K += sensitivity.kernel_x
-        both = np.concatenate([mu, alpha], axis=1).T
-        for i in range(len(self.F)):
-            for order, weights in ((1, first[:, i]), (2, second[:, i])):
-                to_y += _contract(self, order, i, weights @ both, to_K)
-        X, Z = problem.sample.X, problem.sample.X[problem.centers]
-        to_x = stretch_x(self.kernel_x, X, Z, to_K)
-        gram_x, gram_y = self._gram_gradient(mu)
-        to_lam = -self.lam * np.sum(mu * (self.R @ alpha))
-        return np.concatenate([to_x + gram_x, [to_y + gram_y, to_lam]])
-
-    def _adjoint_solve(self, sensitivity: Sensitivity) -> Array:
-        """μ of (19), (M, f)."""
-        rhs = sensitivity.alpha.copy()
-        own = self.problem.fold_of[:, None] == np.arange(rhs.shape[1])
-        if sensitivity.first is not None and sensitivity.second is not None:
-            for i, (F, S) in enumerate(zip(self.F, self.S, strict=True)):
-                rhs += F.T @ (own * sensitivity.first[:, i, None])
-                rhs += S.T @ (own * sensitivity.second[:, i, None])
-        mu = np.zeros_like(rhs)
+        mu = np.zeros_like(self.alpha)
         for k, factor in enumerate(self.choleskys):
             if factor is not None:
-                mu[:, k] = lapack.dpotrs(factor, rhs[:, k], lower=0)[0]
-        return mu
+                mu[:, k] = lapack.dpotrs(factor, sensitivity.alpha[:, k], lower=0)[0]
+        lengthscales = sensitivity.lengthscales + self._gram_gradient(mu)
+        lengthscales += self._sums_gradient(self._weights(mu, sensitivity.own_sums))
+        to_lam = -self.lam * np.sum(mu * (self.R @ self.alpha))
+        return np.append(lengthscales, to_lam)
 
-    def _row_weights(self, sensitivity: Sensitivity, mu: Array) -> tuple[Array, Array]:
-        """Weights of d∂φ and d∂²φ in (19) as combinations of (μ, α), 2 of (n, d, 2f).
+    def _weights(self, mu: Array, own_sums: float) -> list[SumWeights]:
+        """Weights of the sums over each fold in (19), and of those held out."""
+        weight = np.array([own.weight for own in self.sums])
+        scaled = mu / (weight - weight.sum())
+        found = []
+        for k in range(len(self.sums)):
+            left, right = np.delete(scaled, k, axis=1), np.delete(self.alpha, k, axis=1)
+            linear = left.sum(axis=1)
+            if own_sums:
+                own = self.alpha[:, k]
+                left = np.column_stack([left, 0.5 * own_sums * own])
+                right = np.column_stack([right, own])
+                linear += own_sums * own
+            found.append(SumWeights(left, right, linear))
+        return found
 
-        −μ·db − μ·dC α = −Σ_a w_a Σ_i [ (drift + g ∂T_α) μ + g ∂T_μ α ]·d∂_iφ
-                         − Σ_a w_a Σ_i g μ·d∂_i²φ, over the rows a that were fitted.
-        """
-        sample, n_folds = self.problem.sample, mu.shape[1]
-        own = self.problem.fold_of[:, None] == np.arange(n_folds)
-        rest = sample.weights.sum() - own.T.astype(float) @ sample.weights
-        fitted = -np.where(own, 0.0, sample.weights[:, None] / rest)[:, None, :]
-        g, drift = sample.diffusion[..., None], sample.drift[..., None]
-        on_mu = fitted * (drift + g * self.at_rows(self.F, self.alpha))
-        on_alpha = fitted * g * self.at_rows(self.F, mu)
-        second_on_mu = fitted * g
-        second_on_alpha = np.zeros_like(on_alpha)
-        if sensitivity.first is not None and sensitivity.second is not None:
-            on_alpha += own[:, None, :] * sensitivity.first[..., None]
-            second_on_alpha += own[:, None, :] * sensitivity.second[..., None]
-        first = np.concatenate([on_mu, on_alpha], axis=2)
-        return first, np.concatenate([second_on_mu, second_on_alpha], axis=2)
+    def _sums_gradient(self, weights: list[SumWeights]) -> Array:
+        """Σ_k ⟨weights, (dC_k, db_k)⟩ for log ℓ_x and log ℓ_y, in one pass."""
+        problem, sample = self.problem, self.problem.sample
+        centers = sample.X[problem.centers], sample.Y[problem.centers]
+        way = sum_gradient(self.kernel_x, self.kernel_y, *centers, self.orders)
 
-    def _gram_gradient(self, mu: Array) -> tuple[Array, float]:
+        def work(panel: Panel) -> Array:
+            return way.of(sample.part(panel.rows), weights[panel.fold])
+
+        panels = panels_of(problem.rows_of_folds)
+        total: Array = np.sum(over_panels(work, panels, self.n_jobs), axis=0)
+        return total
+
+    def _gram_gradient(self, mu: Array) -> Array:
         """−λ Σ_f μ·dR α, for log ℓ_x of each column and log ℓ_y."""
         sample, m = self.problem.sample, len(self.problem.centers)
         X, Y = sample.X[self.problem.centers], sample.Y[self.problem.centers]
@@ -152,71 +139,73 @@ class FoldFits:
                 block = weights[a * m : (a + 1) * m, b * m : (b + 1) * m]
                 to_K += block * factors.part(r, i, s, j)
                 to_y += float(np.vdot(block * K, factors.stretched(r, i, s, j)))
-        return stretch_x(self.kernel_x, X, X, to_K), to_y
-
-
-def _contract(fits: FoldFits, r: int, i: int, weights: Array, to_K: Array) -> float:
-    """Add the weights (n, M) of dk_X to `to_K`; return the derivative in log ℓ_y."""
-    m, to_y = fits.K.shape[1], 0.0
-    for group, (s, j) in enumerate(fits.orders):
-        own = weights[:, group * m : (group + 1) * m]
-        to_K += own * fits.factors.part(r, i, s, j)
-        to_y += float(np.vdot(own * fits.K, fits.factors.stretched(r, i, s, j)))
-    return to_y
-
-
-def basis_orders(problem: HeldOutProblem) -> list[tuple[int, int]]:
-    """Order and column of the derivative of each group of basis functions."""
-    columns = problem.sample.Y.shape[1] if problem.derivatives else 0
-    return [(0, 0), *((1, j) for j in range(columns))]
+        return np.append(stretch_x(self.kernel_x, X, X, K, to_K), to_y)
 
 
 def fit_folds(
-    problem: HeldOutProblem, kernel_x: Kernel, kernel_y: RadialKernel, lam: float
+    problem: HeldOutProblem,
+    kernel_x: Kernel,
+    kernel_y: RadialKernel,
+    lam: float,
+    *,
+    n_jobs: int | None = None,
 ) -> FoldFits:
-    """Fit all folds but one, for each fold."""
-    sample, centers = problem.sample, problem.centers
-    K = kernel_x.values(sample.X, sample.X[centers])
-    factors = ResponseFactors(kernel_y, sample.Y, sample.Y[centers])
-    orders, columns = basis_orders(problem), range(sample.Y.shape[1])
-
-    def features(r: int, i: int) -> Array:
-        return np.concatenate([K * factors.part(r, i, s, j) for s, j in orders], axis=1)
-
-    F = [features(1, i) for i in columns]
-    S = [features(2, i) for i in columns]
-    R = problem.basis(separable(kernel_x, kernel_y)).gram()
-    C, b, weight = _fold_sums(problem, F, S)
-    total_C, total_b, total = C.sum(axis=0), b.sum(axis=0), weight.sum()
-    alpha = np.zeros((len(R), len(problem.folds)))
+    """Fit all folds but one, for each fold, in one pass over the rows."""
+    basis = problem.basis(separable(kernel_x, kernel_y))
+    R = basis.gram()
+    sums = _fold_sums(problem, basis, n_jobs)
+    C, b = sum(own.C for own in sums), sum(own.b for own in sums)
+    weight = sum(own.weight for own in sums)
+    alpha = np.zeros((len(R), len(sums)))
     choleskys: list[Array | None] = []
-    for k in range(len(problem.folds)):
-        system = (total_C - C[k]) / (total - weight[k])
+    for k, own in enumerate(sums):
+        system = (C - own.C) / (weight - own.weight)
         system += lam * R
         factor, failed = lapack.dpotrf(system.T, lower=0, overwrite_a=1, clean=0)
         choleskys.append(None if failed else factor)
         if not failed:
-            rhs = (b[k] - total_b) / (total - weight[k])
+            rhs = (own.b - b) / (weight - own.weight)
             alpha[:, k] = lapack.dpotrs(factor, rhs, lower=0)[0]
     lost = np.array([factor is None for factor in choleskys])
     return FoldFits(
-        problem, kernel_x, kernel_y, lam, K, factors, F, S, R, alpha, choleskys, lost
+        problem, kernel_x, kernel_y, lam, sums, R, alpha, choleskys, lost, n_jobs
     )
 
 
 def _fold_sums(
-    problem: HeldOutProblem, F: list[Array], S: list[Array]
-) -> tuple[Array, Array, Array]:
-    """C and b of (16), and the weight, of each fold: (f, M, M), (f, M), (f,)."""
-    sample, M = problem.sample, F[0].shape[1]
-    C, b = np.zeros((len(problem.folds), M, M)), np.zeros((len(problem.folds), M))
-    diffusion = sample.weights[:, None] * sample.diffusion
-    drift = sample.weights[:, None] * sample.drift
-    for i in range(len(F)):
+    problem: HeldOutProblem, basis: Basis, n_jobs: int | None
+) -> tuple[Statistics, ...]:
+    """C and b of (16) of each fold."""
+    if len(problem.sample.Y) <= PANEL_ROWS:
+        return _fold_sums_of_few(problem, basis)
+    summation, folds = Summation(basis), problem.rows_of_folds
+
+    def work(panel: Panel) -> Statistics:
+        return summation.add(summation.start(), problem.sample.part(panel.rows))
+
+    # Each thread has a part of each fold, unless that is less than a panel.
+    largest = max(len(rows) for rows in folds)
+    panels = panels_of(folds, max(PANEL_ROWS, -(-largest // thread_count(n_jobs))))
+    sums = [summation.start() for _ in folds]
+    for panel, own in zip(panels, over_panels(work, panels, n_jobs), strict=True):
+        sums[panel.fold] = summation.combine(sums[panel.fold], own)
+    return tuple(summation.finished(own) for own in sums)
+
+
+def _fold_sums_of_few(problem: HeldOutProblem, basis: Basis) -> tuple[Statistics, ...]:
+    """The same from the features of all rows at once, if these are one panel."""
+    sample, folds = problem.sample, problem.folds
+    C = np.zeros((len(folds), basis.size, basis.size))
+    b = np.zeros((len(folds), basis.size))
+    pairs = basis.pairs(sample.X, sample.Y)
+    for i in range(sample.Y.shape[1]):
+        diffusion = sample.weights * sample.diffusion[:, i]
+        drift = sample.weights * sample.drift[:, i]
+        S, F = basis.features(pairs, 2, i), basis.features(pairs, 1, i)
         # With a root on either side the product is symmetric, which halves its cost.
-        rooted = np.sqrt(diffusion[:, i, None]) * F[i]
-        for k, fold in enumerate(problem.folds):
+        rooted = np.sqrt(diffusion)[:, None] * F
+        for k, fold in enumerate(folds):
             C[k] += rooted[fold].T @ rooted[fold]
-            b[k] += drift[fold, i] @ F[i][fold] + diffusion[fold, i] @ S[i][fold]
-    weight = np.array([sample.weights[fold].sum() for fold in problem.folds])
-    return C, b, weight
+            b[k] += drift[fold] @ F[fold] + diffusion[fold] @ S[fold]
+    weights = [float(sample.weights[fold].sum()) for fold in folds]
+    return tuple(map(Statistics, C, b, weights))

@@ -3,8 +3,8 @@
 θ holds the logarithms of the lengthscales and of λ (`Parameters`). For each fold the
 low-rank fit to the other folds is judged on it, by the mean negative log density (one
 column of y) or by the paper's held-out score. The gradient is the adjoint one of
-`fold_fits`: it costs about as much again as the value, whatever the number of columns
-of x.
+`fold_fits`: it costs one or two times the value, whatever the number of columns of x.
+No matrix of all rows is made, so there may be very many.
 """
 
 from collections.abc import Sequence
@@ -57,6 +57,7 @@ class HeldOutObjective:
         kernel_y: Radial kernel of y whose lengthscale is replaced.
         criterion: How the fits are judged.
         penalty: Added to the loss, or None.
+        n_jobs: Threads for passes over very many rows; None for all cores.
 
     Example:
         >>> import numpy as np
@@ -83,6 +84,7 @@ class HeldOutObjective:
     kernel_y: RadialKernel
     criterion: Criterion
     penalty: Penalty | None = None
+    n_jobs: int | None = None
 
     def __post_init__(self) -> None:
         check_searchable(self.kernel_x, self.kernel_y)
@@ -121,7 +123,10 @@ class HeldOutObjective:
                 f"and λ), got {len(theta)}."
             )
         return fit_folds(
-            self.problem, *self.kernels(parameters), parameters.regularization
+            self.problem,
+            *self.kernels(parameters),
+            parameters.regularization,
+            n_jobs=self.n_jobs,
         )
 
 

@@ -81,10 +81,9 @@ class HeldOutProblem:
         return Rows(self.sample.X, self.sample.Y, self.sample.weights, self.folds)
 
     @property
-    def fold_of(self) -> Indices:
-        """Number of each row's fold, (n,)."""
-        sizes = [fold.stop - fold.start for fold in self.folds]
-        return np.repeat(np.arange(len(self.folds)), sizes)
+    def rows_of_folds(self) -> list[Indices]:
+        """Numbers of the rows of each fold."""
+        return [np.arange(fold.start, fold.stop) for fold in self.folds]
 
     @property
     def mean_weights(self) -> Array:
