@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 
-from kexpfam.blocks import ArraySource, RowSample, fingerprints, reduce_blocks
+from kexpfam.blocks import (
+    ArraySource,
+    Block,
+    RowSample,
+    distinct_prints,
+    fingerprints,
+    reduce_blocks,
+)
 
 MASK = 2**64 - 1
 
@@ -79,15 +86,51 @@ def as_table(sample):
 
 
 @pytest.mark.parametrize("size", [1, 40, 699, 700, 5000])
-def test_the_sample_is_the_same_for_any_order_and_split(rows, size):
+def test_the_sample_of_different_rows_is_the_same_for_any_order_and_split(size):
+    rng = np.random.default_rng(5)
+    rows = rng.normal(size=(700, 2)), rng.normal(size=(700, 1)), rng.uniform(size=700)
     expected = slow_sample(*rows, size, seed=9)
-    rng = np.random.default_rng(0)
     for block, threads in ((1, 3), (33, 1), (33, 2), (700, 1)):
         order = rng.permutation(len(rows[0]))
         source = ArraySource(*(array[order] for array in rows), rows=block)
         sample = reduce_blocks(source, RowSample(size, seed=9), n_jobs=threads)
         np.testing.assert_array_equal(as_table(sample), expected)
-        assert not np.signbit(as_table(sample)[as_table(sample) == 0]).any()
+
+
+def test_the_sample_of_any_rows_is_the_same_for_any_order_of_blocks(rows):
+    blocks = [
+        next(part.read())
+        for part in ArraySource(*(array.copy() for array in rows), rows=70).parts
+    ]
+    sampler, found = RowSample(100, seed=9), []
+    for order in (range(10), reversed(range(10)), (3, 1, 4, 0, 5, 9, 2, 6, 8, 7)):
+        state = sampler.start()
+        for k in order:
+            state = sampler.add(state, blocks[k])
+        found.append(as_table(state))
+        assert len(state) == 100
+        assert not np.signbit(found[-1][found[-1] == 0]).any()
+    np.testing.assert_array_equal(found[1], found[0])
+    np.testing.assert_array_equal(found[2], found[0])
+
+
+def test_copies_in_a_block_have_prints_of_their_own(rows):
+    X, Y, weights = rows
+    block = Block(X, Y, weights)
+    prints = distinct_prints(block, seed=2)
+    assert len(np.unique(prints)) == len(prints)
+    # One copy keeps the fingerprint of the row.
+    assert set(fingerprints(X, Y, 2).tolist()) <= set(prints.tolist())
+    np.testing.assert_array_equal(distinct_prints(block, seed=2), prints)
+
+
+def test_rows_that_repeat_are_sampled_in_proportion():
+    X = np.repeat(np.arange(10.0), 400)[:, None]
+    order = np.random.default_rng(0).permutation(len(X))
+    source = ArraySource(X[order], X[order], rows=500)
+    sample = reduce_blocks(source, RowSample(1000, seed=0))
+    counts = np.bincount(sample.X[:, 0].astype(int), minlength=10)
+    assert np.abs(counts - 100).max() < 50  # five deviations
 
 
 def test_the_sample_never_holds_more_than_its_size(rows):

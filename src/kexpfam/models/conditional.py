@@ -131,7 +131,7 @@ class KCEF(ConditionalEstimator):
         >>> y = np.sin(3 * x[:, 0]) + 0.2 * rng.normal(size=100)
         >>> model = KCEF(random_state=0).fit(x, y)
         >>> model.predict_quantiles([[0.5]], [0.05, 0.5, 0.95]).round(1)
-        array([[0.6, 0.9, 1.2]])
+        array([[0.5, 0.9, 1.2]])
     """
 
     stream_: Stream | None
