@@ -74,10 +74,12 @@ def _in_kernel_units(
     # Rows were standardised by the same formula, so a row on the edge stays on it.
     outside = (low > training.Y) | (high < training.Y)
     if outside.any():
-        row, column = map(int, np.argwhere(outside)[0])
-        value = training.to_user(training.Y[row])[column]
         numbers = training.row_numbers
-        number = row if numbers is None else int(numbers[row])
+        numbers = np.arange(len(outside)) if numbers is None else numbers
+        rows = np.flatnonzero(outside.any(axis=1))
+        row = int(rows[np.argmin(numbers[rows])])  # the first that the user finds
+        number, column = int(numbers[row]), int(np.argmax(outside[row]))
+        value = training.to_user(training.Y[row])[column]
         raise DegenerateDataError(
             f"{training.name} has {int(outside.any(axis=1).sum())} rows outside the "
             f"support of the base density, [{per_column(lower, column)}, "
