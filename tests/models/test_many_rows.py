@@ -15,6 +15,7 @@ from kexpfam.kernels import Gaussian, RationalQuadratic
 from kexpfam.models import averaged, conditional, fitting, many_rows, stream
 from kexpfam.models.design import N_FOLDS, Design, SumOfRows
 from kexpfam.models.many_rows import component_sizes, sample_rows
+from kexpfam.models.running import Running
 from kexpfam.score_matching import CENTER_METHODS
 from tests.tolerances import assert_close
 
@@ -250,6 +251,22 @@ def test_more_centres_are_asked_for_where_they_help():
     assert not many.components_.more_would_help
     assert "hardly help" in str(many.components_)
     assert many.components_.chosen.merit > few.components_.chosen.merit
+
+
+def test_centres_are_doubled_while_all_rows_say_that_it_helps(monkeypatch):
+    monkeypatch.setattr(many_rows, "FEWEST_CENTERS", 4)
+    rng = default_rng(0)
+    x = rng.uniform(-3, 3, size=(3000, 1))
+    y = np.sin(5 * x[:, 0]) + 0.1 * rng.normal(size=3000)
+    # The sample is judged as if few were enough; the rows that follow know better.
+    narrowed = Running.narrowed
+    monkeypatch.setattr(
+        Running, "narrowed", lambda self: narrowed(self).limited(self.sizes[:2])
+    )
+    model = KCEF(kernel_x=Gaussian(0.1), kernel_y=Gaussian(0.5), random_state=0)
+    found = model.fit(x, y).components_
+    assert found.trials[-1].n_components > 16
+    assert model.n_rows_ == 3000
 
 
 def test_sizes_double_and_do_not_exceed_the_rows():

@@ -366,7 +366,7 @@ class AutoKCEF(ConditionalEstimator):
     def _with_others(self, fits: list[Running], others: "Others") -> list[Running]:
         bar = ProgressBar("AutoKCEF, parts of the data") if self.verbose else None
         fits = with_all_rows(
-            fits,
+            [fit.narrowed() for fit in fits],
             others.source,
             others.sampled,
             n_jobs=self.n_jobs,

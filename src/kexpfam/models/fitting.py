@@ -26,6 +26,7 @@ from kexpfam.models.family import (
 from kexpfam.models.finishing import Components
 from kexpfam.models.many_rows import (
     DESIGN_ROWS,
+    SampledRows,
     Start,
     begin,
     iterated,
@@ -208,11 +209,7 @@ def fit_source(
     else:
         choice = _chosen(rows, options, rng, how)
         start, result = _start(choice, options, how, seed), choice.result
-    bar = ProgressBar("KCEF, parts of the data") if how.verbose else None
-    fits = [begin(start, options)]
-    (running,) = with_all_rows(fits, source, sampled, progress=bar, **work)
-    if bar is not None:
-        bar.finish()
+    running = _with_enough_centers(begin(start, options), source, sampled, options, how)
     family, components = running.solved(options.n_jobs)
     fit = Fit(family, result, None, running, components, running.weight)
     if options.solver == "iterative":
@@ -227,6 +224,31 @@ def fit_source(
         )
         fit = replace(fit, family=family, running=None, iterative=found)
     return _looked_at(fit, options, block.X, block.Y, block.weights), block
+
+
+def _with_enough_centers(
+    started: Running, source: Source, sampled: SampledRows, options: Options, how: How
+) -> Running:
+    """Sums over all rows; once more with twice the centres, while that would help."""
+    running = started.narrowed()
+    while True:
+        bar = ProgressBar("KCEF, parts of the data") if how.verbose else None
+        (running,) = with_all_rows(
+            [running],
+            source,
+            sampled,
+            n_jobs=options.n_jobs,
+            progress=bar,
+            client=how.client,
+        )
+        if bar is not None:
+            bar.finish()
+        size = running.sizes[-1]
+        larger = [m for m in started.sizes if size < m <= 2 * size]
+        found = running.components() if larger and running.free else None
+        if found is None or not found.more_would_help:
+            return running
+        running = started.limited([size, *larger])
 
 
 def _low_rank(start: Start, options: Options) -> Fit:

@@ -203,11 +203,10 @@ def with_all_rows(
     client: Any = None,
 ) -> list[Running]:
     """Fits to a sample of the rows, with the others added in one pass."""
-    narrow = [running.narrowed() for running in fits]
-    designs = tuple(running.design for running in narrow)
+    designs = tuple(running.design for running in fits)
     rest = SumOfRows(designs, sampled.known_below, sampled.seed)
     sums = reduce_blocks(source, rest, n_jobs=n_jobs, progress=progress, client=client)
-    return [running.plus(own) for running, own in zip(narrow, sums, strict=True)]
+    return [running.plus(own) for running, own in zip(fits, sums, strict=True)]
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,6 +6,7 @@ and the number of centres judged anew, so that λ falls as rows come in.
 
 import functools
 import operator
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -153,14 +154,17 @@ class Running:
         if found is None:
             return self
         best = found.chosen.n_components
-        sizes = tuple(size for size in self.sizes if best <= size <= 2 * best)
+        return self.limited([s for s in self.sizes if best <= s <= 2 * best])
+
+    def limited(self, sizes: Sequence[int]) -> "Running":
+        """Only some numbers of centres, and no more centres than the last."""
         index = leading_functions(self.design.basis, sizes[-1])
         basis = leading_basis(self.design.basis, sizes[-1])
         return replace(
             self,
             design=replace(self.design, basis=basis),
             sums=tuple(own.of_functions(index) for own in self.sums),
-            sizes=sizes,
+            sizes=tuple(sizes),
         )
 
     def plus(self, more: FoldSums) -> "Running":

@@ -1,0 +1,23 @@
+"""Examples run as they are, on few rows."""
+
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+def test_many_rows_are_fitted_from_files(capsys, monkeypatch, tmp_path):
+    pytest.importorskip("pyarrow")
+    path, picture = EXAMPLES / "million_rows.py", tmp_path / "picture.png"
+    monkeypatch.setattr(sys, "argv", [str(path), "1500", str(picture)])
+    runpy.run_path(str(path), run_name="__main__")
+    printed = capsys.readouterr().out
+    assert "1500 rows fitted in" in printed
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    line = next(row for row in printed.splitlines() if "fresh rows" in row)
+    found, truth = (float(word) for word in (line.split()[5][:-1], line.split()[-1]))
+    # 1500 rows, and three columns: a tenth of a nat is what they can tell.
+    assert truth - 0.2 < found < truth
