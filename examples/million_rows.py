@@ -24,13 +24,13 @@ def make_rows(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
     X = rng.uniform(-1.0, 1.0, size=(n, 3))
     upper = rng.random(n) < 0.35
-    middle, distance = np.sin(3.0 * X[:, 1]), 1.5 * (1.0 + X[:, 0])
+    middle, distance = np.sin(3.0 * X[:, 1]), 1.0 + X[:, 0]
     return X, middle + np.where(upper, distance, 0.0) + 0.4 * rng.normal(size=n)
 
 
 def log_density(X: np.ndarray, y: np.ndarray) -> np.ndarray:
     """What the rows were drawn from."""
-    middle, distance = np.sin(3.0 * X[:, 1]), 1.5 * (1.0 + X[:, 0])
+    middle, distance = np.sin(3.0 * X[:, 1]), 1.0 + X[:, 0]
     lower = -0.5 * ((y - middle) / 0.4) ** 2
     upper = -0.5 * ((y - middle - distance) / 0.4) ** 2
     both = np.logaddexp(np.log(0.65) + lower, np.log(0.35) + upper)

@@ -36,7 +36,7 @@ DESIGN_ROWS = 20_000
 
 # Centres that are judged if the user does not say how many: from the first number on,
 # doubled up to the second, and no more than one for so many rows.
-FEWEST_CENTERS, MOST_CENTERS, ROWS_PER_CENTER = 128, 1024, 4
+FEWEST_CENTERS, MOST_CENTERS, ROWS_PER_CENTER = 128, 1024, 2
 
 Progress = Callable[[int, int], None]
 
@@ -182,7 +182,7 @@ def component_sizes(
 
     Example:
         >>> component_sizes(3000, None), component_sizes(3000, 100)
-        ((128, 256, 512), (50, 100))
+        ((128, 256, 512, 1024), (50, 100))
     """
     if wanted is not None:
         count = min(wanted, n)
