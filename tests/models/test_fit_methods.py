@@ -15,7 +15,7 @@ from kexpfam.kernels import Constant, Gaussian, separable
 from kexpfam.likelihood import fit_likelihood
 from kexpfam.models.bridging import bridged_candidates, bridged_in_folds
 from kexpfam.models.chart import ChartOptions, fit_chart
-from kexpfam.models.fitting import own_order
+from kexpfam.models.family import Options, training_rows
 from kexpfam.models.solvers import (
     BRIDGE_DRAWS,
     BRIDGE_SHARE,
@@ -198,8 +198,9 @@ def test_densities_integrate_to_one_and_their_functions_agree(method, base):
 def charted_rows(n=60, seed=4):
     X, y = switching(n, seed)
     weights = np.random.default_rng(seed).uniform(0.5, 2.0, n)
-    order = own_order(X, y[:, None], weights)  # that of the centres
-    X, y, weights = X[order], y[order], weights[order]
+    options = Options(None, None, None, None, None, True, None)
+    rows = training_rows(X, y[:, None], weights, options, shuffled=True)
+    X, y, weights = rows.X, rows.Y[:, 0], rows.weights  # in the order of the centres
     options = ChartOptions(GaussianBase(2.0))
     rng = np.random.default_rng(0)
     return X, y, weights, fit_chart(X, y[:, None], weights, options, rng)

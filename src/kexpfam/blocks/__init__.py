@@ -4,6 +4,7 @@ from kexpfam.blocks.arrays import ArraySource
 from kexpfam.blocks.block import Accumulator, Block, Part, Source
 from kexpfam.blocks.dask_rows import DaskSource
 from kexpfam.blocks.fingerprint import (
+    Fingerprints,
     RowSample,
     Sample,
     distinct_prints,
@@ -31,6 +32,7 @@ __all__ = [
     "ArraySource",
     "Block",
     "DaskSource",
+    "Fingerprints",
     "ParquetSource",
     "Part",
     "PolarsSource",

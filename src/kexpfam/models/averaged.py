@@ -236,8 +236,9 @@ class AutoKCEF(ConditionalEstimator):
             X, y, sample_weight, memory_budget=budget, n_jobs=self.n_jobs
         )
         if source is not None:
+            self._fit_source(source, rng, client)
             self._take_columns(source)
-            return self._fit_source(source, rng, client)
+            return self
         rows = Block(*self._training_rows(X, y, sample_weight))
         if np.asarray(y).ndim > 1 and rows.Y.shape[1] == 1:
             warnings.warn(

@@ -48,6 +48,13 @@ _SETTLED = frozenset(
 )
 
 
+_NOTHING_LEFT = (
+    "needs the rows or the sums of a fit, which a model does not have that was loaded "
+    "from a file, is part of an average, or was fitted to more than 20,000 rows "
+    "iteratively or by another fit_method than 'score'; fit a new one."
+)
+
+
 class KCEF(ConditionalEstimator):
     """The kernel conditional exponential family, p(y|x) = q0(y|x) exp T(x, y) / Z(x).
 
@@ -208,8 +215,8 @@ class KCEF(ConditionalEstimator):
             X, y, sample_weight, memory_budget=budget, n_jobs=self.n_jobs
         )
         if source is not None:
-            self._take_columns(source)
             fit, sampled = fit_source(source, options, rng, how)
+            self._take_columns(source)
             return self._take(fit, sampled)
         rows = Block(*self._training_rows(X, y, sample_weight))
         fit = fit_rows(rows.X, rows.Y, rows.weights, options, rng, how)
@@ -257,15 +264,13 @@ class KCEF(ConditionalEstimator):
         factor = check_forgetting(forgetting)
         first = not self.__sklearn_is_fitted__()
         if not first and self.stream_ is None:
-            raise ValueError(
-                "partial_fit needs the rows or the sums of a fit, and this model was "
-                "loaded from a file or is part of an average; fit a new one."
-            )
+            raise ValueError(f"partial_fit {_NOTHING_LEFT}")
         rows = Block(*self._training_rows(X, y, sample_weight, first=first, least=1))
         if first:
             self._settle_later(Kept(rows))
         else:
             assert self.stream_ is not None
+            self.stream_.require_columns(rows.X.shape[1], rows.Y.shape[1])
             self._settle_later(self.stream_.forgetting(factor).plus(rows))
         return self
 
@@ -289,10 +294,8 @@ class KCEF(ConditionalEstimator):
         check_is_fitted(self)
         check_is_fitted(other)
         if self.stream_ is None or other.stream_ is None:
-            raise ValueError(
-                "merge needs the rows or the sums of both models, and one of them was "
-                "loaded from a file."
-            )
+            raise ValueError(f"merge {_NOTHING_LEFT}")
+        self.stream_.require_columns(*other.stream_.columns)
         self._settle_later(self.stream_.merged(other.stream_))
         return self
 
@@ -300,7 +303,7 @@ class KCEF(ConditionalEstimator):
         """A model with the same design that has seen no rows, for `partial_fit`."""
         check_is_fitted(self)
         if self.stream_ is None:
-            raise ValueError("emptied is not for a model that was loaded from a file.")
+            raise ValueError(f"emptied {_NOTHING_LEFT}")
         copy: KCEF = clone(self)
         for name in ("n_features_in_", "feature_names_in_"):
             if name in vars(self):
@@ -381,7 +384,7 @@ class KCEF(ConditionalEstimator):
         self.neighbourhood_ = near.scaled(fit.weight)
         if fit.running is not None:
             self.stream_ = Summed(fit.running, near)
-        elif len(rows) <= KEPT_ROWS:
+        elif len(rows) <= KEPT_ROWS and fit.complete:
             self.stream_ = Kept(rows)
         return self
 

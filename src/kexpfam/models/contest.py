@@ -49,8 +49,10 @@ from kexpfam.selection import (
 # Rows up to which charts are fitted again for every fold.
 REFITTED_ROWS = 400
 
-# Rows that candidates are judged on, at most; the chosen ones are fitted to all.
+# Rows that candidates are judged on, at most; the chosen ones are fitted to all. With
+# several columns of y rows are nodes of an integral too, and cost their square.
 JUDGED_ROWS = 5000
+JUDGED_ROWS_OF_SEVERAL = 1500
 
 # Folds, and the number of rows up to which there are more of them.
 FOLDS, MANY_FOLDS, FEW_ROWS = 5, 10, 60
@@ -150,6 +152,7 @@ class Contest:
         entries: What the charts were made of, by name.
         finals: Charts of all training rows, by name, if these are more.
         final_processes: What these charts share.
+        order: Where the rows that judge are among all training rows.
     """
 
     rows: TrainingRows
@@ -163,12 +166,14 @@ class Contest:
     entries: dict[str, Entry] = field(default_factory=dict)
     finals: dict[str, Charted] = field(default_factory=dict)
     final_processes: SharedProcesses = field(default_factory=SharedProcesses)
+    order: Indices = field(default_factory=lambda: np.arange(0))
     n_jobs: int | None = None
 
     @classmethod
     def of(cls, rows: TrainingRows, rng: np.random.Generator) -> "Contest":
         """Shuffle rows into folds; of very many rows, some."""
-        n = min(len(rows.Y), JUDGED_ROWS)
+        most = JUDGED_ROWS if rows.Y.shape[1] == 1 else JUDGED_ROWS_OF_SEVERAL
+        n = min(len(rows.Y), most)
         order = rng.permutation(len(rows.Y))[:n]
         count = min(n, MANY_FOLDS if n <= FEW_ROWS else FOLDS)
         edges = np.linspace(0, n, count + 1).astype(int)
@@ -182,6 +187,7 @@ class Contest:
             folds,
             rng,
             everyone=rows if n < len(rows.Y) else None,
+            order=order,
         )
 
     def final(self, name: str) -> Charted:
@@ -189,10 +195,26 @@ class Contest:
         if self.everyone is None:
             return self.charts[name]
         if name not in self.finals:
-            self.finals[name] = self._chart(
-                self.entries[name], slice(None), self.final_processes, self.everyone
-            )
+            entry, processes = self.entries[name], self.final_processes
+            refitted = self._chart(entry, slice(None), processes, self.everyone)
+            # More rows are usually better, but a regression can go astray.
+            both = [refitted, self._extended(name)]
+            self.finals[name] = max(both, key=_held_out_mean)
         return self.finals[name]
+
+    def _extended(self, name: str) -> Charted:
+        """All training rows in the chart that was fitted to those that judge."""
+        assert self.everyone is not None
+        judged, rows = self.charts[name], self.everyone
+        Z = judged.chart.conditions(rows.X)
+        coordinates, points = judged.chart.coordinates(Z), rows.Y[:, None]
+        U = coordinates.to_kernel(points)[:, 0]
+        log_slope = -np.broadcast_to(coordinates.log_volume(points), (len(Z), 1))[:, 0]
+        log_slope = log_slope.copy()
+        # Those that the chart was fitted to have held-out residuals; the others have
+        # not helped by nature.
+        U[self.order], log_slope[self.order] = judged.U, judged.log_slope
+        return replace(judged, Z=Z, U=U, log_slope=log_slope, weights=rows.weights)
 
     @property
     def all_rows(self) -> TrainingRows:
@@ -435,6 +457,13 @@ def lines_of(
         unit = ell**2 if relative else 1.0
         lams = tuple(r / unit for r in grid.relative_lams)
         yield Line(separable(kernel_x, Gaussian(ell)), lams)
+
+
+def _held_out_mean(charted: Charted) -> float:
+    """Mean log density of the rows without a kernel part, with the better tails."""
+    share = charted.weights / charted.weights.sum()
+    log_q = [base.log_density(charted.U) @ share for base in BASES_ALONE]
+    return float(max(log_q) + charted.log_slope @ share)
 
 
 def _is_idle(entry: Entry, charted: Charted) -> bool:

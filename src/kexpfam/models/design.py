@@ -9,14 +9,20 @@ has helped to predict itself. The other rows have not helped by nature.
 """
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from kexpfam._typing import Array, Indices
 from kexpfam._validation import spread_of
 from kexpfam.base_densities import BaseDensity
-from kexpfam.blocks import Accumulator, Block, distinct_prints, fingerprints
+from kexpfam.blocks import (
+    Accumulator,
+    Block,
+    Fingerprints,
+    distinct_prints,
+    fingerprints,
+)
 from kexpfam.linalg import one_of_many_threads
 from kexpfam.models.chart import Chart, Charted
 from kexpfam.models.solvers import weighted_sample
@@ -25,8 +31,14 @@ from kexpfam.selection import Rows
 
 N_FOLDS = 5
 
-# Rows that judge, at most.
+# Rows that judge, at most; fewer if y has several columns, where they are nodes of an
+# integral too.
 MOST_JUDGES = 5000
+MOST_JUDGES_OF_SEVERAL = 1000
+
+# Standardised values that differ by less than this are the same to a fold: rounding
+# must not put copies of a row into different ones.
+_GRAIN = 1e-7
 
 # Sums over the rows of each fold.
 FoldSums = tuple[Statistics, ...]
@@ -69,10 +81,18 @@ class Design:
         """Sums over no rows."""
         return tuple(self.summation.start() for _ in range(N_FOLDS))
 
-    def folds_of(self, X: Array, Y: Array) -> Indices:
-        """Fold of each row of the user, (n,): its content decides, not its place."""
-        prints = fingerprints(X, Y, self.seed) >> np.uint64(32)
-        return (prints % np.uint64(N_FOLDS)).astype(np.intp)
+    def prints_of(self, X: Array, Y: Array) -> Fingerprints:
+        """Fingerprint of each row of the user, (n,), that units do not change."""
+        chart = self.chart
+        V = Y if chart.transform is None else chart.transform.forward(Y)
+        V = (V - chart.y_center) / chart.y_scale
+        with np.errstate(over="ignore"):
+            Z, V = (np.rint(part / _GRAIN) for part in (chart.conditions(X), V))
+        return fingerprints(Z, V, self.seed)
+
+    def folds_of(self, prints: Fingerprints) -> Indices:
+        """Fold of each row, (n,): its content decides, not its place."""
+        return ((prints >> np.uint64(32)) % np.uint64(N_FOLDS)).astype(np.intp)
 
     def add(self, sums: FoldSums, sample: ScoreSample, folds: Indices) -> FoldSums:
         """Sums with more rows, whose arrays are written to."""
@@ -91,7 +111,7 @@ class Design:
 
     def add_block(self, sums: FoldSums, block: Block) -> FoldSums:
         """Sums with such rows, whose arrays are written to."""
-        folds = self.folds_of(block.X, block.Y)
+        folds = self.folds_of(self.prints_of(block.X, block.Y))
         return self.add(sums, self.charted_block(block), folds)
 
     def combine(self, first: FoldSums, second: FoldSums) -> FoldSums:
@@ -100,13 +120,34 @@ class Design:
 
     def agrees_with(self, other: "Design") -> bool:
         """Whether sums for the other are sums for this one."""
+        if self is other:
+            return True
         mine, theirs = self.basis, other.basis
-        return self is other or (
+        return (
             mine.kernel == theirs.kernel
+            and int(mine.derivatives) == int(theirs.derivatives)
             and np.array_equal(mine.X, theirs.X)
             and np.array_equal(mine.Y, theirs.Y)
             and self.seed == other.seed
+            and self.base == other.base
+            and _same_chart(self.chart, other.chart, mine.X)
         )
+
+
+def _same_chart(one: Chart, other: Chart, Z: Array) -> bool:
+    """Whether two charts are alike, to all bits, at some conditions of the kernel."""
+    if one is other:
+        return True
+    names = ("x_center", "x_scale", "y_center", "y_scale", "support")
+    same = all(np.array_equal(getattr(one, k), getattr(other, k)) for k in names)
+    same = same and one.transform == other.transform
+    same = same and one.x_transform == other.x_transform
+    if not same:
+        return False
+    here, there = one.coordinates(Z), other.coordinates(Z)
+    return np.array_equal(here.location, there.location) and np.array_equal(
+        here.scale, there.scale
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,19 +194,85 @@ class Judges:
     """Rows in a chart on which fits without their fold are judged.
 
     Attributes:
-        rows: Sorted by fold, in the coordinates of the kernel.
+        Z: Conditions in the coordinates of the kernel, (n, p).
+        U: Responses in these coordinates, (n, d).
+        weights: (n,).
         log_slope: Log |du/dy| of each, (n,).
+        folds: Fold of each, (n,).
+        keys: The rows with the smallest of these are kept, (n,): random numbers from
+            their fingerprints, larger for rows that are half forgotten.
     """
 
-    rows: Rows
+    Z: Array
+    U: Array
+    weights: Array
     log_slope: Array
+    folds: Indices
+    keys: Array
 
     @classmethod
-    def of(cls, charted: Charted, folds: Indices) -> "Judges":
-        """The first few of these rows, which come in random order."""
-        few = slice(0, MOST_JUDGES)
-        order = np.argsort(folds[few], kind="stable")
-        edges = np.searchsorted(folds[few][order], np.arange(N_FOLDS + 1))
-        slices = tuple(slice(int(edges[k]), int(edges[k + 1])) for k in range(N_FOLDS))
-        rows = Rows(charted.Z[order], charted.U[order], charted.weights[order], slices)
-        return cls(rows, charted.log_slope[order])
+    def of(
+        cls, design: Design, sample: ScoreSample, log_slope: Array, prints: Fingerprints
+    ) -> "Judges":
+        """Some of these rows."""
+        everyone = cls(
+            sample.X,
+            sample.Y,
+            sample.weights,
+            log_slope,
+            design.folds_of(prints),
+            prints.astype(np.float64) / 2.0**64,
+        )
+        return everyone._kept()
+
+    @classmethod
+    def of_block(cls, design: Design, block: Block) -> "Judges":
+        """Some rows of the user that have not helped to choose the design."""
+        sample = design.charted_block(block)
+        points = block.Y[:, None]
+        log_volume = design.chart.coordinates(sample.X).log_volume(points)
+        log_slope = -np.broadcast_to(log_volume, (len(block), 1))[:, 0]
+        prints = design.prints_of(block.X, block.Y)
+        return cls.of(design, sample, log_slope, prints)
+
+    def plus(self, more: "Judges") -> "Judges":
+        """Some of the rows of both."""
+        names = ("Z", "U", "weights", "log_slope", "folds", "keys")
+        joined = Judges(
+            *(np.concatenate([getattr(self, k), getattr(more, k)]) for k in names)
+        )
+        return joined._kept()
+
+    def forgetting(self, factor: float) -> "Judges":
+        """All rows count `factor` times as much, and are given up sooner."""
+        weights, keys = self.weights * factor, self.keys / factor
+        return replace(self, weights=weights, keys=keys)
+
+    def emptied(self) -> "Judges":
+        """No rows."""
+        return self._at(np.arange(0))
+
+    @property
+    def in_folds(self) -> tuple[Rows, Array]:
+        """The rows sorted by fold, and their log slopes."""
+        judges = self._at(np.lexsort((self.keys, self.folds)))
+        edges = np.searchsorted(judges.folds, np.arange(N_FOLDS + 1)).tolist()
+        slices = tuple(slice(edges[k], edges[k + 1]) for k in range(N_FOLDS))
+        rows = Rows(judges.Z, judges.U, judges.weights, slices)
+        return rows, judges.log_slope
+
+    def _kept(self) -> "Judges":
+        most = MOST_JUDGES if self.U.shape[1] == 1 else MOST_JUDGES_OF_SEVERAL
+        if len(self.keys) <= most:
+            return self
+        return self._at(np.sort(np.argpartition(self.keys, most)[:most]))
+
+    def _at(self, rows: Indices) -> "Judges":
+        return Judges(
+            self.Z[rows],
+            self.U[rows],
+            self.weights[rows],
+            self.log_slope[rows],
+            self.folds[rows],
+            self.keys[rows],
+        )

@@ -39,6 +39,7 @@ from kexpfam.kernels import (
 )
 from kexpfam.linalg import thread_count
 from kexpfam.models.chart import Chart, Charted, ChartOptions, fit_chart
+from kexpfam.models.distinct import distinct_rows
 from kexpfam.models.solvers import (
     COMPONENTS,
     chosen_centers,
@@ -179,26 +180,30 @@ def training_rows(
     Y: Array,
     weights: Array,
     options: Options,
-    order: Indices | None = None,
+    *,
+    shuffled: bool = False,
 ) -> TrainingRows:
-    """Rows that count, and the chart that the user asked for.
+    """Rows that count, equal ones as one, and the chart that the user asked for.
 
     Args:
         X: Conditions, (n, p); p is 0 for the unconditional family.
         Y: Responses, (n, d).
         weights: Row weights, not negative; their sum counts the rows.
         options: The user's choices.
-        order: In which order to take the rows; None for that of the user.
+        shuffled: Take the rows in a random order that does not depend on the order in
+            which they come, nor on units: sorted first. If not, in that of the user.
 
     Raises:
         DegenerateDataError: There are too few rows.
     """
     check_flag("standardize", options.standardize)
     thread_count(options.n_jobs)  # refuses what is not a number of threads
-    used = np.arange(len(weights)) if order is None else order
-    used = used[weights[used] > 0]
-    if order is not None or len(used) < len(weights):
-        X, Y, weights = X[used], Y[used], weights[used]
+    used, totals = distinct_rows(X, Y, weights)
+    order = np.argsort(used)
+    if shuffled:
+        order = np.random.default_rng(0).permutation(len(used))
+    used, weights = used[order], totals[order]
+    X, Y = X[used], Y[used]
     if len(Y) < 2:
         raise DegenerateDataError(
             f"At least 2 rows with positive weight are needed, got {len(Y)}."

@@ -114,8 +114,8 @@ def choose_components(
     Returns:
         None if some fold is empty, or if no fit succeeds.
     """
-    if min(own.weight for own in sums) <= 0:
-        return None  # rows repeat so much that a fold has none
+    if min(own.weight for own in sums) <= 0 or not len(judges.keys):
+        return None  # so few rows that a fold has none
     full = [Summation.finished(own) for own in sums]
     R = design.basis.gram()
     likelihood = objective == "likelihood"
@@ -166,17 +166,17 @@ class _JudgingRows(_Units):
 
     def __init__(self, design: Design, judges: Judges) -> None:
         reach = float(np.max(np.abs(design.base.column_range(0))))
-        basis, rows = design.basis, judges.rows
-        self._normalizer = Normalizer.of(basis, rows, design.base, reach)
-        self._judges = judges
+        rows, self._log_slope = judges.in_folds
+        self._normalizer = Normalizer.of(design.basis, rows, design.base, reach)
+        self._folds = rows.folds
         self.share = rows.weights / rows.weights.sum()
 
     def merits(
         self, parts: list[Statistics], R: Array, size: int, lams: Sequence[float]
     ) -> Array:
-        normalizer, folds = self._normalizer.leading(size), self._judges.rows.folds
-        log_p = judged_log_densities(normalizer, parts, R, folds, lams)
-        return log_p + self._judges.log_slope
+        normalizer = self._normalizer.leading(size)
+        log_p = judged_log_densities(normalizer, parts, R, self._folds, lams)
+        return log_p + self._log_slope
 
 
 class _JudgingFolds(_Units):

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from kexpfam._typing import Array, Indices
+from kexpfam._typing import Array
 from kexpfam._validation import check_positive
 from kexpfam.blocks import ArraySource, Block, Source
 from kexpfam.errors import BlindnessWarning, DegenerateDataError
@@ -66,6 +66,7 @@ class Fit:
             that was not judged.
         weight: Sum of the row weights.
         iterative: How conjugate gradients went; None if they were not used.
+        complete: Whether all rows were in memory, and not only a sample of them.
     """
 
     family: FittedFamily
@@ -75,6 +76,7 @@ class Fit:
     components: Components | None = None
     weight: float = 0.0
     iterative: IterativeFit | None = None
+    complete: bool = True
 
 
 @dataclass(frozen=True)
@@ -120,19 +122,9 @@ def fit_rows(
     if len(Y) > DESIGN_ROWS and not exact and np.count_nonzero(weights) > DESIGN_ROWS:
         return fit_source(ArraySource(X, Y, weights), options, rng, how)[0]
     # In an order of their own, the rows give the same model in any order of the user.
-    rows = training_rows(X, Y, weights, options, own_order(X, Y, weights))
+    rows = training_rows(X, Y, weights, options, shuffled=True)
     fit = _in_memory(rows, options, rng, how, exact=exact)
     return _looked_at(fit, options, X, Y, weights)
-
-
-def own_order(X: Array, Y: Array, weights: Array) -> Indices:
-    """A random order of rows of positive weight, whatever the order they come in.
-
-    It does not depend on units, since they are sorted before they are shuffled.
-    """
-    used = np.flatnonzero(weights > 0)
-    ordered = used[np.lexsort((weights[used], *X[used].T, *Y[used].T))]
-    return ordered[np.random.default_rng(0).permutation(len(used))]
 
 
 def _in_memory(
@@ -203,6 +195,7 @@ def fit_source(
     rows = training_rows(block.X, block.Y, block.weights, options)
     if options.fit_method != "score" or isinstance(how.search, PaperGrid):
         fit = _in_memory(rows, options, rng, how, exact=False)
+        fit = replace(fit, complete=False)
         return _looked_at(fit, options, block.X, block.Y, block.weights), block
     if how.select is None or _is_settled(options):
         start, result = _given(rows, options, rng), None
@@ -223,6 +216,7 @@ def fit_source(
             client=how.client,
         )
         fit = replace(fit, family=family, running=None, iterative=found)
+    fit = replace(fit, complete=False)
     return _looked_at(fit, options, block.X, block.Y, block.weights), block
 
 

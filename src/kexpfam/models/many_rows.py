@@ -27,6 +27,7 @@ from kexpfam.models.running import LambdaRule, Running
 from kexpfam.score_matching import (
     Basis,
     IterativeFit,
+    ScoreSample,
     choose_centers,
     fit_iterative,
 )
@@ -73,11 +74,13 @@ def begin(start: Start, options: Options, *, most: int | None = None) -> Running
     """
     basis, sizes = _basis(start, options, most or MOST_CENTERS)
     design = Design.of(start.charted, basis, start.seed)
-    folds = np.arange(len(start.charted.U)) % N_FOLDS  # rows come in random order
+    charted = start.charted
+    prints = design.prints_of(start.rows.X, start.rows.Y)
+    sample = design.sample(charted.Z, charted.U, charted.weights)
     return Running(
         design,
-        _sums(design, start.charted, folds, options.n_jobs),
-        Judges.of(start.charted, folds),
+        _sums(design, sample, design.folds_of(prints), options.n_jobs),
+        Judges.of(design, sample, charted.log_slope, prints),
         start.rule,
         sizes,
         free=options.n_components is None,
@@ -92,6 +95,8 @@ def _basis(start: Start, options: Options, most: int) -> tuple[Basis, tuple[int,
         Z, U = charted.Z[rows], charted.U[rows]
         return Basis(start.kernel, Z, U, int(options.derivatives)), (len(U),)
     wanted, affordable = options.n_components, affordable_centers(charted, options)
+    if wanted is not None:
+        wanted = min(wanted, len(charted.U))
     if wanted is not None and options.solver == "iterative":
         wanted = min(wanted, most)
     if wanted is not None and wanted > affordable:
@@ -254,10 +259,9 @@ def sample_rows(
 
 
 def _sums(
-    design: Design, charted: Charted, folds: Indices, n_jobs: int | None
+    design: Design, sample: ScoreSample, folds: Indices, n_jobs: int | None
 ) -> FoldSums:
     """Sums over rows in the chart of a design, one fold for each thread."""
-    sample = design.sample(charted.Z, charted.U, charted.weights)
     parts = [sample.part(np.flatnonzero(folds == k)) for k in range(N_FOLDS)]
     add, start = design.summation.add, design.summation.start
     with single_threaded_blas(), ThreadPoolExecutor(thread_count(n_jobs)) as executor:

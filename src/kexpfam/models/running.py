@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from kexpfam.blocks import Block
+from kexpfam.errors import DegenerateDataError
 from kexpfam.kernels import JointKernel
 from kexpfam.models.design import Design, FoldSums, Judges
 from kexpfam.models.family import FittedFamily
@@ -84,7 +85,8 @@ class Running:
     def added(self, block: Block) -> "Running":
         """With more rows, of which none has helped to choose the design."""
         more = self.design.add_block(self.design.start(), block)
-        return self.plus(more)
+        judges = self.judges.plus(Judges.of_block(self.design, block))
+        return replace(self.plus(more), judges=judges)
 
     def merged(self, other: "Running") -> "Running":
         """With the rows of another one.
@@ -97,21 +99,32 @@ class Running:
                 "The models do not share a design (chart, kernel and centres), so "
                 "their sums cannot be added; make both with `emptied()` of one model."
             )
-        return self.plus(other.sums)
+        judges = self.judges.plus(other.judges)
+        return replace(self.plus(other.sums), judges=judges)
 
     def emptied(self) -> "Running":
         """The same design without rows."""
-        return replace(self, sums=self.design.start(), settled=False)
+        sums, judges = self.design.start(), self.judges.emptied()
+        return replace(self, sums=sums, judges=judges, settled=False)
 
     def forgetting(self, factor: float) -> "Running":
         """All rows so far count `factor` times as much."""
         sums = tuple(own * factor for own in self.sums)
-        return replace(self, sums=sums, settled=False)
+        judges = self.judges.forgetting(factor)
+        return replace(self, sums=sums, judges=judges, settled=False)
 
     def solved(
         self, n_jobs: int | None = None
     ) -> tuple[FittedFamily, Components | None]:
-        """The family, and how λ and the number of centres were chosen, if they were."""
+        """The family, and how λ and the number of centres were chosen, if they were.
+
+        Raises:
+            DegenerateDataError: There are no rows.
+        """
+        if self.weight <= 0:
+            raise DegenerateDataError(
+                "The model has seen no rows yet; add some with partial_fit."
+            )
         components = self.components()
         lam, size = (
             self.rule.first(self.design.basis.kernel, self.weight),

@@ -44,6 +44,23 @@ class Stream(ABC):
     def emptied(self) -> "Stream":
         """Without its rows."""
 
+    @property
+    @abstractmethod
+    def columns(self) -> tuple[int, int]:
+        """Columns of x and of y."""
+
+    def require_columns(self, x: int, y: int) -> None:
+        """Refuse rows of another shape.
+
+        Raises:
+            ValueError: They have other columns than those before.
+        """
+        if (x, y) != self.columns:
+            raise ValueError(
+                f"X and y must have {self.columns[0]} and {self.columns[1]} column(s) "
+                f"as before, got {x} and {y}."
+            )
+
 
 @dataclass(frozen=True, eq=False)
 class Kept(Stream):
@@ -63,6 +80,10 @@ class Kept(Stream):
     def full(self) -> bool:
         """Whether the rows are too many to be kept."""
         return len(self.rows) > KEPT_ROWS
+
+    @property
+    def columns(self) -> tuple[int, int]:
+        return self.rows.X.shape[1], self.rows.Y.shape[1]
 
     def plus(self, rows: Block) -> "Kept":
         mine = self.rows
@@ -102,6 +123,10 @@ class Summed(Stream):
     @property
     def weight(self) -> float:
         return self.running.weight
+
+    @property
+    def columns(self) -> tuple[int, int]:
+        return self.running.design.chart.p, self.running.design.chart.d
 
     def plus(self, rows: Block) -> "Summed":
         running = self.running

@@ -175,12 +175,12 @@ class IterativeFit:
         losses: Held-out score-matching loss of every iterate; None without such rows.
     """
 
-    T: KernelExpansion
-    alpha: Array
+    T: KernelExpansion = field(repr=False)
+    alpha: Array = field(repr=False)
     iterations: int
-    residuals: Array
+    residuals: Array = field(repr=False)
     stopped: str
-    losses: Array | None = None
+    losses: Array | None = field(default=None, repr=False)
 
 
 def fit_iterative(
