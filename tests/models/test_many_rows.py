@@ -583,7 +583,8 @@ def test_lambda_is_judged_on_what_is_not_forgotten():
             model.partial_fit(X, moved + 1.5, forgetting=0.1)
         scores[lam] = model.score(fresh, y + 1.5)
     chosen = scores.pop(None)
-    assert chosen > max(scores.values()) - 0.05
+    # Judged on other rows, and from a grid of half an order of magnitude.
+    assert chosen > max(scores.values()) - 0.1
     assert chosen > min(scores.values()) + 0.3
 
 
