@@ -329,11 +329,12 @@ class KCEF(ConditionalEstimator):
             path: Where to; a file that is there is replaced, all or nothing.
             sums: Whether `partial_fit`, `merge` and `emptied` of the loaded model go on
                 where this one is. The file then holds what they need: the rows, up to
-                20,000, or sums, about 20 m² bytes for m centres.
+                20,000, or sums, about 20 m² bytes for m centres. A generator as
+                `random_state` is not kept, so that rows are then fitted with seed 0.
 
         Raises:
-            CannotSaveError: A part has no safe file representation, or there are
-                neither rows nor sums.
+            CannotSaveError: A part has no safe file representation, no rows have been
+                seen since `emptied`, or there is nothing to go on with.
 
         Example:
             >>> import numpy as np, tempfile
@@ -348,16 +349,21 @@ class KCEF(ConditionalEstimator):
             >>> again.partial_fit(x[100:], y[100:]).n_rows_
             300.0
         """
-        wanted, family = check_flag("sums", sums), self._family
-        # Rows too many to be kept have become sums only now.
-        stream = self.stream_
-        if wanted and stream is None:
+        check_is_fitted(self)
+        wanted = check_flag("sums", sums)
+        if self.stream_ is not None and not self.stream_.weight > 0:
+            raise CannotSaveError(
+                "A model that has seen no rows cannot be saved; save the one that it "
+                "was made from with sums=True, and call emptied() after loading."
+            )
+        family = self._family  # solved for first: rows may have become sums then
+        if wanted and self.stream_ is None:
             raise CannotSaveError(
                 "sums=True needs rows or sums to go on with, and this model has none: "
                 "it was saved without them before, is part of an average, or was "
                 "solved by iterations; save it with sums=False."
             )
-        save_model(self, family, path, stream if wanted else None)
+        save_model(self, family, path, self.stream_ if wanted else None)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
