@@ -7,6 +7,7 @@ import numpy as np
 from kexpfam.errors import FileFormatError
 from kexpfam.models import KCEF, KEF, AutoKCEF
 from kexpfam.models.saved_classes import FittedAverage, FittedModel
+from kexpfam.models.saved_stream import opened
 from kexpfam.models.saving import SavedModel, in_short, read_model
 
 _ESTIMATORS: dict[str, type[KCEF | KEF | AutoKCEF]] = {
@@ -20,7 +21,8 @@ def load(path: str | Path) -> KCEF | KEF | AutoKCEF:
     """The model that `save` wrote.
 
     No code from the file is run, whoever made it. It answers as before, but has
-    forgotten what its search tried: `selection_` is None.
+    forgotten what its search tried: `selection_` is None. `KCEF.partial_fit`, `merge`
+    and `emptied` go on as before if it was saved with `sums=True`.
 
     Args:
         path: File written by the `save` of `KCEF`, `KEF` or `AutoKCEF`.
@@ -76,3 +78,5 @@ def _restore(model: KCEF | KEF | AutoKCEF, saved: SavedModel) -> None:
     if isinstance(model, KCEF):
         assert fitted.neighbourhood is not None
         model.neighbourhood_ = fitted.neighbourhood
+        if fitted.stream is not None:
+            model.stream_ = opened(fitted.stream, fitted.family)

@@ -12,6 +12,7 @@ from kexpfam._validation import as_generator, check_count, check_flag
 from kexpfam.base_densities import BaseDensity, ConditionalBase, TransformedBase
 from kexpfam.blocks import Block, as_source, parse_memory
 from kexpfam.distributions import MultivariateDensity, UnivariateDensity
+from kexpfam.errors import CannotSaveError
 from kexpfam.islands import IslandReport
 from kexpfam.kernels import JointKernel, Kernel
 from kexpfam.models.estimator import ConditionalEstimator
@@ -49,8 +50,8 @@ _SETTLED = frozenset(
 
 
 _NOTHING_LEFT = (
-    "needs the rows or the sums of a fit, which a model does not have that was loaded "
-    "from a file, is part of an average, or was fitted to more than 20,000 rows "
+    "needs the rows or the sums of a fit, which a model does not have that was saved "
+    "without sums=True, is part of an average, or was fitted to more than 20,000 rows "
     "iteratively or by another fit_method than 'score'; fit a new one."
 )
 
@@ -249,7 +250,7 @@ class KCEF(ConditionalEstimator):
             The estimator itself.
 
         Raises:
-            ValueError: The model was loaded from a file, which does not hold sums.
+            ValueError: The model was loaded from a file without sums.
 
         Example:
             >>> import numpy as np
@@ -319,13 +320,48 @@ class KCEF(ConditionalEstimator):
             return float(self.neighbourhood_.weights.sum())
         return self.stream_.weight
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path, *, sums: bool = False) -> None:
         """Write the fitted model to one file; `kexpfam.load` reads it.
 
-        The sums are not in it: rows cannot be added to a loaded model.
+        Args:
+            path: Where to; a file that is there is replaced, all or nothing.
+            sums: Whether `partial_fit`, `merge` and `emptied` of the loaded model go on
+                where this one is. The file then holds what they need: the rows, up to
+                20,000, or sums, about 20 m² bytes for m centres. A generator as
+                `random_state` is not kept, so that rows are then fitted with seed 0.
+
+        Raises:
+            CannotSaveError: A part has no safe file representation, no rows have been
+                seen since `emptied`, or there is nothing to go on with.
+
+        Example:
+            >>> import numpy as np, tempfile
+            >>> from kexpfam import load
+            >>> rng = np.random.default_rng(0)
+            >>> x = rng.uniform(-1, 1, size=(300, 1))
+            >>> y = np.sin(3 * x[:, 0]) + 0.2 * rng.normal(size=300)
+            >>> model = KCEF(random_state=0).fit(x[:100], y[:100])
+            >>> with tempfile.TemporaryDirectory() as folder:
+            ...     model.save(f"{folder}/model.kexpfam", sums=True)
+            ...     again = load(f"{folder}/model.kexpfam")
+            >>> again.partial_fit(x[100:], y[100:]).n_rows_
+            300.0
         """
         check_is_fitted(self)
-        save_model(self, self._family, path)
+        wanted = check_flag("sums", sums)
+        if self.stream_ is not None and not self.stream_.weight > 0:
+            raise CannotSaveError(
+                "A model that has seen no rows cannot be saved; save the one that it "
+                "was made from with sums=True, and call emptied() after loading."
+            )
+        family = self._family  # solved for first: rows may have become sums then
+        if wanted and self.stream_ is None:
+            raise CannotSaveError(
+                "sums=True needs rows or sums to go on with, and this model has none: "
+                "it was saved without them before, is part of an average, or was "
+                "solved by iterations; save it with sums=False."
+            )
+        save_model(self, family, path, self.stream_ if wanted else None)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

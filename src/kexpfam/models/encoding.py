@@ -9,6 +9,7 @@ A reader makes objects of listed classes only, and every one is checked when it 
 """
 
 import functools
+import hashlib
 import math
 import types
 from collections.abc import Callable, Mapping
@@ -37,6 +38,7 @@ class Kind:
         check: Raises ValueError if the parts of an object do not fit together. None for
             classes whose constructors do so; these hold no arrays.
         omitted: Fields that files do not keep; they need a default.
+        optional: Fields that files keep unless they are None, which is their default.
         unbounded: Fields that may be infinite or NaN.
         shared: Whether an object that occurs several times is stored once.
     """
@@ -44,6 +46,7 @@ class Kind:
     cls: type
     check: Callable[[Any], None] | None = None
     omitted: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
     unbounded: tuple[str, ...] = ()
     shared: bool = False
 
@@ -69,7 +72,7 @@ class Encoder:
         self.objects: list[Any] = []
         self._kinds = kinds
         self._numbers: dict[int, int] = {}
-        self._names: dict[tuple[tuple[int, ...], bytes], str] = {}
+        self._names: dict[tuple[tuple[int, ...], bytes], str] = {}  # by content
 
     def encode(self, value: Any, place: str = "") -> Any:
         """JSON for a value that is found at some place in the model.
@@ -98,6 +101,8 @@ class Encoder:
         parts: dict[str, Any] = {"class": kind.cls.__name__}
         for name in kind.kept:
             part = getattr(value, name)
+            if part is None and name in kind.optional:
+                continue
             if kind.check is None and isinstance(part, np.ndarray):
                 part = part.tolist()
             parts[name] = self.encode(part, f"{place}.{name}" if place else name)
@@ -105,7 +110,8 @@ class Encoder:
 
     def _array(self, array: Array, place: str) -> Any:
         array = np.ascontiguousarray(array, dtype=np.float64)
-        key = array.shape, array.tobytes()
+        # Sums may be large; a digest of them is not.
+        key = array.shape, hashlib.sha256(array.data).digest()
         if array.size >= _WORTH_SHARING and key in self._names:
             return {"array": self._names[key]}
         self._names[key] = place

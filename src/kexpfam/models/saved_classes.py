@@ -2,8 +2,8 @@
 
 A class that is not in `KINDS` can be neither saved nor loaded. Kernels, base densities,
 transforms and searches check themselves when they are made; fitted parts are checked by
-functions here and in `saved_checks`, so that a damaged file gives an error at `load`,
-and not a NaN later.
+functions here, in `saved_checks` and in `saved_stream`, so that a damaged file gives an
+error at `load`, and not a NaN later.
 """
 
 import math
@@ -24,6 +24,7 @@ from kexpfam.models.chart import Chart
 from kexpfam.models.encoding import Kind
 from kexpfam.models.family import FittedFamily
 from kexpfam.models.neighbourhood import Neighbourhood
+from kexpfam.models.running import LambdaRule
 from kexpfam.models.saved_checks import (
     check_features,
     check_hyperparameters,
@@ -43,6 +44,19 @@ from kexpfam.models.saved_checks import (
     require_positive,
     require_shapes,
 )
+from kexpfam.models.saved_stream import (
+    SavedFold,
+    SavedJudges,
+    SavedRows,
+    SavedStream,
+    SavedSums,
+    check_fold,
+    check_judges,
+    check_rows,
+    check_rule,
+    check_stream,
+    check_sums,
+)
 from kexpfam.score_matching import KernelExpansion
 
 # Weights of an average sum to one, up to the rounding of many members.
@@ -56,10 +70,12 @@ class FittedModel:
     Attributes:
         family: The fitted family.
         neighbourhood: The rows behind `reliability`; None without conditions.
+        stream: What `partial_fit` goes on with; None if it was not to be saved.
     """
 
     family: FittedFamily
     neighbourhood: Neighbourhood | None = None
+    stream: SavedStream | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,6 +199,8 @@ def _check_model(model: FittedModel) -> None:
     p, near = model.family.chart.p, model.neighbourhood
     require((near is None) == (p == 0), "the neighbourhood of x is missing")
     require(near is None or len(near.center) == p, "the neighbourhood is of other x")
+    if model.stream is not None:
+        check_stream(model.stream, model.family)
 
 
 def _check_member(member: FittedMember) -> None:
@@ -249,7 +267,12 @@ _FITTED = (
     Kind(KernelExpansion, _check_expansion, omitted=("n_jobs",)),
     Kind(FittedFamily, _check_family, unbounded=("lam", "rcond")),
     Kind(Neighbourhood, _check_neighbourhood),
-    Kind(FittedModel, _check_model),
+    Kind(SavedRows, check_rows),
+    Kind(SavedFold, check_fold),
+    Kind(SavedJudges, check_judges),
+    Kind(LambdaRule, check_rule),
+    Kind(SavedSums, check_sums),
+    Kind(FittedModel, _check_model, optional=("stream",)),
     Kind(FittedMember, _check_member),
     Kind(FittedAverage, _check_average),
 )

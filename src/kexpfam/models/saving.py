@@ -21,6 +21,8 @@ from kexpfam.models.saved_classes import (
     FittedMember,
     FittedModel,
 )
+from kexpfam.models.saved_stream import closed
+from kexpfam.models.stream import Stream
 from kexpfam.storage import read_container, write_container
 
 # Letters of a reason for a refusal; a file may provoke errors that quote its numbers.
@@ -44,8 +46,19 @@ class SavedModel:
     fitted: FittedModel | FittedAverage
 
 
-def save_model(estimator: Any, family: FittedFamily, path: str | Path) -> None:
+def save_model(
+    estimator: Any,
+    family: FittedFamily,
+    path: str | Path,
+    stream: Stream | None = None,
+) -> None:
     """Write a fitted `KCEF` or `KEF`.
+
+    Args:
+        estimator: Whose parameters are written.
+        family: What it has learned.
+        path: Where to.
+        stream: Rows or sums to go on with; None not to write them.
 
     Raises:
         CannotSaveError: It holds a part without a safe representation, such as a
@@ -58,7 +71,8 @@ def save_model(estimator: Any, family: FittedFamily, path: str | Path) -> None:
             f"the data and fit again."
         )
     neighbourhood = getattr(estimator, "neighbourhood_", None)
-    _write(estimator, FittedModel(family, neighbourhood), path)
+    saved = None if stream is None else closed(stream)
+    _write(estimator, FittedModel(family, neighbourhood, saved), path)
 
 
 def save_average(estimator: Any, path: str | Path) -> None:
