@@ -684,3 +684,19 @@ def test_a_failed_fit_leaves_the_model_as_it_was():
     with pytest.raises(ValueError, match="row 7"):
         model.fit(ArraySource(bad, y))
     np.testing.assert_array_equal(log_p(model), before)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_responses_of_a_frame_are_columns_by_name(library):
+    frames = pytest.importorskip(library)
+    X, y = rows(100)
+    frame = frames.DataFrame({"a": X[:, 0], "y": y, "b": X[:, 1], "w": np.ones(100)})
+    by_name = settled().fit(frame, "y", sample_weight="w")
+    assert list(by_name.feature_names_in_) == ["a", "b"]
+    apart = settled().fit(frame[["a", "b"]], y)
+    fresh = frame[["a", "b"]]
+    np.testing.assert_array_equal(by_name.predict(fresh), apart.predict(fresh))
+    with pytest.raises(
+        ValueError, match="X has no column 'z'; its columns are 'a', 'y'"
+    ):
+        settled().fit(frame, "z")

@@ -25,7 +25,7 @@ from kexpfam.kernels import Constant, Gaussian, separable
 from kexpfam.models.chart import Charted
 from kexpfam.models.conditional import KCEF
 from kexpfam.models.contest import PLAIN, Contest, default_entries
-from kexpfam.models.estimator import ConditionalEstimator
+from kexpfam.models.estimator import ConditionalEstimator, named_columns
 from kexpfam.models.family import FittedFamily, Options, solve, training_rows
 from kexpfam.models.fitting import COUNTED_ROWS, collected
 from kexpfam.models.many_rows import (
@@ -232,6 +232,7 @@ class AutoKCEF(ConditionalEstimator):
             )
         rng = as_generator(self.random_state)
         budget = parse_memory(self.memory_budget)
+        X, y, sample_weight = named_columns(X, y, sample_weight)
         source = as_source(
             X, y, sample_weight, memory_budget=budget, n_jobs=self.n_jobs
         )

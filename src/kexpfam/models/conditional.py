@@ -15,7 +15,7 @@ from kexpfam.distributions import MultivariateDensity, UnivariateDensity
 from kexpfam.errors import CannotSaveError
 from kexpfam.islands import IslandReport
 from kexpfam.kernels import JointKernel, Kernel
-from kexpfam.models.estimator import ConditionalEstimator
+from kexpfam.models.estimator import ConditionalEstimator, named_columns
 from kexpfam.models.family import FittedFamily, Options
 from kexpfam.models.finishing import Components
 from kexpfam.models.fitting import Fit, How, fit_rows, fit_source
@@ -199,8 +199,8 @@ class KCEF(ConditionalEstimator):
                 by block: a `numpy.memmap`, a path of Parquet files, a pyarrow dataset,
                 a lazy Polars frame, a Dask array or data frame, or a source of
                 `kexpfam.blocks`.
-            y: Responses, (n,) or (n, d); of Parquet files and of lazy or Dask frames,
-                the name of their column, or several names.
+            y: Responses, (n,) or (n, d); of frames and Parquet files also the name of
+                their column, or several names.
             sample_weight: Weight of each row; a row of weight two equals two rows, so
                 the sum of weights counts as the number of rows.
             client: A Dask client that passes over the rows; None for the threads of
@@ -212,6 +212,7 @@ class KCEF(ConditionalEstimator):
         how, options = self._how(client), self._options()
         rng = as_generator(self.random_state)
         budget = options.memory_budget
+        X, y, sample_weight = named_columns(X, y, sample_weight)
         source = as_source(
             X, y, sample_weight, memory_budget=budget, n_jobs=self.n_jobs
         )

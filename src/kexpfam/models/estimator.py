@@ -218,3 +218,29 @@ def as_columns(y: Array) -> Array:
     """Responses (n,) or (n, d) as (n, d)."""
     Y = np.asarray(y, dtype=np.float64)
     return Y[:, None] if Y.ndim == 1 else Y
+
+
+def named_columns(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+    """Responses and weights that are names of columns of a frame in memory, taken out.
+
+    Anything else is returned as it is.
+
+    Raises:
+        ValueError: The frame has no such columns.
+    """
+    names = [y] if isinstance(y, str) else y
+    listed = isinstance(names, list | tuple) and all(isinstance(n, str) for n in names)
+    in_memory = hasattr(X, "columns") and hasattr(X, "shape") and hasattr(X, "to_numpy")
+    if not listed or not names or not in_memory or hasattr(X, "dask"):
+        return X, y, sample_weight
+    weight = sample_weight if isinstance(sample_weight, str) else None
+    taken = [*names, *([] if weight is None else [weight])]
+    missing = [name for name in taken if name not in X.columns]
+    if missing:
+        raise ValueError(
+            f"X has no column {missing[0]!r}; its columns are "
+            f"{', '.join(map(repr, X.columns))}."
+        )
+    rest = X[[name for name in X.columns if name not in taken]]
+    responses = X[y] if isinstance(y, str) else X[list(names)]
+    return rest, responses, sample_weight if weight is None else X[weight]
