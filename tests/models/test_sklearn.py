@@ -28,22 +28,12 @@ _NEEDS_Y = (
     "KCEF.score_samples takes both; given(X) is covered by "
     "test_densities_do_not_depend_on_the_other_rows_of_a_call"
 )
-_FOLDS = (
-    "folds are dealt to rows: two copies of a row may be in two folds, a row of weight "
-    "two is in one, so that other hyperparameters are chosen; without a choice the "
-    "check passes, and rows of weight zero equal removed ones in "
-    "test_rows_of_weight_zero_do_not_count"
-)
 _EXPECTED_FAILURES = {
     "KCEF": {
         "check_methods_sample_order_invariance": _NEEDS_Y,
         "check_methods_subset_invariance": _NEEDS_Y,
     },
     "KEF": {},
-}
-_EXPECTED_WITH_CHOICE = {
-    **_EXPECTED_FAILURES["KCEF"],
-    "check_sample_weight_equivalence_on_dense_data": _FOLDS,
 }
 
 
@@ -84,7 +74,7 @@ def three_charts(monkeypatch):
 @pytest.mark.usefixtures("three_charts")
 @parametrize_with_checks(
     [KCEF(), AutoKCEF(likelihood=False)],
-    expected_failed_checks=lambda _: _EXPECTED_WITH_CHOICE,
+    expected_failed_checks=lambda _: _EXPECTED_FAILURES["KCEF"],
     xfail_strict=True,
 )
 def test_scikit_learn_check_passes_with_a_choice(estimator, check):
