@@ -127,30 +127,11 @@ def fit_quantile_forest(X: Array, y: Array) -> LogDensity:
     return _from_quantiles(lambda X: forest.predict(X, quantiles=LEVELS.tolist()), y)
 
 
-def fit_boosted_quantiles(X: Array, y: Array) -> LogDensity:
-    from sklearn.ensemble import HistGradientBoostingRegressor
-
-    models = [
-        HistGradientBoostingRegressor(
-            loss="quantile",
-            quantile=level,
-            early_stopping=True,
-            max_iter=300,
-            random_state=0,
-        ).fit(X, y)
-        for level in LEVELS
-    ]
-    return _from_quantiles(
-        lambda X: np.column_stack([model.predict(X) for model in models]), y
-    )
-
-
 METHODS: dict[str, tuple[str, Callable[[Array, Array], LogDensity]]] = {
     "KCEF": ("defaults", fit_kcef),
     "AutoKCEF": ("defaults", fit_auto),
     "NGBoost": ("normal, 500 trees, its defaults", fit_ngboost),
     "quantile forest": ("100 trees, leaves of 10, 23 levels", fit_quantile_forest),
-    "boosted quantiles": ("histogram boosting, 23 levels", fit_boosted_quantiles),
     "boosted moments": ("histogram boosting of mean and scale", fit_boosted_moments),
     "Gaussian process": ("inducing points, constant noise", fit_inducing_process),
 }
