@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test slow check format bench clean
+.PHONY: help demo test slow check format bench bench-scale clean
 
 help:
 	@echo "make demo    fit and draw p(y|x) of a real data set"
@@ -12,6 +12,7 @@ help:
 	@echo "make check   format, lint and types"
 	@echo "make slow    statistics that take minutes"
 	@echo "make bench   speed, memory and recovery, into benchmarks/results"
+	@echo "make bench-scale   the same for many rows, about 15 minutes"
 
 $(BIN)/python:
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'Python 3.11 or later is needed; set PYTHON=')"
@@ -48,6 +49,9 @@ bench: $(VENV)/.test
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/distributions.py
 	$(BIN)/python benchmarks/gradient.py
 	$(BIN)/python benchmarks/recovery.py
+
+bench-scale: $(VENV)/.test
+	$(BIN)/python benchmarks/scale.py
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache
