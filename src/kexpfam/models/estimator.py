@@ -230,7 +230,8 @@ def named_columns(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
     """
     names = [y] if isinstance(y, str) else y
     listed = isinstance(names, list | tuple) and all(isinstance(n, str) for n in names)
-    in_memory = hasattr(X, "columns") and hasattr(X, "shape") and hasattr(X, "to_numpy")
+    # In this order: a lazy frame has to work to know its columns.
+    in_memory = all(hasattr(X, name) for name in ("to_numpy", "shape", "columns"))
     if not listed or not names or not in_memory or hasattr(X, "dask"):
         return X, y, sample_weight
     weight = sample_weight if isinstance(sample_weight, str) else None
