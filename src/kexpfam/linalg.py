@@ -15,8 +15,9 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.linalg import lapack
@@ -52,32 +53,53 @@ def _threadpools() -> ThreadpoolController:
     return ThreadpoolController()
 
 
+def _one_thread() -> Any:
+    return _threadpools().limit(limits=1, user_api="blas")
+
+
 class _SharedLimit:
     """One thread for BLAS, from the first that asks for it until the last is done.
 
-    The number of BLAS threads belongs to the whole process. If each thread set and
-    restored it on its own, the first to end would restore it under the others.
+    The number of BLAS threads often belongs to the whole process. If each thread set
+    and restored it on its own, the first to end would restore it under the others, and
+    the last might restore what another had set. threadpoolctl lets only the thread that
+    set a limit lift it, so a thread that does nothing else holds it.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._users = 0
-        self._limit = ExitStack()
+        self._lift = threading.Event()
+        self._holder = threading.Thread()
 
     @contextmanager
     def held(self) -> Iterator[None]:
         with self._lock:
             if self._users == 0:
-                limit = _threadpools().limit(limits=1, user_api="blas")
-                self._limit.enter_context(limit)
+                self._set()
             self._users += 1
         try:
-            yield
+            # Of some libraries each thread has a number of its own.
+            with _one_thread():
+                yield
         finally:
             with self._lock:
                 self._users -= 1
                 if self._users == 0:
-                    self._limit.close()
+                    self._lift.set()
+                    self._holder.join()
+
+    def _set(self) -> None:
+        is_set, lift = threading.Event(), threading.Event()
+
+        def hold() -> None:
+            with _one_thread():
+                is_set.set()
+                lift.wait()
+
+        self._lift, self._holder = lift, threading.Thread(target=hold, daemon=True)
+        self._holder.start()
+        is_set.wait()
 
 
 _blas_limit = _SharedLimit()

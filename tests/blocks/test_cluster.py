@@ -1,6 +1,5 @@
 """Sums by Dask: any scheduler gives the sums of a loop, also when a worker is lost."""
 
-import contextlib
 import os
 import signal
 import time
@@ -18,6 +17,7 @@ from tests.blocks.cases import (
     slow_moments,
     some_rows,
 )
+from tests.clusters import cluster
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -33,17 +33,6 @@ def rows():
 @pytest.fixture(scope="module")
 def sources(rows, tmp_path_factory):
     return all_sources(rows, tmp_path_factory.mktemp("rows"), block=30)
-
-
-@contextlib.contextmanager
-def cluster(**options):
-    """A client of a cluster on this machine, which is not Dask's default."""
-    options = {"threads_per_worker": 1, "dashboard_address": ":0", **options}
-    with (
-        distributed.LocalCluster(**options) as workers,
-        distributed.Client(workers, set_as_default=False) as client,
-    ):
-        yield client
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from tests.blocks.accumulators import BlasThreads
 TWO_TASKS = """
 import threading
 from threadpoolctl import threadpool_info
-from kexpfam.blocks.threads import one_blas_thread
+from kexpfam.linalg import single_threaded_blas
 
 def count():
     counts = {i["num_threads"] for i in threadpool_info() if i["user_api"] == "blas"}
@@ -22,7 +22,7 @@ def count():
 second_is_in, first_is_out = threading.Event(), threading.Event()
 
 def second():
-    with one_blas_thread():
+    with single_threaded_blas():
         second_is_in.set()
         first_is_out.wait()
 
@@ -31,7 +31,7 @@ for _ in range(2):
     second_is_in.clear()
     first_is_out.clear()
     thread = threading.Thread(target=second)
-    with one_blas_thread():
+    with single_threaded_blas():
         thread.start()
         second_is_in.wait()
         count()

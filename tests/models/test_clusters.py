@@ -1,6 +1,5 @@
 """Fits with Dask: any scheduler gives the model of memory, with lost workers too."""
 
-import contextlib
 import os
 import re
 import signal
@@ -17,6 +16,7 @@ from sklearn.model_selection import GridSearchCV
 from kexpfam import KCEF, AutoKCEF
 from kexpfam.kernels import Gaussian
 from kexpfam.models import averaged, fitting
+from tests.clusters import cluster
 from tests.models.test_many_rows import SAME, SAMPLED, log_p, rows, settled
 from tests.tolerances import assert_close
 
@@ -38,17 +38,6 @@ def few_rows_make_a_design(monkeypatch):
     # In this process only: workers read and sum, and do not ask.
     for module in (fitting, averaged):
         monkeypatch.setattr(module, "DESIGN_ROWS", SAMPLED)
-
-
-@contextlib.contextmanager
-def cluster(**options):
-    """A client of a cluster on this machine, which is not Dask's default."""
-    options = {"threads_per_worker": 1, "dashboard_address": ":0", **options}
-    with (
-        distributed.LocalCluster(**options) as workers,
-        distributed.Client(workers, set_as_default=False) as client,
-    ):
-        yield client
 
 
 @pytest.fixture(scope="module")

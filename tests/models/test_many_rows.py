@@ -549,22 +549,14 @@ def test_copies_beyond_the_sample_are_in_the_fold_of_the_sampled_row():
 
 
 def test_units_do_not_change_folds():
-    X, y = rows(700)
-    plain = settled().fit(X, y)
-    scaled = settled().fit(1e3 * X, 7.0 * y - 3.0)
-    designs = [model.stream_.running.design for model in (plain, scaled)]
-    np.testing.assert_array_equal(
-        designs[0].prints_of(X, y[:, None]) % 1000,
-        designs[0].prints_of(X, y[:, None]) % 1000,
-    )
-    in_memory = [
-        settled(regularization=None).fit(X[:300], y[:300]),
-        settled(regularization=None).fit(1e3 * X[:300], 7.0 * y[:300] - 3.0),
-    ]
-    here, there = (model.stream_.running.design for model in in_memory)
-    first = here.folds_of(here.prints_of(X[:300], y[:300, None]))
-    second = there.folds_of(there.prints_of(1e3 * X[:300], 7.0 * y[:300, None] - 3.0))
-    assert np.mean(first == second) > 0.99
+    X, y = rows(SAMPLED)
+    folds = []
+    for unit_x, unit_y, shift in ((1.0, 1.0, 0.0), (1e3, 7.0, -3.0)):
+        scaled_x, scaled_y = unit_x * X, unit_y * y + shift
+        design = settled().fit(scaled_x, scaled_y).stream_.running.design
+        folds.append(design.folds_of(design.prints_of(scaled_x, scaled_y[:, None])))
+    # Standardised values agree to rounding, which may cross a grain once in a while.
+    assert np.mean(folds[0] == folds[1]) > 0.99
 
 
 def test_lambda_is_judged_on_what_is_not_forgotten():

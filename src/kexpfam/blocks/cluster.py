@@ -22,7 +22,6 @@ from kexpfam.blocks.block import Accumulator, Block, Part, S, Source
 from kexpfam.blocks.dask_rows import DaskPart, DaskSource, Layout
 from kexpfam.blocks.local import Progress
 from kexpfam.blocks.optional import needed
-from kexpfam.blocks.threads import one_blas_thread
 from kexpfam.linalg import single_threaded_blas, thread_count
 
 # Sums that one task combines: more would take more memory at once, fewer more tasks.
@@ -134,14 +133,14 @@ def _accumulate_part(accumulator: Accumulator[S], part: Part) -> S:
 
 
 def _accumulate(accumulator: Accumulator[S], blocks: Iterable[Block]) -> S:
-    with one_blas_thread():
+    with single_threaded_blas():
         return functools.reduce(accumulator.add, blocks, accumulator.start())
 
 
 def _combine(accumulator: Accumulator[S], states: Sequence[S]) -> S:
     # From an empty sum: the others are results of tasks, which may be needed again if
     # this one is lost, so they must not be changed.
-    with one_blas_thread():
+    with single_threaded_blas():
         return functools.reduce(accumulator.combine, states, accumulator.start())
 
 

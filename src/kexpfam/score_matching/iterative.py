@@ -116,13 +116,7 @@ class RowPanels(RowReduction):
         sample = self.sample
         rows = np.flatnonzero(sample.weights > 0)
         rows = np.sort(rng.permutation(rows)[:count])
-        return ScoreSample(
-            sample.X[rows],
-            sample.Y[rows],
-            sample.weights[rows],
-            sample.drift[rows],
-            sample.diffusion[rows],
-        )
+        return sample.part(rows)
 
     def _weighted(self, values: Array) -> Array:
         weights = self.sample.weights
