@@ -33,8 +33,8 @@ from kexpfam.base_densities import BaseDensity
 from kexpfam.errors import IllConditionedError
 from kexpfam.kernels import Gaussian, separable
 from kexpfam.linalg import single_threaded_blas
+from kexpfam.models.choice import Selection
 from kexpfam.models.contest import default_entries
-from kexpfam.models.selected import Selection
 from kexpfam.score_matching import Basis, ScoreSample, statistics
 
 THREADS = 2

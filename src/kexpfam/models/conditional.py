@@ -15,13 +15,13 @@ from kexpfam.distributions import MultivariateDensity, UnivariateDensity
 from kexpfam.errors import CannotSaveError
 from kexpfam.islands import IslandReport
 from kexpfam.kernels import JointKernel, Kernel
+from kexpfam.models.choice import Selection
 from kexpfam.models.estimator import ConditionalEstimator, named_columns
 from kexpfam.models.family import FittedFamily, Options
 from kexpfam.models.finishing import Components
 from kexpfam.models.fitting import Fit, How, fit_rows, fit_source
 from kexpfam.models.neighbourhood import Neighbourhood
 from kexpfam.models.saving import save_model
-from kexpfam.models.selected import Selection
 from kexpfam.models.stream import (
     KEPT_ROWS,
     Kept,

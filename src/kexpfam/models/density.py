@@ -18,10 +18,10 @@ from kexpfam.blocks import (
 from kexpfam.distributions import MultivariateDensity, UnivariateDensity
 from kexpfam.islands import IslandReport
 from kexpfam.kernels import Constant, Kernel, SumOfProducts
+from kexpfam.models.choice import Selection
 from kexpfam.models.family import FittedFamily, Options
 from kexpfam.models.fitting import How, fit_rows, fit_source
 from kexpfam.models.saving import save_model
-from kexpfam.models.selected import Selection
 from kexpfam.selection import CoarseSearch, SearchResult
 
 

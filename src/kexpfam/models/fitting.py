@@ -14,6 +14,7 @@ from kexpfam.islands import IslandReport
 from kexpfam.kernels import SumOfProducts
 from kexpfam.models.blindness import island_report
 from kexpfam.models.chart import fit_chart
+from kexpfam.models.choice import Choice, Selection
 from kexpfam.models.family import (
     FittedFamily,
     Options,
@@ -34,7 +35,7 @@ from kexpfam.models.many_rows import (
     with_all_rows,
 )
 from kexpfam.models.running import LambdaRule, Running
-from kexpfam.models.selected import Choice, Selection, choose
+from kexpfam.models.selected import choose
 from kexpfam.models.solvers import COMPONENTS
 from kexpfam.score_matching import CENTER_METHODS, IterativeFit
 from kexpfam.selection import (

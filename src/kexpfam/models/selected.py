@@ -5,12 +5,11 @@ What the user gave is kept; what was left open is searched.
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from kexpfam._typing import Array, Indices
 from kexpfam._validation import check_positive
 from kexpfam.base_densities import BaseDensity, TransformedBase
 from kexpfam.kernels import (
@@ -25,7 +24,7 @@ from kexpfam.kernels import (
     separable,
 )
 from kexpfam.linalg import single_threaded_blas
-from kexpfam.models.chart import Charted
+from kexpfam.models.choice import Choice, Selection
 from kexpfam.models.contest import (
     LIKELIHOOD_GRID,
     MOST_REGRESSIONS,
@@ -45,7 +44,6 @@ from kexpfam.models.family import (
     resolve_joint,
 )
 from kexpfam.models.solvers import chosen_centers, score_sample
-from kexpfam.models.wording import kernel_in_words, short
 from kexpfam.selection import (
     BASES_ALONE,
     Candidate,
@@ -71,94 +69,9 @@ from kexpfam.selection import (
 # they do in the chart without a regression and in the best of the others only.
 MOST_CHARTS = {"score": 1 + MOST_REGRESSIONS, "likelihood": 2, "bridged": 2}
 
-# A candidate is worth its mean held-out log density minus so many standard errors:
-# with few rows the best mean is often a lucky one.
-CAUTION = 0.5
-
 # Trials of a descent that are kept for all rows, if some were judged; from where the
 # others have led to, few steps are left.
 LAST_TRIALS = 8
-
-
-@dataclass(frozen=True, eq=False)
-class Selection:
-    """What a `KCEF` chose, among what, and why.
-
-    Attributes:
-        path: All candidates, in the order in which they were tried.
-        chosen: The one that was taken.
-        weights: Row weights, in the order of the candidates' `held_out`.
-        n_folds: Number of folds.
-        active_bounds: Ends of the grid that the choice lies on, by name.
-        reason: Why the search stopped.
-        caution: How many standard errors were subtracted from the mean log density.
-    """
-
-    path: tuple[Candidate, ...]
-    chosen: Candidate
-    weights: Array
-    n_folds: int
-    active_bounds: tuple[str, ...]
-    reason: str
-    caution: float = CAUTION
-    objective: str = "likelihood"
-
-    def merit(self, candidate: Candidate) -> float:
-        """Mean held-out log density, minus some standard errors."""
-        error = candidate.standard_error(self.weights)
-        return candidate.mean(self.weights) - self.caution * error
-
-    def table(self, rows: int = 5) -> str:
-        """The best candidates by mean minus `caution` errors, one in each line."""
-        ranked = sorted(self.path, key=self.merit, reverse=True)[:rows]
-        lines = [f"{'log p':>8}  {'± error':>8}  base; kernel; regularization"]
-        for candidate in ranked:
-            mean, error = (
-                candidate.mean(self.weights),
-                candidate.standard_error(self.weights),
-            )
-            lines.append(f"{mean:8.4f}  {error:8.4f}  {_in_words(candidate)}")
-        return "\n".join(lines)
-
-    def __str__(self) -> str:
-        active = ", ".join(self.active_bounds) or "none"
-        return "\n".join(
-            [
-                f"grid by held-out {self.objective} in {self.n_folds} folds: "
-                f"{self.chosen.mean(self.weights):.5g} after {len(self.path)} trials",
-                f"  chosen: {_in_words(self.chosen)}",
-                f"  stopped: {self.reason}",
-                f"  ends of the grid that are active: {active}",
-                *(f"  {line}" for line in self.table().splitlines()),
-            ]
-        )
-
-
-def _in_words(candidate: Candidate) -> str:
-    lam = "" if np.isinf(candidate.lam) else f"; {candidate.lam:.3g}"
-    base = f"{candidate.chart}, {short(candidate.base)}"
-    return f"{base}; {kernel_in_words(candidate.kernel)}{lam}"
-
-
-@dataclass(frozen=True, eq=False)
-class Choice:
-    """Everything that is needed for the final fit.
-
-    Attributes:
-        charted: All training rows in the chosen chart.
-        rows: The same in the units of the user, and in the same order.
-        kernel: Chosen kernel.
-        lam: Chosen λ.
-        centers: Rows at which the basis of the judged fits is; None for exact fits.
-        result: How it was found.
-    """
-
-    charted: Charted
-    rows: TrainingRows
-    kernel: JointKernel
-    lam: float
-    centers: Indices | None
-    result: Selection | SearchResult
 
 
 def choose(
