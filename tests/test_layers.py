@@ -29,6 +29,7 @@ PARTS = {
 FITTING = {"score_matching"}
 USING = {
     "partition",
+    "sampling",
     "distributions",
     "likelihood",
     "metrics",
@@ -51,7 +52,8 @@ MAY_IMPORT = {
     **dict.fromkeys(FITTING, FOUNDATION | PARTS),
     # layer 3
     **dict.fromkeys(USING, FOUNDATION | PARTS),
-    "distributions": FOUNDATION | PARTS | {"partition"},
+    "sampling": FOUNDATION | PARTS | {"partition"},
+    "distributions": FOUNDATION | PARTS | {"partition", "sampling"},
     "likelihood": FOUNDATION | PARTS | FITTING | {"partition"},
     "selection": FOUNDATION | PARTS | FITTING | {"partition", "likelihood"},
     "metrics": FOUNDATION | PARTS | {"partition"},

@@ -7,11 +7,12 @@ from kexpfam.distributions.bridged import (
     bridge_sample,
 )
 from kexpfam.distributions.closed_form import ClosedFormDensity
-from kexpfam.distributions.interface import Coordinates, Density, UnnormalizedDensity
+from kexpfam.distributions.interface import Coordinates, Density
 from kexpfam.distributions.mixture import MixtureDensity
 from kexpfam.distributions.multivariate import MultivariateDensity
 from kexpfam.distributions.one_column import OneColumnDensity
 from kexpfam.distributions.univariate import BLOCK_ROWS, UnivariateDensity
+from kexpfam.partition import UnnormalizedDensity
 
 __all__ = [
     "BLOCK_ROWS",

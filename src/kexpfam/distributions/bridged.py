@@ -23,8 +23,9 @@ import numpy as np
 from kexpfam._typing import Array
 from kexpfam._validation import check_positive
 from kexpfam.base_densities import BaseDensity
-from kexpfam.distributions.interface import Coordinates, UnnormalizedDensity
+from kexpfam.distributions.interface import Coordinates
 from kexpfam.distributions.univariate import UnivariateDensity
+from kexpfam.partition import UnnormalizedDensity
 
 # Where the difference is negative, about this share of p_mix is left. A guess: above
 # the accuracy of p_mix in the gaps nothing is gained, and small masses stay small.

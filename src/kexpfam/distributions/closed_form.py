@@ -11,6 +11,7 @@ import numpy as np
 from kexpfam._typing import Array, Indices
 from kexpfam.base_densities import LocationScaleDensity
 from kexpfam.distributions.one_column import OneColumnDensity
+from kexpfam.sampling import Run, Sampler
 
 
 class ClosedFormDensity(OneColumnDensity):
@@ -104,7 +105,10 @@ class ClosedFormDensity(OneColumnDensity):
 
     def _draws(self, size: int, rng: np.random.Generator) -> Array:
         z = self._base.column_sample(self._n * size, 0, rng)
-        return self._from_standardized(z.reshape(self._n, size))
+        return self._from_standardized(z.reshape(self._n, size))[..., None]
+
+    def _run(self, sampler: Sampler, size: int, rng: np.random.Generator) -> Run:
+        return Run(self._draws(size, rng))  # independent: no sampler does better
 
     def _regions(self, confidence: float) -> list[Array]:
         # One symmetric peak: the central interval.

@@ -10,47 +10,15 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 
 from kexpfam._typing import Array, ArrayLike, RandomState
-from kexpfam._validation import as_numbers
-from kexpfam.base_densities import BaseDensity, MonotoneTransform
-
-
-class UnnormalizedDensity(Protocol):
-    """n unnormalised densities in the coordinates u."""
-
-    @property
-    def base(self) -> BaseDensity:
-        """The base density q0."""
-
-    @property
-    def responses(self) -> Array:
-        """Training responses, near which the densities may have features, (m, d)."""
-
-    @property
-    def d(self) -> int:
-        """Number of columns."""
-
-    @property
-    def rounding(self) -> float:
-        """Absolute rounding error of the log densities."""
-
-    def __len__(self) -> int: ...
-
-    def rows(self, index: Any) -> "UnnormalizedDensity":
-        """Only some of the densities."""
-
-    def on_grid(self, nodes: Array) -> Array:
-        """Log densities at shared nodes, (g, d) -> (n, g)."""
-
-    def log_unnormalized(self, U: Array) -> Array:
-        """Log densities at each row's own points, (n, q, d) -> (n, q)."""
-
-    def gradient(self, U: Array) -> Array:
-        """Their gradients, (n, q, d) -> (n, q, d)."""
+from kexpfam._validation import as_generator, as_numbers, check_count
+from kexpfam.base_densities import MonotoneTransform
+from kexpfam.partition import UnnormalizedDensity
+from kexpfam.sampling import InverseCDF, Run, Sampler, resolve_sampler
 
 
 @dataclass(frozen=True)
@@ -184,8 +152,52 @@ class Density(ABC):
         """Differential entropy in nats."""
 
     @abstractmethod
-    def rvs(self, size: int = 1, random_state: RandomState = None) -> Array:
-        """Independent draws."""
+    def _draws(self, size: int, rng: np.random.Generator) -> Array:
+        """Draws in the density's own way, (n, size, d)."""
+
+    @abstractmethod
+    def _run(self, sampler: Sampler, size: int, rng: np.random.Generator) -> Run:
+        """Draws by a sampler, (n, size, d), and how that went."""
+
+    def rvs(
+        self,
+        size: int = 1,
+        random_state: RandomState = None,
+        sampler: Sampler | str | None = None,
+    ) -> Array:
+        """Draws, (n, size), or (n, size, d) for d > 1.
+
+        Args:
+            size: How many of each density.
+            random_state: Seed or generator.
+            sampler: None for the density's own way: independent draws by the inverse
+                distribution function for one column, by quadrature for two, by
+                importance sampling above. Else a sampler of `kexpfam.sampling`, or its
+                name: "nuts", "hmc", "paper", "smc".
+        """
+        return self.run(size, random_state, sampler).draws
+
+    def run(
+        self,
+        size: int = 1,
+        random_state: RandomState = None,
+        sampler: Sampler | str | None = None,
+    ) -> Run:
+        """Draws as from `rvs`, and a report of how sampling went, if there is one."""
+        size = check_count("size", size)
+        rng = as_generator(random_state)
+        chosen = resolve_sampler(sampler)
+        if isinstance(chosen, InverseCDF) and self._d > 1:
+            raise ValueError(
+                f"sampler='inverse_cdf' is for one column of y, and these densities "
+                f"have {self._d}; use None, 'nuts' or 'smc'."
+            )
+        if chosen is None or isinstance(chosen, InverseCDF):
+            run = Run(self._draws(size, rng))
+        else:
+            run = self._run(chosen, size, rng)
+        draws = run.draws[..., 0] if self._d == 1 else run.draws
+        return replace(run, draws=self._out(draws))
 
     def var(self) -> Array:
         """Variance of each column; infinite where it does not fit into a double."""
@@ -307,6 +319,10 @@ class TiltedDensities(Density):
     def _log_pdf(self, Y: Array) -> Array:
         log_p = self._log_density(self._coordinates.to_kernel(Y))
         return log_p - self._coordinates.log_volume(Y)
+
+    def _run(self, sampler: Sampler, size: int, rng: np.random.Generator) -> Run:
+        run = sampler.draw(self._tilted, size, rng)
+        return replace(run, draws=self._coordinates.to_user(run.draws))
 
     def _gradient(self, Y: Array) -> Array:
         slope = self._tilted.gradient(self._coordinates.to_kernel(Y))

@@ -20,6 +20,7 @@ from kexpfam.distributions.regions import highest_density_regions
 from kexpfam.distributions.row_panels import RowPanels, merged_edges
 from kexpfam.partition import panels_of
 from kexpfam.roots import increasing_roots
+from kexpfam.sampling import Run, Sampler
 
 # Weights may miss a sum of one by rounding, and are then divided by their sum.
 _SUM_TOLERANCE = 1e-6
@@ -211,16 +212,33 @@ class MixtureDensity(OneColumnDensity):
         return np.where(upper, 1.0 - level - gap, gap - level)
 
     def _draws(self, size: int, rng: np.random.Generator) -> Array:
+        return self._dealt(size, rng, lambda part, most: part._draws(most, rng))
+
+    def _run(self, sampler: Sampler, size: int, rng: np.random.Generator) -> Run:
+        return Run(
+            self._dealt(
+                size, rng, lambda part, most: part._run(sampler, most, rng).draws
+            )
+        )
+
+    def _dealt(
+        self,
+        size: int,
+        rng: np.random.Generator,
+        draw: Callable[[OneColumnDensity, int], Array],
+    ) -> Array:
+        """Draws (n, size, 1), each from a component chosen by weight."""
         shape = (self._n, size)
         chosen = rng.choice(len(self._components), size=shape, p=self._weights)
-        draws = np.empty(shape)
+        draws = np.empty((*shape, 1))
         for c, part in enumerate(self._components):
             mine = chosen == c
             # Each row takes as many as it needs of the most that any row needs.
             most = int(mine.sum(axis=1).max(initial=0))
             position = np.cumsum(mine, axis=1) - 1
             row, column = np.nonzero(mine)
-            draws[row, column] = part._draws(most, rng)[row, position[row, column]]
+            if most:
+                draws[row, column] = draw(part, most)[row, position[row, column]]
         return draws
 
     def _regions(self, confidence: float) -> list[Array]:

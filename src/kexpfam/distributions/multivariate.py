@@ -10,12 +10,10 @@ from typing import Any, Self
 import numpy as np
 from scipy import optimize
 
-from kexpfam._typing import Array, RandomState
-from kexpfam._validation import as_generator, check_count
+from kexpfam._typing import Array
 from kexpfam.distributions.interface import (
     Coordinates,
     TiltedDensities,
-    UnnormalizedDensity,
 )
 from kexpfam.errors import NormalizationWarning
 from kexpfam.partition import (
@@ -23,6 +21,7 @@ from kexpfam.partition import (
     Proposal,
     RowLogDensity,
     TensorDensity,
+    UnnormalizedDensity,
     estimate_partition,
     integrate_tensor,
     make_proposal,
@@ -158,14 +157,9 @@ class MultivariateDensity(TiltedDensities):
         entropy = self._partition.log_partition - self._partition.log_mean
         return self._out(entropy + self._coordinates.log_scale)
 
-    def rvs(self, size: int = 1, random_state: RandomState = None) -> Array:
-        """Draws, (n, size, d): by quadrature for d = 2, by resample-move above.
-
-        For d ≥ 3 they are as good as the importance weights behind them; see
-        `effective_draws`.
-        """
-        check_count("size", size)
-        rng = as_generator(random_state)
+    def _draws(self, size: int, rng: np.random.Generator) -> Array:
+        # By quadrature for d = 2, by resample-move above, which is as good as the
+        # importance weights behind it.
         if isinstance(self._partition, TensorDensity):
             u = self._partition.sample(_row_log_density(self._tilted), size, rng)
         else:
@@ -177,7 +171,7 @@ class MultivariateDensity(TiltedDensities):
                 size,
                 rng,
             )
-        return self._out(self._coordinates.to_user(u))
+        return self._coordinates.to_user(u)
 
     def _rows(self, index: Any, *, single: bool) -> Self:
         return type(self)(

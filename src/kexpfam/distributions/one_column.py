@@ -9,13 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from kexpfam._typing import Array, ArrayLike, Indices, RandomState
-from kexpfam._validation import (
-    as_generator,
-    check_confidence,
-    check_count,
-    check_probability,
-)
+from kexpfam._typing import Array, ArrayLike, Indices
+from kexpfam._validation import check_confidence, check_probability
 from kexpfam.distributions.interface import Density
 from kexpfam.distributions.row_panels import RowPanels, merged_edges, tabulate
 
@@ -43,10 +38,6 @@ class OneColumnDensity(Density):
     @abstractmethod
     def _ppf(self, levels: Array) -> Array:
         """Quantiles at levels inside (0, 1), (n, q) -> (n, q)."""
-
-    @abstractmethod
-    def _draws(self, size: int, rng: np.random.Generator) -> Array:
-        """Independent draws, (n, size)."""
 
     @abstractmethod
     def _regions(self, confidence: float) -> list[Array]:
@@ -136,11 +127,6 @@ class OneColumnDensity(Density):
         whole = confidence == 1.0
         regions = list(self._ends) if whole else self._regions(confidence)
         return regions[0] if self._single else regions
-
-    def rvs(self, size: int = 1, random_state: RandomState = None) -> Array:
-        """Independent draws, (n, size)."""
-        size = check_count("size", size)
-        return self._out(self._draws(size, as_generator(random_state)))
 
     def plot(self, ax: Any = None, **line: Any) -> Any:
         """Draw the densities; returns the matplotlib Axes."""

@@ -17,13 +17,17 @@ from kexpfam._typing import Array, Indices
 from kexpfam.distributions.interface import (
     Coordinates,
     TiltedDensities,
-    UnnormalizedDensity,
 )
 from kexpfam.distributions.one_column import OneColumnDensity
 from kexpfam.distributions.regions import highest_density_regions
 from kexpfam.distributions.row_panels import RowPanels
 from kexpfam.errors import NormalizationWarning
-from kexpfam.partition import PanelDensity, integrate_panels, starting_edges
+from kexpfam.partition import (
+    PanelDensity,
+    UnnormalizedDensity,
+    integrate_panels,
+    starting_edges,
+)
 from kexpfam.roots import bracketed_roots
 
 # An error of log Z above this is worth a warning: it would show in a printed figure.
@@ -153,7 +157,7 @@ class UnivariateDensity(TiltedDensities, OneColumnDensity):
         return self._to_user(self._panels.ppf(levels))
 
     def _draws(self, size: int, rng: np.random.Generator) -> Array:
-        return self._ppf(rng.random((self._n, size)))
+        return self._ppf(rng.random((self._n, size)))[..., None]
 
     def _regions(self, confidence: float) -> list[Array]:
         if not self._affine:

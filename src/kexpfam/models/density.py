@@ -22,6 +22,7 @@ from kexpfam.models.choice import Selection
 from kexpfam.models.family import FittedFamily, Options
 from kexpfam.models.fitting import How, fit_rows, fit_source
 from kexpfam.models.saving import save_model
+from kexpfam.sampling import Sampler
 from kexpfam.selection import CoarseSearch, SearchResult
 
 
@@ -188,11 +189,16 @@ class KEF(DensityMixin, BaseEstimator):
             np.average(log_p, weights=check_weights(sample_weight, len(log_p)))
         )
 
-    def sample(self, n_samples: int = 1, random_state: RandomState = None) -> Array:
-        """Draws, (n_samples, d)."""
+    def sample(
+        self,
+        n_samples: int = 1,
+        random_state: RandomState = None,
+        sampler: Sampler | str | None = None,
+    ) -> Array:
+        """Draws, (n_samples, d); `sampler` as in `distribution().rvs`."""
         check_is_fitted(self)
         n_samples = check_count("n_samples", n_samples)
-        draws = self.distribution_.rvs(n_samples, random_state)
+        draws = self.distribution_.rvs(n_samples, random_state, sampler)
         return draws.reshape(n_samples, self.n_features_in_)
 
     def plot(self, ax: Any = None) -> Any:

@@ -23,6 +23,7 @@ from kexpfam.blocks import Source
 from kexpfam.distributions import BLOCK_ROWS, Density
 from kexpfam.linalg import one_of_many_threads, single_threaded_blas, thread_count
 from kexpfam.models.neighbourhood import Neighbourhood
+from kexpfam.sampling import Sampler, resolve_sampler
 
 
 class ConditionalEstimator(RegressorMixin, BaseEstimator):
@@ -101,17 +102,32 @@ class ConditionalEstimator(RegressorMixin, BaseEstimator):
         return self._blockwise(X, lambda p, _: p.interval(confidence))
 
     def sample(
-        self, X: ArrayLike, n_samples: int = 1, random_state: RandomState = None
+        self,
+        X: ArrayLike,
+        n_samples: int = 1,
+        random_state: RandomState = None,
+        sampler: Sampler | str | None = None,
     ) -> Array:
-        """Draws from p(·|x) at each row, (n, n_samples) or (n, n_samples, d)."""
+        """Draws from p(·|x) at each row, (n, n_samples) or (n, n_samples, d).
+
+        Args:
+            X: The conditions.
+            n_samples: How many at each of them.
+            random_state: Seed or generator.
+            sampler: None for independent draws by the inverse distribution function
+                (one column of y); or a sampler of `kexpfam.sampling`, or its name, as
+                in `given(X).rvs`.
+        """
         rng = as_generator(random_state)
         n_samples = check_count("n_samples", n_samples)
+        chosen = resolve_sampler(sampler)
         conditions = self._conditions(X)
         # Blocks are drawn at the same time, so each has a generator of its own.
         several = len(conditions) > BLOCK_ROWS
         own = rng.spawn(-(-len(conditions) // BLOCK_ROWS)) if several else [rng]
         return self._blockwise(
-            conditions, lambda p, rows: p.rvs(n_samples, own[rows.start // BLOCK_ROWS])
+            conditions,
+            lambda p, rows: p.rvs(n_samples, own[rows.start // BLOCK_ROWS], chosen),
         )
 
     def reliability(self, X: ArrayLike) -> Array:

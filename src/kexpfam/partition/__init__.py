@@ -22,6 +22,7 @@ from kexpfam.partition.panels import (
 from kexpfam.partition.resample_move import resample_move
 from kexpfam.partition.series import invert_series, series_at, series_slopes
 from kexpfam.partition.tensor import RowLogDensity, TensorDensity, integrate_tensor
+from kexpfam.partition.unnormalized import UnnormalizedDensity
 
 __all__ = [
     "ImportanceEstimate",
@@ -30,6 +31,7 @@ __all__ = [
     "Proposal",
     "RowLogDensity",
     "TensorDensity",
+    "UnnormalizedDensity",
     "estimate_partition",
     "integrate_panels",
     "integrate_tensor",

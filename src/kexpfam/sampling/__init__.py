@@ -1,0 +1,7 @@
+"""Samplers of densities that are known up to a constant."""
+
+from kexpfam.sampling.interface import InverseCDF, Run, Sampler
+from kexpfam.sampling.names import resolve_sampler
+from kexpfam.sampling.report import SamplingReport
+
+__all__ = ["InverseCDF", "Run", "Sampler", "SamplingReport", "resolve_sampler"]

@@ -1,0 +1,29 @@
+"""Samplers by name."""
+
+from collections.abc import Callable
+
+from kexpfam.sampling.interface import InverseCDF, Sampler
+
+_NAMED: dict[str, Callable[[], Sampler]] = {
+    "inverse_cdf": InverseCDF,
+}
+
+
+def resolve_sampler(sampler: Sampler | str | None) -> Sampler | None:
+    """The sampler that a name stands for; None stays None, the density's own way.
+
+    Raises:
+        ValueError: There is no such name.
+
+    Example:
+        >>> resolve_sampler("inverse_cdf")
+        InverseCDF()
+    """
+    if sampler is None or isinstance(sampler, Sampler):
+        return sampler
+    if isinstance(sampler, str) and sampler in _NAMED:
+        return _NAMED[sampler]()
+    raise ValueError(
+        f"sampler must be None, one of {', '.join(map(repr, _NAMED))}, or a sampler of "
+        f"kexpfam.sampling; got {sampler!r}."
+    )
