@@ -60,7 +60,9 @@ MAY_IMPORT = {
     # layer 4
     "models": FOUNDATION | PARTS | FITTING | USING,
     # layer 5
-    "io": FOUNDATION | PARTS | FITTING | USING | {"models"},
+    "graphs": FOUNDATION | PARTS | FITTING | USING | {"models"},
+    # layer 6
+    "io": FOUNDATION | PARTS | FITTING | USING | {"models", "graphs"},
 }
 
 # These two gather what is below them: the public names, and the command line.

@@ -4,7 +4,16 @@ p(y|x) = q0(y|x) exp T(x, y) / Z(x), T in a reproducing kernel Hilbert space, fi
 score matching in closed form, normalised with a known error.
 """
 
-from kexpfam import base_densities, errors, kernels, metrics, selection
+from kexpfam import (
+    base_densities,
+    errors,
+    graphs,
+    kernels,
+    metrics,
+    sampling,
+    selection,
+)
+from kexpfam.graphs import FactorizedDensity
 from kexpfam.io import load
 from kexpfam.models import KCEF, KEF, AutoKCEF
 
@@ -14,10 +23,13 @@ __all__ = [
     "KCEF",
     "KEF",
     "AutoKCEF",
+    "FactorizedDensity",
     "base_densities",
     "errors",
+    "graphs",
     "kernels",
     "load",
     "metrics",
+    "sampling",
     "selection",
 ]

@@ -21,7 +21,11 @@ _PIECES = 4
 
 
 def shared_out(
-    work: Callable[..., R], calls: Sequence[tuple[Any, ...]], n_jobs: int | None
+    work: Callable[..., R],
+    calls: Sequence[tuple[Any, ...]],
+    n_jobs: int | None,
+    *,
+    prefer: str = "threads",
 ) -> Iterator[list[R]]:
     """Results of a function in the order of its calls, some at a time.
 
@@ -30,6 +34,7 @@ def shared_out(
         calls: Arguments of each call.
         n_jobs: Number of workers, as joblib counts them; None for the number that a
             surrounding `joblib.parallel_config` gives, and one without it.
+        prefer: "threads", or "processes" for work that holds the interpreter.
 
     Example:
         >>> [results for results in shared_out(pow, [(2, 3), (3, 2)], n_jobs=1)]
@@ -43,7 +48,7 @@ def shared_out(
             yield [_alone(work, *call)]
         return
     size = _PIECES * workers
-    with Parallel(n_jobs=workers, prefer="threads") as parallel:
+    with Parallel(n_jobs=workers, prefer=prefer) as parallel:
         for start in range(0, len(calls), size):
             chunk = calls[start : start + size]
             yield parallel(delayed(_alone)(work, *call) for call in chunk)

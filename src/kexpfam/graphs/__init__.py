@@ -1,0 +1,19 @@
+"""Joint densities along directed acyclic graphs."""
+
+from kexpfam.graphs.evidence import WeightedDraws
+from kexpfam.graphs.factorized import FactorizedDensity
+from kexpfam.graphs.held_out import FactorGains
+from kexpfam.graphs.imputation import Imputation
+from kexpfam.graphs.ordering import OrderProposal, propose_order
+from kexpfam.graphs.structure import Graph, Node
+
+__all__ = [
+    "FactorGains",
+    "FactorizedDensity",
+    "Graph",
+    "Imputation",
+    "Node",
+    "OrderProposal",
+    "WeightedDraws",
+    "propose_order",
+]

@@ -1,0 +1,220 @@
+"""Draws given some of the columns.
+
+Columns are drawn node by node, parents first. Where a column is known it is kept, and
+the row's draws are weighted by how well they predict it: likelihood weighting. Weights
+are equal as long as all ancestors of what is known are known as well, and draws are
+then exact. Otherwise the effective sample size says what the draws are worth.
+"""
+
+import warnings
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from kexpfam._typing import Array, ArrayLike, Mask, RandomState
+from kexpfam._validation import as_generator, as_numbers, check_count
+from kexpfam.errors import SamplingWarning
+from kexpfam.graphs.factors import Factor
+from kexpfam.graphs.structure import Graph
+from kexpfam.sampling import Sampler
+
+# Fewer effective draws than this are worth a warning: a standard error is then known to
+# a third of itself at best.
+FEWEST_EFFECTIVE = 50.0
+
+
+@dataclass(frozen=True, eq=False)
+class WeightedDraws:
+    """Draws from a distribution given evidence, each with a weight.
+
+    Attributes:
+        names: Names of the columns.
+        draws: All columns, evidence repeated, (n, d).
+        weights: Not negative, with sum one, (n,).
+        log_evidence: Log density of the evidence, given the exogenous columns and the
+            evidence without unknown ancestors.
+        log_evidence_error: Its standard error.
+    """
+
+    names: tuple[Hashable, ...]
+    draws: Array
+    weights: Array
+    log_evidence: float
+    log_evidence_error: float
+
+    @property
+    def effective_sample_size(self) -> float:
+        """How many independent draws these are worth, 1/Σw²."""
+        return float(1.0 / np.sum(self.weights**2))
+
+    def mean(self) -> Array:
+        """Expectation of each column, (d,)."""
+        return self.weights @ self.draws
+
+    def cov(self) -> Array:
+        """Covariance of the columns, (d, d)."""
+        centered = self.draws - self.mean()
+        return (self.weights[:, None] * centered).T @ centered
+
+    def std(self) -> Array:
+        """Standard deviation of each column, (d,)."""
+        return np.sqrt(self.weights @ (self.draws - self.mean()) ** 2)
+
+    def quantile(self, q: ArrayLike) -> Array:
+        """Quantiles of each column, (d,) for one level and (k, d) for k."""
+        levels = as_numbers("q", q)
+        out = [
+            _weighted_quantiles(column, self.weights, np.atleast_1d(levels))
+            for column in self.draws.T
+        ]
+        return np.stack(out, axis=1).reshape(*levels.shape, len(self.names))
+
+    def resample(self, size: int, random_state: RandomState = None) -> Array:
+        """Draws without weights, with repetitions, (size, d)."""
+        size = check_count("size", size)
+        rng = as_generator(random_state)
+        return self.draws[rng.choice(len(self.draws), size, p=self.weights)]
+
+    def __repr__(self) -> str:
+        return (
+            f"<WeightedDraws: {len(self.draws)} draws of {len(self.names)} columns, "
+            f"worth {self.effective_sample_size:.0f}; log evidence "
+            f"{self.log_evidence:.3f} ± {self.log_evidence_error:.3f}>"
+        )
+
+
+def _weighted_quantiles(values: Array, weights: Array, levels: Array) -> Array:
+    order = np.argsort(values)
+    reached = np.cumsum(weights[order])
+    # Rounding may leave the last sum below one.
+    place = np.searchsorted(reached, levels * reached[-1], side="left")
+    return values[order][np.minimum(place, len(values) - 1)]
+
+
+def read_evidence(
+    graph: Graph, given: Mapping[Any, Any] | None, n: int | None = None
+) -> dict[int, Array]:
+    """Values of known columns by position, a number each or n of them.
+
+    Raises:
+        ValueError: An unknown column, a wrong length, a value that is not finite, part
+            of a block, or an exogenous column without a value.
+    """
+    if given is not None and not isinstance(given, Mapping):
+        raise ValueError(
+            f"given must map columns to values, such as {{'a': 1.0}}, got "
+            f"{given!r:.80}."
+        )
+    known: dict[int, Array] = {}
+    for column, value in (given or {}).items():
+        values = as_numbers(f"given[{column!r}]", value)
+        shapes = [()] if n is None else [(), (n,)]
+        if values.shape not in shapes:
+            expected = "one number" if n is None else f"one number, or {n} of them"
+            raise ValueError(
+                f"given[{column!r}] must be {expected}, got shape {values.shape}."
+            )
+        if not np.all(np.isfinite(values)):
+            raise ValueError(f"given[{column!r}] must be finite, got {value!r:.80}.")
+        known[graph.position(column)] = values
+    missing = [graph.names[c] for c in graph.exogenous if c not in known]
+    if missing:
+        raise ValueError(
+            f"given has no value for the exogenous column {missing[0]!r}, which has no "
+            f"density of its own; add one."
+        )
+    _refuse_parts_of_blocks(graph, known)
+    return known
+
+
+def _refuse_parts_of_blocks(graph: Graph, known: Mapping[int, Any]) -> None:
+    for node in graph.nodes:
+        there = [c in known for c in node.columns]
+        if any(there) and not all(there):
+            raise ValueError(
+                f"given has some columns of the block {node.label!r}, but not all; a "
+                f"block has one density, so give all or none."
+            )
+
+
+def unknown_ancestor(graph: Graph, known: Mapping[int, Any]) -> tuple[int, int] | None:
+    """A known column and its unknown parent, if there are such; else None."""
+    for node in graph.nodes:
+        if node.columns[0] in known:
+            for parent in node.parents:
+                if parent not in known:
+                    return node.columns[0], parent
+    return None
+
+
+def forward(
+    factors: tuple[Factor, ...],
+    Y: Array,
+    known: Mask,
+    rng: np.random.Generator,
+    sampler: Sampler | str | None = None,
+) -> Array:
+    """Fill in what is unknown, node by node, and weigh rows by what is known.
+
+    A factor is weighed only if it depends on something that was drawn: others are the
+    same for all draws, and need not be computed.
+
+    Args:
+        factors: With parents first.
+        Y: Rows of the whole table, (n, d); changed in place where not known.
+        known: Which entries are known, (n, d); the same for all columns of a block.
+        rng: Where the draws come from.
+        sampler: How they are made.
+
+    Returns:
+        Log weights, (n,).
+    """
+    log_weights = np.zeros(len(Y))
+    for factor in factors:
+        columns, parents = factor.node.columns, factor.node.parents
+        unknown = ~known[:, columns[0]]
+        if np.any(unknown):
+            rows = np.flatnonzero(unknown)
+            Y[rows[:, None], columns] = factor.sample(Y[rows], rng, sampler)
+        weighed = ~unknown & np.any(~known[:, parents], axis=1)
+        if np.any(weighed):
+            log_weights[weighed] += factor.log_density(Y[weighed])
+    return log_weights
+
+
+def weighted_draws(
+    graph: Graph,
+    factors: tuple[Factor, ...],
+    evidence: Mapping[int, Array],
+    n: int,
+    rng: np.random.Generator,
+    sampler: Sampler | str | None = None,
+) -> WeightedDraws:
+    """Draws given evidence anywhere, by likelihood weighting."""
+    Y = np.full((n, len(graph.names)), np.nan)
+    for column, value in evidence.items():
+        Y[:, column] = value
+    log_weights = forward(factors, Y, np.isfinite(Y), rng, sampler)
+    total = special.logsumexp(log_weights)
+    if not np.isfinite(total):
+        raise ValueError(
+            "given is impossible under the model: the evidence has density zero for "
+            "every draw; check its values."
+        )
+    weights = np.exp(log_weights - total)
+    effective = 1.0 / np.sum(weights**2)
+    # The delta method: relative variance of the mean weight.
+    error = np.sqrt(max(n / effective - 1.0, 0.0) / n)
+    found = WeightedDraws(graph.names, Y, weights, total - np.log(n), float(error))
+    if effective < min(FEWEST_EFFECTIVE, n):
+        warnings.warn(
+            f"{n} draws given this evidence are worth {effective:.1f} only: most of "
+            f"them contradict it. Raise n_samples, or put the known columns first in "
+            f"the graph.",
+            SamplingWarning,
+            stacklevel=3,
+        )
+    return found

@@ -1,0 +1,419 @@
+"""FactorizedDensity: a joint density as a product of conditionals along a graph."""
+
+import warnings
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from kexpfam._typing import Array, ArrayLike, RandomState
+from kexpfam._validation import as_generator, check_count, check_weights
+from kexpfam.graphs.evidence import (
+    WeightedDraws,
+    forward,
+    read_evidence,
+    unknown_ancestor,
+    weighted_draws,
+)
+from kexpfam.graphs.factors import Factor, check_estimator_of, fit_factor, seeded
+from kexpfam.graphs.held_out import (
+    FactorGains,
+    dealt_folds,
+    held_out,
+    mean_and_error,
+)
+from kexpfam.graphs.imputation import Imputation, impute
+from kexpfam.graphs.ordering import ORDERED, OrderProposal, propose_order
+from kexpfam.graphs.structure import Graph, Node, read_graph
+from kexpfam.models import KCEF, KEF
+from kexpfam.models.shared_work import shared_out
+from kexpfam.sampling import Sampler
+
+GREEDY = "greedy"
+
+
+class FactorizedDensity(DensityMixin, BaseEstimator):
+    """A joint density along a directed acyclic graph, p(y) = Π_v p(y_v | parents).
+
+    Each factor is an estimator of its own, fitted to its columns and those of its
+    parents. Log densities are sums, draws are made parents first.
+
+    Args:
+        graph: "full": every column is conditioned on all columns before it. "markov":
+            on the one before it. "independent": on none. A mapping from child to
+            parents, by names or positions; a tuple of columns is a block with one
+            density. Or a networkx DiGraph with an arrow from each parent to its child.
+        factor: Estimator of p(y|x) for nodes with parents; None for `KCEF()`. A
+            mapping from columns to estimators gives some of them their own.
+        root: Estimator for nodes without parents; None for `KEF()`.
+        exogenous: Columns that are conditions only, and are not modelled, so that
+            p(y1, y2|x) is a factorised density too. In graphs given by a name they
+            are parents of all columns.
+        order: Columns in the order in which "full" and "markov" take them; "greedy"
+            to look for one on held-out rows, which takes many fits; None for that of
+            the table.
+        n_jobs: Processes that fit factors, as joblib counts them: None for one, or
+            what a surrounding `joblib.parallel_config` says; -1 for all cores.
+        random_state: Seed of factors that have none.
+
+    Attributes:
+        factors_: Fitted estimators by column, or by tuple of columns for blocks, in an
+            order in which parents come first.
+        graph_: The graph, with columns by position.
+        order_: The order that was proposed, with its gain; None unless
+            `order="greedy"`.
+        n_features_in_: Columns of the data.
+        feature_names_in_: Their names, if X had any.
+
+    Example:
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> a = rng.normal(size=200)
+        >>> b = a**2 + 0.3 * rng.normal(size=200)
+        >>> model = FactorizedDensity(random_state=0).fit(np.column_stack([a, b]))
+        >>> model.sample(3, random_state=0).shape
+        (3, 2)
+        >>> draws = model.sample(500, random_state=0, given={0: 2.0})
+        >>> bool(3.5 < draws[:, 1].mean() < 4.5)
+        True
+    """
+
+    def __init__(
+        self,
+        *,
+        graph: Any = "full",
+        factor: Any = None,
+        root: Any = None,
+        exogenous: Iterable[Any] | None = None,
+        order: Sequence[Any] | str | None = None,
+        n_jobs: int | None = None,
+        random_state: RandomState = None,
+    ) -> None:
+        self.graph = graph
+        self.factor = factor
+        self.root = root
+        self.exogenous = exogenous
+        self.order = order
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(
+        self,
+        X: ArrayLike,
+        y: None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Fit all factors to the rows of X, (n, d).
+
+        Args:
+            X: The data; scikit-learn's name for it. An array, pandas or polars.
+                Exogenous columns are among them.
+            y: Ignored; present because scikit-learn passes it.
+            sample_weight: Weight of each row.
+
+        Returns:
+            The estimator itself.
+        """
+        Y = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
+        weights = None
+        if sample_weight is not None:
+            weights = check_weights(sample_weight, len(Y))
+        rng = None if self.random_state is None else as_generator(self.random_state)
+        graph, proposal = self._read_graph(Y)
+        tasks = self._tasks(graph)
+        calls = [(node, seeded(e, rng), Y, weights) for node, e in tasks]
+        results = shared_out(fit_factor, calls, self.n_jobs, prefer="processes")
+        fitted = [result for some in results for result in some]
+        for factor, caught in fitted:
+            for category, text in caught:
+                message = f"Factor of {factor.node.label!r}: {text}"
+                warnings.warn(message, category, stacklevel=2)
+        self.order_ = proposal
+        return self._restore(graph, tuple(factor for factor, _ in fitted))
+
+    def factor_log_densities(self, X: ArrayLike) -> Array:
+        """Log p(y_v | parents) of each row and node, (n, k), in the order of factors_.
+
+        Example:
+            >>> import numpy as np
+            >>> Y = np.random.default_rng(0).normal(size=(50, 2))
+            >>> model = FactorizedDensity(graph="independent").fit(Y)
+            >>> parts = model.factor_log_densities(Y)
+            >>> bool(np.allclose(parts.sum(axis=1), model.score_samples(Y)))
+            True
+        """
+        Y = self._table(X)
+        return np.stack([factor.log_density(Y) for factor in self._factors], axis=1)
+
+    def score_samples(self, X: ArrayLike) -> Array:
+        """Log p of each row, given its exogenous columns, (n,)."""
+        return self.factor_log_densities(X).sum(axis=1)
+
+    def score(
+        self,
+        X: ArrayLike,
+        y: None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
+        """Mean of log p over the rows; higher is better."""
+        log_p = self.score_samples(X)
+        return float(
+            np.average(log_p, weights=check_weights(sample_weight, len(log_p)))
+        )
+
+    def sample(
+        self,
+        n_samples: int = 1,
+        random_state: RandomState = None,
+        given: Mapping[Any, ArrayLike] | None = None,
+        sampler: Sampler | str | None = None,
+    ) -> Array:
+        """Draws of whole rows, (n_samples, d), independent of each other.
+
+        Args:
+            n_samples: How many.
+            random_state: Seed or generator.
+            given: Values of some columns, a number or one per draw, such as
+                `{"a": 1.0}`. All ancestors of a column that is given have to be given
+                too; see `conditional` for evidence elsewhere. Exogenous columns always
+                are.
+            sampler: How factors draw, as in `KCEF.sample`.
+
+        Raises:
+            ValueError: A column that is given has an ancestor that is not.
+        """
+        check_is_fitted(self)
+        n_samples = check_count("n_samples", n_samples)
+        evidence = read_evidence(self.graph_, given, n_samples)
+        found = unknown_ancestor(self.graph_, evidence)
+        if found is not None:
+            child, parent = (self.graph_.names[c] for c in found)
+            raise ValueError(
+                f"given has column {child!r}, but not its parent {parent!r}, which "
+                f"draws would have to agree with; add it, or use "
+                f"conditional(given, ...), which weighs draws."
+            )
+        Y = np.full((n_samples, self.n_features_in_), np.nan)
+        for column, values in evidence.items():
+            Y[:, column] = values
+        known = np.isfinite(Y)
+        forward(self._factors, Y, known, as_generator(random_state), sampler)
+        return Y
+
+    def conditional(
+        self,
+        given: Mapping[Any, ArrayLike],
+        n_samples: int = 2000,
+        random_state: RandomState = None,
+        sampler: Sampler | str | None = None,
+    ) -> WeightedDraws:
+        """Draws given evidence on any columns, by likelihood weighting.
+
+        Unknown columns are drawn parents first, and each draw is weighted by the
+        density of the evidence that depends on it. The effective sample size says what
+        the draws are worth, and is warned about if small.
+
+        Args:
+            given: Values of some columns, one number each.
+            n_samples: How many draws.
+            random_state: Seed or generator.
+            sampler: How factors draw, as in `KCEF.sample`.
+
+        Example:
+            >>> import numpy as np
+            >>> rng = np.random.default_rng(0)
+            >>> a = rng.normal(size=300)
+            >>> Y = np.column_stack([a, a + 0.5 * rng.normal(size=300)])
+            >>> model = FactorizedDensity(random_state=0).fit(Y)
+            >>> draws = model.conditional({1: 1.0}, random_state=0)  # evidence on b
+            >>> bool(0.6 < draws.mean()[0] < 1.0)  # 0.8 in truth
+            True
+        """
+        check_is_fitted(self)
+        evidence = read_evidence(self.graph_, given)
+        n_samples = check_count("n_samples", n_samples, least=1)
+        rng = as_generator(random_state)
+        return weighted_draws(
+            self.graph_, self._factors, evidence, n_samples, rng, sampler
+        )
+
+    def impute(
+        self,
+        X: ArrayLike,
+        n_draws: int | None = None,
+        random_state: RandomState = None,
+        *,
+        population: int = 200,
+        sampler: Sampler | str | None = None,
+    ) -> Array:
+        """Missing entries as draws from their distribution given the rest of the row.
+
+        Where only descendants are missing draws are exact; elsewhere one is chosen by
+        weight out of `population`, or more where that is not enough.
+
+        Args:
+            X: Rows with NaN where something is missing.
+            n_draws: How many completed tables; None for one, without a leading axis.
+            random_state: Seed or generator.
+            population: Draws that one is chosen from.
+            sampler: How factors draw, as in `KCEF.sample`.
+
+        Returns:
+            Completed rows, (n, d), or (n_draws, n, d).
+        """
+        done = self.imputation(
+            X, 1 if n_draws is None else n_draws, random_state, population, sampler
+        )
+        return done.draws[0] if n_draws is None else done.draws
+
+    def imputation(
+        self,
+        X: ArrayLike,
+        n_draws: int = 1,
+        random_state: RandomState = None,
+        population: int = 200,
+        sampler: Sampler | str | None = None,
+    ) -> Imputation:
+        """As `impute`, with what the draws of each row are worth."""
+        Y = self._table(X, missing=True)
+        return impute(
+            self.graph_,
+            self._factors,
+            Y,
+            check_count("n_draws", n_draws, least=1),
+            check_count("population", population, least=2),
+            as_generator(random_state),
+            sampler,
+        )
+
+    def held_out_gains(
+        self, X: ArrayLike, cv: int = 5, random_state: RandomState = 0
+    ) -> FactorGains:
+        """What its parents gain each factor on rows that were held out.
+
+        Factors are fitted again, cv times, as are densities without parents.
+
+        Args:
+            X: Rows, such as those of the fit.
+            cv: Folds.
+            random_state: Seed of the folds.
+        """
+        Y = self._table(X)
+        rng = as_generator(random_state)
+        folds = dealt_folds(len(Y), check_count("cv", cv, least=2), rng)
+        nodes = self.graph_.nodes
+        tasks = self._tasks(self.graph_)
+        alone = [Node(v.columns, (), v.label) for v in nodes if v.parents]
+        tasks += [(node, self._root()) for node in alone]
+        log_p = held_out(tasks, Y, folds, self.n_jobs, np.random.default_rng(0))
+        marginal = dict(zip((v.label for v in alone), log_p[len(nodes) :], strict=True))
+        gains, errors = np.full((2, len(nodes)), np.nan)
+        for i, node in enumerate(nodes):
+            if node.parents:
+                gains[i], errors[i] = mean_and_error(log_p[i] - marginal[node.label])
+        scores = np.array([part.mean() for part in log_p[: len(nodes)]])
+        return FactorGains(tuple(v.label for v in nodes), gains, errors, scores)
+
+    def plot(self, gains: FactorGains | None = None, ax: Any = None) -> Any:
+        """Draw the graph, with `held_out_gains` if given; returns the Axes."""
+        from kexpfam.graph_display import GraphDisplay
+
+        check_is_fitted(self)
+        display = GraphDisplay(
+            [node.label for node in self.graph_.nodes],
+            self.graph_.parent_labels(),
+            gains=None if gains is None else gains.gains,
+            gain_errors=None if gains is None else gains.errors,
+            exogenous=[str(self.graph_.names[c]) for c in self.graph_.exogenous],
+        )
+        return display.plot(ax=ax).ax_
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "graph_")
+
+    @property
+    def _factors(self) -> tuple[Factor, ...]:
+        estimators = self.factors_.values()
+        pairs = zip(self.graph_.nodes, estimators, strict=True)
+        return tuple(Factor(node, estimator) for node, estimator in pairs)
+
+    def _root(self) -> Any:
+        return KEF() if self.root is None else self.root
+
+    def _read_graph(self, Y: Array) -> tuple[Graph, OrderProposal | None]:
+        """The graph, with an order that was looked for if so wished."""
+        names = getattr(self, "feature_names_in_", np.arange(Y.shape[1])).tolist()
+        if not isinstance(self.order, str):
+            return read_graph(self.graph, names, self.exogenous, self.order), None
+        if self.order != GREEDY:
+            raise ValueError(
+                f"order must be a list of columns, {GREEDY!r} or None, got "
+                f"{self.order!r}."
+            )
+        if not isinstance(self.graph, str) or self.graph not in ORDERED:
+            raise ValueError(
+                f"order={GREEDY!r} is for graph='full' and 'markov', got "
+                f"graph={self.graph!r:.80}."
+            )
+        if isinstance(self.factor, Mapping):
+            raise ValueError(
+                f"order={GREEDY!r} needs one factor for all columns, got a mapping."
+            )
+        proposal = propose_order(
+            Y,
+            names=names,
+            graph=self.graph,
+            factor=self.factor,
+            root=self.root,
+            exogenous=self.exogenous,
+            n_jobs=self.n_jobs,
+            random_state=0 if self.random_state is None else self.random_state,
+        )
+        graph = read_graph(self.graph, names, self.exogenous, proposal.order)
+        return graph, proposal
+
+    def _tasks(self, graph: Graph) -> list[tuple[Node, Any]]:
+        """Each node with its estimator, checked."""
+        own = self.factor if isinstance(self.factor, Mapping) else {}
+        chosen = {_node_named(graph, key): value for key, value in own.items()}
+        usual = KCEF() if self.factor is None or own else self.factor
+        tasks = []
+        for node in graph.nodes:
+            usual_here = usual if node.parents else self._root()
+            estimator = chosen.get(node, usual_here)
+            check_estimator_of(node, estimator)
+            tasks.append((node, estimator))
+        return tasks
+
+    def _table(self, X: ArrayLike, *, missing: bool = False) -> Array:
+        check_is_fitted(self)
+        finite: bool | str = "allow-nan" if missing else True
+        return validate_data(
+            self, X, dtype=np.float64, reset=False, ensure_all_finite=finite
+        )
+
+    def _restore(self, graph: Graph, factors: tuple[Factor, ...]) -> Self:
+        """Take fitted factors, from `fit` or from a file."""
+        self.graph_ = graph
+        self.factors_ = {_key(graph, f.node): f.estimator for f in factors}
+        return self
+
+
+def _key(graph: Graph, node: Node) -> Hashable:
+    names = tuple(graph.names[c] for c in node.columns)
+    return names[0] if len(names) == 1 else names
+
+
+def _node_named(graph: Graph, key: Any) -> Node:
+    """The node of a column or block in the mapping `factor`."""
+    block = isinstance(key, tuple) and key not in graph.names
+    columns = tuple(graph.position(c, "factor") for c in (key if block else (key,)))
+    node = graph.node_of(columns[0])
+    if node is None or set(node.columns) != set(columns):
+        raise ValueError(
+            f"factor has an entry for {key!r}, which is no node of the graph; its "
+            f"nodes are {', '.join(repr(node.label) for node in graph.nodes)}."
+        )
+    return node

@@ -1,0 +1,169 @@
+"""One factor of a joint density: an estimator of a node's columns given its parents.
+
+An estimator of p(y|x) has `fit(X, y)`, `score_samples(X, y)` and `sample(X, n_samples,
+random_state)`, as `KCEF` has; one of p(y) has `fit(Y)`, `score_samples(Y)` and
+`sample(n_samples, random_state)`, as `KEF` and scikit-learn's density estimators have.
+A node with parents takes the first kind, a root takes either.
+"""
+
+import inspect
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from kexpfam._typing import Array
+from kexpfam.graphs.structure import Node
+from kexpfam.sampling import Sampler
+
+# The largest seed of a factor.
+_MOST = 2**31
+
+_BY_PLACE = (
+    inspect.Parameter.POSITIONAL_ONLY,
+    inspect.Parameter.POSITIONAL_OR_KEYWORD,
+)
+
+# A warning: its kind, and what it says.
+Caught = tuple[type[Warning], str]
+
+
+def is_conditional(estimator: Any) -> bool:
+    """Whether an estimator is one of p(y|x): its `score_samples` needs a y.
+
+    Example:
+        >>> from kexpfam import KCEF, KEF
+        >>> is_conditional(KCEF()), is_conditional(KEF())
+        (True, False)
+    """
+    parameters = inspect.signature(estimator.score_samples).parameters.values()
+    by_place = [p for p in parameters if p.kind in _BY_PLACE]
+    return sum(p.default is p.empty for p in by_place) > 1
+
+
+def check_estimator_of(node: Node, estimator: Any) -> None:
+    """Refuse an estimator that cannot be a factor of this node.
+
+    Raises:
+        TypeError: It lacks a method, or cannot depend on the node's parents.
+    """
+    for method in ("fit", "score_samples", "sample"):
+        if not hasattr(estimator, method):
+            raise TypeError(
+                f"the factor of {node.label!r}, {type(estimator).__name__}, has no "
+                f"method {method}; use KCEF, AutoKCEF, KEF (for roots) or an "
+                f"estimator with fit, score_samples and sample."
+            )
+    if node.parents and not is_conditional(estimator):
+        raise TypeError(
+            f"the factor of {node.label!r}, {type(estimator).__name__}, has a density "
+            f"p(y) that cannot depend on the parents of {node.label!r}; use an "
+            f"estimator of p(y|x), or remove the parents."
+        )
+
+
+def seeded(estimator: Any, rng: np.random.Generator | None) -> Any:
+    """A clone, with a seed of its own if it takes one and has none."""
+    own = clone(estimator)
+    if rng is not None and own.get_params(deep=False).get("random_state", 0) is None:
+        own.set_params(random_state=int(rng.integers(_MOST)))
+    return own
+
+
+@dataclass(frozen=True, eq=False)
+class Factor:
+    """A fitted factor p(y_v | y_pa(v)), as a function of whole rows.
+
+    Attributes:
+        node: v.
+        estimator: The fitted estimator.
+    """
+
+    node: Node
+    estimator: Any
+
+    def log_density(self, Y: Array) -> Array:
+        """Log p(y_v | y_pa(v)) of each row of the whole table, (n,)."""
+        responses = Y[:, self.node.columns]
+        if not is_conditional(self.estimator):
+            return np.asarray(self.estimator.score_samples(responses))
+        X = _conditions(self.node, Y)
+        return np.asarray(self.estimator.score_samples(X, _target(responses)))
+
+    def sample(
+        self, Y: Array, rng: np.random.Generator, sampler: Sampler | str | None = None
+    ) -> Array:
+        """One draw of the node's columns for each row of the whole table, (n, k).
+
+        Only the columns of the parents are looked at.
+        """
+        n, k = len(Y), len(self.node.columns)
+        if not n:
+            return np.empty((0, k))
+        seed: Any = rng if _takes_generators(self.estimator) else _seed(rng)
+        how = self._sampler(sampler)
+        if not is_conditional(self.estimator):
+            drawn = self.estimator.sample(n, random_state=seed, **how)
+            # scikit-learn's mixtures also say which component a draw is from.
+            drawn = drawn[0] if isinstance(drawn, tuple) else drawn
+            return np.asarray(drawn, dtype=float).reshape(n, k)
+        X = _conditions(self.node, Y)
+        # At one and the same condition there is one density to draw from.
+        if n > 1 and np.all(X[:1] == X):
+            drawn = self.estimator.sample(X[:1], n, random_state=seed, **how)
+        else:
+            drawn = self.estimator.sample(X, 1, random_state=seed, **how)
+        return np.asarray(drawn, dtype=float).reshape(n, k)
+
+    def _sampler(self, sampler: Sampler | str | None) -> dict[str, Any]:
+        if sampler is None:
+            return {}
+        if "sampler" not in inspect.signature(self.estimator.sample).parameters:
+            raise TypeError(
+                f"sampler={sampler!r} was asked for, but the factor of "
+                f"{self.node.label!r}, {type(self.estimator).__name__}, draws in its "
+                f"own way only; leave sampler=None."
+            )
+        return {"sampler": sampler}
+
+
+def fit_factor(
+    node: Node, estimator: Any, Y: Array, weights: Array | None
+) -> tuple[Factor, list[Caught]]:
+    """Fit one factor to rows of the whole table, and what it warned about.
+
+    Warnings are returned, since those of another process would be lost.
+    """
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        responses = Y[:, node.columns]
+        how = {} if weights is None else {"sample_weight": weights}
+        try:
+            if is_conditional(estimator):
+                estimator.fit(_conditions(node, Y), _target(responses), **how)
+            else:
+                estimator.fit(responses, **how)
+        except Exception as error:
+            error.add_note(f"This happened in the factor of {node.label!r}.")
+            raise
+    return Factor(node, estimator), [(w.category, str(w.message)) for w in caught]
+
+
+def _conditions(node: Node, Y: Array) -> Array:
+    """Columns of the parents; a constant for an estimator of p(y|x) at a root."""
+    return Y[:, node.parents] if node.parents else np.zeros((len(Y), 1))
+
+
+def _target(responses: Array) -> Array:
+    return responses[:, 0] if responses.shape[1] == 1 else responses
+
+
+def _takes_generators(estimator: Any) -> bool:
+    """Whether an estimator takes a NumPy Generator as a seed; ours do."""
+    return type(estimator).__module__.startswith("kexpfam.")
+
+
+def _seed(rng: np.random.Generator) -> int:
+    return int(rng.integers(_MOST))
