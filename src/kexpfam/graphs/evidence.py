@@ -25,6 +25,9 @@ from kexpfam.sampling import Sampler
 # a third of itself at best.
 FEWEST_EFFECTIVE = 50.0
 
+# Whoever asks for few draws knows, and is warned only if most are lost.
+WORST_SHARE = 0.2
+
 
 @dataclass(frozen=True, eq=False)
 class WeightedDraws:
@@ -209,7 +212,7 @@ def weighted_draws(
     # The delta method: relative variance of the mean weight.
     error = np.sqrt(max(n / effective - 1.0, 0.0) / n)
     found = WeightedDraws(graph.names, Y, weights, total - np.log(n), float(error))
-    if effective < min(FEWEST_EFFECTIVE, n):
+    if effective < min(FEWEST_EFFECTIVE, WORST_SHARE * n):
         warnings.warn(
             f"{n} draws given this evidence are worth {effective:.1f} only: most of "
             f"them contradict it. Raise n_samples, or put the known columns first in "

@@ -6,6 +6,7 @@ random_state)`, as `KCEF` has; one of p(y) has `fit(Y)`, `score_samples(Y)` and
 A node with parents takes the first kind, a root takes either.
 """
 
+import copy
 import inspect
 import warnings
 from dataclasses import dataclass
@@ -102,20 +103,30 @@ class Factor:
         n, k = len(Y), len(self.node.columns)
         if not n:
             return np.empty((0, k))
-        seed: Any = rng if _takes_generators(self.estimator) else _seed(rng)
-        how = self._sampler(sampler)
-        if not is_conditional(self.estimator):
-            drawn = self.estimator.sample(n, random_state=seed, **how)
+        estimator, how = self._seeded_draws(rng)
+        how |= self._sampler(sampler)
+        if not is_conditional(estimator):
+            drawn = estimator.sample(n, **how)
             # scikit-learn's mixtures also say which component a draw is from.
             drawn = drawn[0] if isinstance(drawn, tuple) else drawn
             return np.asarray(drawn, dtype=float).reshape(n, k)
         X = _conditions(self.node, Y)
         # At one and the same condition there is one density to draw from.
-        if n > 1 and np.all(X[:1] == X):
-            drawn = self.estimator.sample(X[:1], n, random_state=seed, **how)
+        if n > 1 and np.all(X == X[:1]):
+            drawn = estimator.sample(X[:1], n, **how)
         else:
-            drawn = self.estimator.sample(X, 1, random_state=seed, **how)
+            drawn = estimator.sample(X, 1, **how)
         return np.asarray(drawn, dtype=float).reshape(n, k)
+
+    def _seeded_draws(self, rng: np.random.Generator) -> tuple[Any, dict[str, Any]]:
+        """The estimator and the arguments that make its draws those of `rng`."""
+        if type(self.estimator).__module__.startswith("kexpfam."):
+            return self.estimator, {"random_state": rng}
+        # Others may not know NumPy's generators, and some take a seed only at birth.
+        seed = int(rng.integers(_MOST))
+        if "random_state" in inspect.signature(self.estimator.sample).parameters:
+            return self.estimator, {"random_state": seed}
+        return copy.copy(self.estimator).set_params(random_state=seed), {}
 
     def _sampler(self, sampler: Sampler | str | None) -> dict[str, Any]:
         if sampler is None:
@@ -158,12 +169,3 @@ def _conditions(node: Node, Y: Array) -> Array:
 
 def _target(responses: Array) -> Array:
     return responses[:, 0] if responses.shape[1] == 1 else responses
-
-
-def _takes_generators(estimator: Any) -> bool:
-    """Whether an estimator takes a NumPy Generator as a seed; ours do."""
-    return type(estimator).__module__.startswith("kexpfam.")
-
-
-def _seed(rng: np.random.Generator) -> int:
-    return int(rng.integers(_MOST))

@@ -141,7 +141,7 @@ class _Search:
         return [*left, *order[::-1]]
 
     def chain(self) -> list[int]:
-        """A chain: the pair that gains most, then what gains most from its end."""
+        """A chain: the pair that gains most, then what gains most at either end."""
         columns = self.columns
         alone = self._scores([(c, ()) for c in columns])
         pairs = [(p, c) for p in columns for c in columns if c != p]
@@ -155,8 +155,12 @@ class _Search:
         order = list(pairs[int(np.argmax([gains[pair] for pair in pairs]))])
         while len(order) < len(columns):
             left = [c for c in columns if c not in order]
-            from_last = [gains[order[-1], c] for c in left]
-            order.append(left[int(np.argmax(from_last))])
+            after = [gains[order[-1], c] for c in left]
+            before = [gains[c, order[0]] for c in left]
+            if max(after) >= max(before):
+                order.append(left[int(np.argmax(after))])
+            else:
+                order.insert(0, left[int(np.argmax(before))])
         return order
 
     def _scores(self, wanted: Sequence[tuple[int, Columns]]) -> list[float]:
