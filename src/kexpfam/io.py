@@ -5,6 +5,8 @@ from pathlib import Path
 import numpy as np
 
 from kexpfam.errors import FileFormatError
+from kexpfam.graphs import FactorizedDensity
+from kexpfam.graphs.saving import restored_density
 from kexpfam.models import KCEF, KEF, AutoKCEF
 from kexpfam.models.saved_classes import FittedAverage, FittedModel
 from kexpfam.models.saved_stream import opened
@@ -17,7 +19,7 @@ _ESTIMATORS: dict[str, type[KCEF | KEF | AutoKCEF]] = {
 }
 
 
-def load(path: str | Path) -> KCEF | KEF | AutoKCEF:
+def load(path: str | Path) -> KCEF | KEF | AutoKCEF | FactorizedDensity:
     """The model that `save` wrote.
 
     No code from the file is run, whoever made it. It answers as before, but has
@@ -25,7 +27,8 @@ def load(path: str | Path) -> KCEF | KEF | AutoKCEF:
     and `emptied` go on as before if it was saved with `sums=True`.
 
     Args:
-        path: File written by the `save` of `KCEF`, `KEF` or `AutoKCEF`.
+        path: File written by the `save` of `KCEF`, `KEF`, `AutoKCEF` or
+            `FactorizedDensity`.
 
     Raises:
         FileNotFoundError: There is no such file.
@@ -43,6 +46,18 @@ def load(path: str | Path) -> KCEF | KEF | AutoKCEF:
         True
     """
     saved = read_model(path)
+    if isinstance(saved, SavedModel):
+        return _revived(saved, path)
+    factors = [_revived(model, path) for model in saved.models]
+    try:
+        return restored_density(saved.structure, saved.feature_names, factors)
+    except (TypeError, ValueError, KeyError) as error:
+        raise FileFormatError(
+            f"{str(path)!r} is not a complete joint density ({in_short(error)})."
+        ) from error
+
+
+def _revived(saved: SavedModel, path: str | Path) -> KCEF | KEF | AutoKCEF:
     if saved.kind not in _ESTIMATORS:
         raise FileFormatError(
             f"{str(path)!r} holds a {saved.kind!r}, which is not known here."

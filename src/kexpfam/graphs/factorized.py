@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -329,6 +330,21 @@ class FactorizedDensity(DensityMixin, BaseEstimator):
             exogenous=[str(self.graph_.names[c]) for c in self.graph_.exogenous],
         )
         return display.plot(ax=ax).ax_
+
+    def save(self, path: str | Path) -> None:
+        """Write the fitted model to one file; `kexpfam.load` reads it.
+
+        The loaded model answers as this one. Its parameters hold the graph that was
+        fitted, and not how its factors were chosen.
+
+        Raises:
+            CannotSaveError: A factor is not one of `KCEF`, `KEF` and `AutoKCEF`, or
+                holds a part without a safe file representation.
+        """
+        from kexpfam.graphs.saving import save_density
+
+        check_is_fitted(self)
+        save_density(self, path)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "graph_")

@@ -112,7 +112,7 @@ class Factor:
             return np.asarray(drawn, dtype=float).reshape(n, k)
         X = _conditions(self.node, Y)
         # At one and the same condition there is one density to draw from.
-        if n > 1 and np.all(X == X[:1]):
+        if n > 1 and np.all(X[:1] == X):
             drawn = estimator.sample(X[:1], n, **how)
         else:
             drawn = estimator.sample(X, 1, **how)

@@ -1,9 +1,11 @@
 """Fitted models to and from files.
 
 A file says which estimator it is of, its parameters, and what it has learned, in terms
-of the classes in `saved_classes`. It cannot make anything else.
+of the classes in `saved_classes`. It cannot make anything else. A joint density along a
+graph is several such models, and the graph.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,9 @@ from kexpfam.models.saved_classes import (
 from kexpfam.models.saved_stream import closed
 from kexpfam.models.stream import Stream
 from kexpfam.storage import read_container, write_container
+
+# What files call a joint density.
+FACTORS = "FactorizedDensity"
 
 # Letters of a reason for a refusal; a file may provoke errors that quote its numbers.
 _LONGEST_REASON = 200
@@ -46,6 +51,21 @@ class SavedModel:
     fitted: FittedModel | FittedAverage
 
 
+@dataclass(frozen=True, eq=False)
+class SavedFactors:
+    """What the file of a joint density says.
+
+    Attributes:
+        structure: The graph, in plain numbers and strings, not checked.
+        feature_names: Names of all columns, or none.
+        models: The factors.
+    """
+
+    structure: Any
+    feature_names: list[str]
+    models: tuple[SavedModel, ...]
+
+
 def save_model(
     estimator: Any,
     family: FittedFamily,
@@ -64,6 +84,56 @@ def save_model(
         CannotSaveError: It holds a part without a safe representation, such as a
             scikit-learn regressor or a kernel of the user's own.
     """
+    _write(estimator, _fitted_family(estimator, family, stream), path)
+
+
+def save_average(estimator: Any, path: str | Path) -> None:
+    """Write a fitted `AutoKCEF`."""
+    _write(estimator, _fitted_average(estimator), path)
+
+
+def save_factors(
+    estimators: Sequence[Any],
+    structure: Any,
+    feature_names: list[str],
+    path: str | Path,
+) -> None:
+    """Write fitted factors and the graph that they belong to.
+
+    Args:
+        estimators: `KCEF`, `KEF` or `AutoKCEF`.
+        structure: The graph, in plain numbers and strings.
+        feature_names: Names of all columns, or none.
+        path: Where to.
+
+    Raises:
+        CannotSaveError: One of them holds a part without a safe representation.
+    """
+    encoder = Encoder(KINDS)
+    models = [
+        _described(
+            encoder,
+            estimator,
+            _fitted_average(estimator)
+            if hasattr(estimator, "members_")
+            else _fitted_family(estimator, estimator.family_, None),
+            f"factors.{i}",
+        )
+        for i, estimator in enumerate(estimators)
+    ]
+    description = {
+        "model": FACTORS,
+        "structure": structure,
+        "feature_names": feature_names,
+        "factors": models,
+        "objects": encoder.objects,
+    }
+    write_container(path, encoder.arrays, description)
+
+
+def _fitted_family(
+    estimator: Any, family: FittedFamily, stream: Stream | None
+) -> FittedModel:
     if isinstance(family.chart.frame, RegressionFrame):
         raise CannotSaveError(
             f"A model with base={estimator.base!r} cannot be saved: fitted "
@@ -72,16 +142,15 @@ def save_model(
         )
     neighbourhood = getattr(estimator, "neighbourhood_", None)
     saved = None if stream is None else closed(stream)
-    _write(estimator, FittedModel(family, neighbourhood, saved), path)
+    return FittedModel(family, neighbourhood, saved)
 
 
-def save_average(estimator: Any, path: str | Path) -> None:
-    """Write a fitted `AutoKCEF`."""
+def _fitted_average(estimator: Any) -> FittedAverage:
     members = tuple(
         FittedMember(m.weight, m.chart, m.candidate.method, m.held_out, m.family)
         for m in estimator.members_
     )
-    fitted = FittedAverage(
+    return FittedAverage(
         members,
         estimator.members_.guard,
         estimator.guard_,
@@ -91,32 +160,38 @@ def save_average(estimator: Any, path: str | Path) -> None:
         estimator.n_candidates_,
         estimator.stopped_,
     )
-    _write(estimator, fitted, path)
 
 
 def _write(estimator: Any, fitted: object, path: str | Path) -> None:
+    encoder = Encoder(KINDS)
+    description = _described(encoder, estimator, fitted)
+    description["objects"] = encoder.objects
+    write_container(path, encoder.arrays, description)
+
+
+def _described(
+    encoder: Encoder, estimator: Any, fitted: object, place: str = ""
+) -> dict[str, Any]:
+    """One model in JSON; its arrays are in the encoder, named after their place."""
     parameters = estimator.get_params(deep=False)
     seed = parameters.get("random_state")
     # A generator's state is not part of the model; a seed is.
     whole = isinstance(seed, int | np.integer)
     parameters["random_state"] = int(seed) if whole else None
-    encoder = Encoder(KINDS)
     # Arrays among the parameters are short; they become lists.
     plain = {
         name: value.tolist() if isinstance(value, np.ndarray) else value
         for name, value in parameters.items()
     }
-    description = {
+    return {
         "model": type(estimator).__name__,
         "parameters": {name: encoder.encode(value) for name, value in plain.items()},
         "feature_names": getattr(estimator, "feature_names_in_", np.array([])).tolist(),
-        "fitted": encoder.encode(fitted),
-        "objects": encoder.objects,
+        "fitted": encoder.encode(fitted, place),
     }
-    write_container(path, encoder.arrays, description)
 
 
-def read_model(path: str | Path) -> SavedModel:
+def read_model(path: str | Path) -> SavedModel | SavedFactors:
     """Everything that a file says, checked.
 
     Raises:
@@ -127,15 +202,15 @@ def read_model(path: str | Path) -> SavedModel:
         # Numbers that overflow are looked for, and need no warning.
         with np.errstate(all="ignore"):
             decoder = Decoder(KINDS, arrays, description["objects"])
-            fitted = decoder.decode(description["fitted"])
-            parameters = {
-                str(name): decoder.decode(value)
-                for name, value in description["parameters"].items()
-            }
+            if description["model"] == FACTORS:
+                saved: SavedModel | SavedFactors = SavedFactors(
+                    description["structure"],
+                    [str(name) for name in description["feature_names"]],
+                    tuple(_decoded(decoder, part) for part in description["factors"]),
+                )
+            else:
+                saved = _decoded(decoder, description)
             decoder.finish()
-        names = [str(name) for name in description["feature_names"]]
-        saved = SavedModel(str(description["model"]), parameters, names, fitted)
-        _check_kind(saved)
         return saved
     except FileFormatError:
         raise
@@ -143,6 +218,18 @@ def read_model(path: str | Path) -> SavedModel:
         raise FileFormatError(
             f"{str(path)!r} is not a complete kexpfam model ({in_short(error)})."
         ) from error
+
+
+def _decoded(decoder: Decoder, description: dict[str, Any]) -> SavedModel:
+    fitted = decoder.decode(description["fitted"])
+    parameters = {
+        str(name): decoder.decode(value)
+        for name, value in description["parameters"].items()
+    }
+    names = [str(name) for name in description["feature_names"]]
+    saved = SavedModel(str(description["model"]), parameters, names, fitted)
+    _check_kind(saved)
+    return saved
 
 
 def in_short(error: Exception) -> str:
