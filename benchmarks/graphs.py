@@ -1,0 +1,95 @@
+"""Joint densities along graphs: draws and fits, as ratios in one run.
+
+The red wines (11 columns, 1599 rows; the folder is named by KEXPFAM_DATA), a full graph of
+`KCEF`. Draws: 2,000 rows, ancestral, by the inverse distribution function and by the paper's
+protocol of Hamiltonian Monte Carlo, one chain for each row and column with 100 + 1000
+iterations, on the same model. Compiling is timed apart. Fits: all factors in one process
+and in two, alternating; a fit before warms up the processes. `--only draws` or `--only fit`
+measures one of the two.
+"""
+
+import argparse
+import os
+import time
+import warnings
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+from record import write_result
+
+from kexpfam import KCEF, FactorizedDensity
+from kexpfam.errors import SamplingWarning
+from kexpfam.sampling import HMC
+
+DRAWS, REPEATS = 2000, 3
+
+
+def red_wine() -> np.ndarray:
+    folder = Path(os.environ["KEXPFAM_DATA"])
+    return np.loadtxt(folder / "red_wine.csv", delimiter=",", skiprows=1)
+
+
+def seconds(work: Any) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def measure_draws(model: FactorizedDensity) -> dict[str, Any]:
+    model.sample(DRAWS, random_state=0)
+    inverse = [seconds(lambda: model.sample(DRAWS, random_state=0)) for _ in range(5)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SamplingWarning)
+        first = seconds(lambda: model.sample(DRAWS, random_state=0, sampler="paper"))
+        again = seconds(lambda: model.sample(DRAWS, random_state=0, sampler="paper"))
+    return {
+        "draws": DRAWS,
+        "columns": model.n_features_in_,
+        "protocol": repr(HMC.paper()),
+        "inverse_cdf_seconds": inverse,
+        "paper_seconds_with_compilation": first,
+        "paper_seconds": again,
+        "ratio": again / median(inverse),
+        "ratio_with_compilation": first / median(inverse),
+    }
+
+
+def measure_fit(Y: np.ndarray) -> dict[str, Any]:
+    def fit(n_jobs: int) -> None:
+        FactorizedDensity(factor=KCEF(), n_jobs=n_jobs, random_state=0).fit(Y)
+
+    fit(2)
+    one, two = [], []
+    for _ in range(REPEATS):
+        one.append(seconds(lambda: fit(1)))
+        two.append(seconds(lambda: fit(2)))
+    return {
+        "rows": len(Y),
+        "one_process_seconds": one,
+        "two_processes_seconds": two,
+        "ratio": median(one) / median(two),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", choices=("draws", "fit"))
+    only = parser.parse_args().only
+    Y = red_wine()
+    result: dict[str, Any] = {}
+    if only != "draws":
+        result["fit"] = measure_fit(Y)
+        print(result["fit"], flush=True)
+    if only != "fit":
+        model = FactorizedDensity(factor=KCEF(), random_state=0, n_jobs=2).fit(Y)
+        result["draws"] = measure_draws(model)
+        print(result["draws"])
+    if only is None:
+        libraries = ("kexpfam", "numpy", "scipy", "scikit-learn", "jax", "blackjax")
+        print(write_result("graphs", result, libraries=libraries))
+
+
+if __name__ == "__main__":
+    main()
