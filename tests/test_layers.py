@@ -25,6 +25,8 @@ PARTS = {
     "storage",
     "display",
     "calibration_display",
+    "pairs_display",
+    "graph_display",
 }
 FITTING = {"score_matching"}
 USING = {
@@ -34,6 +36,7 @@ USING = {
     "metrics",
     "selection",
     "islands",
+    "comparison",
 }
 
 MAY_IMPORT = {
@@ -46,7 +49,10 @@ MAY_IMPORT = {
     "regression": FOUNDATION | {"linalg"},
     "heuristics": FOUNDATION | {"kernels"},
     "base_densities": FOUNDATION | {"regression"},
-    "calibration_display": FOUNDATION | {"display"},
+    **dict.fromkeys(
+        ("calibration_display", "pairs_display", "graph_display"),
+        FOUNDATION | {"display"},
+    ),
     # layer 2
     **dict.fromkeys(FITTING, FOUNDATION | PARTS),
     # layer 3

@@ -4,7 +4,7 @@ p(y|x) = q0(y|x) exp T(x, y) / Z(x), T in a reproducing kernel Hilbert space, fi
 score matching in closed form, normalised with a known error.
 """
 
-from kexpfam import base_densities, errors, kernels, metrics, selection
+from kexpfam import base_densities, comparison, errors, kernels, metrics, selection
 from kexpfam.io import load
 from kexpfam.models import KCEF, KEF, AutoKCEF
 
@@ -15,6 +15,7 @@ __all__ = [
     "KEF",
     "AutoKCEF",
     "base_densities",
+    "comparison",
     "errors",
     "kernels",
     "load",
