@@ -89,7 +89,7 @@ def mmd_test(
         >>> rng = np.random.default_rng(0)
         >>> one, other = rng.normal(size=(200, 2)), rng.normal(0.5, 1.0, size=(150, 2))
         >>> print(mmd_test(one, other, random_state=0))
-        MMD² 0.09..., p = 0.002 for samples of one distribution (500 permutations)
+        MMD² 0.07514, p = 0.002 for samples of one distribution (500 permutations)
     """
     check_count("n_permutations", n_permutations, least=1)
     check_most_rows(max_rows, _FEWEST_ROWS)

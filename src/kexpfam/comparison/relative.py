@@ -20,7 +20,7 @@ added because they are all that is left when a sample has the reference's distri
 **Its estimate.** v is the residual mean square of k with additive row and column
 effects. The variance of h among the rows contains v over the number of rows that each
 expectation was taken over; without that it is unbiased. It may come out negative when
-there is little to see, and is then taken for zero, which errs towards a larger variance.
+there is little to see, and is then taken for zero, which errs towards larger errors.
 """
 
 import math
@@ -244,4 +244,5 @@ def _residual_within(sums: PairSums) -> float:
 def _semidefinite(matrix: Array) -> Array:
     """The closest positive semidefinite matrix."""
     values, vectors = np.linalg.eigh(matrix)
-    return (vectors * np.maximum(values, 0.0)) @ vectors.T
+    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    return root @ root.T
