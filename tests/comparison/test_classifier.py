@@ -30,7 +30,7 @@ def test_accuracy_is_that_of_the_best_rule_on_shifted_normals(sizes):
     result = classifier_score(
         first, second, estimator=LogisticRegression(), random_state=0
     )
-    # Halfway between the means: Φ(½) of either sample is recognised.
+    # Halfway between the means, Φ(½) of either sample is recognised.
     best = norm.cdf(0.5)
     assert abs(result.accuracy - best) < STANDARD_ERRORS * result.standard_error
     auc_error = 0.5 / np.sqrt(min(sizes))
@@ -50,20 +50,38 @@ def test_a_larger_sample_has_no_advantage():
 
 
 @pytest.mark.parametrize("sizes", [(60, 60), (100, 30)])
-def test_size_is_that_of_the_level(sizes):
+def test_size_is_at_most_the_level(sizes):
     rng = np.random.default_rng(3)
-    p = [
+    results = [
         classifier_score(
             *(rng.normal(size=(n, 2)) for n in sizes),
             estimator=LinearDiscriminantAnalysis(),
             random_state=rng,
-        ).p_value
+        )
         for _ in range(200)
     ]
-    # Folds share their training rows, which the normal approximation neglects: up to
-    # twice the level is allowed for that, beside chance.
-    error = np.sqrt(0.1 * 0.9 / 200)
-    assert np.mean(np.array(p) < 0.05) < 0.1 + STANDARD_ERRORS * error
+    error = np.sqrt(0.05 * 0.95 / 200)
+    rejected = np.mean([result.p_value < 0.05 for result in results])
+    assert rejected < 0.05 + STANDARD_ERRORS * error
+    # Errors are too large by a factor √2 at most, but for chance.
+    claimed = np.sqrt(np.mean([result.standard_error**2 for result in results]))
+    found = np.std([result.accuracy for result in results], ddof=1)
+    chance = STANDARD_ERRORS / np.sqrt(400)
+    assert 1.0 - chance < claimed / found < np.sqrt(2.0) * (1.0 + chance)
+
+
+def test_permuted_labels_give_an_exact_p_value():
+    rng = np.random.default_rng(8)
+    first, noise = rng.normal(size=(2, 30, 1))
+    options = {
+        "estimator": LinearDiscriminantAnalysis(),
+        "n_permutations": 19,
+        "random_state": 0,
+    }
+    assert classifier_score(first, noise + 3.0, **options).p_value == 1 / 20
+    same = classifier_score(first, noise, **options)
+    assert same.p_value > 1 / 20
+    assert (20 * same.p_value) % 1 == pytest.approx(0.0, abs=1e-9)
 
 
 def test_accuracy_grows_with_the_effect():

@@ -6,7 +6,8 @@ of both samples equally, (share of first rows recognised + share of second rows)
 that a half means the same for samples of different sizes.
 """
 
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedKFold
 from threadpoolctl import threadpool_limits
 
-from kexpfam._typing import Array, RandomState
+from kexpfam._typing import Array, Indices, RandomState
 from kexpfam._validation import as_generator, check_count
 from kexpfam.comparison.samples import as_samples
 
@@ -28,6 +29,12 @@ _FEWEST_ROWS = 10
 # Up to so many rows the default classifier runs on one thread: with more, OpenMP's
 # threads wait for each other longer than they work, on a busy machine a hundred times.
 _SMALL = 20_000
+
+# Variance of the accuracy over that of independent rows. Each row also teaches the
+# classifiers that judge other rows: if a is near b, both are judged rightly, or both
+# wrongly. With votes s_i = ±1 of the training rows and weights w, the sum over rows is
+# Σ_{i≠j} w_ij s_i s_j, whose variance ½ Σ (w_ij + w_ji)² is at most twice Σ w_ij².
+_DEPENDENCE = 2.0
 
 # Trees for few rows, fewer and smaller than scikit-learn's: on 200 and 200 rows that
 # differ in mean, scale or correlation they recognised a little more, in half the time.
@@ -41,8 +48,8 @@ class ClassifierResult:
     Attributes:
         accuracy: Mean of the shares of either sample that were recognised; 0.5 if the
             samples cannot be told apart.
-        standard_error: Its standard error, for this division into folds.
-        p_value: Of the hypothesis that both samples have one distribution; approximate.
+        standard_error: Its standard error, rather too large than too small.
+        p_value: Of the hypothesis that both samples have one distribution.
         auc: Probability that a row of `first` looks more like `first` than a row of
             `second` does; 0.5 if they cannot be told apart.
     """
@@ -66,15 +73,18 @@ def classifier_score(
     *,
     estimator: Any = None,
     cv: int = 5,
+    n_permutations: int = 0,
     random_state: RandomState = None,
 ) -> ClassifierResult:
     """Cross-validated accuracy of telling two samples apart; 0.5 if that is a guess.
 
     A row is taken for the first sample if its probability exceeds that sample's share
     of the training rows, so that a larger sample has no advantage. If the samples have
-    one distribution, each row is so taken with some probability q whatever it is, and
-    the accuracy is 0.5 with variance q(1 − q)(1/m + 1/n)/4, which the p-value uses with
-    a normal distribution. That folds share training rows is neglected.
+    one distribution, rows of both are so taken with the same probability q, and the
+    accuracy is 0.5 on average. Its variance would be q(1 − q)(1/m + 1/n)/4 for rows
+    judged independently. Rows that teach the classifier of each other are not, and
+    up to twice as much is found; the p-value assumes a normal distribution with twice
+    as much, and is therefore rather too large. It is exact with `n_permutations`.
 
     Args:
         first: Rows (m,) or (m, d), independent; arrays or frames.
@@ -82,7 +92,9 @@ def classifier_score(
         estimator: A scikit-learn classifier; None for boosted trees on histograms. One
             without `predict_proba` must balance the classes itself.
         cv: Folds, at least two.
-        random_state: Seed or Generator of the folds and the default classifier.
+        n_permutations: So many times the labels are permuted, and everything is fitted
+            again, for an exact p-value; zero for the approximation.
+        random_state: Seed or Generator of folds, permutations and default classifier.
 
     Returns:
         The accuracy with its error, p-value and the area under the ROC curve.
@@ -108,24 +120,33 @@ def classifier_score(
             f"cv must not exceed the {min(len(X), len(Y))} rows of the smaller sample, "
             f"got {cv}."
         )
+    check_count("n_permutations", n_permutations)
     rng = as_generator(random_state)
     seed = int(rng.integers(2**31))
-    if estimator is not None:
-        return _cross_validated(estimator, X, Y, cv, seed)
-    if len(X) + len(Y) > _SMALL:
-        trees = HistGradientBoostingClassifier(random_state=seed)
-        return _cross_validated(trees, X, Y, cv, seed)
-    trees = HistGradientBoostingClassifier(**_FEW_TREES, random_state=seed)
-    with threadpool_limits(limits=1, user_api="openmp"):
-        return _cross_validated(trees, X, Y, cv, seed)
+    rows, labels = np.concatenate([X, Y]), np.repeat([1, 0], [len(X), len(Y)])
+    small = estimator is None and len(rows) <= _SMALL
+    if estimator is None:
+        options = _FEW_TREES if small else {}
+        estimator = HistGradientBoostingClassifier(**options, random_state=seed)
+    folds = StratifiedKFold(cv, shuffle=True, random_state=seed)
+    limit = threadpool_limits(limits=1, user_api="openmp") if small else nullcontext()
+    with limit:
+        result = _cross_validated(estimator, rows, labels, folds)
+        null = [
+            _cross_validated(estimator, rows, rng.permutation(labels), folds).accuracy
+            for _ in range(n_permutations)
+        ]
+    if not null:
+        return result
+    # Accuracies are fractions: equal ones may differ by rounding.
+    as_large = np.count_nonzero(np.array(null) >= result.accuracy - 1e-12)
+    return replace(result, p_value=(1 + as_large) / (1 + n_permutations))
 
 
 def _cross_validated(
-    estimator: Any, X: Array, Y: Array, cv: int, seed: int
+    estimator: Any, rows: Array, labels: Indices, folds: StratifiedKFold
 ) -> ClassifierResult:
-    rows, labels = np.concatenate([X, Y]), np.repeat([1, 0], [len(X), len(Y)])
     taken, areas = np.zeros(len(rows)), []
-    folds = StratifiedKFold(cv, shuffle=True, random_state=seed)
     for train, test in folds.split(rows, labels):
         fitted = clone(estimator).fit(rows[train], labels[train])
         taken[test], scores = _judged(fitted, rows[test], labels[train].mean())
@@ -150,8 +171,9 @@ def _summary(of_first: Array, of_second: Array, auc: float) -> ClassifierResult:
     right, wrong = float(of_first.mean()), float(of_second.mean())
     accuracy = 0.5 * (right + 1.0 - wrong)
     q = (m * right + n * wrong) / (m + n)
-    null_error = 0.5 * np.sqrt(q * (1.0 - q) * (1.0 / m + 1.0 / n))
-    # Without any error all rows were taken for one sample, which tells nothing.
-    z = (accuracy - 0.5) / null_error if null_error > 0 else 0.0
-    error = 0.5 * np.sqrt(right * (1.0 - right) / m + wrong * (1.0 - wrong) / n)
+    null_variance = 0.25 * _DEPENDENCE * q * (1.0 - q) * (1.0 / m + 1.0 / n)
+    # Without any variance all rows were taken for one sample, which tells nothing.
+    z = (accuracy - 0.5) / np.sqrt(null_variance) if null_variance > 0 else 0.0
+    variance = right * (1.0 - right) / m + wrong * (1.0 - wrong) / n
+    error = np.sqrt(0.25 * _DEPENDENCE * variance)
     return ClassifierResult(accuracy, float(error), float(norm.sf(z)), auc)
