@@ -117,7 +117,7 @@ def main() -> None:
         "permutations": PERMUTATIONS,
     }
     result["relative_tie"] = [
-        relative_case(sizes, shift, -shift)
+        relative_case(sizes, shift, 0.0 - shift)
         for sizes in RELATIVE_SIZES
         for shift in RELATIVE_TIES
     ]
