@@ -22,6 +22,10 @@ GRAPHS = {
     "independent": {c: [] for c in LETTERS},
     "second order": {c: LETTERS[max(0, i - 2) : i] for i, c in enumerate(LETTERS[:8])},
     "diamond": {"a": [], "b": ["a"], "c": ["a"], "d": ["b", "c", "a"], "alone": []},
+    "mixed": {
+        **{"x": [], "z": [], "a": ["x"], "b": ["x", "z"], "c": ["a", "b"]},
+        **{"d": ["x", "c"], "e": ["d", "z"], "alone": []},
+    },
     "one node": {"a": []},
 }
 
@@ -55,8 +59,10 @@ class TestLayout:
                 beside = right < other[0] or other[2] < left
                 assert beside or top < other[1] or other[3] < bottom
 
-    def test_arrows_meet_no_other_box(self, name):
-        display = GraphDisplay(list(GRAPHS[name]), GRAPHS[name]).plot()
+    @pytest.mark.parametrize("gains", [{}, {"A": 0.1, "a": 0.1}])
+    def test_arrows_meet_no_other_box(self, name, gains):
+        own = {node: gain for node, gain in gains.items() if node in GRAPHS[name]}
+        display = GraphDisplay(list(GRAPHS[name]), GRAPHS[name], own).plot()
         display.figure_.canvas.draw()
         for edge, curve in display.curves.items():
             for node in set(GRAPHS[name]) - set(edge):

@@ -8,7 +8,7 @@ out in inches, so that the text fits the boxes. matplotlib is imported when some
 drawn, never before.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -41,9 +41,10 @@ _ROW = 4
 _SWEEPS = 8
 
 # Curves that are tried: how far the middle is from the straight line, as a share of its
-# length, gentle ones first. Points at which a curve is compared with boxes and others.
-_BENDS = (0.0, 0.12, 0.2, 0.28, 0.36, 0.45, 0.55, 0.7)
-_CURVE_POINTS = 60
+# length, gentle ones first; and curves that leave sideways, around what stands below.
+_BENDS = (0.0, 0.12, 0.2, 0.28, 0.36, 0.45, 0.55)
+_SIDEWAYS = (0.4, 0.5, 0.6, 0.75, 0.9, 1.2, 1.6)
+_CURVE_POINTS = 60  # at which a curve is compared with boxes and other curves
 
 # Price of a point inside a box, of a point near another curve, and of a bend: a box is
 # avoided at any other price. Judged by eye on complete graphs of four to eight nodes.
@@ -359,25 +360,39 @@ def _routed(
     half = 0.5 * np.array([width, height])
     curves: dict[tuple[str, str], Array] = {}
     for edge in edges:
+        start, end = positions[edge[0]], positions[edge[1]]
         others = np.array([m for node, m in positions.items() if node not in edge])
         candidates: list[tuple[float, int, Array]] = []
-        for bend in _BENDS:
-            for side in (1.0, -1.0) if bend else (1.0,):
-                ends = (positions[edge[0]], positions[edge[1]])
-                curve = _between(*ends, side * bend, half)
-                price = _price(curve, others, half, list(curves.values()))
-                candidates.append((price + _BEND_PRICE * bend, len(candidates), curve))
+        for bend, controls in _controls(start, end):
+            curve = _between(start, *controls, end, half)
+            price = _price(curve, others, half, list(curves.values()))
+            candidates.append((price + _BEND_PRICE * bend, len(candidates), curve))
         curves[edge] = min(candidates, key=lambda found: found[:2])[2]
     return {(p, c): curves[p, c] for c, own in parents.items() for p in own}
 
 
-def _between(start: Array, end: Array, bend: float, half: Array) -> Array:
-    """Points of a curve between two boxes, bent sideways, without its ends in them."""
+def _controls(start: Array, end: Array) -> Iterator[tuple[float, tuple[Array, Array]]]:
+    """Control points of all curves that are tried, with the bend of each."""
     across = np.array([start[1] - end[1], end[0] - start[0]])
-    control = 0.5 * (start + end) + 2.0 * bend * across
+    sideways = np.array([np.linalg.norm(across), 0.0])
+    for bend in _BENDS:
+        for side in (1.0, -1.0) if bend else (1.0,):
+            third = 4.0 / 3.0 * side * bend * across
+            yield bend, ((2 * start + end) / 3 + third, (start + 2 * end) / 3 + third)
+    for bend in _SIDEWAYS:
+        for side in (1.0, -1.0):
+            away = 4.0 / 3.0 * side * bend * sideways
+            yield bend, (start + away, end + away)
+
+
+def _between(
+    start: Array, first: Array, second: Array, end: Array, half: Array
+) -> Array:
+    """Points of a cubic curve between two boxes, without its ends in them."""
     # Many points, so that it ends where a box begins; few of them are kept.
     t = np.linspace(0.0, 1.0, 20 * _CURVE_POINTS)[:, None]
-    curve = (1 - t) ** 2 * start + 2 * t * (1 - t) * control + t**2 * end
+    curve = (1 - t) ** 3 * start + t**3 * end
+    curve += 3 * t * (1 - t) * ((1 - t) * first + t * second)
     inside = np.zeros(len(curve), dtype=bool)
     for middle in (start, end):
         inside |= np.all(np.abs(curve - middle) <= half, axis=1)
