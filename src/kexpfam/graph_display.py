@@ -362,10 +362,11 @@ def _routed(
     for edge in edges:
         start, end = positions[edge[0]], positions[edge[1]]
         others = np.array([m for node, m in positions.items() if node not in edge])
+        drawn = np.reshape(list(curves.values()), (-1, _CURVE_POINTS, 2))
         candidates: list[tuple[float, int, Array]] = []
         for bend, controls in _controls(start, end):
             curve = _between(start, *controls, end, half)
-            price = _price(curve, others, half, list(curves.values()))
+            price = _price(curve, others, half, drawn)
             candidates.append((price + _BEND_PRICE * bend, len(candidates), curve))
         curves[edge] = min(candidates, key=lambda found: found[:2])[2]
     return {(p, c): curves[p, c] for c, own in parents.items() for p in own}
@@ -401,12 +402,13 @@ def _between(
     return curve[outside[kept]]
 
 
-def _price(curve: Array, others: Array, half: Array, drawn: list[Array]) -> float:
+def _price(curve: Array, others: Array, half: Array, drawn: Array) -> float:
     price = 0.0
     if len(others):
         distance = np.abs(curve[:, None] - others) - half - _EDGE_ROOM
         price += _BOX_PRICE * np.count_nonzero(np.all(distance < 0, axis=2))
-    for other in drawn:
-        gaps = np.linalg.norm(curve[::4, None] - other[None, ::4], axis=2).min(axis=1)
-        price += _CURVE_PRICE * np.count_nonzero(gaps < 2.0 * _EDGE_ROOM)
+    # For every curve drawn before, how many points of this one are near it.
+    steps = curve[::4, None, None] - drawn[:, ::4]
+    gaps = np.einsum("pcqi,pcqi->pcq", steps, steps).min(axis=2)
+    price += _CURVE_PRICE * np.count_nonzero(gaps < (2.0 * _EDGE_ROOM) ** 2)
     return float(price)
