@@ -12,11 +12,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import norm
+from scipy.special import ndtr
 from sklearn.base import clone
-from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.metrics import roc_auc_score
-from sklearn.model_selection import StratifiedKFold
 from threadpoolctl import threadpool_limits
 
 from kexpfam._typing import Array, Indices, RandomState
@@ -113,6 +110,10 @@ def classifier_score(
         >>> result.accuracy > 0.85
         True
     """
+    # Slow to import, and most who import the library do not call this.
+    from sklearn.ensemble import HistGradientBoostingClassifier
+    from sklearn.model_selection import StratifiedKFold
+
     X, Y = as_samples(least=_FEWEST_ROWS, first=first, second=second)
     check_count("cv", cv, least=2)
     if cv > min(len(X), len(Y)):
@@ -144,8 +145,10 @@ def classifier_score(
 
 
 def _cross_validated(
-    estimator: Any, rows: Array, labels: Indices, folds: StratifiedKFold
+    estimator: Any, rows: Array, labels: Indices, folds: Any
 ) -> ClassifierResult:
+    from sklearn.metrics import roc_auc_score
+
     taken, areas = np.zeros(len(rows)), []
     for train, test in folds.split(rows, labels):
         fitted = clone(estimator).fit(rows[train], labels[train])
@@ -176,4 +179,4 @@ def _summary(of_first: Array, of_second: Array, auc: float) -> ClassifierResult:
     z = (accuracy - 0.5) / np.sqrt(null_variance) if null_variance > 0 else 0.0
     variance = right * (1.0 - right) / m + wrong * (1.0 - wrong) / n
     error = np.sqrt(0.25 * _DEPENDENCE * variance)
-    return ClassifierResult(accuracy, float(error), float(norm.sf(z)), auc)
+    return ClassifierResult(accuracy, float(error), float(ndtr(-z)), auc)
