@@ -25,6 +25,8 @@ PARTS = {
     "storage",
     "display",
     "calibration_display",
+    "pairs_display",
+    "graph_display",
 }
 FITTING = {"score_matching"}
 USING = {
@@ -35,6 +37,7 @@ USING = {
     "metrics",
     "selection",
     "islands",
+    "comparison",
 }
 
 MAY_IMPORT = {
@@ -47,7 +50,10 @@ MAY_IMPORT = {
     "regression": FOUNDATION | {"linalg"},
     "heuristics": FOUNDATION | {"kernels"},
     "base_densities": FOUNDATION | {"regression"},
-    "calibration_display": FOUNDATION | {"display"},
+    **dict.fromkeys(
+        ("calibration_display", "pairs_display", "graph_display"),
+        FOUNDATION | {"display"},
+    ),
     # layer 2
     **dict.fromkeys(FITTING, FOUNDATION | PARTS),
     # layer 3

@@ -6,6 +6,7 @@ score matching in closed form, normalised with a known error.
 
 from kexpfam import (
     base_densities,
+    comparison,
     errors,
     graphs,
     kernels,
@@ -25,6 +26,7 @@ __all__ = [
     "AutoKCEF",
     "FactorizedDensity",
     "base_densities",
+    "comparison",
     "errors",
     "graphs",
     "kernels",

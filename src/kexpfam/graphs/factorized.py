@@ -322,11 +322,11 @@ class FactorizedDensity(DensityMixin, BaseEstimator):
         from kexpfam.graph_display import GraphDisplay
 
         check_is_fitted(self)
+        figures = {} if gains is None else gains.by_label()
         display = GraphDisplay(
             [node.label for node in self.graph_.nodes],
             self.graph_.parent_labels(),
-            gains=None if gains is None else gains.gains,
-            gain_errors=None if gains is None else gains.errors,
+            **figures,
             exogenous=[str(self.graph_.names[c]) for c in self.graph_.exogenous],
         )
         return display.plot(ax=ax).ax_

@@ -40,6 +40,14 @@ class FactorGains:
         """The gain over independent columns."""
         return float(np.nansum(self.gains))
 
+    def by_label(self) -> dict[str, dict[str, float]]:
+        """Gains and errors of nodes with parents, as a picture takes them."""
+        inner = [i for i, gain in enumerate(self.gains) if not np.isnan(gain)]
+        return {
+            "gains": {self.labels[i]: float(self.gains[i]) for i in inner},
+            "gain_errors": {self.labels[i]: float(self.errors[i]) for i in inner},
+        }
+
     def __str__(self) -> str:
         width = max(4, *(len(label) for label in self.labels))
         lines = [f"{'node':<{width}}  held-out log density  gained by its parents"]
