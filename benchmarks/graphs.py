@@ -1,11 +1,11 @@
 """Joint densities along graphs: draws and fits, as ratios in one run.
 
-The red wines (11 columns, 1599 rows; the folder is named by KEXPFAM_DATA), a full graph of
-`KCEF`. Draws: 2,000 rows, ancestral, by the inverse distribution function and by the paper's
-protocol of Hamiltonian Monte Carlo, one chain for each row and column with 100 + 1000
-iterations, on the same model. Compiling is timed apart. Fits: all factors in one process
-and in two, alternating; a fit before warms up the processes. `--only draws` or `--only fit`
-measures one of the two.
+The red wines (11 columns, 1599 rows; the folder is named by KEXPFAM_DATA), a full graph
+of `KCEF`. Draws: 2,000 rows, ancestral, by the inverse distribution function and by the
+paper's protocol of Hamiltonian Monte Carlo, one chain for each row and column with
+100 + 1000 iterations, on the same model. Compiling is timed apart. Fits: all factors in
+one process and in two, alternating; a fit before warms up the processes. `--only draws`
+or `--only fit` measures one of the two.
 """
 
 import argparse

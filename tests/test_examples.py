@@ -21,3 +21,14 @@ def test_many_rows_are_fitted_from_files(capsys, monkeypatch, tmp_path):
     found, truth = (float(word) for word in (line.split()[5][:-1], line.split()[-1]))
     # 1500 rows, and three columns: a tenth of a nat is what they can tell.
     assert truth - 0.2 < found < truth
+
+
+def test_a_joint_density_is_drawn_beside_its_data(capsys, monkeypatch, tmp_path):
+    path = EXAMPLES / "joint_density.py"
+    monkeypatch.setattr(sys, "argv", [str(path), str(tmp_path), "60"])
+    runpy.run_path(str(path), run_name="__main__")
+    printed = capsys.readouterr().out
+    assert "All arrows together gain" in printed
+    assert "worth" in printed
+    for name in ("graph.png", "pairs.png"):
+        assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")

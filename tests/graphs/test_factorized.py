@@ -350,3 +350,14 @@ class TestGains:
             marginal[fold] = other.score_samples(table[fold, 1:])
         assert gains.scores[1] == pytest.approx(conditional.mean(), rel=1e-12)
         assert gains.gains[1] == pytest.approx((conditional - marginal).mean())
+
+    def test_the_graph_is_drawn_with_its_gains(self, curve):
+        frame = pd.DataFrame(curve[:60], columns=["a", "b", "c"])
+        model = FactorizedDensity(
+            graph="markov", exogenous=["c"], factor=LinearNormal()
+        ).fit(frame)
+        gains = model.set_params(root=Normal()).held_out_gains(frame)
+        ax = model.plot(gains)
+        texts = " ".join(text.get_text() for text in ax.texts)
+        assert all(name in texts for name in "abc")
+        assert texts.count("nats") == 2  # c is a condition
