@@ -1,8 +1,8 @@
 """A joint density of wines along a graph: draws beside data, and what arrows gain.
 
 Run with `python examples/joint_density.py [folder [rows]]`. The data come with
-scikit-learn; nothing is downloaded. Two pictures are written to the folder, `graph.png` and
-`pairs.png`.
+scikit-learn; nothing is downloaded. Two pictures are written to the folder, `graph.png`
+and `pairs.png`.
 """
 
 import sys
