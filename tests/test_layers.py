@@ -67,6 +67,7 @@ MAY_IMPORT = {
     "models": FOUNDATION | PARTS | FITTING | USING,
     # layer 5
     "graphs": FOUNDATION | PARTS | FITTING | USING | {"models"},
+    "baselines": FOUNDATION | PARTS | FITTING | USING | {"models"},
     # layer 6
     "io": FOUNDATION | PARTS | FITTING | USING | {"models", "graphs"},
 }

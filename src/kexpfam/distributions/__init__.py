@@ -10,6 +10,10 @@ from kexpfam.distributions.closed_form import ClosedFormDensity
 from kexpfam.distributions.interface import Coordinates, Density
 from kexpfam.distributions.mixture import MixtureDensity
 from kexpfam.distributions.multivariate import MultivariateDensity
+from kexpfam.distributions.normal_mixture import (
+    NormalMixtureColumns,
+    NormalMixtureDensity,
+)
 from kexpfam.distributions.one_column import OneColumnDensity
 from kexpfam.distributions.univariate import BLOCK_ROWS, UnivariateDensity
 from kexpfam.partition import UnnormalizedDensity
@@ -24,6 +28,8 @@ __all__ = [
     "Density",
     "MixtureDensity",
     "MultivariateDensity",
+    "NormalMixtureColumns",
+    "NormalMixtureDensity",
     "OneColumnDensity",
     "UnivariateDensity",
     "UnnormalizedDensity",

@@ -1,0 +1,331 @@
+"""Mixtures of normal densities, with weights of their own at each condition.
+
+LSCDE, kernel density estimates and mixture density networks are such densities at every
+x. Density, distribution function, moments and draws are closed forms; quantiles are
+roots between those of the components; mode, highest-density region and entropy come
+from panels in y.
+"""
+
+import functools
+from collections.abc import Iterator
+from typing import Any, Self
+
+import numpy as np
+from scipy import special
+
+from kexpfam._typing import Array, Indices
+from kexpfam.distributions.interface import Density
+from kexpfam.distributions.one_column import OneColumnDensity
+from kexpfam.distributions.regions import highest_density_regions
+from kexpfam.distributions.row_panels import RowPanels
+from kexpfam.roots import increasing_roots
+from kexpfam.sampling import Run, Sampler
+
+# Points times components that are held at once.
+_AT_ONCE = 2**22
+
+# A point is a quantile if the mass beyond it is right up to this share.
+_LEVEL_TOLERANCE = 1e-14
+
+# Components with a smaller share of the weight are left out: they change no digit.
+_NEGLIGIBLE = 1e-18
+
+# Steps of a climb to a mode, and draws behind an entropy of several columns, whose
+# standard error is then about a hundredth.
+_MOST_STEPS = 1000
+_ENTROPY_DRAWS = 10_000
+
+_LOG_ROOT = 0.5 * np.log(2.0 * np.pi)
+
+
+class _NormalMixture(Density):
+    """What mixtures of one column and of several share."""
+
+    def __init__(
+        self, log_weights: Array, means: Array, scales: Array, *, single: bool = False
+    ) -> None:
+        total = special.logsumexp(log_weights, axis=1, keepdims=True)
+        if not np.all(np.isfinite(total)):
+            raise ValueError("every density needs a component with a positive weight.")
+        if not np.all(scales > 0):
+            raise ValueError("scales must be positive everywhere.")
+        self._log_weights = log_weights - total
+        self._means = np.atleast_3d(means) if means.ndim < 3 else means
+        self._scales = np.atleast_3d(scales) if scales.ndim < 3 else scales
+        self._single = single
+
+    @property
+    def log_partition(self) -> Array:
+        return self._out(np.zeros(self._n))
+
+    @property
+    def log_partition_error(self) -> Array:
+        return self._out(np.zeros(self._n))
+
+    @property
+    def weights(self) -> Array:
+        """Weights of the components, (n, k)."""
+        return self._out(np.exp(self._log_weights))
+
+    @property
+    def _n(self) -> int:
+        return len(self._log_weights)
+
+    @property
+    def _ends(self) -> Array:
+        return np.broadcast_to([-np.inf, np.inf], (self._n, self._d, 2))
+
+    @functools.cached_property
+    def _mean(self) -> Array:
+        """(n, d)."""
+        return self._expected(np.broadcast_to(self._means, self._shape))
+
+    @property
+    def _shape(self) -> tuple[int, int, int]:
+        return (*self._log_weights.shape, self._d)
+
+    def _expected(self, values: Array) -> Array:
+        """Weighted means of a number of each component, (n, k, d) -> (n, d)."""
+        return np.einsum("nk,nkd->nd", np.exp(self._log_weights), values)
+
+    @functools.cached_property
+    def _deviation(self) -> Array:
+        """(n, d)."""
+        offsets = self._means - self._mean[:, None]
+        return np.sqrt(self._expected(offsets**2 + self._scales**2))
+
+    def _chunks(self, rows: int, points: int) -> Iterator[slice]:
+        step = max(1, _AT_ONCE // max(1, points * self._log_weights.shape[1]))
+        for start in range(0, rows, step):
+            yield slice(start, min(start + step, rows))
+
+    def _parts(self, rows: Indices) -> tuple[Array, Array, Array]:
+        """Log weights (m, 1, k), means and scales (m or 1, 1, k, d) of some rows."""
+        means = self._means if len(self._means) == 1 else self._means[rows]
+        scales = self._scales if len(self._scales) == 1 else self._scales[rows]
+        return self._log_weights[rows, None], means[:, None], scales[:, None]
+
+    def _log_pdf(self, Y: Array) -> Array:
+        out = np.empty(Y.shape[:2])
+        for block in self._chunks(len(Y), Y.shape[1]):
+            terms, _, _ = self._log_terms(Y[block], np.arange(len(Y))[block])
+            out[block] = special.logsumexp(terms, axis=2)
+        return out
+
+    def _log_terms(self, Y: Array, rows: Indices) -> tuple[Array, Array, Array]:
+        """Log w_c p_c (m, q, k), standardised points (m, q, k, d), and scales."""
+        log_weights, means, scales = self._parts(rows)
+        z = (Y[:, :, None] - means) / scales
+        terms = log_weights - np.log(scales).sum(axis=-1) - self._d * _LOG_ROOT
+        return terms - 0.5 * (z**2).sum(axis=-1), z, scales
+
+    def _gradient(self, Y: Array) -> Array:
+        out = np.empty(Y.shape)
+        for block in self._chunks(len(Y), Y.shape[1]):
+            terms, z, scales = self._log_terms(Y[block], np.arange(len(Y))[block])
+            shares = special.softmax(terms, axis=2)
+            out[block] = -np.einsum("mqk,mqkd->mqd", shares, z / scales)
+        return out
+
+    def _draws(self, size: int, rng: np.random.Generator) -> Array:
+        reached = np.cumsum(np.exp(self._log_weights), axis=1)
+        reached /= reached[:, -1:]
+        level = rng.random((self._n, size))
+        chosen = (
+            np.stack(
+                [
+                    np.searchsorted(row, u, side="right")
+                    for row, u in zip(reached, level, strict=True)
+                ]
+            )
+            if self._n
+            else np.empty((0, size), dtype=int)
+        )
+        chosen = np.minimum(chosen, reached.shape[1] - 1)
+        row = np.arange(self._n)[:, None]
+        means = np.broadcast_to(self._means, self._shape)[row, chosen]
+        scales = np.broadcast_to(self._scales, self._shape)[row, chosen]
+        return means + scales * rng.standard_normal(means.shape)
+
+    def _run(self, sampler: Sampler, size: int, rng: np.random.Generator) -> Run:
+        return Run(self._draws(size, rng))  # independent: no sampler does better
+
+    def _rows(self, index: Any, *, single: bool) -> Self:
+        means = self._means if len(self._means) == 1 else self._means[index]
+        scales = self._scales if len(self._scales) == 1 else self._scales[index]
+        return type(self)(self._log_weights[index], means, scales, single=single)
+
+
+class NormalMixtureDensity(_NormalMixture, OneColumnDensity):
+    """n mixtures of k normal densities of one variable.
+
+    Args:
+        log_weights: (n, k); they need not be normalised.
+        means: (n, k), or (1, k) if all densities share them.
+        scales: Standard deviations, in the same way.
+        single: Whether the leading axis is dropped.
+
+    Example:
+        >>> import numpy as np
+        >>> p = NormalMixtureDensity(
+        ...     log_weights=np.log([[0.5, 0.5], [0.9, 0.1]]),
+        ...     means=np.array([[-1.0, 1.0]]),
+        ...     scales=np.ones((1, 1)),
+        ... )
+        >>> p.mean()
+        array([ 0. , -0.8])
+        >>> p.cdf(0.0).round(3)
+        array([0.5  , 0.773])
+    """
+
+    def mean(self) -> Array:
+        return self._out(self._mean[:, 0])
+
+    def std(self) -> Array:
+        return self._out(self._deviation[:, 0])
+
+    def mode(self) -> Array:
+        """Where the density is largest; the leftmost if there are several."""
+        if not self._n:
+            return np.empty(0)
+        return self._out(
+            self._panels.peaks(
+                lambda y: self._log_pdf(y[..., None]),
+                lambda y: self._gradient(y[:, None, None])[:, 0, 0],
+            )
+        )
+
+    def entropy(self) -> Array:
+        return self._out(self._panels.entropy())
+
+    def _cdf(self, y: Array, rows: Indices | None = None) -> Array:
+        return self._summed(y, rows, special.ndtr)
+
+    def _sf(self, y: Array, rows: Indices | None = None) -> Array:
+        return self._summed(y, rows, lambda z: special.ndtr(-z))
+
+    def _rough_pdf(self, y: Array, rows: Indices | None = None) -> Array:
+        chosen = np.arange(self._n) if rows is None else rows
+        out = np.empty(y.shape)
+        for block in self._chunks(len(y), y.shape[1]):
+            terms, _, _ = self._log_terms(y[block][..., None], chosen[block])
+            out[block] = np.exp(terms).sum(axis=2)
+        return out
+
+    def _summed(self, y: Array, rows: Indices | None, function: Any) -> Array:
+        """Weighted sums of a function of standardised points, (m, q)."""
+        chosen = np.arange(self._n) if rows is None else rows
+        out = np.empty(y.shape)
+        for block in self._chunks(len(y), y.shape[1]):
+            log_weights, means, scales = self._parts(chosen[block])
+            z = (y[block][..., None] - means[..., 0]) / scales[..., 0]
+            out[block] = np.einsum(
+                "mqk,mk->mq", function(z), np.exp(log_weights[:, 0]), optimize=True
+            )
+        return np.clip(out, 0.0, 1.0)
+
+    def _ppf(self, levels: Array) -> Array:
+        row = np.repeat(np.arange(self._n), levels.shape[1])
+        level = levels.ravel()
+        low, high = (end[:, 0] for end in self._around(level[:, None], row))
+        upper = level > 0.5
+
+        def excess(y: Array, some: Indices) -> tuple[Array, Array]:
+            """Mass below y minus the level, from the tail that is smaller."""
+            tail = self._cdf(y[:, None], row[some])[:, 0]
+            over = self._sf(y[:, None], row[some])[:, 0]
+            gap = np.where(upper[some], 1.0 - level[some] - over, tail - level[some])
+            return gap, self._rough_pdf(y[:, None], row[some])[:, 0]
+
+        rounding = _LEVEL_TOLERANCE * np.minimum(level, 1.0 - level)
+        return increasing_roots(excess, low, high, rounding).reshape(levels.shape)
+
+    def _around(
+        self, levels: Array, rows: Indices | None = None
+    ) -> tuple[Array, Array]:
+        # Some component has less than the level below the quantile, and some has more.
+        chosen = np.arange(self._n) if rows is None else rows
+        low, high = np.empty(levels.shape), np.empty(levels.shape)
+        z = special.ndtri(levels)
+        for block in self._chunks(len(levels), levels.shape[1]):
+            log_weights, means, scales = self._parts(chosen[block])
+            there = log_weights > np.log(_NEGLIGIBLE)
+            y = means[..., 0] + z[block][..., None] * scales[..., 0]
+            low[block] = np.where(there, y, np.inf).min(axis=2)
+            high[block] = np.where(there, y, -np.inf).max(axis=2)
+        return low, high
+
+    def _breaks(self) -> Array:
+        return np.empty(0)
+
+    def _regions(self, confidence: float) -> list[Array]:
+        return highest_density_regions(self._panels, confidence)
+
+    @functools.cached_property
+    def _panels(self) -> RowPanels:
+        return self._tabulated()
+
+
+class NormalMixtureColumns(_NormalMixture):
+    """n mixtures of k normal densities of d ≥ 2 independent columns each.
+
+    Args:
+        log_weights: (n, k); they need not be normalised.
+        means: (n, k, d), or (1, k, d) if all densities share them.
+        scales: Standard deviations of each column, in the same way.
+        single: Whether the leading axis is dropped.
+
+    Example:
+        >>> import numpy as np
+        >>> means = np.array([[[0.0, 0.0], [2.0, 4.0]]])
+        >>> p = NormalMixtureColumns(np.zeros((1, 2)), means, np.ones((1, 1, 1)))
+        >>> p.mean(), p.cov()
+        (array([[1., 2.]]), array([[[2., 2.],
+                [2., 5.]]]))
+    """
+
+    @property
+    def _d(self) -> int:
+        return int(self._means.shape[2])
+
+    def mean(self) -> Array:
+        return self._out(self._mean)
+
+    def std(self) -> Array:
+        return self._out(self._deviation)
+
+    def cov(self) -> Array:
+        """Covariance matrix, (n, d, d)."""
+        weights = np.exp(self._log_weights)
+        offsets = np.broadcast_to(self._means - self._mean[:, None], self._shape)
+        cov = np.einsum("nk,nki,nkj->nij", weights, offsets, offsets)
+        diagonal = np.arange(self._d)
+        cov[:, diagonal, diagonal] = self._deviation**2
+        return self._out(cov)
+
+    def mode(self) -> Array:
+        """Where the density is largest, climbing from the highest component."""
+        y = np.empty((self._n, self._d))
+        means = np.broadcast_to(self._means, self._shape)
+        for r in range(self._n):
+            one = self._rows(np.array([r]), single=False)
+            y[r] = means[r, one._log_pdf(means[r][None])[0].argmax()]
+            y[r] = one._climbed(y[r])
+        return self._out(y)
+
+    def _climbed(self, y: Array) -> Array:
+        """The fixed point of one density: the mean of means, by responsibility."""
+        for _ in range(_MOST_STEPS):
+            terms, _, scales = self._log_terms(y[None, None], np.zeros(1, dtype=int))
+            precision = special.softmax(terms, axis=2)[..., None] / scales**2
+            weighted = (precision * self._means[:, None]).sum(axis=2)
+            new = (weighted / precision.sum(axis=2))[0, 0]
+            if np.all(np.abs(new - y) <= 1e-12 * self._scales.max(axis=(0, 1))):
+                break
+            y = new
+        return new
+
+    def entropy(self) -> Array:
+        """Differential entropy in nats, from draws; it has no closed form."""
+        draws = self._draws(_ENTROPY_DRAWS, np.random.default_rng(0))
+        return self._out(-self._log_pdf(draws).mean(axis=1))
