@@ -9,6 +9,7 @@ from kexpfam.base_densities import GaussianBase
 from kexpfam.distributions import multivariate
 from kexpfam.errors import NormalizationWarning
 from kexpfam.kernels import Gaussian
+from kexpfam.partition.tempered import WORST_ERROR
 from tests.tolerances import STANDARD_ERRORS, assert_close
 
 SETTINGS = {"base": GaussianBase(2.0), "random_state": 0}
@@ -17,7 +18,8 @@ SETTINGS = {"base": GaussianBase(2.0), "random_state": 0}
 def two_modes(d, n=80):
     rng = np.random.default_rng(d)
     data = 0.5 * rng.standard_normal((n, d))
-    data[:, 0] += np.where(rng.random(n) < 0.3, -2.0, 2.0)
+    if d > 1:  # in one column score matching would warn of its blindness
+        data[:, 0] += np.where(rng.random(n) < 0.3, -2.0, 2.0)
     return data
 
 
@@ -35,8 +37,8 @@ def fitted(d, partition, **kwargs):
 @pytest.fixture(scope="module")
 def hard():
     """Rows of four columns with a fit whose importance weights are unreliable."""
-    rows = two_modes(4)
-    settings = {"kernel": Gaussian(1.0), "regularization": 3e-4, **SETTINGS}
+    rows = two_modes(4, 50)
+    settings = {"kernel": Gaussian(0.8), "regularization": 2e-3, **SETTINGS}
     with pytest.warns(NormalizationWarning, match="importance"):
         KEF(partition="importance", **settings).fit(rows)
     return KEF(**settings).fit(rows)
@@ -78,20 +80,14 @@ def test_importance_and_tempering_agree_in_five_dimensions():
 def test_unreliable_importance_weights_are_replaced_without_a_warning(hard):
     p = hard.distribution()
     assert p.partition_method == "smc"
-    assert p.log_partition_error < multivariate_limit()
+    assert p.log_partition_error < WORST_ERROR
     assert np.isnan(p.tail_index)
     assert p.effective_draws > 10
-    rows = two_modes(4)
+    rows = two_modes(4, 50)
     assert_close(hard.score(rows), p.logpdf(rows).mean())
     draws = hard.sample(500, random_state=0)
     assert draws.shape == (500, 4)
     assert len(np.unique(draws, axis=0)) > 450
-
-
-def multivariate_limit():
-    from kexpfam.partition.tempered import WORST_ERROR
-
-    return WORST_ERROR
 
 
 def test_the_choice_survives_saving_and_cloning(tmp_path, hard):
@@ -113,18 +109,17 @@ def test_an_unknown_way_to_normalise_is_refused_before_the_fit():
 
 @pytest.fixture(scope="module")
 def conditional():
-    """A fit that is easy where x is negative, and too sharp where it is positive."""
+    """A fit that is too sharp where y varies much, for negative x only."""
     rng = np.random.default_rng(1)
-    x = np.sort(rng.uniform(-1.0, 1.0, size=(80, 1)), axis=0)
-    wide = np.where(x < 0, 1.0, 0.12)
-    y = wide * rng.standard_normal((80, 3))
+    x = np.sort(rng.uniform(-1.0, 1.0, size=(60, 1)), axis=0)
+    noise = np.random.default_rng(2).standard_normal((60, 3))
     return KCEF(
         kernel_x=Gaussian(0.3),
-        kernel_y=Gaussian(0.8),
+        kernel_y=Gaussian(1.5),
         base=GaussianBase(2.0),
-        regularization=1e-5,
+        regularization=1e-4,
         random_state=0,
-    ).fit(x, y)
+    ).fit(x, np.where(x < 0, 1.0, 0.25) * noise)
 
 
 def test_few_unreliable_conditions_are_tempered_and_many_are_warned_of(
@@ -133,8 +128,7 @@ def test_few_unreliable_conditions_are_tempered_and_many_are_warned_of(
     X = np.array([[-0.8], [0.6], [0.7]])
     p = conditional.given(X)
     names = p.partition_method
-    assert set(names) == {"importance", "smc"}
-    assert names[0] == "importance"
+    np.testing.assert_array_equal(names, ["smc", "importance", "importance"])
     assert np.all(p.log_partition_error < 0.3)
     for i, single in enumerate(p):
         assert single.partition_method == names[i]
@@ -146,7 +140,7 @@ def test_few_unreliable_conditions_are_tempered_and_many_are_warned_of(
     error = p.std() / np.sqrt(100)
     assert np.all(np.abs(draws.mean(axis=1) - p.mean()) < STANDARD_ERRORS * error)
     assert np.all(p.logpdf(p.mode()) >= p.logpdf(draws).max(axis=1) - 1e-6)
-    monkeypatch.setattr(multivariate, "MOST_TEMPERED", 1)
+    monkeypatch.setattr(multivariate, "MOST_TEMPERED", 0)
     with pytest.warns(NormalizationWarning, match=r"of 3 densities.*fewer at once"):
         many = conditional.given(X)
     assert set(many.partition_method) == {"importance"}

@@ -1,6 +1,6 @@
 """A mixture of normal distributions with all answers known, times a constant."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from scipy import special, stats
@@ -18,7 +18,7 @@ class KnownMixture:
     log_constant: float = 0.0
     correlation: float = 0.0
     n: int = 1
-    base: BaseDensity = GaussianBase(2.0)
+    base: BaseDensity = field(default_factory=lambda: GaussianBase(2.0))
     rounding: float = 1e-15
 
     def __len__(self):

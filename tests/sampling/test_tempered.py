@@ -79,8 +79,13 @@ def test_draws_of_a_fit_on_a_bounded_interval_stay_inside():
 
 def test_heavy_tails_of_the_base_density_do_not_spoil_the_steps():
     data = np.random.default_rng(0).standard_t(2, size=(80, 1))
-    model = KEF(kernel=Gaussian(1.0), base=StudentBase(1.0, df=1.5))
-    p = model.set_params(regularization=1e-3).fit(data).distribution()
+    model = KEF(
+        kernel=Gaussian(1.0),
+        base=StudentBase(1.0, df=1.5),
+        regularization=1e-3,
+        fit_method="likelihood",
+    )
+    p = model.fit(data).distribution()
     draws = p.rvs(1000, random_state=0, sampler="smc")
     assert stats.kstest(draws, p.cdf).pvalue > KS_LEVEL
 
@@ -88,7 +93,10 @@ def test_heavy_tails_of_the_base_density_do_not_spoil_the_steps():
 def test_draws_of_conditional_densities_follow_their_conditions(curve):
     x, y = curve
     model = KCEF(
-        kernel_x=Gaussian(0.5), kernel_y=Gaussian(0.5), regularization=1e-3
+        kernel_x=Gaussian(0.5),
+        kernel_y=Gaussian(0.5),
+        regularization=1e-3,
+        fit_method="likelihood",
     ).fit(x, y)
     p = model.given(np.array([[-0.5], [0.5]]))
     draws = p.rvs(800, random_state=0, sampler=TemperedSMC(particles=800))
