@@ -3,9 +3,10 @@
 500 rows of (a) a normal distribution with correlations of one half and (b) two normal
 modes eight standard deviations apart, with 0.3 and 0.7 of the rows, in 2 to 25
 dimensions. One fit each, untuned, at 100 centres, and for (b) a sharp one with a
-hundredth of that regularisation; then log Z of that fit from eight seeds by either method, with the stated errors, and by quadrature in two dimensions.
-Also, once, the seconds of tempering the exact fit, which has 500 centres and their
-derivatives. `--report` prints a table of the written file.
+hundredth of that regularisation; then log Z of that fit from eight seeds by either
+method, with the stated errors, and by quadrature in two dimensions. Also, once, the
+seconds of tempering the exact fit, which has 500 centres and their derivatives.
+`--report` prints a table of the written file.
 """
 
 import argparse
