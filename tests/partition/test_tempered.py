@@ -5,8 +5,7 @@ import pytest
 from scipy import stats
 
 from kexpfam.base_densities import TrainingResponses, UniformBase
-from kexpfam.partition import MixedEstimate, Tempering, estimate_partition, temper
-from kexpfam.partition.importance import Proposal
+from kexpfam.partition import Tempering, temper
 from kexpfam.partition.moves import move, spread_root, systematic
 from tests.oracles.mixture import KnownMixture, modes_in_a_row
 from tests.tolerances import KS_LEVEL, STANDARD_ERRORS, assert_close
@@ -188,24 +187,6 @@ def test_no_densities_and_no_draws_give_empty_arrays():
     one = modes_in_a_row(2, (0.3, 0.7))
     estimate = temper(one, seeds(1), Tempering(particles=80))
     assert estimate.sample(one, 0, seeds(1), moves=1).shape == (1, 0, 2)
-
-
-def test_mixed_estimates_take_each_row_from_its_method():
-    target = modes_in_a_row(3, (0.3, 0.7), n=2)
-    tempered = temper(target, seeds(2), Tempering(particles=80))
-    draws = np.random.default_rng(0).normal(size=(100, 3))
-    log_values = target.rows([0, 0, 0]).on_grid(draws)
-    importance = estimate_partition(log_values, Proposal(draws, np.zeros(100)))
-    mixed = MixedEstimate(importance, tempered, np.array([-1, 1, 0]))
-    for name in ("log_partition", "error", "mean", "covariance", "effective_draws"):
-        a, b = getattr(importance, name), getattr(tempered, name)
-        np.testing.assert_array_equal(
-            getattr(mixed, name), np.stack([a[0], b[1], b[0]])
-        )
-        np.testing.assert_array_equal(
-            getattr(mixed.rows(np.array([2, 0])), name), np.stack([b[0], a[0]])
-        )
-    np.testing.assert_array_equal(np.isnan(mixed.tail_index), [False, True, True])
 
 
 def test_systematic_resampling_takes_each_point_as_often_as_its_weight_says():

@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 from scipy import optimize
 
-from kexpfam._typing import Array, Indices
+from kexpfam._typing import Array
 from kexpfam.distributions.interface import (
     Coordinates,
     TiltedDensities,
@@ -19,7 +19,6 @@ from kexpfam.distributions.interface import (
 from kexpfam.errors import NormalizationWarning
 from kexpfam.partition import (
     ImportanceEstimate,
-    MixedEstimate,
     Proposal,
     RowLogDensity,
     TemperedEstimate,
@@ -37,14 +36,10 @@ from kexpfam.partition import (
 # What `normalize` may be told to do.
 PARTITIONS = ("auto", "importance", "smc")
 
-Estimate = TensorDensity | ImportanceEstimate | TemperedEstimate | MixedEstimate
+Estimate = TensorDensity | ImportanceEstimate | TemperedEstimate
 
 # Draws of the importance sampler: the error of log Z is about 1/√(effective draws).
 _DRAWS = 8192
-
-# Densities that importance sampling leaves unreliable are tempered if there are at most
-# so many: each costs about as much as a hundred importance estimates.
-MOST_TEMPERED = 16
 
 # Moves after resampling tempered particles, as many as after importance sampling.
 _MOVES = 20
@@ -100,11 +95,17 @@ class MultivariateDensity(TiltedDensities):
             partition = _tempered(tilted, seed)
         elif method == "importance":
             partition = _importance(tilted, seed)
-            _warn_of_importance(partition)
+            _warn_of_importance(partition, "normalise by partition='smc', ")
         elif tilted.d == 2:
             partition = _quadrature(tilted, resolution)
         else:
-            partition = _importance_or_tempered(tilted, seed)
+            partition = _importance(tilted, seed)
+            # Of many densities it would cost each about a hundred importance estimates,
+            # and of few only, a row's log Z would depend on how many are asked for.
+            if single and np.any(partition.unreliable):
+                partition = _tempered(tilted, seed)
+            else:
+                _warn_of_importance(partition)
         return cls(tilted, coordinates, partition, single=single)
 
     @property
@@ -121,10 +122,7 @@ class MultivariateDensity(TiltedDensities):
 
         A text if it is a single density, else an array of them, (n,).
         """
-        if isinstance(self._partition, MixedEstimate):
-            names = np.where(self._partition.is_tempered, "smc", "importance")
-        else:
-            names = np.full(self._n, _METHODS[type(self._partition)])
+        names = np.full(self._n, _METHODS[type(self._partition)])
         return str(names[0]) if self._single else names
 
     @property
@@ -208,36 +206,10 @@ class MultivariateDensity(TiltedDensities):
             u = partition.sample(_row_log_density(self._tilted), size, rng)
         elif isinstance(partition, ImportanceEstimate):
             u = _moved(self._tilted, partition, size, rng)
-        elif isinstance(partition, TemperedEstimate):
+        else:
             rngs = generators(rng, self._n)
             u = partition.sample(self._tilted, size, rngs, moves=_MOVES)
-        else:
-            return self._mixed_draws(partition, size, rng)
         return self._coordinates.to_user(u)
-
-    def _mixed_draws(
-        self, partition: MixedEstimate, size: int, rng: np.random.Generator
-    ) -> Array:
-        draws = np.empty((self._n, size, self._d))
-        for kind in (False, True):
-            rows = np.flatnonzero(partition.is_tempered == kind)
-            if len(rows):
-                draws[rows] = self._one_kind(rows)._draws(size, rng)
-        return draws
-
-    def _one_kind(self, rows: Indices) -> Self:
-        """Rows of a mixed estimate that have the same method."""
-        partition = self._partition
-        assert isinstance(partition, MixedEstimate)
-        tempered = partition.is_tempered[rows].all()
-        estimate: Estimate = (
-            partition.tempered.rows(partition.place[rows])
-            if tempered
-            else partition.importance.rows(rows)
-        )
-        return type(self)(
-            self._tilted.rows(rows), self._coordinates.rows(rows), estimate
-        )
 
     def _rows(self, index: Any, *, single: bool) -> Self:
         return type(self)(
@@ -262,11 +234,6 @@ class MultivariateDensity(TiltedDensities):
         if isinstance(partition, TemperedEstimate):
             best = self._tilted.log_unnormalized(partition.draws).argmax(axis=1)
             return partition.draws[np.arange(self._n), best]
-        if isinstance(partition, MixedEstimate):
-            starts = np.empty((self._n, self._d))
-            for row in range(self._n):
-                starts[row] = self._one_kind(np.array([row]))._starts()
-            return starts
         if isinstance(partition, ImportanceEstimate):
             candidates = partition.draws
         else:
@@ -344,41 +311,19 @@ def _importance(tilted: UnnormalizedDensity, seed: int) -> ImportanceEstimate:
     return estimate_partition(tilted.on_grid(proposal.draws), proposal)
 
 
-def _warn_of_importance(estimate: ImportanceEstimate) -> None:
+def _warn_of_importance(estimate: ImportanceEstimate, way: str = "") -> None:
     if not np.any(estimate.unreliable):
         return
     n, bad = len(estimate.unreliable), int(estimate.unreliable.sum())
-    way = (
-        "normalise by partition='smc'"
-        if n == 1
-        else f"ask for fewer at once (up to {MOST_TEMPERED} such densities are "
-        f"normalised by tempered particles instead)"
-    )
     warnings.warn(
         f"log Z(x) by importance sampling is unreliable for {bad} of {n} densities: "
         f"effective draws down to {estimate.effective_draws.min():.0f} of {_DRAWS}, "
         f"Pareto k up to {estimate.tail_index.max():.2f} (0.7 is the limit). Raise "
-        f"regularization, {way}, or model the columns one after another.",
+        f"regularization, {way}or model the columns one after another "
+        f"(FactorizedDensity).",
         NormalizationWarning,
         stacklevel=5,
     )
-
-
-def _importance_or_tempered(
-    tilted: UnnormalizedDensity, seed: int
-) -> ImportanceEstimate | TemperedEstimate | MixedEstimate:
-    estimate = _importance(tilted, seed)
-    bad = np.flatnonzero(estimate.unreliable)
-    if len(bad) > MOST_TEMPERED:
-        _warn_of_importance(estimate)
-    if not 0 < len(bad) <= MOST_TEMPERED:
-        return estimate
-    tempered = _tempered(tilted.rows(bad), seed)
-    if len(bad) == len(tilted):
-        return tempered
-    place = np.full(len(tilted), -1)
-    place[bad] = np.arange(len(bad))
-    return MixedEstimate(estimate, tempered, place)
 
 
 def _tempered(tilted: UnnormalizedDensity, seed: int) -> TemperedEstimate:

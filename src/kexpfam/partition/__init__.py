@@ -12,7 +12,6 @@ from kexpfam.partition.importance import (
     make_proposal,
     pareto_tail_index,
 )
-from kexpfam.partition.mixed import MixedEstimate
 from kexpfam.partition.moves import generators
 from kexpfam.partition.nodes import Nodes
 from kexpfam.partition.panels import (
@@ -30,7 +29,6 @@ from kexpfam.partition.unnormalized import UnnormalizedDensity
 
 __all__ = [
     "ImportanceEstimate",
-    "MixedEstimate",
     "Nodes",
     "PanelDensity",
     "Proposal",
