@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import matplotlib
+import matplotlib.pyplot as plt
 import pandas as pd
 from sklearn.datasets import load_wine
 
@@ -51,9 +52,10 @@ def main(folder: str = ".", rows: str = "178") -> None:
 
     matplotlib.use("Agg")
     place = Path(folder)
-    model.plot(gains).figure.savefig(place / "graph.png", dpi=120)
-    display = PairsDisplay.from_samples(wine, draws).plot()
-    display.figure_.savefig(place / "pairs.png", dpi=100)
+    model.plot(gains)
+    plt.gcf().savefig(place / "graph.png", dpi=120)
+    PairsDisplay.from_samples(wine, draws).plot()
+    plt.gcf().savefig(place / "pairs.png", dpi=100)
     print(f"\nThe pictures are {place / 'graph.png'} and {place / 'pairs.png'}")
 
 

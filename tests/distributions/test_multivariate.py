@@ -183,10 +183,16 @@ def test_importance_sampling_that_cannot_work_warns_with_numbers():
         kernel=Gaussian(0.3),
         base=GaussianBase(2.0),
         regularization=1e-6,
+        partition="importance",
         random_state=0,
     )
-    with pytest.warns(NormalizationWarning, match=r"unreliable for 1 of 1.*effective"):
+    message = r"unreliable for 1 of 1.*effective.*partition='smc'"
+    with pytest.warns(NormalizationWarning, match=message):
         model.fit(data)
+    # Forty spikes are too much for particles, too, and they say so.
+    message = r"tempered particles is unreliable for 1 of 1.*ancestors"
+    with pytest.warns(NormalizationWarning, match=message):
+        model.set_params(partition="auto").fit(data)
 
 
 def test_moments_of_two_columns_that_do_not_exist_are_said_not_to():

@@ -1,7 +1,7 @@
 """LSCDE: least-squares conditional density estimation (Sugiyama et al. 2010).
 
-The ratio p(x, y)/p(x) is modelled as α·φ(x, y) with Gaussian functions φ_l around some of
-the rows, and fitted by least squares,
+The ratio p(x, y)/p(x) is modelled as α·φ(x, y) with Gaussian functions φ_l around some
+of the rows, and fitted by least squares,
 
     J(α) = ½ αᵀHα − hᵀα + λ/2 ‖α‖²,
     H = (1/n) Σ_a ∫ φ(x_a, y) φ(x_a, y)ᵀ dy,   h = (1/n) Σ_a φ(x_a, y_a),
@@ -11,8 +11,8 @@ that of a product of two Gaussians, and so is that of the normaliser: at every x
 estimate is a mixture of normals.
 
 References:
-    Sugiyama, Takeuchi, Suzuki, Kanamori, Hachiya and Okanohara, Least-Squares Conditional
-    Density Estimation, IEICE Transactions 2010.
+    Sugiyama, Takeuchi, Suzuki, Kanamori, Hachiya and Okanohara, Least-Squares
+    Conditional Density Estimation, IEICE Transactions 2010.
 """
 
 from collections.abc import Iterator, Sequence

@@ -9,7 +9,7 @@ from kexpfam.distributions.bridged import (
 from kexpfam.distributions.closed_form import ClosedFormDensity
 from kexpfam.distributions.interface import Coordinates, Density
 from kexpfam.distributions.mixture import MixtureDensity
-from kexpfam.distributions.multivariate import MultivariateDensity
+from kexpfam.distributions.multivariate import MultivariateDensity, check_partition
 from kexpfam.distributions.normal_mixture import (
     NormalMixtureColumns,
     NormalMixtureDensity,
@@ -34,4 +34,5 @@ __all__ = [
     "UnivariateDensity",
     "UnnormalizedDensity",
     "bridge_sample",
+    "check_partition",
 ]

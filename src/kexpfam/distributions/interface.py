@@ -171,9 +171,9 @@ class Density(ABC):
             size: How many of each density.
             random_state: Seed or generator.
             sampler: None for the density's own way: independent draws by the inverse
-                distribution function for one column, by quadrature for two, by
-                importance sampling above. Else a sampler of `kexpfam.sampling`, or its
-                name: "nuts", "hmc", "paper", "smc".
+                distribution function for one column, by quadrature for two, from
+                importance draws or tempered particles above. Else a sampler of
+                `kexpfam.sampling`, or its name: "nuts", "hmc", "paper", "smc".
         """
         return self.run(size, random_state, sampler).draws
 

@@ -1,7 +1,8 @@
 """Densities of two and more variables.
 
-Two variables are normalised by tensor quadrature, more by importance sampling; which
-one was used, and how well it went, can be asked.
+Two variables are normalised by tensor quadrature, more by importance sampling, or by
+tempered particles where that is unreliable; which one was used, and how well it went,
+can be asked.
 """
 
 import warnings
@@ -20,17 +21,28 @@ from kexpfam.partition import (
     ImportanceEstimate,
     Proposal,
     RowLogDensity,
+    TemperedEstimate,
     TensorDensity,
     UnnormalizedDensity,
     estimate_partition,
+    generators,
     integrate_tensor,
     make_proposal,
     resample_move,
     starting_edges,
+    temper,
 )
+
+# What `normalize` may be told to do.
+PARTITIONS = ("auto", "importance", "smc")
+
+Estimate = TensorDensity | ImportanceEstimate | TemperedEstimate
 
 # Draws of the importance sampler: the error of log Z is about 1/√(effective draws).
 _DRAWS = 8192
+
+# Moves after resampling tempered particles, as many as after importance sampling.
+_MOVES = 20
 
 # What only densities of one variable have.
 _ONE_COLUMN_ONLY = ("cdf", "sf", "ppf", "median", "interval", "hpd", "plot")
@@ -46,7 +58,7 @@ class MultivariateDensity(TiltedDensities):
         self,
         tilted: UnnormalizedDensity,
         coordinates: Coordinates,
-        partition: TensorDensity | ImportanceEstimate,
+        partition: Estimate,
         *,
         single: bool = False,
     ) -> None:
@@ -65,6 +77,7 @@ class MultivariateDensity(TiltedDensities):
         seed: int,
         *,
         single: bool = False,
+        method: str = "auto",
     ) -> Self:
         """Normalise densities.
 
@@ -72,14 +85,27 @@ class MultivariateDensity(TiltedDensities):
             tilted: The unnormalised densities.
             coordinates: How to get to the user's units.
             resolution: Smallest feature of log p.
-            seed: Of the importance draws, so that results do not depend on the call.
+            seed: Of all draws, so that results do not depend on the call.
             single: Whether the leading axis is dropped.
+            method: "auto", "importance" or "smc".
         """
-        partition: TensorDensity | ImportanceEstimate
-        if tilted.d == 2:
+        check_partition(method)
+        partition: Estimate
+        if method == "smc":
+            partition = _tempered(tilted, seed)
+        elif method == "importance":
+            partition = _importance(tilted, seed)
+            _warn_of_importance(partition, "normalise by partition='smc', ")
+        elif tilted.d == 2:
             partition = _quadrature(tilted, resolution)
         else:
             partition = _importance(tilted, seed)
+            # Of many densities it would cost each about a hundred importance estimates,
+            # and of few only, a row's log Z would depend on how many are asked for.
+            if single and np.any(partition.unreliable):
+                partition = _tempered(tilted, seed)
+            else:
+                _warn_of_importance(partition)
         return cls(tilted, coordinates, partition, single=single)
 
     @property
@@ -91,15 +117,30 @@ class MultivariateDensity(TiltedDensities):
         return self._out(self._partition.error)
 
     @property
+    def partition_method(self) -> Any:
+        """How log Z was found: "quadrature", "importance" or "smc".
+
+        A text if it is a single density, else an array of them, (n,).
+        """
+        names = np.full(self._n, _METHODS[type(self._partition)])
+        return str(names[0]) if self._single else names
+
+    @property
     def effective_draws(self) -> Array | None:
-        """Effective sample size behind log Z; None if it is from quadrature."""
+        """Effective sample size behind log Z; None if it is from quadrature.
+
+        For tempered particles so many independent draws as would have the same error.
+        """
         if isinstance(self._partition, TensorDensity):
             return None
         return self._out(self._partition.effective_draws)
 
     @property
     def tail_index(self) -> Array | None:
-        """Pareto k̂ of the importance weights; None if log Z is from quadrature."""
+        """Pareto k̂ of the importance weights; None if log Z is from quadrature.
+
+        Not a number where it is from tempered particles.
+        """
         if isinstance(self._partition, TensorDensity):
             return None
         return self._out(self._partition.tail_index)
@@ -158,19 +199,16 @@ class MultivariateDensity(TiltedDensities):
         return self._out(entropy + self._coordinates.log_scale)
 
     def _draws(self, size: int, rng: np.random.Generator) -> Array:
-        # By quadrature for d = 2, by resample-move above, which is as good as the
-        # importance weights behind it.
-        if isinstance(self._partition, TensorDensity):
-            u = self._partition.sample(_row_log_density(self._tilted), size, rng)
+        # By quadrature for d = 2; by resample-move above, which is as good as the
+        # weights, or the particles, behind it.
+        partition = self._partition
+        if isinstance(partition, TensorDensity):
+            u = partition.sample(_row_log_density(self._tilted), size, rng)
+        elif isinstance(partition, ImportanceEstimate):
+            u = _moved(self._tilted, partition, size, rng)
         else:
-            u = resample_move(
-                self._tilted.log_unnormalized,
-                self._tilted.gradient,
-                self._partition.draws,
-                self._partition.weights,
-                size,
-                rng,
-            )
+            rngs = generators(rng, self._n)
+            u = partition.sample(self._tilted, size, rngs, moves=_MOVES)
         return self._coordinates.to_user(u)
 
     def _rows(self, index: Any, *, single: bool) -> Self:
@@ -192,15 +230,38 @@ class MultivariateDensity(TiltedDensities):
 
     def _starts(self) -> Array:
         """A good point of each row to climb from, (n, d)."""
-        if isinstance(self._partition, ImportanceEstimate):
-            candidates = self._partition.draws
+        partition = self._partition
+        if isinstance(partition, TemperedEstimate):
+            best = self._tilted.log_unnormalized(partition.draws).argmax(axis=1)
+            return partition.draws[np.arange(self._n), best]
+        if isinstance(partition, ImportanceEstimate):
+            candidates = partition.draws
         else:
             axes = [
-                np.unique(np.append(e, (e[1:] + e[:-1]) / 2))
-                for e in self._partition.edges
+                np.unique(np.append(e, (e[1:] + e[:-1]) / 2)) for e in partition.edges
             ]
             candidates = np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, 2)
         return candidates[self._tilted.on_grid(candidates).argmax(axis=1)]
+
+
+_METHODS: dict[type, str] = {
+    TensorDensity: "quadrature",
+    ImportanceEstimate: "importance",
+    TemperedEstimate: "smc",
+}
+
+
+def check_partition(method: object) -> None:
+    """Refuse what is no way to normalise.
+
+    Raises:
+        ValueError: It is something else than the names in `PARTITIONS`.
+    """
+    if method not in PARTITIONS:
+        raise ValueError(
+            f"partition must be one of {', '.join(map(repr, PARTITIONS))}, "
+            f"got {method!r}."
+        )
 
 
 def _row_log_density(tilted: UnnormalizedDensity) -> RowLogDensity:
@@ -247,15 +308,53 @@ def _importance(tilted: UnnormalizedDensity, seed: int) -> ImportanceEstimate:
         _DRAWS,
         np.random.default_rng(seed),
     )
-    estimate = estimate_partition(tilted.on_grid(proposal.draws), proposal)
+    return estimate_partition(tilted.on_grid(proposal.draws), proposal)
+
+
+def _warn_of_importance(estimate: ImportanceEstimate, way: str = "") -> None:
+    if not np.any(estimate.unreliable):
+        return
+    n, bad = len(estimate.unreliable), int(estimate.unreliable.sum())
+    warnings.warn(
+        f"log Z(x) by importance sampling is unreliable for {bad} of {n} densities: "
+        f"effective draws down to {estimate.effective_draws.min():.0f} of {_DRAWS}, "
+        f"Pareto k up to {estimate.tail_index.max():.2f} (0.7 is the limit). Raise "
+        f"regularization, {way}or model the columns one after another "
+        f"(FactorizedDensity).",
+        NormalizationWarning,
+        stacklevel=5,
+    )
+
+
+def _tempered(tilted: UnnormalizedDensity, seed: int) -> TemperedEstimate:
+    # The same seed for each, so that no density depends on the others asked for.
+    rngs = [np.random.default_rng(seed) for _ in range(len(tilted))]
+    estimate = temper(tilted, rngs)
     if np.any(estimate.unreliable):
         warnings.warn(
-            f"log Z(x) by importance sampling is unreliable for "
-            f"{int(estimate.unreliable.sum())} of {len(tilted)} densities: effective "
-            f"draws down to {estimate.effective_draws.min():.0f} of {_DRAWS}, Pareto "
-            f"k up to {estimate.tail_index.max():.2f} (0.7 is the limit). "
-            f"Raise regularization, or model the columns one after another.",
+            f"log Z(x) by tempered particles is unreliable for "
+            f"{int(estimate.unreliable.sum())} of {len(tilted)} densities: standard "
+            f"error up to {estimate.error.max():.2f}, down to "
+            f"{estimate.ancestors.min()} distinct ancestors, acceptance down to "
+            f"{estimate.acceptance.min():.2f}. Raise regularization, or model the "
+            f"columns one after another.",
             NormalizationWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
     return estimate
+
+
+def _moved(
+    tilted: UnnormalizedDensity,
+    estimate: ImportanceEstimate,
+    size: int,
+    rng: np.random.Generator,
+) -> Array:
+    return resample_move(
+        tilted.log_unnormalized,
+        tilted.gradient,
+        estimate.draws,
+        estimate.weights,
+        size,
+        rng,
+    )

@@ -92,6 +92,11 @@ class UnivariateDensity(TiltedDensities, OneColumnDensity):
     def log_partition_error(self) -> Array:
         return self._out(self._panels.error)
 
+    @property
+    def partition_method(self) -> Any:
+        """How log Z was found: "quadrature"; once per density unless it is single."""
+        return "quadrature" if self._single else np.full(self._n, "quadrature")
+
     def mean(self) -> Array:
         if self._tilted.base.tail_index <= 1:
             return self._out(np.full(self._n, np.nan))

@@ -15,7 +15,11 @@ from kexpfam.blocks import (
     as_unconditional_source,
     parse_memory,
 )
-from kexpfam.distributions import MultivariateDensity, UnivariateDensity
+from kexpfam.distributions import (
+    MultivariateDensity,
+    UnivariateDensity,
+    check_partition,
+)
 from kexpfam.islands import IslandReport
 from kexpfam.kernels import Constant, Kernel, SumOfProducts
 from kexpfam.models.choice import Selection
@@ -41,13 +45,17 @@ class KEF(DensityMixin, BaseEstimator):
         select: How to choose what is None: by held-out "likelihood", by held-out
             "score", or None for untuned rules that look at distances and the number
             of rows only.
+        partition: How log Z of several columns is found. "auto" takes quadrature for
+            two, importance sampling for more, and tempered sequential Monte Carlo where
+            the importance weights say that they are unreliable; "importance" and "smc"
+            take one of the two whatever it says. One column has quadrature always.
         memory_budget: Bytes, or a text such as "500 MB", that a fit to rows read block
             by block may take above what the process has.
         standardize: Whether to centre and scale the columns first.
         n_jobs: Threads; None for all cores. Candidates of a search are tried one after
             another unless it is given, or `joblib.parallel_config` is around.
-        random_state: Seed of folds and of importance sampling (three and more
-            columns).
+        random_state: Seed of folds, and of the draws that normalise three and more
+            columns.
 
     Attributes:
         kernel_: The kernel used.
@@ -82,6 +90,7 @@ class KEF(DensityMixin, BaseEstimator):
         regularization: float | None = None,
         fit_method: str = "score",
         select: str | None = "likelihood",
+        partition: str = "auto",
         memory_budget: int | str = "1 GiB",
         standardize: bool = True,
         n_jobs: int | None = None,
@@ -92,6 +101,7 @@ class KEF(DensityMixin, BaseEstimator):
         self.regularization = regularization
         self.fit_method = fit_method
         self.select = select
+        self.partition = partition
         self.memory_budget = memory_budget
         self.standardize = standardize
         self.n_jobs = n_jobs
@@ -139,6 +149,7 @@ class KEF(DensityMixin, BaseEstimator):
         return self._restore(fit.family, fit.selection, fit.islands)
 
     def _options(self) -> Options:
+        check_partition(self.partition)
         outer = self.base
         base = outer.base if isinstance(outer, TransformedBase) else outer
         if base is not None and not isinstance(base, BaseDensity):
@@ -167,7 +178,11 @@ class KEF(DensityMixin, BaseEstimator):
             self.feature_names_in_ = names
 
     def distribution(self) -> UnivariateDensity | MultivariateDensity:
-        """The fitted distribution, with density, quantiles, samples and so on."""
+        """The fitted distribution, with density, quantiles, samples and so on.
+
+        `log_partition_error` is the error of its log Z, and `partition_method` says how
+        that was found.
+        """
         check_is_fitted(self)
         return self.distribution_
 
@@ -233,5 +248,8 @@ class KEF(DensityMixin, BaseEstimator):
         self.regularization_ = family.lam
         self.selection_ = result
         self.islands_ = islands
-        self.distribution_ = family.density(np.empty((1, 0)), single=True)
+        check_partition(self.partition)  # of a file, too
+        self.distribution_ = family.density(
+            np.empty((1, 0)), single=True, partition=self.partition
+        )
         return self

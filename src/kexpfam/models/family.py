@@ -101,7 +101,7 @@ class FittedFamily:
         lam: The regulariser λ.
         rcond: Lower bound of the reciprocal condition number of the fit; NaN if the
             solver does not tell.
-        seed: Seed of importance sampling.
+        seed: Seed of the draws that normalise several columns.
         bridge: What was mixed with the rows before the fit, and is taken away from the
             densities; None if nothing was.
     """
@@ -125,9 +125,12 @@ class FittedFamily:
         return "exact" if self.T.second is not None else "low-rank"
 
     def density(
-        self, X: Array, *, single: bool = False
+        self, X: Array, *, single: bool = False, partition: str = "auto"
     ) -> UnivariateDensity | MultivariateDensity:
-        """The normalised densities at conditions X (n, p)."""
+        """The normalised densities at conditions X (n, p).
+
+        One column is normalised by quadrature, more as `partition` says.
+        """
         if self.d == 1:
             return self.one_column(X, single=single)
         Z = self.chart.conditions(X)
@@ -137,6 +140,7 @@ class FittedFamily:
             self.T.kernel.resolution,
             self.seed,
             single=single,
+            method=partition,
         )
 
     def one_column(self, X: Array, *, single: bool = False) -> UnivariateDensity:
@@ -270,7 +274,7 @@ def solve(
         charted: Rows in a chart.
         kernel: The joint kernel.
         lam: λ.
-        seed: Seed of importance sampling.
+        seed: Seed of the draws that normalise several columns.
         centers: Rows at which the basis of a low-rank fit is; None for an exact fit by
             score matching.
         n_jobs: Threads.

@@ -1,7 +1,8 @@
 """Log normalisers, always with an error estimate.
 
 One dimension: adaptive quadrature on panels. Two: tensor quadrature. More: importance
-sampling. Densities are known here only as functions.
+sampling, and tempered sequential Monte Carlo where it fails. Densities are known here
+only as functions.
 """
 
 from kexpfam.partition.importance import (
@@ -11,6 +12,7 @@ from kexpfam.partition.importance import (
     make_proposal,
     pareto_tail_index,
 )
+from kexpfam.partition.moves import generators
 from kexpfam.partition.nodes import Nodes
 from kexpfam.partition.panels import (
     PanelDensity,
@@ -21,6 +23,7 @@ from kexpfam.partition.panels import (
 )
 from kexpfam.partition.resample_move import resample_move
 from kexpfam.partition.series import invert_series, series_at, series_slopes
+from kexpfam.partition.tempered import TemperedEstimate, Tempering, temper
 from kexpfam.partition.tensor import RowLogDensity, TensorDensity, integrate_tensor
 from kexpfam.partition.unnormalized import UnnormalizedDensity
 
@@ -30,9 +33,12 @@ __all__ = [
     "PanelDensity",
     "Proposal",
     "RowLogDensity",
+    "TemperedEstimate",
+    "Tempering",
     "TensorDensity",
     "UnnormalizedDensity",
     "estimate_partition",
+    "generators",
     "integrate_panels",
     "integrate_tensor",
     "invert_series",
@@ -44,4 +50,5 @@ __all__ = [
     "series_at",
     "series_slopes",
     "starting_edges",
+    "temper",
 ]

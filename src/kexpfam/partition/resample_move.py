@@ -10,14 +10,12 @@ from collections.abc import Callable
 import numpy as np
 
 from kexpfam._typing import Array
+from kexpfam.partition.moves import generators, move, spread_root, systematic
 
-# Steps after resampling, and the first step size in units of the marginal deviations.
-# Twenty steps of this size decorrelate repeats in the dimensions exact fits can handle.
+# Steps after resampling, and the first step size in units of the spread. Twenty steps
+# of this size decorrelate repeats in the dimensions exact fits can handle.
 _STEPS = 20
 _FIRST_STEP = 0.5
-
-# Acceptance rate that Langevin proposals work best at (Roberts and Rosenthal 1998).
-_TARGET_ACCEPTANCE = 0.574
 
 
 def resample_move(
@@ -41,31 +39,18 @@ def resample_move(
     Returns:
         Points, (n, size, d).
     """
-    if not size:
-        return np.empty((len(weights), 0, draws.shape[1]))
-    u = np.stack([draws[rng.choice(len(draws), size, p=row)] for row in weights])
-    mean = weights @ draws
-    spread = np.sqrt(np.maximum(weights @ draws**2 - mean**2, 1e-12))[:, None, :]
-    step = np.full((len(u), 1, 1), _FIRST_STEP)
-    log_p, slope = log_density(u), gradient(u)
-
-    def log_proposal(to: Array, start: Array, slope: Array) -> Array:
-        gap = (to - start - 0.5 * step**2 * spread**2 * slope) / (step * spread)
-        return -0.5 * (gap**2).sum(axis=2)
-
-    for _ in range(_STEPS):
-        noise = rng.standard_normal(u.shape)
-        candidate = u + 0.5 * step**2 * spread**2 * slope + step * spread * noise
-        new_log_p = log_density(candidate)
-        inside = np.isfinite(new_log_p)
-        new_slope = np.where(inside[..., None], gradient(candidate), 0.0)
-        log_ratio = new_log_p - log_p
-        log_ratio += log_proposal(u, candidate, new_slope)
-        log_ratio -= log_proposal(candidate, u, slope)
-        accepted = inside & (np.log(rng.random(log_ratio.shape)) < log_ratio)
-        u = np.where(accepted[..., None], candidate, u)
-        log_p = np.where(accepted, new_log_p, log_p)
-        slope = np.where(accepted[..., None], new_slope, slope)
-        rate = accepted.mean(axis=1)[:, None, None]
-        step *= np.exp(0.5 * (rate - _TARGET_ACCEPTANCE))
-    return u
+    n, d = len(weights), draws.shape[1]
+    if not size or not n:
+        return np.empty((n, size, d))
+    rngs = generators(rng, n)
+    u = np.stack(
+        [
+            draws[own.choice(len(draws), size, p=row)]
+            for own, row in zip(rngs, weights, strict=True)
+        ]
+    )
+    # The spread of as many as there are: one point that is wanted has none.
+    many = np.stack([draws[systematic(row, 0.5, len(draws))] for row in weights])
+    step = np.full(n, _FIRST_STEP)
+    root = spread_root(many)
+    return move(log_density, gradient, u, step, root, rngs, moves=_STEPS).points

@@ -3,5 +3,15 @@
 from kexpfam.sampling.interface import InverseCDF, Run, Sampler
 from kexpfam.sampling.names import resolve_sampler
 from kexpfam.sampling.report import SamplingReport
+from kexpfam.sampling.tempered import TemperedSMC
+from kexpfam.sampling.tempering_report import TemperingReport
 
-__all__ = ["InverseCDF", "Run", "Sampler", "SamplingReport", "resolve_sampler"]
+__all__ = [
+    "InverseCDF",
+    "Run",
+    "Sampler",
+    "SamplingReport",
+    "TemperedSMC",
+    "TemperingReport",
+    "resolve_sampler",
+]

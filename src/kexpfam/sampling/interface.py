@@ -8,6 +8,7 @@ import numpy as np
 from kexpfam._typing import Array
 from kexpfam.partition import UnnormalizedDensity
 from kexpfam.sampling.report import SamplingReport
+from kexpfam.sampling.tempering_report import TemperingReport
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,7 +21,7 @@ class Run:
     """
 
     draws: Array
-    report: SamplingReport | None = None
+    report: SamplingReport | TemperingReport | None = None
 
 
 class Sampler(ABC):

@@ -3,9 +3,11 @@
 from collections.abc import Callable
 
 from kexpfam.sampling.interface import InverseCDF, Sampler
+from kexpfam.sampling.tempered import TemperedSMC
 
 _NAMED: dict[str, Callable[[], Sampler]] = {
     "inverse_cdf": InverseCDF,
+    "smc": TemperedSMC,
 }
 
 

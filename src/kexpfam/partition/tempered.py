@@ -1,0 +1,331 @@
+"""Tempered sequential Monte Carlo: log Z and draws where importance weights fail.
+
+Particles drawn from q0 follow the path q0 exp(βT), theory (24), from β = 0 to 1. A
+level is as long as the effective sample size of its weights allows; then particles are
+resampled by these weights, and moved by Langevin steps that leave q0 exp(βT) unchanged,
+scaled by the spread and the acceptance rate of the particles themselves (Del Moral,
+Doucet and Jasra 2006). Modes keep their masses: no particle has to cross the barriers
+at β = 1, it was on its side before they rose.
+
+The particles of a density form groups that never exchange members; only the schedule
+and the scale of the moves are common. So each group has an estimate Z_g of its own.
+They are unbiased but for the influence of the adaptation, which is of smaller order
+(Beskos et al. 2016), and as good as independent: their mean estimates Z, and their
+spread says how well. That includes what the genealogy of a single population (Chan and
+Lai 2013, Lee and Whiteley 2018) no longer tells when few ancestors are left.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from kexpfam._typing import Array, Indices, Mask
+from kexpfam.partition.moves import move, spread_root, systematic
+from kexpfam.partition.unnormalized import UnnormalizedDensity
+
+# An error of log Z above this is itself known badly: a few groups hold most of the
+# weight.
+WORST_ERROR = 0.3
+
+# With fewer first particles that have descendants, masses of modes are luck.
+FEWEST_ANCESTORS = 20
+
+# Moves that are nearly all rejected leave the copies of resampling where they are.
+SMALLEST_ACCEPTANCE = 0.1
+
+# Levels after which a density is given up, and β is set to one in one step. Densities
+# that need more have log Z of hundreds, of which no digit would be right.
+_MOST_LEVELS = 200
+
+# Rows are taken in blocks whose particles stay below this many numbers.
+_BLOCK_NUMBERS = 1_000_000
+
+_FIRST_STEP = 0.5
+
+
+@dataclass(frozen=True)
+class Tempering:
+    """How particles are tempered.
+
+    Attributes:
+        particles: Of each density, in all groups together.
+        groups: How many groups they form; the error has one degree of freedom less.
+        threshold: Effective share of the particles after each level, below one.
+        moves: Proposals to each particle at each level.
+    """
+
+    particles: int = 2000
+    groups: int = 8
+    threshold: float = 0.7
+    moves: int = 5
+
+
+@dataclass(frozen=True, eq=False)
+class TemperedEstimate:
+    """log Z of n densities and weighted draws from them.
+
+    Attributes:
+        log_partition: (n,).
+        error: Standard error of log Z, from the spread over groups, (n,).
+        draws: Particles at β = 1, (n, s, d).
+        weights: Their normalised weights, equal within a group, (n, s).
+        log_mean: Weighted mean of the log unnormalised density, (n,).
+        step: Step size of the moves at β = 1, (n,).
+        levels: How many steps β took, (n,).
+        acceptance: Acceptance rate of the moves at β = 1, (n,).
+        ancestors: How many particles of q0 have descendants, (n,).
+    """
+
+    log_partition: Array
+    error: Array
+    draws: Array
+    weights: Array
+    log_mean: Array
+    step: Array
+    levels: Indices
+    acceptance: Array
+    ancestors: Indices
+
+    def rows(self, index: Indices) -> "TemperedEstimate":
+        """Only these densities."""
+        return TemperedEstimate(*(getattr(self, f.name)[index] for f in fields(self)))
+
+    @property
+    def mean(self) -> Array:
+        """Weighted mean of the draws, (n, d)."""
+        return np.einsum("ns,nsi->ni", self.weights, self.draws)
+
+    @property
+    def covariance(self) -> Array:
+        """Weighted covariance of the draws, (n, d, d)."""
+        gaps = self.draws - self.mean[:, None]
+        return np.einsum("ns,nsi,nsj->nij", self.weights, gaps, gaps, optimize=True)
+
+    @property
+    def effective_draws(self) -> Array:
+        """Independent weighted draws that would have this error of log Z, (n,)."""
+        return 1.0 / (self.error**2 + 1.0 / self.weights.shape[1])
+
+    @property
+    def tail_index(self) -> Array:
+        """Not a number, (n,): particles have no importance weights."""
+        return np.full_like(self.error, np.nan)
+
+    @property
+    def unreliable(self) -> Mask:
+        """Rows whose estimate should not be trusted, (n,) of bool."""
+        return ~(
+            (self.error <= WORST_ERROR)
+            & (self.ancestors >= FEWEST_ANCESTORS)
+            & (self.acceptance >= SMALLEST_ACCEPTANCE)
+        )
+
+    def sample(
+        self,
+        target: UnnormalizedDensity,
+        size: int,
+        rngs: Sequence[np.random.Generator],
+        *,
+        moves: int,
+    ) -> Array:
+        """Draws, (n, size, d), from the particles, in random order and moved on."""
+        n, _, d = self.draws.shape
+        if not n or not size:
+            return np.empty((n, size, d))
+        chosen = [
+            points[rng.permutation(systematic(w, rng.random(), size))]
+            for points, w, rng in zip(self.draws, self.weights, rngs, strict=True)
+        ]
+        return move(
+            target.log_unnormalized,
+            target.gradient,
+            np.stack(chosen),
+            self.step,
+            spread_root(self.draws),
+            rngs,
+            moves=moves,
+        ).points
+
+
+def temper(
+    target: UnnormalizedDensity,
+    rngs: Sequence[np.random.Generator],
+    settings: Tempering | None = None,
+) -> TemperedEstimate:
+    """Normalise and draw from n densities q0 exp T, theory (24) and (25).
+
+    Args:
+        target: The densities.
+        rngs: Source of randomness of each density.
+        settings: Sizes and limits; None for the defaults.
+    """
+    settings = settings or Tempering()
+    block = max(1, _BLOCK_NUMBERS // (settings.particles * target.d))
+    parts = [
+        _Populations(
+            target.rows(slice(start, start + block)),
+            rngs[start : start + block],
+            settings,
+        ).run()
+        for start in range(0, max(len(rngs), 1), block)
+    ]
+    return TemperedEstimate(
+        *(
+            np.concatenate([getattr(p, f.name) for p in parts])
+            for f in fields(TemperedEstimate)
+        )
+    )
+
+
+class _Populations:
+    """Particles of a block of densities on their way from β = 0 to 1."""
+
+    def __init__(
+        self,
+        target: UnnormalizedDensity,
+        rngs: Sequence[np.random.Generator],
+        settings: Tempering,
+    ) -> None:
+        self._target, self._rngs, self._settings = target, rngs, settings
+        n, g = len(rngs), settings.groups
+        size = -(-settings.particles // g)
+        self._shape = (n, g, size)
+        draws = [target.base.sample(g * size, target.d, rng) for rng in rngs]
+        self._u = np.reshape(draws, (n, g * size, target.d))
+        self._beta = np.zeros(n)
+        self._log_z = np.zeros((n, g))  # of each group
+        self._ancestors = np.broadcast_to(np.arange(size), self._shape).copy()
+        self._step = np.full(n, _FIRST_STEP)
+        self._acceptance = np.ones(n)
+        self._levels = np.zeros(n, dtype=np.int64)
+
+    def run(self) -> TemperedEstimate:
+        """Take every density to β = 1."""
+        active = np.arange(self._shape[0])
+        target = self._target
+        while len(active):
+            self._level(active, target)
+            left = self._beta[active] < 1.0
+            if not left.all():
+                active = active[left]
+                target = self._target.rows(active)
+        return self._estimate()
+
+    def _level(self, rows: Indices, target: UnnormalizedDensity) -> None:
+        """One step of β: weigh, resample, move."""
+        n, (_, g, size) = len(rows), self._shape
+        points = self._u[rows]
+        T = _tilt(target, points).reshape(n, g, size)
+        beta, old = self._next_beta(rows, T), self._beta[rows]
+        log_w = (beta - old)[:, None, None] * T
+        peak = log_w.max(axis=2, keepdims=True)
+        w = np.exp(log_w - peak)
+        # theory (25): each level multiplies Z_g by the mean of its weights
+        self._log_z[rows] += peak[..., 0] + np.log(w.mean(axis=2))
+        index = self._resampled(rows, w)
+        points = points.reshape(n, g, size, -1)
+        points = np.take_along_axis(points, index[..., None], axis=2)
+        self._ancestors[rows] = np.take_along_axis(self._ancestors[rows], index, axis=2)
+        log_density, gradient = _tempered(target, beta)
+        points = points.reshape(n, g * size, -1)
+        moved = move(
+            log_density,
+            gradient,
+            points,
+            self._step[rows],
+            spread_root(points),
+            [self._rngs[r] for r in rows],
+            moves=self._settings.moves,
+        )
+        self._u[rows], self._beta[rows] = moved.points, beta
+        self._step[rows], self._acceptance[rows] = moved.step, moved.acceptance
+        self._levels[rows] += 1
+
+    def _next_beta(self, rows: Indices, T: Array) -> Array:
+        """The largest β at which enough of the particles count, by bisection.
+
+        The conditional effective share is (Σ W w)²/Σ W w² with weights W before the
+        level, equal within groups, and w = exp((β − β_old) T).
+        """
+        shares = _softmax(self._log_z[rows])[..., None] / self._shape[2]
+        low, high = self._beta[rows], np.ones(len(rows))
+        top = T.max(axis=(1, 2), keepdims=True)
+
+        def share(beta: Array) -> Array:
+            w = np.exp((beta - self._beta[rows])[:, None, None] * (T - top))
+            return (shares * w).sum((1, 2)) ** 2 / (shares * w * w).sum((1, 2))
+
+        done = share(high) >= self._settings.threshold
+        done |= self._levels[rows] >= _MOST_LEVELS
+        for _ in range(40):
+            middle = 0.5 * (low + high)
+            enough = share(middle) >= self._settings.threshold
+            low, high = np.where(enough, middle, low), np.where(enough, high, middle)
+        return np.where(done, 1.0, high)
+
+    def _resampled(self, rows: Indices, w: Array) -> Indices:
+        """Systematic resampling within each group, indices (n, g, size)."""
+        size = w.shape[2]
+        offsets = np.stack([self._rngs[r].random(w.shape[1]) for r in rows])
+        flat = zip(w.reshape(-1, size), offsets.ravel(), strict=True)
+        index = np.stack([systematic(row, offset, size) for row, offset in flat])
+        return index.reshape(w.shape)
+
+    def _estimate(self) -> TemperedEstimate:
+        _, g, size = self._shape
+        shares = _softmax(self._log_z)
+        peak = self._log_z.max(axis=1)
+        mean = np.exp(self._log_z - peak[:, None]).mean(axis=1)
+        # sd(Z_g)/(√g mean Z_g), the delta method for the log of a mean
+        relative = g * shares - 1.0
+        weights = np.repeat(shares / size, size, axis=1)
+        log_values = self._target.log_unnormalized(self._u)
+        return TemperedEstimate(
+            log_partition=peak + np.log(mean),
+            error=np.sqrt((relative**2).sum(axis=1) / (g * (g - 1))),
+            draws=self._u,
+            weights=weights,
+            log_mean=np.einsum("ns,ns->n", weights, log_values),
+            step=self._step,
+            levels=self._levels,
+            acceptance=self._acceptance,
+            ancestors=np.array(
+                [sum(len(np.unique(x)) for x in row) for row in self._ancestors],
+                dtype=np.int64,
+            ),
+        )
+
+
+def _softmax(log_z: Array) -> Array:
+    shares = np.exp(log_z - log_z.max(axis=1, keepdims=True))
+    return shares / shares.sum(axis=1, keepdims=True)
+
+
+def _log_base(target: UnnormalizedDensity, U: Array) -> Array:
+    return target.base.log_density(U.reshape(-1, target.d)).reshape(U.shape[:2])
+
+
+def _tilt(target: UnnormalizedDensity, U: Array) -> Array:
+    """T at points of the support, (n, q, d) -> (n, q)."""
+    return target.log_unnormalized(U) - _log_base(target, U)
+
+
+def _tempered(
+    target: UnnormalizedDensity, beta: Array
+) -> tuple[Callable[[Array], Array], Callable[[Array], Array]]:
+    """Log of q0 exp(βT) and its gradient."""
+
+    def log_density(U: Array) -> Array:
+        log_q0 = _log_base(target, U)
+        inside = np.isfinite(log_q0)
+        log_p = np.where(inside, target.log_unnormalized(U), 0.0)
+        safe = np.where(inside, log_q0, 0.0)
+        tempered = safe + beta[:, None] * (log_p - safe)
+        return np.where(inside, tempered, -np.inf)
+
+    def gradient(U: Array) -> Array:
+        slope = target.base.grad_log_density(U.reshape(-1, target.d)).reshape(U.shape)
+        return slope + beta[:, None, None] * (target.gradient(U) - slope)
+
+    return log_density, gradient
