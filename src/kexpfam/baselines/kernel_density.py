@@ -17,8 +17,8 @@ from kexpfam._typing import Array, ArrayLike, Indices, RandomState
 from kexpfam._validation import as_generator, check_count, check_positive
 from kexpfam.baselines.mixture_estimator import MixtureEstimator
 
-# Bounds of widths in standard deviations. A width of 100 smooths a column out. Rounded y
-# rewards ever smaller widths: a tenth of the typical distance of neighbours is enough.
+# Bounds of widths, in standard deviations. A width of 100 smooths a column out. Rounded
+# y rewards ever smaller widths: a tenth of the typical distance of neighbours is fine.
 _WIDEST = 100.0
 _NARROWEST = 1e-3
 

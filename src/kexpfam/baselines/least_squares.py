@@ -78,7 +78,7 @@ class LSCDE(MixtureEstimator):
         >>> y = np.sin(3 * x[:, 0]) + 0.2 * rng.normal(size=200)
         >>> model = LSCDE(random_state=0).fit(x, y)
         >>> model.predict([[0.5]]).round(1)
-        array([1.])
+        array([0.9])
     """
 
     def __init__(
