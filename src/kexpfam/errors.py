@@ -46,3 +46,7 @@ class ConvergenceWarning(UserWarning):
 
 class BlindnessWarning(UserWarning):
     """Masses of separated modes are wrong, because score matching does not see them."""
+
+
+class SamplingWarning(UserWarning):
+    """Draws may not be from the density: chains have not mixed, or too few count."""

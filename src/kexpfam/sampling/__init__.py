@@ -1,7 +1,16 @@
 """Samplers of densities that are known up to a constant."""
 
+from kexpfam.sampling.hamiltonian import HMC, NUTS
 from kexpfam.sampling.interface import InverseCDF, Run, Sampler
 from kexpfam.sampling.names import resolve_sampler
 from kexpfam.sampling.report import SamplingReport
 
-__all__ = ["InverseCDF", "Run", "Sampler", "SamplingReport", "resolve_sampler"]
+__all__ = [
+    "HMC",
+    "NUTS",
+    "InverseCDF",
+    "Run",
+    "Sampler",
+    "SamplingReport",
+    "resolve_sampler",
+]

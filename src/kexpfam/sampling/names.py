@@ -2,10 +2,14 @@
 
 from collections.abc import Callable
 
+from kexpfam.sampling.hamiltonian import HMC, NUTS
 from kexpfam.sampling.interface import InverseCDF, Sampler
 
 _NAMED: dict[str, Callable[[], Sampler]] = {
     "inverse_cdf": InverseCDF,
+    "nuts": NUTS,
+    "hmc": HMC,
+    "paper": HMC.paper,
 }
 
 
