@@ -16,7 +16,7 @@ from scipy import fft, special, stats
 from kexpfam._typing import Array
 
 # Below this many draws per chain a half has no variance.
-_FEWEST_DRAWS = 4
+FEWEST_DRAWS = 4
 
 # Quantiles whose effective sample size is that of the tails.
 _TAILS = (0.05, 0.95)
@@ -30,7 +30,8 @@ def rank_r_hat(draws: Array) -> Array:
 
     Returns:
         R̂ of each leading entry, near 1 if chains have mixed; not a number with fewer
-        than 4 draws per chain, infinity if chains do not move but differ.
+        than 4 draws per chain or if all are equal, infinity if chains do not move but
+        differ.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -40,12 +41,13 @@ def rank_r_hat(draws: Array) -> Array:
         >>> bool(rank_r_hat(mixed + np.arange(4)[:, None]) > 1.5)
         True
     """
-    if draws.shape[-1] < _FEWEST_DRAWS:
+    if draws.shape[-1] < FEWEST_DRAWS:
         return np.full(draws.shape[:-2], np.nan)
     halves = split_chains(draws)
     median = np.median(halves, axis=(-2, -1), keepdims=True)
     folded = np.abs(halves - median)
-    return np.maximum(_r_hat(normal_scores(halves)), _r_hat(normal_scores(folded)))
+    # Where all distances are equal they say nothing, and the other figure stands.
+    return np.fmax(_r_hat(normal_scores(halves)), _r_hat(normal_scores(folded)))
 
 
 def bulk_effective_size(draws: Array) -> Array:
@@ -63,7 +65,7 @@ def bulk_effective_size(draws: Array) -> Array:
         >>> bool(abs(bulk_effective_size(rng.normal(size=(4, 500))) - 2000) < 300)
         True
     """
-    if draws.shape[-1] < _FEWEST_DRAWS:
+    if draws.shape[-1] < FEWEST_DRAWS:
         return np.full(draws.shape[:-2], np.nan)
     return effective_size(normal_scores(split_chains(draws)))
 
@@ -74,12 +76,12 @@ def tail_effective_size(draws: Array) -> Array:
     Args:
         draws: (..., chains, draws).
     """
-    if draws.shape[-1] < _FEWEST_DRAWS:
+    if draws.shape[-1] < FEWEST_DRAWS:
         return np.full(draws.shape[:-2], np.nan)
     halves = split_chains(draws)
     levels = np.quantile(halves, _TAILS, axis=(-2, -1), keepdims=True)
     sizes = [effective_size((halves <= level).astype(float)) for level in levels]
-    return np.minimum(*sizes)
+    return np.fmin(*sizes)
 
 
 def split_chains(draws: Array) -> Array:

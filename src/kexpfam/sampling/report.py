@@ -8,6 +8,7 @@ from scipy import stats
 
 from kexpfam._typing import Array
 from kexpfam.sampling.diagnostics import (
+    FEWEST_DRAWS,
     bulk_effective_size,
     rank_r_hat,
     tail_effective_size,
@@ -23,6 +24,11 @@ _FALSE_ALARM = 0.01
 # ten times as many were made.
 _ENOUGH_DRAWS = 100.0
 _ENOUGH_SHARE = 0.1
+
+# In runs of fewer draws than this, effective sample sizes are so noisy that this share
+# of many densities may come out too low.
+_SHORT_RUN = 1000
+_NOISY_SHARE = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,14 +102,17 @@ class SamplingReport:
 
         1.01 for long ones; short chains and many densities exceed that by chance.
         """
-        if self.chains is None or self.draws is None or self.draws < 4:
+        known = np.any(np.isfinite(self.effective_sample_size))
+        if self.chains is None or self.draws is None or not known:
             return _GOOD_R_HAT
         halves, length = 2 * self.chains, self.draws // 2
-        # N (R̂² − 1) + 1 is about χ² of M − 1 degrees over M − 1 for M chains of N
-        # independent draws; twice that, because draws depend on each other.
-        chance = _FALSE_ALARM / max(self.r_hat.size, 1)
-        quantile = stats.chi2.isf(chance, halves - 1) / (halves - 1)
-        return max(_GOOD_R_HAT, 1.0 + float(quantile) / length)
+        # With M chains of N independent draws, N (R̂² − 1) + 1 is F with M − 1 and
+        # M (N − 1) degrees; N is what the usual density's draws are worth.
+        worth = np.nanmedian(self.effective_sample_size) / (self.chains * self.draws)
+        worth = length * min(max(float(worth), _ENOUGH_SHARE), 1.0)
+        freedom = halves - 1, max(halves * (worth - 1.0), 1.0)
+        f = stats.f.isf(_FALSE_ALARM / self.r_hat.size, *freedom)
+        return max(_GOOD_R_HAT, float(np.sqrt(1.0 + max(f - 1.0, 0.0) / worth)))
 
     @property
     def needed_sample_size(self) -> float:
@@ -116,8 +125,14 @@ class SamplingReport:
         """What is wrong with the draws, in a sentence; None if nothing was found."""
         if not self.r_hat.size:
             return None
-        unmixed = np.any(self.r_hat > self.tolerated_r_hat, axis=1)
+        # Where R̂ could be found but was not, no chain has moved.
+        unmixed = ~np.all(self.r_hat <= self.tolerated_r_hat, axis=1)
+        if self.draws is not None and self.draws < FEWEST_DRAWS:
+            unmixed[:] = False
         few = np.any(self.effective_sample_size < self.needed_sample_size, axis=1)
+        total = (self.chains or 1) * (self.draws or _SHORT_RUN)
+        if total < _SHORT_RUN and np.mean(few) <= _NOISY_SHARE:
+            few[:] = False
         bad = unmixed | few | (self.divergences > 0)
         if not bad.any():
             return None
