@@ -81,6 +81,8 @@ def tail_size(chains):
     """The smaller one of the two indicators."""
     halves = split(chains)
     levels = np.quantile(np.ravel(halves), [0.05, 0.95])
-    below = [[[float(v <= level) for v in chain] for chain in halves] for level in levels]
+    below = [
+        [[float(v <= level) for v in chain] for chain in halves] for level in levels
+    ]
     # If all draws are on one side, that quantile says nothing.
     return min(effective_size(chains) for chains in below if np.ptp(chains) > 0)

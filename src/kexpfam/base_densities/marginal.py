@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from kexpfam._typing import Array
+from kexpfam._typing import Array, has_values
 from kexpfam.base_densities.interface import BaseDensity, TrainingResponses
 
 # Components per column: bins a fifth of a bandwidth wide are invisible, and this many
@@ -108,7 +108,7 @@ class MarginalBase(BaseDensity):
 
 def _log_sum(terms: Array) -> Array:
     """Log Σ exp of each row."""
-    if isinstance(terms, np.ndarray):
+    if has_values(terms):
         return special.logsumexp(terms, axis=1)
     peak = np.max(terms, axis=1)
     return peak + np.log(np.sum(np.exp(terms - peak[:, None]), axis=1))
@@ -116,7 +116,7 @@ def _log_sum(terms: Array) -> Array:
 
 def _shares(terms: Array) -> Array:
     """Exp of each row, divided by its sum."""
-    if isinstance(terms, np.ndarray):
+    if has_values(terms):
         return special.softmax(terms, axis=1)
     weights = np.exp(terms - np.max(terms, axis=1)[:, None])
     return weights / np.sum(weights, axis=1)[:, None]

@@ -58,9 +58,7 @@ class Bridge:
         negative = floor**2 / positive
         return log_mix + np.log(np.where(rest > 0, positive, negative))
 
-    def slope_factor(
-        self, log_mix: Array, log_m: Array, floor: float = FLOOR
-    ) -> Array:
+    def slope_factor(self, log_mix: Array, log_m: Array, floor: float = FLOOR) -> Array:
         """What m'/m − p'/p is multiplied by in the slope of `log_rest`, beside p'/p."""
         ratio = self.ratio(log_mix, log_m)
         rest = (1.0 - ratio) / (1.0 - self.share)

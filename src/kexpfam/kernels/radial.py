@@ -14,7 +14,7 @@ from typing import Self
 
 import numpy as np
 
-from kexpfam._typing import Array
+from kexpfam._typing import Array, has_values
 from kexpfam.kernels.base import Kernel, LengthScale, Pairs
 from kexpfam.linalg import Empty
 
@@ -143,8 +143,8 @@ class RadialKernel(Kernel):
 
 def _maybe_far(A: Array, B: Array) -> bool:
     """Whether differences of points may have powers that overflow."""
-    if not (isinstance(A, np.ndarray) and isinstance(B, np.ndarray)):
-        return True  # the values of an array that is being traced are not known yet
+    if not (has_values(A) and has_values(B)):
+        return True
     return any(np.abs(points).max(initial=0.0) > _FARTHEST for points in (A, B))
 
 

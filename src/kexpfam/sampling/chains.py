@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from kexpfam._typing import Array
+from kexpfam._typing import Array, Indices
 from kexpfam._validation import check_count
 from kexpfam.errors import SamplingWarning
 from kexpfam.partition import UnnormalizedDensity
@@ -131,7 +131,6 @@ def _run_blocks(
     jax = needed("jax")
     n, chains, _ = start.shape
     programs, seed = compiled(recipe), int(rng.integers(2**32))
-    # A call of any length takes the same numbers, whatever number of steps is allowed.
     most = recipe.transition.most_steps
     segments = -(-length // SEGMENT)
     steps = rng.integers(1, most + 1, size=(segments, SEGMENT, recipe.thin))
@@ -154,7 +153,7 @@ def _run_blocks(
 
 
 def _run_block(
-    programs: Programs, arrays: tuple[Any, Any], start: Array, keys: Any, steps: Array
+    programs: Programs, arrays: tuple[Any, Any], start: Array, keys: Any, steps: Indices
 ) -> tuple[Array, Array, Array]:
     state, tuning = programs.warm_up(*arrays, start, keys[0])
     draws, divergent, acceptance = [], [], []
@@ -171,7 +170,7 @@ def _run_block(
     )
 
 
-def _keys(seed: int, numbers: Array, chains: int) -> Any:
+def _keys(seed: int, numbers: Indices, chains: int) -> Any:
     """Keys of the warm-up, (rows, chains), and a function to make those of segments.
 
     A row's keys depend on its number only, not on the block it is in.
@@ -189,7 +188,9 @@ def _keys(seed: int, numbers: Array, chains: int) -> Any:
 
 
 def _rounded(n: int) -> int:
-    """n or somewhat more, so that few shapes serve many n."""
+    """A number from n on, so that few shapes serve many n."""
+    if n <= 4:
+        return 4
     return 2 ** math.ceil(math.log2(n)) if n <= 64 else 64 * math.ceil(n / 64)
 
 

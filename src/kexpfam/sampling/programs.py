@@ -135,10 +135,7 @@ def log_density(recipe: Recipe, shared: Any, row: Any) -> LogDensity:
         slope = slope * point.slope + point.log_slope_gradient
         return bare(log_p), bare(slope)
 
-    @jax.custom_vjp
-    def log_p(v: Any) -> Any:
-        return both(v)[0]
-
+    log_p = jax.custom_vjp(lambda v: both(v)[0])
     log_p.defvjp(both, lambda gradient, weight: (weight * gradient,))
     return log_p
 
@@ -149,7 +146,7 @@ def _evaluated(formula: Formula, shared: Any, row: Any, u: Any) -> tuple[Any, An
         return formula.at(*stand_ins, u, traced_empty)
     except (TypeError, AttributeError, NotImplementedError, ValueError) as error:
         raise TypeError(
-            f"{formula!r} does something that JAX cannot run ({error}) use "
+            f"{formula!r} does something that JAX cannot run ({error}); use "
             f"sampler=None or 'smc'."
         ) from error
 

@@ -18,7 +18,7 @@ from kexpfam.sampling.diagnostics import (
 _GOOD_R_HAT = 1.01
 
 # Chance that R̂ of chains that have mixed earns a warning, over all densities.
-_FALSE_ALARM = 0.01
+_FALSE_ALARM = 1e-3
 
 # Effective draws that are enough, and the share of draws that is enough if fewer than
 # ten times as many were made.
@@ -108,8 +108,9 @@ class SamplingReport:
         halves, length = 2 * self.chains, self.draws // 2
         # With M chains of N independent draws, N (R̂² − 1) + 1 is F with M − 1 and
         # M (N − 1) degrees; N is what the usual density's draws are worth.
-        worth = np.nanmedian(self.effective_sample_size) / (self.chains * self.draws)
-        worth = length * min(max(float(worth), _ENOUGH_SHARE), 1.0)
+        usual = float(np.nanmedian(self.effective_sample_size))
+        share = usual / (self.chains * self.draws)
+        worth = length * min(max(share, _ENOUGH_SHARE), 1.0)
         freedom = halves - 1, max(halves * (worth - 1.0), 1.0)
         f = stats.f.isf(_FALSE_ALARM / self.r_hat.size, *freedom)
         return max(_GOOD_R_HAT, float(np.sqrt(1.0 + max(f - 1.0, 0.0) / worth)))

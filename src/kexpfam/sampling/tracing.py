@@ -32,7 +32,9 @@ class Traced(NDArrayOperatorsMixin):
 
     def __init__(self, value: Any, shape: tuple[int, ...] | None = None) -> None:
         """Wrap a value; None is a place of the given shape that will be written to."""
-        self.value = value if value is None else needed("jax.numpy").asarray(value)
+        self.value: Any = value
+        if value is not None:
+            self.value = needed("jax.numpy").asarray(value)
         self.shape = tuple(self.value.shape) if shape is None else shape
 
     @property

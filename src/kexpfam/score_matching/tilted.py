@@ -37,8 +37,8 @@ class TiltedFormula:
         """The log density of one row at one point u (d,), and its gradient (d,)."""
         X, Y, *rest = shared
         given = iter(rest)
-        parts = [next(given) if has else None for has in self.present]
-        T = KernelExpansion(self.kernel, X, Y, *parts)
+        first, second, zeroth = (next(given) if has else None for has in self.present)
+        T = KernelExpansion(self.kernel, X, Y, first, second, zeroth)
         point = u[None]
         pairs = pairs_at(T, tuple(part[None] for part in row), point, empty)
         columns = [T.contract(pairs, 1, j)[0] for j in range(Y.shape[1])]
