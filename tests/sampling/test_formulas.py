@@ -1,5 +1,7 @@
 """Densities as JAX runs them are those of NumPy, gradients included."""
 
+from dataclasses import dataclass, replace
+
 import numpy as np
 import pytest
 from scipy import special
@@ -8,7 +10,9 @@ from kexpfam.base_densities import GaussianBase
 from kexpfam.distributions import BridgedDensity
 from kexpfam.kernels import Constant, Gaussian, JointKernel, Matern, Pairs, separable
 from kexpfam.sampling.chains import Plan, run_chains
+from kexpfam.sampling.programs import Recipe, programs_of
 from kexpfam.sampling.transitions import NoUTurn
+from kexpfam.sampling.unconstrained import Unconstrained
 from tests.base_densities import cases as base_cases
 from tests.kernels.cases import ALL_CASES, case_id
 from tests.sampling.cases import by_jax, by_numpy, points, tilted
@@ -100,3 +104,23 @@ def test_what_jax_cannot_run_is_named_with_a_way_out():
         run_chains(
             tilted(BesselKernel(), 1), 4, rng, NoUTurn(0.8, 5), Plan(1, 10, 4, 1)
         )
+
+
+@dataclass
+class WithoutHash(ProductOfX):
+    """An ordinary dataclass can be compared, and so has no hash."""
+
+    offset: float = 1.0
+
+
+def test_kernels_without_a_hash_are_compiled_anew():
+    recipe = Recipe(
+        tilted(WithoutHash(), 1).formula,
+        Unconstrained(((-np.inf, np.inf),)),
+        NoUTurn(0.8, 5),
+        warmup=10,
+        thin=1,
+    )
+    assert programs_of(recipe) is not programs_of(recipe)
+    kept = replace(recipe, formula=tilted(Gaussian(0.7), 1).formula)
+    assert programs_of(kept) is programs_of(kept)

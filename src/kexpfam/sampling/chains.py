@@ -13,7 +13,7 @@ from kexpfam.errors import SamplingWarning
 from kexpfam.partition import UnnormalizedDensity
 from kexpfam.sampling.interface import Run
 from kexpfam.sampling.optional import double_precision, needed
-from kexpfam.sampling.programs import SEGMENT, Programs, Recipe, compiled
+from kexpfam.sampling.programs import SEGMENT, Programs, Recipe, programs_of
 from kexpfam.sampling.report import SamplingReport
 from kexpfam.sampling.transitions import Transition
 from kexpfam.sampling.unconstrained import Unconstrained
@@ -92,7 +92,8 @@ def run_chains(
     report = SamplingReport.of_chains(kept, divergent, acceptance)
     complaint = report.complaint()
     if complaint:
-        warnings.warn(complaint, SamplingWarning, stacklevel=2)
+        # Points at the caller of `rvs`.
+        warnings.warn(complaint, SamplingWarning, stacklevel=6)
     return Run(_taken(kept, size, rng), report)
 
 
@@ -130,7 +131,7 @@ def _run_blocks(
     """Kept draws (n, c, length, d), divergences (n,), and acceptance (n,)."""
     jax = needed("jax")
     n, chains, _ = start.shape
-    programs, seed = compiled(recipe), int(rng.integers(2**32))
+    programs, seed = programs_of(recipe), int(rng.integers(2**32))
     most = recipe.transition.most_steps
     segments = -(-length // SEGMENT)
     steps = rng.integers(1, most + 1, size=(segments, SEGMENT, recipe.thin))
@@ -142,7 +143,7 @@ def _run_blocks(
         # The last block is filled up with copies, so that its shape is no new one.
         numbers = np.minimum(np.arange(first, first + height), n - 1)
         rows = jax.device_put(tuple(part[numbers] for part in row_parameters))
-        keys = _keys(seed, numbers, chains)
+        keys = _keys(seed, numbers, chains, 1 + segments)
         block = _run_block(programs, (shared, rows), start[numbers], keys, steps)
         count = min(height, n - first)
         blocks.append(tuple(part[:count] for part in block))
@@ -153,11 +154,15 @@ def _run_blocks(
 
 
 def _run_block(
-    programs: Programs, arrays: tuple[Any, Any], start: Array, keys: Any, steps: Indices
+    programs: Programs,
+    arrays: tuple[Any, Any],
+    start: Array,
+    keys: list[Any],
+    steps: Indices,
 ) -> tuple[Array, Array, Array]:
     state, tuning = programs.warm_up(*arrays, start, keys[0])
     draws, divergent, acceptance = [], [], []
-    for key, numbers in zip(keys[1](len(steps)), steps, strict=True):
+    for key, numbers in zip(keys[1:], steps, strict=True):
         found = programs.advance(*arrays, state, tuning, key, numbers)
         state = found.state
         draws.append(np.asarray(found.draws))
@@ -170,8 +175,8 @@ def _run_block(
     )
 
 
-def _keys(seed: int, numbers: Indices, chains: int) -> Any:
-    """Keys of the warm-up, (rows, chains), and a function to make those of segments.
+def _keys(seed: int, numbers: Indices, chains: int, count: int) -> list[Any]:
+    """Keys of so many programs, (rows, chains) each.
 
     A row's keys depend on its number only, not on the block it is in.
     """
@@ -179,12 +184,8 @@ def _keys(seed: int, numbers: Indices, chains: int) -> Any:
     root = random.key(seed)
     of_rows = vmap(lambda number: random.fold_in(root, number))(numbers)
     of_chains = vmap(lambda key: random.split(key, chains))(of_rows)
-
-    def of_segments(count: int) -> list[Any]:
-        fold = vmap(vmap(random.fold_in, (0, None)), (0, None))
-        return [fold(of_chains, 1 + i) for i in range(count)]
-
-    return of_chains, of_segments
+    fold = vmap(vmap(random.fold_in, (0, None)), (0, None))
+    return [fold(of_chains, i) for i in range(count)]
 
 
 def _rounded(n: int) -> int:

@@ -75,9 +75,26 @@ class Programs(NamedTuple):
     advance: Callable[..., Any]
 
 
-@functools.lru_cache(maxsize=_KEPT)
-def compiled(recipe: Recipe) -> Programs:
+def programs_of(recipe: Recipe) -> Programs:
     """The programs of a recipe; compiled when they are first called, for each shape."""
+    # A user's kernel need not have a hash.
+    return _kept_programs(recipe) if _has_hash(recipe) else _programs(recipe)
+
+
+def _has_hash(recipe: Recipe) -> bool:
+    try:
+        hash(recipe)
+    except TypeError:
+        return False
+    return True
+
+
+@functools.lru_cache(maxsize=_KEPT)
+def _kept_programs(recipe: Recipe) -> Programs:
+    return _programs(recipe)
+
+
+def _programs(recipe: Recipe) -> Programs:
     jax = needed("jax")
 
     def warm_up(shared: Any, row: Any, start: Any, key: Any) -> Any:

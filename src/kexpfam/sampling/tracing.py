@@ -25,8 +25,7 @@ class Traced(NDArrayOperatorsMixin):
         shape: Its shape.
 
     Example:
-        >>> traced = Traced([1.0, 4.0])  # doctest: +SKIP
-        >>> np.sqrt(traced).value.tolist()  # doctest: +SKIP
+        >>> np.sqrt(Traced([1.0, 4.0])).value.tolist()
         [1.0, 2.0]
     """
 
