@@ -20,10 +20,13 @@ _GOOD_R_HAT = 1.01
 # Chance that R̂ of chains that have mixed earns a warning, over all densities.
 _FALSE_ALARM = 1e-3
 
-# Effective draws that are enough, and the share of draws that is enough if fewer than
-# ten times as many were made.
+# Effective draws that are enough, and the share that is enough of a short run.
 _ENOUGH_DRAWS = 100.0
-_ENOUGH_SHARE = 0.1
+_ENOUGH_SHARE = 0.05
+
+# No draw is taken to be worth less than this when R̂ is judged: chains in different
+# modes have hardly any effective draws, and must not be excused by that.
+_LEAST_WORTH = 0.1
 
 # In runs of fewer draws than this, effective sample sizes are so noisy that this share
 # of many densities may come out too low.
@@ -108,12 +111,19 @@ class SamplingReport:
         halves, length = 2 * self.chains, self.draws // 2
         # With M chains of N independent draws, N (R̂² − 1) + 1 is F with M − 1 and
         # M (N − 1) degrees; N is what the usual density's draws are worth.
-        usual = float(np.nanmedian(self.effective_sample_size))
-        share = usual / (self.chains * self.draws)
-        worth = length * min(max(share, _ENOUGH_SHARE), 1.0)
+        usual = float(np.nanmedian(self._smaller_sizes))
+        # Half of it: R̂ also looks at distances from the median, which mix more slowly.
+        share = 0.5 * usual / (self.chains * self.draws)
+        worth = length * min(max(share, _LEAST_WORTH), 1.0)
         freedom = halves - 1, max(halves * (worth - 1.0), 1.0)
         f = stats.f.isf(_FALSE_ALARM / self.r_hat.size, *freedom)
         return max(_GOOD_R_HAT, float(np.sqrt(1.0 + max(f - 1.0, 0.0) / worth)))
+
+    @property
+    def _smaller_sizes(self) -> Array:
+        if self.tail_effective_sample_size is None:
+            return self.effective_sample_size
+        return np.fmin(self.effective_sample_size, self.tail_effective_sample_size)
 
     @property
     def needed_sample_size(self) -> float:
