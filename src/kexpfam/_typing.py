@@ -13,7 +13,7 @@ Indices = NDArray[np.intp]
 Mask = NDArray[np.bool_]
 RandomState = int | np.random.Generator | np.random.RandomState | None
 
-__all__ = ["Array", "ArrayLike", "Indices", "Mask", "RandomState"]
+__all__ = ["Array", "ArrayLike", "Indices", "Mask", "RandomState", "has_values"]
 
 
 def has_values(array: object) -> bool:

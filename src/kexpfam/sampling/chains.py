@@ -92,8 +92,8 @@ def run_chains(
     report = SamplingReport.of_chains(kept, divergent, acceptance)
     complaint = report.complaint()
     if complaint:
-        # Points at the caller of `rvs`.
-        warnings.warn(complaint, SamplingWarning, stacklevel=6)
+        # Points at the caller of `run`, not deeper.
+        warnings.warn(complaint, SamplingWarning, stacklevel=5)
     return Run(_taken(kept, size, rng), report)
 
 

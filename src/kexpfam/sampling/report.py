@@ -26,7 +26,7 @@ _ENOUGH_SHARE = 0.05
 
 # No draw is taken to be worth less than this when R̂ is judged: chains in different
 # modes have hardly any effective draws, and must not be excused by that.
-_LEAST_WORTH = 0.1
+_LEAST_WORTH = 0.25
 
 # In runs of fewer draws than this, effective sample sizes are so noisy that this share
 # of many densities may come out too low.
