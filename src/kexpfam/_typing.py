@@ -13,4 +13,13 @@ Indices = NDArray[np.intp]
 Mask = NDArray[np.bool_]
 RandomState = int | np.random.Generator | np.random.RandomState | None
 
-__all__ = ["Array", "ArrayLike", "Indices", "Mask", "RandomState"]
+__all__ = ["Array", "ArrayLike", "Indices", "Mask", "RandomState", "has_values"]
+
+
+def has_values(array: object) -> bool:
+    """Whether it is an array of NumPy's own, whose values code may branch on.
+
+    Others stand for arrays of a library that runs NumPy code before values are known
+    (`kexpfam.sampling.tracing`).
+    """
+    return isinstance(array, np.ndarray)

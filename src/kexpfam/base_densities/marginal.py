@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from kexpfam._typing import Array
+from kexpfam._typing import Array, has_values
 from kexpfam.base_densities.interface import BaseDensity, TrainingResponses
 
 # Components per column: bins a fifth of a bandwidth wide are invisible, and this many
@@ -59,11 +59,11 @@ class MarginalBase(BaseDensity):
         return math.inf
 
     def column_log_density(self, y: Array, i: int) -> Array:
-        return special.logsumexp(self._log_terms(y, i), axis=1)
+        return _log_sum(self._log_terms(y, i))
 
     def column_gradient(self, y: Array, i: int) -> Array:
         center, deviation, _ = self._mixture(i)
-        share = special.softmax(self._log_terms(y, i), axis=1)
+        share = _shares(self._log_terms(y, i))
         return np.einsum(
             "nk,nk->n", share, (center - y[:, None]) / (deviation * deviation)
         )
@@ -101,6 +101,25 @@ class MarginalBase(BaseDensity):
         z = (y[:, None] - center) / deviation
         constant = np.log(mass) - np.log(deviation) - 0.5 * math.log(2.0 * math.pi)
         return constant - 0.5 * z * z
+
+
+# SciPy's functions take NumPy's own arrays only, not those that stand for others.
+
+
+def _log_sum(terms: Array) -> Array:
+    """Log Σ exp of each row."""
+    if has_values(terms):
+        return special.logsumexp(terms, axis=1)
+    peak = np.max(terms, axis=1)
+    return peak + np.log(np.sum(np.exp(terms - peak[:, None]), axis=1))
+
+
+def _shares(terms: Array) -> Array:
+    """Exp of each row, divided by its sum."""
+    if has_values(terms):
+        return special.softmax(terms, axis=1)
+    weights = np.exp(terms - np.max(terms, axis=1)[:, None])
+    return weights / np.sum(weights, axis=1)[:, None]
 
 
 def _binned_estimate(y: Array, weights: Array) -> tuple[tuple[float, ...], ...]:

@@ -25,7 +25,8 @@ from kexpfam._validation import check_positive
 from kexpfam.base_densities import BaseDensity
 from kexpfam.distributions.interface import Coordinates
 from kexpfam.distributions.univariate import UnivariateDensity
-from kexpfam.partition import UnnormalizedDensity
+from kexpfam.linalg import Empty
+from kexpfam.partition import Formula, UnnormalizedDensity
 
 # Where the difference is negative, about this share of p_mix is left. A guess: above
 # the accuracy of p_mix in the gaps nothing is gained, and small masses stay small.
@@ -56,6 +57,13 @@ class Bridge:
         positive = 0.5 * (np.abs(rest) + root)
         negative = floor**2 / positive
         return log_mix + np.log(np.where(rest > 0, positive, negative))
+
+    def slope_factor(self, log_mix: Array, log_m: Array, floor: float = FLOOR) -> Array:
+        """What m'/m − p'/p is multiplied by in the slope of `log_rest`, beside p'/p."""
+        ratio = self.ratio(log_mix, log_m)
+        rest = (1.0 - ratio) / (1.0 - self.share)
+        # d log(rest⁺) = d rest / √(rest² + 4f²), d rest = −ratio (m'/m − p'/p)/(1 − s)
+        return -ratio / (1.0 - self.share) / np.hypot(rest, 2.0 * floor)
 
     def ratio(self, log_mix: Array, log_m: Array) -> Array:
         """S m / p_mix; where both vanish it is zero, and large but finite elsewhere."""
@@ -111,6 +119,41 @@ def bridge_sample(
             [(1.0 - share) * weights, np.tile(share / draws * weights, draws)]
         ),
     )
+
+
+@dataclass(frozen=True)
+class BridgedFormula:
+    """`BridgedDensity` without its arrays.
+
+    Attributes:
+        mix: That of p_mix.
+        m: The density that was mixed in.
+        share: s.
+        floor: As in `BridgedDensity`.
+    """
+
+    mix: Formula
+    m: BaseDensity
+    share: float
+    floor: float
+
+    def at(
+        self,
+        shared: tuple[Array, ...],
+        row: tuple[Array, ...],
+        u: Array,
+        empty: Empty,
+    ) -> tuple[Array, Array]:
+        """The log density of one row at one point u (d,), and its gradient (d,)."""
+        log_partition, *mix_row = row
+        log_mix, slope = self.mix.at(shared, tuple(mix_row), u, empty)
+        log_mix = log_mix - log_partition
+        log_m = self.m.log_density(u[None])[0]
+        slope_m = self.m.grad_log_density(u[None])[0]
+        bridge = Bridge(self.share, self.m)
+        factor = bridge.slope_factor(log_mix, log_m, self.floor)
+        log_p = bridge.log_rest(log_mix, log_m, self.floor)
+        return log_p, slope + factor * (slope_m - slope)
 
 
 @dataclass(frozen=True)
@@ -192,11 +235,25 @@ class BridgedDensity:
         log_mix = self.mix.log_unnormalized(U) - self.log_partition[:, None]
         slope = self.mix.gradient(U)
         slope_m = self.m.grad_log_density(flat).reshape(U.shape)
-        ratio = self._bridge.ratio(log_mix, log_m)
-        rest = (1.0 - ratio) / (1.0 - self.share)
-        # d log(rest⁺) = d rest / √(rest² + 4f²), d rest = −ratio (m'/m − p'/p)/(1 − s)
-        factor = -ratio / (1.0 - self.share) / np.hypot(rest, 2.0 * self.floor)
+        factor = self._bridge.slope_factor(log_mix, log_m, self.floor)
         return slope + factor[..., None] * (slope_m - slope)
+
+    @property
+    def formula(self) -> BridgedFormula:
+        """The densities without their arrays."""
+        return BridgedFormula(self.mix.formula, self.m, self.share, self.floor)
+
+    def shared_parameters(self) -> tuple[Array, ...]:
+        """Those of the mixture."""
+        return self.mix.shared_parameters()
+
+    def row_parameters(self) -> tuple[Array, ...]:
+        """Log Z of the mixture, and what the mixture needs to know of each x."""
+        return (self.log_partition, *self.mix.row_parameters())
+
+    def nearness(self) -> Array:
+        """How near each training response is to each density's x, (n, m), from 0."""
+        return self.mix.nearness()
 
     @property
     def _bridge(self) -> Bridge:

@@ -20,7 +20,7 @@ from kexpfam.distributions.regions import highest_density_regions
 from kexpfam.distributions.row_panels import RowPanels, merged_edges
 from kexpfam.partition import panels_of
 from kexpfam.roots import increasing_roots
-from kexpfam.sampling import Run, Sampler
+from kexpfam.sampling import Run, Sampler, SamplingReport
 
 # Weights may miss a sum of one by rounding, and are then divided by their sum.
 _SUM_TOLERANCE = 1e-6
@@ -215,11 +215,17 @@ class MixtureDensity(OneColumnDensity):
         return self._dealt(size, rng, lambda part, most: part._draws(most, rng))
 
     def _run(self, sampler: Sampler, size: int, rng: np.random.Generator) -> Run:
-        return Run(
-            self._dealt(
-                size, rng, lambda part, most: part._run(sampler, most, rng).draws
-            )
-        )
+        reports: list[SamplingReport] = []
+
+        def draw(part: OneColumnDensity, most: int) -> Array:
+            run = part._run(sampler, most, rng)
+            # log Z of components in coordinates of their own cannot be put together.
+            if isinstance(run.report, SamplingReport):
+                reports.append(run.report)
+            return run.draws
+
+        draws = self._dealt(size, rng, draw)
+        return Run(draws, SamplingReport.worst_of(reports) if reports else None)
 
     def _dealt(
         self,

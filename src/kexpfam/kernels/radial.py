@@ -14,7 +14,7 @@ from typing import Self
 
 import numpy as np
 
-from kexpfam._typing import Array
+from kexpfam._typing import Array, has_values
 from kexpfam.kernels.base import Kernel, LengthScale, Pairs
 from kexpfam.linalg import Empty
 
@@ -95,7 +95,7 @@ class RadialKernel(Kernel):
 
     def values(self, A: Array, B: Array, empty: Empty = np.empty) -> Array:
         A, B, lengths = self._scaled(A, B)
-        if len(lengths) < 3 or max(np.abs(A).max(), np.abs(B).max()) > _FARTHEST:
+        if len(lengths) < 3 or _maybe_far(A, B):
             return RadialPairs(self, A, B, lengths, None, empty).partial(0, 0, 0, 0)
         # ‖a‖² + ‖b‖² − 2 a·b as one product, [a, ‖a‖², 1]·[−2b, 1, ‖b‖²].
         left = np.empty((len(A), A.shape[1] + 2))
@@ -141,6 +141,13 @@ class RadialKernel(Kernel):
         return np.asarray(self.lengthscale, dtype=float)
 
 
+def _maybe_far(A: Array, B: Array) -> bool:
+    """Whether differences of points may have powers that overflow."""
+    if not (has_values(A) and has_values(B)):
+        return True
+    return any(np.abs(points).max(initial=0.0) > _FARTHEST for points in (A, B))
+
+
 class RadialPairs(Pairs):
     """A radial kernel on all pairs; what derivatives share is computed once."""
 
@@ -160,9 +167,7 @@ class RadialPairs(Pairs):
         self._B = B
         self._ell = ell
         self._weight = weight
-        self._far = any(
-            np.abs(points).max(initial=0.0) > _FARTHEST for points in (A, B)
-        )
+        self._far = _maybe_far(A, B)
         self._differences: dict[int, Array] = {}
         self._squares: dict[int, Array] = {}
         self._ratios: list[Ratio] = []

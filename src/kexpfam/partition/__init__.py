@@ -25,9 +25,10 @@ from kexpfam.partition.resample_move import resample_move
 from kexpfam.partition.series import invert_series, series_at, series_slopes
 from kexpfam.partition.tempered import TemperedEstimate, Tempering, temper
 from kexpfam.partition.tensor import RowLogDensity, TensorDensity, integrate_tensor
-from kexpfam.partition.unnormalized import UnnormalizedDensity
+from kexpfam.partition.unnormalized import Formula, UnnormalizedDensity
 
 __all__ = [
+    "Formula",
     "ImportanceEstimate",
     "Nodes",
     "PanelDensity",

@@ -1,9 +1,36 @@
 """What is normalised, and sampled from: densities known up to a constant."""
 
+from collections.abc import Hashable
 from typing import Any, Protocol
 
 from kexpfam._typing import Array
 from kexpfam.base_densities import BaseDensity
+from kexpfam.linalg import Empty
+
+
+class Formula(Hashable, Protocol):
+    """An unnormalised density without its arrays, which it is given.
+
+    It is written in NumPy's functions and also takes arrays that stand for those of
+    another library. Equal formulas do the same to equal arrays, so a program that was
+    compiled for one serves the other.
+    """
+
+    def at(
+        self,
+        shared: tuple[Array, ...],
+        row: tuple[Array, ...],
+        u: Array,
+        empty: Empty,
+    ) -> tuple[Array, Array]:
+        """The log density of one row at one point u (d,), and its gradient (d,).
+
+        Args:
+            shared: `shared_parameters` of the densities.
+            row: One entry of each of their `row_parameters`.
+            u: The point.
+            empty: Where temporaries come from.
+        """
 
 
 class UnnormalizedDensity(Protocol):
@@ -38,3 +65,16 @@ class UnnormalizedDensity(Protocol):
 
     def gradient(self, U: Array) -> Array:
         """Their gradients, (n, q, d) -> (n, q, d)."""
+
+    @property
+    def formula(self) -> Formula:
+        """The densities without their arrays."""
+
+    def shared_parameters(self) -> tuple[Array, ...]:
+        """The arrays that all densities have in common."""
+
+    def row_parameters(self) -> tuple[Array, ...]:
+        """The arrays that differ between densities, each (n, ...)."""
+
+    def nearness(self) -> Array:
+        """How near each training response is to each density's x, (n, m), from 0."""

@@ -1,5 +1,6 @@
 """Samplers of densities that are known up to a constant."""
 
+from kexpfam.sampling.hamiltonian import HMC, NUTS
 from kexpfam.sampling.interface import InverseCDF, Run, Sampler
 from kexpfam.sampling.names import resolve_sampler
 from kexpfam.sampling.report import SamplingReport
@@ -7,6 +8,8 @@ from kexpfam.sampling.tempered import TemperedSMC
 from kexpfam.sampling.tempering_report import TemperingReport
 
 __all__ = [
+    "HMC",
+    "NUTS",
     "InverseCDF",
     "Run",
     "Sampler",

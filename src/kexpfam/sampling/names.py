@@ -2,12 +2,16 @@
 
 from collections.abc import Callable
 
+from kexpfam.sampling.hamiltonian import HMC, NUTS
 from kexpfam.sampling.interface import InverseCDF, Sampler
 from kexpfam.sampling.tempered import TemperedSMC
 
 _NAMED: dict[str, Callable[[], Sampler]] = {
     "inverse_cdf": InverseCDF,
     "smc": TemperedSMC,
+    "nuts": NUTS,
+    "hmc": HMC,
+    "paper": HMC.paper,
 }
 
 

@@ -13,7 +13,7 @@ from kexpfam.score_matching.low_rank import Basis, Statistics
 from kexpfam.score_matching.objective import ScoreSample, score_matching_loss
 from kexpfam.score_matching.span import fit_in_span
 from kexpfam.score_matching.summation import Summation, fit_low_rank, statistics
-from kexpfam.score_matching.tilted import TiltedDensity
+from kexpfam.score_matching.tilted import TiltedDensity, TiltedFormula
 
 __all__ = [
     "CENTER_METHODS",
@@ -27,6 +27,7 @@ __all__ = [
     "Statistics",
     "Summation",
     "TiltedDensity",
+    "TiltedFormula",
     "choose_centers",
     "fit_exact",
     "fit_in_span",

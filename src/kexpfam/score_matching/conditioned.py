@@ -98,11 +98,35 @@ class ConditionedExpansion:
         for_each_panel(n * q, len(self.T.Y), work, n_jobs=self.T.n_jobs)
         return out.reshape(n, q, out.shape[1])
 
+    def row_parameters(self) -> tuple[Array, ...]:
+        """What T needs to know of the conditions, (n, ...) each."""
+        return self._matrices if isinstance(self.T.kernel, SumOfProducts) else (self.X,)
+
+    def nearness(self) -> Array:
+        """How near each centre's condition is to each condition, (n, m), from 0."""
+        if not isinstance(self.T.kernel, SumOfProducts):
+            return np.ones((len(self.X), len(self.T.X)))
+        return functools.reduce(np.add, map(np.abs, self._matrices))
+
     def _pairs(self, condition: Indices | slice, points: Array, empty: Empty) -> Pairs:
-        T = self.T
-        if not isinstance(T.kernel, SumOfProducts):
-            return T.kernel.at(self.X[condition], points, T.X, T.Y, empty)
-        terms = []
-        for (_, ky), matrix in zip(T.kernel.terms, self._matrices, strict=True):
-            terms.append(ky.at(points, T.Y, matrix[condition], empty))
-        return SumPairs(tuple(terms)) if len(terms) > 1 else terms[0]
+        conditions = tuple(part[condition] for part in self.row_parameters())
+        return pairs_at(self.T, conditions, points, empty)
+
+
+def pairs_at(
+    T: KernelExpansion, conditions: tuple[Array, ...], points: Array, empty: Empty
+) -> Pairs:
+    """T's kernel on the pairs (point, centre).
+
+    Args:
+        T: The function.
+        conditions: `row_parameters` of each point, (q, ...) each.
+        points: (q, d).
+        empty: Where temporaries come from.
+    """
+    if not isinstance(T.kernel, SumOfProducts):
+        return T.kernel.at(conditions[0], points, T.X, T.Y, empty)
+    terms = []
+    for (_, ky), matrix in zip(T.kernel.terms, conditions, strict=True):
+        terms.append(ky.at(points, T.Y, matrix, empty))
+    return SumPairs(tuple(terms)) if len(terms) > 1 else terms[0]

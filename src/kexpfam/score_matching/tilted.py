@@ -7,8 +7,46 @@ import numpy as np
 
 from kexpfam._typing import Array
 from kexpfam.base_densities import BaseDensity
-from kexpfam.score_matching.conditioned import ConditionedExpansion
+from kexpfam.kernels import JointKernel
+from kexpfam.linalg import Empty
+from kexpfam.score_matching.conditioned import ConditionedExpansion, pairs_at
 from kexpfam.score_matching.expansion import KernelExpansion
+
+
+@dataclass(frozen=True)
+class TiltedFormula:
+    """log q0(u) + T(x, u) for given centres and coefficients: theory (1) and (3).
+
+    Attributes:
+        base: q0.
+        kernel: The joint kernel of T.
+        present: Whether T has first and second derivatives and the kernel itself.
+    """
+
+    base: BaseDensity
+    kernel: JointKernel
+    present: tuple[bool, ...]
+
+    def at(
+        self,
+        shared: tuple[Array, ...],
+        row: tuple[Array, ...],
+        u: Array,
+        empty: Empty,
+    ) -> tuple[Array, Array]:
+        """The log density of one row at one point u (d,), and its gradient (d,)."""
+        X, Y, *rest = shared
+        given = iter(rest)
+        first, second, zeroth = (next(given) if has else None for has in self.present)
+        T = KernelExpansion(self.kernel, X, Y, first, second, zeroth)
+        point = u[None]
+        pairs = pairs_at(T, tuple(part[None] for part in row), point, empty)
+        columns = [T.contract(pairs, 1, j)[0] for j in range(Y.shape[1])]
+        log_q0 = self.base.log_density(point)[0]
+        log_p = np.where(
+            np.isneginf(log_q0), -np.inf, log_q0 + T.contract(pairs, 0, 0)[0]
+        )
+        return log_p, self.base.grad_log_density(point)[0] + np.stack(columns)
 
 
 @dataclass(frozen=True)
@@ -67,6 +105,27 @@ class TiltedDensity:
         """∂(log q0 + T) at each row's own points, (n, q, d) -> (n, q, d)."""
         slope = self.base.grad_log_density(U.reshape(-1, self.d)).reshape(U.shape)
         return slope + self._conditioned.gradient(U)
+
+    @property
+    def formula(self) -> "TiltedFormula":
+        """The densities without their arrays."""
+        T = self.T
+        present = tuple(c is not None for c in (T.first, T.second, T.zeroth))
+        return TiltedFormula(self.base, T.kernel, present)
+
+    def shared_parameters(self) -> tuple[Array, ...]:
+        """Centres and coefficients of T."""
+        T = self.T
+        parts = (T.X, T.Y, T.first, T.second, T.zeroth)
+        return tuple(part for part in parts if part is not None)
+
+    def row_parameters(self) -> tuple[Array, ...]:
+        """What T needs to know of each x."""
+        return self._conditioned.row_parameters()
+
+    def nearness(self) -> Array:
+        """How near each training response is to each density's x, (n, m), from 0."""
+        return self._conditioned.nearness()
 
     @functools.cached_property
     def _conditioned(self) -> ConditionedExpansion:

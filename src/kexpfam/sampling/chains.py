@@ -1,0 +1,206 @@
+"""Markov chains of n densities: where they start, and what is kept of them."""
+
+import math
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kexpfam._typing import Array, Indices
+from kexpfam._validation import check_count
+from kexpfam.errors import SamplingWarning
+from kexpfam.partition import UnnormalizedDensity
+from kexpfam.sampling.interface import Run
+from kexpfam.sampling.optional import double_precision, needed
+from kexpfam.sampling.programs import SEGMENT, Programs, Recipe, programs_of
+from kexpfam.sampling.report import SamplingReport
+from kexpfam.sampling.transitions import Transition
+from kexpfam.sampling.unconstrained import Unconstrained
+
+# Chains that move together: more of them only wait for the slowest.
+_CHAINS_AT_ONCE = 1024
+
+# Kept draws of a chain without a fixed length, even where fewer are asked for: what
+# diagnosis needs at least.
+_FEWEST_DRAWS = 100
+
+# Chains start this far from a training response, in standard deviations of all, so that
+# two that start from the same differ.
+_JITTER = 0.1
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How many chains, and how long.
+
+    Attributes:
+        chains: Chains of each density; no more than draws that are asked for.
+        warmup: Moves before anything is kept.
+        draws: Kept draws of each chain; None for as many as it takes.
+        thin: Moves per kept draw.
+    """
+
+    chains: int
+    warmup: int
+    draws: int | None
+    thin: int
+
+    def __post_init__(self) -> None:
+        check_count("chains", self.chains, least=1)
+        check_count("warmup", self.warmup, least=1)
+        check_count("thin", self.thin, least=1)
+        if self.draws is not None:
+            check_count("draws", self.draws, least=1)
+
+    def lengths(self, size: int) -> tuple[int, int]:
+        """Chains of each density and kept draws of each chain, for `size` draws."""
+        chains = min(self.chains, size)
+        each = -(-size // chains)
+        if self.draws is None:
+            return chains, max(each, _FEWEST_DRAWS)
+        if each > self.draws:
+            raise ValueError(
+                f"size={size} is more than the {self.chains} chains of {self.draws} "
+                f"kept draws give; ask for at most {self.chains * self.draws}, raise "
+                f"draws, or pass draws=None for chains that are as long as it takes."
+            )
+        return chains, self.draws
+
+
+def run_chains(
+    target: UnnormalizedDensity,
+    size: int,
+    rng: np.random.Generator,
+    transition: Transition,
+    plan: Plan,
+) -> Run:
+    """Draw `size` points of each density; see `Sampler.draw`.
+
+    The chains' draws are taken at even distances, and come in random order.
+    """
+    n, d = len(target), target.d
+    if not size or not n:
+        return Run(np.empty((n, size, d)))
+    chains, length = plan.lengths(size)
+    line = Unconstrained.of(target.base.support(d))
+    recipe = Recipe(target.formula, line, transition, plan.warmup, plan.thin)
+    start = line.from_support(starting_points(target, chains, rng))
+    with double_precision():
+        # Tracing and running need the same precision, so both happen in here.
+        kept, divergent, acceptance = _run_blocks(recipe, target, start, length, rng)
+    report = SamplingReport.of_chains(kept, divergent, acceptance)
+    complaint = report.complaint()
+    if complaint:
+        # Points at the caller of `run`, not deeper.
+        warnings.warn(complaint, SamplingWarning, stacklevel=5)
+    return Run(_taken(kept, size, rng), report)
+
+
+def starting_points(
+    target: UnnormalizedDensity, chains: int, rng: np.random.Generator
+) -> Array:
+    """Responses of training rows near each x, moved a little, (n, chains, d).
+
+    Args:
+        target: The densities.
+        chains: How many points for each.
+        rng: Source of randomness.
+    """
+    responses, weights = target.responses, target.nearness()
+    # Where no row is near, all are as good.
+    weights = weights + np.where(weights.max(axis=1) > 0, 0.0, 1.0)[:, None]
+    levels = np.cumsum(weights, axis=1)
+    wanted = rng.random((len(levels), chains)) * levels[:, -1:]
+    chosen = [
+        np.searchsorted(row, at, "right")
+        for row, at in zip(levels, wanted, strict=True)
+    ]
+    picked = responses[np.minimum(chosen, len(responses) - 1)]
+    spread = np.maximum(responses.std(axis=0), np.finfo(float).tiny)
+    return picked + _JITTER * spread * rng.standard_normal(picked.shape)
+
+
+def _run_blocks(
+    recipe: Recipe,
+    target: UnnormalizedDensity,
+    start: Array,
+    length: int,
+    rng: np.random.Generator,
+) -> tuple[Array, Array, Array]:
+    """Kept draws (n, c, length, d), divergences (n,), and acceptance (n,)."""
+    jax = needed("jax")
+    n, chains, _ = start.shape
+    programs, seed = programs_of(recipe), int(rng.integers(2**32))
+    most = recipe.transition.most_steps
+    segments = -(-length // SEGMENT)
+    steps = rng.integers(1, most + 1, size=(segments, SEGMENT, recipe.thin))
+    shared = jax.device_put(target.shared_parameters())
+    row_parameters = target.row_parameters()
+    height = min(max(1, _CHAINS_AT_ONCE // chains), _rounded(n))
+    blocks = []
+    for first in range(0, n, height):
+        # The last block is filled up with copies, so that its shape is no new one.
+        numbers = np.minimum(np.arange(first, first + height), n - 1)
+        rows = jax.device_put(tuple(part[numbers] for part in row_parameters))
+        keys = _keys(seed, numbers, chains, 1 + segments)
+        block = _run_block(programs, (shared, rows), start[numbers], keys, steps)
+        count = min(height, n - first)
+        blocks.append(tuple(part[:count] for part in block))
+    draws, divergent, acceptance = (
+        np.concatenate(part) for part in zip(*blocks, strict=True)
+    )
+    return draws[:, :, :length], divergent, acceptance
+
+
+def _run_block(
+    programs: Programs,
+    arrays: tuple[Any, Any],
+    start: Array,
+    keys: list[Any],
+    steps: Indices,
+) -> tuple[Array, Array, Array]:
+    state, tuning = programs.warm_up(*arrays, start, keys[0])
+    draws, divergent, acceptance = [], [], []
+    for key, numbers in zip(keys[1:], steps, strict=True):
+        found = programs.advance(*arrays, state, tuning, key, numbers)
+        state = found.state
+        draws.append(np.asarray(found.draws))
+        divergent.append(np.asarray(found.divergent))
+        acceptance.append(np.asarray(found.acceptance))
+    return (
+        np.concatenate(draws, axis=2),
+        np.sum(divergent, axis=(0, 2)),
+        np.mean(acceptance, axis=(0, 2)),
+    )
+
+
+def _keys(seed: int, numbers: Indices, chains: int, count: int) -> list[Any]:
+    """Keys of so many programs, (rows, chains) each.
+
+    A row's keys depend on its number only, not on the block it is in.
+    """
+    random, vmap = needed("jax").random, needed("jax").vmap
+    root = random.key(seed)
+    of_rows = vmap(lambda number: random.fold_in(root, number))(numbers)
+    of_chains = vmap(lambda key: random.split(key, chains))(of_rows)
+    fold = vmap(vmap(random.fold_in, (0, None)), (0, None))
+    return [fold(of_chains, i) for i in range(count)]
+
+
+def _rounded(n: int) -> int:
+    """A number from n on, so that few shapes serve many n."""
+    if n <= 4:
+        return 4
+    return 2 ** math.ceil(math.log2(n)) if n <= 64 else 64 * math.ceil(n / 64)
+
+
+def _taken(kept: Array, size: int, rng: np.random.Generator) -> Array:
+    """Of draws (n, c, length, d) as many as wanted, (n, size, d)."""
+    n, chains, length, d = kept.shape
+    each = -(-size // chains)
+    # At even distances, the last draw included.
+    at = length - 1 - np.arange(each)[::-1] * length // each
+    flat = kept[:, :, at].swapaxes(1, 2).reshape(n, each * chains, d)
+    order = np.argsort(rng.random((n, each * chains)), axis=1)[:, :size]
+    return np.take_along_axis(flat, order[:, :, None], axis=1)
