@@ -1,0 +1,141 @@
+"""Conditional kernel densities: the likelihood against loops, widths and limits."""
+
+import numpy as np
+import pytest
+from scipy import optimize, stats
+
+from kexpfam.baselines import ConditionalKDE
+from kexpfam.baselines.kernel_density import leave_one_out
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(40, 2))
+    y = np.sin(2 * x[:, 0]) + 0.3 * rng.normal(size=40)
+    return x, y
+
+
+def slow_leave_one_out(Z, U, weights, judged, widths):
+    p = Z.shape[1]
+    total = 0.0
+    for a in judged:
+        top = bottom = 0.0
+        for b in range(len(Z)):
+            if b == a:
+                continue
+            kx = weights[b] * np.exp(-0.5 * np.sum(((Z[a] - Z[b]) / widths[:p]) ** 2))
+            ky = np.prod(stats.norm.pdf(U[a], U[b], widths[p:]))
+            top, bottom = top + kx * ky, bottom + kx
+        total += weights[a] * np.log(top / bottom)
+    return total / weights[judged].sum()
+
+
+@pytest.mark.parametrize("d", [1, 2])
+def test_the_likelihood_is_that_of_loops(d):
+    rng = np.random.default_rng(0)
+    Z, U = rng.normal(size=(15, 2)), rng.normal(size=(15, d))
+    weights = rng.uniform(0.5, 2.0, size=15)
+    log_widths = rng.normal(-0.5, 0.3, size=2 + d)
+    for judged in (np.arange(15), np.array([1, 4, 9])):
+        value, _ = leave_one_out(Z, U, weights, judged, log_widths)
+        expected = slow_leave_one_out(Z, U, weights, judged, np.exp(log_widths))
+        assert value == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("d", [1, 2])
+def test_the_gradient_is_that_of_differences(d):
+    rng = np.random.default_rng(1)
+    Z, U = rng.normal(size=(15, 2)), rng.normal(size=(15, d))
+    weights, judged = rng.uniform(0.5, 2.0, size=15), np.arange(12)
+    log_widths = rng.normal(-0.5, 0.3, size=2 + d)
+
+    def value(v):
+        return leave_one_out(Z, U, weights, judged, v)[0]
+
+    expected = optimize.approx_fprime(log_widths, value, 1e-7)
+    _, gradient = leave_one_out(Z, U, weights, judged, log_widths)
+    np.testing.assert_allclose(gradient, expected, atol=1e-6)
+
+
+def test_the_likelihood_is_a_mean_over_the_judged_rows(rows):
+    x, y = rows
+    arguments = (x, y[:, None], np.ones(40), np.arange(40), np.full(3, -1.0))
+    whole = leave_one_out(*arguments)
+    parts = [
+        leave_one_out(x, y[:, None], np.ones(40), np.arange(a, a + 10), arguments[4])
+        for a in range(0, 40, 10)
+    ]
+    assert whole[0] == pytest.approx(np.mean([value for value, _ in parts]))
+    np.testing.assert_allclose(whole[1], np.mean([g for _, g in parts], axis=0))
+
+
+def test_no_width_nearby_is_better(rows):
+    model = ConditionalKDE().fit(*rows)
+    x, y = rows
+    Z = (x - x.mean(axis=0)) / x.std(axis=0)
+    U = ((y - y.mean()) / y.std())[:, None]
+    best = np.log(np.concatenate([model.width_x_, model.width_y_]))
+    value, _ = leave_one_out(Z, U, np.ones(40), np.arange(40), best)
+    assert value == pytest.approx(model.leave_one_out_, rel=1e-9)
+    for j in range(3):
+        for step in (-0.2, 0.2):
+            other = best.copy()
+            other[j] = min(other[j] + step, np.log(100.0))
+            assert leave_one_out(Z, U, np.ones(40), np.arange(40), other)[0] <= value
+
+
+def test_the_density_is_the_weighted_sum_of_kernels(rows):
+    x, y = rows
+    model = ConditionalKDE(widths_x=0.5, widths_y=0.3).fit(x, y)
+    assert model.leave_one_out_ is None
+    t = np.linspace(-3, 3, 7)
+    gap = (x - x[0]) / (0.5 * x.std(axis=0))
+    weights = np.exp(-0.5 * (gap**2).sum(axis=1))
+    kernels = stats.norm.pdf(t[:, None], y, 0.3 * y.std())
+    expected = kernels @ weights / weights.sum()
+    np.testing.assert_allclose(model.given(x[:1])[0].pdf(t), expected, rtol=1e-10)
+
+
+def test_wide_windows_of_x_give_the_kernel_density_of_y(rows):
+    x, y = rows
+    model = ConditionalKDE(widths_x=1e6, widths_y=0.3).fit(x, y)
+    t = np.linspace(-3, 3, 7)
+    expected = stats.norm.pdf(t[:, None], y, 0.3 * y.std()).mean(axis=1)
+    np.testing.assert_allclose(model.given(x[:1])[0].pdf(t), expected, rtol=1e-6)
+
+
+def test_a_column_that_says_nothing_is_smoothed_out():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 2))
+    y = np.sin(2 * x[:, 0]) + 0.3 * rng.normal(size=300)
+    model = ConditionalKDE().fit(x, y)
+    assert model.width_x_[0] < 0.5
+    assert model.width_x_[1] > 3.0
+
+
+def test_given_widths_are_kept(rows):
+    model = ConditionalKDE(widths_x=[0.4, 0.7]).fit(*rows)
+    np.testing.assert_array_equal(model.width_x_, [0.4, 0.7])
+    assert model.leave_one_out_ is not None
+
+
+def test_rounded_responses_do_not_make_spikes():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 1))
+    y = np.round(x[:, 0] + rng.normal(size=200))
+    model = ConditionalKDE().fit(x, y)
+    assert model.width_y_[0] * y.std() >= 0.099
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"widths_x": [1.0, 2.0, 3.0]}, r"widths_x must be one number, or one per"),
+        ({"widths_y": -1.0}, "widths_y must be a positive number"),
+        ({"judged_rows": 1}, "judged_rows must be a whole number from 2 on"),
+    ],
+)
+def test_what_is_wrong_is_named(rows, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        ConditionalKDE(**arguments).fit(*rows)
