@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from kexpfam.baselines import ConditionalKDE
-from kexpfam.baselines.kernel_density import leave_one_out
+from kexpfam.baselines import ConditionalKDE, kernel_density
+from kexpfam.baselines.kernel_density import Squares
 
 
 @pytest.fixture(scope="module")
@@ -14,6 +14,14 @@ def rows():
     x = rng.normal(size=(40, 2))
     y = np.sin(2 * x[:, 0]) + 0.3 * rng.normal(size=40)
     return x, y
+
+
+def leave_one_out(Z, U, weights, judged, log_widths):
+    squares = Squares(Z, U, judged)
+    first = kernel_density.leave_one_out(squares, U.shape[1], weights, log_widths)
+    again = kernel_density.leave_one_out(squares, U.shape[1], weights, log_widths)
+    assert first[0] == again[0]  # what is kept is not changed
+    return first
 
 
 def slow_leave_one_out(Z, U, weights, judged, widths):
@@ -68,6 +76,18 @@ def test_the_likelihood_is_a_mean_over_the_judged_rows(rows):
     ]
     assert whole[0] == pytest.approx(np.mean([value for value, _ in parts]))
     np.testing.assert_allclose(whole[1], np.mean([g for _, g in parts], axis=0))
+
+
+@pytest.mark.parametrize("kept", [0, 2**20])
+def test_blocks_of_rows_give_the_same_likelihood(rows, monkeypatch, kept):
+    x, y = rows
+    arguments = (x, y[:, None], np.ones(40), np.arange(40), np.full(3, -1.0))
+    whole = leave_one_out(*arguments)
+    monkeypatch.setattr(kernel_density, "_BLOCK", 500)
+    monkeypatch.setattr(kernel_density, "_MOST_KEPT", kept)
+    parts = leave_one_out(*arguments)
+    assert parts[0] == pytest.approx(whole[0], rel=1e-13)
+    np.testing.assert_allclose(parts[1], whole[1], rtol=1e-10)
 
 
 def test_no_width_nearby_is_better(rows):

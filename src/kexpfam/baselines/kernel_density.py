@@ -7,7 +7,7 @@ likelihood (Hall, Racine and Li 2004, who show that a column of x that does not 
 gets a width so large that it is smoothed out); its gradient costs no more than itself.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Self
 
 import numpy as np
@@ -24,6 +24,10 @@ _NARROWEST = 1e-3
 
 # First guesses, as multiples of the rule of thumb; what is best of them is kept.
 _STARTS = (1.0, 0.4, 2.5)
+
+# Squared differences that are worked on at once, and that are kept: 256 MB.
+_BLOCK = 2**21
+_MOST_KEPT = 2**25
 
 _LOG_ROOT = 0.5 * np.log(2.0 * np.pi)
 
@@ -138,10 +142,12 @@ def chosen_widths(
         )
     )
 
+    squares = Squares(Z, U, judged)
+
     def loss(log_free: Array) -> tuple[float, Array]:
         log_widths = fixed.copy()
         log_widths[free] = log_free
-        value, gradient = leave_one_out(Z, U, weights, judged, log_widths)
+        value, gradient = leave_one_out(squares, d, weights, log_widths)
         return -value, -gradient[free]
 
     low = np.full(p + d, np.log(_NARROWEST))
@@ -164,37 +170,75 @@ def chosen_widths(
     return widths[:p], widths[p:], -float(best.fun)
 
 
+class Squares:
+    """Squared differences of judged rows and all rows, column by column.
+
+    They do not depend on the widths, so they are kept if they fit into memory; a
+    likelihood is then two matrix-vector products and two exponentials.
+
+    Args:
+        Z: Conditions, (n, p).
+        U: Responses, (n, d).
+        judged: Rows that are compared with all others.
+    """
+
+    def __init__(self, Z: Array, U: Array, judged: Indices) -> None:
+        self.columns = np.concatenate([Z, U], axis=1)
+        self.judged = judged
+        size = max(1, len(Z) * self.columns.shape[1])
+        self._step = max(1, _BLOCK // size)
+        self._kept: dict[int, Array] | None = (
+            {} if len(judged) * size <= _MOST_KEPT else None
+        )
+
+    def blocks(self) -> Iterator[tuple[slice, Indices, Array]]:
+        """Place among the judged, rows (r,), and squares (r, n, p + d)."""
+        for start in range(0, len(self.judged), self._step):
+            place = slice(start, start + self._step)
+            rows = self.judged[place]
+            kept = None if self._kept is None else self._kept.get(start)
+            squares = kept
+            if squares is None:
+                squares = (self.columns[rows][:, None] - self.columns) ** 2
+            if self._kept is not None:
+                self._kept[start] = squares
+            yield place, rows, squares
+
+
 def leave_one_out(
-    Z: Array, U: Array, weights: Array, judged: Indices, log_widths: Array
+    squares: Squares, d: int, weights: Array, log_widths: Array
 ) -> tuple[float, Array]:
     """Mean leave-one-out log density, and its gradient in the logs of the widths.
 
     With u = (z − z_i)/width, d log k / d log width = u² for x, and u² − 1 for y, whose
     kernel is normalised; averages are over i by responsibility.
+
+    Args:
+        squares: Squared differences of the rows.
+        d: How many of their columns are of y, the last ones.
+        weights: Row weights, (n,).
+        log_widths: Logs of the widths of all columns.
     """
-    p, d = Z.shape[1], U.shape[1]
-    columns = np.concatenate([Z, U], axis=1)
+    p = len(log_widths) - d
+    rates = np.exp(-2.0 * log_widths)
     log_share = np.log(weights)
+    judged = weights[squares.judged]
     total, gradient = 0.0, np.zeros(p + d)
-    widths = np.exp(log_widths)
-    step = max(1, 2**21 // max(1, len(Z) * (p + d)))
-    share = weights[judged] / weights[judged].sum()
-    for start in range(0, len(judged), step):
-        rows = judged[start : start + step]
-        u = (columns[rows][:, None] - columns) / widths
-        u *= u
-        in_x = log_share - 0.5 * u[..., :p].sum(axis=-1)
+    for place, rows, S in squares.blocks():
+        in_x = log_share - 0.5 * (S[..., :p] @ rates[:p])
         in_x[np.arange(len(rows)), rows] = -np.inf
-        joint = in_x - 0.5 * u[..., p:].sum(axis=-1)
+        joint = in_x - 0.5 * (S[..., p:] @ rates[p:])
         top = special.logsumexp(joint, axis=1, keepdims=True)
         bottom = special.logsumexp(in_x, axis=1, keepdims=True)
         log_p = (top - bottom)[:, 0] - log_widths[p:].sum() - d * _LOG_ROOT
-        mine = share[start : start + step]
+        mine = judged[place] / judged.sum()
         total += float(mine @ log_p)
-        difference = np.exp(joint - top)
-        gradient[p:] += np.einsum("r,ri,rij->j", mine, difference, u[..., p:])
-        difference -= np.exp(in_x - bottom)
-        gradient[:p] += np.einsum("r,ri,rij->j", mine, difference, u[..., :p])
+        joint = mine[:, None] * np.exp(joint - top)
+        in_x = joint - mine[:, None] * np.exp(in_x - bottom)
+        flat = S.reshape(-1, p + d)
+        gradient[p:] += joint.ravel() @ flat[:, p:]
+        gradient[:p] += in_x.ravel() @ flat[:, :p]
+    gradient *= rates
     gradient[p:] -= 1.0
     return total, gradient
 
