@@ -3,6 +3,7 @@
 from abc import abstractmethod
 
 import numpy as np
+from sklearn.utils import Tags
 
 from kexpfam._typing import Array
 from kexpfam._validation import spread_of
@@ -43,6 +44,11 @@ class MixtureEstimator(ConditionalEstimator):
         scales = (self.width_y_ * self.y_scale_)[None, None]
         kind = NormalMixtureDensity if means.shape[2] == 1 else NormalMixtureColumns
         return kind(log_weights, means, scales)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
 
     def _standardized(self, X: Array, Y: Array, weights: Array) -> tuple[Array, Array]:
         """Rows with unit spread in each column, and how that was done."""
