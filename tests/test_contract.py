@@ -8,13 +8,21 @@ import polars as pl
 import pytest
 from scipy import integrate, stats
 from sklearn.base import clone
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, WhiteKernel
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from kexpfam import KCEF, AutoKCEF, FactorizedDensity
-from kexpfam.baselines import LSCDE, ConditionalKDE
+from kexpfam.baselines import (
+    LSCDE,
+    ConditionalKDE,
+    GaussianProcessDensity,
+    NGBoostDensity,
+    QuantileForestDensity,
+)
 from kexpfam.errors import DegenerateDataError
 
 ESTIMATORS = {
@@ -23,10 +31,21 @@ ESTIMATORS = {
     "AutoKCEF": AutoKCEF(random_state=0),
     "LSCDE": LSCDE(random_state=0),
     "ConditionalKDE": ConditionalKDE(random_state=0),
+    "GaussianProcessDensity": GaussianProcessDensity(random_state=0),
+    "NGBoostDensity": NGBoostDensity(n_estimators=150, random_state=0),
+    "QuantileForestDensity": QuantileForestDensity(
+        n_estimators=50, min_samples_leaf=5, random_state=0
+    ),
 }
+# These need a library that is not among those of the tests; `pip install
+# "kexpfam[rivals]"` and run the tests to check them.
+LIBRARIES = {"NGBoostDensity": "ngboost", "QuantileForestDensity": "quantile_forest"}
 SMALL = {  # quick ones of the same kinds, for checks with many fits
     "LSCDE": LSCDE(width=0.5, regularization=0.1, random_state=0),
     "ConditionalKDE": ConditionalKDE(widths_x=0.5, widths_y=0.5),
+    "GaussianProcessDensity": GaussianProcessDensity(
+        estimator=GaussianProcessRegressor(1.0 * RBF() + WhiteKernel(), optimizer=None)
+    ),
 }
 SEVERAL_COLUMNS = {"KCEF, untuned", "LSCDE", "ConditionalKDE"}
 
@@ -47,6 +66,8 @@ def rows():
 
 @pytest.fixture(scope="module", params=ESTIMATORS, ids=list(ESTIMATORS))
 def fitted(request, rows):
+    if request.param in LIBRARIES:
+        pytest.importorskip(LIBRARIES[request.param])
     return clone(ESTIMATORS[request.param]).fit(*rows)
 
 

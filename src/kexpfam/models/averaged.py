@@ -1,12 +1,10 @@
 """AutoKCEF: an average of families, weighted by what they say about unseen rows."""
 
-import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.validation import check_is_fitted
 
 from kexpfam._typing import Array, RandomState
@@ -25,7 +23,11 @@ from kexpfam.models.chart import Charted
 from kexpfam.models.choice import Selection
 from kexpfam.models.conditional import KCEF
 from kexpfam.models.contest import PLAIN, Contest, default_entries
-from kexpfam.models.estimator import ConditionalEstimator, named_columns
+from kexpfam.models.estimator import (
+    ConditionalEstimator,
+    named_columns,
+    warn_of_a_column,
+)
 from kexpfam.models.family import FittedFamily, Options, solve, training_rows
 from kexpfam.models.fitting import COUNTED_ROWS, collected
 from kexpfam.models.many_rows import (
@@ -163,13 +165,7 @@ class AutoKCEF(ConditionalEstimator):
             self._take_columns(source)
             return self
         rows = Block(*self._training_rows(X, y, sample_weight))
-        if np.asarray(y).ndim > 1 and rows.Y.shape[1] == 1:
-            warnings.warn(
-                "A column-vector y was passed when a 1d array was expected; give it "
-                "the shape (n_samples,), for example with ravel().",
-                DataConversionWarning,
-                stacklevel=2,
-            )
+        warn_of_a_column(y, rows.Y)
         if np.count_nonzero(rows.weights) > DESIGN_ROWS:
             source = ArraySource(rows.X, rows.Y, rows.weights)
             return self._fit_source(source, rng, client)

@@ -1,5 +1,6 @@
 """What all estimators of p(y|x) share: everything that follows from `given(X)`."""
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -7,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -234,6 +236,17 @@ def as_columns(y: Array) -> Array:
     """Responses (n,) or (n, d) as (n, d)."""
     Y = np.asarray(y, dtype=np.float64)
     return Y[:, None] if Y.ndim == 1 else Y
+
+
+def warn_of_a_column(y: Any, Y: Array) -> None:
+    """Warn, as scikit-learn does, of a y (n, 1) where there can be one column only."""
+    if np.asarray(y).ndim > 1 and Y.shape[1] == 1:
+        warnings.warn(
+            "A column-vector y was passed when a 1d array was expected; give it the "
+            "shape (n_samples,), for example with ravel().",
+            DataConversionWarning,
+            stacklevel=3,
+        )
 
 
 def named_columns(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:

@@ -1,0 +1,340 @@
+"""Estimators of other libraries as densities p(y|x), with the methods of `KCEF`.
+
+A Gaussian process and natural gradient boosting give a normal density at each x, with
+its own mean and width. A quantile forest gives each training row a weight at x, and
+normal densities on the responses of these rows make a smooth density of it.
+"""
+
+import warnings
+from abc import abstractmethod
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+from sklearn.model_selection import train_test_split
+
+from kexpfam._typing import Array, ArrayLike, Indices, Mask, RandomState
+from kexpfam._validation import as_generator, check_count, check_positive, spread_of
+from kexpfam.base_densities import GaussianBase
+from kexpfam.distributions import ClosedFormDensity, Density, NormalMixtureDensity
+from kexpfam.errors import DegenerateDataError, MissingDependencyError
+from kexpfam.models.estimator import ConditionalEstimator, warn_of_a_column
+from kexpfam.models.neighbourhood import Neighbourhood
+
+# Seeds that scikit-learn takes.
+_MOST = 2**31
+
+# Trees of boosting before it is stopped, at most, the share of rows that stops it, and
+# how many trees in a row must not have helped.
+_MOST_TREES = 2000
+_HELD_OUT = 0.2
+_PATIENCE = 20
+
+# Leaves and widths, in standard deviations of y, that a forest chooses from.
+_LEAVES = (1, 5, 10, 20)
+_WIDTHS = np.logspace(-2.0, 0.3, 24)
+
+# No row counts for more than this when they are chosen: a density of a forest may
+# vanish at a row, and one row should not decide.
+_LOG_FLOOR = -20.0
+
+
+class _OneColumn(ConditionalEstimator):
+    """What the adapters share: standardised rows, one column of y."""
+
+    random_state: RandomState
+
+    @property
+    def _response_columns(self) -> int:
+        return 1
+
+    def _rows(self, X: ArrayLike, y: ArrayLike) -> tuple[Array, Array, int]:
+        """Standardised rows, and a seed.
+
+        Raises:
+            ValueError: y has several columns.
+            DegenerateDataError: y is constant.
+        """
+        conditions, Y, weights = self._training_rows(X, y, None)
+        if Y.shape[1] > 1:
+            raise ValueError(
+                f"y must have one column for {type(self).__name__}, got {Y.shape[1]}; "
+                f"model them one after another with FactorizedDensity."
+            )
+        warn_of_a_column(y, Y)
+        self.neighbourhood_ = Neighbourhood.of(conditions, weights)
+        self.x_center_, deviation = spread_of("X", conditions, weights)
+        self.x_scale_ = np.where(deviation > 0, deviation, np.inf)
+        center, scale = spread_of("y", Y, weights)
+        if scale[0] == 0:
+            raise DegenerateDataError(
+                f"y is constant (all {len(Y)} values are {Y[0, 0]:g}), so it has no "
+                f"density."
+            )
+        self.y_center_, self.y_scale_ = float(center[0]), float(scale[0])
+        seed = int(as_generator(self.random_state).integers(_MOST))
+        return self._scaled(conditions), (Y[:, 0] - center[0]) / scale[0], seed
+
+    def _scaled(self, X: Array) -> Array:
+        return (X - self.x_center_) / self.x_scale_
+
+
+class _NormalAdapter(_OneColumn):
+    """A normal density at each x."""
+
+    @abstractmethod
+    def _moments(self, Z: Array) -> tuple[Array, Array]:
+        """Mean and standard deviation of standardised y, (n,) each."""
+
+    def _density(self, X: Array) -> Density:
+        mean, deviation = self._moments(self._scaled(X))
+        return ClosedFormDensity(
+            GaussianBase(1.0),
+            np.asarray(mean, dtype=float) * self.y_scale_ + self.y_center_,
+            np.asarray(deviation, dtype=float) * self.y_scale_,
+        )
+
+
+class GaussianProcessDensity(_NormalAdapter):
+    """scikit-learn's Gaussian process regression, as a normal density at each x.
+
+    Args:
+        estimator: A `GaussianProcessRegressor` to be fitted to standardised rows, with
+            the noise of y in its kernel; None for a Gaussian kernel with a lengthscale
+            for each column, and noise.
+        n_jobs: Threads of evaluation; None for all cores.
+        random_state: Seed of the restarts.
+
+    Example:
+        >>> import numpy as np
+        >>> x = np.linspace(0, 1, 40)[:, None]
+        >>> y = np.sin(6 * x[:, 0]) + 0.1 * np.cos(90 * x[:, 0])
+        >>> GaussianProcessDensity(random_state=0).fit(x, y).predict([[0.25]]).round(1)
+        array([1.])
+    """
+
+    def __init__(
+        self,
+        *,
+        estimator: Any = None,
+        n_jobs: int | None = None,
+        random_state: RandomState = None,
+    ) -> None:
+        self.estimator = estimator
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Fit p(y|x) to rows (x, y)."""
+        Z, u, seed = self._rows(X, y)
+        if self.estimator is None:
+            noise = WhiteKernel(0.1, (1e-5, 1e1))
+            signal = ConstantKernel(1.0, (1e-3, 1e3))
+            kernel = signal * RBF(np.ones(Z.shape[1]), (1e-2, 1e3)) + noise
+            regressor = GaussianProcessRegressor(
+                kernel, normalize_y=True, n_restarts_optimizer=2
+            )
+        else:
+            regressor = clone(self.estimator)
+        with warnings.catch_warnings():
+            # A lengthscale at its upper bound is a column without influence.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            self.estimator_ = regressor.set_params(random_state=seed).fit(Z, u)
+        return self
+
+    def _moments(self, Z: Array) -> tuple[Array, Array]:
+        mean, deviation = self.estimator_.predict(Z, return_std=True)
+        return mean, np.maximum(deviation, np.finfo(float).tiny)
+
+
+class NGBoostDensity(_NormalAdapter):
+    """Natural gradient boosting (Duan et al. 2020), a normal density at each x.
+
+    Args:
+        n_estimators: Trees; None to stop when a fifth of the rows, held out, is not
+            predicted better any more, and to fit so many trees to all rows. The 500 of
+            the library overfit small sets badly.
+        learning_rate: Length of the steps.
+        max_depth: Of the trees.
+        n_jobs: Threads of evaluation; None for all cores.
+        random_state: Seed.
+
+    Raises:
+        MissingDependencyError: ngboost is not installed.
+    """
+
+    def __init__(
+        self,
+        *,
+        n_estimators: int | None = None,
+        learning_rate: float = 0.01,
+        max_depth: int = 3,
+        n_jobs: int | None = None,
+        random_state: RandomState = None,
+    ) -> None:
+        self.n_estimators = n_estimators
+        self.learning_rate = learning_rate
+        self.max_depth = max_depth
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Fit p(y|x) to rows (x, y)."""
+        Z, u, seed = self._rows(X, y)
+        check_positive("learning_rate", self.learning_rate)
+        if self.n_estimators is None:
+            fit_Z, held_Z, fit_u, held_u = train_test_split(
+                Z, u, test_size=_HELD_OUT, random_state=seed
+            )
+            search = self._boosting(_MOST_TREES, seed).fit(
+                fit_Z, fit_u, held_Z, held_u, early_stopping_rounds=_PATIENCE
+            )
+            self.n_estimators_ = int(search.best_val_loss_itr) + 1
+        else:
+            self.n_estimators_ = check_count("n_estimators", self.n_estimators, least=1)
+        self.estimator_ = self._boosting(self.n_estimators_, seed).fit(Z, u)
+        return self
+
+    def _boosting(self, trees: int, seed: int) -> Any:
+        try:
+            from ngboost import NGBRegressor
+        except ImportError as error:
+            raise MissingDependencyError(
+                'NGBoostDensity needs ngboost: pip install "kexpfam[rivals]".'
+            ) from error
+        from sklearn.tree import DecisionTreeRegressor
+
+        # The default learner, with a seed: ties would follow the global generator.
+        return NGBRegressor(
+            Base=DecisionTreeRegressor(max_depth=self.max_depth, random_state=seed),
+            n_estimators=trees,
+            learning_rate=self.learning_rate,
+            verbose=False,
+            random_state=seed,
+        )
+
+    def _moments(self, Z: Array) -> tuple[Array, Array]:
+        parameters = self.estimator_.pred_dist(Z).params
+        return parameters["loc"], parameters["scale"]
+
+
+class QuantileForestDensity(_OneColumn):
+    """A quantile regression forest (Meinshausen 2006), smoothed to a density.
+
+    The weight of a training row at x is how often it shares a leaf with x; the density
+    is the mixture of normals of one width on the responses with these weights. Width
+    and size of the leaves are those with the best out-of-bag likelihood.
+
+    Args:
+        n_estimators: Trees.
+        min_samples_leaf: Rows of a leaf, at least; None to choose 1, 5, 10 or 20.
+        width: Of the normals, in standard deviations of y; None to choose it.
+        n_jobs: Threads of evaluation; None for all cores.
+        random_state: Seed.
+
+    Raises:
+        MissingDependencyError: quantile-forest is not installed.
+    """
+
+    def __init__(
+        self,
+        *,
+        n_estimators: int = 200,
+        min_samples_leaf: int | None = None,
+        width: float | None = None,
+        n_jobs: int | None = None,
+        random_state: RandomState = None,
+    ) -> None:
+        self.n_estimators = n_estimators
+        self.min_samples_leaf = min_samples_leaf
+        self.width = width
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
+        """Fit p(y|x) to rows (x, y)."""
+        Z, u, seed = self._rows(X, y)
+        trees = check_count("n_estimators", self.n_estimators, least=1)
+        leaves = [size for size in _LEAVES if 2 * size <= len(u)]
+        if self.min_samples_leaf is not None:
+            leaves = [check_count("min_samples_leaf", self.min_samples_leaf, least=1)]
+        given = None if self.width is None else check_positive("width", self.width)
+        widths = _WIDTHS if given is None else np.array([given])
+        best = -np.inf
+        for size in leaves:
+            forest = self._forest(trees, size, seed).fit(Z, u)
+            mine = forest.apply(Z)
+            counts = np.column_stack(
+                [np.bincount(i, minlength=len(u)) for i in forest.estimators_samples_]
+            )
+            log_weights = _log(leaf_weights(mine, mine, counts, counts == 0))
+            for width in widths:
+                score = _out_of_bag(log_weights, u, float(width))
+                if score > best or not np.isfinite(best):
+                    best = score
+                    self.estimator_, self.leaves_, self.counts_ = forest, mine, counts
+                    self.min_samples_leaf_, self.width_ = size, float(width)
+        self.centers_y_ = u
+        return self
+
+    def _forest(self, trees: int, size: int, seed: int) -> Any:
+        try:
+            from quantile_forest import RandomForestQuantileRegressor
+        except ImportError as error:
+            raise MissingDependencyError(
+                "QuantileForestDensity needs quantile-forest: "
+                'pip install "kexpfam[rivals]".'
+            ) from error
+        return RandomForestQuantileRegressor(
+            trees, min_samples_leaf=size, random_state=seed
+        )
+
+    def _density(self, X: Array) -> Density:
+        query = self.estimator_.apply(self._scaled(X))
+        weights = leaf_weights(query, self.leaves_, self.counts_)
+        return NormalMixtureDensity(
+            _log(weights),
+            (self.centers_y_ * self.y_scale_ + self.y_center_)[None],
+            np.array([[self.width_ * self.y_scale_]]),
+        )
+
+
+def leaf_weights(
+    query: Indices, leaves: Indices, counts: Indices, use: Mask | None = None
+) -> Array:
+    """Weights of training rows by shared leaves (Meinshausen 2006), (q, n).
+
+    Args:
+        query: Leaf of each query row in each tree, (q, trees).
+        leaves: Leaf of each training row in each tree, (n, trees).
+        counts: How often a tree drew the row, (n, trees).
+        use: Which trees a query row may use, (q, trees); all unless given. A row that
+            may use none has equal weights.
+
+    Example:
+        >>> import numpy as np
+        >>> leaves = np.array([[0, 0], [0, 1], [1, 1]])  # three rows, two trees
+        >>> leaf_weights(np.array([[0, 1]]), leaves, np.ones((3, 2), dtype=int))
+        array([[0.25, 0.5 , 0.25]])
+    """
+    use = np.ones(query.shape, dtype=bool) if use is None else use
+    total = np.zeros((len(query), len(leaves)))
+    for t in range(query.shape[1]):
+        rows = np.flatnonzero(use[:, t])
+        shared = (query[rows, t, None] == leaves[:, t]) * counts[:, t]
+        total[rows] += shared / shared.sum(axis=1, keepdims=True)
+    total[~use.any(axis=1)] = 1.0
+    return total / total.sum(axis=1, keepdims=True)
+
+
+def _log(weights: Array) -> Array:
+    with np.errstate(divide="ignore"):
+        return np.log(weights)
+
+
+def _out_of_bag(log_weights: Array, u: Array, width: float) -> float:
+    p = NormalMixtureDensity(log_weights, u[None], np.array([[width]]))
+    return float(np.maximum(p.logpdf(u), _LOG_FLOOR).mean())
