@@ -5,7 +5,12 @@ import pytest
 from scipy import integrate, stats
 
 from kexpfam.baselines import LSCDE
-from kexpfam.baselines.least_squares import Features, held_out_losses, solutions
+from kexpfam.baselines.least_squares import (
+    Features,
+    Split,
+    held_out_losses,
+    solutions,
+)
 
 
 @pytest.fixture(scope="module")
@@ -106,15 +111,20 @@ def test_the_solution_minimises_the_squared_error_of_the_ratio(rows):
 @pytest.mark.parametrize("select", ["likelihood", "squared_loss"])
 def test_held_out_losses_are_those_of_separate_fits(rows, select):
     x, y = rows
-    features = Features(x, y, x[:8], y[:8], np.ones(30))
     folds = np.array_split(np.arange(30), 3)
     widths, lams = np.array([0.4, 1.0]), np.array([0.01, 1.0])
-    found = held_out_losses(features, widths, lams, folds, select)
+    splits = []
+    for fold in folds:
+        kept = np.setdiff1d(np.arange(30), fold)
+        features = Features(x, y, x[:1], y[:1], np.ones(30))
+        splits.append(Split.of(features, kept, fold, kept[:8]))
+    found = held_out_losses(splits, widths, lams, select)
     for i, width in enumerate(widths):
         for j, lam in enumerate(lams):
             total = 0.0
             for fold in folds:
                 kept = np.setdiff1d(np.arange(30), fold)
+                features = Features(x, y, x[kept[:8]], y[kept[:8]], np.ones(30))
                 H, h = features.sums(width, kept)
                 alpha = np.maximum(np.linalg.solve(H + lam * np.eye(8), h), 0)
                 for a in fold:
@@ -136,10 +146,8 @@ def test_rows_far_from_all_centres_have_a_finite_loss(rows):
     x, y = rows
     far = np.concatenate([x, x + 500.0])
     features = Features(far, np.tile(y, (2, 1)), x[:8], y[:8], np.ones(60))
-    folds = [np.arange(30), np.arange(30, 60)]
-    losses = held_out_losses(
-        features, np.array([0.1]), np.array([0.1]), folds, "likelihood"
-    )
+    split = Split(features, np.arange(30), np.arange(30, 60))
+    losses = held_out_losses([split], np.array([0.1]), np.array([0.1]), "likelihood")
     assert np.all(np.isfinite(losses))
 
 
@@ -199,3 +207,19 @@ def test_known_mixtures_are_recovered():
 def test_what_is_wrong_is_named(rows, arguments, message):
     with pytest.raises(ValueError, match=message):
         LSCDE(**arguments).fit(*rows)
+
+
+def test_rows_that_judge_are_never_centres(rows, monkeypatch):
+    seen = []
+    inner = Split.of.__func__
+
+    def spy(cls, features, kept, fold, centers):
+        seen.append((set(centers.tolist()), set(kept.tolist()), set(fold.tolist())))
+        return inner(cls, features, kept, fold, centers)
+
+    monkeypatch.setattr(Split, "of", classmethod(spy))
+    LSCDE(widths=[0.3, 1.0], regularizations=[0.1], random_state=0).fit(*rows)
+    assert len(seen) == 5
+    for centers, kept, fold in seen:
+        assert centers <= kept
+        assert not kept & fold

@@ -78,7 +78,7 @@ class LSCDE(MixtureEstimator):
         >>> y = np.sin(3 * x[:, 0]) + 0.2 * rng.normal(size=200)
         >>> model = LSCDE(random_state=0).fit(x, y)
         >>> model.predict([[0.5]]).round(1)
-        array([0.9])
+        array([1.])
     """
 
     def __init__(
@@ -137,7 +137,11 @@ class LSCDE(MixtureEstimator):
         self.selection_ = None
         if len(widths) * len(lams) > 1:
             folds = np.array_split(rng.permutation(used), min(cv, len(used)))
-            losses = held_out_losses(features, widths, lams, folds, self.select)
+            splits = [
+                Split.of(features, kept, fold, rng.permutation(kept)[:k])
+                for kept, fold in _splits(folds)
+            ]
+            losses = held_out_losses(splits, widths, lams, self.select)
             self.selection_ = Chosen(widths, lams, losses)
             best = np.unravel_index(np.argmin(losses), losses.shape)
             widths, lams = widths[[best[0]]], lams[[best[1]]]
@@ -209,13 +213,39 @@ def solutions(H: Array, h: Array, lams: Array) -> Array:
     return np.where(alphas.any(axis=1, keepdims=True), alphas, h)
 
 
+class Split(NamedTuple):
+    """Rows that are fitted, rows that judge, and features centred on the former.
+
+    A centre on a row that judges would flatter narrow widths.
+
+    Attributes:
+        features: Rows and centres.
+        kept: Rows to fit to.
+        fold: Rows that are held out.
+    """
+
+    features: Features
+    kept: Indices
+    fold: Indices
+
+    @classmethod
+    def of(
+        cls, features: Features, kept: Indices, fold: Indices, centers: Indices
+    ) -> "Split":
+        """With centres on some of the rows that are kept."""
+        moved = features._replace(
+            centers_x=features.Z[centers], centers_y=features.U[centers]
+        )
+        return cls(moved, kept, fold)
+
+
 def held_out_losses(
-    features: Features, widths: Array, lams: Array, folds: list[Indices], select: str
+    splits: list[Split], widths: Array, lams: Array, select: str
 ) -> Array:
     """Losses of held-out rows for all widths and λ, (s, l)."""
     losses = np.zeros((len(widths), len(lams)))
     for i, width in enumerate(widths):
-        for kept, fold in _splits(folds):
+        for features, kept, fold in splits:
             alphas = solutions(*features.sums(width, kept), lams)
             if select == "squared_loss":
                 H, h = features.sums(width, fold)
@@ -224,7 +254,7 @@ def held_out_losses(
                 share = features.weights[fold] / features.weights[fold].sum()
                 loss = -_log_densities(features, width, alphas, fold) @ share
             losses[i] += loss * len(fold)
-    return losses / sum(map(len, folds))
+    return losses / sum(len(split.fold) for split in splits)
 
 
 def _log_densities(
