@@ -54,6 +54,7 @@ MAY_IMPORT = {
         ("calibration_display", "pairs_display", "graph_display"),
         FOUNDATION | {"display"},
     ),
+    "datasets": FOUNDATION | PARTS,
     # layer 2
     **dict.fromkeys(FITTING, FOUNDATION | PARTS),
     # layer 3
