@@ -1,5 +1,6 @@
 """Data to try things on: simulations with a known truth, and the paper's data sets."""
 
+from kexpfam.datasets.benchmark import Benchmark, list_benchmarks, load_benchmark
 from kexpfam.datasets.conditional import (
     make_abrupt,
     make_bimodal,
@@ -16,9 +17,12 @@ from kexpfam.datasets.simulation import (
 )
 
 __all__ = [
+    "Benchmark",
     "ConditionalSimulation",
     "JointSimulation",
     "Simulation",
+    "list_benchmarks",
+    "load_benchmark",
     "make_abrupt",
     "make_bimodal",
     "make_failure",

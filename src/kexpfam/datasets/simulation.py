@@ -1,6 +1,6 @@
 """Rows together with the density they were drawn from.
 
-An estimator sees the rows; its judge sees `logpdf`, `cdf` and the rest, which are exact.
+An estimator sees the rows; its judge sees `logpdf`, `cdf` and the rest, all exact.
 """
 
 import abc
