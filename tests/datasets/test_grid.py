@@ -121,7 +121,7 @@ def test_whole_frequencies_leave_columns_uniform_with_the_stated_correlation():
 
 
 def test_mean_log_density_is_that_of_the_rows():
-    # E log p of one pair does not depend on whole frequencies: 1 − log 2 ... by quad.
+    # E log p of one pair is the same for all whole frequencies.
     simulation = make_grid(200_000, 2, random_state=3)
 
     def entropy(y, x):

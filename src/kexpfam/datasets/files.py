@@ -7,6 +7,7 @@ replaced if it is in the cache and there is an address to download it from.
 import hashlib
 import logging
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -94,15 +95,22 @@ def _download(address: str, file: Path, name: str, entry: Entry) -> None:
     """Put the file into the cache, all of it or nothing."""
     pooch = _pooch(name)
     source = f"{address.rstrip('/')}/{name}.csv"
+    # Less than a megabyte is read at once: no connection stays open after an error.
+    web = source.lower().startswith(("http://", "https://"))
+    downloader = pooch.HTTPDownloader(stream=False) if web else None
     try:
         with _quiet(pooch):
             # Writes to a temporary file, and moves it once the checksum is right.
             pooch.retrieve(
-                source, f"sha256:{entry.sha256}", fname=file.name, path=file.parent
+                source,
+                f"sha256:{entry.sha256}",
+                fname=file.name,
+                path=file.parent,
+                downloader=downloader,
             )
     # Connections fail with an OSError, a checksum or a protocol with a ValueError.
     except (OSError, ValueError) as error:
-        first = str(error).strip().partition("\n")[0].rstrip(".")
+        first = re.split(r"\.?\s*\n|\.\s|\.$", str(error).strip())[0]  # its sentence
         raise DatasetError(
             f"{source} could not be downloaded ({type(error).__name__}: {first}); "
             f"{how_to_get(name, entry)}"
