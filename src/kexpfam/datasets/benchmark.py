@@ -107,7 +107,9 @@ def load_benchmark(
     names = entry.columns
     if target is not None:
         names = (*(column for column in names if column != target), target)
-        data = data[:, [entry.columns.index(column) for column in names]]
+        order = [entry.columns.index(column) for column in names]
+        # Row by row in memory, as read: sums over rows depend on the layout.
+        data = np.ascontiguousarray(data[:, order])
     return Benchmark(
         name=name,
         X=data.copy() if target is None else data[:, :-1].copy(),
