@@ -8,6 +8,7 @@ for each, which rejection cannot do without. Medians of repeated runs.
 
 import time
 from collections.abc import Callable
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -27,21 +28,20 @@ def seconds(action: Callable[[], Any]) -> float:
 
 
 def measure(columns: int, frequency: float) -> dict[str, Any]:
+    rng = np.random.default_rng(0)
+    draw = partial(
+        make_grid,
+        ROWS,
+        columns,
+        frequencies_own=frequency,
+        frequencies_before=frequency,
+        random_state=rng,
+    )
+    uniform = partial(rng.random, (2, columns, ROWS))
     drawn, bound = [], []
-    for seed in range(REPEATS):
-        rng = np.random.default_rng(seed)
-        bound.append(seconds(lambda rng=rng: rng.random((2, columns, ROWS))))
-        drawn.append(
-            seconds(
-                lambda seed=seed: make_grid(
-                    ROWS,
-                    columns,
-                    frequencies_own=frequency,
-                    frequencies_before=frequency,
-                    random_state=seed,
-                )
-            )
-        )
+    for _ in range(REPEATS):
+        bound.append(seconds(uniform))
+        drawn.append(seconds(draw))
     return {
         "seconds": [round(second, 4) for second in drawn],
         "uniform_seconds": [round(second, 4) for second in bound],

@@ -54,9 +54,9 @@ MAY_IMPORT = {
         ("calibration_display", "pairs_display", "graph_display"),
         FOUNDATION | {"display"},
     ),
-    "datasets": FOUNDATION | PARTS,
     # layer 2
     **dict.fromkeys(FITTING, FOUNDATION | PARTS),
+    "datasets": FOUNDATION | PARTS,
     # layer 3
     **dict.fromkeys(USING, FOUNDATION | PARTS),
     "sampling": FOUNDATION | PARTS | {"partition"},

@@ -8,6 +8,7 @@ import sys
 import threading
 from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer, SimpleHTTPRequestHandler
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -318,6 +319,25 @@ def test_catalogue_has_fourteen_conditional_and_three_joint_sets():
         "BigMac2003": ("TeachHours",),
     }
     assert len({CATALOGUE[name].sha256 for name in names}) == 17
+
+
+def test_documentation_lists_what_the_catalogue_says():
+    text = (Path(__file__).parents[2] / "docs" / "datasets.md").read_text()
+    table = {
+        cells[0]: cells[1:]
+        for line in text.splitlines()
+        if len(cells := [cell.strip() for cell in line.strip("|").split("|")]) == 6
+    }
+    for name in list_benchmarks()[:17]:
+        rows, width, target, source, licence = table[name]
+        entry = CATALOGUE[name]
+        assert int(rows) == entry.rows
+        assert int(width) == len(entry.columns) - (entry.target is not None)
+        assert target == ", or ".join(
+            [str(entry.target or "none"), *entry.alternatives]
+        )
+        assert source in entry.source
+        assert licence == entry.licence
 
 
 def test_real_files_are_what_the_catalogue_says(benchmark_data):
