@@ -160,6 +160,7 @@ def test_frames_have_the_names_of_the_columns(folder):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        ((["toy"],), r"got \['toy'\]"),
         (("iris",), "name must be one of caution, .*; got 'iris'"),
         (("toy", "b"), "target of toy must be one of c, a; got 'b'"),
         (("red_wine", "alcohol"), "target must be None for red_wine"),
@@ -354,6 +355,8 @@ def test_real_files_are_what_the_catalogue_says(benchmark_data):
             assert found.y is None
             assert np.array_equal(found.X, expected)
             assert found.target_name is None
+            pytest.importorskip("pandas")
+            assert tuple(found.as_frame().columns) == entry.columns
         else:
             assert np.array_equal(np.column_stack([found.X, found.y]), expected)
 

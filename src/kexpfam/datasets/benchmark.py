@@ -99,7 +99,7 @@ def load_benchmark(
     content = read_file(
         name,
         entry,
-        cache=None if cache is None else Path(cache),
+        cache=None if cache is None else Path(cache).expanduser(),
         download=check_flag("download", download),
         url=url,
     )
@@ -127,7 +127,7 @@ def load_benchmark(
 
 
 def _entry(name: str) -> Entry:
-    if name not in CATALOGUE:
+    if not isinstance(name, str) or name not in CATALOGUE:
         raise ValueError(f"name must be one of {', '.join(CATALOGUE)}; got {name!r}.")
     return CATALOGUE[name]
 

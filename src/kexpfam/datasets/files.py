@@ -40,7 +40,7 @@ def read_file(
         MissingDependencyError: pooch is needed and not installed.
     """
     folder = os.environ.get(FOLDER_VARIABLE)
-    if folder and (given := Path(folder) / f"{name}.csv").is_file():
+    if folder and (given := Path(folder).expanduser() / f"{name}.csv").is_file():
         return _checked(given, name, entry)
     if cache is None:
         cache = Path(_pooch(name).os_cache("kexpfam"))
