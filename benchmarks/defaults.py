@@ -1,17 +1,14 @@
 """Which rule for lengthscales and λ gives the best untuned density.
 
 Half/half splits of the fourteen R data sets of the paper, at most 250 rows of each
-half; the environment variable KEXPFAM_DATA has to name the folder that holds them as
-CSV, y in the last column. All rules see the same splits. A rule is (median distances of
-x, median distances of y, λ·ℓ_y² at n = 100, power of n). Its figure is the negative log
-density of test rows in units of the full data's standard deviation, floored at 30 nats
-a point, averaged over splits and sets. The rule in the library is then confirmed on
-other splits.
+half, as `load_benchmark` finds them. All rules see the same splits. A rule is (median
+distances of x, median distances of y, λ·ℓ_y² at n = 100, power of n). Its figure is the
+negative log density of test rows in units of the full data's standard deviation,
+floored at 30 nats a point, averaged over splits and sets. The rule in the library is
+then confirmed on other splits.
 """
 
 import itertools
-import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,6 +16,7 @@ from record import write_result
 from scipy.spatial.distance import pdist
 
 from kexpfam import KCEF
+from kexpfam.datasets import load_benchmark
 from kexpfam.kernels import Gaussian
 
 SETS = [
@@ -82,10 +80,9 @@ def negative_log_density(data: np.ndarray, seed: int, rules: list[Rule]) -> list
 
 def measure(splits: range, rules: list[Rule]) -> np.ndarray:
     """Mean over splits, (sets, rules)."""
-    folder = Path(os.environ["KEXPFAM_DATA"])
     table = []
     for name in SETS:
-        data = np.loadtxt(folder / f"{name}.csv", delimiter=",", skiprows=1)
+        data = load_benchmark(name).data
         table.append(
             np.mean([negative_log_density(data, s, rules) for s in splits], axis=0)
         )

@@ -6,6 +6,13 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
+from kexpfam.datasets import (
+    ConditionalSimulation,
+    make_bimodal,
+    make_heteroscedastic,
+    make_skewed,
+)
+
 Rows = tuple[np.ndarray, np.ndarray]
 
 
@@ -21,34 +28,20 @@ def _uniform_x(n: int, rng: np.random.Generator) -> np.ndarray:
     return rng.uniform(-2.0, 2.0, n)
 
 
-def _from_scipy(distribution: Callable[[np.ndarray], stats.rv_continuous]) -> Family:
+def _gaussian() -> Family:
     def sample(n: int, rng: np.random.Generator) -> Rows:
         x = _uniform_x(n, rng)
-        return x[:, None], distribution(x).rvs(random_state=rng)
+        return x[:, None], np.sin(2 * x) + 0.3 * rng.normal(size=n)
 
-    return Family(sample, lambda X, y: distribution(X[:, 0]).logpdf(y))
+    return Family(sample, lambda X, y: stats.norm.logpdf(y, np.sin(2 * X[:, 0]), 0.3))
 
 
-def _bimodal() -> Family:
-    """Two branches that cross and overlap, with unequal masses."""
-
-    def branches(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        return 0.5 * x + 0.6, -0.5 * x - 0.6
-
+def _simulated(make: Callable[..., ConditionalSimulation]) -> Family:
     def sample(n: int, rng: np.random.Generator) -> Rows:
-        x = _uniform_x(n, rng)
-        up, down = branches(x)
-        y = np.where(rng.random(n) < 0.4, up, down) + 0.5 * rng.normal(size=n)
-        return x[:, None], y
+        simulation = make(n, random_state=rng)
+        return simulation.X, simulation.y
 
-    def logpdf(X: np.ndarray, y: np.ndarray) -> np.ndarray:
-        up, down = branches(X[:, 0])
-        return np.logaddexp(
-            np.log(0.4) + stats.norm.logpdf(y, up, 0.5),
-            np.log(0.6) + stats.norm.logpdf(y, down, 0.5),
-        )
-
-    return Family(sample, logpdf)
+    return Family(sample, make(1, random_state=0).logpdf)
 
 
 def _well_specified() -> Family:
@@ -82,9 +75,9 @@ def _well_specified() -> Family:
 
 
 FAMILIES = {
-    "Gaussian": _from_scipy(lambda x: stats.norm(np.sin(2 * x), 0.3)),
-    "heteroscedastic": _from_scipy(lambda x: stats.norm(x, 0.1 + 0.12 * (x + 2))),
-    "skewed": _from_scipy(lambda x: stats.gamma(3.0, scale=0.4 * np.exp(0.3 * x))),
-    "bimodal": _bimodal(),
+    "Gaussian": _gaussian(),
+    "heteroscedastic": _simulated(make_heteroscedastic),
+    "skewed": _simulated(make_skewed),
+    "bimodal": _simulated(make_bimodal),
     "well specified": _well_specified(),
 }

@@ -9,10 +9,8 @@ or `--only fit` measures one of the two.
 """
 
 import argparse
-import os
 import time
 import warnings
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -20,15 +18,11 @@ import numpy as np
 from record import write_result
 
 from kexpfam import KCEF, FactorizedDensity
+from kexpfam.datasets import load_benchmark
 from kexpfam.errors import SamplingWarning
 from kexpfam.sampling import HMC
 
 DRAWS, REPEATS = 2000, 3
-
-
-def red_wine() -> np.ndarray:
-    folder = Path(os.environ["KEXPFAM_DATA"])
-    return np.loadtxt(folder / "red_wine.csv", delimiter=",", skiprows=1)
 
 
 def seconds(work: Any) -> float:
@@ -77,7 +71,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", choices=("draws", "fit"))
     only = parser.parse_args().only
-    Y = red_wine()
+    Y = load_benchmark("red_wine").data
     result: dict[str, Any] = {}
     if only != "draws":
         result["fit"] = measure_fit(Y)

@@ -33,7 +33,6 @@ compare them on those they share.
 """
 
 import json
-import os
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -42,6 +41,8 @@ from typing import Any, Protocol
 
 import numpy as np
 from record import commit
+
+from kexpfam.datasets import load_benchmark
 
 # No row costs more than this many nats where a density can vanish.
 LOG_FLOOR = -20.0
@@ -92,8 +93,7 @@ _LISTS = ("seed", "nll", "nll_floored", "below_floor", "worst", "seconds")
 
 def load(name: str) -> np.ndarray:
     """Rows of one set in units of their standard deviation, y last."""
-    file = Path(os.environ["KEXPFAM_DATA"]) / f"{name}.csv"
-    data = np.loadtxt(file, delimiter=",", skiprows=1)
+    data = load_benchmark(name).data
     return (data - data.mean(axis=0)) / data.std(axis=0)
 
 

@@ -16,6 +16,7 @@ import matplotlib
 import numpy as np
 
 from kexpfam import KCEF, AutoKCEF
+from kexpfam.datasets import ConditionalSimulation, make_failure
 from kexpfam.errors import BlindnessWarning
 
 CONDITIONS = np.array([[-0.8], [-0.4], [0.4], [0.8]])
@@ -31,14 +32,8 @@ MODELS: dict[str, KCEF | AutoKCEF] = {
 }
 
 
-def upper_mass(X: np.ndarray) -> np.ndarray:
-    return np.where(X[:, 0] < 0, 0.2, 0.8)
-
-
-def make_data(rows: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    X = rng.uniform(-1.0, 1.0, size=(rows, 1))
-    side = np.where(rng.random(rows) < upper_mass(X), 1.0, -1.0)
-    return X, side + 0.2 * rng.normal(size=rows)
+def upper_mass(truth: ConditionalSimulation, X: np.ndarray) -> np.ndarray:
+    return 1.0 - truth.cdf(X, 0.0)
 
 
 def fit_all(X: np.ndarray, y: np.ndarray) -> None:
@@ -51,15 +46,17 @@ def fit_all(X: np.ndarray, y: np.ndarray) -> None:
             print(f"{name} warns: {warning.message}\n")
 
 
-def print_masses() -> None:
+def print_masses(truth: ConditionalSimulation) -> None:
     print("mass of the upper mode at x =", *(f"{x:8.1f}" for x in CONDITIONS[:, 0]))
-    print(f"{'truth':>29}", *(f"{mass:8.2f}" for mass in upper_mass(CONDITIONS)))
+    true = upper_mass(truth, CONDITIONS)
+    print(f"{'truth':>29}", *(f"{mass:8.2f}" for mass in true))
     for name, model in MODELS.items():
         masses = model.given(CONDITIONS).sf(0.0)
         print(f"{name:>29}", *(f"{mass:8.2f}" for mass in masses))
 
 
-def draw(X: np.ndarray, y: np.ndarray, path: str) -> None:
+def draw(truth: ConditionalSimulation, path: str) -> None:
+    X, y = truth
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
@@ -75,7 +72,7 @@ def draw(X: np.ndarray, y: np.ndarray, path: str) -> None:
         ax.pcolormesh(GRID[:, 0], HEIGHTS, p.pdf(HEIGHTS[None]).T, cmap="Greys")
         ax.set_title(f"p(y|x), {name}", color=pen)
         rest[1].plot(GRID[:, 0], p.sf(0.0), color=pen, label=name)
-    rest[1].plot(GRID[:, 0], upper_mass(GRID), "k:", linewidth=2, label="truth")
+    rest[1].plot(GRID[:, 0], upper_mass(truth, GRID), "k:", lw=2, label="truth")
     rest[1].set(title="mass of the upper mode", ylim=(-0.03, 1.03))
     rest[1].legend(frameon=False, fontsize=8, loc="lower right")
     bottom[0].set_ylabel("y")
@@ -86,10 +83,10 @@ def draw(X: np.ndarray, y: np.ndarray, path: str) -> None:
 
 
 def main(path: str = "failure_case.png", rows: str = "400") -> None:
-    X, y = make_data(int(rows), np.random.default_rng(0))
-    fit_all(X, y)
-    print_masses()
-    draw(X, y, path)
+    truth = make_failure(int(rows), random_state=0)
+    fit_all(truth.X, truth.y)
+    print_masses(truth)
+    draw(truth, path)
     print(f"\nThe picture is in {path}")
 
 

@@ -2,8 +2,10 @@
 
 import functools
 import math
+import os
 import warnings
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,6 +29,21 @@ def read_only(*arrays):
     for array in arrays:
         array.flags.writeable = False
     return arrays
+
+
+@pytest.fixture
+def benchmark_data(monkeypatch) -> Path:
+    """The folder with the files of the paper's data sets, named by KEXPFAM_DATA.
+
+    Unless the variable is set it is `../shared/data`, beside the checkout. Tests that
+    need the files are skipped where there is neither, and only there.
+    """
+    beside = Path(__file__).parents[2] / "shared" / "data"
+    folder = os.environ.get("KEXPFAM_DATA")
+    if not folder and not beside.is_dir():
+        pytest.skip("the paper's files are not there: KEXPFAM_DATA names their folder")
+    monkeypatch.setenv("KEXPFAM_DATA", folder or str(beside))
+    return Path(folder or beside)
 
 
 @pytest.fixture(scope="session")

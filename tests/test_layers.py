@@ -56,6 +56,7 @@ MAY_IMPORT = {
     ),
     # layer 2
     **dict.fromkeys(FITTING, FOUNDATION | PARTS),
+    "datasets": FOUNDATION | PARTS,
     # layer 3
     **dict.fromkeys(USING, FOUNDATION | PARTS),
     "sampling": FOUNDATION | PARTS | {"partition"},

@@ -7,6 +7,7 @@ score matching in closed form, normalised with a known error.
 from kexpfam import (
     base_densities,
     comparison,
+    datasets,
     errors,
     graphs,
     kernels,
@@ -27,6 +28,7 @@ __all__ = [
     "FactorizedDensity",
     "base_densities",
     "comparison",
+    "datasets",
     "errors",
     "graphs",
     "kernels",

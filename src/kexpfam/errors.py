@@ -28,6 +28,10 @@ class MissingDependencyError(KexpfamError, ImportError):
     """An optional dependency is needed for what was asked."""
 
 
+class DatasetError(KexpfamError, OSError):
+    """A file of benchmark data is missing, damaged, or cannot be downloaded."""
+
+
 class ConditioningWarning(UserWarning):
     """A linear system was solved, but with fewer digits than usual."""
 

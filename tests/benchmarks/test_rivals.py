@@ -3,6 +3,7 @@
 import importlib
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -250,8 +251,8 @@ def test_network_density_is_a_mixture_of_normals(network):
 def test_a_run_resumes_and_records_failures(protocol, methods, monkeypatch, tmp_path):
     X, y = rows(30, 1)
     data = np.column_stack([X, y])
-    np.savetxt(tmp_path / "toy.csv", data, delimiter=",", header="x,y")
-    monkeypatch.setenv("KEXPFAM_DATA", str(tmp_path))
+    toy = SimpleNamespace(data=data)
+    monkeypatch.setattr(protocol, "load_benchmark", {"toy": toy}.__getitem__)
 
     def fail(X, y, seed):
         raise RuntimeError("no fit")
@@ -281,6 +282,16 @@ def test_a_run_resumes_and_records_failures(protocol, methods, monkeypatch, tmp_
     expected = -stats.norm(train.mean(), train.std(ddof=1)).logpdf(test).mean()
     # Files keep six decimals.
     assert lists["nll"][1] == pytest.approx(expected, abs=1e-6)
+
+
+def test_rows_are_those_of_the_files_in_units_of_their_deviation(
+    protocol, benchmark_data
+):
+    for name in protocol.SETS:
+        file = benchmark_data / f"{name}.csv"
+        data = np.loadtxt(file, delimiter=",", skiprows=1)
+        expected = (data - data.mean(axis=0)) / data.std(axis=0)
+        assert np.array_equal(protocol.load(name), expected)
 
 
 def test_only_densities_that_can_vanish_are_floored(protocol, methods):

@@ -9,6 +9,7 @@ from sklearn.base import clone
 
 from kexpfam import KCEF, KEF, AutoKCEF, load
 from kexpfam.base_densities import GaussianBase, StudentBase, TruncatedBase
+from kexpfam.datasets import make_failure
 from kexpfam.distributions import Bridge
 from kexpfam.errors import BlindnessWarning
 from kexpfam.kernels import Constant, Gaussian, separable
@@ -31,16 +32,16 @@ REMEDIES = ["likelihood", "bridged"]
 CONDITIONS = np.array([[-0.7], [-0.4], [0.4], [0.7]])
 
 
+MASSES = (0.25, 0.75)
+
+
 def upper_mass(X):
-    return np.where(X[:, 0] < 0, 0.25, 0.75)
+    return np.where(X[:, 0] < 0, *MASSES)
 
 
 def switching(n, seed):
     """Two modes ten deviations apart, whose masses switch at x = 0."""
-    rng = np.random.default_rng(seed)
-    X = rng.uniform(-1.0, 1.0, size=(n, 1))
-    side = np.where(rng.random(n) < upper_mass(X), 1.0, -1.0)
-    return X, side + 0.2 * rng.normal(size=n)
+    return make_failure(n, masses=MASSES, random_state=seed)
 
 
 def islands(n, seed, left=0.3):
