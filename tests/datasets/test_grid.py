@@ -151,6 +151,12 @@ def test_rows_depend_on_the_seed_and_nothing_else():
     assert isinstance(simulation, Simulation)
 
 
+def test_a_simulation_is_a_table_where_one_is_wanted():
+    simulation = make_grid(50, 2, random_state=0)
+    np.testing.assert_array_equal(np.asarray(simulation), simulation.data)
+    assert np.array(simulation, dtype=np.float32).dtype == np.float32
+
+
 def test_one_column_is_uniform():
     simulation = make_grid(1000, 1, random_state=0)
     assert np.all(simulation.log_density == 0.0)
@@ -160,8 +166,8 @@ def test_one_column_is_uniform():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"n_samples": 0}, "n_samples must be a whole number from 1 on, got 0"),
-        ({"n_features": 1.5}, "n_features must be a whole number from 1 on, got 1.5"),
+        ({"n": 0}, "n must be a whole number from 1 on, got 0"),
+        ({"d": 1.5}, "d must be a whole number from 1 on, got 1.5"),
         ({"frequencies_own": [1, 2]}, "frequencies_own must be one finite number or 3"),
         ({"frequencies_before": np.nan}, "frequencies_before must be one finite"),
         ({"frequencies_before": "two"}, "frequencies_before must be a number"),
@@ -170,7 +176,7 @@ def test_one_column_is_uniform():
 )
 def test_wrong_arguments_are_named(arguments, message):
     with pytest.raises(ValueError, match=message):
-        make_grid(**{"n_samples": 5, "n_features": 3, **arguments})
+        make_grid(**{"n": 5, "d": 3, **arguments})
 
 
 def test_rows_of_another_width_are_refused():

@@ -23,8 +23,8 @@ DEFAULT_FREQUENCY = 2.0
 
 
 def make_grid(
-    n_samples: int,
-    n_features: int,
+    n: int,
+    d: int,
     *,
     frequencies_own: ArrayLike | None = None,
     frequencies_before: ArrayLike | None = None,
@@ -43,14 +43,14 @@ def make_grid(
     and higher frequencies only ask for more rows.
 
     Args:
-        n_samples: Number of rows.
-        n_features: Number of columns d.
+        n: Number of rows.
+        d: Number of columns, in the letters of the paper.
         frequencies_own: a, one number or one per column (the first is not used).
         frequencies_before: b, in the same way.
         random_state: Seed or generator.
 
     Returns:
-        A simulation with `data` of shape (n_samples, n_features).
+        A simulation with `data` of shape (n, d).
 
     References:
         M. Arbel and A. Gretton, Kernel Conditional Exponential Family, AISTATS 2018.
@@ -60,8 +60,8 @@ def make_grid(
         >>> simulation.logpdf([[0.125, 0.125], [0.125, 0.375]]).round(3)
         array([0.693,  -inf])
     """
-    n = check_count("n_samples", n_samples, least=1)
-    d = check_count("n_features", n_features, least=1)
+    n = check_count("n", n, least=1)
+    d = check_count("d", d, least=1)
     law = Grid(
         _frequencies("frequencies_own", frequencies_own, d),
         _frequencies("frequencies_before", frequencies_before, d),

@@ -6,8 +6,10 @@ An estimator sees the rows; its judge sees `logpdf`, `cdf` and the rest, all exa
 import abc
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike, NDArray
 
 from kexpfam._typing import Array, ArrayLike, RandomState
 from kexpfam._validation import (
@@ -152,6 +154,12 @@ class JointSimulation(Simulation):
     @property
     def log_density(self) -> Array:
         return self.logpdf(self.data)
+
+    def __array__(
+        self, dtype: DTypeLike | None = None, copy: bool | None = None
+    ) -> NDArray[Any]:
+        """The rows, so that a simulation can be passed where a table is wanted."""
+        return np.array(self.data, dtype=dtype, copy=copy)
 
     @property
     def graph(self) -> dict[int, tuple[int, ...]]:
