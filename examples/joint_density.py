@@ -54,7 +54,7 @@ def main(folder: str = ".", rows: str = "178") -> None:
     place = Path(folder)
     model.plot(gains)
     plt.gcf().savefig(place / "graph.png", dpi=120)
-    PairsDisplay.from_samples(wine, draws).plot()
+    PairsDisplay.from_samples(wine, draws)
     plt.gcf().savefig(place / "pairs.png", dpi=100)
     print(f"\nThe pictures are {place / 'graph.png'} and {place / 'pairs.png'}")
 

@@ -84,10 +84,47 @@ def test_the_effective_sample_size_is_that_of_the_weights(model):
     assert f"worth {draws.effective_sample_size:.0f}" in repr(draws)
 
 
-def test_evidence_on_ancestors_has_equal_weights(model):
+def test_evidence_on_ancestors_has_equal_weights_and_its_own_density(model):
     draws = model.conditional({0: 1.0}, n_samples=100, random_state=0)
     np.testing.assert_allclose(draws.weights, 0.01, rtol=1e-12)
-    assert draws.log_evidence == pytest.approx(0.0, abs=1e-12)
+    mean, cov = joint_of(model)
+    truth = stats.norm.logpdf(1.0, mean[0], np.sqrt(cov[0, 0]))
+    assert draws.log_evidence == pytest.approx(truth, rel=1e-10)
+    assert draws.tails == {}
+
+
+def test_evidence_on_all_columns_has_the_joint_density(model):
+    row = [1.0, -0.5, 0.3]
+    draws = model.conditional(dict(enumerate(row)), n_samples=5)
+    truth = model.score_samples(np.array([row]))[0]
+    assert draws.log_evidence == pytest.approx(truth, rel=1e-12)
+
+
+def test_evidence_above_and_below_unknown_columns_has_its_joint_density(model):
+    draws = model.conditional({0: 1.0, 2: 0.3}, n_samples=20_000, random_state=0)
+    mean, cov = joint_of(model)
+    pair = stats.multivariate_normal(mean[[0, 2]], cov[np.ix_([0, 2], [0, 2])])
+    gap = draws.log_evidence - pair.logpdf([1.0, 0.3])
+    assert abs(gap) < 4 * draws.log_evidence_error
+
+
+def test_evidence_that_no_draw_reaches_is_warned_about(table):
+    """Far out a kernel factor is its base density, and weights are all alike."""
+    factor = KCEF(select=None, random_state=0)
+    model = FactorizedDensity(graph="markov", factor=factor, random_state=0)
+    model.fit(table[:200])
+    with pytest.warns(SamplingWarning, match=r"given\[2\] is farther out than nearly"):
+        draws = model.conditional({0: -4.0, 2: 60.0}, random_state=0)
+    assert draws.tails[2] < 0.0025
+    inside = model.conditional({0: 0.0, 2: 0.5}, random_state=0)
+    assert inside.tails[2] > 0.1
+
+
+def test_tails_are_those_of_the_predictive_distribution(model):
+    draws = model.conditional({2: 1.5}, n_samples=20_000, random_state=0)
+    mean, cov = joint_of(model)
+    truth = stats.norm.sf(1.5, mean[2], np.sqrt(cov[2, 2]))
+    assert draws.tails[2] == pytest.approx(min(truth, 1 - truth), abs=0.015)
 
 
 def test_quantiles_are_weighted(model):
@@ -119,7 +156,10 @@ def test_resampled_draws_follow_the_weights(model):
 
 
 def test_draws_that_are_worth_little_are_warned_about(model):
-    with pytest.warns(SamplingWarning, match=r"worth \d+\.\d only"):
+    with (
+        pytest.warns(SamplingWarning, match=r"worth \d+\.\d only"),
+        pytest.warns(SamplingWarning, match="farther out"),
+    ):
         model.conditional({1: 30.0, 2: -30.0}, n_samples=200, random_state=0)
 
 

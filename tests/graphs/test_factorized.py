@@ -133,6 +133,19 @@ class TestDensity:
                 other.score_samples(frame), model.score_samples(curve)
             )
 
+    @pytest.mark.parametrize("names", [[1, 0, 7], [("x", 1), ("x", 2), ("y", 1)]])
+    def test_names_that_are_no_texts_are_names_all_the_same(self, curve, names):
+        frame = pd.DataFrame(dict(zip(names, curve.T, strict=True)))
+        first, second, third = names
+        graph = {third: [first], second: [], first: [second]}
+        model = FactorizedDensity(graph=graph, factor=LinearNormal(), root=Normal())
+        model.fit(frame)
+        assert list(model.factors_) == [second, first, third]
+        draws = model.sample(3, random_state=0, given={second: 50.0})
+        np.testing.assert_array_equal(draws[:, 1], 50.0)
+        with pytest.raises(ValueError, match="pass the same columns in the same order"):
+            model.score_samples(frame[[third, second, first]])
+
     def test_weights_reach_the_factors(self, curve):
         weights = np.where(curve[:, 0] > 0, 2.0, 1.0)
         repeated = np.concatenate([curve, curve[curve[:, 0] > 0]])
@@ -209,11 +222,63 @@ class TestFactors:
             model.fit(curve)
 
     def test_errors_name_their_factor(self, curve):
-        constant = curve.copy()
-        constant[:, 1] = 3.0
-        with pytest.raises(DegenerateDataError) as caught:
-            FactorizedDensity(factor=FAST, root=FAST_ROOT).fit(constant)
+        class Broken(LinearNormal):
+            def fit(self, X, y):
+                raise RuntimeError("no")
+
+        with pytest.raises(RuntimeError) as caught:
+            FactorizedDensity(factor=Broken(), root=FAST_ROOT).fit(curve)
         assert "factor of '1'" in caught.value.__notes__[0]
+
+    def test_a_constant_column_is_named(self, curve):
+        frame = pd.DataFrame(curve, columns=["a", "b", "c"])
+        frame["b"] = 3.0
+        model = FactorizedDensity(factor=FAST, root=FAST_ROOT)
+        with pytest.raises(DegenerateDataError, match="constant in column 'b'"):
+            model.fit(frame)
+        given = model.set_params(exogenous=["b"]).fit(frame)
+        assert np.all(np.isfinite(given.score_samples(frame)))
+
+    @pytest.mark.parametrize("value", [np.nan, np.inf])
+    def test_what_is_missing_at_a_fit_is_named(self, curve, value):
+        frame = pd.DataFrame(curve, columns=["a", "b", "c"])
+        frame.loc[4, "c"] = value
+        with pytest.raises(ValueError, match=r"in column 'c', row 4; .*impute"):
+            FactorizedDensity().fit(frame)
+
+    def test_factors_need_not_take_a_seed(self, curve):
+        class Loose(LinearNormal):
+            def sample(self, X, *rest, **named):
+                return super().sample(X, *rest, **named)
+
+        class Seedless(LinearNormal):
+            def sample(self, X, n_samples=1):
+                return super().sample(X, n_samples, 0)
+
+        for factor in (Loose(), Seedless()):
+            model = FactorizedDensity(factor=factor, root=Normal()).fit(curve)
+            assert model.sample(4, random_state=0).shape == (4, 3)
+
+    def test_wrong_answers_of_factors_are_named(self, curve):
+        class WrongShape(LinearNormal):
+            def score_samples(self, X, y):
+                return super().score_samples(X, y)[:-1]
+
+            def sample(self, X, n_samples=1, random_state=None):
+                return np.zeros((len(X), 3))
+
+        class NotANumber(LinearNormal):
+            def score_samples(self, X, y):
+                return np.full(len(X), np.nan)
+
+        model = FactorizedDensity(factor=WrongShape(), root=Normal()).fit(curve)
+        with pytest.raises(ValueError, match="score_samples of the factor of '1'"):
+            model.score_samples(curve)
+        with pytest.raises(ValueError, match="sample of the factor of '1', WrongShape"):
+            model.sample(4)
+        model = FactorizedDensity(factor=NotANumber(), root=Normal()).fit(curve)
+        with pytest.raises(ValueError, match="NotANumber, returned NaN"):
+            model.score(curve)
 
     @pytest.mark.parametrize(
         ("arguments", "error", "message"),

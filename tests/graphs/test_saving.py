@@ -55,6 +55,17 @@ def test_a_density_of_an_array_has_positions(frame, tmp_path):
     assert not hasattr(again, "feature_names_in_")
 
 
+def test_whole_numbers_that_are_names_are_kept(frame, tmp_path):
+    numbered = frame.set_axis([2, 0, 1], axis=1)
+    model = FactorizedDensity(graph={2: [], 0: [2], 1: [0]}, **FAST).fit(numbered)
+    model.save(tmp_path / "joint.kexpfam")
+    again = load(tmp_path / "joint.kexpfam")
+    assert list(again.factors_) == [2, 0, 1]
+    np.testing.assert_array_equal(
+        again.score_samples(numbered), model.score_samples(numbered)
+    )
+
+
 def test_a_loaded_density_can_be_fitted_again(frame, tmp_path):
     FactorizedDensity(graph="markov", **FAST).fit(frame).save(tmp_path / "joint")
     again = load(tmp_path / "joint").set_params(**FAST).fit(frame)
@@ -95,6 +106,16 @@ def with_other_names(description):
     description["feature_names"] = ["a"]
 
 
+def with_equal_names(description):
+    description["structure"]["names"] = ["a", "a", "c"]
+    description["feature_names"] = []
+
+
+def with_names_of_another_kind(description):
+    description["structure"]["names"] = [["a"], None, "c"]
+    description["feature_names"] = []
+
+
 def without_structure(description):
     del description["structure"]
 
@@ -116,6 +137,8 @@ def with_a_density_inside(description):
         with_swapped_factors,
         with_children_first,
         with_other_names,
+        with_equal_names,
+        with_names_of_another_kind,
         without_structure,
         with_nonsense,
         with_a_density_inside,

@@ -29,6 +29,7 @@ from kexpfam.partition import (
     starting_edges,
 )
 from kexpfam.roots import bracketed_roots
+from kexpfam.sampling import Run, Sampler, warn_of_other_masses
 
 # An error of log Z above this is worth a warning: it would show in a printed figure.
 _WORST_ERROR = 1e-6
@@ -160,6 +161,11 @@ class UnivariateDensity(TiltedDensities, OneColumnDensity):
 
     def _ppf(self, levels: Array) -> Array:
         return self._to_user(self._panels.ppf(levels))
+
+    def _run(self, sampler: Sampler, size: int, rng: np.random.Generator) -> Run:
+        run = super()._run(sampler, size, rng)
+        warn_of_other_masses(self._cdf(run.draws[..., 0]), run.report)
+        return run
 
     def _draws(self, size: int, rng: np.random.Generator) -> Array:
         return self._ppf(rng.random((self._n, size)))[..., None]

@@ -25,6 +25,10 @@ from kexpfam.sampling import Sampler
 # a third of itself at best.
 FEWEST_EFFECTIVE = 50.0
 
+# Evidence with fewer draws beyond it than this is farther out than the draws reach.
+FEWEST_BEYOND = 5
+FARTHEST_OUT = 0.01
+
 # Whoever asks for few draws knows, and is warned only if most are lost.
 WORST_SHARE = 0.2
 
@@ -37,9 +41,10 @@ class WeightedDraws:
         names: Names of the columns.
         draws: All columns, evidence repeated, (n, d).
         weights: Not negative, with sum one, (n,).
-        log_evidence: Log density of the evidence, given the exogenous columns and the
-            evidence without unknown ancestors.
+        log_evidence: Log density of the evidence, given the exogenous columns.
         log_evidence_error: Its standard error.
+        tails: How far out the evidence is that depends on unknown columns: the share
+            of draws of it that are farther out, on its side, by name of its column.
     """
 
     names: tuple[Hashable, ...]
@@ -47,6 +52,7 @@ class WeightedDraws:
     weights: Array
     log_evidence: float
     log_evidence_error: float
+    tails: Mapping[Hashable, float]
 
     @property
     def effective_sample_size(self) -> float:
@@ -200,7 +206,8 @@ def weighted_draws(
     Y = np.full((n, len(graph.names)), np.nan)
     for column, value in evidence.items():
         Y[:, column] = value
-    log_weights = forward(factors, Y, np.isfinite(Y), rng, sampler)
+    known = np.isfinite(Y)
+    log_weights = forward(factors, Y, known, rng, sampler)
     total = special.logsumexp(log_weights)
     if not np.isfinite(total):
         raise ValueError(
@@ -211,7 +218,9 @@ def weighted_draws(
     effective = 1.0 / np.sum(weights**2)
     # The delta method: relative variance of the mean weight.
     error = np.sqrt(max(n / effective - 1.0, 0.0) / n)
-    found = WeightedDraws(graph.names, Y, weights, total - np.log(n), float(error))
+    log_evidence = float(total - np.log(n)) + _settled(factors, Y, known)
+    tails = _tails(graph, factors, Y, known, rng, sampler)
+    found = WeightedDraws(graph.names, Y, weights, log_evidence, float(error), tails)
     if effective < min(FEWEST_EFFECTIVE, WORST_SHARE * n):
         warnings.warn(
             f"{n} draws given this evidence are worth {effective:.1f} only: most of "
@@ -220,4 +229,46 @@ def weighted_draws(
             SamplingWarning,
             stacklevel=3,
         )
+    least = min(FEWEST_BEYOND / n, FARTHEST_OUT)
+    far = [name for name, share in tails.items() if share < least]
+    if far:
+        warnings.warn(
+            f"given[{far[0]!r}] is farther out than nearly all draws of that column "
+            f"(share {tails[far[0]]:.2g} of {n} beyond it): the draws that could "
+            f"explain it may be missing, which the effective sample size cannot show. "
+            f"Check its value, or raise n_samples.",
+            SamplingWarning,
+            stacklevel=3,
+        )
     return found
+
+
+def _settled(factors: tuple[Factor, ...], Y: Array, known: Mask) -> float:
+    """Log density of known nodes whose parents are known: the same for all draws."""
+    total = 0.0
+    for factor in factors:
+        needed = [*factor.node.columns, *factor.node.parents]
+        if known[0, needed].all():
+            total += float(factor.log_density(Y[:1])[0])
+    return total
+
+
+def _tails(
+    graph: Graph,
+    factors: tuple[Factor, ...],
+    Y: Array,
+    known: Mask,
+    rng: np.random.Generator,
+    sampler: Sampler | str | None,
+) -> dict[Hashable, float]:
+    """Share of draws beyond each known value that depends on unknown columns."""
+    tails: dict[Hashable, float] = {}
+    for factor in factors:
+        columns, parents = factor.node.columns, factor.node.parents
+        if not known[0, columns[0]] or known[0, parents].all():
+            continue
+        drawn = factor.sample(Y, rng, sampler)
+        for k, column in enumerate(columns):
+            beyond = np.mean(drawn[:, k] >= Y[0, column])
+            tails[graph.names[column]] = float(min(beyond, 1.0 - beyond))
+    return tails

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kexpfam._typing import Array, ArrayLike, RandomState
 from kexpfam._validation import as_generator, check_count, check_weights
+from kexpfam.errors import DegenerateDataError
 from kexpfam.graphs.evidence import (
     WeightedDraws,
     forward,
@@ -117,12 +118,17 @@ class FactorizedDensity(DensityMixin, BaseEstimator):
         Returns:
             The estimator itself.
         """
-        Y = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
+        Y = validate_data(
+            self, X, dtype=np.float64, ensure_min_samples=2, ensure_all_finite=False
+        )
+        names = column_names(X, Y.shape[1])
+        _refuse_what_is_not_finite(Y, names)
         weights = None
         if sample_weight is not None:
             weights = check_weights(sample_weight, len(Y))
         rng = None if self.random_state is None else as_generator(self.random_state)
-        graph, proposal = self._read_graph(Y)
+        graph, proposal = self._read_graph(Y, names)
+        _refuse_constants(Y, graph)
         tasks = self._tasks(graph)
         calls = [(node, seeded(e, rng), Y, weights) for node, e in tasks]
         results = shared_out(fit_factor, calls, self.n_jobs, prefer="processes")
@@ -246,7 +252,7 @@ class FactorizedDensity(DensityMixin, BaseEstimator):
         n_draws: int | None = None,
         random_state: RandomState = None,
         *,
-        population: int = 200,
+        population: int = 100,
         sampler: Sampler | str | None = None,
     ) -> Array:
         """Missing entries as draws from their distribution given the rest of the row.
@@ -274,7 +280,7 @@ class FactorizedDensity(DensityMixin, BaseEstimator):
         X: ArrayLike,
         n_draws: int = 1,
         random_state: RandomState = None,
-        population: int = 200,
+        population: int = 100,
         sampler: Sampler | str | None = None,
     ) -> Imputation:
         """As `impute`, with what the draws of each row are worth."""
@@ -358,9 +364,10 @@ class FactorizedDensity(DensityMixin, BaseEstimator):
     def _root(self) -> Any:
         return KEF() if self.root is None else self.root
 
-    def _read_graph(self, Y: Array) -> tuple[Graph, OrderProposal | None]:
+    def _read_graph(
+        self, Y: Array, names: list[Hashable]
+    ) -> tuple[Graph, OrderProposal | None]:
         """The graph, with an order that was looked for if so wished."""
-        names = getattr(self, "feature_names_in_", np.arange(Y.shape[1])).tolist()
         if not isinstance(self.order, str):
             return read_graph(self.graph, names, self.exogenous, self.order), None
         if self.order != GREEDY:
@@ -406,15 +413,52 @@ class FactorizedDensity(DensityMixin, BaseEstimator):
     def _table(self, X: ArrayLike, *, missing: bool = False) -> Array:
         check_is_fitted(self)
         finite: bool | str = "allow-nan" if missing else True
-        return validate_data(
+        Y = validate_data(
             self, X, dtype=np.float64, reset=False, ensure_all_finite=finite
         )
+        # scikit-learn has compared names only if they are all strings.
+        names = column_names(X, Y.shape[1])
+        if hasattr(X, "columns") and tuple(names) != self.graph_.names:
+            raise ValueError(
+                f"X has columns {names!r:.200}, but the model was fitted to "
+                f"{list(self.graph_.names)!r:.200}; pass the same columns in the same "
+                f"order."
+            )
+        return Y
 
     def _restore(self, graph: Graph, factors: tuple[Factor, ...]) -> Self:
         """Take fitted factors, from `fit` or from a file."""
         self.graph_ = graph
         self.factors_ = {_key(graph, f.node): f.estimator for f in factors}
         return self
+
+
+def column_names(X: Any, columns: int) -> list[Hashable]:
+    """Names of the columns of a data frame, whatever they are; else positions."""
+    found = getattr(X, "columns", None)
+    return list(range(columns)) if found is None else list(found)
+
+
+def _refuse_what_is_not_finite(Y: Array, names: list[Hashable]) -> None:
+    for what, wrong in (("NaN", np.isnan(Y)), ("inf", np.isinf(Y))):
+        if wrong.any():
+            row, column = np.argwhere(wrong)[0]
+            raise ValueError(
+                f"X has {what} in column {names[column]!r}, row {row}; fit takes "
+                f"complete rows, so leave such rows out (impute fills in NaN of other "
+                f"rows afterwards)."
+            )
+
+
+def _refuse_constants(Y: Array, graph: Graph) -> None:
+    for node in graph.nodes:
+        for c in node.columns:
+            if np.ptp(Y[:, c]) == 0:
+                raise DegenerateDataError(
+                    f"X is constant in column {graph.names[c]!r} (all {len(Y)} values "
+                    f"are {Y[0, c]:g}), so it has no density; leave it out, or name it "
+                    f"in exogenous."
+                )
 
 
 def _key(graph: Graph, node: Node) -> Hashable:

@@ -88,10 +88,12 @@ class Factor:
     def log_density(self, Y: Array) -> Array:
         """Log p(y_v | y_pa(v)) of each row of the whole table, (n,)."""
         responses = Y[:, self.node.columns]
-        if not is_conditional(self.estimator):
-            return np.asarray(self.estimator.score_samples(responses))
-        X = _conditions(self.node, Y)
-        return np.asarray(self.estimator.score_samples(X, _target(responses)))
+        if is_conditional(self.estimator):
+            X = _conditions(self.node, Y)
+            log_p = self.estimator.score_samples(X, _target(responses))
+        else:
+            log_p = self.estimator.score_samples(responses)
+        return self._checked("score_samples", log_p, (len(Y),))
 
     def sample(
         self, Y: Array, rng: np.random.Generator, sampler: Sampler | str | None = None
@@ -109,14 +111,14 @@ class Factor:
             drawn = estimator.sample(n, **how)
             # scikit-learn's mixtures also say which component a draw is from.
             drawn = drawn[0] if isinstance(drawn, tuple) else drawn
-            return np.asarray(drawn, dtype=float).reshape(n, k)
+            return self._checked("sample", drawn, (n, k))
         X = _conditions(self.node, Y)
         # At one and the same condition there is one density to draw from.
         if n > 1 and np.all(X[:1] == X):
-            drawn = estimator.sample(X[:1], n, **how)
+            drawn = estimator.sample(X[:1], n_samples=n, **how)
         else:
-            drawn = estimator.sample(X, 1, **how)
-        return np.asarray(drawn, dtype=float).reshape(n, k)
+            drawn = estimator.sample(X, n_samples=1, **how)
+        return self._checked("sample", drawn, (n, k))
 
     def _seeded_draws(self, rng: np.random.Generator) -> tuple[Any, dict[str, Any]]:
         """The estimator and the arguments that make its draws those of `rng`."""
@@ -124,14 +126,35 @@ class Factor:
             return self.estimator, {"random_state": rng}
         # Others may not know NumPy's generators, and some take a seed only at birth.
         seed = int(rng.integers(_MOST))
-        if "random_state" in inspect.signature(self.estimator.sample).parameters:
+        if _takes(self.estimator.sample, "random_state"):
             return self.estimator, {"random_state": seed}
-        return copy.copy(self.estimator).set_params(random_state=seed), {}
+        own = copy.copy(self.estimator)
+        if "random_state" in getattr(own, "get_params", dict)():
+            own.set_params(random_state=seed)
+        return own, {}
+
+    def _checked(self, method: str, values: Any, shape: tuple[int, ...]) -> Array:
+        """What an estimator returned, in the shape that it should have.
+
+        Raises:
+            ValueError: It has other numbers, or NaN.
+        """
+        found = np.asarray(values, dtype=float)
+        name = f"{method} of the factor of {self.node.label!r}"
+        kind = type(self.estimator).__name__
+        if found.size != np.prod(shape):
+            raise ValueError(
+                f"{name}, {kind}, returned shape {found.shape} where {shape} was "
+                f"expected; docs/graphs.md says what a factor has to do."
+            )
+        if np.isnan(found).any():
+            raise ValueError(f"{name}, {kind}, returned NaN.")
+        return found.reshape(shape)
 
     def _sampler(self, sampler: Sampler | str | None) -> dict[str, Any]:
         if sampler is None:
             return {}
-        if "sampler" not in inspect.signature(self.estimator.sample).parameters:
+        if not _takes(self.estimator.sample, "sampler"):
             raise TypeError(
                 f"sampler={sampler!r} was asked for, but the factor of "
                 f"{self.node.label!r}, {type(self.estimator).__name__}, draws in its "
@@ -160,6 +183,13 @@ def fit_factor(
             error.add_note(f"This happened in the factor of {node.label!r}.")
             raise
     return Factor(node, estimator), [(w.category, str(w.message)) for w in caught]
+
+
+def _takes(method: Any, name: str) -> bool:
+    """Whether a method takes an argument of this name."""
+    parameters = inspect.signature(method).parameters
+    anything = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    return name in parameters or anything
 
 
 def _conditions(node: Node, Y: Array) -> Array:

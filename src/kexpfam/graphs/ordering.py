@@ -43,6 +43,8 @@ class OrderProposal:
 
     def __str__(self) -> str:
         names = " → ".join(map(str, self.found))
+        if self.found_gain == self.gain_error == 0.0:
+            return f"{names}: the given order, and the search found no other"
         figure = f"{self.found_gain:+.3f} ± {self.gain_error:.3f} nats per row"
         verdict = "" if self.order == self.found else "; the given order is kept"
         return f"{names}: {figure} beside the given order{verdict}"

@@ -30,7 +30,7 @@ def save_density(model: FactorizedDensity, path: str | Path) -> None:
                 f"to open."
             )
     structure = {
-        "columns": len(graph.names),
+        "names": [name if _is_plain(name) else c for c, name in enumerate(graph.names)],
         "nodes": [[list(node.columns), list(node.parents)] for node in graph.nodes],
         "exogenous": list(graph.exogenous),
     }
@@ -46,16 +46,16 @@ def restored_density(
     Raises:
         ValueError: The graph is none, or the factors do not fit it.
     """
-    positions = range(int(structure["columns"]))
-    if feature_names and len(feature_names) != len(positions):
+    names = structure["names"]
+    if not all(map(_is_plain, names)) or len(set(names)) != len(names):
+        raise ValueError("names of columns are not different texts or numbers")
+    if feature_names and feature_names != names:
         raise ValueError("feature names do not match the columns")
+    positions = range(len(names))
     mapping = {tuple(child): list(above) for child, above in structure["nodes"]}
     exogenous = list(structure["exogenous"]) or None
     graph = read_graph(mapping, positions, exogenous)
-    if feature_names:
-        graph = Graph(
-            tuple(feature_names), _renamed(graph, feature_names), graph.exogenous
-        )
+    graph = Graph(tuple(names), _renamed(graph, names), graph.exogenous)
     if list(mapping) != [node.columns for node in graph.nodes]:
         raise ValueError("parents do not come first")
     pairs = list(zip(graph.nodes, estimators, strict=True))
@@ -69,9 +69,14 @@ def restored_density(
     return model._restore(graph, tuple(Factor(v, e) for v, e in pairs))
 
 
-def _renamed(graph: Graph, names: list[str]) -> tuple[Node, ...]:
+def _is_plain(name: Any) -> bool:
+    """Whether a name of a column can be written as it is."""
+    return isinstance(name, str | int) and not isinstance(name, bool)
+
+
+def _renamed(graph: Graph, names: list[Any]) -> tuple[Node, ...]:
     return tuple(
-        Node(v.columns, v.parents, ", ".join(names[c] for c in v.columns))
+        Node(v.columns, v.parents, ", ".join(str(names[c]) for c in v.columns))
         for v in graph.nodes
     )
 

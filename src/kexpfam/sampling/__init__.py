@@ -2,6 +2,7 @@
 
 from kexpfam.sampling.hamiltonian import HMC, NUTS
 from kexpfam.sampling.interface import InverseCDF, Run, Sampler
+from kexpfam.sampling.masses import warn_of_other_masses
 from kexpfam.sampling.names import resolve_sampler
 from kexpfam.sampling.report import SamplingReport
 from kexpfam.sampling.tempered import TemperedSMC
@@ -17,4 +18,5 @@ __all__ = [
     "TemperedSMC",
     "TemperingReport",
     "resolve_sampler",
+    "warn_of_other_masses",
 ]

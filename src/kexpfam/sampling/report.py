@@ -149,17 +149,18 @@ class SamplingReport:
             return None
         of = "the density" if len(bad) == 1 else f"{bad.sum()} of {len(bad)} densities"
         return (
-            f"draws from {of} may be wrong: {self._figures()}; R̂ should be below "
-            f"{self.tolerated_r_hat:.2f}, effective draws above "
-            f"{self.needed_sample_size:.0f} and divergences none; try a longer warmup "
-            f"or thin, sampler='smc' for separated modes, or sampler=None."
+            f"draws from {of} may be wrong: {self._figures()}; effective draws should "
+            f"be above {self.needed_sample_size:.0f} and divergences none; try a "
+            f"longer warmup or thin, sampler='smc' for separated modes, or None."
         )
 
     def _figures(self) -> str:
         parts = []
         if np.any(np.isfinite(self.r_hat)):
             least = np.nanmin(self.effective_sample_size)
-            parts = [f"R̂ up to {np.nanmax(self.r_hat):.3f}", f"{least:.0f} or more"]
+            highest = f"R̂ up to {np.nanmax(self.r_hat):.3f}"
+            highest += f" (tolerated {self.tolerated_r_hat:.3f})"
+            parts = [highest, f"{least:.0f} or more"]
             parts[1] += " effective draws"
             if self.chains is not None and self.draws is not None:
                 parts[1] += f" of {self.chains * self.draws}"

@@ -23,3 +23,13 @@ class TemperingReport:
     levels: Indices
     acceptance: Array
     ancestors: Indices
+
+    def __str__(self) -> str:
+        n = len(self.levels)
+        if not n:
+            return "no densities"
+        return (
+            f"{n} densities, up to {self.levels.max()} levels; acceptance "
+            f"{self.acceptance.min():.2f} or more, {self.ancestors.min()} ancestors or "
+            f"more, standard error of log Z up to {self.log_partition_error.max():.3f}"
+        )
