@@ -188,6 +188,4 @@ def random_orders(columns: int, count: int, rng: np.random.Generator) -> Indices
 def _mixture(out: Any, log_least: Any, xp: Any) -> Mixture:
     logits = out[..., 0, :]
     log_weights = logits - log_sum_exp(logits, xp)[..., None]
-    return Mixture(
-        log_weights, out[..., 1, :], xp.logaddexp(log_least, out[..., 2, :])
-    )
+    return Mixture(log_weights, out[..., 1, :], xp.logaddexp(log_least, out[..., 2, :]))

@@ -6,7 +6,8 @@ Each row of a batch gets a random order and a random number s of columns seen. W
 
 the expectation over both is the mean of −log p_o(u|z) over all orders o (Uria, Murray
 and Larochelle 2014). Steps are Adam's; after each pass over the rows the held-out rows
-are looked at, each in an order of its own, and the best network so far is kept.
+are looked at, each in an order of its own, and the best network so far is kept. When
+none has been better for a while, training goes on from there with shorter steps.
 
 Random numbers are NumPy's, so that one generator decides everything.
 """
@@ -23,6 +24,9 @@ from kexpfam._typing import Array, Indices
 from kexpfam.baselines.rnade_network import Network, log_factors
 from kexpfam.errors import MissingDependencyError
 
+# Steps of the second half of training, relative to the first.
+_FINISH = 0.1
+
 
 @dataclass(frozen=True)
 class Training:
@@ -32,7 +36,8 @@ class Training:
         learning_rate: Of Adam.
         batch_size: Rows of a step, at most.
         max_epochs: Passes over the rows, at most.
-        patience: Passes without a better held-out loss before training ends.
+        patience: Passes without a better held-out loss before steps are shortened, or
+            training ends.
         weight_decay: Shrinkage of weights, not of biases (AdamW).
         gradient_clip: Longest gradient.
     """
@@ -117,24 +122,27 @@ def train(
     Raises:
         MissingDependencyError: JAX or Optax is not installed.
     """
+    bound, judged = np.float32(least), held_out_batch(held_out, rng)
+    best, best_epoch = _single(network), 0
     program = _program(how.learning_rate, how.weight_decay, how.gradient_clip)
-    current, bound = _single(network), np.float32(least)
-    state = program.initial_state(current)
-    judged = held_out_batch(held_out, rng)
-    held_losses = [float(program.loss(current, judged, bound))]
+    held_losses = [float(program.loss(best, judged, bound))]
     train_losses: list[float] = []
-    best, best_epoch = current, 0
-    for epoch in range(1, how.max_epochs + 1):
-        batches = random_batches(rows, how.batch_size, rng)
-        current, state, loss, held = program.epoch(
-            current, state, batches, judged, bound
-        )
-        train_losses.append(float(loss))
-        held_losses.append(float(held))
-        if not held_losses[best_epoch] <= held_losses[-1]:
-            best, best_epoch = current, epoch
-        if epoch - best_epoch >= how.patience or not math.isfinite(train_losses[-1]):
-            break
+    for rate in (how.learning_rate, _FINISH * how.learning_rate):
+        program = _program(rate, how.weight_decay, how.gradient_clip)
+        current, state = best, program.initial_state(best)
+        start = len(train_losses)
+        for epoch in range(start + 1, how.max_epochs + 1):
+            batches = random_batches(rows, how.batch_size, rng)
+            current, state, loss, held = program.epoch(
+                current, state, batches, judged, bound
+            )
+            train_losses.append(float(loss))
+            held_losses.append(float(held))
+            if not held_losses[best_epoch] <= held_losses[-1]:
+                best, best_epoch = current, epoch
+            stale = epoch - max(best_epoch, start) >= how.patience
+            if stale or not math.isfinite(train_losses[-1]):
+                break
     return Trained(
         _double(best), np.array(train_losses), np.array(held_losses), best_epoch
     )
@@ -153,7 +161,9 @@ def random_batches(rows: Rows, batch_size: int, rng: np.random.Generator) -> Bat
     share = chosen.weights / rows.weights.mean() / size
     factor = np.where(seen, 0.0, share[:, None] * d / (d - count))
     flat = Batch(chosen.U, chosen.Z, seen, factor)
-    return Batch(*(np.float32(a.reshape(len(a) // size, size, a.shape[1])) for a in flat))
+    return Batch(
+        *(np.float32(a.reshape(len(a) // size, size, a.shape[1])) for a in flat)
+    )
 
 
 def held_out_batch(rows: Rows, rng: np.random.Generator) -> Batch:
@@ -203,7 +213,6 @@ def _program(learning_rate: float, weight_decay: float, clip: float) -> _Program
         log_p = log_factors(network, batch.U, batch.seen, batch.Z, least, jnp)
         return -(batch.factor * log_p).sum()
 
-    @jax.jit
     def epoch(
         network: Network, state: Any, batches: Batch, judged: Batch, least: Any
     ) -> tuple[Network, Any, Any, Any]:
@@ -215,7 +224,7 @@ def _program(learning_rate: float, weight_decay: float, clip: float) -> _Program
         (network, state), losses = jax.lax.scan(step, (network, state), batches)
         return network, state, losses.mean(), loss(network, judged, least)
 
-    return _Program(optimizer.init, epoch, jax.jit(loss))
+    return _Program(optimizer.init, jax.jit(epoch), jax.jit(loss))
 
 
 def _decaying(network: Network) -> Network:
