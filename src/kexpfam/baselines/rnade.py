@@ -48,7 +48,7 @@ class _RNADEOptions(BaseEstimator):
         components: int | Sequence[int] = 10,
         n_orders: int = 8,
         least_scale: float = 1e-3,
-        learning_rate: float = 1e-3,
+        learning_rate: float = 3e-3,
         batch_size: int = 64,
         max_epochs: int = 1000,
         patience: int = 30,
@@ -125,10 +125,10 @@ class _RNADEOptions(BaseEstimator):
 class RNADE(DensityMixin, _RNADEOptions):
     """A joint density p(y) from one network that predicts any column from any others.
 
-    p(y) is the average over `n_orders` orders o of the columns of Π_i p(y_o(i)|y_o(<i)),
-    each factor a mixture of normals whose parameters are outputs of the network. It
-    integrates to one. Columns are standardised; results are in the data's units. Needs
-    JAX and Optax to fit: `pip install "kexpfam[baselines]"`.
+    p(y) is the average over `n_orders` orders o of the columns of Π_i p(y_o(i) |
+    y_o(<i)), each factor a mixture of normals whose parameters are outputs of the
+    network. It integrates to one. Columns are standardised; results are in the data's
+    units. Needs JAX and Optax to fit: `pip install "kexpfam[baselines]"`.
 
     Args:
         hidden_layers: How many.

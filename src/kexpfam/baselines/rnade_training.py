@@ -124,21 +124,21 @@ def train(
     """
     bound, judged = np.float32(least), held_out_batch(held_out, rng)
     best, best_epoch = _single(network), 0
-    program = _program(how.learning_rate, how.weight_decay, how.gradient_clip)
+    program = _program()
     held_losses = [float(program.loss(best, judged, bound))]
     train_losses: list[float] = []
     for rate in (how.learning_rate, _FINISH * how.learning_rate):
-        program = _program(rate, how.weight_decay, how.gradient_clip)
+        steps = Steps(*map(np.float32, (rate, how.weight_decay, how.gradient_clip)))
         current, state = best, program.initial_state(best)
         start = len(train_losses)
         for epoch in range(start + 1, how.max_epochs + 1):
             batches = random_batches(rows, how.batch_size, rng)
             current, state, loss, held = program.epoch(
-                current, state, batches, judged, bound
+                current, state, batches, judged, bound, steps
             )
             train_losses.append(float(loss))
             held_losses.append(float(held))
-            if not held_losses[best_epoch] <= held_losses[-1]:
+            if held_losses[-1] < held_losses[best_epoch]:
                 best, best_epoch = current, epoch
             stale = epoch - max(best_epoch, start) >= how.patience
             if stale or not math.isfinite(train_losses[-1]):
@@ -193,6 +193,14 @@ def _power_of_two_below(n: int) -> int:
     return 1 << (n.bit_length() - 1)
 
 
+class Steps(NamedTuple):
+    """What steps are like, as in `Training`; arguments of the program."""
+
+    learning_rate: Any
+    weight_decay: Any
+    gradient_clip: Any
+
+
 class _Program(NamedTuple):
     initial_state: Any
     epoch: Any
@@ -200,31 +208,43 @@ class _Program(NamedTuple):
 
 
 @functools.cache
-def _program(learning_rate: float, weight_decay: float, clip: float) -> _Program:
+def _program() -> _Program:
     """Compiled functions; JAX compiles again for other shapes only."""
     jax, optax = _libraries()
     jnp = jax.numpy
-    optimizer = optax.chain(
-        optax.clip_by_global_norm(clip),
-        optax.adamw(learning_rate, weight_decay=weight_decay, mask=_decaying),
-    )
+
+    def optimizer(steps: Steps) -> Any:
+        return optax.chain(
+            optax.clip_by_global_norm(steps.gradient_clip),
+            optax.scale_by_adam(),
+            optax.add_decayed_weights(steps.weight_decay, mask=_decaying),
+            optax.scale(-steps.learning_rate),
+        )
 
     def loss(network: Network, batch: Batch, least: Any) -> Any:
         log_p = log_factors(network, batch.U, batch.seen, batch.Z, least, jnp)
         return -(batch.factor * log_p).sum()
 
     def epoch(
-        network: Network, state: Any, batches: Batch, judged: Batch, least: Any
+        network: Network,
+        state: Any,
+        batches: Batch,
+        judged: Batch,
+        least: Any,
+        steps: Steps,
     ) -> tuple[Network, Any, Any, Any]:
         def step(carry: Any, batch: Batch) -> Any:
             value, slope = jax.value_and_grad(loss)(carry[0], batch, least)
-            change, state = optimizer.update(slope, carry[1], carry[0])
+            change, state = optimizer(steps).update(slope, carry[1], carry[0])
             return (optax.apply_updates(carry[0], change), state), value
 
         (network, state), losses = jax.lax.scan(step, (network, state), batches)
         return network, state, losses.mean(), loss(network, judged, least)
 
-    return _Program(optimizer.init, jax.jit(epoch), jax.jit(loss))
+    def initial_state(network: Network) -> Any:
+        return optimizer(Steps(0.0, 0.0, 0.0)).init(network)  # any steps have the same
+
+    return _Program(initial_state, jax.jit(epoch), jax.jit(loss))
 
 
 def _decaying(network: Network) -> Network:
