@@ -78,7 +78,7 @@ def grid_of(Y, count=401, margin=2.0):
 
 
 def test_joint_density_of_two_columns_integrates_to_one(plane):
-    points, cell = grid_of(bent(1000, 0), 1201)
+    points, cell = grid_of(bent(1000, 0), 801, margin=6.0)
     p = np.exp(plane.score_samples(points.reshape(-1, 2)))
     # Cells are narrower than the components, but tails end at the edge of the grid.
     assert p.sum() * cell == pytest.approx(1.0, abs=1e-6)
@@ -153,8 +153,8 @@ def test_draws_follow_the_density(plane):
     for column, axis in ((0, points[:, 0, 0]), (1, points[0, :, 1])):
         marginal = p.sum(axis=1 - column) * cell
         reached = marginal.cumsum() - marginal / 2.0
-        found = stats.kstest(draws[:, column], lambda v: np.interp(v, axis, reached))
-        assert found.pvalue > KS_LEVEL
+        levels = np.interp(draws[:, column], axis, reached)
+        assert stats.kstest(levels, "uniform").pvalue > KS_LEVEL
     # And together: the mean log density is minus the entropy.
     entropy = -(p * np.log(np.maximum(p, 1e-300))).sum() * cell
     log_p = plane.score_samples(draws)
@@ -172,7 +172,6 @@ def test_conditional_draws_follow_the_density_of_one_column(branched):
 
 def test_draws_have_the_correlations_of_the_data(space):
     draws = space.sample(20000, random_state=0)
-    expected = np.corrcoef(np.random.default_rng(0).normal(size=(2, 2)))  # shape only
     expected = COVARIANCE / np.sqrt(np.outer(np.diag(COVARIANCE), np.diag(COVARIANCE)))
     # 2000 rows know a correlation to 0.02, and the network adds as much.
     assert np.abs(np.corrcoef(draws.T) - expected).max() < 0.07
@@ -218,8 +217,8 @@ def test_densities_of_several_columns_have_the_shapes_of_others(conditional_plan
     assert np.all(p.log_partition_error == 0.0)
     assert p.rvs(3, random_state=1, sampler="smc").shape == (4, 3, 2)
     assert_close(model.score_samples(x[:4], y[:4]), p.logpdf(y[:4]))
-    assert model.given(x[:0]).mean().shape == (0, 2)
-    assert model.given(x[:0]).rvs(3).shape == (0, 3, 2)
+    assert p[:0].mean().shape == (0, 2)
+    assert p[:0].rvs(3).shape == (0, 3, 2)
 
 
 def test_a_row_does_not_depend_on_the_other_rows(conditional_plane):
@@ -255,15 +254,15 @@ def test_quantiles_and_intervals_of_one_column_come_from_the_mixture(branched):
     assert len(branched.given([[0.5]])[0].hpd(0.9)) == 2  # two branches
 
 
-@pytest.mark.parametrize("factor", [np.array([8.0, 0.25]), np.array([-2.0, 1024.0])])
+@pytest.mark.parametrize("factor", [np.array([8.0, 0.25]), np.array([1e-5, 300.0])])
 def test_other_units_shift_the_log_density_and_nothing_else(factor):
-    # Powers of two, so that standardised numbers are the same; a sign is learned anew.
-    Y, unit = bent(300, 2), np.abs(factor)
+    Y, unit = bent(300, 2), factor
     options = {**SMALL, "max_epochs": 5}
     plain = RNADE(**options).fit(Y)
     scaled = RNADE(**options).fit(Y * unit)
     shift = np.log(unit).sum()
-    # Standardising rounds, and training in single precision spreads that a little.
+    # Standardising rounds, and training in single precision spreads that a little; with
+    # powers of two it is nothing.
     assert_close(scaled.score_samples(Y * unit), plain.score_samples(Y) - shift, 1e-4)
     draws = plain.sample(5, random_state=0) * unit
     assert_close(scaled.sample(5, random_state=0) / unit, draws / unit, 1e-3)
@@ -331,7 +330,7 @@ def test_paper_networks_are_chosen_by_cross_validation_on_the_training_rows():
 def test_cross_validation_sees_that_two_branches_need_two_components():
     x, y = two_branches(300, 6)
     options = {**SMALL, "units": (8,), "components": (1, 2), "hidden_layers": 1}
-    model = ConditionalRNADE(cv=2, max_epochs=60, **options).fit(x, y)
+    model = ConditionalRNADE(cv=2, max_epochs=200, **options).fit(x, y)
     assert model.components_ == 2
     assert model.units_ == 8
     assert model.selection_.sizes == ((8, 1), (8, 2))
@@ -469,7 +468,7 @@ def test_both_are_factors_of_a_joint_density():
     model = FactorizedDensity(graph="full", factor=ConditionalRNADE(**options)).fit(Y)
     assert np.all(np.isfinite(model.score_samples(Y)))
     assert model.sample(3, random_state=0).shape == (3, 2)
-    alone = FactorizedDensity(graph="independent", factor=RNADE(**options)).fit(Y)
+    alone = FactorizedDensity(graph="independent", root=RNADE(**options)).fit(Y)
     expected = [
         RNADE(**options).fit(Y[:, [j]]).score_samples(Y[:, [j]]) for j in (0, 1)
     ]

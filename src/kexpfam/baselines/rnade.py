@@ -12,6 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kexpfam._typing import Array, ArrayLike, Indices, RandomState
@@ -274,6 +275,11 @@ class ConditionalRNADE(_RNADEOptions, ConditionalEstimator):
         self.x_scale_ = np.where(deviation > 0, deviation, np.inf)
         Z = (conditions - self.x_center_) / self.x_scale_
         return self._take(fit_rows("y", Y, Z, weights, plan, rng))
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
 
     @property
     def _response_columns(self) -> int:
