@@ -208,7 +208,7 @@ def test_two_columns_integrate_to_one_in_each_order_and_on_average(conditions):
     network, least = lively_network(2, conditions, units=4), np.full(2, 0.05)
     # Given the first column in order the second is a mixture of normals, and so is the
     # first: equal cells narrower than half a scale are exact up to the tails.
-    grid = np.linspace(-14.0, 14.0, 401)
+    grid = np.linspace(-25.0, 25.0, 701)
     U = np.stack(np.meshgrid(grid, grid, indexing="ij"), axis=-1).reshape(-1, 2)
     Z = np.full((len(U), conditions), 0.3)
     cell = (grid[1] - grid[0]) ** 2

@@ -141,12 +141,13 @@ class RNADE(DensityMixin, _RNADEOptions):
             of the size seen gives: without a bound, likelihood grows forever by
             spikes on ties.
         learning_rate: Of Adam; a tenth of it once held-out rows do not gain any more.
-        batch_size: Rows of a step.
-        max_epochs: Passes over the rows, at most.
-        patience: Passes without gain before steps are shortened, and then before the
+        batch_size: Rows of a step; of few rows, a fifth of them or less.
+        max_epochs: Passes over the rows, at most; of few rows, several passes count as
+            one, of 15 steps.
+        patience: Epochs without gain before steps are shortened, and then before the
             end.
         held_out: Share of the rows that decides when to stop, and which parameters are
-            kept; of few rows up to a quarter, so that they are 20.
+            kept; of few rows up to three tenths, so that they are 50.
         weight_decay: Shrinkage of weights; 0 for none.
         gradient_clip: Gradients are shortened to this length.
         cv: Folds that choose `units` and `components`, if there are several.

@@ -21,8 +21,8 @@ from kexpfam.errors import DegenerateDataError
 
 # Fewer held-out rows than this say little, but of few rows not more than this share is
 # held out.
-_FEWEST_HELD_OUT = 20
-_LARGEST_SHARE = 0.25
+_FEWEST_HELD_OUT = 50
+_LARGEST_SHARE = 0.3
 
 
 @dataclass(frozen=True)

@@ -69,6 +69,9 @@ def initial_network(
 ) -> Network:
     """A network to start from: components side by side over ±1.5 deviations.
 
+    Units bend at different places from the start: with few inputs and no biases, all
+    would bend at the mean.
+
     Args:
         columns: Columns of u.
         conditions: Columns of z.
@@ -79,7 +82,7 @@ def initial_network(
     """
     widths = [2 * columns + conditions] + hidden_layers * [units]
     hidden = tuple(
-        (rng.normal(size=(a, b)) * math.sqrt(2.0 / a), np.zeros(b))
+        (rng.normal(size=(a, b)) * math.sqrt(2.0 / a), rng.uniform(-1.0, 1.0, size=b))
         for a, b in itertools.pairwise(widths)
     )
     shape = (columns, 3, components)

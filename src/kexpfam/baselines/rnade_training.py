@@ -5,9 +5,9 @@ Each row of a batch gets a random order and a random number s of columns seen. W
     d/(d − s) Σ_{j not seen} −log p(u_j | columns seen, z)
 
 the expectation over both is the mean of −log p_o(u|z) over all orders o (Uria, Murray
-and Larochelle 2014). Steps are Adam's; after each pass over the rows the held-out rows
-are looked at, each in an order of its own, and the best network so far is kept. When
-none has been better for a while, training goes on from there with shorter steps.
+and Larochelle 2014). Steps are Adam's; after each epoch the held-out rows are looked
+at, each in an order of its own, and the best network so far is kept. When none has been
+better for a while, training goes on from there with shorter steps.
 
 Random numbers are NumPy's, so that one generator decides everything.
 """
@@ -27,6 +27,11 @@ from kexpfam.errors import MissingDependencyError
 # Steps of the second half of training, relative to the first.
 _FINISH = 0.1
 
+# Few rows make small batches, so many of a pass at least, and passes that make so many
+# steps are one epoch: steps are what training needs, and what patience means. Guesses.
+_FEWEST_BATCHES = 5
+_FEWEST_STEPS = 15
+
 
 @dataclass(frozen=True)
 class Training:
@@ -35,8 +40,8 @@ class Training:
     Attributes:
         learning_rate: Of Adam.
         batch_size: Rows of a step, at most.
-        max_epochs: Passes over the rows, at most.
-        patience: Passes without a better held-out loss before steps are shortened, or
+        max_epochs: Epochs, at most: passes over the rows, several of few.
+        patience: Epochs without a better held-out loss before steps are shortened, or
             training ends.
         weight_decay: Shrinkage of weights, not of biases (AdamW).
         gradient_clip: Longest gradient.
@@ -149,13 +154,16 @@ def train(
 
 
 def random_batches(rows: Rows, batch_size: int, rng: np.random.Generator) -> Batch:
-    """One pass over the rows in random batches, with axes (steps, batch, ...).
+    """An epoch: passes over the rows in random batches, with axes (steps, batch, ...).
 
-    Rows that do not fill a batch are left out, other ones in each pass.
+    One pass, if rows are many. Those that do not fill a batch are left out, other ones
+    in each pass.
     """
     n, d = rows.U.shape
-    size = min(batch_size, _power_of_two_below(n))
-    chosen = rows.take(rng.permutation(n)[: n // size * size])
+    size = min(batch_size, _power_of_two_below(max(1, n // _FEWEST_BATCHES)))
+    passes = range(-(-_FEWEST_STEPS // (n // size)))
+    kept = [rng.permutation(n)[: n // size * size] for _ in passes]
+    chosen = rows.take(np.concatenate(kept))
     count = rng.integers(d, size=(len(chosen.U), 1))
     seen = rng.random(chosen.U.shape).argsort(axis=1) < count
     share = chosen.weights / rows.weights.mean() / size
