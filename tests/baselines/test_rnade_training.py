@@ -1,6 +1,7 @@
 """Training of RNADE: the loss, its bookkeeping, and early stopping."""
 
 import itertools
+import sys
 
 import numpy as np
 import pytest
@@ -208,6 +209,6 @@ def test_a_missing_library_is_named_with_the_way_to_get_it(
     missing, rows, network, monkeypatch
 ):
     rnade_training._program.cache_clear()
-    monkeypatch.setitem(__import__("sys").modules, missing, None)
+    monkeypatch.setitem(sys.modules, missing, None)
     with pytest.raises(MissingDependencyError, match=r"kexpfam\[baselines\]"):
         train(network, rows, rows, LEAST, HOW, np.random.default_rng(0))
