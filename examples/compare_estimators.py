@@ -81,7 +81,9 @@ def draw(
     path: str,
 ) -> None:
     x, y = np.linspace(-2, 2, 121), np.linspace(-3.6, 3.6, 181)
-    panels = {"truth": np.exp(truth.logpdf(np.repeat(x, 181)[:, None], np.tile(y, 121)))}
+    panels = {
+        "truth": np.exp(truth.logpdf(np.repeat(x, 181)[:, None], np.tile(y, 121)))
+    }
     panels["truth"] = panels["truth"].reshape(121, 181)
     for name, (model, _, _) in results.items():
         panels[name] = model.given(x[:, None]).pdf(y[None, :])
@@ -102,7 +104,9 @@ def draw(
     for ax, (name, density) in zip(axes.flat, panels.items(), strict=False):
         ax.pcolormesh(x, y, density.T, cmap="Blues", vmin=0, vmax=highest)
         ax.plot(data[0][:, 0], data[1], ".", ms=1.5, color="#d94801", alpha=0.5)
-        score = "" if name == "truth" else f", NLL {results[name][1].log_loss.value:.2f}"
+        score = (
+            "" if name == "truth" else f", NLL {results[name][1].log_loss.value:.2f}"
+        )
         ax.set_title(name + score, fontsize=9)
         ax.set_ylim(y[0], y[-1])
     figure.supxlabel("x")

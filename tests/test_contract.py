@@ -19,6 +19,7 @@ from kexpfam import KCEF, AutoKCEF, FactorizedDensity
 from kexpfam.baselines import (
     LSCDE,
     ConditionalKDE,
+    ConditionalRNADE,
     GaussianProcessDensity,
     NGBoostDensity,
     QuantileForestDensity,
@@ -32,6 +33,9 @@ ESTIMATORS = {
     "LSCDE": LSCDE(random_state=0),
     "ConditionalKDE": ConditionalKDE(random_state=0),
     "GaussianProcessDensity": GaussianProcessDensity(random_state=0),
+    "ConditionalRNADE": ConditionalRNADE(
+        units=20, components=3, max_epochs=60, random_state=0
+    ),
     "NGBoostDensity": NGBoostDensity(n_estimators=150, random_state=0),
     "QuantileForestDensity": QuantileForestDensity(
         n_estimators=50, min_samples_leaf=5, random_state=0

@@ -1,0 +1,290 @@
+"""RNADE: real-valued neural autoregressive density estimation, joint and conditional.
+
+References:
+    Uria, Murray and Larochelle, RNADE: The Real-valued Neural Autoregressive
+    Density-estimator, NeurIPS 2013; A Deep and Tractable Density Estimator, ICML 2014
+    (all orders at once); Uria et al., Neural Autoregressive Distribution Estimation,
+    JMLR 2016.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from kexpfam._typing import Array, ArrayLike, Indices, RandomState
+from kexpfam._validation import (
+    as_generator,
+    check_count,
+    check_positive,
+    check_weights,
+    spread_of,
+)
+from kexpfam.baselines.rnade_density import FittedRNADE
+from kexpfam.baselines.rnade_fitting import Fit, Plan, SizeSelection, choices, fit_rows
+from kexpfam.baselines.rnade_training import Training
+from kexpfam.distributions import Density
+from kexpfam.models.estimator import ConditionalEstimator
+from kexpfam.models.neighbourhood import Neighbourhood
+from kexpfam.sampling import Sampler
+
+# The networks of the comparison in the paper on conditional exponential families.
+PAPER_UNITS = (2, 10, 100)
+PAPER_COMPONENTS = (1, 2, 5, 10)
+
+
+class _RNADEOptions(BaseEstimator):
+    """Constructor and learned attributes of both estimators."""
+
+    fitted_: FittedRNADE
+
+    def __init__(
+        self,
+        *,
+        hidden_layers: int = 2,
+        units: int | Sequence[int] = 100,
+        components: int | Sequence[int] = 10,
+        n_orders: int = 8,
+        least_scale: float = 1e-3,
+        learning_rate: float = 3e-3,
+        batch_size: int = 64,
+        max_epochs: int = 1000,
+        patience: int = 30,
+        held_out: float = 0.1,
+        weight_decay: float = 0.1,
+        gradient_clip: float = 10.0,
+        cv: int = 5,
+        random_state: RandomState = None,
+    ) -> None:
+        self.hidden_layers = hidden_layers
+        self.units = units
+        self.components = components
+        self.n_orders = n_orders
+        self.least_scale = least_scale
+        self.learning_rate = learning_rate
+        self.batch_size = batch_size
+        self.max_epochs = max_epochs
+        self.patience = patience
+        self.held_out = held_out
+        self.weight_decay = weight_decay
+        self.gradient_clip = gradient_clip
+        self.cv = cv
+        self.random_state = random_state
+
+    @classmethod
+    def paper(cls, **options: Any) -> Self:
+        """The small networks of the paper on conditional exponential families.
+
+        One hidden layer; 2, 10 or 100 units and 1, 2, 5 or 10 components, chosen by
+        cross-validation on the training rows.
+
+        Args:
+            **options: Other arguments of the constructor.
+        """
+        chosen = {"units": PAPER_UNITS, "components": PAPER_COMPONENTS}
+        return cls(**{"hidden_layers": 1, **chosen, **options})
+
+    def _plan(self) -> Plan:
+        decay = self.weight_decay
+        if decay != 0:
+            check_positive("weight_decay", decay)
+        training = Training(
+            check_positive("learning_rate", self.learning_rate),
+            check_count("batch_size", self.batch_size, least=1),
+            check_count("max_epochs", self.max_epochs, least=0),
+            check_count("patience", self.patience, least=1),
+            float(decay),
+            check_positive("gradient_clip", self.gradient_clip),
+        )
+        return Plan(
+            choices("units", self.units),
+            choices("components", self.components),
+            self.hidden_layers,
+            self.n_orders,
+            self.least_scale,
+            self.held_out,
+            self.cv,
+            training,
+        )
+
+    def _take(self, fit: Fit) -> Self:
+        self.fitted_ = fit.fitted
+        self.orders_: Indices = fit.fitted.orders
+        self.least_scale_: Array = fit.fitted.least
+        self.units_, self.components_ = fit.size
+        self.train_loss_: Array = fit.trained.train_loss
+        self.held_out_loss_: Array = fit.trained.held_out_loss
+        self.n_iter_ = len(fit.trained.train_loss)
+        self.best_epoch_: int = fit.trained.best_epoch
+        self.selection_: SizeSelection | None = fit.selection
+        return self
+
+
+class RNADE(DensityMixin, _RNADEOptions):
+    """A joint density p(y) from one network that predicts any column from any others.
+
+    p(y) is the average over `n_orders` orders o of the columns of Π_i p(y_o(i) |
+    y_o(<i)), each factor a mixture of normals whose parameters are outputs of the
+    network. It integrates to one. Columns are standardised; results are in the data's
+    units. Needs JAX and Optax to fit: `pip install "kexpfam[baselines]"`.
+
+    Args:
+        hidden_layers: How many.
+        units: Rectified linear units of each; several to choose by cross-validation.
+        components: Normal components of each factor; several to choose.
+        n_orders: Orders that are averaged; all of them if there are no more.
+        least_scale: Components are not narrower than this, in standard deviations of
+            their column, nor, in a column with tied values, than what rounding to steps
+            of the size seen gives: without a bound, likelihood grows forever by
+            spikes on ties.
+        learning_rate: Of Adam; a tenth of it once held-out rows do not gain any more.
+        batch_size: Rows of a step; of few rows, a fifth of them or less.
+        max_epochs: Passes over the rows, at most; of few rows, several passes count as
+            one, of 15 steps.
+        patience: Epochs without gain before steps are shortened, and then before the
+            end.
+        held_out: Share of the rows that decides when to stop, and which parameters are
+            kept; of few rows up to three tenths, so that they are 50.
+        weight_decay: Shrinkage of weights; 0 for none.
+        gradient_clip: Gradients are shortened to this length.
+        cv: Folds that choose `units` and `components`, if there are several.
+        random_state: Seed of start, batches and orders; the same seed gives the same
+            numbers.
+
+    Attributes:
+        fitted_: Network and units, `FittedRNADE`.
+        orders_: Orders that are averaged, (r, d).
+        least_scale_: Bound of scales of each column in standard deviations, (d,).
+        units_: Units used.
+        components_: Components used.
+        selection_: Losses of the sizes tried, `SizeSelection`; None if there was one.
+        train_loss_: Loss of each epoch, in standardised units.
+        held_out_loss_: −log p of held-out rows before training and after each epoch.
+        best_epoch_: The epoch whose network is kept.
+        n_iter_: Epochs of training.
+
+    Example:
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> a = rng.normal(size=(300, 1))
+        >>> Y = np.hstack([a, a**2 + 0.3 * rng.normal(size=(300, 1))])
+        >>> model = RNADE(units=20, max_epochs=40, random_state=0).fit(Y)
+        >>> model.sample(2, random_state=0).shape
+        (2, 2)
+        >>> log_p = model.score_samples([[1.0, 1.0], [1.0, -1.0]])
+        >>> bool(log_p[0] > log_p[1] + 3)
+        True
+    """
+
+    def fit(
+        self, X: ArrayLike, y: None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Fit p(y) to the rows of X, (n, d).
+
+        Args:
+            X: The data; scikit-learn's name for it.
+            y: Ignored; present because scikit-learn passes it.
+            sample_weight: What each row counts in the loss.
+        """
+        data = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
+        weights, plan = check_weights(sample_weight, len(data)), self._plan()
+        rng, no_condition = as_generator(self.random_state), np.empty((len(data), 0))
+        return self._take(fit_rows("X", data, no_condition, weights, plan, rng))
+
+    def distribution(self) -> Any:
+        """The fitted distribution, with density, draws and moments.
+
+        For one column a mixture of normals with distribution function, quantiles and
+        all else.
+        """
+        check_is_fitted(self)
+        return self.fitted_.density(np.empty((1, 0)), single=True)
+
+    def score_samples(self, X: ArrayLike) -> Array:
+        """Log p of each row, (n,)."""
+        check_is_fitted(self)
+        data = validate_data(self, X, dtype=np.float64, reset=False)
+        return self.fitted_.log_density(data, np.empty((len(data), 0)))
+
+    def score(
+        self,
+        X: ArrayLike,
+        y: None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
+        """Mean of log p over the rows; higher is better."""
+        log_p = self.score_samples(X)
+        return float(
+            np.average(log_p, weights=check_weights(sample_weight, len(log_p)))
+        )
+
+    def sample(
+        self,
+        n_samples: int = 1,
+        random_state: RandomState = None,
+        sampler: Sampler | str | None = None,
+    ) -> Array:
+        """Independent draws, (n_samples, d), each in an order at random."""
+        n_samples = check_count("n_samples", n_samples)
+        draws = self.distribution().rvs(n_samples, random_state, sampler)
+        return draws.reshape(n_samples, self.n_features_in_)
+
+
+class ConditionalRNADE(_RNADEOptions, ConditionalEstimator):
+    """A conditional density p(y|x) from the network of `RNADE`, which always sees x.
+
+    For one column of y this is a mixture density network. For several, p(y|x) is the
+    average over orders of its columns, as in `RNADE`; it has densities, draws, moments
+    and entropy then, but no gradient and no mode.
+
+    Arguments and attributes are those of `RNADE`.
+
+    Example:
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> x = rng.uniform(-1, 1, size=(300, 1))
+        >>> y = np.sin(3 * x[:, 0]) + 0.2 * rng.normal(size=300)
+        >>> model = ConditionalRNADE(
+        ...     units=20, components=2, max_epochs=150, random_state=0
+        ... ).fit(x, y)
+        >>> p = model.given([[0.5]])
+        >>> bool(p.cdf(1.0)[0] > 0.4)
+        True
+    """
+
+    # One thread over blocks of rows: products of matrices use the cores already.
+    n_jobs: int | None = 1
+
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Fit p(y|x) to rows (x, y).
+
+        Args:
+            X: Conditions, (n, p).
+            y: Responses, (n,) or (n, d).
+            sample_weight: What each row counts in the loss.
+        """
+        conditions, Y, weights = self._training_rows(X, y, sample_weight)
+        plan, rng = self._plan(), as_generator(self.random_state)
+        self.neighbourhood_ = Neighbourhood.of(conditions, weights)
+        self.x_center_, deviation = spread_of("X", conditions, weights)
+        # A column of x that does not vary says nothing, whatever its values are later.
+        self.x_scale_ = np.where(deviation > 0, deviation, np.inf)
+        Z = (conditions - self.x_center_) / self.x_scale_
+        return self._take(fit_rows("y", Y, Z, weights, plan, rng))
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+    @property
+    def _response_columns(self) -> int:
+        return len(self.fitted_.center)
+
+    def _density(self, X: Array) -> Density:
+        return self.fitted_.density((X - self.x_center_) / self.x_scale_)
