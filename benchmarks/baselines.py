@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from protocol import SEEDS, SETS, run, seed_range
 from record import RESULTS, write_result
+from rival_methods import Fitted
 
 from kexpfam.baselines import LSCDE, ConditionalKDE
 
@@ -39,15 +40,9 @@ PUBLISHED = {
 
 
 @dataclass(frozen=True)
-class Fitted:
-    model: Any
-
-    def log_density(self, X: np.ndarray, y: np.ndarray) -> np.ndarray:
-        return np.asarray(self.model.score_samples(X, y))
-
-
-@dataclass(frozen=True)
 class Baseline:
+    """How a baseline is made and fitted."""
+
     description: str
     estimator: type[LSCDE | ConditionalKDE]
     arguments: tuple[tuple[str, Any], ...] = ()

@@ -81,10 +81,8 @@ def draw(
     path: str,
 ) -> None:
     x, y = np.linspace(-2, 2, 121), np.linspace(-3.6, 3.6, 181)
-    panels = {
-        "truth": np.exp(truth.logpdf(np.repeat(x, 181)[:, None], np.tile(y, 121)))
-    }
-    panels["truth"] = panels["truth"].reshape(121, 181)
+    log_p = truth.logpdf(np.repeat(x, 181)[:, None], np.tile(y, 121))
+    panels = {"truth": np.exp(log_p).reshape(121, 181)}
     for name, (model, _, _) in results.items():
         panels[name] = model.given(x[:, None]).pdf(y[None, :])
     columns = 3

@@ -32,3 +32,13 @@ def test_a_joint_density_is_drawn_beside_its_data(capsys, monkeypatch, tmp_path)
     assert "worth" in printed
     for name in ("graph.png", "pairs.png"):
         assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
+
+
+def test_all_estimators_are_compared_in_one_loop(capsys, monkeypatch, tmp_path):
+    path, picture = EXAMPLES / "compare_estimators.py", tmp_path / "picture.png"
+    monkeypatch.setattr(sys, "argv", [str(path), str(picture), "80"])
+    runpy.run_path(str(path), run_name="__main__")
+    printed = capsys.readouterr().out
+    for name in ("AutoKCEF", "LSCDE", "ConditionalKDE", "ConditionalRNADE", "the truth"):
+        assert name in printed
+    assert picture.read_bytes().startswith(b"\x89PNG")
