@@ -29,8 +29,9 @@ $(VENV)/.test: pyproject.toml | $(BIN)/python
 demo: $(VENV)/.demo
 	$(BIN)/python examples/demo.py
 
+# One BLAS thread for each of the processes that share the tests out by files.
 test: $(VENV)/.test
-	$(BIN)/python -m pytest
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
 
 slow: $(VENV)/.test
 	$(BIN)/python -m pytest -m slow
