@@ -39,6 +39,12 @@ def test_all_estimators_are_compared_in_one_loop(capsys, monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "argv", [str(path), str(picture), "80"])
     runpy.run_path(str(path), run_name="__main__")
     printed = capsys.readouterr().out
-    for name in ("AutoKCEF", "LSCDE", "ConditionalKDE", "ConditionalRNADE", "the truth"):
+    for name in (
+        "AutoKCEF",
+        "LSCDE",
+        "ConditionalKDE",
+        "ConditionalRNADE",
+        "the truth",
+    ):
         assert name in printed
     assert picture.read_bytes().startswith(b"\x89PNG")

@@ -17,12 +17,12 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.model_selection import train_test_split
 
 from kexpfam._typing import Array, ArrayLike, Indices, Mask, RandomState
-from kexpfam._validation import as_generator, check_count, check_positive, spread_of
+from kexpfam._validation import as_generator, check_count, check_positive
 from kexpfam.base_densities import GaussianBase
+from kexpfam.baselines.standardized import StandardizedEstimator
 from kexpfam.distributions import ClosedFormDensity, Density, NormalMixtureDensity
-from kexpfam.errors import DegenerateDataError, MissingDependencyError
-from kexpfam.models.estimator import ConditionalEstimator, warn_of_a_column
-from kexpfam.models.neighbourhood import Neighbourhood
+from kexpfam.errors import MissingDependencyError
+from kexpfam.models.estimator import warn_of_a_column
 
 # Seeds that scikit-learn takes.
 _MOST = 2**31
@@ -42,7 +42,7 @@ _WIDTHS = np.logspace(-2.0, 0.3, 24)
 _LOG_FLOOR = -20.0
 
 
-class _OneColumn(ConditionalEstimator):
+class _OneColumn(StandardizedEstimator):
     """What the adapters share: standardised rows, one column of y."""
 
     random_state: RandomState
@@ -56,7 +56,6 @@ class _OneColumn(ConditionalEstimator):
 
         Raises:
             ValueError: y has several columns.
-            DegenerateDataError: y is constant.
         """
         conditions, Y, weights = self._training_rows(X, y, None)
         if Y.shape[1] > 1:
@@ -65,21 +64,9 @@ class _OneColumn(ConditionalEstimator):
                 f"model them one after another with FactorizedDensity."
             )
         warn_of_a_column(y, Y)
-        self.neighbourhood_ = Neighbourhood.of(conditions, weights)
-        self.x_center_, deviation = spread_of("X", conditions, weights)
-        self.x_scale_ = np.where(deviation > 0, deviation, np.inf)
-        center, scale = spread_of("y", Y, weights)
-        if scale[0] == 0:
-            raise DegenerateDataError(
-                f"y is constant (all {len(Y)} values are {Y[0, 0]:g}), so it has no "
-                f"density."
-            )
-        self.y_center_, self.y_scale_ = float(center[0]), float(scale[0])
+        Z, U = self._standardized(conditions, Y, weights)
         seed = int(as_generator(self.random_state).integers(_MOST))
-        return self._scaled(conditions), (Y[:, 0] - center[0]) / scale[0], seed
-
-    def _scaled(self, X: Array) -> Array:
-        return (X - self.x_center_) / self.x_scale_
+        return Z, U[:, 0], seed
 
 
 class _NormalAdapter(_OneColumn):

@@ -21,14 +21,12 @@ from kexpfam._validation import (
     check_count,
     check_positive,
     check_weights,
-    spread_of,
 )
 from kexpfam.baselines.rnade_density import FittedRNADE
 from kexpfam.baselines.rnade_fitting import Fit, Plan, SizeSelection, choices, fit_rows
 from kexpfam.baselines.rnade_training import Training
+from kexpfam.baselines.standardized import StandardizedEstimator
 from kexpfam.distributions import Density
-from kexpfam.models.estimator import ConditionalEstimator
-from kexpfam.models.neighbourhood import Neighbourhood
 from kexpfam.sampling import Sampler
 
 # The networks of the comparison in the paper on conditional exponential families.
@@ -233,7 +231,7 @@ class RNADE(DensityMixin, _RNADEOptions):
         return draws.reshape(n_samples, self.n_features_in_)
 
 
-class ConditionalRNADE(_RNADEOptions, ConditionalEstimator):
+class ConditionalRNADE(_RNADEOptions, StandardizedEstimator):
     """A conditional density p(y|x) from the network of `RNADE`, which always sees x.
 
     For one column of y this is a mixture density network. For several, p(y|x) is the
@@ -270,11 +268,7 @@ class ConditionalRNADE(_RNADEOptions, ConditionalEstimator):
         """
         conditions, Y, weights = self._training_rows(X, y, sample_weight)
         plan, rng = self._plan(), as_generator(self.random_state)
-        self.neighbourhood_ = Neighbourhood.of(conditions, weights)
-        self.x_center_, deviation = spread_of("X", conditions, weights)
-        # A column of x that does not vary says nothing, whatever its values are later.
-        self.x_scale_ = np.where(deviation > 0, deviation, np.inf)
-        Z = (conditions - self.x_center_) / self.x_scale_
+        Z = self._standardized_conditions(conditions, weights)
         return self._take(fit_rows("y", Y, Z, weights, plan, rng))
 
     def __sklearn_tags__(self) -> Tags:
@@ -287,4 +281,4 @@ class ConditionalRNADE(_RNADEOptions, ConditionalEstimator):
         return len(self.fitted_.center)
 
     def _density(self, X: Array) -> Density:
-        return self.fitted_.density((X - self.x_center_) / self.x_scale_)
+        return self.fitted_.density(self._scaled(X))
