@@ -11,7 +11,7 @@ from kexpfam.base_densities import (
     StudentBase,
     UniformBase,
 )
-from kexpfam.kernels import Gaussian
+from kexpfam.kernels import Constant, Gaussian, separable
 from tests.tolerances import (
     DIFFERENCES,
     KS_LEVEL,
@@ -336,3 +336,32 @@ def test_rounding_is_all_that_separates_predictions_from_densities(gaussian_case
     weights = np.array([1.0, 2.0, 0.0])
     weighted = np.average(p.logpdf(y), weights=weights)
     assert_close(model.score(X, y, sample_weight=weights), weighted, ROUNDING)
+
+
+def test_densities_that_are_the_same_are_normalised_once(monkeypatch):
+    from kexpfam.score_matching import TiltedDensity
+
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 1))
+    y = x[:, 0] + rng.normal(size=60)
+    model = KCEF(select=None, kernel_x=Constant(), base="linear").fit(x, y)
+    points = np.linspace(-2, 2, 5)[None]
+    once = model.given(x[:7])
+    found = once.logpdf(points), once.ppf(0.1), once.std(), once.log_partition
+    assert model.given(x[:7])._tilted.same_rows
+    monkeypatch.setattr(TiltedDensity, "same_rows", False)
+    each = model.given(x[:7])
+    expected = each.logpdf(points), each.ppf(0.1), each.std(), each.log_partition
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12)
+
+
+def test_densities_that_depend_on_x_are_not_the_same():
+    x = np.linspace(-1, 1, 30)[:, None]
+    y = x[:, 0] + 0.2 * np.cos(40 * x[:, 0])
+    both = separable(Constant(), Gaussian(1.0)) + separable(
+        Gaussian(1.0), Gaussian(1.0)
+    )
+    for kernel in ({"kernel_x": Gaussian(1.0)}, {"kernel": both}):
+        p = KCEF(select=None, kernel_y=None, **kernel).fit(x, y).given(x[:2])
+        assert not p._tilted.same_rows

@@ -213,6 +213,11 @@ class BridgedDensity:
         """That of the mixture, relative to the smaller mass that is left of it."""
         return self.mix.rounding / (1.0 - self.share)
 
+    @property
+    def same_rows(self) -> bool:
+        """As the mixture."""
+        return self.mix.same_rows
+
     def rows(self, index: Any) -> "BridgedDensity":
         """Only some of the densities."""
         return replace(

@@ -52,6 +52,10 @@ class UnnormalizedDensity(Protocol):
     def rounding(self) -> float:
         """Absolute rounding error of the log densities."""
 
+    @property
+    def same_rows(self) -> bool:
+        """Whether all densities are known to be the same in these coordinates."""
+
     def __len__(self) -> int: ...
 
     def rows(self, index: Any) -> "UnnormalizedDensity":

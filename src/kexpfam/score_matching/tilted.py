@@ -7,7 +7,7 @@ import numpy as np
 
 from kexpfam._typing import Array
 from kexpfam.base_densities import BaseDensity
-from kexpfam.kernels import JointKernel
+from kexpfam.kernels import Constant, JointKernel, SumOfProducts
 from kexpfam.linalg import Empty
 from kexpfam.score_matching.conditioned import ConditionedExpansion, pairs_at
 from kexpfam.score_matching.expansion import KernelExpansion
@@ -82,6 +82,14 @@ class TiltedDensity:
     def responses(self) -> Array:
         """Training responses, near which T may have features, (m, d)."""
         return self.T.Y
+
+    @property
+    def same_rows(self) -> bool:
+        """Whether T does not depend on the conditions."""
+        kernel = self.T.kernel
+        return isinstance(kernel, SumOfProducts) and all(
+            isinstance(kx, Constant) for kx, _ in kernel.terms
+        )
 
     def rows(self, index: Array | slice) -> "TiltedDensity":
         """Only these conditions."""
