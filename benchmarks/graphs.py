@@ -3,8 +3,8 @@
 The red wines (11 columns, 1599 rows; the folder is named by KEXPFAM_DATA), a full graph
 of `KCEF`. Draws, with the paper's base density and with the default: 2,000 rows,
 ancestral, by the inverse distribution function and by the paper's protocol of
-Hamiltonian Monte Carlo, one chain for each row and column with 100 + 1000 iterations, on
-the same model. Compiling is timed by a run of two draws. Fits: all factors in one
+Hamiltonian Monte Carlo, one chain for each row and column with 100 + 1000 iterations,
+on the same model. Compiling is timed by a run of two draws. Fits: all factors in one
 process and in two, alternating; a fit before warms up the processes. `--only draws` or
 `--only fit` measures one of the two and keeps the other.
 """
@@ -26,7 +26,7 @@ from kexpfam.sampling import HMC
 
 DRAWS, REPEATS = 2000, 3
 
-# The paper's family, and the default, most of whose factors stand on a Gaussian process.
+# The paper's family, and the default, where most factors stand on a Gaussian process.
 FACTORS = {"N(0, 4) base": KCEF(base="gaussian"), "default": KCEF()}
 
 

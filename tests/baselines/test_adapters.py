@@ -5,8 +5,10 @@ import sys
 import numpy as np
 import pytest
 from scipy import stats
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, WhiteKernel
+from sklearn.linear_model import BayesianRidge
 
 from kexpfam.baselines import (
     GaussianProcessDensity,
@@ -97,5 +99,38 @@ def test_a_forest_has_the_width_with_the_best_out_of_bag_likelihood(rows):
         p = weights @ stats.norm.pdf(u[None, :], u[:, None], width)
         return np.maximum(np.log(np.diag(p)), -20).mean()
 
+    twins = y[:, None] == y
+    assert np.array_equal(twins, np.eye(80, dtype=bool))  # no row has another
+    weights[np.arange(80), np.arange(80)] = 0.0
+    weights /= weights.sum(axis=1, keepdims=True)
     best = out_of_bag(model.width_)
     assert best >= max(out_of_bag(model.width_ * f) for f in (0.5, 2.0))
+
+
+def test_ties_and_twins_do_not_make_spikes_of_a_forest(rows):
+    pytest.importorskip("quantile_forest")
+    x, y = rows
+    small = {"n_estimators": 50, "random_state": 0}
+    rounded = QuantileForestDensity(**small).fit(x, np.round(y))
+    assert rounded.width_ * np.round(y).std() >= np.sqrt(1 / 12) - 1e-9
+    once = QuantileForestDensity(**small).fit(x, y)
+    twice = QuantileForestDensity(**small).fit(np.tile(x, (2, 1)), np.tile(y, 2))
+    assert twice.width_ > 0.3 * once.width_
+
+
+def test_boosting_needs_rows_to_stop_by(rows):
+    pytest.importorskip("ngboost")
+    with pytest.raises(ValueError, match="too few to hold some out"):
+        NGBoostDensity().fit(rows[0][:5], rows[1][:5])
+
+
+def test_warnings_about_a_kernel_of_ones_own_are_not_hidden(rows):
+    kernel = 1.0 * RBF(1.0, (0.9, 1.1)) + WhiteKernel(0.2)
+    inner = GaussianProcessRegressor(kernel)
+    with pytest.warns(ConvergenceWarning, match="close to the specified"):
+        GaussianProcessDensity(estimator=inner).fit(*rows)
+
+
+def test_regressors_without_a_seed_are_taken(rows):
+    model = GaussianProcessDensity(estimator=BayesianRidge()).fit(*rows)
+    assert np.all(np.isfinite(model.score_samples(*rows)))

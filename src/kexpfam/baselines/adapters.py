@@ -19,6 +19,7 @@ from sklearn.model_selection import train_test_split
 from kexpfam._typing import Array, ArrayLike, Indices, Mask, RandomState
 from kexpfam._validation import as_generator, check_count, check_positive
 from kexpfam.base_densities import GaussianBase
+from kexpfam.baselines.rounding import rounding_scales
 from kexpfam.baselines.standardized import StandardizedEstimator
 from kexpfam.distributions import ClosedFormDensity, Density, NormalMixtureDensity
 from kexpfam.errors import MissingDependencyError
@@ -31,6 +32,7 @@ _MOST = 2**31
 # how many trees in a row must not have helped.
 _MOST_TREES = 2000
 _HELD_OUT = 0.2
+_FEWEST_TO_STOP = 10
 _PATIENCE = 20
 
 # Leaves and widths, in standard deviations of y, that a forest chooses from.
@@ -126,10 +128,13 @@ class GaussianProcessDensity(_NormalAdapter):
             )
         else:
             regressor = clone(self.estimator)
+        if "random_state" in regressor.get_params():
+            regressor.set_params(random_state=seed)
         with warnings.catch_warnings():
-            # A lengthscale at its upper bound is a column without influence.
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            self.estimator_ = regressor.set_params(random_state=seed).fit(Z, u)
+            if self.estimator is None:
+                # A lengthscale at its upper bound is a column without influence.
+                warnings.simplefilter("ignore", ConvergenceWarning)
+            self.estimator_ = regressor.fit(Z, u)
         return self
 
     def _moments(self, Z: Array) -> tuple[Array, Array]:
@@ -173,6 +178,11 @@ class NGBoostDensity(_NormalAdapter):
         Z, u, seed = self._rows(X, y)
         check_positive("learning_rate", self.learning_rate)
         if self.n_estimators is None:
+            if len(u) < _FEWEST_TO_STOP:
+                raise ValueError(
+                    f"X has {len(u)} rows, too few to hold some out and stop by them; "
+                    f"give n_estimators, or {_FEWEST_TO_STOP} rows."
+                )
             fit_Z, held_Z, fit_u, held_u = train_test_split(
                 Z, u, test_size=_HELD_OUT, random_state=seed
             )
@@ -249,7 +259,11 @@ class QuantileForestDensity(_OneColumn):
         if self.min_samples_leaf is not None:
             leaves = [check_count("min_samples_leaf", self.min_samples_leaf, least=1)]
         given = None if self.width is None else check_positive("width", self.width)
-        widths = _WIDTHS if given is None else np.array([given])
+        widths = np.array([given])
+        if given is None:
+            widths = np.maximum(_WIDTHS, rounding_scales(u[:, None])[0])
+        kind = np.unique(np.column_stack([Z, u]), axis=0, return_inverse=True)[1]
+        twins = kind[:, None] == kind
         best = -np.inf
         for size in leaves:
             forest = self._forest(trees, size, seed).fit(Z, u)
@@ -257,7 +271,10 @@ class QuantileForestDensity(_OneColumn):
             counts = np.column_stack(
                 [np.bincount(i, minlength=len(u)) for i in forest.estimators_samples_]
             )
-            log_weights = _log(leaf_weights(mine, mine, counts, counts == 0))
+            weights = leaf_weights(mine, mine, counts, counts == 0)
+            log_weights = _log(np.where(twins, 0.0, weights))
+            # A row of which only twins know may have any density.
+            log_weights[np.isneginf(log_weights).all(axis=1)] = 0.0
             for width in widths:
                 score = _out_of_bag(log_weights, u, float(width))
                 if score > best or not np.isfinite(best):

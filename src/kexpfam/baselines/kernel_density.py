@@ -14,11 +14,19 @@ import numpy as np
 from scipy import optimize, special
 
 from kexpfam._typing import Array, ArrayLike, Indices, RandomState
-from kexpfam._validation import as_generator, check_count, check_positive
+from kexpfam._validation import (
+    as_generator,
+    as_numbers,
+    check_count,
+    check_positive,
+)
 from kexpfam.baselines.mixture_estimator import MixtureEstimator
+from kexpfam.baselines.rounding import rounding_scales
+from kexpfam.models.distinct import distinct_rows
 
-# Bounds of widths, in standard deviations. A width of 100 smooths a column out. Rounded
-# y rewards ever smaller widths: a tenth of the typical distance of neighbours is fine.
+# Bounds of widths: a hundred standard deviations smooth a column out, and below a
+# thousandth of the spread of most rows there is nothing left to see. Of rounded y the
+# deviation that rounding gives is the bound.
 _WIDEST = 100.0
 _NARROWEST = 1e-3
 
@@ -46,8 +54,8 @@ class ConditionalKDE(MixtureEstimator):
     Attributes:
         width_x_: Widths used for x, (p,).
         width_y_: Widths used for y, (d,).
-        leave_one_out_: Mean leave-one-out log density of the rows judged; None if
-            widths were given.
+        leave_one_out_: Mean leave-one-out log density of the rows judged, equal rows
+            counted as one; None if widths were given.
 
     Example:
         >>> import numpy as np
@@ -87,17 +95,19 @@ class ConditionalKDE(MixtureEstimator):
         conditions, Y, weights = self._training_rows(X, y, sample_weight)
         most = check_count("judged_rows", self.judged_rows, least=2)
         Z, U = self._standardized(conditions, Y, weights)
-        used = np.flatnonzero(weights > 0)
-        Z, U, weights = Z[used], U[used], weights[used]
+        # A row that has a twin is not left out by leaving out one of them.
+        used, weights = distinct_rows(Z, U, weights)
+        Z, U = Z[used], U[used]
         given_x = _widths("widths_x", self.widths_x, Z.shape[1])
         given_y = _widths("widths_y", self.widths_y, U.shape[1])
         self.leave_one_out_ = None
         if given_x is None or given_y is None:
             rng = as_generator(self.random_state)
             judged = np.sort(rng.permutation(len(Z))[:most])
-            given_x, given_y, self.leave_one_out_ = chosen_widths(
+            given_x, given_y, found = chosen_widths(
                 Z, U, weights, judged, given_x, given_y
             )
+            self.leave_one_out_ = found - float(np.log(self.y_scale_).sum())
         self.width_x_, self.width_y_ = given_x, given_y
         self.centers_x_, self.centers_y_ = Z, U
         self.log_shares_ = np.log(weights / weights.sum())
@@ -129,15 +139,15 @@ def chosen_widths(
         given_y: Those of y, or None.
     """
     p, d = Z.shape[1], U.shape[1]
-    rule = 1.06 * len(Z) ** (-1.0 / (4 + p + d))
+    rule = 1.06 * len(Z) ** (-1.0 / (4 + p + d)) * _usual_spread(Z, U)
     free = np.concatenate(
         [np.full(p, given_x is None), np.full(d, given_y is None)]
     ).astype(bool)
     fixed = np.log(
         np.concatenate(
             [
-                np.full(p, rule) if given_x is None else given_x,
-                np.full(d, rule) if given_y is None else given_y,
+                rule[:p] if given_x is None else given_x,
+                rule[p:] if given_y is None else given_y,
             ]
         )
     )
@@ -150,8 +160,8 @@ def chosen_widths(
         value, gradient = leave_one_out(squares, d, weights, log_widths)
         return -value, -gradient[free]
 
-    low = np.full(p + d, np.log(_NARROWEST))
-    low[p:] = np.log(np.maximum(_NARROWEST, 0.1 * _spacings(U)))
+    low = np.log(_NARROWEST * _usual_spread(Z, U))
+    low[p:] = np.maximum(low[p:], np.log(np.maximum(rounding_scales(U), 1e-300)))
     bounds = np.stack([low, np.full(p + d, np.log(_WIDEST))], axis=1)[free]
     found = [
         optimize.minimize(
@@ -243,16 +253,17 @@ def leave_one_out(
     return total, gradient
 
 
-def _spacings(U: Array) -> Array:
-    """The typical distance of neighbouring different values of each column, (d,)."""
-    gaps = [np.diff(np.unique(column)) for column in U.T]
-    return np.array([np.median(gap) if len(gap) else 0.0 for gap in gaps])
+def _usual_spread(Z: Array, U: Array) -> Array:
+    """Spread of most rows in standard deviations: one outlier must not decide."""
+    low, high = np.quantile(np.concatenate([Z, U], axis=1), [0.25, 0.75], axis=0)
+    spread = (high - low) / 1.349  # that of a normal is one
+    return np.where(spread > 0, np.minimum(spread, 1.0), 1.0)
 
 
 def _widths(name: str, given: object, columns: int) -> Array | None:
     if given is None:
         return None
-    values = np.atleast_1d(np.asarray(given, dtype=float))
+    values = np.atleast_1d(as_numbers(name, given))
     if values.shape not in ((1,), (columns,)):
         raise ValueError(
             f"{name} must be one number, or one per column ({columns}), got {given!r}."

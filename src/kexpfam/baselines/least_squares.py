@@ -302,6 +302,9 @@ def _candidates(
 ) -> Array:
     values = usual if listed is None else listed
     values = values if given is None else [given]
-    if not len(values):
-        raise ValueError(f"{name}s must not be empty.")
+    if np.ndim(values) != 1 or not len(values):
+        raise ValueError(
+            f"{name}s must be a list of one or more numbers, got {listed!r}; use "
+            f"{name}= for a single one."
+        )
     return np.array([check_positive(name, value) for value in values])

@@ -92,7 +92,7 @@ class _RNADEOptions(BaseEstimator):
         training = Training(
             check_positive("learning_rate", self.learning_rate),
             check_count("batch_size", self.batch_size, least=1),
-            check_count("max_epochs", self.max_epochs, least=0),
+            check_count("max_epochs", self.max_epochs, least=1),
             check_count("patience", self.patience, least=1),
             float(decay),
             check_positive("gradient_clip", self.gradient_clip),

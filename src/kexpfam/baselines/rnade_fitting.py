@@ -1,7 +1,6 @@
 """From rows to a fitted RNADE: units, bounds of scales, and the size of the network."""
 
 import itertools
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -17,6 +16,7 @@ from kexpfam.baselines.rnade_network import (
     random_orders,
 )
 from kexpfam.baselines.rnade_training import Rows, Trained, Training, train
+from kexpfam.baselines.rounding import rounding_scales
 from kexpfam.errors import DegenerateDataError
 
 # Fewer held-out rows than this say little, but of few rows not more than this share is
@@ -146,27 +146,6 @@ def fit_rows(
     trained = fit_network(rows, best, least, plan, rng)
     fitted = FittedRNADE(trained.network, orders, least, center, scale)
     return Fit(fitted, best, trained, selection)
-
-
-def rounding_scales(U: Array) -> Array:
-    """The deviation that rounding alone gives each column, (d,).
-
-    A column with ties was rounded to steps of some size h, taken as the median distance
-    of neighbouring values: the truth is anywhere in an interval of that length, whose
-    deviation is h/√12. Narrower components would only find the grid.
-
-    Example:
-        >>> import numpy as np
-        >>> U = np.array([[0.0, 0.1], [0.5, 0.2], [0.5, 0.4], [1.0, 0.8]])
-        >>> rounding_scales(U).round(3)
-        array([0.144, 0.   ])
-    """
-    steps = np.zeros(U.shape[1])
-    for j, column in enumerate(U.T):
-        values = np.unique(column)
-        if 1 < len(values) < len(column):
-            steps[j] = np.median(np.diff(values))
-    return steps / math.sqrt(12.0)
 
 
 def fit_network(

@@ -93,6 +93,11 @@ def load_benchmark(
         ValueError: There is no such data set, or it has no such target.
         DatasetError: The file is missing, damaged, or cannot be downloaded.
         MissingDependencyError: pooch is needed and not installed.
+
+    Example:
+        >>> cycle = load_benchmark("mcycle")  # doctest: +SKIP
+        >>> cycle.X.shape, cycle.target_name  # doctest: +SKIP
+        ((133, 1), 'accel')
     """
     entry = _entry(name)
     target = _target(name, entry, target)

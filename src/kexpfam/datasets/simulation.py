@@ -193,6 +193,8 @@ def _table(name: str, value: ArrayLike, columns: int) -> Array:
         raise ValueError(
             f"{name} must have shape (rows, {columns}), got {table.shape}."
         )
+    if np.isnan(table).any():
+        raise ValueError(f"{name} contains NaN; leave such rows out.")
     return table
 
 
