@@ -308,7 +308,9 @@ class TestCalibration:
 class TestDirections:
     @pytest.mark.parametrize("name", metrics.METRICS)
     @pytest.mark.parametrize(
-        "worse", [GaussianModel(shift=1.0), GaussianModel(scale=3.0)], ids=str
+        "worse",
+        [GaussianModel(shift=1.0), GaussianModel(scale=3.0)],
+        ids=["shifted", "wide"],
     )
     def test_the_true_model_is_better_in_the_declared_direction(
         self, name, worse, line
