@@ -92,7 +92,7 @@ class _RNADEOptions(BaseEstimator):
         training = Training(
             check_positive("learning_rate", self.learning_rate),
             check_count("batch_size", self.batch_size, least=1),
-            check_count("max_epochs", self.max_epochs, least=1),
+            check_count("max_epochs", self.max_epochs, least=0),
             check_count("patience", self.patience, least=1),
             float(decay),
             check_positive("gradient_clip", self.gradient_clip),
@@ -141,7 +141,7 @@ class RNADE(DensityMixin, _RNADEOptions):
         learning_rate: Of Adam; a tenth of it once held-out rows do not gain any more.
         batch_size: Rows of a step; of few rows, a fifth of them or less.
         max_epochs: Passes over the rows, at most; of few rows, several passes count as
-            one, of 15 steps.
+            one, of 15 steps. 0 leaves the network as it starts, untrained.
         patience: Epochs without gain before steps are shortened, and then before the
             end.
         held_out: Share of the rows that decides when to stop, and which parameters are
