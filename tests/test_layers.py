@@ -13,7 +13,7 @@ import kexpfam
 
 SOURCE = Path(kexpfam.__file__).parent
 
-FOUNDATION = {"_typing", "errors", "_validation"}
+FOUNDATION = {"_typing", "errors", "_validation", "optional"}
 PARTS = {
     "blocks",
     "linalg",

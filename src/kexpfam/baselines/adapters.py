@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.model_selection import train_test_split
+from sklearn.tree import DecisionTreeRegressor
 
 from kexpfam._typing import Array, ArrayLike, Indices, Mask, RandomState
 from kexpfam._validation import as_generator, check_count, check_positive
@@ -22,8 +23,8 @@ from kexpfam.base_densities import GaussianBase
 from kexpfam.baselines.rounding import rounding_scales
 from kexpfam.baselines.standardized import StandardizedEstimator
 from kexpfam.distributions import ClosedFormDensity, Density, NormalMixtureDensity
-from kexpfam.errors import MissingDependencyError
 from kexpfam.models.estimator import warn_of_a_column
+from kexpfam.optional import needed
 
 # Seeds that scikit-learn takes.
 _MOST = 2**31
@@ -196,16 +197,9 @@ class NGBoostDensity(_NormalAdapter):
         return self
 
     def _boosting(self, trees: int, seed: int) -> Any:
-        try:
-            from ngboost import NGBRegressor
-        except ImportError as error:
-            raise MissingDependencyError(
-                'NGBoostDensity needs ngboost: pip install "kexpfam[rivals]".'
-            ) from error
-        from sklearn.tree import DecisionTreeRegressor
-
         # The default learner, with a seed: ties would follow the global generator.
-        return NGBRegressor(
+        ngboost = needed("ngboost", "for NGBoostDensity", "rivals")
+        return ngboost.NGBRegressor(
             Base=DecisionTreeRegressor(max_depth=self.max_depth, random_state=seed),
             n_estimators=trees,
             learning_rate=self.learning_rate,
@@ -285,14 +279,8 @@ class QuantileForestDensity(_OneColumn):
         return self
 
     def _forest(self, trees: int, size: int, seed: int) -> Any:
-        try:
-            from quantile_forest import RandomForestQuantileRegressor
-        except ImportError as error:
-            raise MissingDependencyError(
-                "QuantileForestDensity needs quantile-forest: "
-                'pip install "kexpfam[rivals]".'
-            ) from error
-        return RandomForestQuantileRegressor(
+        library = needed("quantile_forest", "for QuantileForestDensity", "rivals")
+        return library.RandomForestQuantileRegressor(
             trees, min_samples_leaf=size, random_state=seed
         )
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -27,6 +27,7 @@ from kexpfam.baselines.rnade_fitting import Fit, Plan, SizeSelection, choices, f
 from kexpfam.baselines.rnade_training import Training
 from kexpfam.baselines.standardized import StandardizedEstimator
 from kexpfam.distributions import Density
+from kexpfam.models.estimator import DensityEstimator
 from kexpfam.sampling import Sampler
 
 # The networks of the comparison in the paper on conditional exponential families.
@@ -121,7 +122,7 @@ class _RNADEOptions(BaseEstimator):
         return self
 
 
-class RNADE(DensityMixin, _RNADEOptions):
+class RNADE(_RNADEOptions, DensityEstimator):
     """A joint density p(y) from one network that predicts any column from any others.
 
     p(y) is the average over `n_orders` orders o of the columns of Π_i p(y_o(i) |
@@ -206,18 +207,6 @@ class RNADE(DensityMixin, _RNADEOptions):
         check_is_fitted(self)
         data = validate_data(self, X, dtype=np.float64, reset=False)
         return self.fitted_.log_density(data, np.empty((len(data), 0)))
-
-    def score(
-        self,
-        X: ArrayLike,
-        y: None = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> float:
-        """Mean of log p over the rows; higher is better."""
-        log_p = self.score_samples(X)
-        return float(
-            np.average(log_p, weights=check_weights(sample_weight, len(log_p)))
-        )
 
     def sample(
         self,

@@ -18,8 +18,12 @@ from kexpfam.baselines.rnade_network import (
     column_mixture,
     last_hidden,
 )
-from kexpfam.distributions import Density, NormalMixtureDensity
-from kexpfam.sampling import Run, Sampler
+from kexpfam.distributions import (
+    Density,
+    ExactDensity,
+    NormalMixtureDensity,
+    SeveralColumns,
+)
 
 # Rows times columns that go through the network at once.
 _AT_ONCE = 2**17
@@ -27,9 +31,6 @@ _AT_ONCE = 2**17
 # Draws behind means, deviations and entropies of several columns. Conditional means are
 # averaged, not the draws, so a mean is known to a few hundredths of a deviation.
 _MOMENT_DRAWS = 1024
-
-# What only densities of one variable have.
-_ONE_COLUMN_ONLY = ("cdf", "sf", "ppf", "median", "interval", "hpd", "plot")
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +126,7 @@ class Drawn:
     second: Array
 
 
-class AutoregressiveDensity(Density):
+class AutoregressiveDensity(ExactDensity, SeveralColumns):
     """n densities of d ≥ 2 columns from one RNADE; see `RNADE`.
 
     Mean, standard deviation and entropy come from draws, the same at every condition.
@@ -140,24 +141,12 @@ class AutoregressiveDensity(Density):
         self._single = single
 
     @property
-    def log_partition(self) -> Array:
-        return self._out(np.zeros(self._n))
-
-    @property
-    def log_partition_error(self) -> Array:
-        return self._out(np.zeros(self._n))
-
-    @property
     def _n(self) -> int:
         return len(self._conditions)
 
     @property
     def _d(self) -> int:
         return len(self._fitted.center)
-
-    @property
-    def _ends(self) -> Array:
-        return np.broadcast_to([-np.inf, np.inf], (self._n, self._d, 2))
 
     def mean(self) -> Array:
         """Expectation, from draws: good to a few hundredths of a deviation."""
@@ -184,14 +173,6 @@ class AutoregressiveDensity(Density):
             f"and take the draw with the largest logpdf."
         )
 
-    def __getattr__(self, name: str) -> Any:
-        if name in _ONE_COLUMN_ONLY:
-            raise AttributeError(
-                f"{name} is for one column of y, and these densities have {self._d}; "
-                f"use rvs() to draw, and summarise the draws."
-            )
-        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}.")
-
     def _log_pdf(self, Y: Array) -> Array:
         n, q, d = Y.shape
         Z = np.repeat(self._conditions, q, axis=0)
@@ -210,9 +191,6 @@ class AutoregressiveDensity(Density):
         for rows in self._chunks(size):
             out[rows] = self._drawn(rows, which[rows], uniform[rows], normal[rows]).Y
         return out
-
-    def _run(self, sampler: Sampler, size: int, rng: np.random.Generator) -> Run:
-        return Run(self._draws(size, rng))  # independent: no sampler does better
 
     def _rows(self, index: Any, *, single: bool) -> Self:
         return type(self)(self._fitted, self._conditions[index], single=single)

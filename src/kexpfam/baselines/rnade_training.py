@@ -13,7 +13,6 @@ Random numbers are NumPy's, so that one generator decides everything.
 """
 
 import functools
-import importlib
 import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -22,7 +21,7 @@ import numpy as np
 
 from kexpfam._typing import Array, Indices
 from kexpfam.baselines.rnade_network import Network, log_factors
-from kexpfam.errors import MissingDependencyError
+from kexpfam.optional import needed
 
 # Steps of the second half of training, relative to the first.
 _FINISH = 0.1
@@ -280,9 +279,5 @@ def _converted(network: Network, kind: Any) -> Network:
 
 
 def _libraries() -> tuple[Any, Any]:
-    try:
-        return importlib.import_module("jax"), importlib.import_module("optax")
-    except ImportError as error:
-        raise MissingDependencyError(
-            'RNADE is trained with JAX and Optax: pip install "kexpfam[baselines]".'
-        ) from error
+    jax, optax = (needed(m, "to train RNADE", "baselines") for m in ("jax", "optax"))
+    return jax, optax

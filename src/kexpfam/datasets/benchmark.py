@@ -10,9 +10,9 @@ import numpy as np
 
 from kexpfam._typing import Array
 from kexpfam._validation import check_flag
-from kexpfam.blocks.optional import needed
 from kexpfam.datasets.catalogue import CATALOGUE, Entry
 from kexpfam.datasets.files import read_file
+from kexpfam.optional import needed
 
 
 @dataclass(frozen=True, eq=False)

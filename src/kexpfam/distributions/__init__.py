@@ -7,7 +7,12 @@ from kexpfam.distributions.bridged import (
     bridge_sample,
 )
 from kexpfam.distributions.closed_form import ClosedFormDensity
-from kexpfam.distributions.interface import Coordinates, Density
+from kexpfam.distributions.interface import (
+    Coordinates,
+    Density,
+    ExactDensity,
+    SeveralColumns,
+)
 from kexpfam.distributions.mixture import MixtureDensity
 from kexpfam.distributions.multivariate import MultivariateDensity, check_partition
 from kexpfam.distributions.normal_mixture import (
@@ -26,11 +31,13 @@ __all__ = [
     "ClosedFormDensity",
     "Coordinates",
     "Density",
+    "ExactDensity",
     "MixtureDensity",
     "MultivariateDensity",
     "NormalMixtureColumns",
     "NormalMixtureDensity",
     "OneColumnDensity",
+    "SeveralColumns",
     "UnivariateDensity",
     "UnnormalizedDensity",
     "bridge_sample",

@@ -10,11 +10,11 @@ import numpy as np
 
 from kexpfam._typing import Array, Indices
 from kexpfam.base_densities import LocationScaleDensity
+from kexpfam.distributions.interface import ExactDensity
 from kexpfam.distributions.one_column import OneColumnDensity
-from kexpfam.sampling import Run, Sampler
 
 
-class ClosedFormDensity(OneColumnDensity):
+class ClosedFormDensity(ExactDensity, OneColumnDensity):
     """n densities of y = location + scale·z, z from a Gaussian, Student's t and so on.
 
     Args:
@@ -53,14 +53,6 @@ class ClosedFormDensity(OneColumnDensity):
         self._scale = scale
         self._single = single
 
-    @property
-    def log_partition(self) -> Array:
-        return self._out(np.zeros(self._n))
-
-    @property
-    def log_partition_error(self) -> Array:
-        return self._out(np.zeros(self._n))
-
     def mean(self) -> Array:
         if self._base.tail_index <= 1:
             return self._out(np.full(self._n, np.nan))
@@ -79,10 +71,6 @@ class ClosedFormDensity(OneColumnDensity):
     @property
     def _n(self) -> int:
         return len(self._location)
-
-    @property
-    def _ends(self) -> Array:
-        return np.broadcast_to([-np.inf, np.inf], (self._n, 1, 2))
 
     def _log_pdf(self, Y: Array) -> Array:
         z = self._standardized(Y[..., 0])
@@ -106,9 +94,6 @@ class ClosedFormDensity(OneColumnDensity):
     def _draws(self, size: int, rng: np.random.Generator) -> Array:
         z = self._base.column_sample(self._n * size, 0, rng)
         return self._from_standardized(z.reshape(self._n, size))[..., None]
-
-    def _run(self, sampler: Sampler, size: int, rng: np.random.Generator) -> Run:
-        return Run(self._draws(size, rng))  # independent: no sampler does better
 
     def _regions(self, confidence: float) -> list[Array]:
         # One symmetric peak: the central interval.

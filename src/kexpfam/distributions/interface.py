@@ -20,6 +20,9 @@ from kexpfam.base_densities import MonotoneTransform
 from kexpfam.partition import UnnormalizedDensity
 from kexpfam.sampling import InverseCDF, Run, Sampler, resolve_sampler
 
+# What only densities of one variable have.
+_ONE_COLUMN_ONLY = ("cdf", "sf", "ppf", "median", "interval", "hpd", "plot")
+
 
 @dataclass(frozen=True)
 class Coordinates:
@@ -292,6 +295,37 @@ class Density(ABC):
             f"({n}, q), or the same q for all, (1, q); got shape {np.shape(y)} for "
             f"{n} densities. To use a flat list at every x, pass y[None, :]."
         )
+
+
+class ExactDensity(Density):
+    """Densities on the whole line that come normalised, and draw independently."""
+
+    @property
+    def log_partition(self) -> Array:
+        return self._out(np.zeros(self._n))
+
+    @property
+    def log_partition_error(self) -> Array:
+        return self._out(np.zeros(self._n))
+
+    @property
+    def _ends(self) -> Array:
+        return np.broadcast_to([-np.inf, np.inf], (self._n, self._d, 2))
+
+    def _run(self, sampler: Sampler, size: int, rng: np.random.Generator) -> Run:
+        return Run(self._draws(size, rng))  # independent: no sampler does better
+
+
+class SeveralColumns(Density):
+    """Densities of two and more columns, which lack what only one column has."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _ONE_COLUMN_ONLY:
+            raise AttributeError(
+                f"{name} is for one column of y, and these densities have {self._d}; "
+                f"use rvs() to draw, and summarise the draws."
+            )
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}.")
 
 
 class TiltedDensities(Density):

@@ -105,12 +105,7 @@ class MixtureDensity(OneColumnDensity):
         """Where the density is largest; the leftmost if there are several."""
         if not self._n:
             return np.empty(0)
-        return self._out(
-            self._panels.peaks(
-                lambda y: self._log_pdf(y[..., None]),
-                lambda y: self._gradient(y[:, None, None])[:, 0, 0],
-            )
-        )
+        return self._out(self._peaks(self._panels))
 
     def entropy(self) -> Array:
         return self._out(self._panels.entropy())

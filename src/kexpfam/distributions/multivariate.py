@@ -14,6 +14,7 @@ from scipy import optimize
 from kexpfam._typing import Array
 from kexpfam.distributions.interface import (
     Coordinates,
+    SeveralColumns,
     TiltedDensities,
 )
 from kexpfam.errors import NormalizationWarning
@@ -44,14 +45,11 @@ _DRAWS = 8192
 # Moves after resampling tempered particles, as many as after importance sampling.
 _MOVES = 20
 
-# What only densities of one variable have.
-_ONE_COLUMN_ONLY = ("cdf", "sf", "ppf", "median", "interval", "hpd", "plot")
-
 # Quadrature that ends with a larger error than this earns a warning.
 _WORST_ERROR = 1e-4
 
 
-class MultivariateDensity(TiltedDensities):
+class MultivariateDensity(TiltedDensities, SeveralColumns):
     """n densities of d ≥ 2 variables."""
 
     def __init__(
@@ -165,14 +163,6 @@ class MultivariateDensity(TiltedDensities):
             return self._out(np.full_like(self._coordinates.location, np.inf))
         variance = np.diagonal(self._partition.covariance, axis1=1, axis2=2)
         return self._out(np.sqrt(variance) * self._coordinates.scale)
-
-    def __getattr__(self, name: str) -> Any:
-        if name in _ONE_COLUMN_ONLY:
-            raise AttributeError(
-                f"{name} is for one column of y, and these densities have "
-                f"{self._tilted.d}; use rvs() to draw, and summarise the draws."
-            )
-        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}.")
 
     def mode(self) -> Array:
         """Where the density is largest, climbing from the best of many points."""

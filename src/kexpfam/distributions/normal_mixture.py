@@ -14,12 +14,11 @@ import numpy as np
 from scipy import special
 
 from kexpfam._typing import Array, Indices
-from kexpfam.distributions.interface import Density
+from kexpfam.distributions.interface import ExactDensity, SeveralColumns
 from kexpfam.distributions.one_column import OneColumnDensity
 from kexpfam.distributions.regions import highest_density_regions
 from kexpfam.distributions.row_panels import RowPanels
 from kexpfam.roots import increasing_roots
-from kexpfam.sampling import Run, Sampler
 
 # Points times components that are held at once.
 _AT_ONCE = 2**22
@@ -38,7 +37,7 @@ _ENTROPY_DRAWS = 10_000
 _LOG_ROOT = 0.5 * np.log(2.0 * np.pi)
 
 
-class _NormalMixture(Density):
+class _NormalMixture(ExactDensity):
     """What mixtures of one column and of several share."""
 
     def __init__(
@@ -55,14 +54,6 @@ class _NormalMixture(Density):
         self._single = single
 
     @property
-    def log_partition(self) -> Array:
-        return self._out(np.zeros(self._n))
-
-    @property
-    def log_partition_error(self) -> Array:
-        return self._out(np.zeros(self._n))
-
-    @property
     def weights(self) -> Array:
         """Weights of the components, (n, k)."""
         return self._out(np.exp(self._log_weights))
@@ -70,10 +61,6 @@ class _NormalMixture(Density):
     @property
     def _n(self) -> int:
         return len(self._log_weights)
-
-    @property
-    def _ends(self) -> Array:
-        return np.broadcast_to([-np.inf, np.inf], (self._n, self._d, 2))
 
     @functools.cached_property
     def _mean(self) -> Array:
@@ -147,9 +134,6 @@ class _NormalMixture(Density):
         scales = np.broadcast_to(self._scales, self._shape)[row, chosen]
         return means + scales * rng.standard_normal(means.shape)
 
-    def _run(self, sampler: Sampler, size: int, rng: np.random.Generator) -> Run:
-        return Run(self._draws(size, rng))  # independent: no sampler does better
-
     def _rows(self, index: Any, *, single: bool) -> Self:
         means = self._means if len(self._means) == 1 else self._means[index]
         scales = self._scales if len(self._scales) == 1 else self._scales[index]
@@ -188,12 +172,7 @@ class NormalMixtureDensity(_NormalMixture, OneColumnDensity):
         """Where the density is largest; the leftmost if there are several."""
         if not self._n:
             return np.empty(0)
-        return self._out(
-            self._panels.peaks(
-                lambda y: self._log_pdf(y[..., None]),
-                lambda y: self._gradient(y[:, None, None])[:, 0, 0],
-            )
-        )
+        return self._out(self._peaks(self._panels))
 
     def entropy(self) -> Array:
         return self._out(self._panels.entropy())
@@ -266,7 +245,7 @@ class NormalMixtureDensity(_NormalMixture, OneColumnDensity):
         return self._tabulated()
 
 
-class NormalMixtureColumns(_NormalMixture):
+class NormalMixtureColumns(_NormalMixture, SeveralColumns):
     """n mixtures of k normal densities of d ≥ 2 independent columns each.
 
     Args:

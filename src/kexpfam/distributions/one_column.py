@@ -76,6 +76,13 @@ class OneColumnDensity(Density):
         edges = merged_edges([outline, breaks])
         return tabulate(self._rough_pdf, self._cdf, edges, second_moment=second_moment)
 
+    def _peaks(self, panels: RowPanels) -> Array:
+        """Where the densities on panels in y are largest, (n,)."""
+        return panels.peaks(
+            lambda y: self._log_pdf(y[..., None]),
+            lambda y: self._gradient(y[:, None, None])[:, 0, 0],
+        )
+
     def cdf(self, y: ArrayLike) -> Array:
         """Probability of a value up to y; the same shapes as `logpdf`.
 

@@ -123,12 +123,7 @@ class UnivariateDensity(TiltedDensities, OneColumnDensity):
         if not self._n:
             return np.empty(0)
         if not self._affine:
-            return self._out(
-                self._user_panels.peaks(
-                    lambda y: self._log_pdf(y[..., None]),
-                    lambda y: self._gradient(y[:, None, None])[:, 0, 0],
-                )
-            )
+            return self._out(self._peaks(self._user_panels))
         peak = self._panels.log_density.reshape(self._n, -1).argmax(axis=1)
         nodes = np.concatenate(
             [

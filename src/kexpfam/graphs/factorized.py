@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kexpfam._typing import Array, ArrayLike, RandomState
@@ -30,13 +29,14 @@ from kexpfam.graphs.imputation import Imputation, impute
 from kexpfam.graphs.ordering import ORDERED, OrderProposal, propose_order
 from kexpfam.graphs.structure import Graph, Node, read_graph
 from kexpfam.models import KCEF, KEF
+from kexpfam.models.estimator import DensityEstimator
 from kexpfam.models.shared_work import shared_out
 from kexpfam.sampling import Sampler
 
 GREEDY = "greedy"
 
 
-class FactorizedDensity(DensityMixin, BaseEstimator):
+class FactorizedDensity(DensityEstimator):
     """A joint density along a directed acyclic graph, p(y) = Π_v p(y_v | parents).
 
     Each factor is an estimator of its own, fitted to its columns and those of its
@@ -157,18 +157,6 @@ class FactorizedDensity(DensityMixin, BaseEstimator):
     def score_samples(self, X: ArrayLike) -> Array:
         """Log p of each row, given its exogenous columns, (n,)."""
         return self.factor_log_densities(X).sum(axis=1)
-
-    def score(
-        self,
-        X: ArrayLike,
-        y: None = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> float:
-        """Mean of log p over the rows; higher is better."""
-        log_p = self.score_samples(X)
-        return float(
-            np.average(log_p, weights=check_weights(sample_weight, len(log_p)))
-        )
 
     def sample(
         self,

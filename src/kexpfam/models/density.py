@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kexpfam._typing import Array, ArrayLike, RandomState
@@ -23,6 +22,7 @@ from kexpfam.distributions import (
 from kexpfam.islands import IslandReport
 from kexpfam.kernels import Constant, Kernel, SumOfProducts
 from kexpfam.models.choice import Selection
+from kexpfam.models.estimator import DensityEstimator
 from kexpfam.models.family import FittedFamily, Options
 from kexpfam.models.fitting import How, fit_rows, fit_source
 from kexpfam.models.saving import save_model
@@ -30,7 +30,7 @@ from kexpfam.sampling import Sampler
 from kexpfam.selection import CoarseSearch, SearchResult
 
 
-class KEF(DensityMixin, BaseEstimator):
+class KEF(DensityEstimator):
     """The kernel exponential family, p(y) = q0(y) exp T(y) / Z.
 
     The same estimator as `KCEF` without a condition, with the same warning where modes
@@ -191,18 +191,6 @@ class KEF(DensityMixin, BaseEstimator):
         check_is_fitted(self)
         data = validate_data(self, X, dtype=np.float64, reset=False)
         return self.distribution_.logpdf(data[:, 0] if data.shape[1] == 1 else data)
-
-    def score(
-        self,
-        X: ArrayLike,
-        y: None = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> float:
-        """Mean of log p over the rows; higher is better."""
-        log_p = self.score_samples(X)
-        return float(
-            np.average(log_p, weights=check_weights(sample_weight, len(log_p)))
-        )
 
     def sample(
         self,

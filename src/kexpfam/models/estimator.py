@@ -1,4 +1,4 @@
-"""What all estimators of p(y|x) share: everything that follows from `given(X)`."""
+"""What all estimators share: of p(y|x), everything that follows from `given(X)`."""
 
 import warnings
 from abc import abstractmethod
@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import BaseEstimator, DensityMixin, RegressorMixin
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -26,6 +26,26 @@ from kexpfam.distributions import BLOCK_ROWS, Density
 from kexpfam.linalg import one_of_many_threads, single_threaded_blas, thread_count
 from kexpfam.models.neighbourhood import Neighbourhood
 from kexpfam.sampling import Sampler, resolve_sampler
+
+
+class DensityEstimator(DensityMixin, BaseEstimator):
+    """An estimator of p(y)."""
+
+    @abstractmethod
+    def score_samples(self, X: ArrayLike) -> Array:
+        """Log p of each row, (n,)."""
+
+    def score(
+        self,
+        X: ArrayLike,
+        y: None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
+        """Mean of log p over the rows; higher is better."""
+        log_p = self.score_samples(X)
+        return float(
+            np.average(log_p, weights=check_weights(sample_weight, len(log_p)))
+        )
 
 
 class ConditionalEstimator(RegressorMixin, BaseEstimator):

@@ -1,10 +1,9 @@
 """JAX and BlackJAX, which only some samplers need."""
 
-import importlib
 from contextlib import AbstractContextManager
 from typing import Any
 
-from kexpfam.errors import MissingDependencyError
+from kexpfam import optional
 
 
 def needed(module: str) -> Any:
@@ -12,19 +11,9 @@ def needed(module: str) -> Any:
 
     Raises:
         MissingDependencyError: It is not installed.
-
-    Example:
-        >>> needed("math").pi > 3
-        True
     """
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        name = module.partition(".")[0]
-        raise MissingDependencyError(
-            f"{name} is needed for Markov chains; install it with "
-            f"'pip install \"kexpfam[mcmc]\"', or use sampler=None or 'smc'."
-        ) from error
+    purpose = "for Markov chains (sampler=None and 'smc' do without)"
+    return optional.needed(module, purpose, "mcmc")
 
 
 def double_precision() -> AbstractContextManager[None]:

@@ -1,4 +1,4 @@
-"""Libraries that are needed for some kinds of data only."""
+"""Libraries that are needed for some things only, and imported for these."""
 
 import importlib
 import sys
@@ -7,8 +7,13 @@ from typing import Any
 from kexpfam.errors import MissingDependencyError
 
 
-def needed(module: str, purpose: str) -> Any:
+def needed(module: str, purpose: str, extra: str | None = None) -> Any:
     """The module.
+
+    Args:
+        module: Its name.
+        purpose: What it is for, as in "to read Parquet files".
+        extra: The extra of this package that installs it; None for its own name.
 
     Raises:
         MissingDependencyError: It is not installed.
@@ -21,8 +26,9 @@ def needed(module: str, purpose: str) -> Any:
         return importlib.import_module(module)
     except ImportError as error:
         name = module.partition(".")[0]
+        wanted = name if extra is None else f'"kexpfam[{extra}]"'
         raise MissingDependencyError(
-            f"{name} is needed {purpose}; install it with 'pip install {name}'."
+            f"{name} is needed {purpose}; install it with 'pip install {wanted}'."
         ) from error
 
 
