@@ -1,0 +1,5 @@
+"""The command line, `kexpfam`."""
+
+from kexpfam.cli.program import main
+
+__all__ = ["main"]
