@@ -9,43 +9,22 @@ most 20 nats, for the others there is no floor.
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-
+from kexpfam.experiments.losses import losses
 from kexpfam.experiments.methods import CONDITIONAL, conditional
 from kexpfam.experiments.published import SETS, TABLE1
 from kexpfam.experiments.splits import conditional_split
-from kexpfam.experiments.tables import Sample, best_methods, cell, markdown, samples
+from kexpfam.experiments.tables import (
+    at_or_below,
+    best_methods,
+    cell,
+    largest,
+    markdown,
+    samples,
+)
 from kexpfam.experiments.task import Figures, Record, Suite, Task
 
 FIRST_SEED, SPLITS = 200, 20
-FLOOR = -20.0
 QUICK_SETS, QUICK_SPLITS = ("caution", "topo", "CobarOre", "mcycle"), 2
-
-# Methods whose densities can vanish.
-_VANISHING = ("LSCDE",)
-
-
-def log_densities(log_p: np.ndarray, method: str) -> Figures:
-    """What is kept of the log densities of test rows.
-
-    Raises:
-        ValueError: One of them is not a number.
-
-    Example:
-        >>> log_densities(np.array([-1.0, -30.0]), "LSCDE")["nll"]
-        10.5
-    """
-    if np.any(np.isnan(log_p)):
-        raise ValueError(f"{np.isnan(log_p).sum()} log densities are not numbers")
-    floored = np.maximum(log_p, FLOOR)
-    vanishing = method.partition("-")[0] in _VANISHING
-    judged = floored if vanishing else log_p
-    return {
-        "nll": round(-float(judged.mean()), 6),
-        "nll_floored": round(-float(floored.mean()), 6),
-        "below_floor": int(np.sum(log_p < FLOOR)),
-        "worst": round(-float(judged.min()), 3),
-    }
 
 
 def seed(task: Task) -> int:
@@ -57,7 +36,8 @@ def run(task: Task) -> Figures:
     """Fit to one half, judge on the other."""
     train, test = conditional_split(task.case, seed(task)).limited(task.rows)
     model = conditional(task.method, seed(task)).fit(train[:, :-1], train[:, -1])
-    found = log_densities(model.score_samples(test[:, :-1], test[:, -1]), task.method)
+    log_p = model.score_samples(test[:, :-1], test[:, -1])
+    found = losses(log_p[:, None], vanishing=task.method == "LSCDE")
     return {"train_rows": len(train), "test_rows": len(test), **found}
 
 
@@ -80,7 +60,7 @@ def show(records: Sequence[Record], folder: Path) -> str:
             compared += 1
             reached += at_or_below(methods["AutoKCEF"], min(printed.values()))
         paper = [f"{printed[m]:.2f}" for m in ("KCEF", "NADE", "LSCDE")]
-        rows.append([name, *paper, *ours, worst_row(worst[name].get("AutoKCEF"))])
+        rows.append([name, *paper, *ours, largest(worst[name].get("AutoKCEF"))])
     header = ["set", "paper: KCEF", "NADE", "LSCDE"]
     header += [f"ours: {next(iter(CONDITIONAL))}", *list(CONDITIONAL)[1:]]
     summary = (
@@ -88,21 +68,6 @@ def show(records: Sequence[Record], folder: Path) -> str:
         f"{reached} of {compared}."
     )
     return "\n\n".join([markdown([*header, "worst row of AutoKCEF"], rows), summary])
-
-
-def at_or_below(sample: Sample, printed: float) -> bool:
-    """Whether a mean, to two decimals, is not above what was printed.
-
-    Example:
-        >>> at_or_below(Sample({0: 0.564}), 0.56)
-        True
-    """
-    return round(sample.mean, 2) <= printed
-
-
-def worst_row(sample: Sample | None) -> str:
-    """The most that a test row has cost."""
-    return "" if sample is None else f"{max(sample.values.values()):.1f}"
 
 
 SUITE = Suite(

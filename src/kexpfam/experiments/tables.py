@@ -124,6 +124,21 @@ def cell(
     return text
 
 
+def at_or_below(sample: Sample, printed: float) -> bool:
+    """Whether a mean, to two decimals, is not above what was printed.
+
+    Example:
+        >>> at_or_below(Sample({0: 0.564}), 0.56)
+        True
+    """
+    return round(sample.mean, 2) <= printed
+
+
+def largest(sample: Sample | None) -> str:
+    """The largest value of all splits, with one decimal."""
+    return "" if sample is None else f"{max(sample.values.values()):.1f}"
+
+
 def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table.
 
