@@ -1,4 +1,4 @@
-"""A suite whose tasks fail in every way; the last but one dies of it."""
+"""A suite whose tasks fail in every way; the process dies of two."""
 
 import dataclasses
 

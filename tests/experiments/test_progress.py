@@ -61,3 +61,19 @@ def test_a_narrow_terminal_cuts_the_line(monkeypatch):
     monkeypatch.setenv("COLUMNS", "30")
     for state in show(Terminal()).split("\r"):
         assert len(state.strip().removesuffix("\033[K")) < 30
+
+
+def test_a_task_that_overruns_does_not_shorten_the_others(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    now = [0.0]
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    stream = Terminal()
+    tasks = [task(i) for i in range(3)]
+    progress = Progress(tasks, Pace([record(9, 10.0)]), 1, stream)
+    progress.started(tasks[0])
+    now[0] = 4.0
+    progress.refresh()
+    assert "0/3, 0:04, about 0:26 left" in stream.getvalue()
+    now[0] = 60.0
+    progress.refresh()
+    assert "0/3, 1:00, about 0:20 left" in stream.getvalue()

@@ -1,6 +1,7 @@
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from kexpfam.experiments.suites import choose
 
 TOY = "tests.experiments.toy"
 BAD = "tests.experiments.bad_toy"
+OTHER = "tests.experiments.other_toy"
 
 RUN_ALL = f"""
 from pathlib import Path
@@ -49,9 +51,9 @@ def undisturbed(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def failed(tmp_path_factory):
-    """The folder and outcome of a run in which nearly everything fails."""
+    """The folder and outcome of two suites, one of which nearly always fails."""
     folder = tmp_path_factory.mktemp("failed")
-    return folder, run([choose(BAD)], folder, jobs=1)
+    return folder, run([choose(BAD), choose(OTHER)], folder, jobs=1)
 
 
 def test_all_tasks_are_written_in_declared_order_with_what_they_need(undisturbed):
@@ -131,7 +133,7 @@ def test_killed_at_random_moments_and_resumed_it_ends_with_the_same_file(
 
 def test_failures_of_every_kind_are_recorded(failed):
     folder, outcome = failed
-    assert outcome.ran == 6
+    assert outcome.ran == 7
     errors = {line["case"]: line["error"] for line in lines(folder)}
     assert errors == {
         "raises": "ValueError: no rows",
@@ -144,6 +146,13 @@ def test_failures_of_every_kind_are_recorded(failed):
     assert [record.task.case for record in outcome.failures] == [
         case for case, error in errors.items() if error
     ]
+
+
+def test_suites_of_one_run_have_files_of_their_own(failed):
+    folder, outcome = failed
+    (record,) = ledger_of(folder, "other").records()
+    assert record.task.suite == "other"
+    assert outcome.records[-1] == record
 
 
 def test_failures_are_kept_until_they_are_retried(failed, monkeypatch):
@@ -166,8 +175,9 @@ def test_a_second_run_on_the_same_file_is_refused(tmp_path):
         run([choose(TOY)], tmp_path)
 
 
+@pytest.mark.skipif(shutil.which("false") is None, reason="there is no such program")
 def test_processes_that_cannot_start_are_no_failures_of_tasks(tmp_path, monkeypatch):
-    monkeypatch.setattr(sys, "executable", "/bin/false")
+    monkeypatch.setattr(sys, "executable", shutil.which("false"))
     with pytest.raises(KexpfamError, match="did not start: the process ended with"):
         run([choose(TOY)], tmp_path, jobs=2)
     assert Ledger(tmp_path / "toy.jsonl").records() == []
