@@ -26,11 +26,14 @@ def run(task):
         os._exit(3)
     if task.case == "nan":
         return {"loss": [0.5, float("nan")]}
+    if task.case == "sleeps":
+        print("now", flush=True)
+        time.sleep(60)
     time.sleep(float(os.environ.get("TOY_SECONDS", "0")))
     if log := os.environ.get("TOY_LOG"):
         with Path(log).open("a") as file:
-            file.write(f"{task.key}\n")
-    return {"loss": seed(task) / 7, "threads": os.environ["OPENBLAS_NUM_THREADS"]}
+            file.write(f"{task.key} {os.getpid()}\n")
+    return {"loss": seed(task) / 7, "threads": os.environ.get("OPENBLAS_NUM_THREADS")}
 
 
 def seed(task):
@@ -52,7 +55,7 @@ def tasks(*cases, splits, rows=None):
 SUITE = Suite(
     name="toy",
     title="A toy",
-    tasks=tasks("a", "b", splits=range(6)),
+    tasks=tasks("a", "b", splits=range(20)),
     quick=tasks("a", splits=range(2), rows=10),
     run=run,
     seed=seed,

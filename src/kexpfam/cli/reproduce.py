@@ -81,7 +81,9 @@ class _Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except KexpfamError as error:
+        except BrokenPipeError:  # such as `| head`, which click ends quietly
+            raise
+        except (KexpfamError, OSError) as error:
             raise click.ClickException(str(error)) from error
 
 
@@ -228,26 +230,26 @@ def report_command(
 ) -> None:
     """Make tables and pictures of results; nothing is run."""
     folder = _folder(folder, quick=quick)
-    names = names or suites.NAMES
-    try:
-        found = [name for name in names if ledger_path(folder, name).is_file()]
-        if not found:
-            raise click.ClickException(
-                f"there are no results in {folder}; run 'kexpfam reproduce run' first."
-            )
-        if page is not None:
-            refresh_page(page, folder, parts(folder, found))
-        else:
-            page = folder / "report.md"
-            page.write_text(report(folder, found), encoding="utf-8")
-    except ValueError as error:
-        raise click.UsageError(str(error)) from error
+    choices = _choose(names or suites.NAMES, quick=quick, splits=None)
+    found = [
+        choice.name
+        for choice in choices
+        if ledger_of(folder, choice.suite.name).path.is_file()
+    ]
+    if not found:
+        raise click.ClickException(
+            f"there are no results in {folder}; run 'kexpfam reproduce run' first."
+        )
+    if page is None:
+        page = folder / "report.md"
+        page.write_text(report(folder, found), encoding="utf-8")
+    else:
+        content = parts(folder, found)
+        try:
+            refresh_page(page, folder, content)
+        except ValueError as error:
+            raise click.UsageError(str(error)) from error
     click.echo(f"The report is {page}.")
-
-
-def ledger_path(folder: Path, name: str) -> Path:
-    """The result file of a suite."""
-    return ledger_of(folder, suites.load_suite(name).name).path
 
 
 @dataclass(frozen=True)

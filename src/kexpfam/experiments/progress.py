@@ -127,12 +127,16 @@ class Progress:
         return "".join(f", {part}" for part in parts)
 
     def _rest(self) -> float | None:
-        cpu = self._pace.left(self._left.values())
-        if cpu is None:
-            return None
+        """Seconds until the end, if processes share the work evenly."""
         now = time.monotonic()
-        spent = sum(now - start for start in self._running.values())
-        return max(cpu - spent, 0.0) / self._jobs
+        rest = self._pace.left(
+            task for key, task in self._left.items() if key not in self._running
+        )
+        for key, start in self._running.items():
+            whole = self._pace.left([self._left[key]])
+            if rest is not None and whole is not None:
+                rest += max(whole - (now - start), 0.0)
+        return None if rest is None else rest / self._jobs
 
 
 def clock(seconds: float) -> str:
