@@ -13,12 +13,12 @@ from kexpfam.experiments.losses import losses
 from kexpfam.experiments.methods import CONDITIONAL, conditional
 from kexpfam.experiments.published import SETS, TABLE1
 from kexpfam.experiments.splits import conditional_split
+from kexpfam.experiments.summary import table
 from kexpfam.experiments.tables import (
     at_or_below,
     best_methods,
     cell,
     largest,
-    markdown,
     samples,
 )
 from kexpfam.experiments.task import Figures, Record, Suite, Task
@@ -67,7 +67,7 @@ def show(records: Sequence[Record], folder: Path) -> str:
         f"AutoKCEF at or below the best printed column (to its two decimals): "
         f"{reached} of {compared}."
     )
-    return "\n\n".join([markdown([*header, "worst row of AutoKCEF"], rows), summary])
+    return "\n\n".join([table([*header, "worst row of AutoKCEF"], rows), summary])
 
 
 SUITE = Suite(

@@ -15,12 +15,12 @@ from kexpfam.experiments.losses import losses
 from kexpfam.experiments.methods import PAPER_RNADE, joint
 from kexpfam.experiments.published import TABLE2
 from kexpfam.experiments.splits import BY_PERSON, DISTINCT, joint_split
+from kexpfam.experiments.summary import table
 from kexpfam.experiments.tables import (
     Sample,
     at_or_below,
     best_methods,
     cell,
-    markdown,
     samples,
 )
 from kexpfam.experiments.task import Figures, Record, Suite, Task
@@ -88,7 +88,7 @@ def show(records: Sequence[Record], folder: Path) -> str:
         if any(extras):
             extra_rows.append([method, *extras])
     header = ["method", *(text for case in TABLE2 for text in ("printed", case))]
-    parts = [markdown(header, paper_rows)]
+    parts = [table(header, paper_rows)]
     compared = [name for name in TABLE2 if "AutoKCEF-F" in found.get(name, {})]
     parts.append(
         f"AutoKCEF-F at or below the best printed number of a column: {len(reached)} "
@@ -96,7 +96,7 @@ def show(records: Sequence[Record], folder: Path) -> str:
     )
     if extra_rows:
         parts.append("Without a reward for memorising:")
-        parts.append(markdown(["method", *EXTRAS], extra_rows))
+        parts.append(table(["method", *EXTRAS], extra_rows))
     return "\n\n".join(parts)
 
 

@@ -1,11 +1,12 @@
-"""Tables in Markdown: means with standard errors, and who is best beyond chance."""
+"""Cells of tables: means with standard errors, and who is best beyond chance."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import stats
 
+from kexpfam.experiments.summary import mean_and_error
 from kexpfam.experiments.task import Record
 
 # Two-sided level of the paired test that puts figures in bold.
@@ -25,18 +26,15 @@ class Sample:
     @property
     def mean(self) -> float:
         """Mean over the splits."""
-        return float(np.mean(list(self.values.values())))
+        return mean_and_error(list(self.values.values()))[0]
 
     @property
     def standard_error(self) -> float:
-        """Standard deviation of the mean; NaN for one split.
+        """Standard deviation of the mean; zero for one split.
 
         Splits share rows: this is not the error of new data.
         """
-        if len(self.values) < 2:
-            return float("nan")
-        values = np.array(list(self.values.values()))
-        return float(values.std(ddof=1) / np.sqrt(len(values)))
+        return mean_and_error(list(self.values.values()))[1]
 
 
 def samples(records: Iterable[Record], figure: str) -> dict[str, dict[str, Sample]]:
@@ -139,23 +137,3 @@ def at_or_below(sample: Sample, printed: float) -> bool:
 def largest(sample: Sample | None) -> str:
     """The largest value of all splits, with one decimal."""
     return "" if sample is None else f"{max(sample.values.values()):.1f}"
-
-
-def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table.
-
-    Example:
-        >>> print(markdown(["a", "b"], [["1", "2"]]))
-        | a | b |
-        | --- | --- |
-        | 1 | 2 |
-    """
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-
-def failures(records: Iterable[Record]) -> str:
-    """What did not work, as a list; nothing if all did."""
-    failed = [r for r in records if r.error is not None]
-    lines = [f"- {r.task.key}: {r.error}" for r in failed]
-    return "\n".join(["Tasks that failed:", "", *lines]) if lines else ""
