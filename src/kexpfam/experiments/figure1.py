@@ -57,7 +57,7 @@ LENGTHSCALES = (ISOTROPIC, PER_COLUMN)
 ROWS, MOST_ROWS = (200, 500, 1000, 1500, 2000), 2000
 COLUMNS, FEW_COLUMNS = (2, 5, 10, 15, 20), 3
 COLUMNS_OF_LENGTHSCALES = (2, 3, 5, 10)
-SPLITS = 5
+SPLITS = 3
 TEST_ROWS = 2000
 _FIRST_SEED = 300
 
@@ -69,19 +69,23 @@ def _case(n: int, d: int) -> str:
     return f"n={n}, d={d}"
 
 
+def _repeats(d: int) -> int:
+    """Many columns are many fits, and those of the full graph have many parents."""
+    return SPLITS if d <= 5 else 1
+
+
 def _declared() -> list[Task]:
+    """First splits first, so that a part of the run is worth something."""
     sizes = [(n, FEW_COLUMNS) for n in ROWS] + [(MOST_ROWS, d) for d in COLUMNS]
-    tasks = [
-        Task(NAME, _case(n, d), method, split)
-        for n, d in sizes
-        for method in METHODS
-        for split in range(SPLITS)
+    plain = [(n, d, method) for n, d in sizes for method in METHODS]
+    appendix = [
+        (MOST_ROWS, d, m) for d in COLUMNS_OF_LENGTHSCALES for m in LENGTHSCALES
     ]
-    return tasks + [
-        Task(NAME, _case(MOST_ROWS, d), method, split)
-        for d in COLUMNS_OF_LENGTHSCALES
-        for method in LENGTHSCALES
+    return [
+        Task(NAME, _case(n, d), method, split)
         for split in range(SPLITS)
+        for n, d, method in plain + appendix
+        if split < _repeats(d)
     ]
 
 
@@ -212,7 +216,7 @@ def _draw(records: Sequence[Record], folder: Path) -> str:
     right.set_title(f"n = {most} training rows", fontsize=10)
     names = {name: line for ax in (left, right) for line, name in _legend(ax)}
     figure.legend(
-        names.values(), names.keys(), loc="outside lower center", ncols=8, frameon=False
+        names.values(), names.keys(), loc="outside lower center", ncols=4, frameon=False
     )
     return pictures.save(figure, folder, "figure1.png")
 
@@ -224,11 +228,12 @@ def _legend(ax: Any) -> list[tuple[Any, str]]:
 def _caption(records: Sequence[Record]) -> str:
     repeats = len({r.task.split for r in records})
     return (
-        f"Mean log density of {TEST_ROWS} fresh rows, {repeats} repetition(s), with "
-        "standard errors. -F: each column given all before it. -M: given the one "
-        "before it, which is the true graph. RNADE has our default network (two "
-        "hidden layers of 100 units, ten components): cross-validation over the "
-        "paper's sizes takes minutes for each repetition. KCEF chooses base "
+        f"Mean log density of {TEST_ROWS} fresh rows, up to {repeats} repetition(s), "
+        "with standard errors where there are several. -F: each column given "
+        "all before it. -M: given the one before it, which is the true graph. RNADE "
+        "has our default network (two hidden layers of 100 units, ten components): "
+        "cross-validation over the paper's sizes takes minutes for each "
+        "repetition. KCEF chooses base "
         "density, lengthscales and λ by held-out likelihood. The paper "
         "does not print its frequencies; ours are 2."
     )
