@@ -15,7 +15,6 @@ import numpy as np
 
 from kexpfam import KCEF, FactorizedDensity
 from kexpfam.base_densities import GaussianBase
-from kexpfam.baselines import RNADE
 from kexpfam.datasets import make_grid
 from kexpfam.experiments import pictures
 from kexpfam.experiments.methods import joint
@@ -104,15 +103,13 @@ def seed_of(task: Task) -> int:
 
 def estimator(method: str, seed: int) -> Any:
     """An estimator of the joint density."""
-    if method == "RNADE":
-        # Cross-validation over the paper's sizes takes minutes for each task.
-        return RNADE(random_state=seed)
     if method not in LENGTHSCALES:
         return joint(method, seed)
     factor = KCEF(
         kernel_x=Gaussian("median"),
         base=GaussianBase(scale=2.0),
         search=GradientSearch(shared_x=method == ISOTROPIC),
+        n_jobs=1,
         random_state=seed,
     )
     return FactorizedDensity(graph="full", factor=factor, random_state=seed)
@@ -319,5 +316,5 @@ SUITE = Suite(
     run=run,
     seed=seed_of,
     show=show,
-    needs=("matplotlib",),
+    needs=("matplotlib", "jax", "optax"),
 )
