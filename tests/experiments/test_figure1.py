@@ -1,10 +1,13 @@
 """Figure 1: tasks, what they find, and what is made of it."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
+from kexpfam.baselines import RNADE
 from kexpfam.datasets import make_grid
-from kexpfam.experiments import figure1
+from kexpfam.experiments import figure1, methods
 from kexpfam.experiments.figure1 import LENGTHSCALES, METHODS, SUITE
 from kexpfam.experiments.task import Record, Task
 
@@ -39,6 +42,7 @@ def test_the_markov_graph_is_that_of_the_true_density():
 @pytest.mark.parametrize("method", ["LSCDE-F", "KCEF-M", *LENGTHSCALES, "RNADE"])
 def test_a_task_finds_the_gap_between_fit_and_truth(method, monkeypatch):
     monkeypatch.setattr(figure1, "TEST_ROWS", 100)
+    monkeypatch.setattr(methods, "RNADE", partial(RNADE, max_epochs=5))
     found = SUITE.run(Task("figure1", "n=40, d=2", method, 0, 30))
     assert (found["n"], found["d"]) == (30, 2)
     gap = (found["truth"] - found["log_likelihood"]) / 2

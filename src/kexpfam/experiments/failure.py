@@ -49,7 +49,8 @@ CLEAR = 0.25
 def estimator(method: str, seed: int) -> Any:
     """KCEF by likelihood or with a bridge, or an estimator that tables have too."""
     if method in {LIKELIHOOD, BRIDGED}:
-        return KCEF(fit_method=method.removeprefix("KCEF, "), random_state=seed)
+        how = method.removeprefix("KCEF, ")
+        return KCEF(fit_method=how, n_jobs=1, random_state=seed)
     return conditional(method, seed)
 
 

@@ -124,7 +124,7 @@ def truth() -> Truth:
 def estimator(method: str, n: int, seed: int) -> KCEF:
     """KCEF with the truth's kernel and λ ∝ n^(−1/4), or as it comes."""
     if method == DEFAULT:
-        return KCEF(random_state=seed)
+        return KCEF(n_jobs=1, random_state=seed)
     return KCEF(
         select=None,
         kernel_x=Gaussian(1.0),
@@ -132,6 +132,7 @@ def estimator(method: str, n: int, seed: int) -> KCEF:
         base=GaussianBase(scale=2.0),
         standardize=False,
         regularization=_LAMBDA_AT_100 * (n / 100) ** -0.25,
+        n_jobs=1,
     )
 
 
