@@ -232,7 +232,6 @@ def learn_coding(
     *,
     categorical: Sequence[str] = (),
     missing: Missing = "error",
-    rows: Mask | None = None,
 ) -> Coding:
     """Look at the columns of a table.
 
@@ -242,41 +241,37 @@ def learn_coding(
         target: Name of the response.
         categorical: Columns that are categories even if they hold numbers.
         missing: What to do about missing values, then and later.
-        rows: Rows to learn from, (n,); None for all.
 
     Raises:
         TableError: A column cannot be a condition.
     """
     for name in categorical:
         table.column(name)
-    learned = tuple(
-        _learned(table, name, name in categorical, rows) for name in features
-    )
+    learned = tuple(_learned(table, name, name in categorical) for name in features)
     return Coding(learned, target, missing)
 
 
-def _learned(table: Table, name: str, asked: bool, rows: Mask | None) -> Feature:
-    if not asked and (date := table.first_date(name)) is not None:
-        cell = table.column(name)[date]
+def _learned(table: Table, name: str, asked: bool) -> Feature:
+    if table.is_missing(name).all():
         raise TableError(
-            f"{table.place(date, name)}: {cell!r} is a date; turn the column into "
-            f"numbers, such as days since the first date, or leave it out with "
-            f"--features, or say --categorical {name} if there are only a few."
+            f"{table.path}, column {name!r} has no values; leave it out with "
+            f"--features."
+        )
+    if not asked and (found := table.disguised(name)) is not None:
+        row, meaning = found
+        raise TableError(
+            f"{table.place(row, name)}: {table.column(name)[row]!r} {meaning}; turn "
+            f"the column into plain numbers (of dates: such as days since the first "
+            f"one), leave it out with --features, or say --categorical {name} if it "
+            f"has a few values only."
         )
     if not asked and table.is_mostly_numbers(name):
         advice = f", or say --categorical {name} if these are names"
         values = table.numbers(name, advice)
-        values = values if rows is None else values[rows]
         known = values[~np.isnan(values)]
-        if not len(known):
-            raise TableError(
-                f"{table.path}, column {name!r} has no values; leave it out with "
-                f"--features."
-            )
         ends = float(known.min()), float(known.max())
         return Feature(name, (), float(np.median(known)), *ends)
     labels = table.labels(name)
-    labels = labels if rows is None else labels[rows]
     categories, counts = np.unique(
         [label for label in labels.tolist() if label], return_counts=True
     )
@@ -285,11 +280,6 @@ def _learned(table: Table, name: str, asked: bool, rows: Mask | None) -> Feature
             f"{table.path}, column {name!r} has {len(categories)} different texts such "
             f"as {str(categories[0])!r:.40}, too many for categories; leave it out "
             f"with --features, or group them ({MOST_CATEGORIES} at most)."
-        )
-    if not len(categories):
-        raise TableError(
-            f"{table.path}, column {name!r} has no values; leave it out with "
-            f"--features."
         )
     names = tuple(map(str, categories))
     return Feature(name, names, names[int(np.argmax(counts))])

@@ -12,7 +12,14 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from kexpfam.cli.tables import Column, Table, TableError, as_column, as_labels
+from kexpfam.cli.tables import (
+    Column,
+    Table,
+    TableError,
+    as_column,
+    as_labels,
+    check_names,
+)
 from kexpfam.cli.tables import as_number as number
 
 # The csv module refuses longer cells, which are a sign of an unclosed quote.
@@ -45,9 +52,19 @@ def read_delimited(path: Path) -> Table:
             )
     except UnicodeDecodeError as error:
         raise TableError(
-            f"{path} is not text in UTF-8: byte {error.start} of a block of it is "
-            f"{error.object[error.start]:#x}; save it as CSV in UTF-8."
+            f"{path}, line {_undecodable_line(path)} is not text in UTF-8; save the "
+            f"file as CSV in UTF-8."
         ) from error
+
+
+def _undecodable_line(path: Path) -> int:
+    with path.open("rb") as file:
+        for number_of_line, line in enumerate(file, start=1):
+            try:
+                line.decode("utf-8")
+            except UnicodeDecodeError:
+                return number_of_line
+    return 1
 
 
 def column_names(path: Path) -> list[str]:
@@ -95,14 +112,7 @@ def _header(file: TextIO, delimiter: str, path: Path) -> tuple[str, ...]:
             f"{path}, line 1 holds numbers ({names[0]!r}, ...) where the names of the "
             f"columns should be; put a line with names on top."
         )
-    for i, name in enumerate(names):
-        if not name:
-            raise TableError(f"{path}, line 1: column {i + 1} has no name.")
-        if name in names[:i]:
-            raise TableError(
-                f"{path}, line 1: two columns, {names.index(name) + 1} and {i + 1}, "
-                f"are called {name!r}; rename one of them."
-            )
+    check_names(names, f"{path}, line 1")
     return tuple(names)
 
 

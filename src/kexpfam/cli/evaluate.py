@@ -24,7 +24,7 @@ from kexpfam.cli.options import (
     unknown_option,
 )
 from kexpfam.cli.output import PICTURES, check_output, print_json, write_picture
-from kexpfam.cli.progress import progress
+from kexpfam.cli.progress import counted, progress
 from kexpfam.cli.tables import TableError, read_table
 from kexpfam.metrics import Estimate, Evaluation, cross_evaluate
 from kexpfam.metrics import evaluate as evaluate_model
@@ -92,9 +92,10 @@ def evaluate(
     else:
         if held_out is not None:
             raise click.UsageError("--cv is for one table; there is no HELD_OUT then.")
+        require_target(target)
         rows = training_table(
             read_table(source),
-            target=require_target(target),
+            target=target,
             features=features,
             categorical=categorical,
             weights=weights,
@@ -155,7 +156,8 @@ def _on_held_out(
     unknown: Any,
 ) -> Evaluation:
     rows = held_out_rows(found, read_table(held_out), target, weights, missing, unknown)
-    return evaluate_model(found.model, rows.X, rows.y, sample_weight=rows.weights)
+    with counted(found.model, len(rows.X), "evaluating") as model:
+        return evaluate_model(model, rows.X, rows.y, sample_weight=rows.weights)
 
 
 def _joint(found: TableModel, held_out: str, missing: Any, as_json: bool) -> None:

@@ -76,10 +76,12 @@ def fit(
     """
     if joint and target is not None:
         raise click.UsageError("--joint is for all columns together, without --target.")
+    if not joint:
+        require_target(target)
     check_output(output, force)
     rows = training_table(
         read_table(data),
-        target=None if joint else require_target(target),
+        target=target,
         features=features,
         categorical=categorical,
         weights=weights,

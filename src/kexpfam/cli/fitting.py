@@ -135,18 +135,22 @@ def fitted(model: Any, rows: TrainingTable) -> Any:
         model.fit(rows.X, sample_weight=rows.weights)
     else:
         model.fit(rows.X, rows.y, sample_weight=rows.weights)
-    reason = getattr(model, "stopped_", None)
-    selection = getattr(model, "selection_", None)
-    if "interrupted" in (reason, getattr(selection, "reason", None)):
-        raise KeyboardInterrupt
+    parts = [model, *getattr(model, "factors_", {}).values()]
+    for part in parts:
+        selection = getattr(part, "selection_", None)
+        reasons = getattr(part, "stopped_", None), getattr(selection, "reason", None)
+        if "interrupted" in reasons:
+            raise KeyboardInterrupt
+        # Whether someone watched is not part of the model.
+        if hasattr(part, "verbose"):
+            part.set_params(verbose=False)
     return model
 
 
-def require_target(target: str | None) -> str:
-    """The target, or click's complaint about wrong usage."""
+def require_target(target: str | None) -> None:
+    """Complain about wrong usage, as click does, if there is no target."""
     if target is None:
         raise click.UsageError("Missing option '--target': which column to explain?")
-    return target
 
 
 def tell_of_rows_left_out(rows: TrainingTable) -> None:

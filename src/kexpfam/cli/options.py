@@ -29,8 +29,10 @@ def complete_columns(
     """Names of the columns of the file that stands on the line already."""
     from kexpfam.cli.delimited import column_names
 
-    path = ctx.params.get("data") or ctx.params.get("source")
-    names = column_names(Path(path)) if path else []
+    # Where an option has no value yet, click leaves the arguments as they are.
+    words = [ctx.params.get("data"), ctx.params.get("source"), *ctx.args]
+    files = [Path(w) for w in words if w and not str(w).endswith(".kexpfam")]
+    names = next((column_names(path) for path in files if path.is_file()), [])
     return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 

@@ -67,9 +67,10 @@ def draw_along(model: Any, coding: Coding, feature: Feature, dots: Array | None)
     axes.plot(display.x, mean, color="k", linewidth=1.2, linestyle=":", label="mean")
     axes.legend(frameon=False, loc="best")
     others = [f for f in coding.features if f.name != feature.name]
-    axes.set(ylabel=coding.target or "y", title=_at(others))
+    seen = "; dots: all rows" if others and y is not None else ""
+    axes.set(ylabel=coding.target or "y", title=f"{_at(others)}{seen}")
     axes.title.set_fontsize(9)
-    display.colorbar_.set_label(f"p({coding.target or 'y'} | {feature.name})")
+    display.colorbar_.set_label(f"p({coding.target or 'y'} | features)")
     return display.figure_
 
 

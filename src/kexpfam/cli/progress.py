@@ -4,6 +4,7 @@ import contextlib
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import click
@@ -33,6 +34,34 @@ def progress(
         return
     with click.progressbar(items, length=length, label=label, file=sys.stderr) as bar:
         yield bar
+
+
+@dataclass(frozen=True, eq=False)
+class Counted:
+    """A model that tells how many rows it has been asked about.
+
+    Attributes:
+        model: The model.
+        tell: Takes a number of rows.
+    """
+
+    model: Any
+    tell: Callable[[int], None]
+
+    def given(self, X: Array) -> Any:
+        """Densities at some rows."""
+        self.tell(len(X))
+        return self.model.given(X)
+
+
+@contextlib.contextmanager
+def counted(model: Any, rows: int, label: str) -> Iterator[Any]:
+    """The model, with a bar that shows how many of the rows it was asked about."""
+    if not is_watched():
+        yield model
+        return
+    with click.progressbar(length=rows, label=label, file=sys.stderr) as bar:
+        yield Counted(model, bar.update)
 
 
 def in_blocks(

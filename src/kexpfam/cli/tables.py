@@ -108,9 +108,12 @@ class Table:
         row = int(np.argmax(odd))
         share = 1.0 - odd.sum() / max(1, np.count_nonzero(cells != ""))
         rest = f", nor {_others(int(odd.sum()) - 1)}" if odd.sum() > 1 else ""
+        what = f"{self.place(row, name)}: {cells[row]!r:.60} is not a number"
+        why = _reason(str(cells[row]))
+        if share < MOSTLY:
+            raise TableError(f"{what}{why}, and this column has to hold numbers.")
         raise TableError(
-            f"{self.place(row, name)}: {cells[row]!r:.60} is not a number{rest}, while "
-            f"{share:.0%} of the column are{_reason(str(cells[row]))}; correct the "
+            f"{what}{rest}, while {share:.0%} of the column are{why}; correct the "
             f"file{advice}."
         )
 
@@ -127,13 +130,17 @@ class Table:
         numeric = sum(as_number(cell) is not None for cell in known)
         return numeric >= MOSTLY * len(known)
 
-    def first_date(self, name: str) -> int | None:
-        """The row of the first cell, if it is a date; None if it is not."""
+    def disguised(self, name: str) -> tuple[int, str] | None:
+        """Row and meaning of the first cell, if it is a number in other clothes."""
         if self.is_number(name):
             return None
         cells = self.column(name)
         row = int(np.argmax(cells != ""))
-        return row if _DATE.fullmatch(str(cells[row])) else None
+        if _DATE.fullmatch(str(cells[row])):
+            return row, "is a date"
+        if _DECIMAL_COMMA.fullmatch(str(cells[row])):
+            return row, "has a comma where numbers have a point"
+        return None
 
     def place(self, row: int, name: str | None = None) -> str:
         """File, line and column in words."""
@@ -158,7 +165,7 @@ def as_number(cell: str) -> float | None:
     except ValueError:
         return None
     # Python reads underscores, which no spreadsheet writes.
-    return None if "_" in cell or not np.isfinite(value) else value
+    return value if math.isfinite(value) and "_" not in cell else None
 
 
 def label_of(cell: str) -> str:
@@ -238,6 +245,7 @@ def _read_parquet(path: Path) -> Table:
     names = tuple(map(str, content.column_names))
     if not names or not content.num_rows:
         raise TableError(f"{path} has no rows.")
+    check_names(names, str(path))
     columns = tuple(_parquet_column(content.column(i)) for i in range(len(names)))
     return Table(str(path), names, columns, by_line=False)
 
@@ -257,6 +265,22 @@ def _parquet_column(column: Any) -> Column:
     return as_column(texts)
 
 
+def check_names(names: Sequence[str], place: str) -> None:
+    """Refuse columns without a name, or with the name of another.
+
+    Raises:
+        TableError: It begins with the place.
+    """
+    for i, name in enumerate(names):
+        if not name:
+            raise TableError(f"{place}: column {i + 1} has no name.")
+        if name in names[:i]:
+            raise TableError(
+                f"{place}: two columns, {names.index(name) + 1} and {i + 1}, are "
+                f"called {name!r}; rename one of them."
+            )
+
+
 def as_column(cells: list[str]) -> Column:
     """Cells as numbers, if all of them are, and as texts if not, (n,).
 
@@ -266,8 +290,13 @@ def as_column(cells: list[str]) -> Column:
         >>> as_column(["1.0", "red", "?"]).tolist()
         ['1', 'red', '']
     """
-    numbers = [np.nan if c.lower() in MISSING else as_number(c) for c in cells]
-    if None not in numbers:
+    numbers = []
+    for cell in cells:
+        value = as_number(cell)
+        if value is None and cell.lower() not in MISSING:
+            break
+        numbers.append(np.nan if value is None else value)
+    else:
         return np.array(numbers, dtype=float)
     texts = ["" if c.lower() in MISSING else label_of(c) for c in cells]
     return np.array(texts, dtype=object)

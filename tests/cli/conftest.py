@@ -1,0 +1,31 @@
+"""One fitted model for all tests of the commands; none may write to it."""
+
+from types import SimpleNamespace
+
+import pytest
+from click.testing import CliRunner
+
+from kexpfam.cli import main
+from tests.cli.tables import houses, write
+
+
+@pytest.fixture
+def run():
+    """Calls the program: `run("fit", path, ...)` gives its result."""
+
+    def call(*arguments):
+        return CliRunner().invoke(main, [str(a) for a in arguments])
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def fitted(tmp_path_factory):
+    """A model of houses, the table that it was fitted to, and what was printed."""
+    folder = tmp_path_factory.mktemp("fitted")
+    data = write(folder / "houses.csv", houses())
+    model = str(folder / "houses.kexpfam")
+    words = ["fit", data, "--target", "price", "--model", "kcef", "-o", model]
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == 0, result.output
+    return SimpleNamespace(model=model, data=data, result=result)
