@@ -3,14 +3,19 @@
 import csv
 import io
 import json
+import os
+import signal
+import time
 
 import numpy as np
 import pytest
+from sklearn.model_selection import KFold
 
 import kexpfam
 from kexpfam import KCEF
 from kexpfam.cli.fitting import TrainingTable, new_model
 from kexpfam.cli.fitting import fitted as fit_model
+from kexpfam.cli.guard import Stopped
 from kexpfam.cli.model_files import load_table_model
 from kexpfam.cli.tables import read_table
 from kexpfam.metrics import cross_evaluate, evaluate
@@ -99,6 +104,12 @@ def test_predictions_go_to_parquet_with_the_data(run, fitted, tmp_path):
     assert result.exit_code == 0
     table = read_table(output)
     assert table.names[:5] == ("area", "rooms", "city", "price", "mean")
+    printed = rows_of(run("predict", fitted.model, fitted.data, "--with-data").stdout)
+    with open(fitted.data) as file:
+        assert [{k: row[k] for k in ("rooms", "city", "price")} for row in printed] == [
+            {k: row[k] for k in ("rooms", "city", "price")}
+            for row in csv.DictReader(file)
+        ]
     np.testing.assert_array_equal(
         table.labels("city"), read_table(fitted.data).labels("city")
     )
@@ -161,32 +172,26 @@ def test_evaluation_on_held_out_rows_is_that_of_the_library(run, fitted, tmp_pat
 def test_cross_validation_fits_each_fold_anew(run, tmp_path):
     data = write(tmp_path / "a.csv", houses(30))
     words = ["--target", "price", "--features", "area", "--model", "kcef", "--json"]
-    result = run("evaluate", data, "--cv", "2", *words)
+    result = run("evaluate", data, "--cv", "2", "--seed", "1", *words)
     numbers = json.loads(result.stdout)
-    assert numbers["rows"] == 30
     X, y = matrix(data)
-    rows = np.random.default_rng(0).permutation(30)
-    folds = [(rows[:15], rows[15:]), (rows[15:], rows[:15])]
-    ours = cross_evaluate(KCEF(select=None), X, y, folds)
-    parts = [evaluate(KCEF(select=None).fit(X[a], y[a]), X[b], y[b]) for a, b in folds]
-    mean = np.mean([part.crps.value for part in parts])
-    assert ours.crps.value == pytest.approx(mean)
-    np.testing.assert_allclose(ours.pit, np.concatenate([p.pit for p in parts]))
+    folds = KFold(2, shuffle=True, random_state=1).split(X)
+    expected = cross_evaluate(KCEF(random_state=1), X[:, :1], y, folds)
+    assert numbers["rows"] == 30
+    assert numbers["crps"]["value"] == pytest.approx(expected.crps.value)
 
 
-def test_weights_count_as_repeated_rows(run, tmp_path):
-    columns = houses(30)
-    weights = 1 + (np.arange(30) % 2)
-    weighted = write(tmp_path / "a.csv", {**columns, "w": weights})
-    repeated = {k: np.repeat(v, weights) for k, v in columns.items()}
+def test_weights_are_those_of_the_estimator(run, tmp_path):
+    columns, weights = houses(30), 1 + (np.arange(30) % 2)
+    data = write(tmp_path / "a.csv", {**columns, "w": weights})
+    output = tmp_path / "a.kexpfam"
     words = ["--target", "price", "--features", "area", "--model", "kcef"]
-    heavy = run("fit", weighted, *words, "--weights", "w", "-o", tmp_path / "a.kexpfam")
-    assert heavy.exit_code == 0
-    model = load_table_model(tmp_path / "a.kexpfam")
-    assert [f.name for f in model.coding.features] == ["area"]
-    twice = KCEF(select=None).fit(np.c_[repeated["area"]], repeated["price"])
-    once = KCEF(select=None).fit(np.c_[columns["area"]], columns["price"], weights)
-    assert once.predict([[80.0]]) == pytest.approx(twice.predict([[80.0]]))
+    assert run("fit", data, *words, "--weights", "w", "-o", output).exit_code == 0
+    x, y = columns["area"][:, None], columns["price"]
+    expected = KCEF(random_state=0).fit(x, y, weights)
+    np.testing.assert_allclose(
+        kexpfam.load(output).predict(x), expected.predict(x), **SAME
+    )
 
 
 @pytest.mark.parametrize("suffix", ["png", "svg"])
@@ -394,11 +399,12 @@ def test_warnings_are_notes_and_can_be_silenced(run, fitted, tmp_path, monkeypat
     assert quiet.stderr == "Error: and then it failed\n"
 
 
-def test_an_interrupt_leaves_nothing_behind(run, fitted, tmp_path, monkeypatch):
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, Stopped])
+def test_an_interrupt_leaves_nothing_behind(run, fitted, tmp_path, monkeypatch, kind):
     from kexpfam.cli import fit as module
 
     def interrupt(*_, **__):
-        raise KeyboardInterrupt
+        raise kind
 
     monkeypatch.setattr(module, "save_table_model", interrupt)
     words = ["fit", fitted.data, "--target", "price", "--model", "kcef"]
@@ -407,16 +413,22 @@ def test_an_interrupt_leaves_nothing_behind(run, fitted, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_interrupted_search_is_an_interrupt():
-    class Interrupted:
-        stopped_ = "interrupted"
+def test_an_interrupted_search_ends_the_program():
+    class Patient:
+        """Ends with the best so far, as searches do."""
 
         def fit(self, X, y, sample_weight=None):
-            return self
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(5)
+            except KeyboardInterrupt:
+                return self
 
+    before = signal.getsignal(signal.SIGINT)
     rows = TrainingTable(None, np.zeros((3, 1)), np.zeros(3), None, 0)
-    with pytest.raises(KeyboardInterrupt):
-        fit_model(Interrupted(), rows)
+    with pytest.raises(Stopped):
+        fit_model(Patient(), rows)
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_debugging_shows_where_an_error_came_from(run, fitted, monkeypatch):

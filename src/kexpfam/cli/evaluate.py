@@ -12,6 +12,7 @@ from kexpfam.cli.fitting import (
     tell_of_rows_left_out,
     training_table,
 )
+from kexpfam.cli.guard import stopping_at_once
 from kexpfam.cli.held_out import held_out_rows
 from kexpfam.cli.model_files import TableModel, load_table_model
 from kexpfam.cli.options import (
@@ -107,7 +108,7 @@ def evaluate(
         folds = KFold(cv, shuffle=True, random_state=seed).split(rows.X)
         model = new_model(kind, seed).set_params(verbose=False)
         assert rows.y is not None
-        with progress(folds, "cross-validation", cv) as shown:
+        with progress(folds, "cross-validation", cv) as shown, stopping_at_once():
             result = cross_evaluate(
                 model, rows.X, rows.y, shown, sample_weight=rows.weights
             )

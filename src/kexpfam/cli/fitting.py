@@ -10,7 +10,7 @@ import numpy as np
 from kexpfam import KCEF, AutoKCEF, FactorizedDensity
 from kexpfam._typing import Array
 from kexpfam.cli.coding import Coding, Missing, learn_coding
-from kexpfam.cli.guard import note
+from kexpfam.cli.guard import note, stopping_at_once
 from kexpfam.cli.progress import is_watched
 from kexpfam.cli.tables import Table, TableError
 
@@ -123,25 +123,14 @@ def new_model(kind: str, seed: int, *, joint: bool = False) -> Any:
 
 
 def fitted(model: Any, rows: TrainingTable) -> Any:
-    """Fit, and take Ctrl-C for what it is.
-
-    In a program a search that is interrupted ends with the best so far; here whoever
-    presses Ctrl-C wants no file.
-
-    Raises:
-        KeyboardInterrupt: The search was interrupted.
-    """
-    if rows.y is None:
-        model.fit(rows.X, sample_weight=rows.weights)
-    else:
-        model.fit(rows.X, rows.y, sample_weight=rows.weights)
-    parts = [model, *getattr(model, "factors_", {}).values()]
-    for part in parts:
-        selection = getattr(part, "selection_", None)
-        reasons = getattr(part, "stopped_", None), getattr(selection, "reason", None)
-        if "interrupted" in reasons:
-            raise KeyboardInterrupt
-        # Whether someone watched is not part of the model.
+    """The model, fitted; Ctrl-C ends the program and not only its search."""
+    with stopping_at_once():
+        if rows.y is None:
+            model.fit(rows.X, sample_weight=rows.weights)
+        else:
+            model.fit(rows.X, rows.y, sample_weight=rows.weights)
+    # Whether someone watched is not part of the model.
+    for part in [model, *getattr(model, "factors_", {}).values()]:
         if hasattr(part, "verbose"):
             part.set_params(verbose=False)
     return model

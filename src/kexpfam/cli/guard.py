@@ -8,6 +8,8 @@ error came from. Warnings of the library become lines that begin with "Note:".
 import contextlib
 import errno
 import os
+import signal
+import threading
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -39,7 +41,7 @@ def guarded() -> Iterator[None]:
         warnings.showwarning = _Notes()
         try:
             yield
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, Stopped):
             click.echo("Interrupted; nothing was written.", err=True)
             raise click.exceptions.Exit(INTERRUPTED) from None
         except (KexpfamError, ValueError, OSError, ArithmeticError) as error:
@@ -52,6 +54,34 @@ def guarded() -> Iterator[None]:
             raise click.ClickException(
                 "There is not enough memory; use fewer rows."
             ) from error
+
+
+class Stopped(BaseException):
+    """Ctrl-C, in a form that no search takes for a wish to end with the best so far."""
+
+
+@contextlib.contextmanager
+def stopping_at_once() -> Iterator[None]:
+    """Let Ctrl-C end the program, and not only the search that is running.
+
+    In a program of one's own an interrupted search ends with what it has; whoever
+    interrupts a command wants no file.
+
+    Raises:
+        Stopped: Ctrl-C was pressed.
+    """
+
+    def stop(number: int, frame: object) -> None:
+        raise Stopped
+
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals are for the main thread only
+        return
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def note(text: str) -> None:

@@ -26,6 +26,9 @@ TABLES = (".csv", ".tsv", ".parquet")
 
 _ROWS_AT_ONCE = 50_000
 
+# Larger whole numbers are written as other numbers are.
+_LARGEST_WHOLE = 1e15
+
 
 class OutputError(KexpfamError, ValueError):
     """A file cannot be written."""
@@ -109,16 +112,28 @@ def write_delimited(
     writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
     writer.writerow(columns)
     n = len(next(iter(columns.values())))
+    whole = [_is_whole(column) for column in columns.values()]
     for start in range(0, n, _ROWS_AT_ONCE):
         rows = slice(start, start + _ROWS_AT_ONCE)
-        cells = [_cells(column[rows]) for column in columns.values()]
+        parts = zip(columns.values(), whole, strict=True)
+        cells = [_cells(column[rows], as_whole) for column, as_whole in parts]
         writer.writerows(zip(*cells, strict=True))
 
 
-def _cells(column: Column) -> list[Any]:
+def _is_whole(column: Column) -> bool:
+    """Whether all numbers are whole, and small enough to be written so."""
+    if column.dtype.kind != "f":
+        return False
+    known = column[~np.isnan(column)]
+    return bool(np.all((known == np.round(known)) & (np.abs(known) < _LARGEST_WHOLE)))
+
+
+def _cells(column: Column, as_whole: bool) -> list[Any]:
     values: list[Any] = column.tolist()
     if column.dtype.kind != "f":
         return values
+    if as_whole:
+        return ["" if math.isnan(value) else int(value) for value in values]
     return ["" if math.isnan(value) else value for value in values]
 
 
