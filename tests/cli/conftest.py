@@ -1,10 +1,12 @@
 """One fitted model for all tests of the commands; none may write to it."""
 
+import importlib
 from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner
 
+from kexpfam import KCEF, FactorizedDensity
 from kexpfam.cli import main
 from tests.cli.tables import houses, write
 
@@ -17,6 +19,19 @@ def run():
         return CliRunner().invoke(main, [str(a) for a in arguments])
 
     return call
+
+
+@pytest.fixture
+def untuned(monkeypatch):
+    """Makes `fit` and `evaluate` use untuned models, where only speed matters."""
+
+    def model(kind, seed, *, joint=False):
+        single = KCEF(select=None, random_state=seed)
+        return FactorizedDensity(factor=single, random_state=seed) if joint else single
+
+    for command in ("fit", "evaluate"):
+        module = importlib.import_module(f"kexpfam.cli.{command}")
+        monkeypatch.setattr(module, "new_model", model)
 
 
 @pytest.fixture(scope="session")

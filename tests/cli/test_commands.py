@@ -169,26 +169,26 @@ def test_evaluation_on_held_out_rows_is_that_of_the_library(run, fitted, tmp_pat
     assert "PIT uniform?" in printed
 
 
-def test_cross_validation_fits_each_fold_anew(run, tmp_path):
+def test_cross_validation_fits_each_fold_anew(run, untuned, tmp_path):
     data = write(tmp_path / "a.csv", houses(30))
     words = ["--target", "price", "--features", "area", "--model", "kcef", "--json"]
     result = run("evaluate", data, "--cv", "2", "--seed", "1", *words)
     numbers = json.loads(result.stdout)
     X, y = matrix(data)
     folds = KFold(2, shuffle=True, random_state=1).split(X)
-    expected = cross_evaluate(KCEF(random_state=1), X[:, :1], y, folds)
+    expected = cross_evaluate(KCEF(select=None), X[:, :1], y, folds)
     assert numbers["rows"] == 30
     assert numbers["crps"]["value"] == pytest.approx(expected.crps.value)
 
 
-def test_weights_are_those_of_the_estimator(run, tmp_path):
+def test_weights_are_those_of_the_estimator(run, untuned, tmp_path):
     columns, weights = houses(30), 1 + (np.arange(30) % 2)
     data = write(tmp_path / "a.csv", {**columns, "w": weights})
     output = tmp_path / "a.kexpfam"
     words = ["--target", "price", "--features", "area", "--model", "kcef"]
     assert run("fit", data, *words, "--weights", "w", "-o", output).exit_code == 0
     x, y = columns["area"][:, None], columns["price"]
-    expected = KCEF(random_state=0).fit(x, y, weights)
+    expected = KCEF(select=None).fit(x, y, weights)
     np.testing.assert_allclose(
         kexpfam.load(output).predict(x), expected.predict(x), **SAME
     )
@@ -217,7 +217,7 @@ def test_pictures_without_data_use_what_the_model_remembers(run, fitted, tmp_pat
     assert path.exists()
 
 
-def test_existing_files_are_kept_unless_forced(run, fitted, tmp_path):
+def test_existing_files_are_kept_unless_forced(run, untuned, fitted, tmp_path):
     for words in (
         ["fit", fitted.data, "--target", "price", "--model", "kcef"],
         ["predict", fitted.model, fitted.data],
@@ -244,6 +244,7 @@ def test_existing_files_are_kept_unless_forced(run, fitted, tmp_path):
         ("x,price\n1,2\n", ["--target", "prize"], "did you mean 'price'?"),
         ("x,y\n1,2\n", ["--target", "y", "--features", "w"], "has no column 'w'"),
         ("x,y\n1,2\n", ["--target", "y", "--features", "y"], "cannot be a feature"),
+        ("x,y\n1,2\n", ["--target", "y", "--categorical", "y"], "not among the feat"),
         ("x,y\n" + "1,2\n" * 9, ["--target", "y"], "all values are 2"),
         ("x,y\n1,2\n3,4\n", ["--target", "y"], "2 complete rows"),
         ("y\n1\n2\n", ["--target", "y"], "needs one feature at least"),
@@ -318,7 +319,7 @@ def test_wrong_files_and_values_are_one_sentence(run, fitted, words, message):
     assert message in result.stderr
 
 
-def test_missing_values_are_dropped_or_imputed_at_the_fit(run, tmp_path):
+def test_missing_values_are_dropped_or_imputed_at_the_fit(run, untuned, tmp_path):
     columns = {k: v.astype(object) for k, v in houses(40).items()}
     columns["area"][3] = ""
     columns["price"][5] = "NA"
@@ -349,6 +350,29 @@ def test_a_model_without_a_table_goes_by_position(run, fitted, tmp_path):
     assert "has 2 features" in refused.stderr
 
 
+def test_a_model_of_several_targets_is_for_programs(run, fitted, tmp_path):
+    columns = houses(20)
+    Y = np.column_stack([columns["price"], columns["rooms"] + columns["area"] ** 0.5])
+    model = KCEF(select=None).fit(columns["area"][:, None], Y)
+    model.save(tmp_path / "two.kexpfam")
+    data = write(tmp_path / "a.csv", {"area": columns["area"]})
+    for command in ("predict", "sample", "plot", "evaluate"):
+        result = run(command, tmp_path / "two.kexpfam", data)
+        assert result.exit_code == 1
+        assert "has 2 targets, and commands are for one" in result.stderr
+
+
+def test_constant_features_do_no_harm(run, untuned, tmp_path):
+    columns = houses(30)
+    columns |= {"same": np.ones(30), "land": np.full(30, "Peru")}
+    data = write(tmp_path / "a.csv", columns)
+    words = ["--target", "price", "--features", "area,same,land", "--model", "kcef"]
+    fit = run("fit", data, *words, "-o", tmp_path / "a.kexpfam")
+    assert fit.exit_code == 0, fit.output
+    rows = rows_of(run("predict", tmp_path / "a.kexpfam", data).stdout)
+    assert np.all(np.isfinite(column(rows, "mean")))
+
+
 def test_a_model_with_names_goes_by_them(run, tmp_path):
     pandas = pytest.importorskip("pandas")
     columns = houses(30)
@@ -364,7 +388,7 @@ def test_a_model_with_names_goes_by_them(run, tmp_path):
     )
 
 
-def test_a_joint_density_is_fitted_sampled_and_judged(run, tmp_path):
+def test_a_joint_density_is_fitted_sampled_and_judged(run, untuned, tmp_path):
     data = write(tmp_path / "a.csv", houses(40))
     model = tmp_path / "joint.kexpfam"
     words = ["--joint", "--features", "area,price", "--model", "kcef"]

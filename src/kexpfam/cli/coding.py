@@ -247,6 +247,11 @@ def learn_coding(
     """
     for name in categorical:
         table.column(name)
+        if name not in features:
+            raise TableError(
+                f"--categorical {name}: this column is not among the features, "
+                f"{listed(features)}."
+            )
     learned = tuple(_learned(table, name, name in categorical) for name in features)
     return Coding(learned, target, missing)
 

@@ -156,6 +156,7 @@ def _on_held_out(
     missing: Any,
     unknown: Any,
 ) -> Evaluation:
+    found.require_one_target()
     rows = held_out_rows(found, read_table(held_out), target, weights, missing, unknown)
     with counted(found.model, len(rows.X), "evaluating") as model:
         return evaluate_model(model, rows.X, rows.y, sample_weight=rows.weights)

@@ -39,6 +39,24 @@ class TableModel:
         """Whether it is a density of all columns, without a response."""
         return not hasattr(self.model, "given")
 
+    def require_one_target(self) -> None:
+        """Refuse models that cannot be asked for quantiles.
+
+        Raises:
+            TableError: It is a joint density, or of several columns of y.
+        """
+        if self.is_joint:
+            raise TableError(
+                f"{self.path} is a joint density, without a target; it can be sampled "
+                f"and evaluated."
+            )
+        columns = getattr(self.model, "_response_columns", 1)
+        if columns > 1:
+            raise TableError(
+                f"{self.path} has {columns} targets, and commands are for one; use it "
+                f"in Python, with kexpfam.load."
+            )
+
     def coding_for(self, table: Table, target: str | None = None) -> Coding:
         """The coding, or what names or the number of columns say instead of it.
 
@@ -59,9 +77,8 @@ class TableModel:
         if len(names) != count:
             raise TableError(
                 f"{self.path} was saved without names and has {count} features, while "
-                f"{table.path} has {len(names)} columns beside the target: "
-                f"{listed(names)}; remove the others, or name the target with "
-                f"--target."
+                f"{table.path} has {len(names)} columns that may be meant: "
+                f"{listed(names)}; remove the others."
             )
         return Coding(tuple(_plain(table, name) for name in names), target)
 

@@ -92,8 +92,7 @@ def plot(
     kind = kind or ("density" if numbers or places else "curve")
     check_output(output, force, PICTURES)
     found = load_table_model(model)
-    if found.is_joint:
-        raise TableError(f"{model} is a joint density, without a target to draw.")
+    found.require_one_target()
     table = None if data is None else read_table(data)
     if kind == "calibration":
         draw = _calibration(found, table, missing, unknown)

@@ -117,8 +117,7 @@ def predict(
     """
     check_output(output, force, TABLES)
     found = load_table_model(model)
-    if found.is_joint:
-        raise TableError(f"{model} is a joint density, without a target to predict.")
+    found.require_one_target()
     table = read_table(data)
     coding = found.coding_for(table)
     coded = coding.matrix(table, missing=missing, unknown=unknown)

@@ -82,6 +82,7 @@ def sample(
 def _conditional(
     found: TableModel, data: str, draws: int, seed: int, missing: Any, unknown: Any
 ) -> dict[str, Column]:
+    found.require_one_target()
     table = read_table(data)
     coding = found.coding_for(table)
     coded = coding.matrix(table, missing=missing, unknown=unknown)
