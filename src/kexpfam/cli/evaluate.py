@@ -7,6 +7,7 @@ import numpy as np
 from sklearn.model_selection import KFold
 
 from kexpfam.cli.fitting import (
+    TrainingTable,
     new_model,
     require_target,
     tell_of_rows_left_out,
@@ -79,20 +80,14 @@ def evaluate(
     """
     if plot is not None:
         check_output(plot, force, PICTURES)
-    if cv is None:
-        if held_out is None:
-            raise click.UsageError(
-                "Give a model and a table that it has not seen, or a table with "
-                "--target and --cv."
-            )
-        found = load_table_model(source)
-        if found.is_joint:
-            _joint(found, held_out, missing, as_json)
-            return
-        result = _on_held_out(found, held_out, target, weights, missing, unknown)
-    else:
-        if held_out is not None:
-            raise click.UsageError("--cv is for one table; there is no HELD_OUT then.")
+    if cv is None and held_out is None:
+        raise click.UsageError(
+            "Give a model and a table that it has not seen, or a table with --target "
+            "and --cv."
+        )
+    if cv is not None and held_out is not None:
+        raise click.UsageError("--cv is for one table; there is no HELD_OUT then.")
+    if cv is not None:
         require_target(target)
         rows = training_table(
             read_table(source),
@@ -102,24 +97,33 @@ def evaluate(
             weights=weights,
             missing=missing,
         )
-        tell_of_rows_left_out(rows)
-        if cv > len(rows.X):
-            raise TableError(f"--cv {cv} is more than the {len(rows.X)} rows.")
-        folds = KFold(cv, shuffle=True, random_state=seed).split(rows.X)
-        model = new_model(kind, seed).set_params(verbose=False)
-        assert rows.y is not None
-        with progress(folds, "cross-validation", cv) as shown, stopping_at_once():
-            result = cross_evaluate(
-                model, rows.X, rows.y, shown, sample_weight=rows.weights
-            )
+        result = _by_folds(rows, cv, new_model(kind, seed), seed)
+    else:
+        assert held_out is not None
+        found = load_table_model(source)
+        if found.is_joint:
+            _joint(found, held_out, missing, as_json)
+            return
+        result = _on_held_out(found, held_out, target, weights, missing, unknown)
     if plot is not None:
         write_picture(plot, lambda: _calibration(result))
     if as_json:
         print_json(as_numbers(result))
-    else:
-        click.echo(str(result))
-        if plot is not None and not quiet:
-            click.echo(f"The picture is in {plot}")
+        return
+    click.echo(str(result))
+    if plot is not None and not quiet:
+        click.echo(f"The picture is in {plot}")
+
+
+def _by_folds(rows: TrainingTable, cv: int, model: Any, seed: int) -> Evaluation:
+    assert rows.y is not None
+    tell_of_rows_left_out(rows)
+    if cv > len(rows.X):
+        raise TableError(f"--cv {cv} is more than the {len(rows.X)} rows.")
+    model.set_params(verbose=False)  # the bar is that of the folds
+    folds = KFold(cv, shuffle=True, random_state=seed).split(rows.X)
+    with progress(folds, "cross-validation", cv) as shown, stopping_at_once():
+        return cross_evaluate(model, rows.X, rows.y, shown, sample_weight=rows.weights)
 
 
 def as_numbers(result: Evaluation) -> dict[str, Any]:

@@ -61,26 +61,11 @@ def training_table(
     """
     policy: Missing = "error" if missing is None else _policy(missing)
     taken = [name for name in (target, weights) if name is not None]
-    names = _split(features, table) or [n for n in table.names if n not in taken]
-    if target is None and not features:
-        names = [n for n in names if table.is_mostly_numbers(n) and n not in taken]
-    for name in taken:
-        table.column(name)
-        if name in names:
-            raise TableError(f"{name!r} cannot be a feature too.")
-    if not names:
-        raise TableError(
-            f"{table.path} has no columns beside {', '.join(map(repr, taken))}, and a "
-            f"model needs one feature at least."
-        )
+    names = _feature_names(table, features, taken, joint=target is None)
     numbers = {name: table.numbers(name) for name in taken}
-    known = np.ones(len(table), dtype=bool)
     coding = learn_coding(table, names, target, categorical=categorical, missing=policy)
-    if target is None and (groups := [f.name for f in coding.features if f.categories]):
-        raise TableError(
-            f"{table.path}, column {groups[0]!r} holds categories, which have no joint "
-            f"density; leave it out of --features."
-        )
+    _refuse_joint_categories(table, coding)
+    known = np.ones(len(table), dtype=bool)
     for name, values in numbers.items():
         gaps = np.isnan(values)
         if policy == "error" and gaps.any():
@@ -92,12 +77,12 @@ def training_table(
             f"{table.path} has {len(coded.rows)} complete rows, and a density needs "
             f"{FEWEST_ROWS} at least; --missing impute keeps rows with gaps."
         )
-    if target is not None and np.ptp(numbers[target][coded.rows]) == 0:
-        raise TableError(
-            f"{table.path}, column {target!r}: all values are "
-            f"{numbers[target][coded.rows][0]:g}, and a constant has no density."
-        )
     chosen = {name: values[coded.rows] for name, values in numbers.items()}
+    if target is not None and np.ptp(chosen[target]) == 0:
+        raise TableError(
+            f"{table.path}, column {target!r}: all values are {chosen[target][0]:g}, "
+            f"and a constant has no density."
+        )
     return TrainingTable(
         coding,
         coded.X,
@@ -105,6 +90,39 @@ def training_table(
         None if weights is None else _checked(chosen[weights], table, weights),
         len(table) - len(coded.rows),
     )
+
+
+def _feature_names(
+    table: Table, features: Sequence[str], taken: Sequence[str], *, joint: bool
+) -> list[str]:
+    """Columns that are conditions, or all of a joint density."""
+    for name in taken:
+        table.column(name)
+    names = _split(features, table)
+    for name in taken:
+        if name in names:
+            raise TableError(f"{name!r} cannot be a feature too.")
+    if not names:
+        names = [name for name in table.names if name not in taken]
+        if joint:
+            names = [name for name in names if table.is_mostly_numbers(name)]
+    if not names:
+        raise TableError(
+            f"{table.path} has no columns beside {', '.join(map(repr, taken))}, and a "
+            f"model needs one feature at least."
+            if taken
+            else f"{table.path} has no columns of numbers."
+        )
+    return names
+
+
+def _refuse_joint_categories(table: Table, coding: Coding) -> None:
+    groups = [feature.name for feature in coding.features if feature.categories]
+    if coding.target is None and groups:
+        raise TableError(
+            f"{table.path}, column {groups[0]!r} holds categories, which have no joint "
+            f"density; leave it out of --features."
+        )
 
 
 def new_model(kind: str, seed: int, *, joint: bool = False) -> Any:
