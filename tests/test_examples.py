@@ -9,6 +9,19 @@ import pytest
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
+def test_the_demo_replaces_its_picture(capsys, monkeypatch, tmp_path):
+    path, picture = EXAMPLES / "demo.py", tmp_path / "picture.png"
+    picture.write_text("of an earlier run")
+    monkeypatch.setattr(sys, "argv", [str(path), str(picture)])
+    with pytest.raises(SystemExit) as ending:
+        runpy.run_path(str(path), run_name="__main__")
+    assert ending.value.code == 0
+    assert "At colour 8 the mean, 2.1, is where hardly a wine is." in (
+        capsys.readouterr().out
+    )
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
 def test_many_rows_are_fitted_from_files(capsys, monkeypatch, tmp_path):
     pytest.importorskip("pyarrow")
     path, picture = EXAMPLES / "million_rows.py", tmp_path / "picture.png"

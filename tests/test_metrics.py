@@ -550,3 +550,31 @@ def test_metrics_from_a_table_are_those_of_the_density_itself(single):
         metrics.log_loss_values,
     ):
         assert_close(metric(p, y), metric(plain, y), 1e-8, scale=1.0)
+
+
+def test_cross_evaluation_pools_the_evaluations_of_its_folds():
+    rng = np.random.default_rng(11)
+    x = rng.uniform(-1, 1, size=(40, 1))
+    y = x[:, 0] + 0.3 * rng.normal(size=40)
+    weights = rng.uniform(0.5, 2.0, 40)
+    order = rng.permutation(40)
+    folds = [(order[:25], order[25:]), (order[25:], order[:25])]
+    model = KCEF(select=None)
+    ours = metrics.cross_evaluate(model, x, y, folds, sample_weight=weights)
+    parts = [
+        metrics.evaluate(
+            KCEF(select=None).fit(x[a], y[a], weights[a]),
+            x[b],
+            y[b],
+            sample_weight=weights[b],
+        )
+        for a, b in folds
+    ]
+    shares = [weights[b].sum() for _, b in folds]
+    for name in ("log_loss", "crps"):
+        pooled = np.average([getattr(p, name).value for p in parts], weights=shares)
+        assert_close(getattr(ours, name).value, pooled)
+    assert_close(ours.pit, np.concatenate([p.pit for p in parts]))
+    assert not hasattr(model, "kernel_")  # it was cloned
+    with pytest.raises(ValueError, match="folds must hold"):
+        metrics.cross_evaluate(model, x, y, [])

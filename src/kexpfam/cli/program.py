@@ -1,14 +1,24 @@
 """The program: its commands, each loaded when it is called."""
 
 import importlib
+from typing import Any
 
 import click
 
 import kexpfam
+from kexpfam.cli.guard import guarded
+from kexpfam.cli.options import examples
 
 # Command, its module in this package, and the line of `kexpfam --help`: modules are
 # imported one at a time, so that help and completion are there at once.
 COMMANDS: dict[str, tuple[str, str]] = {
+    "demo": ("demo", "See on real data what this is about."),
+    "fit": ("fit", "Learn p(target | features) from a table."),
+    "evaluate": ("evaluate", "Judge a model on rows that it has not seen."),
+    "predict": ("predict", "Mean, quantiles and intervals for each row of a table."),
+    "sample": ("sample", "Draw from p(target | features) for each row of a table."),
+    "plot": ("plot", "Pictures of p(target | features), and of its calibration."),
+    "completion": ("completion", "Let a shell complete commands and columns."),
     "reproduce": ("reproduce", "Measure every table and figure of the paper again."),
 }
 
@@ -26,6 +36,10 @@ class LazyGroup(click.Group):
         command: click.Command = getattr(module, cmd_name)
         return command
 
+    def invoke(self, ctx: click.Context) -> Any:
+        with guarded():
+            return super().invoke(ctx)
+
     def format_commands(
         self, ctx: click.Context, formatter: click.HelpFormatter
     ) -> None:
@@ -33,7 +47,19 @@ class LazyGroup(click.Group):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=examples(
+        "kexpfam demo",
+        "kexpfam fit houses.csv --target price",
+        "kexpfam plot model.kexpfam houses.csv -o picture.png",
+    ),
+)
 @click.version_option(kexpfam.__version__, prog_name="kexpfam")
 def main() -> None:
-    """Whole distributions p(y|x) from a table."""
+    """Whole distributions p(y|x) from a table.
+
+    Exit codes: 0 all is well, 1 a file or its content is wrong, 2 the command is,
+    130 interrupted. KEXPFAM_DEBUG=1 shows where an error came from.
+    """

@@ -13,7 +13,13 @@ from kexpfam.metrics.calibration import (
     pit_distance,
     pit_uniformity,
 )
-from kexpfam.metrics.evaluation import METRICS, Evaluation, Metric, evaluate
+from kexpfam.metrics.evaluation import (
+    METRICS,
+    Evaluation,
+    Metric,
+    cross_evaluate,
+    evaluate,
+)
 from kexpfam.metrics.observations import Estimate
 from kexpfam.metrics.scores import (
     cde_loss,
@@ -37,6 +43,7 @@ __all__ = [
     "cde_loss",
     "cde_loss_values",
     "coverage",
+    "cross_evaluate",
     "crps",
     "crps_values",
     "evaluate",

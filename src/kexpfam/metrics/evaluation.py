@@ -1,13 +1,14 @@
 """All metrics at once, and which way each of them points."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal
 
 import numpy as np
+from sklearn.base import clone
 
-from kexpfam._typing import Array, ArrayLike
+from kexpfam._typing import Array, ArrayLike, Indices
 from kexpfam._validation import check_weights
 from kexpfam.metrics.calibration import (
     Uniformity,
@@ -188,17 +189,79 @@ def evaluate(
         >>> result.crps.value < 0.2
         True
     """
+    values, weights, levels = _checked(X, y, sample_weight, confidence)
+    return _summary(_judged(model, X, values), weights, levels)
+
+
+def cross_evaluate(
+    model: Any,
+    X: Array,
+    y: ArrayLike,
+    folds: Iterable[tuple[Indices, Indices]],
+    *,
+    sample_weight: ArrayLike | None = None,
+    confidence: ArrayLike = (0.5, 0.8, 0.9, 0.95),
+) -> Evaluation:
+    """Judge a way to fit by cross-validation: every row by a fit without it.
+
+    Standard errors take rows as independent; that the fits share rows is not in them.
+
+    Args:
+        model: An estimator, which is cloned and fitted anew for each fold.
+        X: Conditions, (n, p).
+        y: Observations, (n,).
+        folds: Rows to fit to and rows to judge, as the `split` of scikit-learn's
+            splitters gives them. Rows that are never judged do not count.
+        sample_weight: Weight of each row, in fits and means.
+        confidence: Nominal coverages to look at, strictly between 0 and 1.
+
+    Returns:
+        All numbers, with standard errors; rows are in the order of the folds.
+
+    Example:
+        >>> from kexpfam import KCEF
+        >>> from sklearn.model_selection import KFold
+        >>> rng = np.random.default_rng(0)
+        >>> x = rng.uniform(-1, 1, size=(90, 1))
+        >>> y = np.sin(3 * x[:, 0]) + 0.2 * rng.normal(size=90)
+        >>> result = cross_evaluate(KCEF(select=None), x, y, KFold(3).split(x))
+        >>> result.pit.shape
+        (90,)
+    """
+    values, weights, levels = _checked(X, y, sample_weight, confidence)
+    judged, order = [], []
+    for train, test in folds:
+        given = None if sample_weight is None else weights[train]
+        fitted = clone(model).fit(X[train], values[train], sample_weight=given)
+        judged.append(_judged(fitted, X[test], values[test]))
+        order.append(test)
+    if not order:
+        raise ValueError("folds must hold one pair of rows at least, got none.")
+    return _summary(np.hstack(judged), weights[np.concatenate(order)], levels)
+
+
+def _checked(
+    X: Any, y: ArrayLike, sample_weight: ArrayLike | None, confidence: ArrayLike
+) -> tuple[Array, Array, Array]:
     values = finite_numbers(y)
     n = len(values)
     if len(X) != n:
         raise ValueError(f"X and y must have as many rows, got {len(X)} and {n}.")
     levels = check_open("confidence", confidence)
-    weights = check_weights(sample_weight, n)
+    return values, check_weights(sample_weight, n), levels
+
+
+def _judged(model: Any, X: Any, y: Array) -> Array:
+    """What the metrics need of all rows, (6, n)."""
     blocks = [
-        _block(model, X, values, slice(start, start + _BLOCK_ROWS))
-        for start in range(0, n, _BLOCK_ROWS)
+        _block(model, X, y, slice(start, start + _BLOCK_ROWS))
+        for start in range(0, len(y), _BLOCK_ROWS)
     ]
-    log_losses, crps_, cde_losses, intervals, pits, hpds = np.hstack(blocks)
+    return np.hstack(blocks)
+
+
+def _summary(rows: Array, weights: Array, levels: Array) -> Evaluation:
+    log_losses, crps_, cde_losses, intervals, pits, hpds = rows
     central = central_values(pits)
     return Evaluation(
         log_loss=estimate(log_losses, weights),

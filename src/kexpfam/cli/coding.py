@@ -1,0 +1,329 @@
+"""How the columns of a table become the numbers of a model, remembered for later.
+
+A numeric column is a column of X. A column of categories becomes one column of zeros
+and ones for each category. What was learned from the first table, categories in their
+order, medians and ranges, is kept with the model, so that a later table may have its
+columns in another order and lack some of the categories.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from kexpfam._typing import Array, Indices, Mask
+from kexpfam.cli.tables import (
+    Table,
+    TableError,
+    as_number,
+    label_of,
+    listed,
+    nearest,
+)
+from kexpfam.errors import FileFormatError
+
+Missing = Literal["error", "drop", "impute"]
+Unknown = Literal["error", "ignore"]
+
+# More categories than this are names or keys, not groups to learn something about. A
+# guess: each becomes a column, and kernels do not like hundreds of them.
+MOST_CATEGORIES = 100
+
+
+@dataclass(frozen=True)
+class Feature:
+    """A column of conditions.
+
+    Attributes:
+        name: Its name.
+        categories: What it may hold, in order; none for numbers.
+        typical: Median, or most frequent category: for imputation and pictures.
+        low: Smallest number; 0 for categories.
+        high: Largest number; 0 for categories.
+    """
+
+    name: str
+    categories: tuple[str, ...]
+    typical: float | str
+    low: float = 0.0
+    high: float = 0.0
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of its columns in X."""
+        return [f"{self.name}={c}" for c in self.categories] or [self.name]
+
+
+@dataclass(frozen=True, eq=False)
+class Coded:
+    """A table as numbers.
+
+    Attributes:
+        X: Conditions, (m, p).
+        rows: Which rows of the table these are, (m,).
+    """
+
+    X: Array
+    rows: Indices
+
+
+@dataclass(frozen=True)
+class Coding:
+    """What turns tables into arrays.
+
+    Attributes:
+        features: The conditions, in the order of the columns of X.
+        target: Name of the response; None if the model has none, or nobody knows it.
+        missing: What was said about missing values when the model was fitted.
+
+    Example:
+        >>> table = Table("a.csv", ("x", "city"), (np.ones(2), np.array(["B", "A"])))
+        >>> coding = learn_coding(table, ["city", "x"], None)
+        >>> coding.columns
+        ['city=A', 'city=B', 'x']
+        >>> coding.matrix(table).X
+        array([[0., 1., 1.],
+               [1., 0., 1.]])
+    """
+
+    features: tuple[Feature, ...]
+    target: str | None
+    missing: Missing = "error"
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns of X."""
+        return [name for feature in self.features for name in feature.columns]
+
+    def feature(self, name: str) -> Feature:
+        """The feature of a name.
+
+        Raises:
+            TableError: There is none; the nearest is suggested.
+        """
+        for feature in self.features:
+            if feature.name == name:
+                return feature
+        names = [feature.name for feature in self.features]
+        raise TableError(
+            f"The model has no feature {name!r}{nearest(name, names)}; its features "
+            f"are {listed(names)}."
+        )
+
+    def matrix(
+        self,
+        table: Table,
+        *,
+        missing: Missing | None = None,
+        unknown: Unknown = "error",
+        also: Mask | None = None,
+    ) -> Coded:
+        """The conditions of a table.
+
+        Args:
+            table: Its columns may be in any order, and others may be among them.
+            missing: Whether rows with a missing value are an error, are left out, or
+                get the typical value; None for what was said at the fit.
+            unknown: Whether a category that was not seen at the fit is an error, or is
+                none of those that were.
+            also: Rows that are left out in any case, (n,).
+
+        Raises:
+            TableError: It names the file, the line and the column.
+        """
+        policy = self.missing if missing is None else missing
+        out = np.zeros(len(table), dtype=bool) if also is None else also.copy()
+        blocks = []
+        for feature in self.features:
+            gaps = table.is_missing(feature.name)
+            if policy == "error" and np.any(gaps & ~out):
+                raise self.missing_value(table, feature.name, gaps & ~out)
+            if policy != "impute":
+                out |= gaps
+            blocks.append(_coded(table, feature, gaps, unknown))
+        rows = np.flatnonzero(~out)
+        X = np.column_stack([*blocks, np.empty((len(table), 0))])
+        return Coded(X[rows], rows)
+
+    def missing_value(self, table: Table, name: str, gaps: Mask) -> TableError:
+        """The error about cells that are missing."""
+        used = [f.name for f in self.features]
+        some = np.zeros(len(table), dtype=bool)
+        for feature in used:
+            some |= table.is_missing(feature)
+        some |= gaps
+        return TableError(
+            f"{table.place(int(np.argmax(gaps)), name)}: the value is missing, as are "
+            f"values in {some.sum()} of {len(table)} rows; say --missing drop to leave "
+            f"these rows out, or --missing impute to put in medians and the most "
+            f"frequent categories."
+        )
+
+    def row(self, values: Mapping[str, str] | None = None) -> Array:
+        """One row of X at given values, and typical ones elsewhere, (1, p).
+
+        Raises:
+            TableError: An unknown feature or category, or a text for a number.
+        """
+        values = values or {}
+        for name in values:
+            self.feature(name)
+        cells = [
+            self._cell(f, values[f.name]) if f.name in values else f.typical
+            for f in self.features
+        ]
+        parts = [
+            [float(c == cell) for c in feature.categories] or [float(cell)]
+            for feature, cell in zip(self.features, cells, strict=True)
+        ]
+        return np.array([[value for part in parts for value in part]])
+
+    def _cell(self, feature: Feature, text: str) -> float | str:
+        if feature.categories:
+            label = label_of(text.strip())
+            if label not in feature.categories:
+                raise TableError(_unknown_category(label, feature))
+            return label
+        value = as_number(text.strip())
+        if value is None:
+            raise TableError(f"{feature.name}={text!r} is not a number.")
+        return value
+
+    def as_json(self) -> dict[str, Any]:
+        """As numbers, texts, lists and mappings."""
+        features = [
+            {
+                "name": f.name,
+                "categories": list(f.categories),
+                "typical": f.typical,
+                "low": f.low,
+                "high": f.high,
+            }
+            for f in self.features
+        ]
+        return {"features": features, "target": self.target, "missing": self.missing}
+
+    @classmethod
+    def from_json(cls, entry: Any, path: str) -> "Coding":
+        """Read what `as_json` gave.
+
+        Raises:
+            FileFormatError: It is something else.
+        """
+        try:
+            features = tuple(_read_feature(f) for f in entry["features"])
+            target, missing = entry["target"], entry["missing"]
+            if not isinstance(target, str | None):
+                raise TypeError("the target is no name")
+            if missing not in ("error", "drop", "impute"):
+                raise ValueError(f"missing is {missing!r:.40}")
+        except (KeyError, TypeError, ValueError) as error:
+            raise FileFormatError(
+                f"{path!r} has a damaged description of its table ({error})."
+            ) from error
+        return cls(features, target, missing)
+
+
+def learn_coding(
+    table: Table,
+    features: Sequence[str],
+    target: str | None,
+    *,
+    categorical: Sequence[str] = (),
+    missing: Missing = "error",
+) -> Coding:
+    """Look at the columns of a table.
+
+    Args:
+        table: The rows of the fit.
+        features: Columns that are conditions, in order.
+        target: Name of the response.
+        categorical: Columns that are categories even if they hold numbers.
+        missing: What to do about missing values, then and later.
+
+    Raises:
+        TableError: A column cannot be a condition.
+    """
+    for name in categorical:
+        table.column(name)
+        if name not in features:
+            raise TableError(
+                f"--categorical {name}: this column is not among the features, "
+                f"{listed(features)}."
+            )
+    learned = tuple(_learned(table, name, name in categorical) for name in features)
+    return Coding(learned, target, missing)
+
+
+def _learned(table: Table, name: str, asked: bool) -> Feature:
+    if table.is_missing(name).all():
+        raise TableError(
+            f"{table.path}, column {name!r} has no values; leave it out with "
+            f"--features."
+        )
+    if not asked and (found := table.disguised(name)) is not None:
+        row, meaning = found
+        raise TableError(
+            f"{table.place(row, name)}: {table.column(name)[row]!r} {meaning}; turn "
+            f"the column into plain numbers (of dates: such as days since the first "
+            f"one), leave it out with --features, or say --categorical {name} if it "
+            f"has a few values only."
+        )
+    if not asked and table.is_mostly_numbers(name):
+        advice = f", or say --categorical {name} if these are names"
+        values = table.numbers(name, advice)
+        known = values[~np.isnan(values)]
+        ends = float(known.min()), float(known.max())
+        return Feature(name, (), float(np.median(known)), *ends)
+    labels = table.labels(name)
+    categories, counts = np.unique(
+        [label for label in labels.tolist() if label], return_counts=True
+    )
+    if len(categories) > MOST_CATEGORIES:
+        raise TableError(
+            f"{table.path}, column {name!r} has {len(categories)} different texts such "
+            f"as {str(categories[0])!r:.40}, too many for categories; leave it out "
+            f"with --features, or group them ({MOST_CATEGORIES} at most)."
+        )
+    names = tuple(map(str, categories))
+    return Feature(name, names, names[int(np.argmax(counts))])
+
+
+def _coded(table: Table, feature: Feature, gaps: Mask, unknown: Unknown) -> Array:
+    """Columns of X of one feature, (n, k); missing cells hold typical values."""
+    if not feature.categories:
+        if table.is_number(feature.name):
+            return np.where(gaps, feature.typical, table.column(feature.name))
+        return np.where(gaps, feature.typical, table.numbers(feature.name))
+    labels = np.where(gaps, feature.typical, table.labels(feature.name))
+    one_hot = labels[:, None] == np.array(feature.categories, dtype=object)
+    strange = ~one_hot.any(axis=1)
+    if unknown == "error" and strange.any():
+        row = int(np.argmax(strange))
+        raise TableError(
+            f"{table.place(row, feature.name)}: "
+            f"{_unknown_category(str(labels[row]), feature)[:-1]}; say --unknown "
+            f"ignore to take it as none of them."
+        )
+    return one_hot.astype(float)
+
+
+def _unknown_category(label: str, feature: Feature) -> str:
+    return (
+        f"{label!r:.60} is not a category of {feature.name!r} that the model has seen"
+        f"{nearest(label, feature.categories)}; these are "
+        f"{listed(feature.categories)}."
+    )
+
+
+def _read_feature(entry: Any) -> Feature:
+    name, categories, typical = entry["name"], entry["categories"], entry["typical"]
+    if not isinstance(name, str) or not all(isinstance(c, str) for c in categories):
+        raise TypeError("a name is not a text")
+    if categories and typical not in categories:
+        raise ValueError("a typical category is none")
+    if not categories:
+        typical = float(typical)
+    low, high = float(entry["low"]), float(entry["high"])
+    return Feature(name, tuple(categories), typical, low, high)

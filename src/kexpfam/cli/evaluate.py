@@ -1,0 +1,184 @@
+"""`kexpfam evaluate`: how good a model is on rows that it has not seen."""
+
+from typing import Any
+
+import click
+import numpy as np
+from sklearn.model_selection import KFold
+
+from kexpfam.cli.fitting import (
+    TrainingTable,
+    new_model,
+    require_target,
+    tell_of_rows_left_out,
+    training_table,
+)
+from kexpfam.cli.guard import stopping_at_once
+from kexpfam.cli.held_out import held_out_rows
+from kexpfam.cli.model_files import TableModel, load_table_model
+from kexpfam.cli.options import (
+    examples,
+    force_option,
+    json_option,
+    quiet_option,
+    seed_option,
+    table_options,
+    unknown_option,
+)
+from kexpfam.cli.output import PICTURES, check_output, print_json, write_picture
+from kexpfam.cli.progress import counted, progress
+from kexpfam.cli.tables import TableError, read_table
+from kexpfam.metrics import Estimate, Evaluation, cross_evaluate
+from kexpfam.metrics import evaluate as evaluate_model
+
+
+@click.command(
+    epilog=examples(
+        "kexpfam evaluate houses.kexpfam new_houses.csv",
+        "kexpfam evaluate houses.csv --target price --cv 5 --plot calibration.png",
+    )
+)
+@click.argument("source", metavar="MODEL|DATA", type=click.Path())
+@click.argument("held_out", metavar="[HELD_OUT]", type=click.Path(), required=False)
+@click.option(
+    "--cv",
+    type=click.IntRange(min=2),
+    help="Folds of a cross-validation, with a fresh fit for each.",
+)
+@table_options
+@unknown_option
+@seed_option
+@click.option("--plot", type=click.Path(), help="Picture of the calibration.")
+@force_option
+@json_option
+@quiet_option
+def evaluate(
+    source: str,
+    held_out: str | None,
+    cv: int | None,
+    target: str | None,
+    features: tuple[str, ...],
+    categorical: tuple[str, ...],
+    weights: str | None,
+    missing: str | None,
+    kind: str,
+    unknown: Any,
+    seed: int,
+    plot: str | None,
+    force: bool,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Judge predicted distributions by what was observed.
+
+    Either a MODEL on a file of HELD_OUT rows that it was not fitted to, or, with --cv,
+    a fresh fit of a table DATA by cross-validation.
+
+    Log loss and CRPS are better if lower. Coverage is the share of rows in their
+    intervals, and should be what the intervals promise. A small p of the PIT says that
+    the distributions are not calibrated.
+    """
+    if plot is not None:
+        check_output(plot, force, PICTURES)
+    if cv is None and held_out is None:
+        raise click.UsageError(
+            "Give a model and a table that it has not seen, or a table with --target "
+            "and --cv."
+        )
+    if cv is not None and held_out is not None:
+        raise click.UsageError("--cv is for one table; there is no HELD_OUT then.")
+    if cv is not None:
+        require_target(target)
+        rows = training_table(
+            read_table(source),
+            target=target,
+            features=features,
+            categorical=categorical,
+            weights=weights,
+            missing=missing,
+        )
+        result = _by_folds(rows, cv, new_model(kind, seed), seed)
+    else:
+        assert held_out is not None
+        found = load_table_model(source)
+        if found.is_joint:
+            _joint(found, held_out, missing, as_json)
+            return
+        result = _on_held_out(found, held_out, target, weights, missing, unknown)
+    if plot is not None:
+        write_picture(plot, lambda: _calibration(result))
+    if as_json:
+        print_json(as_numbers(result))
+        return
+    click.echo(str(result))
+    if plot is not None and not quiet:
+        click.echo(f"The picture is in {plot}")
+
+
+def _by_folds(rows: TrainingTable, cv: int, model: Any, seed: int) -> Evaluation:
+    assert rows.y is not None
+    tell_of_rows_left_out(rows)
+    if cv > len(rows.X):
+        raise TableError(f"--cv {cv} is more than the {len(rows.X)} rows.")
+    model.set_params(verbose=False)  # the bar is that of the folds
+    folds = KFold(cv, shuffle=True, random_state=seed).split(rows.X)
+    with progress(folds, "cross-validation", cv) as shown, stopping_at_once():
+        return cross_evaluate(model, rows.X, rows.y, shown, sample_weight=rows.weights)
+
+
+def as_numbers(result: Evaluation) -> dict[str, Any]:
+    """An evaluation for machines."""
+
+    def both(value: Estimate) -> dict[str, float]:
+        return {"value": value.value, "standard_error": value.standard_error}
+
+    coverages = zip(
+        result.confidence, result.coverage, result.hpd_coverage, strict=True
+    )
+    return {
+        "rows": len(result.pit),
+        "log_loss": both(result.log_loss),
+        "crps": both(result.crps),
+        "cde_loss": both(result.cde_loss),
+        "interval_score_90": both(result.interval_score),
+        "coverage": [
+            {"nominal": level, "central": both(central), "highest_density": both(hpd)}
+            for level, central, hpd in coverages
+        ],
+        "pit": {
+            "distance": result.pit_uniformity.statistic,
+            "p_value": result.pit_uniformity.pvalue,
+        },
+    }
+
+
+def _on_held_out(
+    found: TableModel,
+    held_out: str,
+    target: str | None,
+    weights: str | None,
+    missing: Any,
+    unknown: Any,
+) -> Evaluation:
+    found.require_one_target()
+    rows = held_out_rows(found, read_table(held_out), target, weights, missing, unknown)
+    with counted(found.model, len(rows.X), "evaluating") as model:
+        return evaluate_model(model, rows.X, rows.y, sample_weight=rows.weights)
+
+
+def _joint(found: TableModel, held_out: str, missing: Any, as_json: bool) -> None:
+    table = read_table(held_out)
+    coded = found.coding_for(table).matrix(table, missing=missing)
+    losses = -found.model.score_samples(coded.X)
+    error = float(np.std(losses, ddof=1) / np.sqrt(len(losses)))
+    mean = Estimate(float(losses.mean()), error)
+    if as_json:
+        loss = {"value": mean.value, "standard_error": mean.standard_error}
+        print_json({"rows": len(losses), "log_loss": loss})
+    else:
+        click.echo(f"{len(losses)} rows (mean ± standard error; lower is better)")
+        click.echo(f"  {'joint log loss':20} {mean}")
+
+
+def _calibration(result: Evaluation) -> Any:
+    return np.ravel(result.plot())[0].figure

@@ -1,0 +1,186 @@
+"""Results: files that are written whole or not at all, tables, and JSON."""
+
+import contextlib
+import csv
+import json
+import math
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TextIO
+
+import click
+import numpy as np
+
+from kexpfam.cli.tables import Column
+from kexpfam.errors import KexpfamError
+from kexpfam.optional import needed
+
+STANDARD_OUTPUT = "-"
+
+# What pictures and tables are called.
+PICTURES = (".png", ".svg", ".pdf")
+TABLES = (".csv", ".tsv", ".parquet")
+
+_ROWS_AT_ONCE = 50_000
+
+# Larger whole numbers are written as other numbers are.
+_LARGEST_WHOLE = 1e15
+
+
+class OutputError(KexpfamError, ValueError):
+    """A file cannot be written."""
+
+
+def check_output(path: str, force: bool, kinds: tuple[str, ...] | None = None) -> None:
+    """Say before the work what would fail after it.
+
+    Args:
+        path: Where the result goes; "-" for standard output.
+        force: Whether an existing file may be replaced.
+        kinds: How its name has to end; None for anything.
+
+    Raises:
+        OutputError: It exists, has no folder, or is of another kind.
+    """
+    if path == STANDARD_OUTPUT:
+        return
+    target = Path(path)
+    if kinds is not None and target.suffix.lower() not in kinds:
+        raise OutputError(f"{path} must end in {', '.join(kinds[:-1])} or {kinds[-1]}.")
+    if target.is_dir():
+        raise OutputError(f"{path} is a folder; give the name of a file.")
+    if target.exists() and not force:
+        raise OutputError(f"{path} exists; say --force to replace it.")
+    if not target.absolute().parent.is_dir():
+        raise OutputError(f"There is no folder {str(target.parent)!r}; make it first.")
+
+
+@contextlib.contextmanager
+def replacing(path: str) -> Iterator[str]:
+    """A file beside the destination, which takes its place when all went well."""
+    target = Path(path)
+    handle, temporary = tempfile.mkstemp(
+        dir=target.absolute().parent, prefix=".", suffix=target.suffix
+    )
+    os.close(handle)
+    try:
+        yield temporary
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(temporary, 0o666 & ~umask)
+        os.replace(temporary, target)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise
+
+
+def write_columns(path: str, columns: Mapping[str, Column]) -> None:
+    """Write columns of numbers or texts; NaN becomes an empty cell.
+
+    Args:
+        path: A .csv, .tsv or .parquet file, or "-" for CSV on standard output.
+        columns: Arrays of one length, (n,).
+    """
+    if path == STANDARD_OUTPUT:
+        write_delimited(sys.stdout, columns, ",")
+        return
+    kind = Path(path).suffix.lower()
+    with replacing(path) as temporary:
+        if kind == ".parquet":
+            _write_parquet(temporary, columns)
+            return
+        with open(temporary, "w", encoding="utf-8", newline="") as file:
+            write_delimited(file, columns, "\t" if kind == ".tsv" else ",")
+
+
+def write_delimited(
+    file: TextIO, columns: Mapping[str, Column], delimiter: str
+) -> None:
+    r"""Write columns as text.
+
+    Example:
+        >>> import io
+        >>> file = io.StringIO()
+        >>> write_delimited(file, {"a": np.array([1.5, np.nan])}, ",")
+        >>> file.getvalue()
+        'a\n1.5\n""\n'
+    """
+    writer = csv.writer(file, delimiter=delimiter, lineterminator="\n")
+    writer.writerow(columns)
+    n = len(next(iter(columns.values())))
+    whole = [_is_whole(column) for column in columns.values()]
+    for start in range(0, n, _ROWS_AT_ONCE):
+        rows = slice(start, start + _ROWS_AT_ONCE)
+        parts = zip(columns.values(), whole, strict=True)
+        cells = [_cells(column[rows], as_whole) for column, as_whole in parts]
+        writer.writerows(zip(*cells, strict=True))
+
+
+def _is_whole(column: Column) -> bool:
+    """Whether all numbers are whole, and small enough to be written so."""
+    if column.dtype.kind != "f":
+        return False
+    known = column[~np.isnan(column)]
+    return bool(np.all((known == np.round(known)) & (np.abs(known) < _LARGEST_WHOLE)))
+
+
+def _cells(column: Column, as_whole: bool) -> list[Any]:
+    values: list[Any] = column.tolist()
+    if column.dtype.kind != "f":
+        return values
+    if as_whole:
+        return ["" if math.isnan(value) else int(value) for value in values]
+    return ["" if math.isnan(value) else value for value in values]
+
+
+def _write_parquet(path: str, columns: Mapping[str, Column]) -> None:
+    pyarrow = needed("pyarrow", "to write Parquet files")
+    parquet = needed("pyarrow.parquet", "to write Parquet files")
+    arrays = {
+        name: pyarrow.array(
+            column,
+            mask=np.isnan(column) if column.dtype.kind == "f" else column == "",
+        )
+        for name, column in columns.items()
+    }
+    parquet.write_table(pyarrow.table(arrays), path)
+
+
+def write_picture(path: str, draw: Callable[[], Any]) -> None:
+    """Draw without a screen, and write the figure.
+
+    Args:
+        path: Its end says the format.
+        draw: Returns a matplotlib figure.
+    """
+    matplotlib = needed("matplotlib", "for pictures", "plot")
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure = draw()
+    try:
+        with replacing(path) as temporary:
+            figure.savefig(temporary, dpi=150)
+    finally:
+        plt.close(figure)
+
+
+def print_json(content: Mapping[str, Any]) -> None:
+    """One JSON object on standard output; NaN and infinity become null."""
+    click.echo(json.dumps(_plain(content), indent=2))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [_plain(item) for item in value]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    return value

@@ -1,0 +1,206 @@
+"""`kexpfam plot`: p(y|x) at some conditions, along a feature, and its calibration."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import click
+import numpy as np
+
+from kexpfam.cli.coding import Coding
+from kexpfam.cli.held_out import held_out_rows
+from kexpfam.cli.model_files import TableModel, load_table_model
+from kexpfam.cli.options import (
+    complete_columns,
+    examples,
+    force_option,
+    missing_option,
+    model_argument,
+    quiet_option,
+    unknown_option,
+)
+from kexpfam.cli.output import PICTURES, check_output, write_picture
+from kexpfam.cli.pictures import draw_along, draw_densities
+from kexpfam.cli.tables import Table, TableError, listed, read_table
+
+# Rows that are drawn if none are named: as many as can be told apart.
+_FIRST_ROWS = 4
+
+
+@click.command(
+    epilog=examples(
+        "kexpfam plot houses.kexpfam houses.csv --along rooms -o rooms.png",
+        "kexpfam plot houses.kexpfam --at rooms=3,city=Rome --at rooms=5 -o two.svg",
+        "kexpfam plot houses.kexpfam houses.csv --row 1 --row 7 -o rows.png",
+        "kexpfam plot houses.kexpfam new.csv --kind calibration -o calibration.png",
+    )
+)
+@model_argument
+@click.argument("data", type=click.Path(), required=False)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(),
+    default="picture.png",
+    show_default=True,
+    help="A .png, .svg or .pdf file.",
+)
+@click.option(
+    "--kind",
+    type=click.Choice(["curve", "density", "calibration"]),
+    help="Quantiles along a feature; densities at some rows; how often intervals hold "
+    "what was observed. By default what the other options ask for, or else a curve.",
+)
+@click.option(
+    "--along",
+    shell_complete=complete_columns,
+    help="The feature of a curve; the others have their median or most frequent "
+    "category. By default the first one that is a number.",
+)
+@click.option(
+    "--row",
+    "numbers",
+    type=click.IntRange(min=1),
+    multiple=True,
+    help="A row of DATA to draw the density of, counted from 1 below the header. May "
+    "be repeated.",
+)
+@click.option(
+    "--at",
+    "places",
+    multiple=True,
+    help="Values of features, as rooms=3,city=Rome; the others are typical. May be "
+    "repeated to compare densities.",
+)
+@missing_option
+@unknown_option
+@force_option
+@quiet_option
+def plot(
+    model: str,
+    data: str | None,
+    output: str,
+    kind: str | None,
+    along: str | None,
+    numbers: tuple[int, ...],
+    places: tuple[str, ...],
+    missing: Any,
+    unknown: Any,
+    force: bool,
+    quiet: bool,
+) -> None:
+    """Draw the distribution of the target."""
+    kind = kind or ("density" if numbers or places else "curve")
+    check_output(output, force, PICTURES)
+    found = load_table_model(model)
+    found.require_one_target()
+    table = None if data is None else read_table(data)
+    if kind == "calibration":
+        draw = _calibration(found, table, missing, unknown)
+    else:
+        coding = _coding(found, table)
+        if kind == "curve":
+            draw = _curve(found, coding, table, along)
+        else:
+            draw = _densities(found, coding, table, numbers, places, missing, unknown)
+    write_picture(output, draw)
+    if not quiet:
+        click.echo(f"The picture is in {output}")
+
+
+def _coding(found: TableModel, table: Table | None) -> Coding:
+    if found.coding is not None:
+        return found.coding
+    if table is None:
+        raise TableError(
+            f"{found.path} was saved without names; give DATA, whose columns these are."
+        )
+    return found.coding_for(table)
+
+
+def _calibration(
+    found: TableModel, table: Table | None, missing: Any, unknown: Any
+) -> Any:
+    from kexpfam.metrics import evaluate
+
+    if table is None:
+        raise click.UsageError("--kind calibration needs DATA with observations.")
+    rows = held_out_rows(found, table, missing=missing, unknown=unknown)
+    result = evaluate(found.model, rows.X, rows.y)
+    return lambda: np.ravel(result.plot())[0].figure
+
+
+def _curve(
+    found: TableModel, coding: Coding, table: Table | None, along: str | None
+) -> Any:
+    numeric = [f.name for f in coding.features if not f.categories]
+    if along is None:
+        if not numeric:
+            raise TableError(
+                "No feature is a number, so there is no curve; say --at "
+                f"{coding.features[0].name}={coding.features[0].typical} instead."
+            )
+        along = numeric[0]
+    feature = coding.feature(along)
+    if feature.categories:
+        compared = " ".join(f"--at {along}={c}" for c in feature.categories[:2])
+        raise TableError(
+            f"{along!r} holds categories, and a curve needs numbers; say {compared} "
+            f"instead."
+        )
+    dots = None
+    if table is not None and coding.target in table.names:
+        pairs = np.column_stack(
+            [table.numbers(along), table.numbers(str(coding.target))]
+        )
+        dots = pairs[~np.isnan(pairs).any(axis=1)]
+    return lambda: draw_along(found.model, coding, feature, dots)
+
+
+def _densities(
+    found: TableModel,
+    coding: Coding,
+    table: Table | None,
+    numbers: Sequence[int],
+    places: Sequence[str],
+    missing: Any,
+    unknown: Any,
+) -> Any:
+    conditions = [coding.row(_values(text)) for text in places]
+    labels = list(places)
+    observed = [np.nan] * len(places)
+    if table is not None and not (numbers or places):
+        numbers = range(1, min(_FIRST_ROWS, len(table)) + 1)
+    if numbers and table is None:
+        raise click.UsageError("--row needs DATA, whose rows are counted.")
+    if numbers and table is not None:
+        coded = coding.matrix(table, missing=missing, unknown=unknown)
+        known = coding.target in table.names
+        y = table.numbers(str(coding.target)) if known else np.full(len(table), np.nan)
+        for number in numbers:
+            if number - 1 not in coded.rows:
+                raise TableError(
+                    f"--row {number}: {table.path} has {len(table)} rows, "
+                    f"{len(coded.rows)} of them complete."
+                )
+            place = int(np.flatnonzero(coded.rows == number - 1)[0])
+            conditions.append(coded.X[place : place + 1])
+            labels.append(f"row {number}")
+            observed.append(float(y[number - 1]))
+    if not conditions:
+        conditions, labels, observed = [coding.row()], ["typical values"], [np.nan]
+    return lambda: draw_densities(
+        found.model, coding, np.vstack(conditions), labels, np.array(observed)
+    )
+
+
+def _values(text: str) -> dict[str, str]:
+    """Values from "rooms=3,city=Rome"."""
+    values = {}
+    for part in text.split(","):
+        name, equals, value = part.partition("=")
+        if not equals or not name.strip():
+            raise click.UsageError(
+                f"--at {text!r}: write {listed(['name=value'])}, separated by commas."
+            )
+        values[name.strip()] = value
+    return values

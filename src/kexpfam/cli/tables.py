@@ -1,0 +1,318 @@
+"""Tables: named columns of numbers or of texts, from a CSV, TSV or Parquet file.
+
+A column whose cells are all numbers, or missing, is an array of numbers with NaN for
+what is missing. Any other column is an array of texts, with "" for what is missing. In
+it numbers have one spelling, so that "7", "7.0" and a 7 of a Parquet file are the same
+category. What is wrong with a cell is said when its column is used: a column that
+nobody asks for may hold anything.
+"""
+
+import difflib
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kexpfam._typing import Array, Indices, Mask
+from kexpfam.errors import KexpfamError
+from kexpfam.optional import needed
+
+# Cells that mean "not known", in lower case.
+MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
+
+# A column with at least this share of numbers is meant to be numeric, and what is not a
+# number in it is an error. With fewer it is a column of categories. The share is a
+# guess; either way a sentence tells what was decided.
+MOSTLY = 0.9
+
+_DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([T ].*)?")
+_DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+([eE][-+]?\d+)?")
+
+Column = np.ndarray[Any, Any]
+
+
+class TableError(KexpfamError, ValueError):
+    """A table cannot be read or used; the message names file, line and column."""
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """Named columns.
+
+    Attributes:
+        path: Name of the file, for messages.
+        names: Names of the columns, in order.
+        columns: Numbers, (n,), NaN for missing; or texts, (n,), "" for missing.
+        lines: Line of the file that each row starts in, (n,); None where the file has
+            no lines, or where each row has one, after a header in the first.
+        by_line: Whether messages count lines of a file, with the header, or rows.
+
+    Example:
+        >>> table = Table("a.csv", ("x", "city"), (np.ones(2), np.array(["A", ""])))
+        >>> table.is_missing("city").tolist()
+        [False, True]
+        >>> table.place(0, "x")
+        "a.csv, line 2, column 'x'"
+    """
+
+    path: str
+    names: tuple[str, ...]
+    columns: tuple[Column, ...]
+    lines: Indices | None = None
+    by_line: bool = True
+
+    def __len__(self) -> int:
+        """How many rows there are."""
+        return len(self.columns[0]) if self.columns else 0
+
+    def column(self, name: str) -> Column:
+        """The cells of a column, as they are.
+
+        Raises:
+            TableError: There is none of this name; the nearest is suggested.
+        """
+        if name not in self.names:
+            raise TableError(
+                f"{self.path} has no column {name!r}{nearest(name, self.names)}; its "
+                f"columns are {listed(self.names)}."
+            )
+        return self.columns[self.names.index(name)]
+
+    def is_number(self, name: str) -> bool:
+        """Whether all cells of a column are numbers or missing."""
+        return self.column(name).dtype.kind == "f"
+
+    def is_missing(self, name: str) -> Mask:
+        """Which cells of a column are missing, (n,)."""
+        cells = self.column(name)
+        return np.isnan(cells) if self.is_number(name) else cells == ""
+
+    def numbers(self, name: str, advice: str = "") -> Array:
+        """A column of numbers, NaN for missing, (n,).
+
+        Args:
+            name: The column.
+            advice: What else could be done about a cell that is not a number.
+
+        Raises:
+            TableError: A cell is not a number; it names the first.
+        """
+        cells = self.column(name)
+        if self.is_number(name):
+            return cells
+        odd = np.array([bool(c) and as_number(c) is None for c in cells.tolist()])
+        row = int(np.argmax(odd))
+        share = 1.0 - odd.sum() / max(1, np.count_nonzero(cells != ""))
+        rest = f", nor {_others(int(odd.sum()) - 1)}" if odd.sum() > 1 else ""
+        what = f"{self.place(row, name)}: {cells[row]!r:.60} is not a number"
+        why = _reason(str(cells[row]))
+        if share < MOSTLY:
+            raise TableError(f"{what}{why}, and this column has to hold numbers.")
+        raise TableError(
+            f"{what}{rest}, while {share:.0%} of the column are{why}; correct the "
+            f"file{advice}."
+        )
+
+    def labels(self, name: str) -> Column:
+        """A column of texts, "" for missing, (n,)."""
+        cells = self.column(name)
+        return as_labels(cells) if self.is_number(name) else cells
+
+    def is_mostly_numbers(self, name: str) -> bool:
+        """Whether a column is numeric, or would be without a few cells."""
+        if self.is_number(name):
+            return True
+        known = [cell for cell in self.column(name).tolist() if cell]
+        numeric = sum(as_number(cell) is not None for cell in known)
+        return numeric >= MOSTLY * len(known)
+
+    def disguised(self, name: str) -> tuple[int, str] | None:
+        """Row and meaning of the first cell, if it is a number in other clothes."""
+        if self.is_number(name):
+            return None
+        cells = self.column(name)
+        row = int(np.argmax(cells != ""))
+        if _DATE.fullmatch(str(cells[row])):
+            return row, "is a date"
+        if _DECIMAL_COMMA.fullmatch(str(cells[row])):
+            return row, "has a comma where numbers have a point"
+        return None
+
+    def place(self, row: int, name: str | None = None) -> str:
+        """File, line and column in words."""
+        if not self.by_line:
+            where = f"row {row + 1}"
+        else:
+            line = row + 2 if self.lines is None else int(self.lines[row])
+            where = f"line {line}"
+        column = "" if name is None else f", column {name!r}"
+        return f"{self.path}, {where}{column}"
+
+
+def as_number(cell: str) -> float | None:
+    """The finite number that a text stands for, or None.
+
+    Example:
+        >>> as_number("1e3"), as_number("1_000"), as_number("abc"), as_number("inf")
+        (1000.0, None, None, None)
+    """
+    try:
+        value = float(cell)
+    except ValueError:
+        return None
+    # Python reads underscores, which no spreadsheet writes.
+    return value if math.isfinite(value) and "_" not in cell else None
+
+
+def label_of(cell: str) -> str:
+    """A text, with numbers in their one spelling.
+
+    Example:
+        >>> label_of("7.0"), label_of("0.50"), label_of("red")
+        ('7', '0.5', 'red')
+    """
+    value = as_number(cell)
+    if value is None:
+        return cell
+    return str(int(value)) if value.is_integer() else repr(value)
+
+
+def as_labels(values: Array) -> Column:
+    """Numbers as texts, "" for NaN, (n,).
+
+    Example:
+        >>> as_labels(np.array([7.0, np.nan, 0.5])).tolist()
+        ['7', '', '0.5']
+    """
+    texts = ["" if math.isnan(v) else label_of(repr(v)) for v in values.tolist()]
+    return np.array(texts, dtype=object)
+
+
+def nearest(name: str, names: Sequence[str]) -> str:
+    """A suggestion, or nothing.
+
+    Example:
+        >>> nearest("prize", ["price", "rooms"])
+        " (did you mean 'price'?)"
+    """
+    lower = {n.lower(): n for n in names}
+    found = difflib.get_close_matches(name.lower(), list(lower), n=1)
+    return f" (did you mean {lower[found[0]]!r}?)" if found else ""
+
+
+def listed(names: Sequence[str], most: int = 20) -> str:
+    """Names in a row, not too many of them."""
+    shown = ", ".join(map(repr, names[:most]))
+    return f"{shown} and {len(names) - most} more" if len(names) > most else shown
+
+
+def read_table(path: str | Path) -> Table:
+    """Read a table; the end of the file's name says what it is.
+
+    Raises:
+        TableError: It is not a table; the message names the line.
+        FileNotFoundError: There is no such file.
+    """
+    from kexpfam.cli.delimited import read_delimited
+
+    path = Path(path)
+    kind = path.suffix.lower()
+    if path.is_dir():
+        raise TableError(f"{path} is a folder, not a file.")
+    if not path.exists():
+        raise FileNotFoundError(f"There is no file {str(path)!r}.")
+    if kind in {".parquet", ".pq"}:
+        return _read_parquet(path)
+    if kind in {".csv", ".tsv", ".tab", ".txt", ".dat", ""}:
+        return read_delimited(path)
+    raise TableError(
+        f"{path} is a {kind} file, and tables are read from .csv, .tsv and .parquet; "
+        f"save it as CSV."
+    )
+
+
+def _read_parquet(path: Path) -> Table:
+    parquet = needed("pyarrow.parquet", "to read Parquet files")
+    try:
+        content = parquet.read_table(path)
+    except Exception as error:  # the library raises several unrelated types
+        first = " ".join(str(error).split())[:120]
+        raise TableError(f"{path} is not a complete Parquet file ({first}).") from error
+    names = tuple(map(str, content.column_names))
+    if not names or not content.num_rows:
+        raise TableError(f"{path} has no rows.")
+    check_names(names, str(path))
+    columns = tuple(_parquet_column(content.column(i)) for i in range(len(names)))
+    return Table(str(path), names, columns, by_line=False)
+
+
+def _parquet_column(column: Any) -> Column:
+    types = needed("pyarrow", "to read Parquet files").types
+    kind = column.type
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind):
+        values = column.cast("float64") if not types.is_boolean(kind) else column
+        return np.array(
+            [np.nan if v is None else v for v in values.to_pylist()]
+            if column.null_count or types.is_boolean(kind)
+            else values.to_numpy(),
+            dtype=float,
+        )
+    texts = ["" if v is None else str(v).strip() for v in column.to_pylist()]
+    return as_column(texts)
+
+
+def check_names(names: Sequence[str], place: str) -> None:
+    """Refuse columns without a name, or with the name of another.
+
+    Raises:
+        TableError: It begins with the place.
+    """
+    for i, name in enumerate(names):
+        if not name:
+            raise TableError(f"{place}: column {i + 1} has no name.")
+        if name in names[:i]:
+            raise TableError(
+                f"{place}: two columns, {names.index(name) + 1} and {i + 1}, are "
+                f"called {name!r}; rename one of them."
+            )
+
+
+def as_column(cells: list[str]) -> Column:
+    """Cells as numbers, if all of them are, and as texts if not, (n,).
+
+    Example:
+        >>> as_column(["1", "NA"]).tolist()
+        [1.0, nan]
+        >>> as_column(["1.0", "red", "?"]).tolist()
+        ['1', 'red', '']
+    """
+    numbers = []
+    for cell in cells:
+        value = as_number(cell)
+        if value is None and cell.lower() not in MISSING:
+            break
+        numbers.append(np.nan if value is None else value)
+    else:
+        return np.array(numbers, dtype=float)
+    texts = ["" if c.lower() in MISSING else label_of(c) for c in cells]
+    return np.array(texts, dtype=object)
+
+
+def _others(count: int) -> str:
+    return "is 1 other cell" if count == 1 else f"are {count} others"
+
+
+def _reason(cell: str) -> str:
+    if _DECIMAL_COMMA.fullmatch(cell):
+        return " (decimals need a point, not a comma)"
+    if _DATE.fullmatch(cell):
+        return " (dates have to be numbers, such as days since the first one)"
+    try:
+        infinite = abs(float(cell)) == np.inf
+    except ValueError:
+        return ""
+    return " (infinity is no observation)" if infinite else ""

@@ -1,0 +1,46 @@
+"""One fitted model for all tests of the commands; none may write to it."""
+
+import importlib
+from types import SimpleNamespace
+
+import pytest
+from click.testing import CliRunner
+
+from kexpfam import KCEF, FactorizedDensity
+from kexpfam.cli import main
+from tests.cli.tables import houses, write
+
+
+@pytest.fixture
+def run():
+    """Calls the program: `run("fit", path, ...)` gives its result."""
+
+    def call(*arguments):
+        return CliRunner().invoke(main, [str(a) for a in arguments])
+
+    return call
+
+
+@pytest.fixture
+def untuned(monkeypatch):
+    """Makes `fit` and `evaluate` use untuned models, where only speed matters."""
+
+    def model(kind, seed, *, joint=False):
+        single = KCEF(select=None, random_state=seed)
+        return FactorizedDensity(factor=single, random_state=seed) if joint else single
+
+    for command in ("fit", "evaluate"):
+        module = importlib.import_module(f"kexpfam.cli.{command}")
+        monkeypatch.setattr(module, "new_model", model)
+
+
+@pytest.fixture(scope="session")
+def fitted(tmp_path_factory):
+    """A model of houses, the table that it was fitted to, and what was printed."""
+    folder = tmp_path_factory.mktemp("fitted")
+    data = write(folder / "houses.csv", houses())
+    model = str(folder / "houses.kexpfam")
+    words = ["fit", data, "--target", "price", "--model", "kcef", "-o", model]
+    result = CliRunner().invoke(main, words)
+    assert result.exit_code == 0, result.output
+    return SimpleNamespace(model=model, data=data, result=result)
