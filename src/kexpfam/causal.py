@@ -116,7 +116,7 @@ def generalized_propensity_weights(
         True
     """
     T, names = _treatment(treatment), _names(confounders)
-    X = _confounders(confounders, len(T))
+    X, share = _confounders(confounders, len(T)), _share(trim)
     rng = as_generator(random_state)
     seed = int(rng.integers(2**31))
     base = AutoKCEF(random_state=seed) if estimator is None else estimator
@@ -127,7 +127,7 @@ def generalized_propensity_weights(
         if stabilized:
             marginal = KEF(random_state=seed).fit(T[fit, None])
             log_marginal[held_out] = marginal.score_samples(T[held_out, None])
-    weights, trimmed = _trimmed(np.exp(log_marginal - log_conditional), trim)
+    weights, trimmed = _trimmed(np.exp(log_marginal - log_conditional), share)
     return PropensityWeights(
         weights,
         log_conditional,
@@ -150,7 +150,9 @@ def weighted_correlations(t: Array, X: Array, weights: Array) -> Array:
     t = t - share @ t
     X = X - share @ X
     scale = np.sqrt((share @ t**2) * (share @ X**2))
-    return np.divide(share @ (t[:, None] * X), scale, np.zeros(len(scale)), where=scale > 0)
+    return np.divide(
+        share @ (t[:, None] * X), scale, np.zeros(len(scale)), where=scale > 0
+    )
 
 
 def _treatment(treatment: ArrayLike) -> Array:
@@ -190,11 +192,15 @@ def _folds(n: int, cross_fit: int, seed: int) -> list[tuple[Indices, Indices]]:
     return list(splitter.split(np.empty((n, 1))))
 
 
-def _trimmed(weights: Array, trim: float) -> tuple[Array, int]:
-    """Weights with the largest cut down, and how many of them."""
+def _share(trim: float) -> float:
     share = float(as_numbers("trim", trim))
     if not 0.0 <= share < 0.5:
         raise ValueError(f"trim must be 0 or a share below 0.5, got {trim!r}.")
+    return share
+
+
+def _trimmed(weights: Array, share: float) -> tuple[Array, int]:
+    """Weights with the largest cut down, and how many of them."""
     count = int(np.ceil(share * len(weights)))
     if count == 0:
         return weights, 0

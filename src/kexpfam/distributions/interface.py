@@ -365,7 +365,13 @@ class TiltedDensities(Density):
 
     def _run(self, sampler: Sampler, size: int, rng: np.random.Generator) -> Run:
         run = sampler.draw(self._tilted, size, rng)
-        return replace(run, draws=self._coordinates.to_user(run.draws))
+        chains = run.chains
+        if chains is not None:
+            n, d = self._n, self._d
+            flat = self._coordinates.to_user(chains.draws.reshape(n, -1, d))
+            chains = replace(chains, draws=flat.reshape(chains.draws.shape))
+        draws = self._coordinates.to_user(run.draws)
+        return replace(run, draws=draws, chains=chains)
 
     def _gradient(self, Y: Array) -> Array:
         slope = self._tilted.gradient(self._coordinates.to_kernel(Y))
