@@ -209,7 +209,7 @@ class Density(ABC):
         else:
             run = self._run(chosen, size, rng)
         draws = run.draws[..., 0] if self._d == 1 else run.draws
-        return replace(run, draws=self._out(draws))
+        return replace(run, draws=self._out(draws), columns=self._d)
 
     def var(self) -> Array:
         """Variance of each column; infinite where it does not fit into a double."""

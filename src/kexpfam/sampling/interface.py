@@ -36,11 +36,14 @@ class Run:
         chains: The Markov chains that the draws were taken from, all axes kept; None
             if there were none, or several densities with chains of their own were
             mixed.
+        columns: Columns of y, whose axis `Density.run` drops if there is one; None for
+            draws with all axes.
     """
 
     draws: Array
     report: SamplingReport | TemperingReport | None = None
     chains: Chains | None = None
+    columns: int | None = None
 
 
 class Sampler(ABC):
