@@ -5,9 +5,10 @@ fitting are exchangeable with those to come, a set can be made that covers the n
 with at least the probability asked for, whatever the estimator got wrong. A score says
 how far out in its density an observed y lies: for intervals |2F(y|x) − 1|, the
 confidence of the smallest central interval that holds it; for regions
-P(p(Y|x) ≥ p(y|x)), that of the smallest highest-density region. With n calibration rows
-the ⌈(n + 1) coverage⌉-th smallest score is the confidence to ask the estimator for. Sets
-are as wide as the density at their x says; only how much of it they take is calibrated.
+P(p(Y|x) ≥ p(y|x)), that of the smallest highest-density region. With n calibration
+rows the ⌈(n + 1) coverage⌉-th smallest score is the confidence to ask the estimator
+for. Sets are as wide as the density at their x says; only how much of it they take is
+calibrated.
 
 Coverage is over rows and calibration sets together, not at each x.
 

@@ -14,8 +14,8 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # what it says when it is imported is its own
     qp = pytest.importorskip("qp")
 
-# The tolerance holds where it is checked, in the middle of cells; qp then divides by the
-# mass of its own, which is off by about the tolerance as well.
+# The tolerance holds where it is checked, in the middle of cells; qp then divides by
+# its own mass, which is off by about the tolerance as well.
 FACTOR = 3.0
 
 

@@ -30,8 +30,8 @@ def to_arviz(run: Run, *, name: str = "y", columns: Sequence[str] | None = None)
     Returns:
         The group `posterior` has the draws, with the dimensions chain, draw, density
         (unless there is one) and column (unless there is one); the attribute `report`
-        of the whole says how sampling went. If there were chains, the group `sample_stats` has
-        `diverging` and `acceptance_rate` of each move.
+        of the whole says how sampling went. If there were chains, the group
+        `sample_stats` has `diverging` and `acceptance_rate` of each move.
 
     Raises:
         MissingDependencyError: ArviZ is not installed.
@@ -46,7 +46,7 @@ def to_arviz(run: Run, *, name: str = "y", columns: Sequence[str] | None = None)
     kept = [axis for axis, size in zip(_AXES, (n, d), strict=True) if size > 1]
     groups = {"posterior": {name: np.squeeze(draws, _dropped(draws))}}
     if run.chains is not None:
-        figures = {
+        figures: dict[str, Any] = {
             "diverging": run.chains.divergent,
             "acceptance_rate": run.chains.acceptance,
         }
