@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 from sklearn.base import BaseEstimator, clone
+from sklearn.frozen import FrozenEstimator
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from kexpfam import KCEF
@@ -211,6 +212,15 @@ def test_wrong_options_are_named():
         ConformalDensity(Fixed(), calibration_share=1.5).fit(x, y)
     with pytest.raises(ValueError, match="prefit=True needs an estimator"):
         ConformalDensity(prefit=True).fit(x, y)
+
+
+def test_a_frozen_estimator_survives_a_clone():
+    x, y = rows(np.random.default_rng(9), 60)
+    model = ConformalDensity(FrozenEstimator(Fixed(0.8).fit(x, y)), prefit=True)
+    found = clone(model).fit(x[30:], y[30:]).predict_interval(x[:5], 0.8)
+    np.testing.assert_array_equal(
+        found, model.fit(x[30:], y[30:]).predict_interval(x[:5], 0.8)
+    )
 
 
 def test_parameters_reach_the_estimator_and_fit_leaves_it_alone():

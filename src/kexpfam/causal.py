@@ -1,11 +1,11 @@
 """Weights for the effect of a continuous treatment: p(t) / p(t|x) of each row.
 
 Where confounders x move both treatment t and outcome, a regression of the outcome on t
-mixes their effects. Weighted by p(t)/p(t|x), with the generalised propensity score below
-the line, rows look as if t had been given out independently of x. A weighted regression
-on t alone then shows its effect, provided that x holds all confounders and that every t
-is possible at every x. Both densities are taken from fits that have not seen the row,
-or else rows that were overfitted get weights that are too small.
+mixes their effects. Weighted by p(t)/p(t|x), with the generalised propensity score
+below the line, rows look as if t had been given out independently of x. A weighted
+regression on t alone then shows its effect, provided that x holds all confounders and
+that every t is possible at every x. Both densities are taken from fits that have not
+seen the row, or else rows that were overfitted get weights that are too small.
 
 References:
     Hirano and Imbens, The propensity score with continuous treatments, Wiley 2004.

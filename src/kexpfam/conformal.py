@@ -48,7 +48,8 @@ class ConformalDensity(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
             `AutoKCEF()`.
         calibration_share: Share of the rows that calibrate and are not fitted.
         prefit: Whether the estimator is fitted already. Then all rows of `fit`
-            calibrate; they must not be those that it was fitted to.
+            calibrate; they must not be those that it was fitted to. Wrap it in
+            scikit-learn's `FrozenEstimator` if it has to survive `clone`.
         random_state: Seed of the split.
 
     Attributes:
