@@ -15,7 +15,8 @@ from kexpfam.base_densities import (
 )
 from kexpfam.kernels import Constant, Gaussian, Matern, SumOfProducts, separable
 from kexpfam.models import contest as contest_module
-from kexpfam.models.contest import PLAIN, Contest
+from kexpfam.models.contest import Contest
+from kexpfam.models.entries import PLAIN
 from kexpfam.models.family import Options, training_rows
 from kexpfam.selection import (
     GradientSearch,
