@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test slow check format bench bench-scale clean
+.PHONY: help demo test slow check format bench bench-scale reproduce clean
 
 help:
 	@echo "make demo    fit and draw p(y|x) of a real data set"
@@ -13,6 +13,7 @@ help:
 	@echo "make slow    statistics that take minutes"
 	@echo "make bench   speed, memory and recovery, into benchmarks/results"
 	@echo "make bench-scale   the same for many rows, about 15 minutes"
+	@echo "make reproduce   every table and figure of the paper, into reproduction"
 
 $(BIN)/python:
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'Python 3.11 or later is needed; set PYTHON=')"
@@ -24,6 +25,10 @@ $(VENV)/.demo: pyproject.toml | $(BIN)/python
 
 $(VENV)/.test: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[plot,test]"
+	@touch $@ $(VENV)/.demo
+
+$(VENV)/.reproduce: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[plot,baselines]"
 	@touch $@ $(VENV)/.demo
 
 demo: $(VENV)/.demo
@@ -53,6 +58,10 @@ bench: $(VENV)/.test
 
 bench-scale: $(VENV)/.test
 	$(BIN)/python benchmarks/scale.py
+
+# Goes on where it was stopped; OPTIONS="--quick" and the like are passed on.
+reproduce: $(VENV)/.reproduce
+	$(BIN)/kexpfam reproduce $(OPTIONS)
 
 clean:
 	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache

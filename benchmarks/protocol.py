@@ -43,9 +43,8 @@ import numpy as np
 from record import commit
 
 from kexpfam.datasets import load_benchmark
-
-# No row costs more than this many nats where a density can vanish.
-LOG_FLOOR = -20.0
+from kexpfam.experiments.losses import losses
+from kexpfam.experiments.splits import halves, in_units
 
 
 class Density(Protocol):
@@ -93,30 +92,18 @@ _LISTS = ("seed", "nll", "nll_floored", "below_floor", "worst", "seconds")
 
 def load(name: str) -> np.ndarray:
     """Rows of one set in units of their standard deviation, y last."""
-    data = load_benchmark(name).data
-    return (data - data.mean(axis=0)) / data.std(axis=0)
+    return in_units(load_benchmark(name).data)
 
 
 def measure(data: np.ndarray, method: Method, seed: int) -> dict[str, Any]:
     """One split: the entries of the lists that the file holds."""
-    rows = data[np.random.default_rng(seed).permutation(len(data))]
-    train, test = np.split(rows, [len(rows) // 2])
+    train, test = halves(data, seed)
     start = time.perf_counter()
     model = method.fit(train[:, :-1], train[:, -1], seed)
     seconds = time.perf_counter() - start
     log_p = model.log_density(test[:, :-1], test[:, -1])
-    if np.any(np.isnan(log_p)):
-        raise ValueError(f"{np.isnan(log_p).sum()} log densities are not numbers")
-    floored = np.maximum(log_p, LOG_FLOOR)
-    judged = floored if method.can_vanish else log_p
-    return {
-        "seed": seed,
-        "nll": round(-float(judged.mean()), 6),
-        "nll_floored": round(-float(floored.mean()), 6),
-        "below_floor": int(np.sum(log_p < LOG_FLOOR)),
-        "worst": round(-float(log_p.min()), 3),
-        "seconds": round(seconds, 3),
-    }
+    found = losses(log_p[:, None], vanishing=method.can_vanish)
+    return {"seed": seed, **found, "seconds": round(seconds, 3)}
 
 
 def summarize(splits: dict[str, Any]) -> dict[str, Any]:

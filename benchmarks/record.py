@@ -1,33 +1,22 @@
 """Results with everything needed to know where they came from."""
 
 import datetime
-import importlib.metadata
 import json
-import os
-import platform
 import re
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-RESULTS = Path(__file__).parent / "results"
+from kexpfam.experiments import provenance
+
+_HERE = Path(__file__).parent
+RESULTS = _HERE / "results"
 _LIBRARIES = ("kexpfam", "numpy", "scipy", "scikit-learn")
-
-
-def _git(*arguments: str) -> str:
-    return subprocess.run(
-        ["git", *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=Path(__file__).parent,
-    ).stdout.strip()
 
 
 def commit() -> str:
     """The commit that is checked out."""
-    return _git("rev-parse", "--short", "HEAD")
+    return provenance.commit(_HERE) or ""
 
 
 def write_result(
@@ -49,15 +38,13 @@ def write_result(
         "command": f"python benchmarks/{name}.py",
         "date": datetime.date.today().isoformat(),
         "commit": commit(),
-        "uncommitted_source": bool(
-            _git("status", "--porcelain", "--", "../src", "*.py")
-        ),
+        "uncommitted_source": provenance.uncommitted(_HERE, ["../src", "*.py"]),
         "machine": {
-            "cores": os.cpu_count(),
-            "processor": platform.processor() or platform.machine(),
-            "python": platform.python_version(),
+            name: value
+            for name, value in provenance.machine().items()
+            if name != "system"
         },
-        "versions": {lib: importlib.metadata.version(lib) for lib in libraries},
+        "versions": provenance.versions(libraries),
         "result": result,
     }
     path = path or RESULTS / f"{name}.json"

@@ -3,6 +3,7 @@
 Downloads go through pooch to a server on this machine, with a small made-up data set.
 """
 
+import dataclasses
 import hashlib
 import sys
 import threading
@@ -382,3 +383,18 @@ def test_real_files_have_the_properties_that_the_notes_tell(benchmark_data):
         assert len(data) - len(np.unique(data, axis=0)) == repeated
     tax = load_benchmark("BigMac2003").as_frame()["TaxRate"]
     assert tax[tax < 0].tolist() == [-7.31707]
+
+
+def test_rows_of_a_person_follow_each_other_and_no_row_is_without_one():
+    entry = CATALOGUE["parkinsons"]
+    assert len(entry.group_sizes) == 42
+    assert sum(entry.group_sizes) == entry.rows
+
+
+def test_groups_are_numbers_of_rows_or_none(tmp_path, monkeypatch):
+    grouped = dataclasses.replace(TOY, group_sizes=(3, 1))
+    (tmp_path / "toy.csv").write_bytes(CONTENT)
+    monkeypatch.setenv("KEXPFAM_DATA", str(tmp_path))
+    assert load_benchmark("toy").groups is None
+    monkeypatch.setitem(CATALOGUE, "toy", grouped)
+    assert load_benchmark("toy").groups.tolist() == [0, 0, 0, 1]

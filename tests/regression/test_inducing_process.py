@@ -1,5 +1,8 @@
 """Processes with inducing points against matrices between all rows, and refits."""
 
+import copy
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -238,3 +241,22 @@ def test_no_rows_are_predicted_as_none():
     process, _ = conditioned(X, y, noise, X[:5])
     assert process.mean(np.empty((0, 2))).shape == (0,)
     assert [part.shape for part in process.predict(np.empty((0, 2)))] == [(0,), (0,)]
+
+
+def test_directions_are_found_once_and_when_a_variance_is_asked_for():
+    process, _ = conditioned(*rows_of(60), GRID)
+    assert "directions" not in vars(process)
+    process.mean(GRID)
+    assert "directions" not in vars(process)
+    first = process.predict(GRID)
+    assert process.directions is process.directions
+    again = dataclasses.replace(process).predict(GRID)
+    np.testing.assert_array_equal(first, again)
+    with pytest.raises(AttributeError, match="has no attribute 'direction'"):
+        process.direction  # noqa: B018
+
+
+def test_a_copy_made_before_a_variance_is_asked_for_gives_the_same():
+    process, _ = conditioned(*rows_of(60), GRID)
+    copied = copy.deepcopy(process)
+    np.testing.assert_array_equal(copied.predict(GRID), process.predict(GRID))

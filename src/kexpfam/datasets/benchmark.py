@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kexpfam._typing import Array
+from kexpfam._typing import Array, Indices
 from kexpfam._validation import check_flag
 from kexpfam.datasets.catalogue import CATALOGUE, Entry
 from kexpfam.datasets.files import read_file
@@ -32,6 +32,8 @@ class Benchmark:
         note: What to know about the values.
         preprocessing: What was done to the source.
         sha256: Checksum of the file that was read.
+        groups: Number of the person that each row comes from, (n,); None unless rows
+            come from persons: those of one should not be on both sides of a split.
     """
 
     name: str
@@ -46,6 +48,7 @@ class Benchmark:
     note: str
     preprocessing: str
     sha256: str
+    groups: Indices | None = field(repr=False, default=None)
 
     def as_frame(self) -> Any:
         """A pandas data frame of `data`, with names.
@@ -128,6 +131,7 @@ def load_benchmark(
         note=entry.note,
         preprocessing=entry.preprocessing,
         sha256=entry.sha256,
+        groups=_groups(entry),
     )
 
 
@@ -135,6 +139,12 @@ def _entry(name: str) -> Entry:
     if not isinstance(name, str) or name not in CATALOGUE:
         raise ValueError(f"name must be one of {', '.join(CATALOGUE)}; got {name!r}.")
     return CATALOGUE[name]
+
+
+def _groups(entry: Entry) -> Indices | None:
+    if not entry.group_sizes:
+        return None
+    return np.repeat(np.arange(len(entry.group_sizes)), entry.group_sizes)
 
 
 def _target(name: str, entry: Entry, target: str | None) -> str | None:

@@ -22,6 +22,7 @@ class Entry:
         alternatives: Other columns that may be meant as the response.
         note: What to know about the values.
         preprocessing: What was done to the source.
+        group_sizes: Rows of each group, such as a person, which follow each other.
     """
 
     columns: tuple[str, ...]
@@ -33,6 +34,7 @@ class Entry:
     alternatives: tuple[str, ...] = ()
     note: str = ""
     preprocessing: str = "none"
+    group_sizes: tuple[int, ...] = ()
 
 
 _ALR3 = "R package alr3 2.0.8"
@@ -44,6 +46,11 @@ _UCI_LICENCE = "CC BY 4.0 on the UCI page (not re-checked); citation asked"
 _UCI_RULE = (
     "discrete columns dropped, then one of every pair of columns whose absolute "
     "correlation is above 0.98 (the later is kept)"
+)
+_ROWS_OF_PERSONS = (
+    *(149, 145, 144, 137, 156, 156, 161, 150, 152, 148, 138, 107, 112, 136, 143),
+    *(138, 144, 126, 129, 134, 123, 112, 138, 156, 144, 130, 129, 134, 168, 126),
+    *(130, 101, 135, 161, 165, 129, 140, 149, 143, 142, 165, 150),
 )
 _WINE = (
     "fixed acidity",
@@ -286,5 +293,6 @@ CATALOGUE = {
             f"{_UCI_RULE}: subject#, age, sex, Jitter(%), Jitter:RAP, Shimmer and "
             f"Shimmer:APQ3 are dropped"
         ),
+        group_sizes=_ROWS_OF_PERSONS,
     ),
 }

@@ -90,6 +90,42 @@ class InducingProcess(Process):
     x_scaling: Scaling
     y_scaling: Scaling
 
+    @classmethod
+    def before_directions(
+        cls,
+        inducing: Array,
+        coefficients: Array,
+        reduction: "Reduction",
+        hyperparameters: Hyperparameters,
+        scalings: tuple[Scaling, Scaling],
+    ) -> "InducingProcess":
+        """A process whose directions are found when a variance is first asked for.
+
+        That takes as long as all else here, and most processes of a contest are never
+        asked.
+        """
+        process = object.__new__(cls)
+        known = {
+            "inducing": inducing,
+            "coefficients": coefficients,
+            "hyperparameters": hyperparameters,
+            "x_scaling": scalings[0],
+            "y_scaling": scalings[1],
+            "_reduction": reduction,
+        }
+        vars(process).update(known)
+        return process
+
+    def __getattr__(self, name: str) -> Array:
+        # Called for attributes that are not there (yet) only.
+        reduction = vars(self).get("_reduction")
+        if name != "directions" or reduction is None:
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        found: Array = reduction.directions(self.hyperparameters)
+        vars(self)["directions"] = found
+        vars(self).pop("_reduction", None)
+        return found
+
     def mean(self, X: Array) -> Array:
         """Mean of the response at conditions in the units of the data, (m,)."""
         Z = self.x_scaling.forward(X)
@@ -162,13 +198,14 @@ def condition_on_sums(
     with single_threaded_blas():
         # Rounding of A is about eps·tr A, and must not exceed the prior's share of it.
         ridge = max(1.0, RIDGE_FLOOR * float(np.trace(A)))
-        spectrum, vectors = np.linalg.eigh(A)
-        R = factorise(A.T, np.full(len(A), ridge))
+        R = factorise(A.T.copy(), np.full(len(A), ridge))
         weights, _ = lapack.dpotrs(R, b, lower=1)
         coefficients = blas.dtrsv(W, weights, lower=1, trans=1)
-        directions = _directions(spectrum + ridge, vectors, W, h, len(u))
         joint = blas.dtrmm(1.0, W, np.tril(R), lower=1)
-    process = InducingProcess(inducing, coefficients, directions, h, *scalings)
+    reduction = Reduction(A, ridge, W, len(u))
+    process = InducingProcess.before_directions(
+        inducing, coefficients, reduction, h, scalings
+    )
     return process, _left_out(process, joint, Z, u, total, unexplained)
 
 
@@ -242,14 +279,38 @@ def _sums(
     return sum(A[1:], A[0]), sum(b[1:], b[0]), unexplained
 
 
+@dataclass(frozen=True, eq=False)
+class Reduction:
+    """What the rows tell about the features: enough to find directions D.
+
+    Attributes:
+        A: A − I in the lower triangle, (q, q).
+        ridge: What is added to its diagonal.
+        W: With φ = W⁻¹ψ, (q, q).
+        n: Number of rows.
+    """
+
+    A: Array
+    ridge: float
+    W: Array
+    n: int
+
+    def directions(self, h: Hyperparameters) -> Array:
+        """D with ‖Dψ‖² ≤ φ'(I − A⁻¹)φ for every x, equal where it matters.
+
+        For any V and M = I − A⁻¹, the matrix MV(V'MV)⁻¹V'M is not larger than M. V has
+        the leading eigenvectors of A, where the rows are, and the linear features,
+        which are all that is left far away from them.
+        """
+        with single_threaded_blas():
+            spectrum, vectors = np.linalg.eigh(self.A)
+            return _directions(spectrum + self.ridge, vectors, self.W, h, self.n)
+
+
 def _directions(
     spectrum: Array, vectors: Array, W: Array, h: Hyperparameters, n: int
 ) -> Array:
-    """D with ‖Dψ‖² ≤ φ'(I − A⁻¹)φ for every x, equal on the directions that matter.
-
-    For any V and M = I − A⁻¹, the matrix MV(V'MV)⁻¹V'M is not larger than M. V has the
-    leading eigenvectors of A, where the rows are, and the linear features, which are
-    all that is left far away from them.
+    """D of `Reduction.directions`.
 
     Args:
         spectrum: Eigenvalues of A, ascending, (q,).

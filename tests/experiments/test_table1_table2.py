@@ -1,0 +1,115 @@
+"""Tables 1 and 2: declared as in the paper, run on small sets, shown from records."""
+
+import numpy as np
+import pytest
+
+from kexpfam.experiments import splits, table1, table2
+from kexpfam.experiments.methods import CONDITIONAL, PAPER_RNADE, joint
+from kexpfam.experiments.published import SETS, TABLE1, TABLE2
+from kexpfam.experiments.task import Record, Task
+
+
+@pytest.fixture
+def small(monkeypatch):
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=(80, 1))
+    data = np.hstack([a, np.sin(a) + 0.3 * rng.normal(size=(80, 1))])
+
+    class Loaded:
+        groups = None
+
+    Loaded.data = data
+    monkeypatch.setattr(splits, "load_benchmark", lambda name: Loaded)
+    return data
+
+
+def record(suite, case, method, split, nll, error=None):
+    figures = {} if error else {"nll": nll, "worst": nll + 4.0}
+    return Record(Task(suite, case, method, split), figures, error, 1.0, {})
+
+
+def test_the_full_tables_are_declared():
+    first, second = table1.SUITE, table2.SUITE
+    assert len(first.tasks) == 14 * 5 * 20
+    assert {t.case for t in second.tasks} >= set(TABLE2)
+    paper = [t for t in second.tasks if t.case in TABLE2 and t.method != PAPER_RNADE]
+    assert len(paper) == 3 * 7 * 5
+    for suite in (first, second):
+        keys = [task.key for task in (*suite.tasks, *suite.quick)]
+        assert len({t.key for t in suite.tasks}) == len(suite.tasks)
+        assert len(suite.quick) < len(suite.tasks) / 5
+        assert len(keys) > len(suite.tasks)
+
+
+def test_seeds_of_the_tables_do_not_overlap_with_each_other_or_with_design_seeds():
+    first = {table1.seed(task) for task in table1.SUITE.tasks}
+    second = {table2.seed(task) for task in table2.SUITE.tasks}
+    assert not first & second
+    assert min(first | second) >= 120
+
+
+@pytest.mark.parametrize("method", ["AutoKCEF", "KCEF", "LSCDE"])
+def test_a_task_of_table_1_finds_the_held_out_loss(small, method):
+    task = Task("table1", "toy", method, 3, rows=30)
+    found = table1.run(task)
+    train, test = splits.halves(splits.in_units(small), table1.seed(task))
+    model = CONDITIONAL[method](table1.seed(task)).fit(train[:30, :-1], train[:30, -1])
+    expected = -model.score(test[:, :-1], test[:, -1])
+    assert found["nll"] == pytest.approx(expected, abs=1e-6)
+    assert (found["train_rows"], found["test_rows"]) == (30, 40)
+
+
+@pytest.mark.parametrize("method", ["KCEF-F", "LSCDE-M"])
+def test_a_task_of_table_2_finds_the_held_out_loss(small, method):
+    task = Task("table2", "toy", method, 1)
+    found = table2.run(task)
+    train, test = splits.nine_tenths(splits.in_units(small), table2.seed(task))
+    expected = -joint(method, table2.seed(task)).fit(train).score(test)
+    assert found["nll"] == pytest.approx(expected, abs=1e-6)
+    assert sum(found["factors"]) == pytest.approx(expected, abs=2e-4)
+
+
+def test_rnade_is_a_joint_density_without_factors():
+    assert joint("RNADE", 0).hidden_layers == 2
+    assert joint(PAPER_RNADE, 0).hidden_layers == 1
+
+
+def test_table_1_shows_printed_numbers_ours_and_who_reached_them(tmp_path):
+    records = [
+        record(
+            "table1", name, method, split, TABLE1[name]["KCEF"] + shift + 0.01 * split
+        )
+        for name in ("geyser", "topo")
+        for method, shift in (("AutoKCEF", -1.0), ("LSCDE", 1.0))
+        for split in range(3)
+    ]
+    records.append(record("table1", "topo", "KCEF", 0, 0.0, error="ValueError: no"))
+    text = table1.show(records, tmp_path)
+    geyser = next(line for line in text.splitlines() if line.startswith("| geyser"))
+    assert "| 1.21 | 1.43 | 0.70 |" in geyser
+    assert "**0.22** ± 0.01 (3)" in geyser
+    assert "| 2.22 ± 0.01 (3) |" in geyser
+    assert geyser.endswith("| 4.2 |")
+    assert "at or below the best printed column (to its two decimals): 2 of 2" in text
+    assert "heights" not in text
+    assert list(SETS).index("geyser") < list(SETS).index("topo")
+
+
+def test_table_2_shows_printed_numbers_beside_ours(tmp_path):
+    records = [
+        record("table2", case, "AutoKCEF-F", split, loss)
+        for case, loss in (("red_wine", 9.5), ("white_wine", 10.6))
+        for split in range(5)
+    ]
+    records.append(record("table2", "red_wine, distinct rows", "RNADE", 0, 9.9))
+    text = table2.show(records, tmp_path)
+    line = next(line for line in text.splitlines() if line.startswith("| AutoKCEF-F"))
+    assert "**10.60** ± 0.00" in line
+    assert "**9.50** ± 0.00" in line
+    assert "at or below the best printed number of a column: 1 of 2" in text
+    assert "**9.90** (1)" in text
+
+
+@pytest.mark.parametrize("suite", [table1.SUITE, table2.SUITE])
+def test_nothing_is_shown_of_nothing(suite, tmp_path):
+    assert "0 of 0" in suite.show([], tmp_path)

@@ -1,0 +1,90 @@
+"""Means, tests and tables, against SciPy and by hand."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from kexpfam.experiments.tables import (
+    Sample,
+    at_or_below,
+    best_methods,
+    cell,
+    largest,
+    paired_p_value,
+    samples,
+)
+from kexpfam.experiments.task import Record, Task
+
+
+def sample_of(*values, first=0):
+    return Sample(dict(enumerate(values, start=first)))
+
+
+def record(case, method, split, error=None, **figures):
+    return Record(Task("toy", case, method, split), figures, error, 1.0, {})
+
+
+def test_standard_error_is_that_of_a_mean():
+    values = np.random.default_rng(0).normal(size=12)
+    found = sample_of(*values)
+    assert found.mean == pytest.approx(values.mean())
+    assert found.standard_error == pytest.approx(stats.sem(values))
+    assert sample_of(1.0).standard_error == 0.0
+
+
+def test_failed_tasks_have_no_figures_and_do_not_count():
+    found = samples(
+        [
+            record("a", "m", 0, nll=1.0),
+            record("a", "m", 1, error="ValueError: no"),
+            record("a", "m", 2, nll=3.0),
+        ],
+        "nll",
+    )
+    assert found["a"]["m"].values == {0: 1.0, 2: 3.0}
+
+
+def test_p_values_are_those_of_a_paired_test_on_shared_splits():
+    rng = np.random.default_rng(1)
+    first, second = rng.normal(size=8), rng.normal(size=10) + 0.5
+    expected = stats.ttest_rel(first, second[:8]).pvalue
+    found = paired_p_value(sample_of(*first), sample_of(*second))
+    assert found == pytest.approx(expected)
+    shifted = Sample({k + 100: v for k, v in enumerate(second)})
+    assert paired_p_value(sample_of(*first), shifted) == 1.0
+
+
+def test_constant_differences_are_certain():
+    assert paired_p_value(sample_of(1.0, 2.0), sample_of(1.0, 2.0)) == 1.0
+    assert paired_p_value(sample_of(1.0, 2.0), sample_of(2.0, 3.0)) == 0.0
+
+
+def test_the_best_are_those_that_chance_could_have_exchanged():
+    rng = np.random.default_rng(2)
+    base = rng.normal(size=20)
+    methods = {
+        "good": sample_of(*base),
+        "same": sample_of(*(base + 0.01 * rng.normal(size=20))),
+        "worse": sample_of(*(base + 1.0 + 0.01 * rng.normal(size=20))),
+        "once": sample_of(base[0] + 0.1),
+    }
+    assert best_methods(methods) == {"good", "same"}
+    assert best_methods({}) == set()
+
+
+def test_cells_tell_how_many_splits_there_were_unless_all():
+    full = sample_of(1.0, 1.2)
+    assert cell(full, expected=2) == "1.10 ± 0.10"
+    assert cell(full, expected=3) == "1.10 ± 0.10 (2)"
+    assert cell(sample_of(0.5), bold=True) == "**0.50**"
+    assert cell(None) == ""
+
+
+def test_reached_means_to_the_printed_digits():
+    assert at_or_below(sample_of(0.5649), 0.56)
+    assert not at_or_below(sample_of(0.5651), 0.56)
+
+
+def test_largest_is_over_all_splits():
+    assert largest(sample_of(3.0, 12.34)) == "12.3"
+    assert largest(None) == ""
