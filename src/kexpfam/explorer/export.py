@@ -7,7 +7,12 @@ import numpy as np
 
 from kexpfam._typing import Array
 from kexpfam.explorer.joint import JointView
-from kexpfam.explorer.numbers import CurveNumbers, curve_numbers, density_numbers
+from kexpfam.explorer.numbers import (
+    CurveNumbers,
+    DensityNumbers,
+    curve_numbers,
+    density_numbers,
+)
 from kexpfam.explorer.pictures import curve_picture, density_picture
 from kexpfam.explorer.questions import Question
 from kexpfam.explorer.subject import Control, Subject
@@ -52,8 +57,8 @@ def report(view: ConditionalView | JointView) -> str:
     if subject.controls:
         parts.append(_part("Along each feature", _curves(view)))
     if np.isfinite(subject.y).any():
-        parts.append(_part("Compared with the data", _comparison(view)))
-        parts.append(_part("The data", [_summary(subject)]))
+        cards = [*_comparison(view), _summary(subject)]
+        parts.append(_part("Compared with the data", cards))
     return _page(subject.title, heading, _subtitle(subject), "".join(parts))
 
 
@@ -130,7 +135,7 @@ def _densities(view: ConditionalView) -> list[str]:
         keys = [
             ("key-mean", f"mean {number_text(found.mean)}"),
             ("key-median", f"median {number_text(float(found.quantiles[2]))}"),
-            ("key-mode", "modes " + ", ".join(number_text(m[0]) for m in found.modes)),
+            ("key-mode", _modes(found)),
             ("key-region", f"90 % interval {low} – {high}"),
         ]
         if observed is not None:
@@ -138,6 +143,11 @@ def _densities(view: ConditionalView) -> list[str]:
         about = f'<p class="quiet">{escape(where)}</p>'
         cards.append(_card(title, about, _picture(svg), _legend(*keys)))
     return cards
+
+
+def _modes(found: DensityNumbers) -> str:
+    places = ", ".join(number_text(mode.place) for mode in found.modes)
+    return f"mode{'s' if len(found.modes) > 1 else ''} {places}"
 
 
 def _typical(subject: Subject) -> list[tuple[str, Array, float | None]]:

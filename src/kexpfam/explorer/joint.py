@@ -88,13 +88,12 @@ class JointView:
         drawn, worth = self.drawn(given)
         shown = [self._names.index(name) for name in self._shown()]
         width, _ = question.size(640.0)
-        free = [self._names[i] not in given for i in shown]
         picture = pairs_picture(
             self.subject.rows[:DRAWS, shown],
             drawn[:, shown],
             [self._controls[i] for i in shown],
             width,
-            data=not any(not f for f in free),
+            data=not given,
         )
         return {
             "picture": picture,

@@ -1,6 +1,7 @@
 """Pictures of joint densities as SVG: the graph, and a matrix of scatter plots."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -27,6 +28,12 @@ _ROOM = 0.15
 _BOX_HEIGHT, _LETTER, _NARROWEST = 0.38, 0.095, 0.9
 
 _BINS = 18
+
+# Pixels: left of a scatter matrix, and around a cell. Cells below a size have small
+# names. Share of a cell that the highest bar takes.
+_LEFT, _GAP = 44.0, 4.0
+_SMALL_CELL = 90.0
+_TALL = 0.72
 
 
 def graph_picture(
@@ -82,6 +89,40 @@ def _arrow_head(xs: Array, ys: Array) -> str:
     return f'<path class="arrow" d="M{path}Z"/>'
 
 
+@dataclass(frozen=True)
+class _Matrix:
+    """Where the cells of a scatter matrix are.
+
+    Attributes:
+        columns: Names and ranges of the columns.
+        cell: Width and height of a cell, with the gap around it.
+    """
+
+    columns: Sequence[Control]
+    cell: float
+
+    def x(self, j: int) -> Scale:
+        """Horizontal scale of a column."""
+        low, high = self.columns[j].low, self.columns[j].high
+        start = _LEFT + j * self.cell
+        return Scale(low, high, start + _GAP, start + self.cell - _GAP)
+
+    def y(self, i: int) -> Scale:
+        """Vertical scale of a row."""
+        low, high = self.columns[i].low, self.columns[i].high
+        return Scale(low, high, (i + 1) * self.cell - _GAP, i * self.cell + _GAP)
+
+    @property
+    def bottom(self) -> float:
+        """Where the last row ends."""
+        return len(self.columns) * self.cell
+
+    def name(self, i: int, letter: float, room: float = 0.0) -> str:
+        """Name of a column, as much of it as a cell has room for."""
+        most = max(2, int((self.cell - room) / letter))
+        return shortened(self.columns[i].name, most)
+
+
 def pairs_picture(
     rows: Array, draws: Array, columns: Sequence[Control], width: float, *, data: bool
 ) -> str:
@@ -94,80 +135,72 @@ def pairs_picture(
         width: Of the picture, in pixels.
         data: Whether data are drawn; not, where draws are conditional.
     """
-    k = len(columns)
-    left, bottom, gap = 44.0, 46.0, 8.0
-    cell = (width - left - 8.0) / k
-    height = k * cell + bottom
+    matrix = _Matrix(columns, (width - _LEFT - 8.0) / len(columns))
+    shown = rows if data else rows[:0]
     parts = []
-    for i, across in enumerate(columns):
-        for j in range(i + 1):
-            x0, y0 = left + j * cell, i * cell
-            x = Scale(
-                columns[j].low, columns[j].high, x0 + gap / 2, x0 + cell - gap / 2
-            )
-            y = Scale(across.low, across.high, y0 + cell - gap / 2, y0 + gap / 2)
-            parts.append(bar(x.start, y.end, cell - gap, cell - gap, "cell"))
-            if i == j:
-                parts.append(_marginal(rows[:, i], draws[:, i], x, y, data))
-                parts.append(
-                    text(
-                        x.start + 7,
-                        y.end + 16,
-                        shortened(across.name, max(2, int((cell - 16) / 7.4))),
-                        "name",
-                    )
-                )
-                continue
-            for values, kind in ((rows, "dot"), (draws, "drawn")):
-                if kind == "dot" and not data:
-                    continue
-                u, v = values[:, j], values[:, i]
-                inside = (u >= x.low) & (u <= x.high) & (v >= y.low) & (v <= y.high)
-                radius = 1.8 if cell > 110 else 1.2
-                parts.append(dots(x(u[inside]), y(v[inside]), kind, radius))
-        parts.append(_margin(across, i, left, cell, gap, k))
-    frame = Frame(width, height, Scale(0, 1, 0, 1), Scale(0, 1, 0, 1))
+    for i in range(len(columns)):
+        for j in range(i):
+            parts += [_frame(matrix, i, j), _scatter(shown, draws, matrix, i, j)]
+        parts += [_frame(matrix, i, i), _marginal(shown[:, i], draws[:, i], matrix, i)]
+        parts.append(_margin(matrix, i))
+    unit = Scale(0, 1, 0, 1)
+    frame = Frame(width, matrix.bottom + 46.0, unit, unit)
     return frame.picture("".join(parts), "Pairs of columns, draws and data")
 
 
-def _margin(
-    control: Control, i: int, left: float, cell: float, gap: float, k: int
-) -> str:
-    """Ticks of one column: left of its row, and below its column."""
-    most = max(1, int(cell / 60))
-    values = ticks(control.low, control.high, most)
-    labels = tick_texts(values)
-    x = Scale(
-        control.low,
-        control.high,
-        left + i * cell + gap / 2,
-        left + (i + 1) * cell - gap / 2,
-    )
-    y = Scale(control.low, control.high, (i + 1) * cell - gap / 2, i * cell + gap / 2)
-    parts = []
-    for value, label in zip(values, labels, strict=True):
-        if len(label) * 6.6 < cell:
-            parts.append(text(float(x(value)), k * cell + 16, label, "tick", "middle"))
-        if i > 0:
-            parts.append(text(left - 4, float(y(value)) + 4, label, "tick", "end"))
-    name = shortened(control.name, max(2, int(cell / 7.4)))
-    parts.append(text(0.5 * (x.start + x.end), k * cell + 36, name, "label", "middle"))
-    return "".join(parts)
+def _frame(matrix: _Matrix, i: int, j: int) -> str:
+    size = matrix.cell - 2 * _GAP
+    return bar(matrix.x(j).start, matrix.y(i).end, size, size, "cell")
 
 
-def _marginal(rows: Array, draws: Array, x: Scale, y: Scale, data: bool) -> str:
+def _scatter(rows: Array, draws: Array, matrix: _Matrix, i: int, j: int) -> str:
+    x, y = matrix.x(j), matrix.y(i)
+    radius = 1.8 if matrix.cell > 110 else 1.2
+    content = ""
+    for values, kind in ((rows, "dot"), (draws, "drawn")):
+        u, v = values[:, j], values[:, i]
+        inside = (u >= x.low) & (u <= x.high) & (v >= y.low) & (v <= y.high)
+        content += dots(x(u[inside]), y(v[inside]), kind, radius)
+    return content
+
+
+def _marginal(rows: Array, draws: Array, matrix: _Matrix, i: int) -> str:
+    """Histograms of one column, of data as bars and of draws as an outline."""
+    x, y = matrix.x(i), matrix.y(i)
     edges = np.linspace(x.low, x.high, _BINS + 1)
     seen, drawn = (np.histogram(v, edges)[0] / max(len(v), 1) for v in (rows, draws))
-    top = max(float(seen.max()) if data else 0.0, float(drawn.max()), 1e-12)
-    height = 0.72 * (y.start - y.end)
+    # A column that is held fixed is one high bar, which must not hide its name.
+    scale = _TALL * (y.start - y.end) / max(float(seen.max()), float(drawn.max()), 1e-9)
     left = x(edges)
+    bars = "".join(
+        bar(a + 0.5, y.start - tall, b - a - 1, tall, "seen-bar")
+        for a, b, tall in zip(
+            left[:-1].tolist(), left[1:].tolist(), (scale * seen).tolist(), strict=True
+        )
+        if tall > 0
+    )
+    outline = line(
+        np.repeat(left, 2)[1:-1], y.start - np.repeat(scale * drawn, 2), "curve"
+    )
+    small = matrix.cell < _SMALL_CELL
+    name = matrix.name(i, 6.6 if small else 7.4, room=16.0)
+    kind = "name small" if small else "name"
+    return bars + outline + text(x.start + 5, y.end + 15, name, kind)
+
+
+def _margin(matrix: _Matrix, i: int) -> str:
+    """Ticks of one column: left of its row, and below its column."""
+    control = matrix.columns[i]
+    x, y = matrix.x(i), matrix.y(i)
+    values = ticks(control.low, control.high, max(1, int(matrix.cell / 60)))
     parts = []
-    if data and len(rows):
-        for a, wide, share in zip(left[:-1], np.diff(left), seen / top, strict=True):
-            tall = float(share) * height
-            parts.append(
-                bar(float(a) + 0.5, y.start - tall, float(wide) - 1, tall, "seen-bar")
-            )
-    outline = y.start - np.repeat(drawn / top, 2) * height
-    parts.append(line(np.repeat(left, 2)[1:-1], outline, "curve"))
+    for value, label in zip(values, tick_texts(values), strict=True):
+        if len(label) * 6.6 < matrix.cell:
+            below = matrix.bottom + 16
+            parts.append(text(float(x(value)), below, label, "tick", "middle"))
+        if i > 0:
+            parts.append(text(_LEFT - 2, float(y(value)) + 4, label, "tick", "end"))
+    middle = 0.5 * (x.start + x.end)
+    name = matrix.name(i, 7.4)
+    parts.append(text(middle, matrix.bottom + 36, name, "label", "middle"))
     return "".join(parts)

@@ -14,6 +14,7 @@ from scipy.signal import find_peaks
 
 from kexpfam._typing import Array
 from kexpfam.explorer.subject import Control, Subject
+from kexpfam.linalg import single_threaded_blas
 
 # Levels of the quantiles that are always shown.
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -93,7 +94,17 @@ def density_numbers(
         highest: Whether the region is that of highest density, and not the interval.
         zoom: Whether the axis is that of this density alone.
     """
-    p = model.given(row)[0]
+    # Held once: one x is small work, and each step would ask for it again.
+    with single_threaded_blas():
+        return _density_numbers(model.given(row)[0], axis, level, highest, zoom)
+
+
+def _density_numbers(
+    p: Any, axis: tuple[float, float], level: float, highest: bool, zoom: bool
+) -> DensityNumbers:
+    # The region first: an average of densities then has panels, and is quicker to give
+    # quantiles.
+    region = np.reshape(p.hpd(level), (-1, 2)) if highest else None
     wanted = [*LEVELS, 0.5 - 0.5 * level, 0.5 + 0.5 * level]
     unique, place = np.unique(np.round(wanted, 12), return_inverse=True)
     quantiles = p.ppf(unique)[place]
@@ -101,7 +112,6 @@ def density_numbers(
     grid = _grid(axis, quantiles)
     pdf, cdf = p.pdf(grid), p.cdf(grid)
     interval = quantiles[-2:]
-    region = np.reshape(p.hpd(level), (-1, 2)) if highest else interval[None, :]
     return DensityNumbers(
         grid,
         pdf,
@@ -111,7 +121,7 @@ def density_numbers(
         float(p.std()),
         quantiles[: len(LEVELS)],
         interval,
-        region,
+        interval[None, :] if region is None else region,
         modes(p, grid, pdf),
     )
 
@@ -131,8 +141,8 @@ def _axis(p: Any, axis: tuple[float, float], zoom: bool) -> tuple[float, float]:
 def _grid(axis: tuple[float, float], quantiles: Array) -> Array:
     low, high = quantiles.min(), quantiles.max()
     wide = 0.75 * (high - low)
-    ends = np.clip([low - wide, high + wide], *axis)
-    dense = np.linspace(*ends, _DENSE)
+    start, end = np.clip([low - wide, high + wide], *axis).tolist()
+    dense = np.linspace(start, end, _DENSE)
     return np.unique(np.concatenate([np.linspace(*axis, _EVEN), dense]))
 
 

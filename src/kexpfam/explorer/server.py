@@ -90,6 +90,10 @@ class _Handler(BaseHTTPRequestHandler):
     server_version = "kexpfam"
     sys_version = ""
     protocol_version = "HTTP/1.1"
+    # An answer goes out at once and in one piece; otherwise its second piece may wait
+    # for 40 ms until the first has been acknowledged.
+    disable_nagle_algorithm = True
+    wbufsize = -1
 
     def do_GET(self) -> None:
         path = self._path()

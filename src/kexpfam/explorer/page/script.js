@@ -86,7 +86,7 @@ const isNarrow = () => window.innerWidth <= 640;
 const redraw = latest(async () => {
   const chart = byId("density-chart");
   const width = widthOf(byId("density")) - 2 * parseFloat(getComputedStyle(byId("density")).paddingLeft);
-  const height = isNarrow() ? 236 : 316;
+  const height = isNarrow() ? 212 : 316;
   const answer = await ask("density", { values: state.values, level: state.level, region: state.region, zoom: state.zoom, observed: state.observed, width, height });
   answers.density = answer;
   chart.setAttribute("width", width);
@@ -167,7 +167,7 @@ function drawThreshold() {
     byId(id).setAttribute("cy", top + 11);
   }
   const below = Math.min(1, Math.max(0, between(a.grid, a.cdf, state.t)));
-  const name = page.target;
+  const name = page.target.length > 22 ? page.target.slice(0, 21) + "…" : page.target;
   const text = byId("tail-text");
   text.replaceChildren(phrase(`P(${name} > t) = `, percent(1 - below)), phrase(`P(${name} ≤ t) = `, percent(below)));
   const handle = byId("threshold");
