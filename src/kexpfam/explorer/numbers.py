@@ -20,7 +20,7 @@ from kexpfam.linalg import single_threaded_blas
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 
 # Points of a density: evenly along the axis, and where most of the mass is.
-_EVEN, _DENSE = 160, 161
+_EVEN, _DENSE = 200, 241
 
 # A density with more than this beyond an end of the axis gets a longer axis, which ends
 # where so little is left.
