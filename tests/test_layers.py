@@ -70,7 +70,11 @@ MAY_IMPORT = {
     "graphs": FOUNDATION | PARTS | FITTING | USING | {"models"},
     "baselines": FOUNDATION | PARTS | FITTING | USING | {"models"},
     "explorer": FOUNDATION | PARTS | {"metrics"},
+    **dict.fromkeys(
+        ("conformal", "causal"), FOUNDATION | PARTS | FITTING | USING | {"models"}
+    ),
     # layer 6
+    "bridges": FOUNDATION | PARTS | FITTING | USING | {"models"},
     "io": FOUNDATION | PARTS | FITTING | USING | {"models", "graphs"},
 }
 

@@ -77,6 +77,7 @@ def test_cells_tell_how_many_splits_there_were_unless_all():
     assert cell(full, expected=2) == "1.10 ± 0.10"
     assert cell(full, expected=3) == "1.10 ± 0.10 (2)"
     assert cell(sample_of(0.5), bold=True) == "**0.50**"
+    assert cell(sample_of(-0.001)) == "0.00"
     assert cell(None) == ""
 
 

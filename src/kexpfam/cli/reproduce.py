@@ -140,7 +140,7 @@ def run(
 ) -> None:
     """Run the tasks of suites, or some of them.
 
-    SUITE is table1, table2, table3, figure1, figure2, failure or rates; without one,
+    SUITE is table1, table2, table3, figure1, failure or rates; without one,
     all are run. A dotted name is a module with a SUITE of your own.
     """
     choices = _choose(

@@ -15,12 +15,10 @@ import numpy as np
 
 from kexpfam import KCEF, FactorizedDensity
 from kexpfam.base_densities import GaussianBase
-from kexpfam.baselines import RNADE
 from kexpfam.datasets import make_grid
 from kexpfam.experiments import pictures
 from kexpfam.experiments.methods import joint
 from kexpfam.experiments.summary import (
-    failures,
     in_order,
     in_words,
     mean_and_error,
@@ -57,7 +55,7 @@ LENGTHSCALES = (ISOTROPIC, PER_COLUMN)
 ROWS, MOST_ROWS = (200, 500, 1000, 1500, 2000), 2000
 COLUMNS, FEW_COLUMNS = (2, 5, 10, 15, 20), 3
 COLUMNS_OF_LENGTHSCALES = (2, 3, 5, 10)
-SPLITS = 5
+SPLITS = 3
 TEST_ROWS = 2000
 _FIRST_SEED = 300
 
@@ -69,19 +67,23 @@ def _case(n: int, d: int) -> str:
     return f"n={n}, d={d}"
 
 
+def _repeats(d: int) -> int:
+    """Many columns are many fits, and those of the full graph have many parents."""
+    return SPLITS if d <= 5 else 1
+
+
 def _declared() -> list[Task]:
+    """First splits first, so that a part of the run is worth something."""
     sizes = [(n, FEW_COLUMNS) for n in ROWS] + [(MOST_ROWS, d) for d in COLUMNS]
-    tasks = [
-        Task(NAME, _case(n, d), method, split)
-        for n, d in sizes
-        for method in METHODS
-        for split in range(SPLITS)
+    plain = [(n, d, method) for n, d in sizes for method in METHODS]
+    appendix = [
+        (MOST_ROWS, d, m) for d in COLUMNS_OF_LENGTHSCALES for m in LENGTHSCALES
     ]
-    return tasks + [
-        Task(NAME, _case(MOST_ROWS, d), method, split)
-        for d in COLUMNS_OF_LENGTHSCALES
-        for method in LENGTHSCALES
+    return [
+        Task(NAME, _case(n, d), method, split)
         for split in range(SPLITS)
+        for n, d, method in plain + appendix
+        if split < _repeats(d)
     ]
 
 
@@ -100,15 +102,13 @@ def seed_of(task: Task) -> int:
 
 def estimator(method: str, seed: int) -> Any:
     """An estimator of the joint density."""
-    if method == "RNADE":
-        # Cross-validation over the paper's sizes takes minutes for each task.
-        return RNADE(random_state=seed)
     if method not in LENGTHSCALES:
         return joint(method, seed)
     factor = KCEF(
         kernel_x=Gaussian("median"),
         base=GaussianBase(scale=2.0),
         search=GradientSearch(shared_x=method == ISOTROPIC),
+        n_jobs=1,
         random_state=seed,
     )
     return FactorizedDensity(graph="full", factor=factor, random_state=seed)
@@ -140,7 +140,7 @@ def show(records: Sequence[Record], folder: Path) -> str:
     """Markdown with tables of gaps to the truth, and two pictures."""
     found = succeeded(records)
     if not found:
-        return paragraphs("Nothing has been measured.", failures(records))
+        return "Nothing has been measured.\n"
     return paragraphs(
         f"![Log-likelihood of the grid]({_draw(found, folder)})",
         _caption(found),
@@ -148,7 +148,6 @@ def show(records: Sequence[Record], folder: Path) -> str:
         _gaps(found, METHODS),
         _verdict(found),
         _lengthscales(found, folder),
-        failures(records),
     )
 
 
@@ -156,7 +155,7 @@ def _sweep(records: Sequence[Record], key: str) -> dict[int, list[Record]]:
     """Records against n at three columns, or against d at the most rows."""
     fixed, level = "d", FEW_COLUMNS
     if key == "d":
-        fixed, level = "n", max(r.figures["n"] for r in records)
+        fixed, level = "n", max((r.figures["n"] for r in records), default=0)
     chosen = [r for r in records if r.figures[fixed] == level]
     steps = sorted({r.figures[key] for r in chosen})
     return {step: [r for r in chosen if r.figures[key] == step] for step in steps}
@@ -186,7 +185,7 @@ def _panel(
     ax: Any, records: Sequence[Record], declared: Sequence[str], key: str
 ) -> None:
     per_column = key == "d"
-    sweep = _sweep(records, key)
+    sweep = _sweep([r for r in records if r.task.method in declared], key)
     for method in _methods(records, declared):
         at, means, errors = _curve(sweep, method, per_column=per_column)
         ax.errorbar(at, means, errors, label=method, capsize=2, **pictures.pen(method))
@@ -197,11 +196,13 @@ def _panel(
         for some in sweep.values()
     ]
     ax.plot(list(sweep), truth, color="0.15", linestyle=":", lw=1.8, label="truth")
+    ax.set_xticks(list(sweep))
     pictures.tidy(ax)
 
 
 def _draw(records: Sequence[Record], folder: Path) -> str:
     figure = pictures.new_figure(4.2)
+    figure.get_layout_engine().set(wspace=0.06)
     left, right = figure.subplots(1, 2)
     _panel(left, records, METHODS, "n")
     _panel(right, records, METHODS, "d")
@@ -212,7 +213,7 @@ def _draw(records: Sequence[Record], folder: Path) -> str:
     right.set_title(f"n = {most} training rows", fontsize=10)
     names = {name: line for ax in (left, right) for line, name in _legend(ax)}
     figure.legend(
-        names.values(), names.keys(), loc="outside lower center", ncols=8, frameon=False
+        names.values(), names.keys(), loc="outside lower center", ncols=4, frameon=False
     )
     return pictures.save(figure, folder, "figure1.png")
 
@@ -224,13 +225,13 @@ def _legend(ax: Any) -> list[tuple[Any, str]]:
 def _caption(records: Sequence[Record]) -> str:
     repeats = len({r.task.split for r in records})
     return (
-        f"Mean log density of {TEST_ROWS} fresh rows, {repeats} repetition(s), with "
-        "standard errors. -F: each column given all before it. -M: given the one "
-        "before it, which is the true graph. RNADE has our default network (two "
-        "hidden layers of 100 units, ten components): cross-validation over the "
-        "paper's sizes takes minutes for each repetition. KCEF chooses base "
-        "density, lengthscales and λ by held-out likelihood. The paper "
-        "does not print its frequencies; ours are 2."
+        f"Mean log density of {TEST_ROWS} fresh rows, up to {repeats} repetition(s), "
+        "with standard errors where there are several. -F: each column given all "
+        "before it. -M: given the one before it, which is the true graph. RNADE has "
+        "our default network (two hidden layers of 100 units, ten components), no size "
+        "chosen by cross-validation as in the paper, which takes sixty times as many "
+        "fits. KCEF chooses base density, lengthscales and λ by held-out likelihood. "
+        "The paper does not print its frequencies; ours are 2."
     )
 
 
@@ -314,5 +315,5 @@ SUITE = Suite(
     run=run,
     seed=seed_of,
     show=show,
-    needs=("matplotlib",),
+    needs=("matplotlib", "jax", "optax"),
 )

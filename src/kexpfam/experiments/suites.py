@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kexpfam.experiments.task import Suite, Task
 
-NAMES = ("table1", "table2", "table3", "figure1", "figure2", "failure", "rates")
+NAMES = ("table1", "table2", "table3", "figure1", "failure", "rates")
 
 # The extra of this package that installs a library.
 _EXTRAS = {"jax": "baselines", "optax": "baselines", "matplotlib": "plot"}

@@ -115,7 +115,7 @@ def cell(
     """
     if sample is None:
         return ""
-    mean = f"{sample.mean:.2f}"
+    mean = f"{round(sample.mean, 2) + 0.0:.2f}"  # no minus before zero
     text = f"**{mean}**" if bold else mean
     if len(sample.values) > 1:
         text += f" ± {sample.standard_error:.2f}"

@@ -35,6 +35,11 @@ from kexpfam.models.chart import (
     refitted,
 )
 from kexpfam.models.family import TrainingRows
+from kexpfam.models.relevance import (
+    RELEVANT_MULTIPLES,
+    held_out_worth,
+    relevant_lengthscales,
+)
 from kexpfam.models.shared_work import shared_out
 from kexpfam.models.solvers import COMPONENTS, chosen_centers, score_sample
 from kexpfam.selection import (
@@ -72,8 +77,12 @@ WIDEST = 12.0
 # Most regressions that are tilted.
 MOST_REGRESSIONS = 6
 
-# Name of the chart without a regression: y standardised.
+# Names of the charts without a regression: y standardised, and y made normal by its
+# marginal distribution. The second is tried if it is better by so many nats in total
+# than the first, without a kernel part.
 PLAIN = "normal"
+GAUSSIANIZED = "Gaussianized"
+LEAST_GAIN = 3.0
 
 Progress = Callable[[int, int, float], None]
 
@@ -108,11 +117,13 @@ class Entry:
         name: What a person calls it.
         base: Its base density.
         warp_x: Whether skewed columns of x are transformed.
+        fewest_rows: It needs so many rows to be worth it beside others.
     """
 
     name: str
     base: BaseDensity | ConditionalBase | TransformedBase
     warp_x: bool = False
+    fewest_rows: int = 0
 
 
 def default_entries() -> list[Entry]:
@@ -127,7 +138,12 @@ def default_entries() -> list[Entry]:
         ("Yeo-Johnson, heteroscedastic", TransformedBase("yeo_johnson", wide)),
         ("linear", LinearBase(noise)),
     ]
-    entries = [Entry(PLAIN, noise)]
+    # A density estimate of few rows is no better than a normal one.
+    gaussianized = TransformedBase("gaussianize", noise)
+    entries = [
+        Entry(PLAIN, noise),
+        Entry(GAUSSIANIZED, gaussianized, fewest_rows=REFITTED_ROWS + 1),
+    ]
     for name, base in plain:
         entries.append(Entry(name, base))
         entries.append(Entry(f"{name}, transformed x", base, warp_x=True))
@@ -153,6 +169,7 @@ class Contest:
         finals: Charts of all training rows, by name, if these are more.
         final_processes: What these charts share.
         order: Where the rows that judge are among all training rows.
+        relevant: Lengthscales of relevant columns of x, by chart.
     """
 
     rows: TrainingRows
@@ -167,6 +184,7 @@ class Contest:
     finals: dict[str, Charted] = field(default_factory=dict)
     final_processes: SharedProcesses = field(default_factory=SharedProcesses)
     order: Indices = field(default_factory=lambda: np.arange(0))
+    relevant: dict[str, Array | None] = field(default_factory=dict)
     n_jobs: int | None = None
 
     @classmethod
@@ -240,6 +258,8 @@ class Contest:
             learned = not isinstance(entry.base, BaseDensity)
             if learned and len(entries) > 1 and len(self.rows.Y) < FEWEST_ROWS:
                 continue
+            if len(entries) > 1 and len(self.rows.Y) < entry.fewest_rows:
+                continue
             charted = self._chart(entry, slice(None), everyone)
             if len(entries) > 1 and _is_idle(entry, charted):
                 continue
@@ -261,20 +281,23 @@ class Contest:
             self.candidates += bases_alone(name, charted.U, charted.log_slope)
 
     def promising(self) -> list[str]:
-        """Charts worth a kernel part: plain, and the best regressions."""
-        merit = {
-            name: max(
-                float(c.held_out @ self.weights)
-                for c in self.candidates
-                if c.chart == name
-            )
-            for name in self.charts
-        }
-        ranked = sorted((n for n in merit if n != PLAIN), key=lambda n: -merit[n])
+        """Charts worth a kernel part: plain ones, and the best regressions."""
+        merit = self._merits()
+        plain = [name for name in (PLAIN, GAUSSIANIZED) if name in merit]
+        ranked = sorted((n for n in merit if n not in plain), key=lambda n: -merit[n])
         best = max((merit[name] for name in ranked), default=0.0)
         kept = [name for name in ranked if merit[name] > best - HOPELESS]
-        plain = [PLAIN] if PLAIN in self.charts else []
+        if len(plain) > 1 and merit[GAUSSIANIZED] < merit[PLAIN] + LEAST_GAIN:
+            plain = [PLAIN]
         return plain + kept[:MOST_REGRESSIONS]
+
+    def _merits(self) -> dict[str, float]:
+        """Total held-out log density of the best candidate so far in each chart."""
+        merits = dict.fromkeys(self.charts, -np.inf)
+        for candidate in self.candidates:
+            worth = float(candidate.held_out @ self.weights)
+            merits[candidate.chart] = max(merits[candidate.chart], worth)
+        return merits
 
     def tasks(self, names: Sequence[str]) -> list["Task"]:
         """Grids of these charts, as lines that can be tried one after another."""
@@ -401,7 +424,7 @@ class Contest:
         return lengths
 
     def kernels_x(self, name: str, grid: Grid) -> list[Kernel]:
-        """Kernels of x to try in a chart: isotropic, with a process's metric, none."""
+        """Kernels of x to try: none, isotropic, by a process, by columns that help."""
         charted = self.charts[name]
         Z, p = charted.Z, charted.Z.shape[1]
         metrics = []
@@ -420,7 +443,37 @@ class Contest:
                 Gaussian(tuple((multiple * unit).tolist()))
                 for multiple in grid.multiples_x
             ]
+        lengths = self._relevant_lengthscales(name)
+        if lengths is not None:
+            kernels += [
+                Gaussian(tuple((multiple * lengths).tolist()))
+                for multiple in RELEVANT_MULTIPLES
+            ]
         return kernels
+
+    def _relevant_lengthscales(self, name: str) -> Array | None:
+        """Lengthscales of the columns of x that matter; None if not looked for.
+
+        With few rows the best of many choices is mostly chance. Of the regressions the
+        best one so far is worth it.
+        """
+        charted = self.charts[name]
+        n, p = charted.Z.shape
+        if n <= REFITTED_ROWS or not p or charted.U.shape[1] > 1:
+            return None
+        merits = self._merits()
+        if charted.chart.frame is not None and any(
+            merits[other] > merits[name]
+            for other in self.charts
+            if self.charts[other].chart.frame is not None
+        ):
+            return None
+        if name not in self.relevant:
+            units = [median_distance(Z[:, None], charted.weights) for Z in charted.Z.T]
+            problem = self.problem(name, BASES_ALONE[0])
+            worth = held_out_worth(problem, charted.log_slope, self.weights)
+            self.relevant[name] = relevant_lengthscales(worth, np.array(units))
+        return self.relevant[name]
 
 
 @dataclass(frozen=True)
