@@ -189,7 +189,7 @@ def _marginal(rows: Array, draws: Array, matrix: _Matrix, i: int) -> str:
 
 
 def _edges(control: Control) -> Array:
-    """Bins as wide as some steps of the slider, so that whole numbers fill them alike."""
+    """Bins as wide as some steps of the slider: whole numbers fill them alike."""
     steps = round((control.high - control.low) / control.step)
     wide = max(1, -(-steps // _BINS))
     return control.low + control.step * np.minimum(
