@@ -3,9 +3,10 @@
 An `AutoKCEF` of 500 rows and six columns of x is asked for p(y|x) at one x after the
 other, as the page asks: picture, grid, quantiles, moments and modes, with a central
 interval or with a highest-density region; and for what the page shows when a slider
-rests: the standard deviation too, and a curve along a feature. Wall-clock milliseconds are what a user waits for on
-this machine, as loaded as it was; processor milliseconds, of server and client
-together, are those of an idle one. Run it with OPENBLAS_NUM_THREADS=1.
+rests: the standard deviation too, and a curve along a feature. Wall-clock milliseconds
+are what a user waits for on this machine, as loaded as it was; processor milliseconds,
+of server and client together, are nearer those of an idle one. Run it with
+OPENBLAS_NUM_THREADS=1.
 """
 
 import http.client
