@@ -69,6 +69,7 @@ MAY_IMPORT = {
     # layer 5
     "graphs": FOUNDATION | PARTS | FITTING | USING | {"models"},
     "baselines": FOUNDATION | PARTS | FITTING | USING | {"models"},
+    "explorer": FOUNDATION | PARTS | {"metrics"},
     **dict.fromkeys(
         ("conformal", "causal"), FOUNDATION | PARTS | FITTING | USING | {"models"}
     ),
