@@ -17,24 +17,9 @@ from scipy.spatial.distance import pdist
 
 from kexpfam import KCEF
 from kexpfam.datasets import load_benchmark
+from kexpfam.experiments.published import SETS
 from kexpfam.kernels import Gaussian
 
-SETS = [
-    "caution",
-    "ftcollinssnow",
-    "highway",
-    "heights",
-    "sniffer",
-    "snowgeese",
-    "GAGurine",
-    "geyser",
-    "topo",
-    "BostonHousing",
-    "CobarOre",
-    "engel",
-    "mcycle",
-    "BigMac2003",
-]
 DESIGN_SPLITS, FRESH_SPLITS = range(500, 506), range(600, 612)
 MOST_ROWS = 250
 RULES = list(

@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,19 +34,41 @@ def write_container(
     header = json.dumps({"format": FORMAT_VERSION, **description}, allow_nan=False)
     contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     content = save(contiguous, metadata={_KEY: header})
+    with replacing(path) as temporary:
+        Path(temporary).write_bytes(content)
+
+
+@contextlib.contextmanager
+def replacing(path: str | Path) -> Iterator[str]:
+    """A file beside the destination, which takes its place when all went well.
+
+    Raises:
+        OSError: There is no such folder, or it cannot be written to.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     target = Path(folder, "result.txt")
+        ...     with replacing(target) as temporary:
+        ...         _ = Path(temporary).write_text("whole")
+        ...     print(target.read_text())
+        whole
+    """
     target = Path(path)
     try:
-        handle, temporary = tempfile.mkstemp(dir=target.parent, suffix=".kexpfam.tmp")
+        handle, temporary = tempfile.mkstemp(
+            dir=target.absolute().parent, prefix=".", suffix=target.suffix
+        )
     except OSError as error:
         # The user knows the destination, not the temporary file beside it.
         raise type(error)(
             f"Cannot write {str(target)!r}: the folder {str(target.parent)!r} does not "
             f"exist or cannot be written to ({error.strerror})."
         ) from error
+    os.close(handle)
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
+        yield temporary
+        with open(temporary, "rb") as file:
             os.fsync(file.fileno())
         # mkstemp makes private files; give the permissions of an ordinary new file.
         umask = os.umask(0)

@@ -19,7 +19,7 @@ from kexpfam.cli.options import (
     quiet_option,
     unknown_option,
 )
-from kexpfam.cli.output import OutputError, check_output, replacing
+from kexpfam.cli.output import OutputError, check_output
 from kexpfam.cli.tables import Table, TableError, read_table
 from kexpfam.explorer import (
     ConditionalView,
@@ -32,6 +32,7 @@ from kexpfam.explorer import (
     number_control,
     report,
 )
+from kexpfam.storage import replacing
 
 
 @click.command(

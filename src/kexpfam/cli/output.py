@@ -1,13 +1,10 @@
 """Results: files that are written whole or not at all, tables, and JSON."""
 
-import contextlib
 import csv
 import json
 import math
-import os
 import sys
-import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -17,6 +14,7 @@ import numpy as np
 from kexpfam.cli.tables import Column
 from kexpfam.errors import KexpfamError
 from kexpfam.optional import needed
+from kexpfam.storage import replacing
 
 STANDARD_OUTPUT = "-"
 
@@ -56,26 +54,6 @@ def check_output(path: str, force: bool, kinds: tuple[str, ...] | None = None) -
         raise OutputError(f"{path} exists; say --force to replace it.")
     if not target.absolute().parent.is_dir():
         raise OutputError(f"There is no folder {str(target.parent)!r}; make it first.")
-
-
-@contextlib.contextmanager
-def replacing(path: str) -> Iterator[str]:
-    """A file beside the destination, which takes its place when all went well."""
-    target = Path(path)
-    handle, temporary = tempfile.mkstemp(
-        dir=target.absolute().parent, prefix=".", suffix=target.suffix
-    )
-    os.close(handle)
-    try:
-        yield temporary
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)
-        os.replace(temporary, target)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-        raise
 
 
 def write_columns(path: str, columns: Mapping[str, Column]) -> None:

@@ -17,7 +17,7 @@ from kexpfam import KCEF, FactorizedDensity
 from kexpfam.base_densities import GaussianBase
 from kexpfam.datasets import make_grid
 from kexpfam.experiments import pictures
-from kexpfam.experiments.methods import joint
+from kexpfam.experiments.methods import JOINT, joint
 from kexpfam.experiments.summary import (
     in_order,
     in_words,
@@ -33,15 +33,7 @@ from kexpfam.kernels import Gaussian
 from kexpfam.selection import GradientSearch
 
 NAME = "figure1"
-METHODS = (
-    "AutoKCEF-F",
-    "AutoKCEF-M",
-    "KCEF-F",
-    "KCEF-M",
-    "LSCDE-F",
-    "LSCDE-M",
-    "RNADE",
-)
+METHODS = JOINT
 # Who is compared: along the same graph, and RNADE, which has the full one.
 PAIRS = (
     ("AutoKCEF-F", "LSCDE-F"),

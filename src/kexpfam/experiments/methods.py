@@ -14,6 +14,17 @@ from kexpfam.baselines import LSCDE, RNADE, ConditionalRNADE
 PAPER = "KCEF, paper's configuration"
 PAPER_RNADE = "RNADE, paper's grid"
 
+# Who is measured on joint densities, in the order of tables.
+JOINT = (
+    "AutoKCEF-F",
+    "AutoKCEF-M",
+    "KCEF-F",
+    "KCEF-M",
+    "LSCDE-F",
+    "LSCDE-M",
+    "RNADE",
+)
+
 _GRAPHS = {"F": "full", "M": "markov"}
 
 

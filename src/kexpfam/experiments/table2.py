@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from kexpfam.experiments.losses import losses
-from kexpfam.experiments.methods import PAPER_RNADE, joint
+from kexpfam.experiments.methods import JOINT, PAPER_RNADE, joint
 from kexpfam.experiments.published import TABLE2
 from kexpfam.experiments.splits import BY_PERSON, DISTINCT, joint_split
 from kexpfam.experiments.summary import table
@@ -26,15 +26,7 @@ from kexpfam.experiments.tables import (
 from kexpfam.experiments.task import Figures, Record, Suite, Task
 
 FIRST_SEED, SPLITS = 500, 5
-METHODS = (
-    "AutoKCEF-F",
-    "AutoKCEF-M",
-    "KCEF-F",
-    "KCEF-M",
-    "LSCDE-F",
-    "LSCDE-M",
-    "RNADE",
-)
+METHODS = JOINT
 EXTRAS = (
     f"white_wine{DISTINCT}",
     f"parkinsons{BY_PERSON}",
