@@ -69,7 +69,11 @@ MAY_IMPORT = {
     # layer 5
     "graphs": FOUNDATION | PARTS | FITTING | USING | {"models"},
     "baselines": FOUNDATION | PARTS | FITTING | USING | {"models"},
+    **dict.fromkeys(
+        ("conformal", "causal"), FOUNDATION | PARTS | FITTING | USING | {"models"}
+    ),
     # layer 6
+    "bridges": FOUNDATION | PARTS | FITTING | USING | {"models"},
     "io": FOUNDATION | PARTS | FITTING | USING | {"models", "graphs"},
 }
 

@@ -15,6 +15,7 @@ from kexpfam.errors import BlindnessWarning, MissingDependencyError, SamplingWar
 from kexpfam.kernels import Gaussian
 from kexpfam.sampling import HMC, NUTS, resolve_sampler
 from kexpfam.sampling.chains import Plan, starting_points
+from kexpfam.sampling.diagnostics import bulk_effective_size
 from kexpfam.score_matching import TiltedFormula
 from tests.sampling.cases import smooth_model, tilted
 from tests.tolerances import KS_LEVEL, STANDARD_ERRORS
@@ -67,6 +68,33 @@ def test_one_draw_of_each_density_comes_from_one_chain(density):
     # All are the same density, so their single draws are a sample of it.
     pit = density[0].cdf(run.draws[:, 0])
     assert stats.kstest(pit, "uniform").pvalue > KS_LEVEL
+
+
+def test_chains_are_kept_in_their_order_and_in_the_users_units(run):
+    chains = run.chains
+    assert chains.draws.shape == (3, 4, 100, 1)
+    assert chains.divergent.shape == chains.acceptance.shape == (3, 4, 100)
+    # All kept draws were asked for: the same ones, in another order.
+    np.testing.assert_array_equal(
+        np.sort(chains.draws.reshape(3, -1)), np.sort(run.draws)
+    )
+    np.testing.assert_allclose(
+        chains.acceptance.mean(axis=(1, 2)), run.report.acceptance
+    )
+    np.testing.assert_allclose(
+        bulk_effective_size(chains.draws[..., 0]),
+        run.report.effective_sample_size[:, 0],
+    )
+
+
+def test_divergent_moves_are_counted_where_they_were():
+    # A wall of log density that a fixed long step runs into
+    model = smooth_model()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SamplingWarning)
+        run = model.given([[0.0]]).run(100, 0, HMC(chains=2, step_size=1e3))
+    assert run.report.divergences[0] > 0
+    assert run.chains.divergent.sum() == run.report.divergences[0]
 
 
 def test_a_run_that_went_well_is_reported_without_a_warning(run):

@@ -21,7 +21,16 @@ from kexpfam.partition import UnnormalizedDensity
 from kexpfam.sampling import InverseCDF, Run, Sampler, resolve_sampler
 
 # What only densities of one variable have.
-_ONE_COLUMN_ONLY = ("cdf", "sf", "ppf", "median", "interval", "hpd", "plot")
+_ONE_COLUMN_ONLY = (
+    "cdf",
+    "sf",
+    "ppf",
+    "median",
+    "interval",
+    "hpd",
+    "plot",
+    "to_scipy",
+)
 
 
 @dataclass(frozen=True)
@@ -200,7 +209,7 @@ class Density(ABC):
         else:
             run = self._run(chosen, size, rng)
         draws = run.draws[..., 0] if self._d == 1 else run.draws
-        return replace(run, draws=self._out(draws))
+        return replace(run, draws=self._out(draws), columns=self._d)
 
     def var(self) -> Array:
         """Variance of each column; infinite where it does not fit into a double."""
@@ -356,7 +365,13 @@ class TiltedDensities(Density):
 
     def _run(self, sampler: Sampler, size: int, rng: np.random.Generator) -> Run:
         run = sampler.draw(self._tilted, size, rng)
-        return replace(run, draws=self._coordinates.to_user(run.draws))
+        chains = run.chains
+        if chains is not None:
+            n, d = self._n, self._d
+            flat = self._coordinates.to_user(chains.draws.reshape(n, -1, d))
+            chains = replace(chains, draws=flat.reshape(chains.draws.shape))
+        draws = self._coordinates.to_user(run.draws)
+        return replace(run, draws=draws, chains=chains)
 
     def _gradient(self, Y: Array) -> Array:
         slope = self._tilted.gradient(self._coordinates.to_kernel(Y))

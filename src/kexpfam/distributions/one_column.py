@@ -140,3 +140,37 @@ class OneColumnDensity(Density):
         from kexpfam.display import plot_densities
 
         return plot_densities(self, ax=ax, **line)
+
+    def to_scipy(self, row: int | None = None) -> Any:
+        """One of the densities as a frozen distribution of `scipy.stats`.
+
+        Args:
+            row: Which; None if there is only one.
+
+        Returns:
+            It has `pdf`, `logpdf`, `cdf`, `sf`, `ppf`, `isf`, `mean`, `var`, `std`,
+            `median`, `interval`, `support`, `rvs`, `entropy`, `expect` and `moment`.
+
+        Example:
+            >>> import numpy as np
+            >>> from scipy import stats
+            >>> from kexpfam import KEF
+            >>> data = np.random.default_rng(0).normal(size=(200, 1))
+            >>> q = KEF(random_state=0).fit(data).distribution().to_scipy()
+            >>> bool(stats.kstest(data[:, 0], q.cdf).pvalue > 0.05)
+            True
+        """
+        from kexpfam.distributions.scipy_form import frozen
+
+        if self._single:
+            if row not in (None, 0):
+                raise ValueError(
+                    f"row must be None or 0 for a single density, got {row!r}."
+                )
+            return frozen(self)
+        if row is None and self._n != 1:
+            raise ValueError(
+                f"row must say which of the {self._n} densities is meant, as in "
+                f"to_scipy(0)."
+            )
+        return frozen(self[0 if row is None else row])

@@ -11,7 +11,7 @@ from kexpfam._typing import Array, Indices
 from kexpfam._validation import check_count
 from kexpfam.errors import SamplingWarning
 from kexpfam.partition import UnnormalizedDensity
-from kexpfam.sampling.interface import Run
+from kexpfam.sampling.interface import Chains, Run
 from kexpfam.sampling.optional import double_precision, needed
 from kexpfam.sampling.programs import SEGMENT, Programs, Recipe, programs_of
 from kexpfam.sampling.report import SamplingReport
@@ -89,12 +89,15 @@ def run_chains(
     with double_precision():
         # Tracing and running need the same precision, so both happen in here.
         kept, divergent, acceptance = _run_blocks(recipe, target, start, length, rng)
-    report = SamplingReport.of_chains(kept, divergent, acceptance)
+    report = SamplingReport.of_chains(
+        kept, divergent.sum(axis=(1, 2)), acceptance.mean(axis=(1, 2))
+    )
     complaint = report.complaint()
     if complaint:
         # Points at the caller of `run`, not deeper.
         warnings.warn(complaint, SamplingWarning, stacklevel=5)
-    return Run(_taken(kept, size, rng), report)
+    chains_kept = Chains(kept, divergent > 0, acceptance)
+    return Run(_taken(kept, size, rng), report, chains_kept)
 
 
 def starting_points(
@@ -128,7 +131,7 @@ def _run_blocks(
     length: int,
     rng: np.random.Generator,
 ) -> tuple[Array, Array, Array]:
-    """Kept draws (n, c, length, d), divergences (n,), and acceptance (n,)."""
+    """Kept draws (n, c, length, d), with divergences and acceptance of each."""
     jax = needed("jax")
     n, chains, _ = start.shape
     programs, seed = programs_of(recipe), int(rng.integers(2**32))
@@ -148,9 +151,9 @@ def _run_blocks(
         count = min(height, n - first)
         blocks.append(tuple(part[:count] for part in block))
     draws, divergent, acceptance = (
-        np.concatenate(part) for part in zip(*blocks, strict=True)
+        np.concatenate(part)[:, :, :length] for part in zip(*blocks, strict=True)
     )
-    return draws[:, :, :length], divergent, acceptance
+    return draws, divergent, acceptance
 
 
 def _run_block(
@@ -170,8 +173,8 @@ def _run_block(
         acceptance.append(np.asarray(found.acceptance))
     return (
         np.concatenate(draws, axis=2),
-        np.sum(divergent, axis=(0, 2)),
-        np.mean(acceptance, axis=(0, 2)),
+        np.concatenate(divergent, axis=2),
+        np.concatenate(acceptance, axis=2),
     )
 
 

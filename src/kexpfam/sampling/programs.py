@@ -52,8 +52,8 @@ class Segment(NamedTuple):
     Attributes:
         state: Where the chains are.
         draws: (n, c, SEGMENT, d), points of the support.
-        divergent: Divergent moves, (n, c).
-        acceptance: Mean acceptance rate, (n, c).
+        divergent: Divergent moves before each draw, (n, c, SEGMENT).
+        acceptance: Their mean acceptance rate, (n, c, SEGMENT).
     """
 
     state: Any
@@ -117,7 +117,7 @@ def _advance(
     recipe: Recipe, shared: Any, row: Any, state: Any, tuning: Any, key: Any, steps: Any
 ) -> Segment:
     """One chain, SEGMENT kept draws further."""
-    jax, jnp = needed("jax"), needed("jax.numpy")
+    jax = needed("jax")
     log_p = log_density(recipe, shared, row)
 
     def move(state: Any, chance: Any) -> tuple[Any, Any]:
@@ -132,7 +132,7 @@ def _advance(
     keys = jax.random.split(key, steps.shape)
     state, (v, divergent, accepted) = jax.lax.scan(keep, state, (keys, steps))
     u = bare(recipe.line.at(_stand_in(v)).u)
-    return Segment(state, u, divergent.sum(), jnp.mean(accepted))
+    return Segment(state, u, divergent, accepted)
 
 
 def log_density(recipe: Recipe, shared: Any, row: Any) -> LogDensity:

@@ -1,0 +1,12 @@
+"""Densities in the forms that other libraries expect.
+
+`to_scipy`, `to_qp` and `to_arviz` import what they need when they are called. The
+regressor for skpro has to inherit from skpro's own, so it is imported by name:
+`from kexpfam.bridges.skpro import SkproRegressor`.
+"""
+
+from kexpfam.bridges.arviz import to_arviz
+from kexpfam.bridges.qp import to_qp
+from kexpfam.bridges.scipy import to_scipy
+
+__all__ = ["to_arviz", "to_qp", "to_scipy"]

@@ -1,0 +1,83 @@
+"""Draws of samplers for ArviZ: its summaries, diagnoses and plots.
+
+Markov chains come in the order in which they moved, with what each move reported.
+Draws without chains (independent ones, those of tempered particles, and those of an
+average whose families have chains of their own) come as one chain, for which ArviZ has
+no R̂.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kexpfam._typing import Array
+from kexpfam.optional import needed
+from kexpfam.sampling import Run
+
+# Names of the axes after those that ArviZ names itself.
+_AXES = ("density", "column")
+
+
+def to_arviz(run: Run, *, name: str = "y", columns: Sequence[str] | None = None) -> Any:
+    """Draws of `p.run(...)` as an `arviz.InferenceData`.
+
+    Args:
+        run: What `run` of a density returned.
+        name: Name of the variable.
+        columns: Names of the columns of y, if it has several.
+
+    Returns:
+        The group `posterior` has the draws, with the dimensions chain, draw, density
+        (unless there is one) and column (unless there is one); the attribute `report`
+        of the whole says how sampling went. If there were chains, the group
+        `sample_stats` has `diverging` and `acceptance_rate` of each move.
+
+    Raises:
+        MissingDependencyError: ArviZ is not installed.
+    """
+    arviz = needed("arviz", "to hand draws over to it", "bridges")
+    draws = _all_axes(run)
+    n, d = draws.shape[2:]
+    if columns is not None and len(columns) != d:
+        raise ValueError(
+            f"columns must have {d} name(s), one per column of y, got {list(columns)}."
+        )
+    kept = [axis for axis, size in zip(_AXES, (n, d), strict=True) if size > 1]
+    groups = {"posterior": {name: np.squeeze(draws, _dropped(draws))}}
+    if run.chains is not None:
+        figures: dict[str, Any] = {
+            "diverging": run.chains.divergent,
+            "acceptance_rate": run.chains.acceptance,
+        }
+        groups["sample_stats"] = {
+            key: np.squeeze(_chains_first(value), (2,) if n == 1 else ())
+            for key, value in figures.items()
+        }
+    labels = {"density": np.arange(n), "column": columns or np.arange(d)}
+    of_moves = kept[:1] if n > 1 else []
+    return arviz.from_dict(
+        **groups,
+        coords={axis: labels[axis] for axis in kept},
+        dims={name: kept, "diverging": of_moves, "acceptance_rate": of_moves},
+        attrs={
+            "report": "independent draws" if run.report is None else str(run.report)
+        },
+    )
+
+
+def _all_axes(run: Run) -> Array:
+    """Draws (chains, draws, n, d)."""
+    if run.chains is not None:
+        return _chains_first(run.chains.draws)
+    draws = run.draws[..., None] if run.columns == 1 else run.draws
+    return _chains_first(draws.reshape(-1, 1, *draws.shape[-2:]))
+
+
+def _chains_first(values: Array) -> Array:
+    """(n, chains, draws, ...) -> (chains, draws, n, ...)."""
+    return np.moveaxis(values, 0, 2)
+
+
+def _dropped(draws: Array) -> tuple[int, ...]:
+    return tuple(axis for axis in (2, 3) if draws.shape[axis] == 1)
