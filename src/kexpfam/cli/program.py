@@ -18,6 +18,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "predict": ("predict", "Mean, quantiles and intervals for each row of a table."),
     "sample": ("sample", "Draw from p(target | features) for each row of a table."),
     "plot": ("plot", "Pictures of p(target | features), and of its calibration."),
+    "explore": ("explore", "A local page where p(target | features) follows sliders."),
     "completion": ("completion", "Let a shell complete commands and columns."),
     "reproduce": ("reproduce", "Measure every table and figure of the paper again."),
 }

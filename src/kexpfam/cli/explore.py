@@ -1,0 +1,242 @@
+"""`kexpfam explore`: a local page with sliders, or a report in one file."""
+
+import webbrowser
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from kexpfam._typing import Array
+from kexpfam.cli.coding import Coding, Feature
+from kexpfam.cli.guard import note
+from kexpfam.cli.model_files import TableModel, load_table_model
+from kexpfam.cli.options import (
+    examples,
+    force_option,
+    missing_option,
+    model_argument,
+    quiet_option,
+    unknown_option,
+)
+from kexpfam.cli.output import OutputError, check_output, replacing
+from kexpfam.cli.tables import Table, TableError, read_table
+from kexpfam.explorer import (
+    ConditionalView,
+    Control,
+    ExplorerServer,
+    JointSubject,
+    JointView,
+    Subject,
+    category_control,
+    number_control,
+    report,
+)
+
+
+@click.command(
+    epilog=examples(
+        "kexpfam explore houses.kexpfam --data houses.csv",
+        "kexpfam explore houses.kexpfam --data new.csv --export report.html",
+    )
+)
+@model_argument
+@click.option(
+    "--data",
+    type=click.Path(),
+    help="Rows to compare with; ranges of the sliders are theirs.",
+)
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=0,
+    help="Where to listen; any port that is free by default.",
+)
+@click.option("--no-browser", is_flag=True, help="Only print the address.")
+@click.option(
+    "--export",
+    type=click.Path(),
+    help="Write a report with the main pictures instead, one .html file.",
+)
+@missing_option
+@unknown_option
+@force_option
+@quiet_option
+def explore(
+    model: str,
+    data: str | None,
+    port: int,
+    no_browser: bool,
+    export: str | None,
+    missing: Any,
+    unknown: Any,
+    force: bool,
+    quiet: bool,
+) -> None:
+    """Open a page where p(target | features) follows sliders.
+
+    The page is served by this program, to this computer only, under an address that
+    holds a secret; it asks nobody else for anything. Ctrl-C ends it.
+    """
+    if export is not None:
+        check_output(export, force, (".html", ".htm"))
+    found = load_table_model(model)
+    table = None if data is None else read_table(data)
+    view = view_of(found, table, missing=missing, unknown=unknown)
+    if export is not None:
+        with replacing(export) as temporary:
+            Path(temporary).write_text(report(view), encoding="utf-8")
+        if not quiet:
+            click.echo(f"The report is in {export}")
+        return
+    _serve(view, port, no_browser, quiet)
+
+
+def _serve(
+    view: ConditionalView | JointView, port: int, no_browser: bool, quiet: bool
+) -> None:
+    try:
+        server = ExplorerServer(view, port)
+    except OSError as error:
+        raise OutputError(
+            f"Port {port} of this computer cannot be used ({error.strerror}); choose "
+            f"another with --port, or leave it out."
+        ) from error
+    with server:
+        click.echo(f"The page is at {server.address}")
+        if not quiet:
+            click.echo("Ctrl-C ends it.", err=True)
+        if not no_browser:
+            webbrowser.open(server.address)
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            click.echo(err=True)
+
+
+def view_of(
+    found: TableModel,
+    table: Table | None,
+    *,
+    missing: Any = None,
+    unknown: Any = "error",
+) -> ConditionalView | JointView:
+    """What the page shows of a model and a table.
+
+    Args:
+        found: The model.
+        table: Rows to compare with, or None.
+        missing: As in `Coding.matrix`.
+        unknown: As in `Coding.matrix`.
+
+    Raises:
+        TableError: The model has several targets, or cannot be shown without data.
+    """
+    if found.is_joint:
+        return JointView(_joint_subject(found, table, missing))
+    found.require_one_target()
+    return ConditionalView(_subject(found, table, missing, unknown))
+
+
+def _subject(
+    found: TableModel, table: Table | None, missing: Any, unknown: Any
+) -> Subject:
+    title = Path(found.path).name
+    if table is None:
+        X = _remembered(found.model)
+        controls = _controls(_features(found), X)
+        target = (found.coding.target if found.coding else None) or "y"
+        none = np.empty((0, X.shape[1])), np.empty(0), np.empty(0, dtype=int)
+        return Subject(found.model, controls, target, title, *none)
+    coding = _coding(found, table)
+    coded = coding.matrix(table, missing=missing, unknown=unknown)
+    if not len(coded.rows):
+        raise TableError(f"{table.path} has no complete row.")
+    if len(coded.rows) < len(table):
+        left_out = len(table) - len(coded.rows)
+        note(f"{left_out} rows with missing values were left out.")
+    y = np.full(len(table), np.nan)
+    if coding.target in table.names:
+        y = table.numbers(str(coding.target))
+    return Subject(
+        found.model,
+        _controls(coding.features, coded.X),
+        coding.target or "y",
+        title,
+        coded.X,
+        y[coded.rows],
+        coded.rows + 1,
+        Path(table.path).name,
+    )
+
+
+def _coding(found: TableModel, table: Table) -> Coding:
+    """The coding; without one, a column that is no feature must be the target."""
+    if found.coding is not None:
+        return found.coding
+    names = getattr(found.model, "feature_names_in_", None)
+    if names is None and len(table.names) == found.model.n_features_in_ + 1:
+        return found.coding_for(table, table.names[-1])
+    others = [n for n in table.names if names is not None and n not in names]
+    return found.coding_for(table, others[0] if len(others) == 1 else None)
+
+
+def _features(found: TableModel) -> tuple[Feature, ...]:
+    if found.coding is not None:
+        return found.coding.features
+    count = found.model.n_features_in_
+    plain = [f"x{i + 1}" for i in range(count)]
+    names = getattr(found.model, "feature_names_in_", plain)
+    return tuple(Feature(str(name), (), 0.0) for name in names)
+
+
+def _remembered(model: Any) -> Array:
+    """Training rows that a model keeps to tell what is near, (m, p)."""
+    near = getattr(model, "neighbourhood_", None)
+    if near is None:
+        raise TableError(
+            "This model does not remember the range of its features; say --data."
+        )
+    return near.center + near.scale * near.rows
+
+
+def _controls(features: tuple[Feature, ...], X: Array) -> tuple[Control, ...]:
+    controls = []
+    first = 0
+    for feature in features:
+        columns = range(first, first + len(feature.columns))
+        first = columns.stop
+        if feature.categories:
+            start = str(feature.typical)
+            controls.append(
+                category_control(feature.name, columns, feature.categories, start)
+            )
+        else:
+            controls.append(number_control(feature.name, columns[0], X[:, columns[0]]))
+    return tuple(controls)
+
+
+def _joint_subject(
+    found: TableModel, table: Table | None, missing: Any
+) -> JointSubject:
+    model = found.model
+    title = Path(found.path).name
+    if not hasattr(model, "graph_"):
+        raise TableError(
+            f"{found.path} is a density without conditions, and the page needs some, "
+            f"or a graph of columns."
+        )
+    count = model.n_features_in_
+    if table is None:
+        plain = [f"column_{i + 1}" for i in range(count)]
+        names = [str(n) for n in getattr(model, "feature_names_in_", plain)]
+        if found.coding is not None:
+            names = found.coding.columns
+        return JointSubject(model, tuple(names), title, np.empty((0, count)))
+    coding = found.coding_for(table)
+    coded = coding.matrix(table, missing=missing)
+    if not len(coded.rows):
+        raise TableError(f"{table.path} has no complete row.")
+    return JointSubject(
+        model, tuple(coding.columns), title, coded.X, Path(table.path).name
+    )

@@ -1,0 +1,27 @@
+"""A local page to explore a fitted density with, and its export to one file."""
+
+from kexpfam.explorer.export import report
+from kexpfam.explorer.joint import JointView
+from kexpfam.explorer.server import ExplorerServer
+from kexpfam.explorer.subject import (
+    Control,
+    ExplorerError,
+    JointSubject,
+    Subject,
+    category_control,
+    number_control,
+)
+from kexpfam.explorer.view import ConditionalView
+
+__all__ = [
+    "ConditionalView",
+    "Control",
+    "ExplorerError",
+    "ExplorerServer",
+    "JointSubject",
+    "JointView",
+    "Subject",
+    "category_control",
+    "number_control",
+    "report",
+]

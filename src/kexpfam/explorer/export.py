@@ -1,0 +1,245 @@
+"""The main pictures in one page that needs no server, no network and no script."""
+
+from html import escape
+from importlib import resources
+
+import numpy as np
+
+from kexpfam._typing import Array
+from kexpfam.explorer.joint import JointView
+from kexpfam.explorer.numbers import (
+    CurveNumbers,
+    DensityNumbers,
+    curve_numbers,
+    density_numbers,
+)
+from kexpfam.explorer.pictures import curve_picture, density_picture
+from kexpfam.explorer.questions import Question
+from kexpfam.explorer.subject import Control, Subject
+from kexpfam.explorer.svg import number_text
+from kexpfam.explorer.view import ConditionalView
+from kexpfam.explorer.wording import described
+
+# Features that get a picture: those that the median depends on most.
+_MOST_CURVES = 6
+
+_WIDTH = 560.0
+
+# Typical conditions: rows whose means are at these quantiles of all means.
+_TYPICAL = (("low", 0.1), ("middle", 0.5), ("high", 0.9))
+
+# Rows that typical ones are chosen from.
+_MOST_ROWS = 500
+
+_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{title}</title><style>{style}
+.layout.report {{ display: block; }} .cards {{ margin-bottom: 16px; }}
+h2.part {{ font-size: 17px; margin: 22px 0 10px; }} .picture svg {{ height: auto; }}
+</style></head><body>
+<header class="top"><div><h1>{heading}</h1><p class="quiet">{subtitle}</p></div>
+</header>
+<main class="layout report">{body}</main>
+<footer class="quiet">Written by kexpfam explore --export.</footer></body></html>
+"""
+
+
+def report(view: ConditionalView | JointView) -> str:
+    """One self-contained HTML page with the main pictures of a model."""
+    if isinstance(view, JointView):
+        return _joint(view)
+    subject = view.subject
+    names = ", ".join(c.name for c in subject.controls)
+    heading = f"p({subject.target} | {names})" if names else f"p({subject.target})"
+    parts = [_part("At typical conditions", _densities(view))]
+    if subject.controls:
+        parts.append(_part("Along each feature", _curves(view)))
+    if np.isfinite(subject.y).any():
+        cards = [*_comparison(view), _summary(subject)]
+        parts.append(_part("Compared with the data", cards))
+    return _page(subject.title, heading, _subtitle(subject), "".join(parts))
+
+
+def _joint(view: JointView) -> str:
+    subject = view.subject
+    graph = view.graph(Question({"width": _WIDTH}))["picture"]
+    pairs = view.pairs(Question({"width": 1000}))["picture"]
+    columns = dict(zip(subject.names, subject.rows.T, strict=True))
+    keys = _legend(("key-draws", "draws of the model"), ("key-data", "data"))
+    parts = [
+        f'<div class="cards"><section class="card wide">{_picture(pairs)}{keys}'
+        f'</section><section class="card"><header><h2>Graph</h2></header>'
+        f"{_picture(graph)}</section>",
+        _table("Columns of the data", columns) if len(subject.rows) else "",
+        "</div>",
+    ]
+    heading = f"p({', '.join(subject.names)})"
+    return _page(subject.title, heading, _subtitle(subject), "".join(parts))
+
+
+def _page(title: str, heading: str, subtitle: str, body: str) -> str:
+    file = resources.files("kexpfam.explorer") / "page" / "style.css"
+    return _PAGE.format(
+        title=escape(f"{title} · kexpfam"),
+        style=file.read_text(encoding="utf-8"),
+        heading=escape(heading),
+        subtitle=escape(subtitle),
+        body=body,
+    )
+
+
+def _subtitle(subject: object) -> str:
+    title = getattr(subject, "title", "")
+    source = getattr(subject, "source", "")
+    words = [title, described(getattr(subject, "model", None))]
+    return " · ".join([*words, source or "no data"])
+
+
+def _part(title: str, cards: list[str]) -> str:
+    return (
+        f'<h2 class="part">{escape(title)}</h2><div class="cards">{"".join(cards)}'
+        f"</div>"
+    )
+
+
+def _card(title: str, *content: str) -> str:
+    return (
+        f'<section class="card"><header><h2>{escape(title)}</h2></header>'
+        f"{''.join(content)}</section>"
+    )
+
+
+def _picture(svg: str) -> str:
+    return f'<div class="picture">{svg}</div>'
+
+
+def _legend(*keys: tuple[str, str]) -> str:
+    items = "".join(f'<li class="{kind}">{escape(text)}</li>' for kind, text in keys)
+    return f'<ul class="legend">{items}</ul>'
+
+
+def _densities(view: ConditionalView) -> list[str]:
+    subject = view.subject
+    cards = []
+    for title, row, observed in _typical(subject):
+        found = density_numbers(subject.model, row, view.axis)
+        svg = density_picture(found, (_WIDTH, 260.0), subject.target, observed)
+        values = subject.values(row[0])
+        where = ", ".join(
+            f"{n} = {v if isinstance(v, str) else number_text(v)}"
+            for n, v in values.items()
+        )
+        low, high = (number_text(float(v)) for v in found.interval)
+        keys = [
+            ("key-mean", f"mean {number_text(found.mean)}"),
+            ("key-median", f"median {number_text(float(found.quantiles[2]))}"),
+            ("key-mode", _modes(found)),
+            ("key-region", f"90 % interval {low} – {high}"),
+        ]
+        if observed is not None:
+            keys.append(("key-observed", f"observed {number_text(observed)}"))
+        about = f'<p class="quiet">{escape(where)}</p>'
+        cards.append(_card(title, about, _picture(svg), _legend(*keys)))
+    return cards
+
+
+def _modes(found: DensityNumbers) -> str:
+    places = ", ".join(number_text(mode.place) for mode in found.modes)
+    return f"mode{'s' if len(found.modes) > 1 else ''} {places}"
+
+
+def _typical(subject: Subject) -> list[tuple[str, Array, float | None]]:
+    """Conditions in the middle of each feature, and rows with low to high means."""
+    rows: list[tuple[str, Array, float | None]] = [
+        ("All features typical", subject.row({}), None)
+    ]
+    if len(subject.X):
+        means = subject.model.predict(subject.X[:_MOST_ROWS])
+        order = np.argsort(means, kind="stable")
+        for word, level in _TYPICAL:
+            place = int(order[int(level * (len(order) - 1))])
+            y = float(subject.y[place])
+            title = f"Row {subject.numbers[place]}, with a {word} mean"
+            observed = y if np.isfinite(y) else None
+            rows.append((title, subject.X[place : place + 1], observed))
+    return rows
+
+
+def _curves(view: ConditionalView) -> list[str]:
+    subject = view.subject
+    row = subject.row({})
+    found: list[tuple[float, Control, CurveNumbers]] = []
+    for control in subject.controls:
+        numbers = curve_numbers(subject.model, row, control)
+        found.append((float(np.ptp(numbers.quantiles[:, 2])), control, numbers))
+    found.sort(key=lambda entry: -entry[0])
+    keys = [
+        ("key-curve", "median"),
+        ("key-mean", "mean"),
+        ("key-inner", "50 %"),
+        ("key-outer", "90 %"),
+    ]
+    cards = []
+    for _, control, numbers in found[:_MOST_CURVES]:
+        svg = curve_picture(
+            numbers,
+            control,
+            (_WIDTH, 280.0),
+            subject.target,
+            seen=view.shown(control),
+        )
+        cards.append(_card(f"Along {control.name}", _picture(svg), _legend(*keys)))
+    return cards
+
+
+def _comparison(view: ConditionalView) -> list[str]:
+    found = view.calibration(Question({"width": _WIDTH / 2 - 10, "height": 230}))
+    drawn = view.draws(Question({"width": _WIDTH, "height": 280}))
+    evaluation = escape(str(view.evaluation()))
+    both = (
+        f'<div class="two">{_picture(found["pit_picture"])}'
+        f"{_picture(found['coverage_picture'])}</div>"
+    )
+    note = f'<p class="quiet">{escape(found["note"])}</p>'
+    keys = _legend(
+        ("key-bar", "probability integral transform"),
+        ("key-curve", "coverage of central intervals"),
+        ("key-mean", "of highest density"),
+        ("key-fair", "±2 standard errors"),
+    )
+    draws = _legend(("key-draws", "draws of the model"), ("key-data", "data"))
+    return [
+        _card("Calibration", both, keys, note),
+        _card("Draws and data", _picture(drawn["picture"]), draws),
+        _card("Scores", f'<pre class="scores">{evaluation}</pre>'),
+    ]
+
+
+def _summary(subject: Subject) -> str:
+    columns = {subject.target: subject.y[np.isfinite(subject.y)]}
+    for control in subject.controls:
+        if not control.categories:
+            columns[control.name] = subject.X[:, control.columns[0]]
+    lists = "".join(
+        f"<tr><th>{escape(c.name)}</th><td>{len(c.categories)} categories</td></tr>"
+        for c in subject.controls
+        if c.categories
+    )
+    more = f"<table><tbody>{lists}</tbody></table>" if lists else ""
+    return _table(f"{len(subject.X)} rows of {subject.source}", columns, more)
+
+
+def _table(title: str, columns: dict[str, Array], more: str = "") -> str:
+    head = "<tr><th></th><td>least</td><td>median</td><td>most</td></tr>"
+    rows = "".join(
+        f"<tr><th>{escape(name)}</th>"
+        + "".join(
+            f"<td>{number_text(float(v))}</td>"
+            for v in (values.min(), np.median(values), values.max())
+        )
+        + "</tr>"
+        for name, values in columns.items()
+    )
+    return _card(title, f"<table><tbody>{head}{rows}</tbody></table>{more}")

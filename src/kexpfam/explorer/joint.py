@@ -1,0 +1,155 @@
+"""The page of a joint density: its graph, and draws of it beside the data."""
+
+import functools
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kexpfam._typing import Array
+from kexpfam.explorer.joint_pictures import graph_picture, pairs_picture
+from kexpfam.explorer.questions import Question
+from kexpfam.explorer.subject import (
+    Control,
+    ExplorerError,
+    JointSubject,
+    number_control,
+)
+from kexpfam.explorer.wording import described
+
+Answer = dict[str, Any]
+
+# Columns of a scatter matrix; more are too small to see.
+MOST_COLUMNS = 6
+
+# Draws that are shown, and those that evidence is weighed by.
+DRAWS, _WEIGHED = 400, 1000
+
+
+class JointView:
+    """Answers to the page's questions about a joint density.
+
+    Args:
+        subject: What is explored.
+    """
+
+    def __init__(self, subject: JointSubject) -> None:
+        self.subject = subject
+
+    @property
+    def questions(self) -> Mapping[str, Callable[[Question], Answer]]:
+        """What may be asked, by name."""
+        return {
+            "description": self.description,
+            "graph": self.graph,
+            "pairs": self.pairs,
+        }
+
+    def description(self, question: Question) -> Answer:
+        """What the page is about, and the columns that may be held fixed."""
+        subject = self.subject
+        exogenous = [self._names.index(n) for n in self._exogenous]
+        return {
+            "kind": "joint",
+            "title": subject.title,
+            "target": ", ".join(subject.names),
+            "model": described(subject.model),
+            "source": subject.source,
+            "rows": len(subject.rows),
+            "observed": len(subject.rows),
+            "controls": [
+                {
+                    "name": control.name,
+                    "categories": [],
+                    "low": control.low,
+                    "high": control.high,
+                    "step": control.step,
+                    "start": control.start,
+                    "always": i in exogenous,
+                }
+                for i, control in enumerate(self._controls)
+            ],
+        }
+
+    def graph(self, question: Question) -> Answer:
+        """The picture of the graph."""
+        graph = self.subject.model.graph_
+        names = dict(zip(map(str, graph.names), self._names, strict=True))
+        labels = {
+            label: tuple(names.get(p, p) for p in parents)
+            for label, parents in graph.parent_labels().items()
+        }
+        renamed = {names.get(node, node): parents for node, parents in labels.items()}
+        width, _ = question.size(300.0)
+        return {"picture": graph_picture(renamed, self._exogenous, width)}
+
+    def pairs(self, question: Question) -> Answer:
+        """Draws, given what is held fixed, beside the data in a scatter matrix."""
+        given = question.mapping("given")
+        drawn, worth = self.drawn(given)
+        shown = [self._names.index(name) for name in self._shown()]
+        width, _ = question.size(640.0)
+        picture = pairs_picture(
+            self.subject.rows[:DRAWS, shown],
+            drawn[:, shown],
+            [self._controls[i] for i in shown],
+            width,
+            data=not given,
+        )
+        return {
+            "picture": picture,
+            "names": list(self._names),
+            "draws": drawn.tolist(),
+            "worth": worth,
+        }
+
+    def drawn(self, given: Mapping[str, Any]) -> tuple[Array, float | None]:
+        """Draws, (n, d), and how many independent ones they are worth if weighted."""
+        evidence = {}
+        for name in {**dict.fromkeys(self._exogenous), **given}:
+            if name not in self._names:
+                raise ExplorerError(f"There is no column {name!r:.60}.")
+            control = self._controls[self._names.index(name)]
+            value = given.get(name, control.start)
+            evidence[self._names.index(name)] = control.cells(value)[0]
+        model = self.subject.model
+        known = set(evidence)
+        if all(self._ancestors(c) <= known for c in known):
+            return model.sample(DRAWS, random_state=0, given=evidence), None
+        with warnings.catch_warnings():
+            # The page shows what the draws are worth, at every answer.
+            warnings.simplefilter("ignore", UserWarning)
+            found = model.conditional(evidence, _WEIGHED, random_state=0)
+        return found.resample(DRAWS, 0), found.effective_sample_size
+
+    def _ancestors(self, column: int) -> set[int]:
+        node = self.subject.model.graph_.node_of(column)
+        found: set[int] = set()
+        for parent in () if node is None else node.parents:
+            found |= {parent} | self._ancestors(parent)
+        return found
+
+    def _shown(self) -> list[str]:
+        return list(self._names[:MOST_COLUMNS])
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        return self.subject.names
+
+    @property
+    def _exogenous(self) -> list[str]:
+        return [self._names[c] for c in self.subject.model.graph_.exogenous]
+
+    @functools.cached_property
+    def _controls(self) -> list[Control]:
+        """A slider for each column, from the data, or from draws without any."""
+        rows = self.subject.rows
+        if not len(rows):
+            if self._exogenous:
+                raise ExplorerError(
+                    f"{self._exogenous[0]!r} is a condition of this model, and its "
+                    f"range is not known without data; say --data."
+                )
+            rows = self.subject.model.sample(DRAWS, random_state=0)
+        return [
+            number_control(name, i, rows[:, i]) for i, name in enumerate(self._names)
+        ]

@@ -1,0 +1,235 @@
+"""The numbers behind the pictures, all of them the model's own.
+
+A density is asked for once per answer: values on a grid that resolves both the axis and
+the density, quantiles, moments, and a region. Modes are looked for on the grid, since
+`Density.mode` gives the highest one only, and a list is wanted.
+"""
+
+import itertools
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.signal import find_peaks
+
+from kexpfam._typing import Array
+from kexpfam.explorer.subject import Control, Subject
+from kexpfam.linalg import single_threaded_blas
+
+# Levels of the quantiles that are always shown.
+LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+# Points of a density: evenly along the axis, and where most of the mass is.
+_EVEN, _DENSE = 160, 161
+
+# A density with more than this beyond an end of the axis gets a longer axis, which ends
+# where so little is left.
+_CUT_OFF, _LEFT_OVER = 0.01, 0.002
+
+# A dip of less than this share of the highest peak does not make two modes.
+_PROMINENCE = 0.02
+
+_CURVE_POINTS = 41
+
+
+class Mode(NamedTuple):
+    """A local maximum of a density.
+
+    Attributes:
+        place: Where it is.
+        height: The density there.
+        mass: Probability between the dips at its sides.
+    """
+
+    place: float
+    height: float
+    mass: float
+
+
+@dataclass(frozen=True, eq=False)
+class DensityNumbers:
+    """p(y|x) at one x.
+
+    Attributes:
+        grid: Values of y, (g,), increasing.
+        pdf: Density there, (g,).
+        cdf: Distribution function there, (g,).
+        axis: Ends of the axis of y.
+        mean: Expectation.
+        deviation: Standard deviation.
+        quantiles: At `LEVELS`, (5,).
+        interval: Ends of the central interval, (2,).
+        region: Intervals that are shaded, (k, 2).
+        modes: The highest one first.
+    """
+
+    grid: Array
+    pdf: Array
+    cdf: Array
+    axis: tuple[float, float]
+    mean: float
+    deviation: float
+    quantiles: Array
+    interval: Array
+    region: Array
+    modes: tuple[Mode, ...]
+
+
+def density_numbers(
+    model: Any,
+    row: Array,
+    axis: tuple[float, float],
+    *,
+    level: float = 0.9,
+    highest: bool = False,
+    zoom: bool = False,
+) -> DensityNumbers:
+    """Everything about p(y|x) at one x.
+
+    Args:
+        model: Anything with `given(X)`, of one column of y.
+        row: The condition, (1, p).
+        axis: Values of y that should be seen.
+        level: Probability of the interval and of the region.
+        highest: Whether the region is that of highest density, and not the interval.
+        zoom: Whether the axis is that of this density alone.
+    """
+    # Held once: one x is small work, and each step would ask for it again.
+    with single_threaded_blas():
+        return _density_numbers(model.given(row)[0], axis, level, highest, zoom)
+
+
+def _density_numbers(
+    p: Any, axis: tuple[float, float], level: float, highest: bool, zoom: bool
+) -> DensityNumbers:
+    # The region first: an average of densities then has panels, and is quicker to give
+    # quantiles.
+    region = np.reshape(p.hpd(level), (-1, 2)) if highest else None
+    wanted = [*LEVELS, 0.5 - 0.5 * level, 0.5 + 0.5 * level]
+    unique, place = np.unique(np.round(wanted, 12), return_inverse=True)
+    quantiles = p.ppf(unique)[place]
+    axis = _axis(p, axis, zoom)
+    grid = _grid(axis, quantiles)
+    pdf, cdf = p.pdf(grid), p.cdf(grid)
+    interval = quantiles[-2:]
+    return DensityNumbers(
+        grid,
+        pdf,
+        cdf,
+        axis,
+        float(p.mean()),
+        float(p.std()),
+        quantiles[: len(LEVELS)],
+        interval,
+        interval[None, :] if region is None else region,
+        modes(p, grid, pdf),
+    )
+
+
+def _axis(p: Any, axis: tuple[float, float], zoom: bool) -> tuple[float, float]:
+    low, high = axis
+    if not zoom:
+        beyond = p.cdf(np.array([low])).item(), p.sf(np.array([high])).item()
+        if max(beyond) <= _CUT_OFF:
+            return axis
+    ends = p.ppf(np.array([_LEFT_OVER, 1.0 - _LEFT_OVER]))
+    pad = 0.04 * float(ends[1] - ends[0])
+    own = float(ends[0]) - pad, float(ends[1]) + pad
+    return own if zoom else (min(low, own[0]), max(high, own[1]))
+
+
+def _grid(axis: tuple[float, float], quantiles: Array) -> Array:
+    low, high = quantiles.min(), quantiles.max()
+    wide = 0.75 * (high - low)
+    start, end = np.clip([low - wide, high + wide], *axis).tolist()
+    dense = np.linspace(start, end, _DENSE)
+    return np.unique(np.concatenate([np.linspace(*axis, _EVEN), dense]))
+
+
+def modes(p: Any, grid: Array, pdf: Array) -> tuple[Mode, ...]:
+    """Local maxima on a grid, refined between its points; the highest first.
+
+    Args:
+        p: A single density.
+        grid: Increasing points, (g,).
+        pdf: Its values there, (g,).
+    """
+    padded = np.concatenate([[0.0], pdf, [0.0]])
+    peaks, _ = find_peaks(padded, prominence=_PROMINENCE * pdf.max())
+    peaks = peaks - 1
+    if not len(peaks):
+        return ()
+    left = grid[np.maximum(peaks - 1, 0)]
+    right = grid[np.minimum(peaks + 1, len(grid) - 1)]
+    fine = np.linspace(left, right, 41, axis=1)
+    heights = p.pdf(fine.ravel()).reshape(fine.shape)
+    best = heights.argmax(axis=1)
+    several = np.arange(len(peaks))
+    places, tops = fine[several, best], heights[several, best]
+    pairs = itertools.pairwise(peaks)
+    dips = [grid[a + int(pdf[a : b + 1].argmin())] for a, b in pairs]
+    inner = p.cdf(np.array(dips)) if dips else np.empty(0)
+    masses = np.diff([0.0, *inner, 1.0])
+    order = np.argsort(-tops, kind="stable")
+    return tuple(Mode(*map(float, (places[i], tops[i], masses[i]))) for i in order)
+
+
+@dataclass(frozen=True, eq=False)
+class CurveNumbers:
+    """p(y|x) along one feature.
+
+    Attributes:
+        places: Values of the feature, (g,), or numbers of categories.
+        mean: Conditional means, (g,).
+        quantiles: At `LEVELS`, (g, 5).
+    """
+
+    places: Array
+    mean: Array
+    quantiles: Array
+
+
+def curve_numbers(model: Any, row: Array, control: Control) -> CurveNumbers:
+    """Means and quantiles along a feature, the others staying where they are.
+
+    Args:
+        model: Anything with `given(X)`.
+        row: Where the others are, (1, p).
+        control: The feature.
+    """
+    if control.categories:
+        places = np.arange(len(control.categories), dtype=float)
+        cells = np.eye(len(control.categories))
+    else:
+        places = np.linspace(control.low, control.high, _CURVE_POINTS)
+        cells = places[:, None]
+    X = np.repeat(row, len(places), axis=0)
+    X[:, list(control.columns)] = cells
+    p = model.given(X)
+    return CurveNumbers(places, p.mean(), p.ppf(np.array([LEVELS])))
+
+
+def axis_of(subject: Subject) -> tuple[float, float]:
+    """Values of y that pictures show: those of the data, or of draws without any."""
+    seen = subject.y[np.isfinite(subject.y)]
+    if not len(seen):
+        X = subject.X if len(subject.X) else subject.row({})
+        seen = np.ravel(subject.model.sample(X[:200], 50, random_state=0))
+    low, high = (float(v) for v in np.percentile(seen, [0.5, 99.5]))
+    pad = 0.08 * (high - low) or max(1e-6, 0.05 * abs(low))
+    return low - pad, high + pad
+
+
+def trained_share(subject: Subject) -> float:
+    """How many of the model's training rows have the features of a row of the data.
+
+    About one, if the data are those of the fit. Coincidences count too, so this is a
+    reason to warn and no proof.
+    """
+    near = getattr(subject.model, "neighbourhood_", None)
+    if near is None or not len(subject.X):
+        return 0.0
+    Z = (subject.X - near.center) / near.scale
+    known = {row.tobytes() for row in np.round(Z, 6) + 0.0}
+    found = [row.tobytes() in known for row in np.round(near.rows, 6) + 0.0]
+    return float(np.mean(found))

@@ -1,0 +1,266 @@
+"""Pictures of p(y|x) as SVG, from numbers alone.
+
+The page and the exported report show the same pictures. What they look like, colours
+and widths of lines, is in `page/style.css`.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from kexpfam._typing import Array
+from kexpfam.explorer.numbers import CurveNumbers, DensityNumbers
+from kexpfam.explorer.subject import Control
+from kexpfam.explorer.svg import (
+    Frame,
+    area,
+    bar,
+    dots,
+    line,
+    number_text,
+    shortened,
+)
+
+Size = tuple[float, float]
+
+PIT_BINS = 12
+
+# Dots of a picture; more are a blot.
+MOST_DOTS = 600
+
+
+def density_frame(found: DensityNumbers, size: Size) -> Frame:
+    """The axes of a density; its height has no labels, as few can read them."""
+    top = 1.24 * max(float(found.pdf.max()), np.finfo(float).tiny)
+    return Frame.around(size, found.axis, (0.0, top), y_labels=False)
+
+
+def density_content(
+    found: DensityNumbers, frame: Frame, target: str, observed: float | None
+) -> str:
+    """Curve, shaded region, and marks for mean, median, modes and what was observed."""
+    xs, heights = frame.x(found.grid), frame.y(found.pdf)
+    base = frame.y.start
+    parts = [area(xs, heights, base, "area")]
+    for low, high in found.region.tolist():
+        inner = found.grid[(found.grid > low) & (found.grid < high)]
+        ys = np.clip([low, *inner, high], *found.axis)
+        top = frame.y(np.interp(ys, found.grid, found.pdf))
+        parts.append(area(frame.x(ys), top, base, "region"))
+    parts.append(frame.axes(target, y_ticks=False))
+    parts.append(line(xs, heights, "curve"))
+    for kind, place in (("median", found.quantiles[2]), ("mean", found.mean)):
+        parts.append(_stem(found, frame, float(place), kind))
+    for mode in found.modes:
+        x, y = float(frame.x(mode.place)), float(frame.y(mode.height))
+        parts.append(f'<path class="mode" d="M{x:.1f} {y - 6:.1f}l-4.5 -8h9z"/>')
+    if observed is not None and found.axis[0] <= observed <= found.axis[1]:
+        x = float(frame.x(observed))
+        parts.append(
+            f'<path class="observed" d="M{x - 5:.1f} {base - 5:.1f}l10 10m0 -10l-10 10"'
+            f"/>"
+        )
+    return "".join(parts)
+
+
+def _stem(found: DensityNumbers, frame: Frame, place: float, kind: str) -> str:
+    if not found.axis[0] <= place <= found.axis[1]:
+        return ""
+    x = float(frame.x(place))
+    top = float(frame.y(np.interp(place, found.grid, found.pdf)))
+    return f'<path class="{kind}" d="M{x:.1f} {frame.y.start:.1f}V{top:.1f}"/>'
+
+
+def density_picture(
+    found: DensityNumbers, size: Size, target: str, observed: float | None = None
+) -> str:
+    """The whole picture of a density."""
+    frame = density_frame(found, size)
+    content = density_content(found, frame, target, observed)
+    words = f"Density of {target}, median {number_text(float(found.quantiles[2]))}"
+    return frame.picture(content, words)
+
+
+def curve_picture(
+    found: CurveNumbers,
+    control: Control,
+    size: Size,
+    target: str,
+    *,
+    seen: tuple[Array, Array],
+    at: float | str | None = None,
+) -> str:
+    """Bands between quantiles, median and mean along a feature.
+
+    Args:
+        found: The numbers.
+        control: The feature.
+        size: Width and height in pixels.
+        target: Name of y.
+        seen: Values of the feature and of y in the data, (m,) each.
+        at: Where the feature is now.
+    """
+    spread = [found.quantiles.ravel()]
+    if len(seen[1]):
+        spread.append(np.percentile(seen[1], [0.5, 99.5]))
+    ys = np.concatenate(spread)
+    pad = 0.06 * float(np.ptp(ys)) or 0.5
+    vertical = float(ys.min()) - pad, float(ys.max()) + pad
+    if control.categories:
+        horizontal = -0.6, len(control.categories) - 0.4
+    else:
+        horizontal = control.low, control.high
+    frame = Frame.around(size, horizontal, vertical)
+    inside = (seen[0] >= horizontal[0]) & (seen[0] <= horizontal[1])
+    inside &= (seen[1] >= vertical[0]) & (seen[1] <= vertical[1])
+    under = dots(frame.x(seen[0][inside]), frame.y(seen[1][inside]), "dot")
+    if control.categories:
+        width = (size[0] - 80) / len(control.categories)
+        labels = [shortened(c, max(2, int(width / 7))) for c in control.categories]
+        content = frame.axes(control.name, target, x_texts=labels)
+        content += under + _boxes(found, frame, control, at)
+    else:
+        content = frame.axes(control.name, target) + under + _bands(found, frame, at)
+    return frame.picture(content, f"Quantiles of {target} along {control.name}")
+
+
+def _bands(found: CurveNumbers, frame: Frame, at: float | str | None) -> str:
+    xs = frame.x(found.places)
+    low, lower, middle, upper, high = (frame.y(q) for q in found.quantiles.T)
+    parts = [
+        area(xs, high, low, "band outer"),
+        area(xs, upper, lower, "band inner"),
+        line(xs, middle, "curve"),
+        line(xs, frame.y(found.mean), "mean-line"),
+    ]
+    if isinstance(at, float) and frame.x.low <= at <= frame.x.high:
+        x = float(frame.x(at))
+        parts.append(
+            f'<path class="here" d="M{x:.1f} {frame.y.start:.1f}V{frame.y.end:.1f}"/>'
+        )
+    return "".join(parts)
+
+
+def _boxes(
+    found: CurveNumbers, frame: Frame, control: Control, at: float | str | None
+) -> str:
+    half = min(26.0, 0.3 * float(frame.x(1.0) - frame.x(0.0)))
+    parts = []
+    for i, category in enumerate(control.categories):
+        x = float(frame.x(float(i)))
+        low, lower, middle, upper, high = frame.y(found.quantiles[i]).tolist()
+        mean = float(frame.y(found.mean[i]))
+        chosen = " chosen" if category == at else ""
+        parts += [
+            bar(x - half, high, 2 * half, low - high, f"band outer{chosen}"),
+            bar(x - half, upper, 2 * half, lower - upper, f"band inner{chosen}"),
+            f'<path class="curve" d="M{x - half:.1f} {middle:.1f}h{2 * half:.1f}"/>',
+            f'<path class="mean-line" d="M{x - half:.1f} {mean:.1f}h{2 * half:.1f}"/>',
+        ]
+    return "".join(parts)
+
+
+def pit_picture(values: Array, size: Size) -> str:
+    """Histogram of F(y), with the range of most bars if all were well.
+
+    Args:
+        values: Of `kexpfam.metrics.pit`, (n,).
+        size: Width and height in pixels.
+    """
+    counts, edges = np.histogram(values, PIT_BINS, (0.0, 1.0))
+    heights = counts * PIT_BINS / len(values)
+    # Two standard errors of a bar of uniform values.
+    error = 2.0 * np.sqrt((PIT_BINS - 1) / len(values))
+    top = 1.08 * max(1.0 + error, float(heights.max()))
+    frame = Frame.around(size, (0.0, 1.0), (0.0, top))
+    wide = float(frame.x(edges[1]) - frame.x(edges[0]))
+    bars = "".join(
+        bar(
+            float(frame.x(edge)) + 1,
+            float(frame.y(height)),
+            wide - 2,
+            frame.y.start - float(frame.y(height)),
+            "bar",
+        )
+        for edge, height in zip(edges[:-1].tolist(), heights.tolist(), strict=True)
+    )
+    upper, lower = (float(frame.y(max(0.0, 1.0 + s * error))) for s in (1, -1))
+    band = bar(frame.x.start, upper, frame.x.end - frame.x.start, lower - upper, "fair")
+    one = line(frame.x(np.array([0.0, 1.0])), frame.y(np.ones(2)), "target")
+    axes = frame.axes("F(observed)")
+    return frame.picture(axes + band + bars + one, "Histogram of the PIT")
+
+
+def coverage_picture(central: Array, highest: Array, size: Size) -> str:
+    """Share of observations inside intervals, against what these promise.
+
+    Args:
+        central: |2F(y) − 1| of each row, (n,): the central interval that just holds y.
+        highest: The same for regions of highest density, (n,).
+        size: Width and height in pixels.
+    """
+    frame = Frame.around(size, (0.0, 1.0), (0.0, 1.0))
+    promised = np.linspace(0.0, 1.0, 101)
+    error = 2.0 * np.sqrt(promised * (1.0 - promised) / len(central))
+    xs = frame.x(promised)
+    upper, lower = (np.clip(promised + s * error, 0.0, 1.0) for s in (1, -1))
+    content = [
+        frame.axes("promised coverage", "observed"),
+        area(xs, frame.y(upper), frame.y(lower), "fair"),
+        line(xs[[0, -1]], frame.y(promised[[0, -1]]), "target"),
+    ]
+    for values, kind in ((highest, "mean-line"), (central, "curve")):
+        share = np.searchsorted(np.sort(values), promised, side="right") / len(values)
+        content.append(line(xs, frame.y(share), kind))
+    return frame.picture("".join(content), "Coverage of intervals")
+
+
+def histogram_picture(
+    data: Array, draws: Array, axis: tuple[float, float], size: Size, target: str
+) -> str:
+    """Histogram of the data, and outline of that of the draws."""
+    count = int(np.clip(1.5 * np.sqrt(len(data)), 10, 40))
+    edges = np.linspace(*axis, count + 1)
+    seen, drawn = (
+        np.histogram(v, edges)[0] / max(len(v), 1) / (edges[1] - edges[0])
+        for v in (data, draws)
+    )
+    top = 1.1 * max(float(seen.max()), float(drawn.max()), np.finfo(float).tiny)
+    frame = Frame.around(size, axis, (0.0, top), y_labels=False)
+    left = frame.x(edges)
+    bars = "".join(
+        bar(x + 0.75, y, wide - 1.5, frame.y.start - y, "seen-bar")
+        for x, y, wide in zip(
+            left[:-1].tolist(),
+            frame.y(seen).tolist(),
+            np.diff(left).tolist(),
+            strict=True,
+        )
+    )
+    outline = line(np.repeat(left, 2)[1:-1], np.repeat(frame.y(drawn), 2), "curve")
+    axes = frame.axes(target, y_ticks=False)
+    return frame.picture(bars + axes + outline, f"Histograms of {target}")
+
+
+def scatter_picture(
+    control: Control,
+    seen: tuple[Array, Array],
+    drawn: tuple[Array, Array],
+    axis: tuple[float, float],
+    size: Size,
+    target: str,
+) -> str:
+    """Data and draws against a feature."""
+    texts: Sequence[str] | None = None
+    horizontal = control.low, control.high
+    if control.categories:
+        horizontal = -0.6, len(control.categories) - 0.4
+        width = (size[0] - 80) / len(control.categories)
+        texts = [shortened(c, max(2, int(width / 7))) for c in control.categories]
+    frame = Frame.around(size, horizontal, axis)
+    content = frame.axes(control.name, target, x_texts=texts)
+    for (x, y), kind in ((seen, "dot"), (drawn, "drawn")):
+        inside = (x >= horizontal[0]) & (x <= horizontal[1])
+        inside &= (y >= axis[0]) & (y <= axis[1])
+        content += dots(frame.x(x[inside]), frame.y(y[inside]), kind)
+    return frame.picture(content, f"Draws and data of {target} against {control.name}")

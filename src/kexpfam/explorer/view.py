@@ -1,0 +1,310 @@
+"""Everything that the page of a conditional density shows, as plain JSON.
+
+Each question of the page has a method, which takes the fields that were sent and
+returns what is drawn: numbers, and the picture that they make. What does not depend on
+the sliders is computed once.
+"""
+
+import functools
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from kexpfam._typing import Array
+from kexpfam.explorer.numbers import (
+    LEVELS,
+    axis_of,
+    curve_numbers,
+    density_numbers,
+    trained_share,
+)
+from kexpfam.explorer.pictures import (
+    MOST_DOTS,
+    coverage_picture,
+    curve_picture,
+    density_content,
+    density_frame,
+    histogram_picture,
+    pit_picture,
+    scatter_picture,
+)
+from kexpfam.explorer.questions import Question
+from kexpfam.explorer.subject import Control, ExplorerError, Subject
+from kexpfam.explorer.wording import described, trained_note
+from kexpfam.metrics import Evaluation, evaluate
+
+Answer = dict[str, Any]
+
+# Rows that calibration is judged by: more would make people wait.
+_MOST_ROWS = 1000
+
+# Draws of each row for the histogram, so that its outline is smooth.
+_DRAWS = 20
+
+# Fewer training rows near x than this, and the page says so.
+FEW_ROWS = 3.0
+
+
+class ConditionalView:
+    """Answers to the page's questions about p(y|x).
+
+    Args:
+        subject: What is explored.
+    """
+
+    def __init__(self, subject: Subject) -> None:
+        self.subject = subject
+        self._lock = threading.Lock()
+
+    @property
+    def questions(self) -> Mapping[str, Callable[[Question], Answer]]:
+        """What may be asked, by name."""
+        return {
+            "description": self.description,
+            "density": self.density,
+            "curve": self.curve,
+            "row": self.row,
+            "calibration": self.calibration,
+            "draws": self.draws,
+        }
+
+    def description(self, question: Question) -> Answer:
+        """What the page is about: title, controls, and which cards there are."""
+        subject = self.subject
+        return {
+            "kind": "conditional",
+            "title": subject.title,
+            "target": subject.target,
+            "model": described(subject.model),
+            "source": subject.source,
+            "rows": len(subject.X),
+            "observed": len(self._observed),
+            "axis": list(self._axis),
+            "controls": [_control(control) for control in subject.controls],
+        }
+
+    def density(self, question: Question) -> Answer:
+        """P(y|x) at one x: picture, numbers, and a grid for tail probabilities."""
+        subject = self.subject
+        level = question.number("level", 0.9, 0.01, 0.999)
+        row = subject.row(question.mapping("values"))
+        found = density_numbers(
+            subject.model,
+            row,
+            self._axis,
+            level=level,
+            highest=question.choice("region", ("interval", "hpd")) == "hpd",
+            zoom=question.flag("zoom"),
+        )
+        observed = question.fields.get("observed")
+        if observed is not None:
+            observed = question.number("observed", 0.0, -np.inf, np.inf)
+        frame = density_frame(found, question.size(340.0))
+        return {
+            "content": density_content(found, frame, subject.target, observed),
+            "frame": {
+                "axis": list(found.axis),
+                "left": frame.x.start,
+                "right": frame.x.end,
+                "base": frame.y.start,
+                "top": frame.y.end,
+                "highest": frame.y.high,
+            },
+            "grid": found.grid.tolist(),
+            "pdf": found.pdf.tolist(),
+            "cdf": found.cdf.tolist(),
+            "level": level,
+            "mean": found.mean,
+            "deviation": found.deviation,
+            "levels": list(LEVELS),
+            "quantiles": found.quantiles.tolist(),
+            "interval": found.interval.tolist(),
+            "region": found.region.tolist(),
+            "modes": [mode._asdict() for mode in found.modes],
+            "near": self._near(row),
+        }
+
+    def curve(self, question: Question) -> Answer:
+        """Mean and quantiles along a feature, the others where the sliders are."""
+        subject = self.subject
+        values = question.mapping("values")
+        control = subject.control(question.fields.get("feature"))
+        row = subject.row(values)
+        found = curve_numbers(subject.model, row, control)
+        seen = self._places(control)[self._shown], subject.y[self._shown]
+        picture = curve_picture(
+            found,
+            control,
+            question.size(300.0),
+            subject.target,
+            seen=seen,
+            at=control.value(row[0]),
+        )
+        places = list(control.categories) or found.places.tolist()
+        return {
+            "picture": picture,
+            "feature": control.name,
+            "places": places,
+            "mean": found.mean.tolist(),
+            "levels": list(LEVELS),
+            "quantiles": found.quantiles.tolist(),
+        }
+
+    def row(self, question: Question) -> Answer:
+        """Values of one row of the data, and what was observed there."""
+        count = len(self.subject.X)
+        if not count:
+            raise ExplorerError("There are no data; say --data.")
+        place = int(question.number("place", 1, 1, count)) - 1
+        y = float(self.subject.y[place])
+        return {
+            "place": place + 1,
+            "number": int(self.subject.numbers[place]),
+            "values": self.subject.values(self.subject.X[place]),
+            "observed": y if np.isfinite(y) else None,
+        }
+
+    def calibration(self, question: Question) -> Answer:
+        """Whether probabilities are as large as they claim, on the data."""
+        found = self.evaluation()
+        width, height = question.size(240.0)
+        central = np.abs(2.0 * found.pit - 1.0)
+        coverage = [
+            {"level": float(c), "central": e.value, "highest": h.value}
+            for c, e, h in zip(
+                found.confidence, found.coverage, found.hpd_coverage, strict=True
+            )
+        ]
+        scores = {"log loss": found.log_loss, "CRPS": found.crps}
+        return {
+            "pit_picture": pit_picture(found.pit, (width, height)),
+            "coverage_picture": coverage_picture(
+                central, found.hpd_values, (width, height)
+            ),
+            "rows": len(found.pit),
+            "pit": found.pit.tolist(),
+            "coverage": coverage,
+            "scores": {name: [e.value, e.standard_error] for name, e in scores.items()},
+            "distance": found.pit_uniformity.statistic,
+            "p_value": found.pit_uniformity.pvalue,
+            "note": trained_note(trained_share(self.subject)),
+        }
+
+    def draws(self, question: Question) -> Answer:
+        """Draws at the rows of the data, beside what was observed there."""
+        subject = self.subject
+        data, drawn = self._drawn()
+        size = question.size(300.0)
+        feature = question.fields.get("feature")
+        rows = self._judged
+        if feature is None:
+            axis = self._axis
+            return {
+                "picture": histogram_picture(
+                    data, drawn.ravel(), axis, size, subject.target
+                ),
+                "observed": data.tolist(),
+                "drawn": drawn[:, 0].tolist(),
+                "numbers": subject.numbers[rows].tolist(),
+            }
+        control = subject.control(feature)
+        places = self._places(control)[rows]
+        some = slice(0, MOST_DOTS)
+        picture = scatter_picture(
+            control,
+            (places[some], data[some]),
+            (places[some], drawn[some, 0]),
+            self._axis,
+            size,
+            subject.target,
+        )
+        return {
+            "picture": picture,
+            "observed": data.tolist(),
+            "drawn": drawn[:, 0].tolist(),
+            "numbers": subject.numbers[rows].tolist(),
+        }
+
+    def evaluation(self) -> Evaluation:
+        """All scores on the data, computed when first asked for.
+
+        Raises:
+            ExplorerError: Nothing was observed.
+        """
+        with self._lock:
+            return self._evaluation
+
+    @functools.cached_property
+    def _evaluation(self) -> Evaluation:
+        rows = self._judged
+        return evaluate(self.subject.model, self.subject.X[rows], self.subject.y[rows])
+
+    def _drawn(self) -> tuple[Array, Array]:
+        with self._lock:
+            return self._draws_at_data
+
+    @functools.cached_property
+    def _draws_at_data(self) -> tuple[Array, Array]:
+        rows = self._judged
+        X = self.subject.X[rows]
+        drawn = self.subject.model.sample(X, _DRAWS, random_state=0)
+        return self.subject.y[rows], drawn
+
+    @functools.cached_property
+    def _axis(self) -> tuple[float, float]:
+        return axis_of(self.subject)
+
+    @property
+    def axis(self) -> tuple[float, float]:
+        """Values of y that pictures show."""
+        return self._axis
+
+    @functools.cached_property
+    def _observed(self) -> Array:
+        """Rows with an observation, in an order of their own."""
+        rows = np.flatnonzero(np.isfinite(self.subject.y))
+        return np.random.default_rng(0).permutation(rows)
+
+    @property
+    def _shown(self) -> Array:
+        return self._observed[:MOST_DOTS]
+
+    @property
+    def _judged(self) -> Array:
+        if not len(self._observed):
+            raise ExplorerError(
+                f"There are no observations of {self.subject.target} to compare with; "
+                f"say --data with a table that has them."
+            )
+        return self._observed[:_MOST_ROWS]
+
+    def shown(self, control: Control) -> tuple[Array, Array]:
+        """Some rows of the data: a feature, or the number of its category, and y."""
+        return self._places(control)[self._shown], self.subject.y[self._shown]
+
+    def _places(self, control: Control) -> Array:
+        cells = self.subject.X[:, list(control.columns)]
+        if not control.categories:
+            return cells[:, 0]
+        # Beside each other, so that dots of a category are seen one by one.
+        spread = np.random.default_rng(0).uniform(-0.22, 0.22, len(cells))
+        return cells.argmax(axis=1) + spread
+
+    def _near(self, row: Array) -> float | None:
+        reliability = getattr(self.subject.model, "reliability", None)
+        if reliability is None or not hasattr(self.subject.model, "neighbourhood_"):
+            return None
+        return float(reliability(row)[0])
+
+
+def _control(control: Control) -> Answer:
+    return {
+        "name": control.name,
+        "categories": list(control.categories),
+        "low": control.low,
+        "high": control.high,
+        "step": control.step,
+        "start": control.start,
+    }
