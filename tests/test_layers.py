@@ -72,6 +72,7 @@ MAY_IMPORT = {
     **dict.fromkeys(
         ("conformal", "causal"), FOUNDATION | PARTS | FITTING | USING | {"models"}
     ),
+    "explorer": FOUNDATION | PARTS | {"metrics"},
     # layer 6
     "bridges": FOUNDATION | PARTS | FITTING | USING | {"models"},
     "io": FOUNDATION | PARTS | FITTING | USING | {"models", "graphs"},

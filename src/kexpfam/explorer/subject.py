@@ -165,7 +165,7 @@ def number_control(name: str, column: int, values: Array) -> Control:
     if low == high:
         low, high = low - 0.5, high + 0.5
     step = nice_step((high - low) / _STEPS)
-    if np.all(values == np.round(values)) and high - low > 1:
+    if np.all(values == np.round(values)):
         step = max(1.0, step)
     low, high = step * math.floor(low / step), step * math.ceil(high / step)
     start = low + step * round((float(np.median(values)) - low) / step)

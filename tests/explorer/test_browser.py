@@ -1,0 +1,233 @@
+"""The page in a browser: no errors, keys and pointers work, it fits a phone.
+
+Skipped where selenium or Chromium is missing. Nothing is asked of other computers.
+"""
+
+import csv
+import io
+import shutil
+
+import numpy as np
+import pytest
+
+from tests.explorer.conftest import serving
+
+webdriver = pytest.importorskip("selenium.webdriver")
+from selenium.webdriver.chrome.service import Service  # noqa: E402
+from selenium.webdriver.common.action_chains import ActionChains  # noqa: E402
+from selenium.webdriver.common.by import By  # noqa: E402
+from selenium.webdriver.common.keys import Keys  # noqa: E402
+from selenium.webdriver.support.ui import WebDriverWait  # noqa: E402
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+DRIVER = shutil.which("chromedriver")
+
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None or DRIVER is None, reason="Chromium is not installed"
+)
+
+FLAGS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-dev-shm-usage",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    profile = tmp_path_factory.mktemp("profile")
+    for flag in (*FLAGS, f"--user-data-dir={profile}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(DRIVER))
+    yield driver
+    driver.quit()
+
+
+def opened(browser, address, width=1280, height=800):
+    size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    browser.get_log("browser")
+    browser.get(address)
+    wait_for(browser, lambda: drawn(browser) > 0)
+    return browser
+
+
+def wait_for(browser, condition):
+    WebDriverWait(browser, 30, poll_frequency=0.05).until(lambda _: condition())
+
+
+def drawn(browser):
+    """How often the page has drawn something new."""
+    count = browser.execute_script("return document.documentElement.dataset.drawn")
+    return int(count or 0)
+
+
+@pytest.fixture
+def page(browser, server):
+    return opened(browser, server.address)
+
+
+def curve(page):
+    return page.find_element(By.CSS_SELECTOR, "#density-content .curve")
+
+
+def path(page):
+    return page.execute_script(
+        "return document.querySelector('#density-content .curve').getAttribute('d')"
+    )
+
+
+def saved_text(page, card, kind):
+    """What a download button would save, as text, or its size for pictures."""
+    return page.execute_async_script(
+        """
+        const done = arguments[2], make = URL.createObjectURL;
+        HTMLAnchorElement.prototype.click = () => {};
+        URL.createObjectURL = (blob) => {
+          if (blob.type === "image/svg+xml") return make(blob);
+          URL.createObjectURL = make;
+          (blob.type === "image/png" ? Promise.resolve(blob.size) : blob.text())
+            .then(done);
+          return make(blob);
+        };
+        const label = `Download ${arguments[0]} as ${arguments[1]}`;
+        document.querySelector(`[aria-label="${label}"]`).click();
+        """,
+        card,
+        kind,
+    )
+
+
+def test_the_page_loads_without_errors_and_shows_its_cards(page):
+    for card in ("density", "panel", "curve", "draws", "calibration", "numbers"):
+        assert page.find_element(By.ID, card).is_displayed(), card
+    for card in ("curve", "draws"):
+        wait_for(page, lambda c=card: page.find_elements(By.CSS_SELECTOR, f"#{c} svg"))
+    page.find_element(By.ID, "judge").click()
+    wait_for(page, lambda: page.find_elements(By.CSS_SELECTOR, "#pit-picture svg"))
+    note = page.find_element(By.ID, "calibration-note").text
+    assert note.startswith("The model was fitted to these rows")
+    assert page.get_log("browser") == []
+
+
+def test_a_slider_moved_by_keys_changes_the_curve(page):
+    slider = page.find_element(By.ID, "control-0")
+    before, value = path(page), float(slider.get_property("value"))
+    slider.send_keys(Keys.ARROW_RIGHT * 5)
+    wait_for(page, lambda: path(page) != before)
+    assert float(slider.get_property("value")) > value
+    shown = page.find_element(By.CSS_SELECTOR, "#controls input[type=number]")
+    assert shown.get_property("value") == slider.get_property("value")
+
+
+def test_categories_and_levels_change_the_picture(page):
+    before = path(page)
+    page.find_element(By.ID, "control-2").send_keys("Oslo")
+    wait_for(page, lambda: path(page) != before)
+    legend = page.find_element(By.ID, "density-legend")
+    assert "90 % interval" in legend.text
+    page.find_element(By.ID, "region").send_keys("highest")
+    page.find_element(By.ID, "level").send_keys("50")
+    wait_for(page, lambda: "50 % highest density" in legend.text)
+
+
+def test_the_threshold_moved_by_keys_changes_the_probability(page, view):
+    handle = page.find_element(By.ID, "threshold")
+    text = page.find_element(By.ID, "tail-text")
+    before = text.text
+    page.execute_script("arguments[0].focus()", handle)
+    ActionChains(page).send_keys(Keys.ARROW_RIGHT * 5).perform()
+    assert text.text != before
+    t = float(handle.get_attribute("aria-valuenow"))
+    exact = view.subject.model.given(view.subject.row({}))[0].sf(np.array([t])).item()
+    assert f"P(price > t) = {100 * exact:.1f} %" in text.text
+    ActionChains(page).send_keys(Keys.HOME).perform()
+    low = float(handle.get_attribute("aria-valuemin"))
+    assert float(handle.get_attribute("aria-valuenow")) == low
+
+
+def test_the_threshold_is_dragged_by_a_pointer(page):
+    handle = page.find_element(By.ID, "threshold-handle")
+    before = float(page.find_element(By.ID, "t").get_property("value"))
+    ActionChains(page).drag_and_drop_by_offset(handle, 60, 0).perform()
+    assert float(page.find_element(By.ID, "t").get_property("value")) > before
+
+
+def test_a_row_of_the_data_sets_the_controls(page, saved):
+    page.find_element(By.ID, "next").click()
+    legend = page.find_element(By.ID, "density-legend")
+    wait_for(page, lambda: "observed" in legend.text)
+    shown = page.find_element(By.CSS_SELECTOR, "#controls input[type=number]")
+    assert float(shown.get_property("value")) == saved.X[0, 0]
+    page.find_element(By.ID, "random").click()
+    page.find_element(By.ID, "reset").click()
+    wait_for(page, lambda: "observed" not in legend.text)
+
+
+def test_downloads_hold_what_is_shown(page, view):
+    rows = list(csv.DictReader(io.StringIO(saved_text(page, "density", "CSV"))))
+    y = np.array([float(row["y"]) for row in rows])
+    density = np.array([float(row["density"]) for row in rows])
+    p = view.subject.model.given(view.subject.row({}))[0]
+    np.testing.assert_allclose(density, p.pdf(y), rtol=1e-9)
+    numbers = saved_text(page, "numbers", "CSV")
+    assert numbers.startswith(f"number,value\nmean,{p.mean()}\n")
+    assert saved_text(page, "density", "PNG") > 5000
+
+
+@pytest.mark.parametrize("kind", ["server", "joint"])
+def test_a_phone_needs_no_scrolling_sideways(browser, server, joint_view, kind):
+    def check(address):
+        page = opened(browser, address, 390, 844)
+        widths = "return [document.scrollingElement.scrollWidth, window.innerWidth]"
+        wide, inner = page.execute_script(widths)
+        assert wide <= inner
+        assert page.get_log("browser") == []
+
+    if kind == "server":
+        check(server.address)
+        return
+    with serving(joint_view) as running:
+        check(running.address)
+
+
+def test_a_joint_page_follows_what_is_held_fixed(browser, joint_view):
+    with serving(joint_view) as running:
+        page = opened(browser, running.address)
+        picture = page.find_element(By.ID, "pairs-picture")
+        before = picture.get_property("innerHTML")
+        page.find_element(By.ID, "control-0").send_keys(Keys.ARROW_RIGHT)
+        note = page.find_element(By.ID, "pairs-note")
+        wait_for(page, lambda: "Draws given area" in note.text)
+        assert picture.get_property("innerHTML") != before
+        assert page.find_elements(By.CSS_SELECTOR, "#graph-picture .node")
+        assert page.get_log("browser") == []
+
+
+def test_a_server_that_does_not_answer_is_said_until_it_does(page):
+    def cut_off(offline):
+        state = {"offline": offline, "latency": 0}
+        rates = {"downloadThroughput": -1, "uploadThroughput": -1}
+        page.execute_cdp_cmd("Network.emulateNetworkConditions", {**state, **rates})
+
+    page.execute_cdp_cmd("Network.enable", {})
+    problem = page.find_element(By.ID, "problem")
+    slider = page.find_element(By.ID, "control-0")
+    cut_off(True)
+    try:
+        slider.send_keys(Keys.ARROW_RIGHT)
+        wait_for(page, problem.is_displayed)
+        assert "does not answer" in problem.text
+    finally:
+        cut_off(False)
+    slider.send_keys(Keys.ARROW_RIGHT)
+    wait_for(page, lambda: not problem.is_displayed())

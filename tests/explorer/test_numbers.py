@@ -1,0 +1,154 @@
+"""What the page shows is what the model says."""
+
+import numpy as np
+import pytest
+
+from kexpfam.explorer.numbers import (
+    LEVELS,
+    axis_of,
+    curve_numbers,
+    density_numbers,
+    modes,
+    trained_share,
+)
+from kexpfam.explorer.questions import Question
+from kexpfam.explorer.subject import Subject, number_control
+
+# Quantiles found with others at the same time differ by the tolerance of root finding.
+SAME = {"rtol": 1e-9}
+
+
+@pytest.mark.parametrize("level", [0.5, 0.8, 0.9, 0.95])
+@pytest.mark.parametrize("highest", [False, True])
+def test_numbers_are_those_of_the_density(view, level, highest):
+    model, row = view.subject.model, view.subject.row({"area": 80.0, "city": "Oslo"})
+    found = density_numbers(model, row, view.axis, level=level, highest=highest)
+    p = model.given(row)[0]
+    np.testing.assert_allclose(found.quantiles, p.ppf(np.array(LEVELS)), **SAME)
+    np.testing.assert_allclose(found.interval, p.interval(level), **SAME)
+    expected = p.hpd(level) if highest else p.interval(level)[None]
+    np.testing.assert_allclose(found.region, expected, **SAME)
+    np.testing.assert_allclose(found.pdf, p.pdf(found.grid))
+    np.testing.assert_allclose(found.cdf, p.cdf(found.grid))
+    assert (found.mean, found.deviation) == (p.mean(), p.std())
+    assert np.all(np.diff(found.grid) > 0)
+
+
+def test_tail_probability_between_points_of_the_grid_has_four_digits(view):
+    # The page draws a straight line between points of the distribution function.
+    model, row = view.subject.model, view.subject.row({})
+    found = density_numbers(model, row, view.axis)
+    t = np.linspace(*found.axis, 1001)
+    exact = model.given(row)[0].cdf(t)
+    np.testing.assert_allclose(np.interp(t, found.grid, found.cdf), exact, atol=2e-4)
+
+
+def test_the_highest_mode_is_that_of_the_density(view):
+    model, row = view.subject.model, view.subject.row({})
+    found = density_numbers(model, row, view.axis)
+    p = model.given(row)[0]
+    # A twentieth of a step of the grid, 40 points being tried between neighbours.
+    close = np.diff(found.grid).max() / 20
+    assert found.modes[0].place == pytest.approx(p.mode(), abs=close)
+    assert sum(mode.mass for mode in found.modes) == pytest.approx(1.0)
+
+
+def test_two_modes_have_the_masses_of_their_sides(two_modes):
+    p = two_modes.given(np.zeros((1, 1)))[0]
+    grid = np.linspace(-5.0, 5.0, 300)
+    high, low = modes(p, grid, p.pdf(grid))
+    # Between neighbours of a point of the grid, 41 points are tried.
+    assert high.place == pytest.approx(2.0, abs=2e-3)
+    assert low.place == pytest.approx(-2.0, abs=2e-3)
+    assert high.height == pytest.approx(0.6 / (0.4 * np.sqrt(2 * np.pi)), rel=1e-5)
+    assert (high.mass, low.mass) == pytest.approx((0.6, 0.4), abs=1e-6)
+
+
+def test_a_density_beyond_the_axis_makes_it_longer(two_modes):
+    found = density_numbers(two_modes, np.zeros((1, 1)), (1.0, 8.0))
+    assert found.axis[1] == 8.0
+    assert 0.0 < found.cdf[0] < 0.01
+
+
+def test_zoom_shows_nearly_all_of_the_density_and_no_more(view):
+    model, row = view.subject.model, view.subject.row({})
+    found = density_numbers(model, row, (-1e4, 1e4), zoom=True)
+    mass = found.cdf[-1] - found.cdf[0]
+    assert 0.99 < mass < 0.9999
+
+
+def test_curves_are_quantiles_with_other_features_unchanged(view):
+    subject = view.subject
+    control = subject.control("area")
+    row = subject.row({"rooms": 2.0, "city": "Rome"})
+    found = curve_numbers(subject.model, row, control)
+    X = np.repeat(row, len(found.places), axis=0)
+    X[:, 0] = found.places
+    np.testing.assert_allclose(
+        found.quantiles, subject.model.predict_quantiles(X, LEVELS), **SAME
+    )
+    np.testing.assert_allclose(found.mean, subject.model.predict(X), **SAME)
+
+
+def test_curves_along_categories_have_one_column_at_a_time(view):
+    subject = view.subject
+    found = curve_numbers(subject.model, subject.row({}), subject.control("city"))
+    rows = [subject.row({"city": c}) for c in ("Lima", "Oslo", "Rome")]
+    expected = subject.model.predict(np.vstack(rows))
+    np.testing.assert_allclose(found.mean, expected, **SAME)
+
+
+def test_the_axis_comes_from_draws_if_nothing_was_observed(view):
+    subject = view.subject
+    known = axis_of(subject)
+    blank = Subject(
+        subject.model,
+        subject.controls,
+        "price",
+        "",
+        subject.X,
+        np.full(len(subject.X), np.nan),
+        subject.numbers,
+    )
+    np.testing.assert_allclose(axis_of(blank), known, atol=0.5 * np.ptp(known))
+
+
+def test_training_rows_are_recognised(view):
+    subject = view.subject
+    assert trained_share(subject) == 1.0
+    others = Subject(
+        subject.model,
+        subject.controls,
+        "price",
+        "",
+        subject.X + 0.123,
+        subject.y,
+        subject.numbers,
+    )
+    assert trained_share(others) == 0.0
+
+
+def test_density_answer_is_that_of_its_numbers(view):
+    fields = {"values": {"area": 100.0}, "level": 0.8, "region": "hpd"}
+    answer = view.density(Question(fields))
+    p = view.subject.model.given(view.subject.row({"area": 100.0}))[0]
+    np.testing.assert_allclose(answer["region"], p.hpd(0.8), **SAME)
+    near = view.subject.model.reliability(view.subject.row({"area": 100.0}))[0]
+    assert answer["near"] == pytest.approx(near)
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        (np.arange(10.0), (0.0, 9.0, 1.0)),
+        (np.linspace(0.0, 1.0, 101), (0.01, 0.99, 0.002)),
+        (np.full(5, 3.0), (2.0, 4.0, 1.0)),
+        (np.array([0.0, 0.0, 1.0]), (0.0, 1.0, 1.0)),
+    ],
+)
+def test_sliders_have_round_ends_and_begin_on_a_step(values, expected):
+    control = number_control("x", 0, values)
+    assert (control.low, control.high, control.step) == pytest.approx(expected)
+    steps = (float(control.start) - control.low) / control.step
+    assert steps == pytest.approx(round(steps), abs=1e-6)
+    assert control.low <= float(control.start) <= control.high

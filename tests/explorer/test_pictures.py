@@ -1,0 +1,62 @@
+"""Axes have round ticks that fit, and pictures stay inside their frames."""
+
+import re
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from kexpfam.explorer.numbers import density_numbers
+from kexpfam.explorer.pictures import density_picture
+from kexpfam.explorer.questions import Question
+from kexpfam.explorer.svg import number_text, tick_texts, ticks
+
+
+@pytest.mark.parametrize("ends", [(0.0, 1.0), (-3.2, 17.9), (1e-7, 3e-7), (5e8, 9e8)])
+@pytest.mark.parametrize("most", [2, 5, 9])
+def test_ticks_are_even_inside_and_not_too_many(ends, most):
+    found = ticks(*ends, most)
+    assert 1 <= len(found) <= most + 1
+    width = ends[1] - ends[0]
+    assert min(found) >= ends[0] - 1e-9 * width
+    assert max(found) <= ends[1] + 1e-9 * width
+    steps = np.diff(found)
+    np.testing.assert_allclose(steps, steps[:1].repeat(len(steps)), rtol=1e-6)
+
+
+def test_labels_of_ticks_have_the_same_decimals():
+    assert tick_texts([0.0, 0.5, 1.0]) == ["0.0", "0.5", "1.0"]
+    assert tick_texts([-20.0, 0.0, 20.0]) == ["−20", "0", "20"]
+    assert len(set(tick_texts(ticks(1e-7, 3e-7, 4)))) == len(ticks(1e-7, 3e-7, 4))
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(31.0, "31"), (1234567.0, "1,234,567"), (1.5e-7, "1.500e−7"), (np.nan, "–")],
+)
+def test_numbers_are_for_people(value, expected):
+    assert number_text(value) == expected
+
+
+@pytest.mark.parametrize("width", [200.0, 390.0, 1600.0])
+def test_pictures_are_well_formed_and_inside(view, width):
+    subject = view.subject
+    found = density_numbers(subject.model, subject.row({}), view.axis)
+    size = {"width": width, "height": 240.0}
+    pictures = [
+        density_picture(found, (width, 240.0), "price", 150.0),
+        view.curve(Question({"feature": "area", **size}))["picture"],
+        view.curve(Question({"feature": "city", **size}))["picture"],
+        view.draws(Question(size))["picture"],
+        view.calibration(Question(size))["pit_picture"],
+        view.calibration(Question(size))["coverage_picture"],
+    ]
+    for picture in pictures:
+        root = ElementTree.fromstring(picture)
+        assert root.get("width") == f"{width:.0f}"
+        for path in root.iter("{http://www.w3.org/2000/svg}path"):
+            assert "nan" not in path.get("d")
+            points = re.findall(r"[ML](-?[\d.]+) (-?[\d.]+)", path.get("d"))
+            for x, y in points:
+                assert -1.0 <= float(x) <= width + 1.0
+                assert -1.0 <= float(y) <= 241.0
