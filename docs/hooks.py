@@ -73,7 +73,8 @@ def relative(page: PurePosixPath, target: PurePosixPath) -> str:
     """A link from one page of the site to another.
 
     Example:
-        >>> relative(PurePosixPath("repository/CHANGELOG.md"), PurePosixPath("scale.md"))
+        >>> page = PurePosixPath("repository/CHANGELOG.md")
+        >>> relative(page, PurePosixPath("scale.md"))
         '../scale.md'
     """
     return "/".join([*[".."] * len(page.parent.parts), str(target)])
