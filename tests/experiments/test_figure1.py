@@ -74,7 +74,6 @@ def test_the_text_has_the_means_and_the_pictures_are_there(tmp_path):
     assert "above in 8 of 8" in text
     assert "AutoKCEF-M is 0.115 nats per column below the truth" in text
     assert "missed" in text
-    assert "RNADE/0: ValueError: no luck" in text
     for name in ("figure1.png", "lengthscales.png"):
         assert f"({name})" in text
         assert (tmp_path / name).stat().st_size > 5000
@@ -90,7 +89,7 @@ def test_a_comparison_that_is_lost_is_said_with_its_size(tmp_path):
 def test_any_part_of_a_run_can_be_shown(tmp_path):
     assert "Nothing" in SUITE.show([], tmp_path)
     only_failed = [record(200, 3, "RNADE", 0, 0.0, error="E")]
-    assert "Failed (1" in SUITE.show(only_failed, tmp_path)
+    assert "Nothing has been measured" in SUITE.show(only_failed, tmp_path)
     quick = [record(2000, 2, "LSCDE-F", 0, 0.1, rows=400)]
     assert "n=400, d=2" in SUITE.show(quick, tmp_path)
     assert np.all([task.split == 0 for task in SUITE.quick])

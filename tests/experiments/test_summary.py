@@ -1,12 +1,10 @@
-"""Means, tables and failures of records."""
+"""Means and tables of records."""
 
 import math
 
 from kexpfam.experiments.summary import (
-    failures,
     in_words,
     mean_and_error,
-    paragraphs,
     rounded,
     values,
 )
@@ -29,10 +27,3 @@ def test_values_leave_out_other_methods_and_what_was_not_finite():
     assert values(some, "a", "x") == [1.0]
     assert rounded(math.nan) is None
 
-
-def test_failures_name_the_task_and_the_reason():
-    text = failures([record("a", {}), record("b", {}, "\nValueError: x\nline")])
-    assert text.endswith("- s/c/b/0: ValueError: x")
-    assert failures([record("a", {})]) == ""
-    assert "no text" in failures([record("a", {}, "")])
-    assert paragraphs("a", "", "b") == "a\n\nb\n"

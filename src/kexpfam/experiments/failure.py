@@ -19,7 +19,6 @@ from kexpfam.errors import BlindnessWarning
 from kexpfam.experiments import pictures
 from kexpfam.experiments.methods import PAPER, conditional
 from kexpfam.experiments.summary import (
-    failures,
     in_order,
     in_words,
     paragraphs,
@@ -100,10 +99,10 @@ def show(records: Sequence[Record], folder: Path) -> str:
     """Markdown with a table over splits, and a picture of the first split."""
     found = succeeded(records)
     if not found:
-        return paragraphs("Nothing has been measured.", failures(records))
+        return "Nothing has been measured.\n"
     drawn = [r for r in found if "raster" in r.figures]
     picture = f"![The failure case]({_draw(drawn, folder)})" if drawn else ""
-    return paragraphs(picture, _caption(found), _table(found), failures(records))
+    return paragraphs(picture, _caption(found), _table(found))
 
 
 def _caption(records: Sequence[Record]) -> str:

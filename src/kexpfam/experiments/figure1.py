@@ -19,7 +19,6 @@ from kexpfam.datasets import make_grid
 from kexpfam.experiments import pictures
 from kexpfam.experiments.methods import joint
 from kexpfam.experiments.summary import (
-    failures,
     in_order,
     in_words,
     mean_and_error,
@@ -141,7 +140,7 @@ def show(records: Sequence[Record], folder: Path) -> str:
     """Markdown with tables of gaps to the truth, and two pictures."""
     found = succeeded(records)
     if not found:
-        return paragraphs("Nothing has been measured.", failures(records))
+        return "Nothing has been measured.\n"
     return paragraphs(
         f"![Log-likelihood of the grid]({_draw(found, folder)})",
         _caption(found),
@@ -149,7 +148,6 @@ def show(records: Sequence[Record], folder: Path) -> str:
         _gaps(found, METHODS),
         _verdict(found),
         _lengthscales(found, folder),
-        failures(records),
     )
 
 

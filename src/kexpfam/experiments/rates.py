@@ -27,7 +27,6 @@ from kexpfam.base_densities import GaussianBase
 from kexpfam.errors import BlindnessWarning
 from kexpfam.experiments import pictures
 from kexpfam.experiments.summary import (
-    failures,
     in_order,
     paragraphs,
     rounded,
@@ -174,13 +173,12 @@ def show(records: Sequence[Record], folder: Path) -> str:
     """Markdown with medians and fitted slopes, and a picture of both."""
     found = succeeded(records)
     if not found:
-        return paragraphs("Nothing has been measured.", failures(records))
+        return "Nothing has been measured.\n"
     return paragraphs(
         f"![Distance to the truth against n]({_draw(found, folder)})",
         _caption(found),
         _slopes(found),
         _medians(found),
-        failures(records),
     )
 
 

@@ -1,4 +1,4 @@
-"""What suites ask of records: values of a case, means with errors, failures in words.
+"""What suites ask of records: values of a case, means with errors.
 
 Pictures and texts are made of any part of a run, so that nothing here minds records
 that are missing.
@@ -88,19 +88,6 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in (head, marks, *rows))
 
 
-def failures(records: Iterable[Record]) -> str:
-    """A Markdown list of the tasks that failed, with the first line of each reason."""
-    failed = [record for record in records if record.error is not None]
-    if not failed:
-        return ""
-    lines = [f"- {r.task.key}: {_first_line(r.error)}" for r in failed]
-    return "\n".join([f"Failed ({len(failed)} of the tasks):", "", *lines])
-
-
 def paragraphs(*parts: str) -> str:
     """Markdown of the parts that are not empty."""
     return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def _first_line(error: str | None) -> str:
-    return (error or "").strip().splitlines()[0] if (error or "").strip() else "no text"

@@ -25,7 +25,6 @@ from kexpfam.experiments.methods import joint
 from kexpfam.experiments.published import TABLE3
 from kexpfam.experiments.splits import joint_split
 from kexpfam.experiments.summary import (
-    failures,
     in_order,
     paragraphs,
     rounded,
@@ -100,7 +99,7 @@ def show(records: Sequence[Record], folder: Path) -> str:
     """Markdown with p-values of all pairs, and scatter plots of the first split."""
     found = succeeded(records)
     if not found:
-        return paragraphs("Nothing has been measured.", failures(records))
+        return "Nothing has been measured.\n"
     drawn = _draw(found, folder)
     picture = f"![Draws of each model]({drawn})" if drawn else ""
     return paragraphs(
@@ -109,7 +108,6 @@ def show(records: Sequence[Record], folder: Path) -> str:
         _likelihoods(found),
         picture,
         _picture_caption() if drawn else "",
-        failures(records),
     )
 
 

@@ -36,6 +36,7 @@ from kexpfam.models.chart import (
 )
 from kexpfam.models.family import TrainingRows
 from kexpfam.models.relevance import (
+    CENTERS,
     RELEVANT_MULTIPLES,
     held_out_worth,
     relevant_lengthscales,
@@ -455,25 +456,36 @@ class Contest:
         """Lengthscales of the columns of x that matter; None if not looked for.
 
         With few rows the best of many choices is mostly chance. Of the regressions the
-        best one so far is worth it.
+        best one so far is worth it; charts without one share what the best of them
+        finds.
         """
         charted = self.charts[name]
         n, p = charted.Z.shape
         if n <= REFITTED_ROWS or not p or charted.U.shape[1] > 1:
             return None
         merits = self._merits()
-        if charted.chart.frame is not None and any(
-            merits[other] > merits[name]
-            for other in self.charts
-            if self.charts[other].chart.frame is not None
-        ):
+        regression = charted.chart.frame is not None
+        alike = [
+            other
+            for other, its in self.charts.items()
+            if (its.chart.frame is not None) == regression
+        ]
+        best = max(alike, key=lambda other: merits[other])
+        if regression and name != best:
             return None
-        if name not in self.relevant:
-            units = [median_distance(Z[:, None], charted.weights) for Z in charted.Z.T]
-            problem = self.problem(name, BASES_ALONE[0])
-            worth = held_out_worth(problem, charted.log_slope, self.weights)
-            self.relevant[name] = relevant_lengthscales(worth, np.array(units))
-        return self.relevant[name]
+        if best not in self.relevant:
+            self.relevant[best] = self._search_lengthscales(best)
+        return self.relevant[best]
+
+    def _search_lengthscales(self, name: str) -> Array | None:
+        charted = self.charts[name]
+        units = [median_distance(Z[:, None], charted.weights) for Z in charted.Z.T]
+        problem = self.problem(name, BASES_ALONE[0])
+        centers = chosen_centers(len(charted.U), CENTERS)
+        worth = held_out_worth(
+            replace(problem, centers=centers), charted.log_slope, self.weights
+        )
+        return relevant_lengthscales(worth, np.array(units))
 
 
 @dataclass(frozen=True)

@@ -22,9 +22,11 @@ IGNORED = 1e4
 # Lengths that are tried for a column, in its median distances.
 MULTIPLES = (0.25, 0.6, 1.5)
 
-# With this lengthscale of y, in deviations, and these values of λ·ℓ_y².
+# With this lengthscale of y, in deviations, these values of λ·ℓ_y², and so many
+# centres: enough to tell columns apart.
 LENGTHSCALE_Y = 0.8
-RELATIVE_LAMS = (1e-3, 1e-2, 1e-1, 1.0)
+RELATIVE_LAMS = (1e-3, 1e-2, 1e-1)
+CENTERS = 75
 
 # Multiples of the lengths found that compete with other kernels.
 RELEVANT_MULTIPLES = (0.6, 1.0, 1.7)
