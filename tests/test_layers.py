@@ -69,10 +69,10 @@ MAY_IMPORT = {
     # layer 5
     "graphs": FOUNDATION | PARTS | FITTING | USING | {"models"},
     "baselines": FOUNDATION | PARTS | FITTING | USING | {"models"},
+    "explorer": FOUNDATION | PARTS | {"metrics"},
     **dict.fromkeys(
         ("conformal", "causal"), FOUNDATION | PARTS | FITTING | USING | {"models"}
     ),
-    "explorer": FOUNDATION | PARTS | {"metrics"},
     # layer 6
     "bridges": FOUNDATION | PARTS | FITTING | USING | {"models"},
     "io": FOUNDATION | PARTS | FITTING | USING | {"models", "graphs"},

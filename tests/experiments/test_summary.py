@@ -26,4 +26,3 @@ def test_values_leave_out_other_methods_and_what_was_not_finite():
     some = [record("a", {"x": 1.0}), record("a", {"x": None}), record("b", {"x": 2.0})]
     assert values(some, "a", "x") == [1.0]
     assert rounded(math.nan) is None
-

@@ -83,25 +83,30 @@ def server(view):
         yield running
 
 
+def asked(server, method, path, fields=None, *, token=None, body=None, headers=None):
+    """Sends a request, and gives status, answer and headers."""
+    place = urlsplit(server.address)
+    connection = http.client.HTTPConnection(place.hostname, place.port, timeout=30)
+    whole = f"/{server.token if token is None else token}/{path}"
+    content = body if body is not None else json.dumps(fields or {})
+    connection.request(
+        method, whole, content if method == "POST" else None, headers or {}
+    )
+    response = connection.getresponse()
+    text = response.read()
+    connection.close()
+    kind = response.getheader("Content-Type")
+    answer = json.loads(text) if kind == "application/json" else text.decode()
+    return SimpleNamespace(
+        status=response.status, answer=answer, headers=response.headers
+    )
+
+
 @pytest.fixture
 def ask(server):
     """Sends a request; `ask("POST", "api/density", {})` gives status and answer."""
 
-    def call(method, path, fields=None, *, token=None, body=None, headers=None):
-        place = urlsplit(server.address)
-        connection = http.client.HTTPConnection(place.hostname, place.port, timeout=30)
-        whole = f"/{server.token if token is None else token}/{path}"
-        content = body if body is not None else json.dumps(fields or {})
-        connection.request(
-            method, whole, content if method == "POST" else None, headers or {}
-        )
-        response = connection.getresponse()
-        text = response.read()
-        connection.close()
-        kind = response.getheader("Content-Type")
-        answer = json.loads(text) if kind == "application/json" else text.decode()
-        return SimpleNamespace(
-            status=response.status, answer=answer, headers=response.headers
-        )
+    def call(*words, **options):
+        return asked(server, *words, **options)
 
     return call

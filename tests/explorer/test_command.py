@@ -118,6 +118,19 @@ def test_a_table_without_the_target_is_for_conditions_only(saved, tmp_path):
         view.calibration(Question({}))
 
 
+def test_rows_of_an_unknown_category_are_left_out(saved, tmp_path):
+    table = read_table(saved.data)
+    columns = {n: table.column(n) for n in table.names}
+    columns["city"] = np.array(["Bonn", *columns["city"][1:]])
+    data = write(tmp_path / "bonn.csv", columns)
+    found = load_table_model(saved.model)
+    with pytest.raises(ValueError, match="'Bonn' is not a category"):
+        view_of(found, read_table(data))
+    view = view_of(found, read_table(data), unknown="ignore")
+    assert len(view.subject.X) == 59
+    assert view.row(Question({"place": 1}))["number"] == 2
+
+
 def test_a_density_without_conditions_is_refused(tmp_path):
     path = tmp_path / "kef.kexpfam"
     KEF(select=None).fit(np.linspace(-1, 1, 30)[:, None]).save(path)

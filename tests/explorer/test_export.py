@@ -54,8 +54,8 @@ def test_the_report_stands_alone(view):
 
 def test_the_report_has_the_main_pictures(view):
     text = report(view)
-    # Typical conditions and three rows, a curve for each feature, PIT, coverage, draws.
-    assert checked(text).count["svg"] == 4 + 3 + 2 + 1
+    # Typical conditions and two rows, a curve for each feature, PIT, coverage, draws.
+    assert checked(text).count["svg"] == 3 + 3 + 2 + 1
     assert "Along area" in text
     assert "log loss" in text
     assert "60 rows of houses.csv" in text

@@ -14,7 +14,7 @@ from kexpfam.explorer.numbers import (
 from kexpfam.explorer.questions import Question
 from kexpfam.explorer.subject import Subject, number_control
 
-# Quantiles found with others at the same time differ by the tolerance of root finding.
+# Quantiles by Newton's method and by bracketing differ by rounding.
 SAME = {"rtol": 1e-9}
 
 
@@ -32,6 +32,15 @@ def test_numbers_are_those_of_the_density(view, level, highest):
     np.testing.assert_allclose(found.cdf, p.cdf(found.grid))
     assert (found.mean, found.deviation) == (p.mean(), p.std())
     assert np.all(np.diff(found.grid) > 0)
+
+
+def test_quantiles_in_a_gap_between_modes_are_those_of_the_density(two_modes):
+    # The level at which the left mode ends lies where the density nearly vanishes.
+    row = np.zeros((1, 1))
+    found = density_numbers(two_modes, row, (-4.0, 4.0), level=0.2)
+    p = two_modes.given(row)[0]
+    np.testing.assert_allclose(found.interval, p.ppf(np.array([0.4, 0.6])), **SAME)
+    np.testing.assert_allclose(found.quantiles, p.ppf(np.array(LEVELS)), **SAME)
 
 
 def test_tail_probability_between_points_of_the_grid_has_four_digits(view):

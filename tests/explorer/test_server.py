@@ -86,6 +86,31 @@ def test_what_is_wrong_is_said_in_a_sentence(ask, question, fields, sentence):
     assert found.answer["error"].startswith(sentence)
 
 
+def test_what_fails_inside_is_said_too(view):
+    from types import SimpleNamespace
+
+    from tests.explorer.conftest import asked, serving
+
+    def fail(question):
+        raise RuntimeError("no luck")
+
+    with serving(SimpleNamespace(questions={"density": fail})) as running:
+        found = asked(running, "POST", "api/density")
+    assert found.status == 500
+    assert found.answer == {"error": "kexpfam failed at this (RuntimeError: no luck)."}
+
+
+@pytest.mark.parametrize("area", [-1e300, -1e6, 1e6, 1e300])
+def test_far_away_the_answer_is_a_density_or_a_sentence(ask, area):
+    found = ask("POST", "api/density", {"values": {"area": area}})
+    if found.status == 400:
+        assert found.answer["error"].endswith(".")
+        return
+    assert found.status == 200
+    assert None not in found.answer["pdf"]
+    assert found.answer["near"] < 1e-6
+
+
 def test_infinity_is_not_a_condition(ask):
     found = ask("POST", "api/density", body='{"values": {"area": Infinity}}')
     assert found.status == 400

@@ -7,7 +7,7 @@ from typing import Any
 import click
 import numpy as np
 
-from kexpfam._typing import Array
+from kexpfam._typing import Array, Mask
 from kexpfam.cli.coding import Coding, Feature
 from kexpfam.cli.guard import note
 from kexpfam.cli.model_files import TableModel, load_table_model
@@ -150,22 +150,24 @@ def _subject(
         return Subject(found.model, controls, target, title, *none)
     coding = _coding(found, table)
     coded = coding.matrix(table, missing=missing, unknown=unknown)
-    if not len(coded.rows):
+    kept = _with_categories(coding.features, coded.X)
+    X, rows = coded.X[kept], coded.rows[kept]
+    if not len(rows):
         raise TableError(f"{table.path} has no complete row.")
-    if len(coded.rows) < len(table):
-        left_out = len(table) - len(coded.rows)
-        note(f"{left_out} rows with missing values were left out.")
+    if len(rows) < len(table):
+        left_out = len(table) - len(rows)
+        note(f"{left_out} rows with missing or unknown values were left out.")
     y = np.full(len(table), np.nan)
     if coding.target in table.names:
         y = table.numbers(str(coding.target))
     return Subject(
         found.model,
-        _controls(coding.features, coded.X),
+        _controls(coding.features, X),
         coding.target or "y",
         title,
-        coded.X,
-        y[coded.rows],
-        coded.rows + 1,
+        X,
+        y[rows],
+        rows + 1,
         Path(table.path).name,
     )
 
@@ -214,6 +216,18 @@ def _controls(features: tuple[Feature, ...], X: Array) -> tuple[Control, ...]:
         else:
             controls.append(number_control(feature.name, columns[0], X[:, columns[0]]))
     return tuple(controls)
+
+
+def _with_categories(features: tuple[Feature, ...], X: Array) -> Mask:
+    """Rows whose categories are all known: the page can show no others, (n,)."""
+    kept = np.ones(len(X), dtype=bool)
+    first = 0
+    for feature in features:
+        last = first + len(feature.columns)
+        if feature.categories:
+            kept &= X[:, first:last].any(axis=1)
+        first = last
+    return kept
 
 
 def _joint_subject(

@@ -23,10 +23,11 @@ from kexpfam.explorer.wording import described
 # Features that get a picture: those that the median depends on most.
 _MOST_CURVES = 6
 
-_WIDTH = 560.0
+# Of pictures, in pixels: three beside each other on a laptop, one on a phone.
+_WIDTH = 400.0
 
 # Typical conditions: rows whose means are at these quantiles of all means.
-_TYPICAL = (("low", 0.1), ("middle", 0.5), ("high", 0.9))
+_TYPICAL = (("low", 0.1), ("high", 0.9))
 
 # Rows that typical ones are chosen from.
 _MOST_ROWS = 500
@@ -35,10 +36,7 @@ _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="color-scheme" content="light dark">
-<title>{title}</title><style>{style}
-.layout.report {{ display: block; }} .cards {{ margin-bottom: 16px; }}
-h2.part {{ font-size: 17px; margin: 22px 0 10px; }} .picture svg {{ height: auto; }}
-</style></head><body>
+<title>{title}</title><style>{style}</style></head><body>
 <header class="top"><div><h1>{heading}</h1><p class="quiet">{subtitle}</p></div>
 </header>
 <main class="layout report">{body}</main>
@@ -53,9 +51,9 @@ def report(view: ConditionalView | JointView) -> str:
     subject = view.subject
     names = ", ".join(c.name for c in subject.controls)
     heading = f"p({subject.target} | {names})" if names else f"p({subject.target})"
-    parts = [_part("At typical conditions", _densities(view))]
+    parts = [_part("At typical conditions", _densities(view), "cards many")]
     if subject.controls:
-        parts.append(_part("Along each feature", _curves(view)))
+        parts.append(_part("Along each feature", _curves(view), "cards many"))
     if np.isfinite(subject.y).any():
         cards = [*_comparison(view), _summary(subject)]
         parts.append(_part("Compared with the data", cards))
@@ -64,14 +62,14 @@ def report(view: ConditionalView | JointView) -> str:
 
 def _joint(view: JointView) -> str:
     subject = view.subject
-    graph = view.graph(Question({"width": _WIDTH}))["picture"]
-    pairs = view.pairs(Question({"width": 1000}))["picture"]
+    graph = view.graph(Question({"width": 560}))["picture"]
+    pairs = view.pairs(Question({"width": 900}))["picture"]
     columns = dict(zip(subject.names, subject.rows.T, strict=True))
     keys = _legend(("key-draws", "draws of the model"), ("key-data", "data"))
     parts = [
         f'<div class="cards"><section class="card wide">{_picture(pairs)}{keys}'
         f'</section><section class="card"><header><h2>Graph</h2></header>'
-        f"{_picture(graph)}</section>",
+        f'<div class="centred">{graph}</div></section>',
         _table("Columns of the data", columns) if len(subject.rows) else "",
         "</div>",
     ]
@@ -97,9 +95,9 @@ def _subtitle(subject: object) -> str:
     return " · ".join([*words, source or "no data"])
 
 
-def _part(title: str, cards: list[str]) -> str:
+def _part(title: str, cards: list[str], kind: str = "cards") -> str:
     return (
-        f'<h2 class="part">{escape(title)}</h2><div class="cards">{"".join(cards)}'
+        f'<h2 class="part">{escape(title)}</h2><div class="{kind}">{"".join(cards)}'
         f"</div>"
     )
 
@@ -125,7 +123,7 @@ def _densities(view: ConditionalView) -> list[str]:
     cards = []
     for title, row, observed in _typical(subject):
         found = density_numbers(subject.model, row, view.axis)
-        svg = density_picture(found, (_WIDTH, 260.0), subject.target, observed)
+        svg = density_picture(found, (_WIDTH, 230.0), subject.target, observed)
         values = subject.values(row[0])
         where = ", ".join(
             f"{n} = {v if isinstance(v, str) else number_text(v)}"
@@ -186,7 +184,7 @@ def _curves(view: ConditionalView) -> list[str]:
         svg = curve_picture(
             numbers,
             control,
-            (_WIDTH, 280.0),
+            (_WIDTH, 250.0),
             subject.target,
             seen=view.shown(control),
         )
@@ -195,8 +193,8 @@ def _curves(view: ConditionalView) -> list[str]:
 
 
 def _comparison(view: ConditionalView) -> list[str]:
-    found = view.calibration(Question({"width": _WIDTH / 2 - 10, "height": 230}))
-    drawn = view.draws(Question({"width": _WIDTH, "height": 280}))
+    found = view.calibration(Question({"width": 280, "height": 230}))
+    drawn = view.draws(Question({"width": 560, "height": 270}))
     evaluation = escape(str(view.evaluation()))
     both = (
         f'<div class="two">{_picture(found["pit_picture"])}'

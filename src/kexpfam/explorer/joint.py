@@ -1,6 +1,7 @@
 """The page of a joint density: its graph, and draws of it beside the data."""
 
 import functools
+import threading
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -34,6 +35,7 @@ class JointView:
 
     def __init__(self, subject: JointSubject) -> None:
         self.subject = subject
+        self._lock = threading.Lock()
 
     @property
     def questions(self) -> Mapping[str, Callable[[Question], Answer]]:
@@ -115,7 +117,8 @@ class JointView:
         known = set(evidence)
         if all(self._ancestors(c) <= known for c in known):
             return model.sample(DRAWS, random_state=0, given=evidence), None
-        with warnings.catch_warnings():
+        # Filters of warnings belong to the process, so one thread at a time sets them.
+        with self._lock, warnings.catch_warnings():
             # The page shows what the draws are worth, at every answer.
             warnings.simplefilter("ignore", UserWarning)
             found = model.conditional(evidence, _WEIGHED, random_state=0)

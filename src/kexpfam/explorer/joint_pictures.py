@@ -167,7 +167,7 @@ def _scatter(rows: Array, draws: Array, matrix: _Matrix, i: int, j: int) -> str:
 def _marginal(rows: Array, draws: Array, matrix: _Matrix, i: int) -> str:
     """Histograms of one column, of data as bars and of draws as an outline."""
     x, y = matrix.x(i), matrix.y(i)
-    edges = np.linspace(x.low, x.high, _BINS + 1)
+    edges = _edges(matrix.columns[i])
     seen, drawn = (np.histogram(v, edges)[0] / max(len(v), 1) for v in (rows, draws))
     # A column that is held fixed is one high bar, which must not hide its name.
     scale = _TALL * (y.start - y.end) / max(float(seen.max()), float(drawn.max()), 1e-9)
@@ -186,6 +186,15 @@ def _marginal(rows: Array, draws: Array, matrix: _Matrix, i: int) -> str:
     name = matrix.name(i, 6.6 if small else 7.4, room=16.0)
     kind = "name small" if small else "name"
     return bars + outline + text(x.start + 5, y.end + 15, name, kind)
+
+
+def _edges(control: Control) -> Array:
+    """Bins as wide as some steps of the slider: whole numbers fill them alike."""
+    steps = round((control.high - control.low) / control.step)
+    wide = max(1, -(-steps // _BINS))
+    return control.low + control.step * np.minimum(
+        np.arange(0, steps + wide, wide), steps
+    )
 
 
 def _margin(matrix: _Matrix, i: int) -> str:

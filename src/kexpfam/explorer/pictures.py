@@ -110,7 +110,7 @@ def curve_picture(
         horizontal = -0.6, len(control.categories) - 0.4
     else:
         horizontal = control.low, control.high
-    frame = Frame.around(size, horizontal, vertical)
+    frame = Frame.around(size, horizontal, vertical, y_name=True)
     inside = (seen[0] >= horizontal[0]) & (seen[0] <= horizontal[1])
     inside &= (seen[1] >= vertical[0]) & (seen[1] <= vertical[1])
     under = dots(frame.x(seen[0][inside]), frame.y(seen[1][inside]), "dot")
@@ -172,7 +172,7 @@ def pit_picture(values: Array, size: Size) -> str:
     # Two standard errors of a bar of uniform values.
     error = 2.0 * np.sqrt((PIT_BINS - 1) / len(values))
     top = 1.08 * max(1.0 + error, float(heights.max()))
-    frame = Frame.around(size, (0.0, 1.0), (0.0, top))
+    frame = Frame.around(size, (0.0, 1.0), (0.0, top), y_name=True)
     wide = float(frame.x(edges[1]) - frame.x(edges[0]))
     bars = "".join(
         bar(
@@ -187,7 +187,7 @@ def pit_picture(values: Array, size: Size) -> str:
     upper, lower = (float(frame.y(max(0.0, 1.0 + s * error))) for s in (1, -1))
     band = bar(frame.x.start, upper, frame.x.end - frame.x.start, lower - upper, "fair")
     one = line(frame.x(np.array([0.0, 1.0])), frame.y(np.ones(2)), "target")
-    axes = frame.axes("F(observed)")
+    axes = frame.axes("F(observed)", "density")
     return frame.picture(axes + band + bars + one, "Histogram of the PIT")
 
 
@@ -199,7 +199,7 @@ def coverage_picture(central: Array, highest: Array, size: Size) -> str:
         highest: The same for regions of highest density, (n,).
         size: Width and height in pixels.
     """
-    frame = Frame.around(size, (0.0, 1.0), (0.0, 1.0))
+    frame = Frame.around(size, (0.0, 1.0), (0.0, 1.0), y_name=True)
     promised = np.linspace(0.0, 1.0, 101)
     error = 2.0 * np.sqrt(promised * (1.0 - promised) / len(central))
     xs = frame.x(promised)
@@ -257,7 +257,7 @@ def scatter_picture(
         horizontal = -0.6, len(control.categories) - 0.4
         width = (size[0] - 80) / len(control.categories)
         texts = [shortened(c, max(2, int(width / 7))) for c in control.categories]
-    frame = Frame.around(size, horizontal, axis)
+    frame = Frame.around(size, horizontal, axis, y_name=True)
     content = frame.axes(control.name, target, x_texts=texts)
     for (x, y), kind in ((seen, "dot"), (drawn, "drawn")):
         inside = (x >= horizontal[0]) & (x <= horizontal[1])

@@ -124,6 +124,12 @@ class _Handler(BaseHTTPRequestHandler):
             sentence = " ".join(str(error).split()) or type(error).__name__
             self._refuse(HTTPStatus.BAD_REQUEST, sentence)
             return
+        except Exception as error:  # whatever it is, the page should not wait for it
+            self._refuse(
+                HTTPStatus.INTERNAL_SERVER_ERROR,
+                f"kexpfam failed at this ({type(error).__name__}: {error}).",
+            )
+            return
         self._send_json(HTTPStatus.OK, answer)
 
     def _path(self) -> str | None:

@@ -20,6 +20,9 @@ _BESIDE, _ABOVE = 78, 46
 # Width of a letter of a label, in pixels.
 _LETTER = 6.6
 
+# Thousands are set apart from here on: below it are years.
+_GROUPED = 10_000
+
 
 @dataclass(frozen=True)
 class Scale:
@@ -64,6 +67,8 @@ def number_text(value: float, digits: int = 4) -> str:
     Example:
         >>> number_text(0.1234567), number_text(-12345.6), number_text(0.0)
         ('0.1235', '−12,346', '0')
+        >>> number_text(2026.0)  # perhaps a year
+        '2026'
     """
     if value == 0 or not math.isfinite(value):
         return "0" if value == 0 else "–"
@@ -71,7 +76,7 @@ def number_text(value: float, digits: int = 4) -> str:
     if size >= 10 ** (digits + 5) or size < 1e-4:
         text = f"{value:.{digits - 1}e}".replace("e+0", "e").replace("e-0", "e-")
     elif size >= 10 ** (digits - 1):
-        text = f"{value:,.0f}"
+        text = f"{value:,.0f}" if size >= _GROUPED else f"{value:.0f}"
     else:
         text = f"{value:.{digits}g}"
     return text.replace("-", "−")
@@ -85,7 +90,8 @@ def tick_texts(values: Sequence[float]) -> list[str]:
     if max(map(abs, values)) >= 1e7 or step < 1e-4:
         return [number_text(v) for v in values]
     decimals = max(0, -math.floor(math.log10(step) + 1e-9))
-    return [f"{v:,.{decimals}f}".replace("-", "−") for v in values]
+    comma = "," if max(map(abs, values)) >= _GROUPED else ""
+    return [f"{v:{comma}.{decimals}f}".replace("-", "−") for v in values]
 
 
 def line(xs: Array, ys: Array, kind: str) -> str:
@@ -154,11 +160,11 @@ class Frame:
         ys: tuple[float, float],
         *,
         y_labels: bool = True,
-        bottom: float = 44.0,
+        y_name: bool = False,
     ) -> "Frame":
-        """Leave as much room at the left as labels of the y axis need."""
+        """Leave as much room as labels and name of the y axis need."""
         width, height = size
-        y = Scale(*ys, height - bottom, 12.0)
+        y = Scale(*ys, height - 44.0, 26.0 if y_name else 12.0)
         left = 14.0
         if y_labels:
             labels = tick_texts(ticks(*ys, _fitting(y, _ABOVE)))
@@ -204,7 +210,7 @@ class Frame:
             text(middle, bottom + 36, shortened(x_label, most), "label", "middle")
         )
         if y_label:
-            parts.append(text(left + 4, 22.0, shortened(y_label, most), "label"))
+            parts.append(text(left, 14.0, shortened(y_label, most), "label"))
         return "".join(parts)
 
     def picture(self, content: str, title: str) -> str:

@@ -15,7 +15,7 @@ function shown(value, digits = 4, trim = false) {
   const size = Math.abs(value);
   if (size >= 10 ** (digits + 5) || size < 1e-4) return value.toExponential(digits - 1).replace("e+", "e").replace(/-/g, "−");
   const places = Math.max(0, digits - 1 - Math.floor(Math.log10(size)));
-  return value.toLocaleString("en", { minimumFractionDigits: trim ? 0 : places, maximumFractionDigits: places }).replace("-", "−");
+  return value.toLocaleString("en", { minimumFractionDigits: trim ? 0 : places, maximumFractionDigits: places, useGrouping: size >= 1e4 }).replace("-", "−");
 }
 
 function percent(p) {
@@ -204,6 +204,7 @@ function listenToThreshold() {
   handle.addEventListener("lostpointercapture", () => handle.classList.remove("dragged"));
   chart.addEventListener("click", (event) => { if (answers.density && event.target !== byId("threshold-halo")) move(event); });
   handle.addEventListener("keydown", (event) => {
+    if (!answers.density) return;
     const { axis } = answers.density.frame;
     const step = (axis[1] - axis[0]) / 200;
     const steps = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1, PageDown: -10, PageUp: 10 };
@@ -233,6 +234,7 @@ const resample = latest(async () => {
   const answer = await ask("draws", { feature: byId("draws-feature").value || null, width: widthOf(box), height: isNarrow() ? 250 : 290 });
   answers.draws = answer;
   box.innerHTML = answer.picture;
+  byId("draws-legend").classList.toggle("dots", Boolean(byId("draws-feature").value));
 });
 
 const judge = latest(async () => {
