@@ -81,13 +81,13 @@ def relative(page: PurePosixPath, target: PurePosixPath) -> str:
 
 
 def links(text: str) -> list[str]:
-    """Files that Markdown links to, without addresses, anchors and code.
+    """Files that Markdown links to, without addresses, anchors, code and formulas.
 
     Example:
         >>> links("[a](b.md#c), [d](https://e.org), ![f](g.png)")
         ['b.md', 'g.png']
     """
-    prose = re.sub(r"`[^`\n]+`", "", _FENCE.sub("", text))
+    prose = re.sub(r"`[^`\n]+`", "", _FORMULA.sub("", _FENCE.sub("", text)))
     return [found[2] for found in _LINK.finditer(prose)]
 
 
@@ -175,4 +175,4 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     place = PurePosixPath(page.file.src_uri)
     if place.suffixes[:1] and place.suffixes[0] in _LISTINGS:
         return markdown
-    return as_sessions(drawn_formulas(rewritten(markdown, place)))
+    return as_sessions(rewritten(drawn_formulas(markdown), place))
