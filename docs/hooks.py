@@ -84,11 +84,12 @@ def links(text: str) -> list[str]:
     """Files that Markdown links to, without addresses, anchors, code and formulas.
 
     Example:
-        >>> links("[a](b.md#c), [d](https://e.org), ![f](g.png)")
-        ['b.md', 'g.png']
+        >>> links('[a](b.md#c), [d](https://e.org), ![f](g.png), <img src="h.png">')
+        ['b.md', 'g.png', 'h.png']
     """
     prose = re.sub(r"`[^`\n]+`", "", _FORMULA.sub("", _FENCE.sub("", text)))
-    return [found[2] for found in _LINK.finditer(prose)]
+    pictures = re.findall(r'\b(?:src|srcset)="([^":]+)"', prose)
+    return [found[2] for found in _LINK.finditer(prose)] + pictures
 
 
 def rewritten(text: str, page: PurePosixPath) -> str:

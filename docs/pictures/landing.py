@@ -66,19 +66,43 @@ def draw_slices(axes: Any, model: AutoKCEF) -> None:
     axes[-1].set_xlabel("y")
 
 
+def wide(model: AutoKCEF, X: np.ndarray, y: np.ndarray) -> Any:
+    """Three panels beside each other."""
+    figure = pyplot().figure(figsize=(11.5, 4.3), layout="constrained")
+    grid = figure.add_gridspec(3, 3)
+    left = figure.add_subplot(grid[:, 0])
+    middle = figure.add_subplot(grid[:, 1], sharey=left)
+    slices = [figure.add_subplot(grid[k, 2]) for k in range(3)]
+    fill(left, middle, slices, model, X, y)
+    return figure
+
+
+def tall(model: AutoKCEF, X: np.ndarray, y: np.ndarray) -> Any:
+    """The same for phones, below each other."""
+    figure = pyplot().figure(figsize=(4.2, 8.6), layout="constrained")
+    grid = figure.add_gridspec(9, 1)
+    first = figure.add_subplot(grid[:3, 0])
+    second = figure.add_subplot(grid[3:6, 0])
+    slices = [figure.add_subplot(grid[k, 0]) for k in (6, 7, 8)]
+    fill(first, second, slices, model, X, y)
+    return figure
+
+
+def fill(
+    rows: Any, density: Any, slices: Any, model: AutoKCEF, X: np.ndarray, y: np.ndarray
+) -> None:
+    draw_rows(rows, X, y)
+    draw_density(density, model)
+    for ax in (rows, density):
+        ax.set(xlim=(0, 10), ylim=(HEIGHTS[0], HEIGHTS[-1]))
+    draw_slices(slices, model)
+
+
 def main(folder: str = str(IMAGES), rows: str = "600") -> None:
     X, y = make_rows(int(rows))
     model = AutoKCEF(random_state=0).fit(X, y)
-    figure = pyplot().figure(figsize=(11.5, 4.3), layout="constrained")
-    grid = figure.add_gridspec(3, 3, width_ratios=(1, 1, 1))
-    left = figure.add_subplot(grid[:, 0])
-    middle = figure.add_subplot(grid[:, 1], sharey=left)
-    draw_rows(left, X, y)
-    draw_density(middle, model)
-    for ax in (left, middle):
-        ax.set(xlim=(0, 10), ylim=(HEIGHTS[0], HEIGHTS[-1]))
-    draw_slices([figure.add_subplot(grid[k, 2]) for k in range(3)], model)
-    print(f"The picture is {write(figure, 'landing.png', Path(folder))}")
+    for name, layout in (("landing", wide), ("landing_tall", tall)):
+        print(f"Drawn: {write(layout(model, X, y), f'{name}.png', Path(folder))}")
 
 
 if __name__ == "__main__":
