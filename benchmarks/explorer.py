@@ -2,10 +2,11 @@
 
 An `AutoKCEF` of 500 rows and six columns of x is asked for p(y|x) at one x after the
 other, as the page asks: picture, grid, quantiles, moments and modes, with a central
-interval or with a highest-density region; and for a curve along a feature, which the
-page redraws when a slider rests. Wall-clock milliseconds are what a user waits for on
-this machine, as loaded as it was; processor milliseconds, of server and client
-together, are those of an idle one. Run it with OPENBLAS_NUM_THREADS=1.
+interval or with a highest-density region; and for what the page shows when a slider
+rests: the standard deviation too, and a curve along a feature. Wall-clock milliseconds
+are what a user waits for on this machine, as loaded as it was; processor milliseconds,
+of server and client together, are nearer those of an idle one. Run it with
+OPENBLAS_NUM_THREADS=1.
 """
 
 import http.client
@@ -74,8 +75,11 @@ def main() -> None:
     with ExplorerServer(view) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         answers(server, "density")  # what is computed once is not counted
-        found["density, central interval"] = answers(server, "density")
-        found["density, highest density"] = answers(server, "density", region="hpd")
+        for region in ("interval", "hpd"):
+            found[f"moving, {region}"] = answers(
+                server, "density", region=region, moving=True
+            )
+        found["at rest, interval"] = answers(server, "density")
         found["curve along a feature"] = answers(server, "curve", feature="x2")
         server.shutdown()
     for name, value in found.items():

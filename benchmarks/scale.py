@@ -34,7 +34,7 @@ from kexpfam.errors import IllConditionedError
 from kexpfam.kernels import Gaussian, separable
 from kexpfam.linalg import single_threaded_blas
 from kexpfam.models.choice import Selection
-from kexpfam.models.contest import default_entries
+from kexpfam.models.entries import default_entries
 from kexpfam.score_matching import Basis, ScoreSample, statistics
 
 THREADS = 2

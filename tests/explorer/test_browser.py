@@ -127,6 +127,8 @@ def test_a_slider_moved_by_keys_changes_the_curve(page):
     assert float(slider.get_property("value")) > value
     shown = page.find_element(By.CSS_SELECTOR, "#controls input[type=number]")
     assert shown.get_property("value") == slider.get_property("value")
+    table = page.find_element(By.ID, "numbers")
+    wait_for(page, lambda: "…" not in table.text)  # all numbers, when it rests
 
 
 def test_categories_and_levels_change_the_picture(page):

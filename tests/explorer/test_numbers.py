@@ -8,10 +8,10 @@ from kexpfam.explorer.numbers import (
     axis_of,
     curve_numbers,
     density_numbers,
-    modes,
     trained_share,
 )
 from kexpfam.explorer.questions import Question
+from kexpfam.explorer.refinement import modes, region_near
 from kexpfam.explorer.subject import Subject, number_control
 
 # Quantiles by Newton's method and by bracketing differ by rounding.
@@ -39,8 +39,10 @@ def test_quantiles_in_a_gap_between_modes_are_those_of_the_density(two_modes):
     row = np.zeros((1, 1))
     found = density_numbers(two_modes, row, (-4.0, 4.0), level=0.2)
     p = two_modes.given(row)[0]
-    np.testing.assert_allclose(found.interval, p.ppf(np.array([0.4, 0.6])), **SAME)
-    np.testing.assert_allclose(found.quantiles, p.ppf(np.array(LEVELS)), **SAME)
+    # The first is near zero, where a relative error means nothing.
+    near = {"rtol": 1e-9, "atol": 1e-8}
+    np.testing.assert_allclose(found.interval, p.ppf(np.array([0.4, 0.6])), **near)
+    np.testing.assert_allclose(found.quantiles, p.ppf(np.array(LEVELS)), **near)
 
 
 def test_tail_probability_between_points_of_the_grid_has_four_digits(view):
@@ -56,7 +58,7 @@ def test_the_highest_mode_is_that_of_the_density(view):
     model, row = view.subject.model, view.subject.row({})
     found = density_numbers(model, row, view.axis)
     p = model.given(row)[0]
-    # A twentieth of a step of the grid, 40 points being tried between neighbours.
+    # A parabola through three points is right to a small part of their distance.
     close = np.diff(found.grid).max() / 20
     assert found.modes[0].place == pytest.approx(p.mode(), abs=close)
     assert sum(mode.mass for mode in found.modes) == pytest.approx(1.0)
@@ -65,12 +67,30 @@ def test_the_highest_mode_is_that_of_the_density(view):
 def test_two_modes_have_the_masses_of_their_sides(two_modes):
     p = two_modes.given(np.zeros((1, 1)))[0]
     grid = np.linspace(-5.0, 5.0, 300)
-    high, low = modes(p, grid, p.pdf(grid))
-    # Between neighbours of a point of the grid, 41 points are tried.
-    assert high.place == pytest.approx(2.0, abs=2e-3)
-    assert low.place == pytest.approx(-2.0, abs=2e-3)
-    assert high.height == pytest.approx(0.6 / (0.4 * np.sqrt(2 * np.pi)), rel=1e-5)
+    high, low = modes(grid, p.pdf(grid), p.cdf(grid))
+    # The logarithm of a normal density is a parabola.
+    assert high.place == pytest.approx(2.0, abs=1e-6)
+    assert low.place == pytest.approx(-2.0, abs=1e-6)
+    assert high.height == pytest.approx(0.6 / (0.4 * np.sqrt(2 * np.pi)), rel=1e-6)
     assert (high.mass, low.mass) == pytest.approx((0.6, 0.4), abs=1e-6)
+
+
+@pytest.mark.parametrize("level", [0.3, 0.5, 0.8, 0.95])
+def test_regions_of_two_intervals_have_equal_heights_and_the_mass(two_modes, level):
+    row = np.zeros((1, 1))
+    found = density_numbers(two_modes, row, (-4.0, 4.0), level=level, highest=True)
+    p = two_modes.given(row)[0]
+    np.testing.assert_allclose(found.region, p.hpd(level), rtol=1e-8)
+    assert np.diff(p.cdf(found.region.ravel()))[::2].sum() == pytest.approx(level)
+    heights = p.pdf(found.region.ravel())
+    np.testing.assert_allclose(heights, heights[0], rtol=1e-8)
+
+
+def test_a_region_that_ends_with_the_grid_is_left_to_the_density(two_modes):
+    p = two_modes.given(np.zeros((1, 1)))[0]
+    grid = np.linspace(-2.0, 2.0, 200)  # which ends at the modes
+    found = region_near(p, 0.9, grid, p.pdf(grid), p.cdf(grid))
+    np.testing.assert_array_equal(found, p.hpd(0.9))
 
 
 def test_a_density_beyond_the_axis_makes_it_longer(two_modes):
@@ -144,6 +164,11 @@ def test_density_answer_is_that_of_its_numbers(view):
     np.testing.assert_allclose(answer["region"], p.hpd(0.8), **SAME)
     near = view.subject.model.reliability(view.subject.row({"area": 100.0}))[0]
     assert answer["near"] == pytest.approx(near)
+    assert answer["deviation"] == p.std()
+    moving = view.density(Question({**fields, "moving": True}))
+    assert np.isnan(moving.pop("deviation"))
+    answer.pop("deviation")
+    assert moving == answer
 
 
 @pytest.mark.parametrize(

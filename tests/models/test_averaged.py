@@ -9,6 +9,7 @@ from sklearn.exceptions import DataConversionWarning
 
 from kexpfam import KCEF, AutoKCEF
 from kexpfam.models import contest as contest_module
+from kexpfam.models import entries
 from kexpfam.models.averaged import GUARD_WEIGHT
 from tests.tolerances import KS_LEVEL, assert_close
 
@@ -33,7 +34,7 @@ def model(rows):
 @pytest.fixture
 def few_charts(monkeypatch):
     """Three charts instead of eleven, for tests of data rather than of the contest."""
-    genuine = contest_module.default_entries
+    genuine = entries.default_entries
     kept = {"normal", "Gaussian process", "Yeo-Johnson, heteroscedastic"}
     small = [entry for entry in genuine() if entry.name in kept]
     monkeypatch.setattr("kexpfam.models.averaged.default_entries", lambda: small)

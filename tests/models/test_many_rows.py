@@ -17,8 +17,9 @@ from kexpfam.kernels import Gaussian, RationalQuadratic
 from kexpfam.models import averaged, conditional, fitting, many_rows, stream
 from kexpfam.models import contest as contest_module
 from kexpfam.models import design as design_module
-from kexpfam.models.contest import Contest, Entry
+from kexpfam.models.contest import Contest
 from kexpfam.models.design import N_FOLDS, Design, Judges, SumOfRows
+from kexpfam.models.entries import Entry
 from kexpfam.models.family import Options, training_rows
 from kexpfam.models.many_rows import component_sizes, sample_rows
 from kexpfam.models.running import Running

@@ -5,7 +5,7 @@ import pytest
 
 from kexpfam import KCEF, AutoKCEF, load
 from kexpfam.models import relevance
-from kexpfam.models.contest import GAUSSIANIZED
+from kexpfam.models.entries import GAUSSIANIZED
 from kexpfam.models.relevance import IGNORED, MULTIPLES, relevant_lengthscales
 
 

@@ -14,6 +14,7 @@ from numpy.random import default_rng
 from kexpfam import KCEF, AutoKCEF
 from kexpfam.linalg import thread_count
 from kexpfam.models import contest as contest_module
+from kexpfam.models import entries
 from kexpfam.models.family import Options, training_rows
 from kexpfam.models.shared_work import shared_out
 
@@ -157,7 +158,7 @@ def test_ctrl_c_keeps_what_the_jobs_have_finished(rows, monkeypatch):
 
 def test_progress_counts_tasks_of_all_jobs(rows):
     contest = contest_of(rows)
-    tasks = contest.tasks([contest_module.PLAIN])
+    tasks = contest.tasks([entries.PLAIN])
     seen = []
     contest.run(tasks, lambda done, total, best: seen.append((done, total)))
     n = len(tasks)
@@ -170,6 +171,6 @@ def contest_of(rows):
     training = training_rows(X, y[:, None], np.ones(len(y)), options)
     contest = contest_module.Contest.of(training, default_rng(0))
     contest.n_jobs = 2
-    contest.add_charts(contest_module.default_entries()[:1])
+    contest.add_charts(entries.default_entries()[:1])
     contest.add_bases()
     return contest

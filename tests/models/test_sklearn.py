@@ -21,7 +21,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from kexpfam import KCEF, KEF, AutoKCEF
 from kexpfam.base_densities import GaussianBase, StudentBase
 from kexpfam.kernels import Gaussian, Matern
-from kexpfam.models.contest import default_entries
+from kexpfam.models.entries import default_entries
 
 _NEEDS_Y = (
     "the check calls score_samples(X), but log p(y|x) is a function of x and y, so "

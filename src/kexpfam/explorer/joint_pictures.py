@@ -168,9 +168,13 @@ def _marginal(rows: Array, draws: Array, matrix: _Matrix, i: int) -> str:
     """Histograms of one column, of data as bars and of draws as an outline."""
     x, y = matrix.x(i), matrix.y(i)
     edges = _edges(matrix.columns[i])
-    seen, drawn = (np.histogram(v, edges)[0] / max(len(v), 1) for v in (rows, draws))
+    # The last bin may be narrower than the others.
+    seen, drawn = (
+        np.histogram(v, edges)[0] / max(len(v), 1) / np.diff(edges)
+        for v in (rows, draws)
+    )
     # A column that is held fixed is one high bar, which must not hide its name.
-    scale = _TALL * (y.start - y.end) / max(float(seen.max()), float(drawn.max()), 1e-9)
+    scale = _TALL * (y.start - y.end) / _highest(seen, drawn)
     left = x(edges)
     bars = "".join(
         bar(a + 0.5, y.start - tall, b - a - 1, tall, "seen-bar")
@@ -186,6 +190,10 @@ def _marginal(rows: Array, draws: Array, matrix: _Matrix, i: int) -> str:
     name = matrix.name(i, 6.6 if small else 7.4, room=16.0)
     kind = "name small" if small else "name"
     return bars + outline + text(x.start + 5, y.end + 15, name, kind)
+
+
+def _highest(*heights: Array) -> float:
+    return max(*(float(h.max()) for h in heights), float(np.finfo(float).tiny))
 
 
 def _edges(control: Control) -> Array:

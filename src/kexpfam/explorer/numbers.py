@@ -1,18 +1,17 @@
 """The numbers behind the pictures, all of them the model's own.
 
 A density is asked for once per answer: values on a grid that resolves both the axis and
-the density, quantiles, moments, and a region. Modes are looked for on the grid, since
-`Density.mode` gives the highest one only, and a list is wanted.
+the density, moments, and what `refinement` makes of the grid: quantiles, a region and a
+list of modes.
 """
 
-import itertools
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from scipy.signal import find_peaks
 
 from kexpfam._typing import Array
+from kexpfam.explorer.refinement import Mode, modes, quantiles_near, region_near
 from kexpfam.explorer.subject import Control, Subject
 from kexpfam.linalg import single_threaded_blas
 
@@ -22,31 +21,14 @@ LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 # Points of a density: evenly along the axis, and where most of the mass is.
 _EVEN, _DENSE = 200, 241
 
+# Least distance of points, as a share of that of the dense ones.
+_APART = 0.05
+
 # A density with more than this beyond an end of the axis gets a longer axis, which ends
 # where so little is left.
 _CUT_OFF, _LEFT_OVER = 0.01, 0.002
 
-# A dip of less than this share of the highest peak does not make two modes.
-_PROMINENCE = 0.02
-
 _CURVE_POINTS = 41
-
-# A last step of Newton's method that is smaller than this is right to twelve digits.
-_SMALL_STEP = 1e-6
-
-
-class Mode(NamedTuple):
-    """A local maximum of a density.
-
-    Attributes:
-        place: Where it is.
-        height: The density there.
-        mass: Probability between the dips at its sides.
-    """
-
-    place: float
-    height: float
-    mass: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +41,7 @@ class DensityNumbers:
         cdf: Distribution function there, (g,).
         axis: Ends of the axis of y.
         mean: Expectation.
-        deviation: Standard deviation.
+        deviation: Standard deviation; NaN if it was not asked for.
         quantiles: At `LEVELS`, (5,).
         interval: Ends of the central interval, (2,).
         region: Intervals that are shaded, (k, 2).
@@ -86,6 +68,7 @@ def density_numbers(
     level: float = 0.9,
     highest: bool = False,
     zoom: bool = False,
+    deviation: bool = True,
 ) -> DensityNumbers:
     """Everything about p(y|x) at one x.
 
@@ -96,21 +79,27 @@ def density_numbers(
         level: Probability of the interval and of the region.
         highest: Whether the region is that of highest density, and not the interval.
         zoom: Whether the axis is that of this density alone.
+        deviation: Whether the standard deviation is wanted, a third of the time.
     """
     # Held once: one x is small work, and each step would ask for it again.
     with single_threaded_blas():
-        return _density_numbers(model.given(row)[0], axis, level, highest, zoom)
+        p = model.given(row)[0]
+        spread = float(p.std()) if deviation else np.nan
+        return _density_numbers(p, axis, level, highest, zoom, spread)
 
 
 def _density_numbers(
-    p: Any, axis: tuple[float, float], level: float, highest: bool, zoom: bool
+    p: Any,
+    axis: tuple[float, float],
+    level: float,
+    highest: bool,
+    zoom: bool,
+    deviation: float,
 ) -> DensityNumbers:
-    # The region first: an average of densities then has panels, and is quicker to give
-    # quantiles where these are asked for.
-    region = np.reshape(p.hpd(level), (-1, 2)) if highest else None
     wanted = np.array([*LEVELS, 0.5 - 0.5 * level, 0.5 + 0.5 * level])
     axis, grid, pdf, cdf = _curves(p, axis, zoom)
-    quantiles = _quantiles(p, wanted, grid, cdf)
+    quantiles = quantiles_near(p, wanted, grid, pdf, cdf)
+    region = region_near(p, level, grid, pdf, cdf) if highest else None
     interval = quantiles[-2:]
     return DensityNumbers(
         grid,
@@ -118,11 +107,11 @@ def _density_numbers(
         cdf,
         axis,
         float(p.mean()),
-        float(p.std()),
+        deviation,
         quantiles[: len(LEVELS)],
         interval,
         interval[None, :] if region is None else region,
-        modes(p, grid, pdf),
+        modes(grid, pdf, cdf),
     )
 
 
@@ -142,7 +131,9 @@ def _curves(
     dense = np.linspace(start, end, _DENSE)
     both, first = np.unique(np.concatenate([grid, dense]), return_index=True)
     cdf = np.concatenate([cdf, p.cdf(dense)])[first]
-    return axis, both, p.pdf(both), cdf
+    # Points that nearly coincide would make slopes between them inaccurate.
+    apart = np.diff(both, prepend=-np.inf) > _APART * (dense[1] - dense[0])
+    return axis, both[apart], p.pdf(both[apart]), cdf[apart]
 
 
 def _longer(p: Any, axis: tuple[float, float], zoom: bool) -> tuple[float, float]:
@@ -151,56 +142,6 @@ def _longer(p: Any, axis: tuple[float, float], zoom: bool) -> tuple[float, float
     pad = 0.04 * float(ends[1] - ends[0])
     own = float(ends[0]) - pad, float(ends[1]) + pad
     return own if zoom else (min(axis[0], own[0]), max(axis[1], own[1]))
-
-
-def _quantiles(p: Any, levels: Array, grid: Array, cdf: Array) -> Array:
-    """Quantiles from the grid by Newton's method, or from p where that is not enough.
-
-    The grid is so fine that two steps reach rounding error wherever the density is
-    smooth; a general search would take longer than everything else.
-    """
-    y = np.interp(levels, cdf, grid)
-    step = np.zeros(len(y))
-    for _ in range(2):
-        slope = p.pdf(y)
-        safe = np.where(slope > 0, slope, np.inf)
-        step = (p.cdf(y) - levels) / safe
-        y = np.clip(y - step, grid[0], grid[-1])
-    # The error after a step is about the square of the step, on the scale of p.
-    scale = abs(np.interp(0.75, cdf, grid) - np.interp(0.25, cdf, grid))
-    found = (np.abs(step) <= _SMALL_STEP * scale) & (p.pdf(y) > 0)
-    found &= (levels > cdf[0]) & (levels < cdf[-1])
-    if not found.all():
-        y[~found] = p.ppf(levels[~found])
-    return y
-
-
-def modes(p: Any, grid: Array, pdf: Array) -> tuple[Mode, ...]:
-    """Local maxima on a grid, refined between its points; the highest first.
-
-    Args:
-        p: A single density.
-        grid: Increasing points, (g,).
-        pdf: Its values there, (g,).
-    """
-    padded = np.concatenate([[0.0], pdf, [0.0]])
-    peaks, _ = find_peaks(padded, prominence=_PROMINENCE * pdf.max())
-    peaks = peaks - 1
-    if not len(peaks):
-        return ()
-    left = grid[np.maximum(peaks - 1, 0)]
-    right = grid[np.minimum(peaks + 1, len(grid) - 1)]
-    fine = np.linspace(left, right, 41, axis=1)
-    heights = p.pdf(fine.ravel()).reshape(fine.shape)
-    best = heights.argmax(axis=1)
-    several = np.arange(len(peaks))
-    places, tops = fine[several, best], heights[several, best]
-    pairs = itertools.pairwise(peaks)
-    dips = [grid[a + int(pdf[a : b + 1].argmin())] for a, b in pairs]
-    inner = p.cdf(np.array(dips)) if dips else np.empty(0)
-    masses = np.diff([0.0, *inner, 1.0])
-    order = np.argsort(-tops, kind="stable")
-    return tuple(Mode(*map(float, (places[i], tops[i], masses[i]))) for i in order)
 
 
 @dataclass(frozen=True, eq=False)

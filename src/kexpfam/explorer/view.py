@@ -97,6 +97,7 @@ class ConditionalView:
             level=level,
             highest=question.choice("region", ("interval", "hpd")) == "hpd",
             zoom=question.flag("zoom"),
+            deviation=not question.flag("moving"),
         )
         observed = question.fields.get("observed")
         if observed is not None:

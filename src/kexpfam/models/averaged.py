@@ -22,7 +22,8 @@ from kexpfam.kernels import Constant, Gaussian, separable
 from kexpfam.models.chart import Charted
 from kexpfam.models.choice import Selection
 from kexpfam.models.conditional import KCEF
-from kexpfam.models.contest import PLAIN, Contest, default_entries
+from kexpfam.models.contest import Contest
+from kexpfam.models.entries import PLAIN, default_entries
 from kexpfam.models.estimator import (
     ConditionalEstimator,
     named_columns,

@@ -8,7 +8,7 @@ closed form are honest enough, and much faster.
 """
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -16,15 +16,10 @@ import numpy as np
 from kexpfam._typing import Array, Indices
 from kexpfam.base_densities import (
     BaseDensity,
-    ConditionalBase,
-    GaussianBase,
-    GaussianProcessBase,
-    LinearBase,
-    TransformedBase,
     fit_processes,
 )
 from kexpfam.heuristics import median_distance
-from kexpfam.kernels import Constant, Gaussian, Kernel, separable
+from kexpfam.kernels import Constant, Gaussian, Kernel
 from kexpfam.linalg import single_threaded_blas
 from kexpfam.models.bridging import bridged_candidates, bridged_in_folds
 from kexpfam.models.chart import (
@@ -33,6 +28,17 @@ from kexpfam.models.chart import (
     SharedProcesses,
     fit_chart,
     refitted,
+)
+from kexpfam.models.entries import (
+    GAUSSIANIZED,
+    LIKELIHOOD_GRID,
+    PLAIN,
+    PLAIN_GRID,
+    REFITTED_ROWS,
+    REGRESSION_GRID,
+    Entry,
+    Grid,
+    lines_of,
 )
 from kexpfam.models.family import TrainingRows
 from kexpfam.models.relevance import (
@@ -51,9 +57,6 @@ from kexpfam.selection import (
     bases_alone,
     tilted,
 )
-
-# Rows up to which charts are fitted again for every fold.
-REFITTED_ROWS = 400
 
 # Rows that candidates are judged on, at most; the chosen ones are fitted to all. With
 # several columns of y rows are nodes of an integral too, and cost their square.
@@ -78,77 +81,11 @@ WIDEST = 12.0
 # Most regressions that are tilted.
 MOST_REGRESSIONS = 6
 
-# Names of the charts without a regression: y standardised, and y made normal by its
-# marginal distribution. The second is tried if it is better by so many nats in total
-# than the first, without a kernel part.
-PLAIN = "normal"
-GAUSSIANIZED = "Gaussianized"
+# Responses made normal by their marginal distribution are worth a kernel part if they
+# are better by so many nats in total than the plain ones, both without one.
 LEAST_GAIN = 3.0
 
 Progress = Callable[[int, int, float], None]
-
-
-@dataclass(frozen=True)
-class Grid:
-    """Kernels and λ to try in a chart.
-
-    Attributes:
-        multiples_x: Lengthscales of x in median distances; a constant kernel of x is
-            always tried too.
-        lengthscales_y: Lengthscales of y, in deviations of the responses.
-        relative_lams: λ·ℓ_y².
-    """
-
-    multiples_x: tuple[float, ...]
-    lengthscales_y: tuple[float, ...]
-    relative_lams: tuple[float, ...]
-
-
-PLAIN_GRID = Grid((0.35, 0.8, 1.8), (0.35, 0.8, 1.8, 4.0), (1e-3, 1e-2, 1e-1, 1.0))
-REGRESSION_GRID = Grid((0.35, 1.2), (0.35, 0.8, 2.0), (1e-2, 1e-1, 1.0))
-# λ of likelihood fits does not scale with the lengthscale, so these are λ themselves.
-LIKELIHOOD_GRID = Grid((0.8, 1.8), (0.35, 0.8), (1e-3, 1e-2))
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A chart that takes part.
-
-    Attributes:
-        name: What a person calls it.
-        base: Its base density.
-        warp_x: Whether skewed columns of x are transformed.
-        fewest_rows: It needs so many rows to be worth it beside others.
-    """
-
-    name: str
-    base: BaseDensity | ConditionalBase | TransformedBase
-    warp_x: bool = False
-    fewest_rows: int = 0
-
-
-def default_entries() -> list[Entry]:
-    """The charts of `AutoKCEF`, and of a `KCEF` that chooses its base."""
-    noise = GaussianBase(scale=1.0)
-    process = GaussianProcessBase(noise)
-    wide = GaussianProcessBase(noise, heteroscedastic=True)
-    plain: list[tuple[str, ConditionalBase | TransformedBase]] = [
-        ("Gaussian process", process),
-        ("heteroscedastic", wide),
-        ("Yeo-Johnson, Gaussian process", TransformedBase("yeo_johnson", process)),
-        ("Yeo-Johnson, heteroscedastic", TransformedBase("yeo_johnson", wide)),
-        ("linear", LinearBase(noise)),
-    ]
-    # A density estimate of few rows is no better than a normal one.
-    gaussianized = TransformedBase("gaussianize", noise)
-    entries = [
-        Entry(PLAIN, noise),
-        Entry(GAUSSIANIZED, gaussianized, fewest_rows=REFITTED_ROWS + 1),
-    ]
-    for name, base in plain:
-        entries.append(Entry(name, base))
-        entries.append(Entry(f"{name}, transformed x", base, warp_x=True))
-    return entries
 
 
 @dataclass
@@ -512,16 +449,6 @@ def _tried(task: Task, log_slope: Array, objective: str) -> list[Candidate]:
             objective=objective,
         )
     return list(found)
-
-
-def lines_of(
-    grid: Grid, kernels_x: Sequence[Kernel], *, relative: bool = True
-) -> Iterator[Line]:
-    """All products of kernels of x with those of y, with their λ."""
-    for kernel_x, ell in itertools.product(kernels_x, grid.lengthscales_y):
-        unit = ell**2 if relative else 1.0
-        lams = tuple(r / unit for r in grid.relative_lams)
-        yield Line(separable(kernel_x, Gaussian(ell)), lams)
 
 
 def _held_out_mean(charted: Charted) -> float:

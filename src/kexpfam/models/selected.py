@@ -25,16 +25,14 @@ from kexpfam.kernels import (
 )
 from kexpfam.linalg import single_threaded_blas
 from kexpfam.models.choice import Choice, Selection
-from kexpfam.models.contest import (
+from kexpfam.models.contest import MOST_REGRESSIONS, Contest, Task
+from kexpfam.models.entries import (
     LIKELIHOOD_GRID,
-    MOST_REGRESSIONS,
     PLAIN,
     PLAIN_GRID,
     REGRESSION_GRID,
-    Contest,
     Entry,
     Grid,
-    Task,
     default_entries,
 )
 from kexpfam.models.family import (

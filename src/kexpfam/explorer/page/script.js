@@ -3,7 +3,7 @@
 // drawn here, from the grid of the last answer, so that dragging it asks for nothing.
 
 const byId = (id) => document.getElementById(id);
-const state = { values: {}, fixed: {}, level: 0.9, region: "interval", zoom: false, t: null, observed: null, place: null };
+const state = { values: {}, fixed: {}, moving: false, level: 0.9, region: "interval", zoom: false, t: null, observed: null, place: null };
 const answers = {};
 let page = null;
 
@@ -87,7 +87,7 @@ const redraw = latest(async () => {
   const chart = byId("density-chart");
   const width = widthOf(byId("density")) - 2 * parseFloat(getComputedStyle(byId("density")).paddingLeft);
   const height = isNarrow() ? 212 : 316;
-  const answer = await ask("density", { values: state.values, level: state.level, region: state.region, zoom: state.zoom, observed: state.observed, width, height });
+  const answer = await ask("density", { values: state.values, level: state.level, region: state.region, zoom: state.zoom, moving: state.moving, observed: state.observed, width, height });
   answers.density = answer;
   chart.setAttribute("width", width);
   chart.setAttribute("height", height);
@@ -136,7 +136,7 @@ function drawNumbers(a) {
     const row = document.createElement("tr");
     const head = document.createElement("th"), cell = document.createElement("td");
     head.scope = "row"; head.textContent = name;
-    cell.textContent = name.startsWith("training") ? shown(value, 2) : shown(value);
+    cell.textContent = value === null ? "…" : name.startsWith("training") ? shown(value, 2) : shown(value);
     row.append(head, cell);
     return row;
   }));
@@ -272,12 +272,14 @@ const regraph = latest(async () => {
 
 // ---- controls ----------------------------------------------------------------------
 
-const recurveLater = later(() => { if (page.kind === "conditional") recurve(); }, 120);
+// What is not looked at while a slider moves is asked for when it rests.
+const rest = later(() => { state.moving = false; redraw(); recurve(); }, 150);
 
 function changed() {
   if (page.kind === "joint") { repair(); return; }
+  state.moving = true;
   redraw();
-  recurveLater();
+  rest();
 }
 
 function forgetRow() {
