@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test slow check format bench bench-scale reproduce clean
+.PHONY: help demo test slow check format bench bench-scale reproduce docs clean
 
 help:
 	@echo "make demo    fit and draw p(y|x) of a real data set"
@@ -14,6 +14,7 @@ help:
 	@echo "make bench   speed, memory and recovery, into benchmarks/results"
 	@echo "make bench-scale   the same for many rows, about 15 minutes"
 	@echo "make reproduce   every table and figure of the paper, into reproduction"
+	@echo "make docs    the documentation site, into site"
 
 $(BIN)/python:
 	$(PYTHON) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'Python 3.11 or later is needed; set PYTHON=')"
@@ -29,6 +30,10 @@ $(VENV)/.test: pyproject.toml | $(BIN)/python
 
 $(VENV)/.reproduce: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[plot,baselines]"
+	@touch $@ $(VENV)/.demo
+
+$(VENV)/.docs: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[docs,plot]"
 	@touch $@ $(VENV)/.demo
 
 demo: $(VENV)/.demo
@@ -63,5 +68,9 @@ bench-scale: $(VENV)/.test
 reproduce: $(VENV)/.reproduce
 	$(BIN)/kexpfam reproduce $(OPTIONS)
 
+# The variable keeps an advertisement out of the output.
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache

@@ -2,5 +2,7 @@
 
 from importlib.util import find_spec
 
-# Its classes inherit from skpro's.
-collect_ignore = [] if find_spec("skpro") else ["src/kexpfam/bridges/skpro.py"]
+# Classes that inherit from those of another library, which need not be there.
+NEEDS = {"src/kexpfam/bridges/skpro.py": "skpro", "docs/sections.py": "griffe"}
+
+collect_ignore = [path for path, module in NEEDS.items() if not find_spec(module)]

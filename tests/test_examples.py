@@ -1,12 +1,21 @@
 """Examples run as they are, on few rows."""
 
+import json
 import runpy
 import sys
+import urllib.error
+import urllib.request
 from pathlib import Path
+from threading import Thread
 
+import numpy as np
 import pytest
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
+from kexpfam import KCEF, load
+from kexpfam.datasets import make_skewed
+from tests.pages import ROOT, module_of
+
+EXAMPLES = ROOT / "examples"
 
 
 def test_the_demo_replaces_its_picture(capsys, monkeypatch, tmp_path):
@@ -61,3 +70,68 @@ def test_all_estimators_are_compared_in_one_loop(capsys, monkeypatch, tmp_path):
     ):
         assert name in printed
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_conformal_intervals_cover_with_a_model_that_is_too_sure(capsys, monkeypatch):
+    path = EXAMPLES / "conformal_intervals.py"
+    monkeypatch.setattr(sys, "argv", [str(path), "6"])
+    runpy.run_path(str(path), run_name="__main__")
+    line = next(x for x in capsys.readouterr().out.splitlines() if "too sure" in x)
+    density, conformal = float(line.split()[2]), float(line.split()[5])
+    assert density < 0.75
+    # 50 calibration rows: one repetition varies by 0.04, the mean of six by 0.017.
+    assert conformal > 0.9 - 3 * 0.017
+
+
+def test_causal_weights_come_nearer_to_the_effect(capsys, monkeypatch, tmp_path):
+    path, picture = EXAMPLES / "causal_weights.py", tmp_path / "picture.png"
+    monkeypatch.setattr(sys, "argv", [str(path), str(picture), "300", "2"])
+    runpy.run_path(str(path), run_name="__main__")
+    lines = [line.split() for line in capsys.readouterr().out.splitlines() if line]
+    slopes = {line[0]: float(line[1]) for line in lines if line[0] in SLOPES}
+    assert abs(slopes["weighted"] - 1.0) < 0.5 * abs(slopes["naive"] - 1.0)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+SLOPES = ("naive", "weighted")
+
+
+@pytest.fixture
+def server(tmp_path):
+    """Address of a server of a small model, and the model."""
+    model = KCEF(select=None).fit(*make_skewed(60, random_state=0))
+    model.save(tmp_path / "model.kexpfam")
+    with module_of("examples/serve.py").make_server(
+        load(tmp_path / "model.kexpfam")
+    ) as running:
+        thread = Thread(target=running.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{running.server_address[1]}", model
+        running.shutdown()
+        thread.join()
+
+
+def test_the_server_answers_as_the_model_does(server):
+    address, model = server
+    question = json.dumps({"X": [[0.5], [-0.5]], "quantiles": [0.1, 0.9]}).encode()
+    with urllib.request.urlopen(address, data=question) as response:
+        answer = json.loads(response.read())
+    p = model.given([[0.5], [-0.5]])
+    np.testing.assert_allclose(answer["mean"], p.mean())
+    np.testing.assert_allclose(answer["standard_deviation"], p.std())
+    np.testing.assert_allclose(answer["quantiles"], p.ppf([[0.1, 0.9]]))
+
+
+@pytest.mark.parametrize("question", [b"{", b"{}", b'{"X": [[1.0, 2.0]]}', b"[1]"])
+def test_the_server_says_what_is_wrong_with_a_question(server, question):
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        urllib.request.urlopen(server[0], data=question)
+    with caught.value as response:
+        assert response.code == 400
+        assert json.loads(response.read())["error"]
+
+
+def test_every_example_is_run_by_a_test():
+    tests = Path(__file__).read_text() + (ROOT / "tests/test_islands.py").read_text()
+    for path in EXAMPLES.glob("*.py"):
+        assert path.name in tests, path.name

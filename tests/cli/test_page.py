@@ -1,24 +1,13 @@
 """Every command of the page about the command line runs, and makes its files."""
 
 import json
-import re
-import shlex
 from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).parents[2] / "docs" / "command_line.md"
+from tests.pages import ROOT, commands_of, files_of
 
-
-def files_of(text):
-    """Files that the page shows."""
-    return dict(re.findall(r'```csv title="(.+)"\n(.*?)```', text, flags=re.DOTALL))
-
-
-def commands_of(text):
-    blocks = re.findall(r"```console\n(.*?)```", text, flags=re.DOTALL)
-    lines = [line for block in blocks for line in block.splitlines()]
-    return [shlex.split(line[2:]) for line in lines if line.startswith("$ ")]
+PAGE = ROOT / "docs" / "command_line.md"
 
 
 def outputs_of(words):

@@ -1,0 +1,143 @@
+"""Tables of the documentation, made from the result files of the benchmarks.
+
+    python docs/tables.py
+
+writes them between the markers of the pages; a test compares the pages with the files.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kexpfam.experiments.report import refresh_page
+
+DOCS = Path(__file__).parent
+RESULTS = DOCS.parent / "benchmarks" / "results"
+
+PAGES = {
+    "rivals.md": ("log_loss", "speed", "many_rows"),
+    "tutorials/million_rows.md": ("scale",),
+}
+
+# Names in the result files, and in the table.
+RIVALS = {
+    "ngboost_stopped": "NGBoost, stopped",
+    "ngboost": "NGBoost",
+    "quantile_forest": "quantile forest",
+    "mixture_network": "mixture network",
+    "gaussian_process": "Gaussian process",
+    "kernel_density": "kernel density",
+    "lscde": "LSCDE",
+    "iid_normal": "one normal",
+}
+
+
+def result(name: str) -> Any:
+    """What a benchmark has found."""
+    return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))["result"]
+
+
+def table(head: list[str], rows: list[list[str]]) -> str:
+    """Markdown.
+
+    Example:
+        >>> print(table(["a", "b"], [["1", "2"]]))
+        | a | b |
+        | --- | --- |
+        | 1 | 2 |
+    """
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def log_loss() -> str:
+    """Mean negative log density of each method on each set, and how often it wins."""
+    own, rivals = result("selection"), result("rivals")
+    rows, better = [], {name: [0, 0] for name in RIVALS}
+    for name, methods in own["splits"].items():
+        auto = methods["AutoKCEF"]
+        ours = dict(zip(auto["seed"], auto["nll"], strict=True))
+        cells = [name, f"**{np.mean(list(ours.values())):.2f}**"]
+        for rival in RIVALS:
+            cell, verdict = _beside(ours, rivals["splits"][name].get(rival))
+            cells.append(cell)
+            better[rival][0] += verdict is True
+            better[rival][1] += verdict is not None
+        rows.append(cells)
+    counts = [f"{won} of {sets}" for won, sets in better.values()]
+    rows.append(["*AutoKCEF better*", "", *counts])
+    return table(["set", "AutoKCEF", *RIVALS.values()], rows)
+
+
+def _beside(ours: dict[int, float], rival: Any) -> tuple[str, bool | None]:
+    """A rival's mean with its number of splits, and whether ours is smaller there."""
+    if rival is None:
+        return "", None
+    pairs = [
+        (loss, ours[seed])
+        for seed, loss in zip(rival["seed"], rival["nll_floored"], strict=True)
+        if loss is not None and ours.get(seed) is not None
+    ]
+    if not pairs:
+        return "", None
+    theirs, mine = np.mean(pairs, axis=0)
+    few = "" if len(pairs) == len(ours) else f" ({len(pairs)})"
+    return f"{theirs:.2f}{few}", bool(mine < theirs)
+
+
+def speed() -> str:
+    """Fit times beside NGBoost's."""
+    rows = [
+        [f"{int(n):,}", *(f"{part['seconds'][name]:.1f} s" for name in _TIMED)]
+        for n, part in result("selection_time").items()
+    ]
+    return table(["rows", *_TIMED], rows)
+
+
+_TIMED = ("NGBoost", "KCEF", "AutoKCEF")
+
+
+def many_rows() -> str:
+    """One fit of each method to 100,000 rows."""
+    found = result("scale_rivals")
+    rows = [
+        [
+            f"{name} ({one['what']})",
+            f"{one['fit_seconds']:.0f} s",
+            f"{one['log_density']:.3f}",
+            f"{one['divergence']:.3f} ± {one['divergence_error']:.3f}",
+        ]
+        for name, one in found["methods"].items()
+    ]
+    head = ["method", "fit", "log p of fresh rows", "KL to the truth"]
+    return table(head, rows)
+
+
+_KINDS = {"settled": "kernels given, 1000 centres", "chosen": "everything chosen"}
+
+
+def scale() -> str:
+    """Seconds and memory of fits to many rows."""
+    rows = [
+        [
+            f"{fit['n']:,}",
+            _KINDS[fit["kind"]],
+            f"{fit['seconds']:.0f} s",
+            f"{fit['peak_above_start_mib']:.0f} MiB",
+        ]
+        for fit in result("scale")["memory"]["fits"]
+    ]
+    return table(["rows", "what", "fit", "memory above the start"], rows)
+
+
+def refresh(docs: Path = DOCS) -> None:
+    """Write all tables into their pages."""
+    for page, names in PAGES.items():
+        content = {name: globals()[name]() for name in names}
+        refresh_page(docs / page, docs, content)
+
+
+if __name__ == "__main__":
+    refresh()

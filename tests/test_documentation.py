@@ -1,0 +1,264 @@
+"""What the documentation says is so: commands run, links work, tables agree."""
+
+import os
+import re
+import runpy
+import subprocess
+import sys
+import tomllib
+from importlib.util import find_spec
+from pathlib import Path
+
+import click
+import pytest
+
+import kexpfam
+from kexpfam.cli import main as program
+from tests.pages import (
+    ROOT,
+    all_commands_of,
+    commands_of,
+    documents,
+    files_of,
+    module_of,
+)
+
+PAGES = documents()
+COMMAND_LINE, SERVING = "docs/command_line.md", "docs/tutorials/saving_serving.md"
+
+EXPLORER = "tests/explorer/test_command.py; it goes on until it is stopped"
+
+# Commands that are not run as they stand, and what runs in their place.
+LISTED = {
+    "kexpfam completion bash >> ~/.bashrc": "tests/cli/test_page.py, without the file",
+    "kexpfam explore": EXPLORER,
+    "kexpfam explore houses.kexpfam --data houses.csv": EXPLORER,
+    "kexpfam explore geyser.kexpfam --data geyser.csv": EXPLORER,
+    "kexpfam explore geyser.kexpfam --data geyser.csv --export report.html": (
+        "tests/explorer/test_export.py, on other rows"
+    ),
+    "kexpfam fit geyser.csv --target duration -o geyser.kexpfam": (
+        "tests/cli/test_commands.py, on other rows"
+    ),
+    "kexpfam fit": "a name in a sentence",
+    "kexpfam fit --joint": "tests/cli/test_page.py, with a file",
+    "kexpfam fit houses.csv --target price": "tests/cli/test_page.py, with -o",
+    "kexpfam reproduce": "tests/cli/test_reproduce.py, on a toy suite: it takes hours",
+    "kexpfam reproduce --quick": "tests/cli/test_reproduce.py, on a toy suite",
+    "kexpfam reproduce run table1 --splits 0:5": (
+        "tests/experiments/test_table1_table2.py and tests/cli/test_reproduce.py"
+    ),
+    "kexpfam reproduce status": "tests/cli/test_reproduce.py",
+    "kexpfam reproduce report --page docs/reproduction.md": (
+        "tests/cli/test_reproduce.py, on a copy"
+    ),
+    "python benchmarks/baselines.py --report": "test_reports_of_benchmarks_are_printed",
+    "python docs/tables.py": "test_tables_agree_with_the_result_files",
+    "python examples/million_rows.py 1000000": "tests/test_examples.py, on few rows",
+    "python examples/joint_density.py docs/images": "tests/test_examples.py",
+}
+
+# Links to what a run makes, and a checkout need not have.
+MADE_BY_RUNS = {"reproduction"}
+
+# Options that end the line instead of naming a parameter of a command.
+REDIRECTIONS = (">", ">>", "|")
+
+
+def every_command():
+    return [(page, c) for page, text in PAGES.items() for c in all_commands_of(text)]
+
+
+def of(name):
+    return [(page, words) for page, words in every_command() if words[0] == name]
+
+
+def test_every_command_is_run_or_listed_with_a_reason():
+    run = [*commands_of(PAGES[COMMAND_LINE]), *commands_of(PAGES[SERVING])]
+    for page, words in [*of("kexpfam"), *of("python")]:
+        text = " ".join(words)
+        assert words in run or text in LISTED, f"{page}: who runs '{text}'?"
+
+
+def test_nothing_is_listed_that_no_page_has():
+    assert set(LISTED) <= {" ".join(words) for _, words in every_command()}
+
+
+def test_tests_that_are_named_exist():
+    for reason in LISTED.values():
+        for path in re.findall(r"tests/\S+\.py", reason):
+            assert (ROOT / path).is_file(), path
+        for name in re.findall(r"\btest_\w+\b(?!\.py)", reason.split(":")[0]):
+            assert name in globals(), name
+
+
+@pytest.mark.parametrize(("page", "words"), of("kexpfam"), ids=str)
+def test_the_program_knows_every_command_and_option(page, words):
+    command, rest = program, words[1:]
+    while isinstance(command, click.Group) and rest:
+        below = command.get_command(click.Context(command), rest[0])
+        if below is None:
+            break
+        command, rest = below, rest[1:]
+    assert command is not program, f"{page}: {words}"
+    known = {name for p in command.params for name in (*p.opts, *p.secondary_opts)}
+    for word in rest:
+        if word in REDIRECTIONS:
+            break
+        assert not re.match(r"--?[a-z]", word) or word in known, f"{page}: {word}"
+
+
+def test_the_commands_of_the_page_about_serving_run(tmp_path, monkeypatch):
+    from click.testing import CliRunner
+
+    monkeypatch.chdir(tmp_path)
+    content = files_of(PAGES[COMMAND_LINE])["houses.csv"]
+    for name in ("houses.csv", "new_houses.csv"):
+        Path(name).write_text(content, encoding="utf-8")
+    for words in commands_of(PAGES[SERVING]):
+        result = CliRunner().invoke(program, words[1:])
+        assert result.exit_code == 0, result.output
+    assert len(Path("predictions.csv").read_text().splitlines()) == 21
+
+
+@pytest.mark.parametrize(("page", "words"), of("pip"), ids=str)
+def test_extras_that_are_installed_exist(page, words):
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    for name, extras in re.findall(r"(\.|kexpfam)\[([^\]]+)\]", " ".join(words)):
+        assert name in (".", project["name"])
+        assert set(extras.split(",")) <= set(project["optional-dependencies"]), page
+
+
+@pytest.mark.parametrize(("page", "words"), of("make"), ids=str)
+def test_targets_of_make_exist(page, words):
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.M)
+    assert words[1] in targets, page
+
+
+@pytest.mark.parametrize(("page", "words"), of("python"), ids=str)
+def test_scripts_exist(page, words):
+    assert (ROOT / words[1]).is_file(), page
+
+
+def test_reports_of_benchmarks_are_printed(capsys, monkeypatch):
+    reports = {words[1] for _, words in of("python") if "--report" in words}
+    assert reports
+    for path in reports:
+        monkeypatch.setattr(sys, "argv", [path, "--report"])
+        monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+        runpy.run_path(str(ROOT / path), run_name="__main__")
+        assert "| --- |" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("page", [*PAGES, "CHANGELOG.md", "benchmarks/README.md"])
+def test_links_lead_to_files(page):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    for target in module_of("docs/hooks.py").links(text):
+        path = Path(os.path.normpath(ROOT / Path(page).parent / target))
+        if str(path.relative_to(ROOT)) not in MADE_BY_RUNS:
+            assert path.exists(), f"{page} links to {target}"
+
+
+def navigation():
+    """Pages in the order of the site."""
+    yaml = pytest.importorskip("yaml")
+    found, waiting = [], [yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"]]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, str):
+            found.append(part)
+        else:
+            waiting += part.values() if isinstance(part, dict) else part
+    return found
+
+
+def test_every_page_is_in_the_navigation_once():
+    pages = [page.removeprefix("docs/") for page in PAGES if page.startswith("docs/")]
+    listed = navigation()
+    assert len(listed) == len(set(listed))
+    inside = {page for page in listed if not page.startswith("repository/")}
+    assert inside == set(pages)
+    for page in set(listed) - inside:
+        assert (ROOT / page.removeprefix("repository/")).is_file()
+
+
+def documented():
+    """Names that pages of the reference have an entry for, and their modules."""
+    text = "".join(t for page, t in PAGES.items() if page.startswith("docs/api/"))
+    return set(re.findall(r"^::: (\S+)$", text, flags=re.MULTILINE))
+
+
+@pytest.mark.parametrize("name", kexpfam.__all__)
+def test_every_public_name_has_an_entry_in_the_reference(name):
+    value = getattr(kexpfam, name)
+    home = getattr(value, "__module__", "")
+    places = {f"kexpfam.{name}", f"{home}.{name}", ".".join(home.split(".")[:2])}
+    assert places & documented(), name
+    assert f"`kexpfam.{name}`" in PAGES["docs/api/index.md"]
+
+
+def test_entries_of_the_reference_exist():
+    import importlib
+
+    for name in documented() - {"kexpfam.bridges.skpro"}:
+        try:
+            importlib.import_module(name)
+        except ModuleNotFoundError:
+            module, _, last = name.rpartition(".")
+            assert hasattr(importlib.import_module(module), last), name
+
+
+def test_tables_agree_with_the_result_files(tmp_path):
+    tables = module_of("docs/tables.py")
+    for page in tables.PAGES:
+        copy = tmp_path / page
+        copy.parent.mkdir(exist_ok=True)
+        # Numbers that are gone must come back, and nothing else may change.
+        copy.write_text(re.sub(r"\| \d.*\|\n", "", PAGES[f"docs/{page}"]))
+    tables.refresh(tmp_path)
+    for page in tables.PAGES:
+        assert (tmp_path / page).read_text() == PAGES[f"docs/{page}"]
+
+
+@pytest.mark.parametrize("name", ["landing", "multimodal", "pit"])
+def test_pictures_are_made_by_their_scripts(name, tmp_path, monkeypatch, capsys):
+    pytest.importorskip("matplotlib")
+    path = ROOT / "docs" / "pictures" / f"{name}.py"
+    monkeypatch.setattr(sys, "argv", [str(path), str(tmp_path), "60"])
+    monkeypatch.syspath_prepend(str(path.parent))
+    runpy.run_path(str(path), run_name="__main__")
+    made = sorted(tmp_path.glob("*.png"))
+    assert f"{name}.png" in [picture.name for picture in made]
+    for picture in made:
+        assert picture.read_bytes().startswith(b"\x89PNG")
+        assert (ROOT / "docs" / "images" / picture.name).stat().st_size < 150_000
+
+
+def test_every_picture_script_is_tried():
+    scripts = {path.stem for path in (ROOT / "docs" / "pictures").glob("*.py")}
+    assert scripts == {"landing", "multimodal", "pit", "style"}
+
+
+@pytest.mark.skipif(
+    not all(map(find_spec, ("mkdocs", "material", "mkdocstrings", "latex2mathml"))),
+    reason="the extra docs is not installed",
+)
+def test_the_site_is_built_without_a_warning_and_loads_nothing_from_elsewhere(tmp_path):
+    words = [sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-d"]
+    environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
+    done = subprocess.run(
+        [*words, str(tmp_path)],
+        cwd=ROOT,
+        env=environment,
+        capture_output=True,
+        check=False,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    for page in tmp_path.rglob("*.html"):
+        text = page.read_text(encoding="utf-8")
+        assert not re.search(r'<(?:script|link|img)[^>]*(?:src|href)="https?://', text)
+
+
+def test_the_first_page_is_short():
+    assert len(PAGES["README.md"].splitlines()) < 120
