@@ -127,6 +127,7 @@ def generalized_propensity_weights(
         if stabilized:
             marginal = KEF(random_state=seed).fit(T[fit, None])
             log_marginal[held_out] = marginal.score_samples(T[held_out, None])
+    _check_densities(log_marginal, log_conditional)
     weights, trimmed = _trimmed(np.exp(log_marginal - log_conditional), share)
     return PropensityWeights(
         weights,
@@ -154,6 +155,21 @@ def weighted_correlations(t: Array, X: Array, weights: Array) -> Array:
     return np.divide(
         share @ (t[:, None] * X), scale, np.zeros(len(scale)), where=scale > 0
     )
+
+
+def _check_densities(log_marginal: Array, log_conditional: Array) -> None:
+    """Refuse weights that are infinite or not numbers.
+
+    Raises:
+        ValueError: A density of a treatment is zero, infinite or not a number.
+    """
+    wrong = np.flatnonzero(~np.isfinite(log_marginal - log_conditional))
+    if len(wrong):
+        raise ValueError(
+            f"the density of the treatment given the confounders is zero or not a "
+            f"number in {len(wrong)} rows, the first of them row {wrong[0]}; leave out "
+            f"treatments that hardly occur, or use an estimator with wider tails."
+        )
 
 
 def _treatment(treatment: ArrayLike) -> Array:

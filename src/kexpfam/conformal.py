@@ -109,7 +109,8 @@ class ConformalDensity(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
         X_fit, X_rest, y_fit, y_rest = train_test_split(
             X, y, test_size=share, random_state=seed
         )
-        base = AutoKCEF() if self.estimator is None else clone(self.estimator)
+        default = AutoKCEF(random_state=seed)
+        base = default if self.estimator is None else clone(self.estimator)
         return self._calibrate(base.fit(X_fit, y_fit), X_rest, y_rest)
 
     def _fitted_before(self) -> Any:
@@ -170,6 +171,8 @@ class ConformalDensity(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
         densities = self.given(X)
         if confidence >= 1.0:
             return [_EVERYTHING[None].copy() for _ in range(len(densities))]
+        if confidence <= 0.0:
+            return [np.repeat(mode, 2)[None] for mode in np.ravel(densities.mode())]
         return densities.hpd(confidence)
 
     def interval_confidence(self, coverage: float = 0.9) -> float:

@@ -158,3 +158,8 @@ def test_a_second_run_is_refused_until_the_first_has_ended(ledger):
             pass
     with second.locked():
         assert second.records() == [record(0), record(1)]
+
+
+def test_errors_that_no_encoding_has_are_recorded(ledger):
+    ledger.append(record(0, error="OSError: \udcff.csv"))
+    assert ledger.records()[0].error == "OSError: \udcff.csv"

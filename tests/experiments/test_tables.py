@@ -89,3 +89,16 @@ def test_reached_means_to_the_printed_digits():
 def test_largest_is_over_all_splits():
     assert largest(sample_of(3.0, 12.34)) == "12.3"
     assert largest(None) == ""
+
+
+def test_a_mean_over_a_few_easy_splits_is_not_the_best():
+    rng = np.random.default_rng(3)
+    base = np.sort(rng.normal(size=20))
+    methods = {
+        "all": sample_of(*base),
+        "easy": sample_of(*(base[:3] + 1.0 + 0.01 * rng.normal(size=3))),
+    }
+    assert methods["easy"].mean < methods["all"].mean
+    assert best_methods(methods) == {"all"}
+    methods["better"] = sample_of(*(base[:3] - 1.0 + 0.01 * rng.normal(size=3)))
+    assert best_methods(methods) == {"all", "better"}

@@ -4,9 +4,23 @@ import numpy as np
 import pytest
 
 from kexpfam import KCEF, AutoKCEF, load
+from kexpfam.base_densities import GaussianBase, TransformedBase
 from kexpfam.models import relevance
-from kexpfam.models.entries import GAUSSIANIZED
+from kexpfam.models.chart import ChartOptions, SharedProcesses, fit_chart
+from kexpfam.models.contest import Contest
+from kexpfam.models.entries import (
+    GAUSSIANIZED,
+    PLAIN,
+    PLAIN_GRID,
+    Entry,
+    default_entries,
+)
+from kexpfam.models.family import Options, training_rows
 from kexpfam.models.relevance import IGNORED, MULTIPLES, relevant_lengthscales
+
+
+def options(standardize=True, n_jobs=None):
+    return Options(None, None, None, None, None, standardize, n_jobs)
 
 
 def shapes(n, columns, seed):
@@ -79,3 +93,51 @@ def test_gaussianized_responses_compete_where_rows_are_many(tmp_path):
     np.testing.assert_array_equal(
         again.score_samples(x[:50], y[:50]), model.score_samples(x[:50], y[:50])
     )
+
+
+@pytest.mark.parametrize("law", ["normal", "t"])
+def test_gaussianized_responses_are_judged_on_rows_that_they_have_not_seen(law):
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(800, 1))
+    y = rng.normal(size=(800, 1)) if law == "normal" else rng.standard_t(5, (800, 1))
+    rows = training_rows(X, y, np.ones(800), options(n_jobs=1))
+    contest = Contest.of(rows, np.random.default_rng(0))
+    contest.add_charts([e for e in default_entries() if e.name == GAUSSIANIZED] * 2)
+    judged = contest.charts[GAUSSIANIZED]
+    base = TransformedBase("gaussianize", GaussianBase(scale=1.0))
+    claimed = float((judged.base.log_density(judged.U) + judged.log_slope).mean())
+    whole = fit_chart(
+        rows.X, rows.Y, rows.weights, ChartOptions(base), contest.rng, SharedProcesses()
+    )
+    seen = float((whole.base.log_density(whole.U) + whole.log_slope).mean())
+    assert claimed < seen
+
+
+@pytest.mark.parametrize("columns", [5, 30])
+def test_noise_is_not_taken_for_a_column_that_matters(columns):
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        X, y = rng.normal(size=(500, columns)), rng.normal(size=(500, 1))
+        contest = Contest.of(
+            training_rows(X, y, np.ones(500), options(n_jobs=1)),
+            np.random.default_rng(seed),
+        )
+        contest.add_charts([Entry(PLAIN, GaussianBase(scale=1.0))])
+        contest.add_bases()
+        contest.kernels_x(PLAIN, PLAIN_GRID)
+        assert contest.relevant == {PLAIN: None}
+
+
+def test_units_of_x_do_not_matter():
+    X, y = shapes(500, 2, 0)
+    found = []
+    for unit in (1.0, 1e6):
+        contest = Contest.of(
+            training_rows(unit * X, y[:, None], np.ones(500), options(False, n_jobs=1)),
+            np.random.default_rng(0),
+        )
+        contest.add_charts([Entry(PLAIN, GaussianBase(scale=1.0))])
+        contest.add_bases()
+        contest.kernels_x(PLAIN, PLAIN_GRID)
+        found.append(contest.relevant[PLAIN] / unit)
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-9)

@@ -54,7 +54,10 @@ def to_arviz(run: Run, *, name: str = "y", columns: Sequence[str] | None = None)
             key: np.squeeze(_chains_first(value), (2,) if n == 1 else ())
             for key, value in figures.items()
         }
-    labels = {"density": np.arange(n), "column": columns or np.arange(d)}
+    labels = {
+        "density": np.arange(n),
+        "column": np.arange(d) if columns is None else columns,
+    }
     of_moves = kept[:1] if n > 1 else []
     return arviz.from_dict(
         **groups,

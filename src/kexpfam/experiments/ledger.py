@@ -41,7 +41,8 @@ def to_line(record: Record) -> str:
         "seconds": record.seconds,
         **{name: record.origin[name] for name in _ORIGIN},
     }
-    return json.dumps(content, allow_nan=False, ensure_ascii=False)
+    # ASCII only: texts of errors may hold what no encoding has.
+    return json.dumps(content, allow_nan=False)
 
 
 def of_line(line: str) -> Record:
@@ -150,13 +151,22 @@ class Ledger:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-            if self._held is not None:
-                # The lock belongs to a file, not to its name: take it along.
-                held = os.fdopen(os.dup(file.fileno()), "rb")
+            # The lock belongs to a file, not to its name: take it along, and let go of
+            # the former file when the new one is in its place, not before.
+            held = (
+                None if self._held is None else os.fdopen(os.dup(file.fileno()), "rb")
+            )
+        try:
+            if held is not None:
                 _lock(held)
-                self._held.close()
-                self._held = held
-        os.replace(partial, self.path)
+            os.replace(partial, self.path)
+        except BaseException:
+            if held is not None:
+                held.close()
+            raise
+        if self._held is not None:
+            self._held.close()
+            self._held = held
 
     @contextmanager
     def locked(self) -> Iterator[None]:

@@ -187,7 +187,8 @@ def _caption(records: Sequence[Record]) -> str:
     return (
         f"A truth in the RKHS, medians of {repeats} repetition(s); bands have the "
         "middle half. “theory's λ”: the truth's kernel and base, λ = "
-        f"{_LAMBDA_AT_100} (n/100)^(−1/4), an exact fit. “default”: `KCEF()`, which "
+        f"{_LAMBDA_AT_100} (n/100)^(−1/4), an exact fit; its constant was picked on "
+        "this very truth. “default”: `KCEF()`, which "
         "chooses everything itself, and for which ‖T − T0‖ is not defined. Lines "
         "without marks have the theory's slopes: dotted for γ ≥ 1, the best that is "
         "promised to any truth; dash-dotted for γ → 0, all that T0 ∈ H guarantees. "

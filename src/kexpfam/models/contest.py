@@ -38,6 +38,7 @@ from kexpfam.models.entries import (
     REGRESSION_GRID,
     Entry,
     Grid,
+    is_marginal,
     lines_of,
 )
 from kexpfam.models.family import TrainingRows
@@ -201,7 +202,9 @@ class Contest:
             charted = self._chart(entry, slice(None), everyone)
             if len(entries) > 1 and _is_idle(entry, charted):
                 continue
-            if len(self.rows.Y) <= REFITTED_ROWS and learned:
+            # A transform alone is cheap to fit again, and a density estimate that has
+            # seen a row flatters it.
+            if learned and (len(self.rows.Y) <= REFITTED_ROWS or is_marginal(entry)):
                 try:
                     charted = self._refitted(entry, charted, in_fold)
                 except ValueError:
@@ -416,13 +419,13 @@ class Contest:
 
     def _search_lengthscales(self, name: str) -> Array | None:
         charted = self.charts[name]
-        units = [median_distance(Z[:, None], charted.weights) for Z in charted.Z.T]
-        problem = self.problem(name, BASES_ALONE[0])
-        centers = chosen_centers(len(charted.U), CENTERS)
-        worth = held_out_worth(
-            replace(problem, centers=centers), charted.log_slope, self.weights
+        units = np.array(
+            [median_distance(Z[:, None], charted.weights) for Z in charted.Z.T]
         )
-        return relevant_lengthscales(worth, np.array(units))
+        problem = self.problem(name, BASES_ALONE[0])
+        problem = replace(problem, centers=chosen_centers(len(charted.U), CENTERS))
+        worth = held_out_worth(problem, charted.log_slope, self.weights, units)
+        return relevant_lengthscales(worth, units)
 
 
 @dataclass(frozen=True)

@@ -63,6 +63,12 @@ class Entry:
     fewest_rows: int = 0
 
 
+def is_marginal(entry: Entry) -> bool:
+    """Whether a chart is a transform of y without a regression."""
+    base = entry.base
+    return isinstance(base, TransformedBase) and isinstance(base.base, BaseDensity)
+
+
 def default_entries() -> list[Entry]:
     """The charts of `AutoKCEF`, and of a `KCEF` that chooses its base."""
     noise = GaussianBase(scale=1.0)

@@ -31,7 +31,8 @@ CENTERS = 75
 # Multiples of the lengths found that compete with other kernels.
 RELEVANT_MULTIPLES = (0.6, 1.0, 1.7)
 
-# Columns that are taken up, at most, and the nats in total that each must gain.
+# Columns that are taken up, at most. Each must gain so many nats in total, and the
+# logarithm of the number of trials more: among many, the best of noise gains as much.
 MOST_COLUMNS = 5
 LEAST_GAIN = 3.0
 
@@ -65,7 +66,7 @@ def relevant_lengthscales(
         ]
         gains = [worth(trial) for _, trial in trials]
         first = int(np.argmax(gains))
-        if not gains[first] > best + LEAST_GAIN:
+        if not gains[first] > best + LEAST_GAIN + np.log(len(trials)):
             break
         best = gains[first]
         column, lengths = trials[first]
@@ -75,7 +76,7 @@ def relevant_lengthscales(
 
 
 def held_out_worth(
-    problem: HeldOutProblem, log_slope: Array, weights: Array
+    problem: HeldOutProblem, log_slope: Array, weights: Array, units: Array
 ) -> Callable[[Array], float]:
     """Total held-out log density as a function of the lengths of the columns of x.
 
@@ -83,12 +84,13 @@ def held_out_worth(
         problem: Rows in folds, with their base density.
         log_slope: Log |du/dy| of each row, (n,).
         weights: Row weights, (n,).
+        units: A typical distance along each column, (p,).
     """
     y = Gaussian(LENGTHSCALE_Y)
     lams = tuple(relative / LENGTHSCALE_Y**2 for relative in RELATIVE_LAMS)
 
     def worth(lengths: Array) -> float:
-        everywhere = bool(np.all(lengths >= IGNORED))
+        everywhere = bool(np.all(lengths >= IGNORED * units))
         x: Kernel = Constant() if everywhere else Gaussian(tuple(lengths.tolist()))
         fits = tilted("", problem, log_slope, [Line(separable(x, y), lams)])
         return max(float(fit.held_out @ weights) for fit in fits)

@@ -121,9 +121,9 @@ class InducingProcess(Process):
         reduction = vars(self).get("_reduction")
         if name != "directions" or reduction is None:
             raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        # Two threads may both get here: they find the same.
         found: Array = reduction.directions(self.hyperparameters)
         vars(self)["directions"] = found
-        vars(self).pop("_reduction", None)
         return found
 
     def mean(self, X: Array) -> Array:
@@ -147,11 +147,12 @@ class InducingProcess(Process):
         Z = self.x_scaling.forward(X)
         h = self.hyperparameters
         mean, reduction = np.empty(len(Z)), np.empty(len(Z))
+        directions = self.directions  # before threads start: found once
 
         def work(rows: slice, empty: Empty) -> None:
             psi = _features(h, self.inducing, Z[rows], empty)
             np.matmul(psi, self.coefficients, out=mean[rows])
-            reduction[rows] = _squared_norms(self.directions, psi, empty)
+            reduction[rows] = _squared_norms(directions, psi, empty)
 
         for_each_panel(len(Z), len(self.coefficients), work)
         variance = np.maximum(h.prior_variance(Z) - reduction, SMALLEST_VARIANCE)
