@@ -5,6 +5,7 @@ file or the new one, never half of either. Reading runs no code from the file.
 """
 
 import contextlib
+import hashlib
 import json
 import os
 import tempfile
@@ -17,8 +18,9 @@ import numpy as np
 from kexpfam._typing import Array
 from kexpfam.errors import FileFormatError
 
-# The one metadata key that this library reads, and the version of what it holds.
-_KEY = "kexpfam"
+# The one metadata key that this library reads, and the version of what it holds. Among
+# that is a checksum of everything else, against bits that flip.
+_KEY, _CHECKSUM = "kexpfam", "sha256"
 FORMAT_VERSION = 2
 
 # Bytes of header that are looked at; a real one has a few thousand.
@@ -31,8 +33,10 @@ def write_container(
     """Write arrays and a JSON-compatible description, all or nothing."""
     from safetensors.numpy import save
 
-    header = json.dumps({"format": FORMAT_VERSION, **description}, allow_nan=False)
+    described = {"format": FORMAT_VERSION, **description}
     contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    described[_CHECKSUM] = _checksum(contiguous, described)
+    header = json.dumps(described, allow_nan=False)
     content = save(contiguous, metadata={_KEY: header})
     with replacing(path) as temporary:
         Path(temporary).write_bytes(content)
@@ -122,4 +126,18 @@ def read_container(path: str | Path) -> tuple[dict[str, Array], dict[str, Any]]:
             f"{name!r} has format {version!r:.40}, and this version of kexpfam reads "
             f"format {FORMAT_VERSION}; load it with the version that wrote it."
         )
+    known = description.pop(_CHECKSUM, None)
+    if known is not None and known != _checksum(arrays, description):
+        raise FileFormatError(
+            f"{name!r} is damaged: its content does not have the checksum that was "
+            f"written with it; take a copy of the file that is whole."
+        )
     return arrays, description
+
+
+def _checksum(arrays: dict[str, Array], description: dict[str, Any]) -> str:
+    digest = hashlib.sha256(json.dumps(description, allow_nan=False).encode())
+    for name, array in sorted(arrays.items()):
+        digest.update(f"{name} {array.dtype} {array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
