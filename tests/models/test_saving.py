@@ -938,8 +938,8 @@ def test_a_file_with_something_after_its_end_is_refused(extra, tmp_path):
 )
 def test_flipped_bits_give_a_refusal_or_a_model_of_finite_numbers(model, tmp_path):
     path = tmp_path / "model"
-    _fit(model).save(path)
-    _write(path, *_parts(path))  # a checksum would notice every flip
+    # A checksum would notice every flip.
+    _write(path, *_parts(_fit(model), path))
     content = path.read_bytes()
     header = 8 + int.from_bytes(content[:8], "little")
     rng = np.random.default_rng(99)
@@ -959,8 +959,7 @@ def test_flipped_bits_give_a_refusal_or_a_model_of_finite_numbers(model, tmp_pat
 
 def test_random_bytes_in_the_header_give_a_refusal_or_a_model(tmp_path):
     path = tmp_path / "model"
-    _fit(KEF()).save(path)
-    _write(path, *_parts(path))
+    _write(path, *_parts(_fit(KEF()), path))
     content = path.read_bytes()
     header = int.from_bytes(content[:8], "little")
     rng = np.random.default_rng(7)
