@@ -35,6 +35,8 @@ class Estimate:
     standard_error: float
 
     def __str__(self) -> str:
+        if math.isnan(self.standard_error):
+            return f"{self.value:.4g}"
         return f"{self.value:.4g} ± {self.standard_error:.2g}"
 
 
