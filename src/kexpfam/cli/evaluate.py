@@ -30,7 +30,7 @@ from kexpfam.cli.progress import counted, progress
 from kexpfam.cli.tables import TableError, read_table
 from kexpfam.metrics import Estimate, Evaluation, cross_evaluate
 from kexpfam.metrics import evaluate as evaluate_model
-from kexpfam.metrics.evaluation import FEWEST_TESTED
+from kexpfam.metrics.evaluation import FEWEST_TESTED, heading
 from kexpfam.metrics.observations import estimate
 
 # Options that say how to fit, by the names of their parameters.
@@ -216,13 +216,15 @@ def _on_held_out(
 def _joint(found: TableModel, held_out: str, missing: Any, as_json: bool) -> None:
     table = read_table(held_out)
     coded = found.coding_for(table).matrix(table, missing=missing)
+    if not len(coded.rows):
+        raise TableError(f"{table.path} has no complete row.")
     losses = -found.model.score_samples(coded.X)
     mean = estimate(losses, None)
     if as_json:
         loss = {"value": mean.value, "standard_error": mean.standard_error}
         print_json({"rows": len(losses), "log_loss": loss})
     else:
-        click.echo(f"{len(losses)} rows (mean ± standard error; lower is better)")
+        click.echo(heading(len(losses)))
         click.echo(f"  {'joint log loss':20} {mean}")
 
 

@@ -121,8 +121,8 @@ def _cells(column: Column, as_whole: bool) -> list[Any]:
 
 
 def _write_parquet(path: str, columns: Mapping[str, Column]) -> None:
-    pyarrow = needed("pyarrow", "to write Parquet files")
-    parquet = needed("pyarrow.parquet", "to write Parquet files")
+    pyarrow = needed("pyarrow", "to write Parquet files", "parquet")
+    parquet = needed("pyarrow.parquet", "to write Parquet files", "parquet")
     arrays = {
         name: pyarrow.array(
             column,

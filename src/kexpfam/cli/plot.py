@@ -177,8 +177,8 @@ def _feature_of_curve(
         along = free[0]
     if along in held:
         raise click.UsageError(
-            f"--at {along}={held[along]}: the curve runs along {along}, which has no one "
-            f"value; leave it out of --at, or say --kind density without --along."
+            f"--at {along}={held[along]}: the curve runs along {along}, which has no "
+            f"one value; leave it out of --at, or say --kind density without --along."
         )
     feature = coding.feature(along)
     if feature.categories:

@@ -143,7 +143,7 @@ class Evaluation:
             f"interval score {_INTERVAL:.0%}": self.interval_score,
         }
         lines = [
-            f"{_rows(len(self.pit))} lower is better)",
+            heading(len(self.pit)),
             *(f"  {name:20} {score}" for name, score in scores.items()),
             f"coverage{'':14} {'central':18} highest density",
         ]
@@ -245,9 +245,16 @@ def cross_evaluate(
     return _summary(np.hstack(judged), weights[np.concatenate(order)], levels)
 
 
-def _rows(n: int) -> str:
-    """How many rows, and what is said of them: one has no standard error."""
-    return "1 row (" if n == 1 else f"{n} rows (mean ± standard error;"
+def heading(n: int) -> str:
+    """The line above means of n rows; one row has no standard error.
+
+    Example:
+        >>> heading(1)
+        '1 row (lower is better)'
+    """
+    if n == 1:
+        return "1 row (lower is better)"
+    return f"{n} rows (mean ± standard error; lower is better)"
 
 
 def _checked(

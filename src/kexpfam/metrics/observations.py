@@ -8,6 +8,7 @@ something faster with the methods `logpdf`, `pdf` and `cdf`.
 """
 
 import functools
+import math
 from dataclasses import dataclass
 from typing import Any
 
