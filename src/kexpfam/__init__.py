@@ -4,8 +4,8 @@ p(y|x) = q0(y|x) exp T(x, y) / Z(x), T in a reproducing kernel Hilbert space, fi
 score matching in closed form, normalised with a known error.
 """
 
-import kexpfam._interrupts  # noqa: F401 - the first of all, before slow imports
 from kexpfam import (
+    _interrupts,  # noqa: F401 - before all slow imports, in which Ctrl-C may come
     base_densities,
     comparison,
     datasets,
