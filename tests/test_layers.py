@@ -13,7 +13,7 @@ import kexpfam
 
 SOURCE = Path(kexpfam.__file__).parent
 
-FOUNDATION = {"_typing", "errors", "_validation", "optional"}
+FOUNDATION = {"_typing", "errors", "_validation", "optional", "_interrupts"}
 PARTS = {
     "blocks",
     "linalg",

@@ -5,6 +5,7 @@ score matching in closed form, normalised with a known error.
 """
 
 from kexpfam import (
+    _interrupts,  # noqa: F401 - before all slow imports, in which Ctrl-C may come
     base_densities,
     comparison,
     datasets,

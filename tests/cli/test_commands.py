@@ -169,6 +169,18 @@ def test_evaluation_on_held_out_rows_is_that_of_the_library(run, fitted, tmp_pat
     assert "PIT uniform?" in printed
 
 
+@pytest.mark.parametrize(("n", "spread", "tested"), [(1, 0, 0), (4, 1, 0), (5, 1, 1)])
+def test_few_rows_have_no_errors_and_no_test(run, fitted, tmp_path, n, spread, tested):
+    data = permuted(tmp_path, fitted.data, rows=range(n))
+    printed = run("evaluate", fitted.model, data).stdout
+    assert ("±" in printed) == bool(spread)
+    assert ("PIT uniform?" in printed) == bool(tested)
+    assert "nan" not in printed
+    numbers = json.loads(run("evaluate", fitted.model, data, "--json").stdout)
+    assert (numbers["crps"]["standard_error"] is not None) == bool(spread)
+    assert (numbers["pit"]["p_value"] is not None) == bool(tested)
+
+
 def test_cross_validation_fits_each_fold_anew(run, untuned, tmp_path):
     data = write(tmp_path / "a.csv", houses(30))
     words = ["--target", "price", "--features", "area", "--model", "kcef", "--json"]
@@ -249,7 +261,7 @@ def test_existing_files_are_kept_unless_forced(run, untuned, fitted, tmp_path):
         ("x,y\n1,2\n3,4\n", ["--target", "y"], "2 complete rows"),
         ("y\n1\n2\n", ["--target", "y"], "needs one feature at least"),
         ("x,y\n1,a\n2,b\n", ["--target", "y"], "line 2, column 'y': 'a'"),
-        ("x,y\n1,2\n2,\n", ["--target", "y"], "line 3, column 'y': the value is mis"),
+        ("x,y\n1,2\n,3\n", ["--target", "y"], "line 3, column 'x': the value is mis"),
         ("x,y\n1,2\n2\n", ["--target", "y"], "line 3: 1 fields"),
         (
             "x,y,w\n" + "".join(f"{i},{i},-1\n" for i in range(9)),
@@ -327,7 +339,7 @@ def test_missing_values_are_dropped_or_imputed_at_the_fit(run, untuned, tmp_path
     words = ["fit", data, "--target", "price", "--features", "area,city"]
     words += ["--model", "kcef", "--json", "-o"]
     refused = run(*words, tmp_path / "a.kexpfam")
-    assert "line 7, column 'price'" in refused.stderr
+    assert "line 5, column 'area'" in refused.stderr
     for policy, rows in (("drop", 38), ("impute", 39)):
         path = tmp_path / f"{policy}.kexpfam"
         result = run(*words, path, "--missing", policy)
@@ -496,3 +508,9 @@ def test_names_of_columns_are_completed(fitted):
     complete = ShellComplete(main, {}, "kexpfam", "_KEXPFAM_COMPLETE")
     found = complete.get_completions(["fit", fitted.data, "--target"], "p")
     assert [item.value for item in found] == ["price"]
+    found = complete.get_completions(["fit", fitted.data, "--features"], "area,r")
+    assert [item.value for item in found] == ["area,rooms"]
+    found = complete.get_completions(["fit", fitted.data, "--features"], "area,")
+    assert [item.value for item in found] == ["area,rooms", "area,city", "area,price"]
+    found = complete.get_completions(["fit", fitted.data, "--target"], "area,r")
+    assert found == []

@@ -2,12 +2,18 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
+import kexpfam
+from kexpfam import _interrupts
+from kexpfam.cli import main
 from tests.cli.tables import houses, write
 
 
@@ -68,3 +74,51 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path, fitted):
         assert process.stdout.readline() == "row,draw,value\n"
         process.stdout.close()
         assert process.stderr.read() == ""
+
+
+SCRIPT = "import sys\nfrom kexpfam.cli import main\nsys.exit(main())\n"
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals are another matter on Windows")
+@pytest.mark.parametrize("start", ["module", "script", "library"])
+def test_an_interrupt_while_importing_ends_the_program_quietly(tmp_path, start):
+    # A library that presses Ctrl-C when it is imported.
+    (tmp_path / "stubs").mkdir()
+    stub = "import os, signal, time\nos.kill(os.getpid(), signal.SIGINT)\ntime.sleep(9)"
+    (tmp_path / "stubs" / "numpy.py").write_text(stub)
+    (tmp_path / "kexpfam").write_text(SCRIPT)
+    words = {
+        "module": ["-m", "kexpfam", "--version"],
+        "script": [str(tmp_path / "kexpfam"), "--version"],
+        "library": ["-c", "import kexpfam"],
+    }[start]
+    source = str(Path(kexpfam.__file__).parents[1])
+    paths = os.pathsep.join([str(tmp_path / "stubs"), source, *filter(None, sys.path)])
+    result = subprocess.run(
+        [sys.executable, *words],
+        cwd=tmp_path / "stubs",
+        env={**os.environ, "PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if start == "library":  # whose programs handle interrupts as they wish
+        assert "KeyboardInterrupt" in result.stderr
+    else:
+        assert (result.returncode, result.stderr) == (130, "")
+
+
+def test_the_program_hears_interrupts_once_it_runs(monkeypatch):
+    before = signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr(sys, "orig_argv", ["python", "-m", "kexpfam"])
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        _interrupts.end_quietly_while_importing()
+        assert signal.getsignal(signal.SIGINT) is not signal.default_int_handler
+        assert CliRunner().invoke(main, ["completion", "bash"]).exit_code == 0
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # as `nohup` does
+        _interrupts.end_quietly_while_importing()
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -46,11 +46,11 @@ def test_without_a_command_everything_is_run_and_reported(
 
 
 def test_failures_are_an_error_that_says_how_many_and_which(tmp_path, only_toy):
-    for split, error in enumerate([None, "ValueError: no rows", "MemoryError"]):
+    for split, error in enumerate([None, "ValueError: no rows.", "MemoryError"]):
         ledger_of(tmp_path, "toy").append(record(toy.SUITE.tasks[split], error=error))
     options = ("--folder", tmp_path, "--splits", ":3", "--cases", "a")
     result = call("run", TOY, *options, code=1)
-    assert "3 tasks are done, 0 of them now." in result.stdout
+    assert "1 of 3 tasks are done, 2 failed; 0 were run now." in result.stdout
     assert (
         "Error: 2 of 3 tasks failed, first toy/a/KCEF/1: ValueError: no rows. "
         "Use --retry"

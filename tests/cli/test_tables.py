@@ -147,7 +147,7 @@ def test_parquet_and_text_are_the_same_table(tmp_path):
 
 def test_parquet_without_its_library_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pyarrow.parquet", None)
-    with pytest.raises(MissingDependencyError, match="pip install pyarrow"):
+    with pytest.raises(MissingDependencyError, match=r"kexpfam\[parquet\]"):
         read_table(given(tmp_path, "x", "a.parquet"))
 
 

@@ -232,6 +232,18 @@ def test_without_pooch_a_folder_or_a_given_cache_is_enough(
         load_benchmark("toy", cache=tmp_path / "cache", url="http://127.0.0.1:9")
 
 
+def test_a_folder_that_does_not_exist_is_said_first(monkeypatch, tmp_path):
+    nowhere = tmp_path / "nowhere"
+    monkeypatch.setenv("KEXPFAM_DATA", str(nowhere))
+    start = f"KEXPFAM_DATA names {nowhere}, which is not a folder; "
+    text = message_of(cache=tmp_path / "cache")
+    assert text.startswith(f"{start}toy.csv was not found in {tmp_path / 'cache'};")
+    monkeypatch.setitem(sys.modules, "pooch", None)
+    with pytest.raises(MissingDependencyError) as caught:
+        load_benchmark("toy")
+    assert str(caught.value).startswith(f"{start}pooch is needed")
+
+
 def test_the_user_cache_is_used_if_no_other_is_named(cache, monkeypatch):
     pooch = pytest.importorskip("pooch")
     monkeypatch.setattr(pooch, "os_cache", lambda name: cache / name)

@@ -172,7 +172,7 @@ def is_parquet(value: Any) -> bool:
 
 
 def _dataset(data: Any) -> Any:
-    ds = needed("pyarrow.dataset", "to read Parquet files")
+    ds = needed("pyarrow.dataset", "to read Parquet files", "parquet")
     if isinstance(data, ds.Dataset):
         return data
     if not isinstance(data, str | Path):

@@ -118,6 +118,7 @@ class Coding:
         missing: Missing | None = None,
         unknown: Unknown = "error",
         also: Mask | None = None,
+        beside: Sequence[str] = (),
     ) -> Coded:
         """The conditions of a table.
 
@@ -128,37 +129,24 @@ class Coding:
             unknown: Whether a category that was not seen at the fit is an error, or is
                 none of those that were.
             also: Rows that are left out in any case, (n,).
+            beside: Other columns that must have values: nothing is put in for these.
 
         Raises:
             TableError: It names the file, the line and the column.
         """
         policy = self.missing if missing is None else missing
         out = np.zeros(len(table), dtype=bool) if also is None else also.copy()
-        blocks = []
-        for feature in self.features:
-            gaps = table.is_missing(feature.name)
-            if policy == "error" and np.any(gaps & ~out):
-                raise self.missing_value(table, feature.name, gaps & ~out)
-            if policy != "impute":
-                out |= gaps
-            blocks.append(_coded(table, feature, gaps, unknown))
+        names = [*(feature.name for feature in self.features), *beside]
+        gaps = {name: table.is_missing(name) for name in names}
+        if policy == "error":
+            _refuse_gaps(table, {name: cells & ~out for name, cells in gaps.items()})
+        for name, cells in gaps.items():
+            if policy != "impute" or name in beside:
+                out |= cells
+        blocks = [_coded(table, f, gaps[f.name], unknown) for f in self.features]
         rows = np.flatnonzero(~out)
         X = np.column_stack([*blocks, np.empty((len(table), 0))])
         return Coded(X[rows], rows)
-
-    def missing_value(self, table: Table, name: str, gaps: Mask) -> TableError:
-        """The error about cells that are missing."""
-        used = [f.name for f in self.features]
-        some = np.zeros(len(table), dtype=bool)
-        for feature in used:
-            some |= table.is_missing(feature)
-        some |= gaps
-        return TableError(
-            f"{table.place(int(np.argmax(gaps)), name)}: the value is missing, as are "
-            f"values in {some.sum()} of {len(table)} rows; say --missing drop to leave "
-            f"these rows out, or --missing impute to put in medians and the most "
-            f"frequent categories."
-        )
 
     def row(self, values: Mapping[str, str] | None = None) -> Array:
         """One row of X at given values, and typical ones elsewhere, (1, p).
@@ -288,6 +276,21 @@ def _learned(table: Table, name: str, asked: bool) -> Feature:
         )
     names = tuple(map(str, categories))
     return Feature(name, names, names[int(np.argmax(counts))])
+
+
+def _refuse_gaps(table: Table, gaps: Mapping[str, Mask]) -> None:
+    """Name the first missing cell, by line and then by column, if there is one."""
+    order = [name for name in table.names if name in gaps]
+    some = np.logical_or.reduce([np.zeros(len(table), bool), *gaps.values()])
+    if not some.any():
+        return
+    row = int(np.argmax(some))
+    name = next(name for name in order if gaps[name][row])
+    raise TableError(
+        f"{table.place(row, name)}: the value is missing, as are values in "
+        f"{some.sum()} of {len(table)} rows; say --missing drop to leave these rows "
+        f"out, or --missing impute to put in medians and the most frequent categories."
+    )
 
 
 def _coded(table: Table, feature: Feature, gaps: Mask, unknown: Unknown) -> Array:

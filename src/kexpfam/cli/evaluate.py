@@ -30,6 +30,16 @@ from kexpfam.cli.progress import counted, progress
 from kexpfam.cli.tables import TableError, read_table
 from kexpfam.metrics import Estimate, Evaluation, cross_evaluate
 from kexpfam.metrics import evaluate as evaluate_model
+from kexpfam.metrics.evaluation import FEWEST_TESTED, heading
+from kexpfam.metrics.observations import estimate
+
+# Options that say how to fit, by the names of their parameters.
+_OF_A_FIT = {
+    "features": "--features",
+    "categorical": "--categorical",
+    "kind": "--model",
+    "seed": "--seed",
+}
 
 
 @click.command(
@@ -52,7 +62,9 @@ from kexpfam.metrics import evaluate as evaluate_model
 @force_option
 @json_option
 @quiet_option
+@click.pass_context
 def evaluate(
+    ctx: click.Context,
     source: str,
     held_out: str | None,
     cv: int | None,
@@ -100,8 +112,11 @@ def evaluate(
         result = _by_folds(rows, cv, new_model(kind, seed), seed)
     else:
         assert held_out is not None
+        _refuse_for_models(ctx)
         found = load_table_model(source)
+        _refuse_other_target(found, target)
         if found.is_joint:
+            _refuse_for_joint(found, weights=weights, plot=plot)
             _joint(found, held_out, missing, as_json)
             return
         result = _on_held_out(found, held_out, target, weights, missing, unknown)
@@ -113,6 +128,36 @@ def evaluate(
     click.echo(str(result))
     if plot is not None and not quiet:
         click.echo(f"The picture is in {plot}")
+
+
+def _refuse_for_models(ctx: click.Context) -> None:
+    """Refuse options of a fit: a model that is fitted would not follow them."""
+    for name, option in _OF_A_FIT.items():
+        if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+            raise click.UsageError(
+                f"{option} is for a table with --cv, which is fitted anew; a model "
+                f"keeps what it was fitted with: leave {option} out."
+            )
+
+
+def _refuse_other_target(found: TableModel, target: str | None) -> None:
+    if target is None or found.coding is None or target == found.coding.target:
+        return
+    known = found.coding.target
+    about = "a joint density, without a target" if known is None else f"about {known!r}"
+    raise click.UsageError(
+        f"--target {target}: {found.path} is {about}; leave --target out, or judge a "
+        f"fit of {target!r} to a table with --cv."
+    )
+
+
+def _refuse_for_joint(found: TableModel, **given: str | None) -> None:
+    for name, value in given.items():
+        if value is not None:
+            raise click.UsageError(
+                f"--{name} is not for {found.path}, which is a joint density: its log "
+                f"loss is all there is; leave --{name} out."
+            )
 
 
 def _by_folds(rows: TrainingTable, cv: int, model: Any, seed: int) -> Evaluation:
@@ -132,11 +177,12 @@ def as_numbers(result: Evaluation) -> dict[str, Any]:
     def both(value: Estimate) -> dict[str, float]:
         return {"value": value.value, "standard_error": value.standard_error}
 
+    rows = len(result.pit)
     coverages = zip(
         result.confidence, result.coverage, result.hpd_coverage, strict=True
     )
     return {
-        "rows": len(result.pit),
+        "rows": rows,
         "log_loss": both(result.log_loss),
         "crps": both(result.crps),
         "cde_loss": both(result.cde_loss),
@@ -147,7 +193,8 @@ def as_numbers(result: Evaluation) -> dict[str, Any]:
         ],
         "pit": {
             "distance": result.pit_uniformity.statistic,
-            "p_value": result.pit_uniformity.pvalue,
+            # a test of fewer rows could find next to nothing
+            "p_value": result.pit_uniformity.pvalue if rows >= FEWEST_TESTED else None,
         },
     }
 
@@ -169,14 +216,15 @@ def _on_held_out(
 def _joint(found: TableModel, held_out: str, missing: Any, as_json: bool) -> None:
     table = read_table(held_out)
     coded = found.coding_for(table).matrix(table, missing=missing)
+    if not len(coded.rows):
+        raise TableError(f"{table.path} has no complete row.")
     losses = -found.model.score_samples(coded.X)
-    error = float(np.std(losses, ddof=1) / np.sqrt(len(losses)))
-    mean = Estimate(float(losses.mean()), error)
+    mean = estimate(losses, None)
     if as_json:
         loss = {"value": mean.value, "standard_error": mean.standard_error}
         print_json({"rows": len(losses), "log_loss": loss})
     else:
-        click.echo(f"{len(losses)} rows (mean ± standard error; lower is better)")
+        click.echo(heading(len(losses)))
         click.echo(f"  {'joint log loss':20} {mean}")
 
 

@@ -1,6 +1,7 @@
 """`kexpfam fit`: a model from a table."""
 
 import shlex
+from collections.abc import Mapping, Sequence
 from time import perf_counter
 from typing import Any
 
@@ -11,6 +12,7 @@ from kexpfam.cli.fitting import (
     fitted,
     new_model,
     require_target,
+    tell_of_few_values,
     tell_of_rows_left_out,
     training_table,
 )
@@ -88,6 +90,7 @@ def fit(
         missing=missing,
     )
     tell_of_rows_left_out(rows)
+    tell_of_few_values(rows)
     start = perf_counter()
     model = fitted(new_model(kind, seed, joint=joint), rows)
     seconds = perf_counter() - start
@@ -96,7 +99,36 @@ def fit(
     if as_json:
         print_json(report)
     elif not quiet:
-        _print(report, data)
+        again = _as_words(
+            {"target": target, "weights": weights, "missing": missing},
+            {"features": features, "categorical": categorical},
+            {"model": (kind, "auto"), "seed": (seed, 0)},
+        )
+        _print(report, data, again)
+
+
+def _as_words(
+    single: Mapping[str, str | None],
+    several: Mapping[str, Sequence[str]],
+    defaults: Mapping[str, tuple[object, object]],
+) -> str:
+    """Options as a shell reads them, without those that were not given.
+
+    Args:
+        single: Options with a value, or None.
+        several: Options that may be repeated.
+        defaults: Options with their value and what it is if it is not given.
+
+    Example:
+        >>> _as_words({"target": "a b"}, {"features": ["x,y"]}, {"seed": (0, 0)})
+        "--target 'a b' --features x,y"
+    """
+    pairs: list[tuple[str, object]] = [
+        *((name, value) for name, value in single.items() if value is not None),
+        *((name, value) for name, values in several.items() for value in values),
+        *((name, value) for name, (value, usual) in defaults.items() if value != usual),
+    ]
+    return " ".join(f"--{name} {shlex.quote(str(value))}" for name, value in pairs)
 
 
 def _report(
@@ -131,7 +163,7 @@ def _held_out(model: Any) -> tuple[float | None, str | None]:
     return float(selection.chosen.mean(selection.weights)), selection.chosen.chart
 
 
-def _print(report: dict[str, Any], data: str) -> None:
+def _print(report: dict[str, Any], data: str, again: str) -> None:
     features = [
         f"{f['name']} ({len(f['categories'])} categories)"
         if f["categories"]
@@ -161,6 +193,9 @@ def _print(report: dict[str, Any], data: str) -> None:
     if target is None:
         click.echo(f"  kexpfam sample {output} -n 100 -o draws.csv")
         return
-    click.echo(f"  kexpfam plot {output} {data} -o picture.png")
+    # A curve runs along a number.
+    numeric = any(f["categories"] is None for f in report["features"])
+    kind = "" if numeric else "--kind density "
+    click.echo(f"  kexpfam plot {output} {data} {kind}-o picture.png")
     click.echo(f"  kexpfam predict {output} {data} -o predictions.csv")
-    click.echo(f"  kexpfam evaluate {data} --target {shlex.quote(target)} --cv 5")
+    click.echo(f"  kexpfam evaluate {data} {again} --cv 5")

@@ -17,6 +17,11 @@ from kexpfam.cli.tables import Table, TableError
 # Fewer rows than this tell nothing about a density.
 FEWEST_ROWS = 5
 
+# A target with so few different values, all of them whole, in so many rows is a count
+# or a grade. A guess, for a note only.
+_FEW_VALUES = 10
+_MANY_ROWS = 30
+
 
 @dataclass(frozen=True, eq=False)
 class TrainingTable:
@@ -28,6 +33,7 @@ class TrainingTable:
         y: Responses, (n,); None for a joint density.
         weights: Weight of each row, (n,), or None.
         left_out: Rows of the table that are not used.
+        without_target: How many of these have no target.
     """
 
     coding: Coding
@@ -35,6 +41,7 @@ class TrainingTable:
     y: Array | None
     weights: Array | None
     left_out: int
+    without_target: int = 0
 
 
 def training_table(
@@ -54,7 +61,8 @@ def training_table(
         features: Names of the conditions, or lists of them separated by commas.
         categorical: Columns of categories.
         weights: Name of the column of weights.
-        missing: "drop" or "impute"; None to refuse missing values.
+        missing: "drop" or "impute"; None to refuse missing values. Rows without a
+            target teach nothing, and are left out in any case.
 
     Raises:
         TableError: It names the line and the column.
@@ -65,17 +73,19 @@ def training_table(
     numbers = {name: table.numbers(name) for name in taken}
     coding = learn_coding(table, names, target, categorical=categorical, missing=policy)
     _refuse_joint_categories(table, coding)
-    known = np.ones(len(table), dtype=bool)
-    for name, values in numbers.items():
-        gaps = np.isnan(values)
-        if policy == "error" and gaps.any():
-            raise coding.missing_value(table, name, gaps)
-        known &= ~gaps
-    coded = coding.matrix(table, also=~known)
+    unknown = np.zeros(len(table), dtype=bool)
+    if target is not None:
+        unknown = np.isnan(numbers[target])
+    beside = [] if weights is None else [weights]
+    coded = coding.matrix(table, also=unknown, beside=beside)
+    without_target = int(unknown.sum())
+    left_out = len(table) - len(coded.rows)
     if len(coded.rows) < FEWEST_ROWS:
+        gaps = policy == "drop" and left_out > without_target
         raise TableError(
             f"{table.path} has {len(coded.rows)} complete rows, and a density needs "
-            f"{FEWEST_ROWS} at least; --missing impute keeps rows with gaps."
+            f"{FEWEST_ROWS} at least"
+            f"{'; --missing impute keeps rows with gaps' if gaps else ''}."
         )
     chosen = {name: values[coded.rows] for name, values in numbers.items()}
     if target is not None and np.ptp(chosen[target]) == 0:
@@ -88,7 +98,8 @@ def training_table(
         coded.X,
         None if target is None else chosen[target],
         None if weights is None else _checked(chosen[weights], table, weights),
-        len(table) - len(coded.rows),
+        left_out,
+        without_target,
     )
 
 
@@ -162,8 +173,28 @@ def require_target(target: str | None) -> None:
 
 def tell_of_rows_left_out(rows: TrainingTable) -> None:
     """A note, if there are any."""
-    if rows.left_out:
-        note(f"{rows.left_out} rows with missing values were left out.")
+    note_rows_left_out(rows.left_out, rows.without_target)
+
+
+def note_rows_left_out(left_out: int, without_target: int) -> None:
+    """Say how many rows are not used, and why."""
+    if without_target:
+        note(f"{without_target} rows without a target were left out.")
+    if left_out > without_target:
+        note(f"{left_out - without_target} rows with missing values were left out.")
+
+
+def tell_of_few_values(rows: TrainingTable) -> None:
+    """A note, if the target seems to be a count or a grade."""
+    if rows.y is None or len(rows.y) < _MANY_ROWS:
+        return
+    values = np.unique(rows.y)
+    if len(values) <= _FEW_VALUES and np.all(values == np.round(values)):
+        note(
+            f"{rows.coding.target} looks discrete, with {len(values)} different values "
+            f"that are whole numbers; the density has bumps on these values, and says "
+            f"little about what lies between them."
+        )
 
 
 def _policy(missing: str) -> Missing:

@@ -6,7 +6,7 @@ import numpy as np
 
 from kexpfam._typing import Array, Indices
 from kexpfam.cli.coding import Missing, Unknown
-from kexpfam.cli.guard import note
+from kexpfam.cli.fitting import note_rows_left_out
 from kexpfam.cli.model_files import TableModel
 from kexpfam.cli.tables import Table, TableError
 
@@ -45,7 +45,7 @@ def held_out_rows(
         table: The file.
         target: Name of the response; None for that of the model.
         weights: Name of the column of weights.
-        missing: As in `Coding.matrix`.
+        missing: As in `Coding.matrix`; rows without a target are left out anyway.
         unknown: As in `Coding.matrix`.
 
     Raises:
@@ -58,19 +58,13 @@ def held_out_rows(
         )
     names = [coding.target, *([] if weights is None else [weights])]
     values = {name: table.numbers(name) for name in names}
-    policy = coding.missing if missing is None else missing
-    out = np.zeros(len(table), dtype=bool)
-    for name in names:
-        gaps = np.isnan(values[name])
-        if policy == "error" and gaps.any():
-            raise coding.missing_value(table, name, gaps)
-        out |= gaps
-    coded = coding.matrix(table, missing=policy, unknown=unknown, also=out)
+    out = np.isnan(values[coding.target])
+    coded = coding.matrix(
+        table, missing=missing, unknown=unknown, also=out, beside=names[1:]
+    )
     if not len(coded.rows):
         raise TableError(f"{table.path} has no complete row.")
-    if len(coded.rows) < len(table):
-        left_out = len(table) - len(coded.rows)
-        note(f"{left_out} rows with missing values were left out.")
+    note_rows_left_out(len(table) - len(coded.rows), int(out.sum()))
     chosen = {name: column[coded.rows] for name, column in values.items()}
     return HeldOut(
         coded.X,

@@ -26,14 +26,26 @@ def examples(*lines: str) -> str:
 def complete_columns(
     ctx: click.Context, param: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Names of the columns of the file that stands on the line already."""
+    """Names of the columns of the file that stands on the line already.
+
+    Where several may be given as A,B the last of them is completed.
+    """
     from kexpfam.cli.delimited import column_names
 
     # Where an option has no value yet, click leaves the arguments as they are.
     words = [ctx.params.get("data"), ctx.params.get("source"), *ctx.args]
     files = [Path(w) for w in words if w and not str(w).endswith(".kexpfam")]
     names = next((column_names(path) for path in files if path.is_file()), [])
-    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+    whole = [name for name in names if name.startswith(incomplete)]
+    if whole or param.name != "features":
+        return [CompletionItem(name) for name in whole]
+    before, comma, last = incomplete.rpartition(",")
+    taken = before.split(",")
+    return [
+        CompletionItem(f"{before}{comma}{name}")
+        for name in names
+        if name.startswith(last) and name not in taken
+    ]
 
 
 def _be_quiet(ctx: click.Context, param: click.Parameter, value: bool) -> bool:

@@ -36,15 +36,20 @@ def check_output(path: str, force: bool, kinds: tuple[str, ...] | None = None) -
     """Say before the work what would fail after it.
 
     Args:
-        path: Where the result goes; "-" for standard output.
+        path: Where the result goes; "-" for standard output, for tables only.
         force: Whether an existing file may be replaced.
         kinds: How its name has to end; None for anything.
 
     Raises:
         OutputError: It exists, has no folder, or is of another kind.
+        click.UsageError: It is standard output, and the result is no table.
     """
     if path == STANDARD_OUTPUT:
-        return
+        if kinds == TABLES:
+            return
+        raise click.UsageError(
+            "Standard output, -, is for tables; give the name of a file instead of -."
+        )
     target = Path(path)
     if kinds is not None and target.suffix.lower() not in kinds:
         raise OutputError(f"{path} must end in {', '.join(kinds[:-1])} or {kinds[-1]}.")
@@ -116,8 +121,8 @@ def _cells(column: Column, as_whole: bool) -> list[Any]:
 
 
 def _write_parquet(path: str, columns: Mapping[str, Column]) -> None:
-    pyarrow = needed("pyarrow", "to write Parquet files")
-    parquet = needed("pyarrow.parquet", "to write Parquet files")
+    pyarrow = needed("pyarrow", "to write Parquet files", "parquet")
+    parquet = needed("pyarrow.parquet", "to write Parquet files", "parquet")
     arrays = {
         name: pyarrow.array(
             column,

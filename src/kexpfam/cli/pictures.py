@@ -1,6 +1,6 @@
 """The pictures of `kexpfam plot`, drawn with the library's own displays."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,17 +45,20 @@ class Along:
         return self.model.given(X)
 
 
-def draw_along(model: Any, coding: Coding, feature: Feature, dots: Array | None) -> Any:
+def draw_along(
+    model: Any, coding: Coding, feature: Feature, row: Array, dots: Array | None
+) -> Any:
     """Heat map, quantiles and mean along a feature; returns the figure.
 
     Args:
         model: A fitted model.
         coding: How it sees tables.
         feature: A feature that is a number.
+        row: Where the other features are, (1, p).
         dots: Observed pairs of feature and target, (n, 2), or None.
     """
     column = coding.columns.index(feature.name)
-    along = Along(model, coding.row(), column, feature.name)
+    along = Along(model, row, column, feature.name)
     ends = np.array([[feature.low], [feature.high]])
     y = None
     if dots is not None and len(dots):
@@ -68,7 +71,7 @@ def draw_along(model: Any, coding: Coding, feature: Feature, dots: Array | None)
     axes.legend(frameon=False, loc="best")
     others = [f for f in coding.features if f.name != feature.name]
     seen = "; dots: all rows" if others and y is not None else ""
-    axes.set(ylabel=coding.target or "y", title=f"{_at(others)}{seen}")
+    axes.set(ylabel=coding.target or "y", title=f"{_at(coding, others, row)}{seen}")
     axes.title.set_fontsize(9)
     display.colorbar_.set_label(f"p({coding.target or 'y'} | features)")
     return display.figure_
@@ -101,12 +104,19 @@ def draw_densities(
     return axes.figure
 
 
-def _at(others: Sequence[Feature]) -> str:
+def _at(coding: Coding, others: Sequence[Feature], row: Array) -> str:
     """Where the other features are, in a title."""
     if not others:
         return ""
-    shown = ", ".join(
-        f"{f.name} = {f.typical if f.categories else format(f.typical, '.4g')}"
-        for f in others[:_MOST_NAMED]
-    )
+    cells = dict(zip(coding.columns, row[0], strict=True))
+    shown = ", ".join(f"{f.name} = {_cell(f, cells)}" for f in others[:_MOST_NAMED])
     return f"at {shown}{', ...' if len(others) > _MOST_NAMED else ''}"
+
+
+def _cell(feature: Feature, cells: Mapping[str, float]) -> str:
+    """A value as a person writes it, from the columns of X."""
+    if not feature.categories:
+        return format(cells[feature.name], ".4g")
+    pairs = zip(feature.categories, feature.columns, strict=True)
+    # An unknown category that is ignored is none of them.
+    return next((c for c, column in pairs if cells[column]), "none of the known")

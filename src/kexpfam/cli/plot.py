@@ -1,12 +1,13 @@
 """`kexpfam plot`: p(y|x) at some conditions, along a feature, and its calibration."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
 import numpy as np
 
-from kexpfam.cli.coding import Coding
+from kexpfam._typing import Array
+from kexpfam.cli.coding import Coding, Feature
 from kexpfam.cli.held_out import held_out_rows
 from kexpfam.cli.model_files import TableModel, load_table_model
 from kexpfam.cli.options import (
@@ -29,6 +30,7 @@ _FIRST_ROWS = 4
 @click.command(
     epilog=examples(
         "kexpfam plot houses.kexpfam houses.csv --along rooms -o rooms.png",
+        "kexpfam plot houses.kexpfam --along rooms --at city=Rome -o rome.png",
         "kexpfam plot houses.kexpfam --at rooms=3,city=Rome --at rooms=5 -o two.svg",
         "kexpfam plot houses.kexpfam houses.csv --row 1 --row 7 -o rows.png",
         "kexpfam plot houses.kexpfam new.csv --kind calibration -o calibration.png",
@@ -53,8 +55,8 @@ _FIRST_ROWS = 4
 @click.option(
     "--along",
     shell_complete=complete_columns,
-    help="The feature of a curve; the others have their median or most frequent "
-    "category. By default the first one that is a number.",
+    help="The feature of a curve; the others have the values of --at or --row, or else "
+    "their median or most frequent category. By default the first that is a number.",
 )
 @click.option(
     "--row",
@@ -62,14 +64,14 @@ _FIRST_ROWS = 4
     type=click.IntRange(min=1),
     multiple=True,
     help="A row of DATA to draw the density of, counted from 1 below the header. May "
-    "be repeated.",
+    "be repeated. With --along: one row, which has the values of the other features.",
 )
 @click.option(
     "--at",
     "places",
     multiple=True,
     help="Values of features, as rooms=3,city=Rome; the others are typical. May be "
-    "repeated to compare densities.",
+    "repeated to compare densities. With --along: where the other features are, once.",
 )
 @missing_option
 @unknown_option
@@ -89,7 +91,9 @@ def plot(
     quiet: bool,
 ) -> None:
     """Draw the distribution of the target."""
-    kind = kind or ("density" if numbers or places else "curve")
+    if kind is None:
+        kind = "density" if (numbers or places) and along is None else "curve"
+    _refuse_misfits(kind, along, numbers, places)
     check_output(output, force, PICTURES)
     found = load_table_model(model)
     found.require_one_target()
@@ -99,12 +103,41 @@ def plot(
     else:
         coding = _coding(found, table)
         if kind == "curve":
-            draw = _curve(found, coding, table, along)
+            held = _values(places[0]) if places else {}
+            feature = _feature_of_curve(coding, along, held)
+            row = coding.row(held)
+            if numbers:
+                row = _rows(coding, table, numbers, missing, unknown)
+            draw = _curve(found, coding, table, feature, row)
         else:
             draw = _densities(found, coding, table, numbers, places, missing, unknown)
     write_picture(output, draw)
     if not quiet:
         click.echo(f"The picture is in {output}")
+
+
+def _refuse_misfits(
+    kind: str, along: str | None, numbers: Sequence[int], places: Sequence[str]
+) -> None:
+    """Refuse options that the kind of picture would not follow.
+
+    Raises:
+        click.UsageError: It says which, and what to do.
+    """
+    given = {"--along": along is not None, "--row": numbers, "--at": places}
+    unfit = {"calibration": ("--along", "--row", "--at"), "density": ("--along",)}
+    meant = {"calibration": "all rows of DATA", "density": "densities at some places"}
+    for option in unfit.get(kind, ()):
+        if given[option]:
+            raise click.UsageError(
+                f"{option} is not for --kind {kind}, a picture of {meant[kind]}; leave "
+                f"one of the two out."
+            )
+    if kind == "curve" and len(numbers) + len(places) > 1:
+        raise click.UsageError(
+            "A curve has the other features at one place; give one --row, or one --at "
+            "such as --at rooms=3,city=Rome."
+        )
 
 
 def _coding(found: TableModel, table: Table | None) -> Coding:
@@ -129,17 +162,24 @@ def _calibration(
     return lambda: np.ravel(result.plot())[0].figure
 
 
-def _curve(
-    found: TableModel, coding: Coding, table: Table | None, along: str | None
-) -> Any:
+def _feature_of_curve(
+    coding: Coding, along: str | None, held: Mapping[str, str]
+) -> Feature:
     numeric = [f.name for f in coding.features if not f.categories]
     if along is None:
-        if not numeric:
+        free = [name for name in numeric if name not in held]
+        if not free:
             raise TableError(
-                "No feature is a number, so there is no curve; say --at "
+                f"No {'other ' if numeric else ''}feature is a number, so there is no "
+                f"curve; say --kind density --at "
                 f"{coding.features[0].name}={coding.features[0].typical} instead."
             )
-        along = numeric[0]
+        along = free[0]
+    if along in held:
+        raise click.UsageError(
+            f"--at {along}={held[along]}: the curve runs along {along}, which has no "
+            f"one value; leave it out of --at, or say --kind density without --along."
+        )
     feature = coding.feature(along)
     if feature.categories:
         compared = " ".join(f"--at {along}={c}" for c in feature.categories[:2])
@@ -147,13 +187,23 @@ def _curve(
             f"{along!r} holds categories, and a curve needs numbers; say {compared} "
             f"instead."
         )
+    return feature
+
+
+def _curve(
+    found: TableModel,
+    coding: Coding,
+    table: Table | None,
+    feature: Feature,
+    row: Array,
+) -> Any:
     dots = None
     if table is not None and coding.target in table.names:
         pairs = np.column_stack(
-            [table.numbers(along), table.numbers(str(coding.target))]
+            [table.numbers(feature.name), table.numbers(str(coding.target))]
         )
         dots = pairs[~np.isnan(pairs).any(axis=1)]
-    return lambda: draw_along(found.model, coding, feature, dots)
+    return lambda: draw_along(found.model, coding, feature, row, dots)
 
 
 def _densities(
@@ -170,27 +220,38 @@ def _densities(
     observed = [np.nan] * len(places)
     if table is not None and not (numbers or places):
         numbers = range(1, min(_FIRST_ROWS, len(table)) + 1)
-    if numbers and table is None:
-        raise click.UsageError("--row needs DATA, whose rows are counted.")
-    if numbers and table is not None:
-        coded = coding.matrix(table, missing=missing, unknown=unknown)
+    if numbers:
+        conditions.append(_rows(coding, table, numbers, missing, unknown))
+        labels += [f"row {number}" for number in numbers]
+        assert table is not None
         known = coding.target in table.names
         y = table.numbers(str(coding.target)) if known else np.full(len(table), np.nan)
-        for number in numbers:
-            if number - 1 not in coded.rows:
-                raise TableError(
-                    f"--row {number}: {table.path} has {len(table)} rows, "
-                    f"{len(coded.rows)} of them complete."
-                )
-            place = int(np.flatnonzero(coded.rows == number - 1)[0])
-            conditions.append(coded.X[place : place + 1])
-            labels.append(f"row {number}")
-            observed.append(float(y[number - 1]))
+        observed += [float(y[number - 1]) for number in numbers]
     if not conditions:
         conditions, labels, observed = [coding.row()], ["typical values"], [np.nan]
     return lambda: draw_densities(
         found.model, coding, np.vstack(conditions), labels, np.array(observed)
     )
+
+
+def _rows(
+    coding: Coding,
+    table: Table | None,
+    numbers: Sequence[int],
+    missing: Any,
+    unknown: Any,
+) -> Array:
+    """Conditions of rows that are counted from 1, (k, p)."""
+    if table is None:
+        raise click.UsageError("--row needs DATA, whose rows are counted.")
+    coded = coding.matrix(table, missing=missing, unknown=unknown)
+    for number in numbers:
+        if number - 1 not in coded.rows:
+            raise TableError(
+                f"--row {number}: {table.path} has {len(table)} rows, "
+                f"{len(coded.rows)} of them complete."
+            )
+    return coded.X[np.searchsorted(coded.rows, np.array(numbers) - 1)]
 
 
 def _values(text: str) -> dict[str, str]:

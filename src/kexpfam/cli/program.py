@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 import kexpfam
+from kexpfam._interrupts import hear_interrupts
 from kexpfam.cli.guard import guarded
 from kexpfam.cli.options import examples
 
@@ -39,6 +40,7 @@ class LazyGroup(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         with guarded():
+            hear_interrupts()
             return super().invoke(ctx)
 
     def format_commands(

@@ -206,13 +206,20 @@ def _carry_out(
 
 def _finish(outcome: Outcome) -> None:
     """Say what came of it; failures are an error."""
-    total = len(outcome.records)
-    click.echo(f"{total} tasks are done, {outcome.ran} of them now.")
-    if outcome.failures:
+    total, failed = len(outcome.records), len(outcome.failures)
+    if not failed:
+        click.echo(f"{total} tasks are done, {outcome.ran} of them now.")
+    else:
         first = outcome.failures[0]
+        click.echo(
+            f"{total - failed} of {total} tasks are done, {failed} failed; "
+            f"{outcome.ran} were run now."
+        )
+        # Most errors are sentences that have their full stop.
+        error = str(first.error).rstrip(".")
         raise click.ClickException(
-            f"{len(outcome.failures)} of {total} tasks failed, first "
-            f"{first.task.key}: {first.error}. Use --retry to run them again."
+            f"{failed} of {total} tasks failed, first "
+            f"{first.task.key}: {error}. Use --retry to run them again."
         )
 
 

@@ -67,6 +67,11 @@ def sample(
     """
     check_output(output, force, TABLES)
     found = load_table_model(model)
+    if found.is_joint and data is not None:
+        raise click.UsageError(
+            f"{model} is a joint density, which draws whole rows and takes no table; "
+            f"leave {data} out."
+        )
     if found.is_joint:
         columns = _joint(found, draws, seed)
     elif data is None:

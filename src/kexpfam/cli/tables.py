@@ -236,7 +236,7 @@ def read_table(path: str | Path) -> Table:
 
 
 def _read_parquet(path: Path) -> Table:
-    parquet = needed("pyarrow.parquet", "to read Parquet files")
+    parquet = needed("pyarrow.parquet", "to read Parquet files", "parquet")
     try:
         content = parquet.read_table(path)
     except Exception as error:  # the library raises several unrelated types
@@ -251,7 +251,7 @@ def _read_parquet(path: Path) -> Table:
 
 
 def _parquet_column(column: Any) -> Column:
-    types = needed("pyarrow", "to read Parquet files").types
+    types = needed("pyarrow", "to read Parquet files", "parquet").types
     kind = column.type
     if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind):
         values = column.cast("float64") if not types.is_boolean(kind) else column

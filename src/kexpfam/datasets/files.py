@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from kexpfam.datasets.catalogue import Entry
-from kexpfam.errors import DatasetError
+from kexpfam.errors import DatasetError, MissingDependencyError
 from kexpfam.optional import needed
 
 FOLDER_VARIABLE = "KEXPFAM_DATA"
@@ -40,20 +40,29 @@ def read_file(
         MissingDependencyError: pooch is needed and not installed.
     """
     folder = os.environ.get(FOLDER_VARIABLE)
+    wrong = _wrong_folder(folder)
     if folder and (given := Path(folder).expanduser() / f"{name}.csv").is_file():
         return _checked(given, name, entry)
     if cache is None:
-        cache = Path(_pooch(name).os_cache("kexpfam"))
+        cache = Path(_pooch(name, wrong).os_cache("kexpfam"))
     file = cache / f"{name}.csv"
     address = (url or os.environ.get(ADDRESS_VARIABLE)) if download else None
     if address and not _is_right(file, entry):
         _download(address, file, name, entry)
     if not file.is_file():
-        places = " or ".join(str(place) for place in (folder, cache) if place)
+        known = None if wrong else folder
+        places = " or ".join(str(place) for place in (known, cache) if place)
         raise DatasetError(
-            f"{name}.csv was not found in {places}; {how_to_get(name, entry)}"
+            f"{wrong}{name}.csv was not found in {places}; {how_to_get(name, entry)}"
         )
     return _checked(file, name, entry)
+
+
+def _wrong_folder(folder: str | None) -> str:
+    """The start of a message about a folder that there is not, or nothing."""
+    if not folder or Path(folder).expanduser().is_dir():
+        return ""
+    return f"{FOLDER_VARIABLE} names {folder}, which is not a folder; "
 
 
 def how_to_get(name: str, entry: Entry) -> str:
@@ -117,12 +126,17 @@ def _download(address: str, file: Path, name: str, entry: Entry) -> None:
         ) from error
 
 
-def _pooch(name: str) -> Any:
-    return needed(
-        "pooch",
-        f"to find {name}.csv in the user cache or to download it, unless the folder "
-        f"that {FOLDER_VARIABLE} names has it",
-    )
+def _pooch(name: str, first: str = "") -> Any:
+    """The library; `first` is said before all else if it is not installed."""
+    try:
+        return needed(
+            "pooch",
+            f"to find {name}.csv in the user cache or to download it, unless the "
+            f"folder that {FOLDER_VARIABLE} names has it",
+            "data",
+        )
+    except MissingDependencyError as error:
+        raise MissingDependencyError(f"{first}{error}") from error
 
 
 @contextmanager

@@ -44,6 +44,9 @@ _BLOCK_ROWS = 1024
 # Confidence of the intervals that are scored.
 _INTERVAL = 0.9
 
+# With fewer rows the table has no test of the PIT: it could find next to nothing.
+FEWEST_TESTED = 5
+
 
 @dataclass(frozen=True)
 class Metric:
@@ -140,7 +143,7 @@ class Evaluation:
             f"interval score {_INTERVAL:.0%}": self.interval_score,
         }
         lines = [
-            f"{len(self.pit)} rows (mean ± standard error; lower is better)",
+            heading(len(self.pit)),
             *(f"  {name:20} {score}" for name, score in scores.items()),
             f"coverage{'':14} {'central':18} highest density",
         ]
@@ -150,9 +153,11 @@ class Evaluation:
             for level, central, hpd in rows
         ]
         test = self.pit_uniformity
-        lines.append(
-            f"PIT uniform?{'':10} distance {test.statistic:.3g}, p = {test.pvalue:.2g}"
-        )
+        if len(self.pit) >= FEWEST_TESTED:
+            lines.append(
+                f"PIT uniform?{'':10} distance {test.statistic:.3g}, "
+                f"p = {test.pvalue:.2g}"
+            )
         return "\n".join(lines)
 
 
@@ -238,6 +243,18 @@ def cross_evaluate(
     if not order:
         raise ValueError("folds must hold one pair of rows at least, got none.")
     return _summary(np.hstack(judged), weights[np.concatenate(order)], levels)
+
+
+def heading(n: int) -> str:
+    """The line above means of n rows; one row has no standard error.
+
+    Example:
+        >>> heading(1)
+        '1 row (lower is better)'
+    """
+    if n == 1:
+        return "1 row (lower is better)"
+    return f"{n} rows (mean ± standard error; lower is better)"
 
 
 def _checked(

@@ -8,6 +8,7 @@ something faster with the methods `logpdf`, `pdf` and `cdf`.
 """
 
 import functools
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +36,8 @@ class Estimate:
     standard_error: float
 
     def __str__(self) -> str:
+        if math.isnan(self.standard_error):
+            return f"{self.value:.4g}"
         return f"{self.value:.4g} ± {self.standard_error:.2g}"
 
 

@@ -1,0 +1,262 @@
+"""Options are followed or refused: none is silently without effect."""
+
+import importlib
+import itertools
+import json
+import shlex
+
+import numpy as np
+import pytest
+
+from kexpfam.cli.model_files import load_table_model
+from kexpfam.cli.tables import read_table
+from tests.cli.tables import houses, write
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """The title of what `plot` draws, and where a curve holds the other features."""
+    seen = {}
+    module = importlib.import_module("kexpfam.cli.plot")
+    draw_along, write_picture = module.draw_along, module.write_picture
+
+    def along(model, coding, feature, row, dots):
+        seen["along"] = feature.name
+        seen["row"] = dict(zip(coding.columns, row[0].tolist(), strict=True))
+        return draw_along(model, coding, feature, row, dots)
+
+    def picture(path, draw):
+        def titled():
+            figure = draw()
+            seen["title"] = figure.axes[0].get_title()
+            return figure
+
+        write_picture(path, titled)
+
+    monkeypatch.setattr(module, "draw_along", along)
+    monkeypatch.setattr(module, "write_picture", picture)
+    return seen
+
+
+@pytest.fixture
+def joint(run, untuned, tmp_path):
+    """A joint density, and the table that it was fitted to."""
+    data = write(tmp_path / "joint.csv", houses(40))
+    model = tmp_path / "joint.kexpfam"
+    words = ["--joint", "--features", "area,price", "--model", "kcef", "-o", model]
+    assert run("fit", data, *words).exit_code == 0
+    return str(model), data
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--target", "rooms"], "--target rooms: {model} is about 'price'"),
+        (["--features", "area"], "--features is for a table with --cv"),
+        (["--categorical", "rooms"], "--categorical is for a table with --cv"),
+        (["--model", "kcef"], "--model is for a table with --cv"),
+        (["--seed", "0"], "--seed is for a table with --cv"),
+    ],
+)
+def test_a_model_is_judged_as_it_is(run, fitted, words, message):
+    result = run("evaluate", fitted.model, fitted.data, *words)
+    assert result.exit_code == 2
+    assert message.format(model=fitted.model) in result.stderr
+    assert result.stdout == ""
+
+
+def test_the_target_of_the_model_may_be_said(run, fitted):
+    plain = run("evaluate", fitted.model, fitted.data)
+    said = run("evaluate", fitted.model, fitted.data, "--target", "price")
+    assert said.exit_code == 0
+    assert said.stdout == plain.stdout
+
+
+@pytest.mark.parametrize(
+    "words", [["--target", "price"], ["--weights", "rooms"], ["--plot", "a.png"]]
+)
+def test_a_joint_density_has_a_log_loss_only(run, joint, words):
+    result = run("evaluate", *joint, *words)
+    assert result.exit_code == 2
+    assert "joint density" in result.stderr
+
+
+def test_a_joint_density_is_drawn_without_a_table(run, joint):
+    model, data = joint
+    result = run("sample", model, data, "-n", "2")
+    assert result.exit_code == 2
+    assert f"leave {data} out" in result.stderr
+    assert result.stdout == ""
+
+
+def test_a_curve_holds_the_others_where_at_says(run, fitted, tmp_path, drawn):
+    at = ["--at", "city=Oslo,rooms=4"]
+    for words in (["--kind", "curve"], ["--along", "area"]):
+        path = tmp_path / f"{words[0]}.png"
+        result = run("plot", fitted.model, fitted.data, *words, *at, "-o", path)
+        assert result.exit_code == 0, result.output
+        cities = {"city=Lima": 0.0, "city=Oslo": 1.0, "city=Rome": 0.0}
+        assert drawn["along"] == "area"
+        assert {k: v for k, v in drawn["row"].items() if k != "area"} == {
+            "rooms": 4.0,
+            **cities,
+        }
+        assert drawn["title"] == "at rooms = 4, city = Oslo; dots: all rows"
+
+
+def test_a_curve_runs_along_a_feature_that_is_not_held(run, fitted, tmp_path, drawn):
+    words = ["--kind", "curve", "--at", "area=90", "-o", tmp_path / "a.png"]
+    assert run("plot", fitted.model, *words).exit_code == 0
+    assert drawn["along"] == "rooms"
+    assert drawn["row"]["area"] == 90.0
+
+
+def test_a_curve_holds_the_others_where_a_row_is(run, fitted, tmp_path, drawn):
+    words = ["--along", "rooms", "--row", "5", "-o", tmp_path / "a.png"]
+    assert run("plot", fitted.model, fitted.data, *words).exit_code == 0
+    table = read_table(fitted.data)
+    assert drawn["along"] == "rooms"
+    assert drawn["row"]["area"] == table.numbers("area")[4]
+    assert drawn["row"][f"city={table.labels('city')[4]}"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--kind", "calibration", "--row", "1"], "--row is not for --kind calibrat"),
+        (["--kind", "calibration", "--at", "rooms=3"], "--at is not for --kind calib"),
+        (["--kind", "calibration", "--along", "area"], "--along is not for --kind ca"),
+        (["--kind", "density", "--along", "area"], "--along is not for --kind densi"),
+        (["--along", "area", "--at", "rooms=1", "--at", "rooms=2"], "one place"),
+        (["--along", "area", "--at", "rooms=1", "--row", "2"], "one place"),
+        (["--along", "area", "--at", "area=50"], "the curve runs along area"),
+    ],
+)
+def test_pictures_refuse_what_they_would_ignore(run, fitted, tmp_path, words, message):
+    path = tmp_path / "a.png"
+    result = run("plot", fitted.model, fitted.data, *words, "-o", path)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("command", ["fit", "plot", "evaluate", "demo"])
+def test_only_tables_go_to_standard_output(run, fitted, tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    words = {
+        "fit": ["fit", fitted.data, "--target", "price", "-o", "-"],
+        "plot": ["plot", fitted.model, "-o", "-"],
+        "evaluate": ["evaluate", fitted.model, fitted.data, "--plot", "-"],
+        "demo": ["demo", "-o", "-"],
+    }[command]
+    result = run(*words)
+    assert result.exit_code == 2
+    assert "give the name of a file instead of -" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_to_do_next_can_be_done(run, untuned, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    columns = {k: v.astype(object) for k, v in houses(40).items()}
+    columns["area"][3] = ""
+    columns = {
+        "the price": columns["price"],
+        "area": columns["area"],
+        "rooms": columns["rooms"],
+        "my weight": 1 + np.arange(40) % 2,
+        "when": [f"2024-01-{10 + i % 9}" for i in range(40)],  # no feature
+    }
+    data = write(tmp_path / "my houses.csv", columns)
+    fit = ["fit", data, "--target", "the price", "--features", "area,rooms"]
+    fit += ["--categorical", "rooms", "--weights", "my weight", "--missing", "drop"]
+    result = run(*fit, "--model", "kcef", "--seed", "3")
+    assert result.exit_code == 0, result.output
+    next_ = result.stdout.partition("What to do next:\n")[2].splitlines()
+    suggested = [shlex.split(line) for line in next_]
+    assert [words[1] for words in suggested] == ["plot", "predict", "evaluate"]
+    evaluate = suggested[2]
+    for given in (*zip(fit[2::2], fit[3::2], strict=True), ("--seed", "3")):
+        assert given in list(itertools.pairwise(evaluate))
+    for program, *words in suggested:
+        assert program == "kexpfam"
+        outcome = run(*words)
+        assert outcome.exit_code == 0, outcome.output
+
+
+def test_what_to_do_next_has_no_curve_along_categories(run, untuned, tmp_path):
+    data = write(tmp_path / "a.csv", houses(40))
+    output = tmp_path / "a.kexpfam"
+    words = ["--target", "price", "--features", "city", "-o", output]
+    printed = run("fit", data, *words).stdout
+    assert f"kexpfam plot {output} {data} --kind density -o picture.png" in printed
+
+
+def test_rows_without_a_target_are_left_out(run, untuned, tmp_path):
+    columns = {k: v.astype(object) for k, v in houses(40).items()}
+    columns["price"][[5, 9]] = "NA"
+    columns["area"][5] = ""  # of a row that is left out anyway
+    data, model = write(tmp_path / "a.csv", columns), tmp_path / "a.kexpfam"
+    words = ["--target", "price", "--features", "area,city", "--json"]
+    for command in (["fit", data, "-o", model], ["evaluate", data, "--cv", "2"]):
+        result = run(*command, *words)
+        assert result.stderr == "Note: 2 rows without a target were left out.\n"
+        assert json.loads(result.stdout)["rows"] == 38
+    assert load_table_model(model).coding.missing == "error"
+    judged = run("evaluate", model, data, "--json")
+    assert judged.stderr == "Note: 2 rows without a target were left out.\n"
+    assert json.loads(judged.stdout)["rows"] == 38
+
+
+def test_notes_tell_gaps_from_rows_without_a_target(run, untuned, tmp_path):
+    columns = {k: v.astype(object) for k, v in houses(40).items()}
+    columns["price"][5] = "NA"
+    columns["area"][[1, 2]] = ""
+    data = write(tmp_path / "a.csv", columns)
+    words = ["--target", "price", "--missing", "drop", "-o", tmp_path / "a.kexpfam"]
+    assert run("fit", data, *words).stderr == (
+        "Note: 1 rows without a target were left out.\n"
+        "Note: 2 rows with missing values were left out.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("cells", "place"),
+    [
+        ({"city": 2, "area": 7}, "line 4, column 'city'"),
+        ({"area": 7, "w": 3}, "line 5, column 'w'"),
+        ({"city": 4, "area": 4}, "line 6, column 'area'"),  # area stands before city
+    ],
+)
+def test_the_first_gap_of_the_file_is_named(run, tmp_path, cells, place):
+    columns = {**houses(20), "w": np.ones(20)}
+    columns = {k: v.astype(object) for k, v in columns.items()}
+    for name, row in cells.items():
+        columns[name][row] = ""
+    data = write(tmp_path / "a.csv", columns)
+    words = ["--target", "price", "--features", "city,area", "--weights", "w"]
+    result = run("fit", data, *words, "-o", tmp_path / "a.kexpfam")
+    assert result.exit_code == 1
+    assert f"{place}: the value is missing" in result.stderr
+
+
+def test_imputation_is_advised_only_where_there_are_gaps(run, tmp_path):
+    few, gaps = tmp_path / "few.csv", tmp_path / "gaps.csv"
+    few.write_text("x,y\n1,2\n2,3\n3,5\n")
+    gaps.write_text("x,y\n1,2\n2,3\n,5\n,6\n,7\n")
+    words = ["--target", "y", "--missing", "drop", "-o", tmp_path / "a.kexpfam"]
+    assert "impute" not in run("fit", few, *words).stderr
+    assert "--missing impute keeps rows with gaps" in run("fit", gaps, *words).stderr
+
+
+@pytest.mark.parametrize(
+    ("n", "levels", "step", "told"),
+    [(40, 5, 1.0, True), (40, 11, 1.0, False), (40, 5, 0.5, False), (20, 5, 1, False)],
+)
+def test_a_target_of_few_whole_numbers_is_noted(
+    run, untuned, tmp_path, n, levels, step, told
+):
+    columns = {"area": houses(n)["area"], "grade": step * (np.arange(n) % levels)}
+    data = write(tmp_path / "a.csv", columns)
+    result = run("fit", data, "--target", "grade", "-o", tmp_path / "a.kexpfam")
+    assert result.exit_code == 0, result.output
+    assert ("Note: grade looks discrete, with 5" in result.stderr) == told
