@@ -63,11 +63,17 @@ def report(view: ConditionalView | JointView) -> str:
 def _joint(view: JointView) -> str:
     subject = view.subject
     graph = view.graph(Question({"width": 560}))["picture"]
-    pairs = view.pairs(Question({"width": 900}))["picture"]
+    # No script can ask for another size later, so there are two.
+    broad, narrow = (view.pairs(Question({"width": w})) for w in (900, 340))
+    pairs = (
+        f'<div class="broad">{_picture(broad["picture"])}</div>'
+        f'<div class="narrow">{_picture(narrow["picture"])}</div>'
+    )
+    note = f'<p class="quiet">{escape(broad["note"])}</p>' if broad["note"] else ""
     columns = dict(zip(subject.names, subject.rows.T, strict=True))
     keys = _legend(("key-draws", "draws of the model"), ("key-data", "data"))
     parts = [
-        f'<div class="cards"><section class="card wide">{_picture(pairs)}{keys}'
+        f'<div class="cards"><section class="card wide">{pairs}{keys}{note}'
         f'</section><section class="card"><header><h2>Graph</h2></header>'
         f'<div class="centred">{graph}</div></section>',
         _table("Columns of the data", columns) if len(subject.rows) else "",

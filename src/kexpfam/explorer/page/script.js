@@ -117,9 +117,8 @@ function drawLegend(a) {
   items.push(item("key-region", `${100 * a.level} % ${state.region === "hpd" ? "highest density" : "interval"}`, spans(a.region)));
   if (state.observed !== null) items.push(item("key-observed", "observed", shown(state.observed)));
   byId("density-legend").replaceChildren(...items);
-  const few = a.near !== null && a.near < 3;
-  byId("near").hidden = !few;
-  byId("near").textContent = few ? `About ${a.near < 0.5 ? "no" : Math.round(a.near)} training rows are near these conditions: the density is mostly extrapolation.` : "";
+  byId("near").hidden = !a.near_note;
+  byId("near").textContent = a.near_note ? `Note: ${a.near_note}.` : "";
 }
 
 function numberRows(a) {
@@ -261,7 +260,7 @@ const repair = latest(async () => {
   const fixed = Object.keys(given);
   for (const key of document.querySelectorAll("#pairs .data-only")) key.hidden = fixed.length > 0 || !page.rows;
   byId("pairs-note").textContent = (fixed.length ? `Draws given ${fixed.map((n) => `${n} = ${shown(given[n])}`).join(", ")}. ` : "")
-    + (a.worth === null ? "" : `By weighting: worth about ${shown(a.worth, 2)} independent draws.`);
+    + (a.worth === null ? "" : `By weighting: worth about ${shown(a.worth, 2)} independent draws. `) + a.note;
   document.documentElement.dataset.drawn = Number(document.documentElement.dataset.drawn || 0) + 1;
 });
 
