@@ -7,6 +7,7 @@ import click
 import numpy as np
 
 from kexpfam.cli.coding import Coding
+from kexpfam.cli.guard import note
 from kexpfam.cli.held_out import held_out_rows
 from kexpfam.cli.model_files import TableModel, load_table_model
 from kexpfam.cli.options import (
@@ -19,7 +20,13 @@ from kexpfam.cli.options import (
     unknown_option,
 )
 from kexpfam.cli.output import PICTURES, check_output, write_picture
-from kexpfam.cli.pictures import draw_along, draw_densities
+from kexpfam.cli.pictures import (
+    condition,
+    curve_notes,
+    density_notes,
+    draw_along,
+    draw_densities,
+)
 from kexpfam.cli.tables import Table, TableError, listed, read_table
 
 # Rows that are drawn if none are named: as many as can be told apart.
@@ -53,8 +60,9 @@ _FIRST_ROWS = 4
 @click.option(
     "--along",
     shell_complete=complete_columns,
-    help="The feature of a curve; the others have their median or most frequent "
-    "category. By default the first one that is a number.",
+    help="The feature of a curve; the others are those of a typical row of DATA, or "
+    "medians and most frequent categories without it. By default the first one that "
+    "is a number.",
 )
 @click.option(
     "--row",
@@ -68,8 +76,8 @@ _FIRST_ROWS = 4
     "--at",
     "places",
     multiple=True,
-    help="Values of features, as rooms=3,city=Rome; the others are typical. May be "
-    "repeated to compare densities.",
+    help="Values of features, as rooms=3,city=Rome; the others are those of the "
+    "nearest row of DATA, or typical without it. May be repeated to compare densities.",
 )
 @missing_option
 @unknown_option
@@ -153,7 +161,10 @@ def _curve(
             [table.numbers(along), table.numbers(str(coding.target))]
         )
         dots = pairs[~np.isnan(pairs).any(axis=1)]
-    return lambda: draw_along(found.model, coding, feature, dots)
+    row = condition(coding, table)
+    for text in curve_notes(found.model, coding, feature, row, dots):
+        note(text)
+    return lambda: draw_along(found.model, coding, feature, dots, row)
 
 
 def _densities(
@@ -165,7 +176,7 @@ def _densities(
     missing: Any,
     unknown: Any,
 ) -> Any:
-    conditions = [coding.row(_values(text)) for text in places]
+    conditions = [condition(coding, table, _values(text)) for text in places]
     labels = list(places)
     observed = [np.nan] * len(places)
     if table is not None and not (numbers or places):
@@ -187,7 +198,10 @@ def _densities(
             labels.append(f"row {number}")
             observed.append(float(y[number - 1]))
     if not conditions:
-        conditions, labels, observed = [coding.row()], ["typical values"], [np.nan]
+        conditions, labels = [condition(coding, table)], ["typical values"]
+        observed = [np.nan]
+    for text in density_notes(found.model, np.vstack(conditions), labels):
+        note(text)
     return lambda: draw_densities(
         found.model, coding, np.vstack(conditions), labels, np.array(observed)
     )

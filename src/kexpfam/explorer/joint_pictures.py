@@ -207,7 +207,7 @@ def _edges(control: Control) -> Array:
     wide = -(-places // _BINS)
     count = -(-places // wide)
     before = (count * wide - places) // 2
-    steps = np.arange(count + 1) * wide - before - 0.5
+    steps = np.arange(count + 1.0) * wide - before - 0.5
     return control.low + control.step * steps
 
 

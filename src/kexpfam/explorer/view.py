@@ -18,6 +18,7 @@ from kexpfam.explorer.numbers import (
     axis_of,
     curve_numbers,
     density_numbers,
+    rows_near,
     trained_share,
 )
 from kexpfam.explorer.pictures import (
@@ -32,6 +33,7 @@ from kexpfam.explorer.pictures import (
 )
 from kexpfam.explorer.questions import Question
 from kexpfam.explorer.subject import Control, ExplorerError, Subject
+from kexpfam.explorer.typical import starting_at_typical_row
 from kexpfam.explorer.wording import described, near_note, trained_note
 from kexpfam.metrics import Evaluation, evaluate
 
@@ -52,7 +54,7 @@ class ConditionalView:
     """
 
     def __init__(self, subject: Subject) -> None:
-        self.subject = subject
+        self.subject = starting_at_typical_row(subject)
         self._lock = threading.Lock()
 
     @property
@@ -146,6 +148,7 @@ class ConditionalView:
         return {
             "picture": picture,
             "feature": control.name,
+            "few": bool(found.few.any()),
             "places": places,
             "mean": found.mean.tolist(),
             "levels": list(LEVELS),
@@ -294,10 +297,8 @@ class ConditionalView:
 
     def near(self, row: Array) -> float | None:
         """About how many training rows are near a row, (1, p); None if not known."""
-        reliability = getattr(self.subject.model, "reliability", None)
-        if reliability is None or not hasattr(self.subject.model, "neighbourhood_"):
-            return None
-        return float(reliability(row)[0])
+        near = rows_near(self.subject.model, row)
+        return None if near is None else float(near[0])
 
 
 def _control(control: Control) -> Answer:

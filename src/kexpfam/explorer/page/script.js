@@ -226,6 +226,7 @@ const recurve = latest(async () => {
   const answer = await ask("curve", { values: state.values, feature: byId("curve-feature").value, width: widthOf(box), height: isNarrow() ? 250 : 290 });
   answers.curve = answer;
   box.innerHTML = answer.picture;
+  byId("curve-few").hidden = !answer.few;
 });
 
 const resample = latest(async () => {
@@ -492,7 +493,7 @@ function fillIn() {
   byId("subtitle").textContent = [page.title, page.model, page.rows ? `${page.rows.toLocaleString("en")} rows of ${page.source}` : "no data"].join(" · ");
   byId("density-title").textContent = `Density of ${page.target}`;
   byId("panel-title").textContent = joint ? "Hold columns fixed" : "Conditions";
-  byId("panel-note").textContent = joint ? "Tick a column, or move its slider, to see the others given its value." : "";
+  byId("panel-note").textContent = joint ? "Tick a column, or move its slider, to see the others given its value." : page.rows ? "They begin at a typical row of the data." : "";
   byId("rows").hidden = joint || !page.rows;
   byId("place").max = page.rows;
   byId("controls").replaceChildren(...page.controls.map(sliderOf));
