@@ -215,9 +215,9 @@ def _hatch(axes: Any, x: Array, few: Mask) -> None:
             x[first] - half,
             x[last - 1] + half,
             facecolor=(1.0, 1.0, 1.0, 0.45),
-            edgecolor="0.75",
+            edgecolor="0.78",
             linewidth=0.0,
-            hatch="//",
+            hatch="///",
             zorder=2.5,
             label=None if i else FEW_NEAR,
         )

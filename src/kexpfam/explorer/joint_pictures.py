@@ -188,7 +188,7 @@ def _marginal(rows: Array, draws: Array, matrix: _Matrix, i: int) -> str:
     outline = line(
         np.repeat(left, 2)[1:-1], y.start - np.repeat(scale * drawn, 2), "curve"
     )
-    name = matrix.name(i, room=16.0)
+    name = matrix.name(i, room=20.0)
     kind = "name small" if matrix.is_small else "name"
     return bars + outline + text(x.start + 5, y.end + 15, name, kind)
 
