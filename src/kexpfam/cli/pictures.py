@@ -193,7 +193,8 @@ def draw_along(
     mean = along.given(display.x[:, None]).mean()
     axes.plot(display.x, mean, color="k", linewidth=1.2, linestyle=":", label="mean")
     _hatch(axes, display.x, along.few(display.x))
-    axes.legend(frameon=False, loc="best")
+    # On white, as hatching may be behind it.
+    axes.legend(loc="best", framealpha=0.9, edgecolor="none")
     target = coding.target or "y"
     where = _at(coding, feature, row)
     seen = "; dots: all rows" if where and y is not None else ""
