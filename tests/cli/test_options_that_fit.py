@@ -20,15 +20,16 @@ def drawn(monkeypatch):
     module = importlib.import_module("kexpfam.cli.plot")
     draw_along, write_picture = module.draw_along, module.write_picture
 
-    def along(model, coding, feature, row, dots):
+    def along(model, coding, feature, dots, row):
         seen["along"] = feature.name
         seen["row"] = dict(zip(coding.columns, row[0].tolist(), strict=True))
-        return draw_along(model, coding, feature, row, dots)
+        return draw_along(model, coding, feature, dots, row)
 
     def picture(path, draw):
         def titled():
             figure = draw()
-            seen["title"] = figure.axes[0].get_title()
+            title = figure.axes[0].get_title()
+            seen["title"] = title.replace("\N{NO-BREAK SPACE}", " ")
             return figure
 
         write_picture(path, titled)

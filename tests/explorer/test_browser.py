@@ -10,6 +10,7 @@ import shutil
 import numpy as np
 import pytest
 
+from kexpfam.explorer import report
 from tests.explorer.conftest import serving
 
 webdriver = pytest.importorskip("selenium.webdriver")
@@ -37,6 +38,16 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
+
+
+# Of pictures that are visible: width by height as shown and as drawn, and how much
+# smaller they are shown.
+SHAPES = """
+  return [...document.querySelectorAll(arguments[0])].filter((s) => s.clientWidth)
+    .map((s) => { const shown = s.getBoundingClientRect(), drawn = s.viewBox.baseVal;
+      return [shown.width / shown.height, drawn.width / drawn.height,
+              shown.width / drawn.width]; });
+"""
 
 
 @pytest.fixture(scope="module")
@@ -200,6 +211,24 @@ def test_a_phone_needs_no_scrolling_sideways(browser, server, joint_view, kind):
         return
     with serving(joint_view) as running:
         check(running.address)
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_pairs_leave_no_gaps_above_and_below(browser, joint_view, tmp_path, width):
+    """A picture that is made narrower is made lower too, in a report as well."""
+    file = tmp_path / "report.html"
+    file.write_text(report(joint_view), encoding="utf-8")
+    with serving(joint_view) as running:
+        opened(browser, running.address, width, 844)
+        shapes = browser.execute_script(SHAPES, "#pairs-picture svg")
+    browser.get(file.as_uri())
+    shapes += browser.execute_script(SHAPES, ".picture svg")
+    assert len(shapes) == 2
+    for shown, drawn, share in shapes:
+        # Sizes are rounded to pixels.
+        assert shown == pytest.approx(drawn, rel=0.01)
+        # Letters are nearly as large as they were drawn.
+        assert share > 0.7
 
 
 def test_a_joint_page_follows_what_is_held_fixed(browser, joint_view):

@@ -1,10 +1,18 @@
 """The page of a joint density shows its graph, and draws given what is held fixed."""
 
+import re
+
 import numpy as np
 import pytest
 
 from kexpfam import KCEF, FactorizedDensity
-from kexpfam.explorer import ExplorerError, JointSubject, JointView
+from kexpfam.explorer import (
+    ExplorerError,
+    JointSubject,
+    JointView,
+    number_control,
+)
+from kexpfam.explorer.joint_pictures import _edges, pairs_picture, share_outside
 from kexpfam.explorer.questions import Question
 
 
@@ -70,3 +78,67 @@ def test_conditions_are_always_held_fixed(saved):
     without = JointView(JointSubject(model, names, "", saved.Y[:0]))
     with pytest.raises(ExplorerError, match="say --data"):
         without.description(Question({}))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.arange(1.0, 7.0),
+        np.arange(23.0),
+        np.random.default_rng(0).normal(size=500),
+        np.random.default_rng(1).lognormal(8.0, 1.0, 300),
+    ],
+)
+def test_bins_are_equally_wide_and_hold_the_range_of_the_slider(values):
+    control = number_control("x", 0, values)
+    edges = _edges(control)
+    np.testing.assert_allclose(np.diff(edges), edges[1] - edges[0])
+    assert edges[0] < control.low
+    assert edges[-1] > control.high
+
+
+def test_whole_numbers_fill_their_bins_alike():
+    values = np.repeat(np.arange(1.0, 7.0), 5)
+    counts, _ = np.histogram(values, _edges(number_control("x", 0, values)))
+    np.testing.assert_array_equal(counts, 5)
+
+
+def test_the_caption_counts_draws_outside_the_axes(joint_view):
+    answer = joint_view.pairs(Question({}))
+    drawn = np.array(answer["draws"])
+    columns = joint_view._axes
+    edges = [_edges(c) for c in columns]
+    outside = sum(
+        any(v < e[0] or v > e[-1] for v, e in zip(row, edges, strict=True))
+        for row in drawn
+    )
+    assert outside > 0
+    assert share_outside(drawn, columns) == outside / len(drawn)
+    assert f"{100 * outside / len(drawn):.1f} % of the draws" in answer["note"]
+
+
+def test_axes_hold_all_data_unless_a_row_is_far_away(saved, joint_view):
+    assert share_outside(saved.Y, joint_view._axes) == 0.0
+    far = saved.Y.copy()
+    far[0, 0] = 1e6
+    model = joint_view.subject.model
+    view = JointView(JointSubject(model, joint_view.subject.names, "", far))
+    assert share_outside(far, view._axes) == 1 / len(far)
+    slider, axis = view._controls[0], view._axes[0]
+    assert axis.high - slider.high <= 0.5 * (slider.high - slider.low)
+
+
+@pytest.mark.parametrize("width", [320.0, 340.0, 640.0])
+def test_names_below_neighbouring_columns_do_not_meet(width):
+    names = [f"a_rather_long_name_{i}" for i in range(4)]
+    columns = [number_control(n, i, np.arange(9.0)) for i, n in enumerate(names)]
+    picture = pairs_picture(np.empty((0, 4)), np.ones((3, 4)), columns, width)
+    found = re.findall(r'<text class="label( small)?" x="([\d.]+)".*?>(.*?)<', picture)
+    assert len(found) == 4
+    # Bold letters are at most this wide on average, at 12.5 and at 11 pixels.
+    spans = [
+        (float(x) + side * 0.5 * (6.6 if small else 7.4) * len(name))
+        for small, x, name in found
+        for side in (-1, 1)
+    ]
+    assert spans == sorted(spans)

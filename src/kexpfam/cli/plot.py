@@ -8,6 +8,7 @@ import numpy as np
 
 from kexpfam._typing import Array
 from kexpfam.cli.coding import Coding, Feature
+from kexpfam.cli.guard import note
 from kexpfam.cli.held_out import held_out_rows
 from kexpfam.cli.model_files import TableModel, load_table_model
 from kexpfam.cli.options import (
@@ -20,7 +21,13 @@ from kexpfam.cli.options import (
     unknown_option,
 )
 from kexpfam.cli.output import PICTURES, check_output, write_picture
-from kexpfam.cli.pictures import draw_along, draw_densities
+from kexpfam.cli.pictures import (
+    condition,
+    curve_notes,
+    density_notes,
+    draw_along,
+    draw_densities,
+)
 from kexpfam.cli.tables import Table, TableError, listed, read_table
 
 # Rows that are drawn if none are named: as many as can be told apart.
@@ -56,7 +63,8 @@ _FIRST_ROWS = 4
     "--along",
     shell_complete=complete_columns,
     help="The feature of a curve; the others have the values of --at or --row, or else "
-    "their median or most frequent category. By default the first that is a number.",
+    "those of a typical row of DATA, or medians and most frequent categories without "
+    "it. By default the first one that is a number.",
 )
 @click.option(
     "--row",
@@ -70,8 +78,9 @@ _FIRST_ROWS = 4
     "--at",
     "places",
     multiple=True,
-    help="Values of features, as rooms=3,city=Rome; the others are typical. May be "
-    "repeated to compare densities. With --along: where the other features are, once.",
+    help="Values of features, as rooms=3,city=Rome; the others are those of the "
+    "nearest row of DATA, or typical without it. May be repeated to compare densities. "
+    "With --along: where the other features are, once.",
 )
 @missing_option
 @unknown_option
@@ -105,7 +114,7 @@ def plot(
         if kind == "curve":
             held = _values(places[0]) if places else {}
             feature = _feature_of_curve(coding, along, held)
-            row = coding.row(held)
+            row = condition(coding, table, held)
             if numbers:
                 row = _rows(coding, table, numbers, missing, unknown)
             draw = _curve(found, coding, table, feature, row)
@@ -203,7 +212,9 @@ def _curve(
             [table.numbers(feature.name), table.numbers(str(coding.target))]
         )
         dots = pairs[~np.isnan(pairs).any(axis=1)]
-    return lambda: draw_along(found.model, coding, feature, row, dots)
+    for text in curve_notes(found.model, coding, feature, row, dots):
+        note(text)
+    return lambda: draw_along(found.model, coding, feature, dots, row)
 
 
 def _densities(
@@ -215,7 +226,7 @@ def _densities(
     missing: Any,
     unknown: Any,
 ) -> Any:
-    conditions = [coding.row(_values(text)) for text in places]
+    conditions = [condition(coding, table, _values(text)) for text in places]
     labels = list(places)
     observed = [np.nan] * len(places)
     if table is not None and not (numbers or places):
@@ -228,7 +239,10 @@ def _densities(
         y = table.numbers(str(coding.target)) if known else np.full(len(table), np.nan)
         observed += [float(y[number - 1]) for number in numbers]
     if not conditions:
-        conditions, labels, observed = [coding.row()], ["typical values"], [np.nan]
+        conditions, labels = [condition(coding, table)], ["typical values"]
+        observed = [np.nan]
+    for text in density_notes(found.model, np.vstack(conditions), labels):
+        note(text)
     return lambda: draw_densities(
         found.model, coding, np.vstack(conditions), labels, np.array(observed)
     )

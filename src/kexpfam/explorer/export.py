@@ -17,8 +17,9 @@ from kexpfam.explorer.pictures import curve_picture, density_picture
 from kexpfam.explorer.questions import Question
 from kexpfam.explorer.subject import Control, Subject
 from kexpfam.explorer.svg import number_text
+from kexpfam.explorer.typical import typical_of
 from kexpfam.explorer.view import ConditionalView
-from kexpfam.explorer.wording import described
+from kexpfam.explorer.wording import FEW_NEAR, described, near_note
 
 # Features that get a picture: those that the median depends on most.
 _MOST_CURVES = 6
@@ -63,11 +64,17 @@ def report(view: ConditionalView | JointView) -> str:
 def _joint(view: JointView) -> str:
     subject = view.subject
     graph = view.graph(Question({"width": 560}))["picture"]
-    pairs = view.pairs(Question({"width": 900}))["picture"]
+    # No script can ask for another size later, so there are two.
+    broad, narrow = (view.pairs(Question({"width": w})) for w in (900, 340))
+    pairs = (
+        f'<div class="broad">{_picture(broad["picture"])}</div>'
+        f'<div class="narrow">{_picture(narrow["picture"])}</div>'
+    )
+    note = f'<p class="quiet">{escape(broad["note"])}</p>' if broad["note"] else ""
     columns = dict(zip(subject.names, subject.rows.T, strict=True))
     keys = _legend(("key-draws", "draws of the model"), ("key-data", "data"))
     parts = [
-        f'<div class="cards"><section class="card wide">{_picture(pairs)}{keys}'
+        f'<div class="cards"><section class="card wide">{pairs}{keys}{note}'
         f'</section><section class="card"><header><h2>Graph</h2></header>'
         f'<div class="centred">{graph}</div></section>',
         _table("Columns of the data", columns) if len(subject.rows) else "",
@@ -139,7 +146,9 @@ def _densities(view: ConditionalView) -> list[str]:
         if observed is not None:
             keys.append(("key-observed", f"observed {number_text(observed)}"))
         about = f'<p class="quiet">{escape(where)}</p>'
-        cards.append(_card(title, about, _picture(svg), _legend(*keys)))
+        few = near_note(view.near(row))
+        note = f'<p class="warning">Note: {escape(few)}.</p>' if few else ""
+        cards.append(_card(title, about, _picture(svg), _legend(*keys), note))
     return cards
 
 
@@ -149,19 +158,22 @@ def _modes(found: DensityNumbers) -> str:
 
 
 def _typical(subject: Subject) -> list[tuple[str, Array, float | None]]:
-    """Conditions in the middle of each feature, and rows with low to high means."""
-    rows: list[tuple[str, Array, float | None]] = [
-        ("All features typical", subject.row({}), None)
-    ]
-    if len(subject.X):
-        means = subject.model.predict(subject.X[:_MOST_ROWS])
-        order = np.argsort(means, kind="stable")
-        for word, level in _TYPICAL:
-            place = int(order[int(level * (len(order) - 1))])
-            y = float(subject.y[place])
-            title = f"Row {subject.numbers[place]}, with a {word} mean"
-            observed = y if np.isfinite(y) else None
-            rows.append((title, subject.X[place : place + 1], observed))
+    """A typical row, and rows with low to high means; without data, all medians."""
+    typical = typical_of(subject)
+    if typical is None:
+        return [("All features typical", subject.row({}), None)]
+    places = {typical: "a typical row"}
+    means = subject.model.predict(subject.X[:_MOST_ROWS])
+    order = np.argsort(means, kind="stable")
+    for word, level in _TYPICAL:
+        place = int(order[int(level * (len(order) - 1))])
+        places.setdefault(place, f"with a {word} mean")
+    rows: list[tuple[str, Array, float | None]] = []
+    for place, words in places.items():
+        y = float(subject.y[place])
+        title = f"Row {subject.numbers[place]}, {words}"
+        observed = y if np.isfinite(y) else None
+        rows.append((title, subject.X[place : place + 1], observed))
     return rows
 
 
@@ -188,7 +200,9 @@ def _curves(view: ConditionalView) -> list[str]:
             subject.target,
             seen=view.shown(control),
         )
-        cards.append(_card(f"Along {control.name}", _picture(svg), _legend(*keys)))
+        few = [("key-few", FEW_NEAR)] if numbers.few.any() else []
+        legend = _legend(*keys, *few)
+        cards.append(_card(f"Along {control.name}", _picture(svg), legend))
     return cards
 
 

@@ -1,13 +1,19 @@
 """The page of a joint density: its graph, and draws of it beside the data."""
 
 import functools
+import math
 import threading
 import warnings
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from kexpfam._typing import Array
-from kexpfam.explorer.joint_pictures import graph_picture, pairs_picture
+from kexpfam.explorer.joint_pictures import (
+    graph_picture,
+    pairs_picture,
+    share_outside,
+)
 from kexpfam.explorer.questions import Question
 from kexpfam.explorer.subject import (
     Control,
@@ -15,12 +21,16 @@ from kexpfam.explorer.subject import (
     JointSubject,
     number_control,
 )
-from kexpfam.explorer.wording import described
+from kexpfam.explorer.wording import described, outside_note
 
 Answer = dict[str, Any]
 
 # Columns of a scatter matrix; more are too small to see.
 MOST_COLUMNS = 6
+
+# Axes reach beyond the sliders to all of the data, but on either side by no more than
+# this share of a slider: one far row should not squeeze all others.
+_BEYOND = 0.5
 
 # Draws that are shown, and those that evidence is weighed by.
 DRAWS, _WEIGHED = 400, 1000
@@ -89,19 +99,17 @@ class JointView:
         given = question.mapping("given")
         drawn, worth = self.drawn(given)
         shown = [self._names.index(name) for name in self._shown()]
+        columns = [self._axes[i] for i in shown]
         width, _ = question.size(640.0)
-        picture = pairs_picture(
-            self.subject.rows[:DRAWS, shown],
-            drawn[:, shown],
-            [self._controls[i] for i in shown],
-            width,
-            data=not given,
-        )
+        rows = self.subject.rows[: 0 if given else DRAWS, shown]
+        picture = pairs_picture(rows, drawn[:, shown], columns, width)
+        outside = [share_outside(values, columns) for values in (drawn[:, shown], rows)]
         return {
             "picture": picture,
             "names": list(self._names),
             "draws": drawn.tolist(),
             "worth": worth,
+            "note": outside_note(*outside),
         }
 
     def drawn(self, given: Mapping[str, Any]) -> tuple[Array, float | None]:
@@ -144,7 +152,23 @@ class JointView:
 
     @functools.cached_property
     def _controls(self) -> list[Control]:
-        """A slider for each column, from the data, or from draws without any."""
+        """A slider for each column."""
+        return [
+            number_control(name, i, self._rows[:, i])
+            for i, name in enumerate(self._names)
+        ]
+
+    @functools.cached_property
+    def _axes(self) -> list[Control]:
+        """The range of each column that pictures show."""
+        return [
+            _reaching(control, self._rows[:, i])
+            for i, control in enumerate(self._controls)
+        ]
+
+    @functools.cached_property
+    def _rows(self) -> Array:
+        """Data, or draws without any, (n, d)."""
         rows = self.subject.rows
         if not len(rows):
             if self._exogenous:
@@ -153,6 +177,13 @@ class JointView:
                     f"range is not known without data; say --data."
                 )
             rows = self.subject.model.sample(DRAWS, random_state=0)
-        return [
-            number_control(name, i, rows[:, i]) for i, name in enumerate(self._names)
-        ]
+        return rows
+
+
+def _reaching(control: Control, values: Array) -> Control:
+    """A control whose ends hold all of some values, (n,), as far as they may."""
+    most = math.floor(_BEYOND * (control.high - control.low) / control.step)
+    below = math.ceil((control.low - float(values.min())) / control.step)
+    above = math.ceil((float(values.max()) - control.high) / control.step)
+    low, high = (min(max(0, steps), most) * control.step for steps in (below, above))
+    return replace(control, low=control.low - low, high=control.high + high)

@@ -30,9 +30,11 @@ _BOX_HEIGHT, _LETTER, _NARROWEST = 0.38, 0.095, 0.9
 _BINS = 18
 
 # Pixels: left of a scatter matrix, and around a cell. Cells below a size have small
-# names. Share of a cell that the highest bar takes.
+# names. Between names of neighbours; letters of a large and of a small name. Share of
+# a cell that the highest bar takes.
 _LEFT, _GAP = 44.0, 4.0
 _SMALL_CELL = 90.0
+_BETWEEN, _LARGE, _SMALL = 10.0, 7.4, 6.6
 _TALL = 0.72
 
 
@@ -103,13 +105,13 @@ class _Matrix:
 
     def x(self, j: int) -> Scale:
         """Horizontal scale of a column."""
-        low, high = self.columns[j].low, self.columns[j].high
+        low, high = shown_range(self.columns[j])
         start = _LEFT + j * self.cell
         return Scale(low, high, start + _GAP, start + self.cell - _GAP)
 
     def y(self, i: int) -> Scale:
         """Vertical scale of a row."""
-        low, high = self.columns[i].low, self.columns[i].high
+        low, high = shown_range(self.columns[i])
         return Scale(low, high, (i + 1) * self.cell - _GAP, i * self.cell + _GAP)
 
     @property
@@ -117,31 +119,35 @@ class _Matrix:
         """Where the last row ends."""
         return len(self.columns) * self.cell
 
-    def name(self, i: int, letter: float, room: float = 0.0) -> str:
+    @property
+    def is_small(self) -> bool:
+        """Whether names have to be small."""
+        return self.cell < _SMALL_CELL
+
+    def name(self, i: int, room: float) -> str:
         """Name of a column, as much of it as a cell has room for."""
+        letter = _SMALL if self.is_small else _LARGE
         most = max(2, int((self.cell - room) / letter))
         return shortened(self.columns[i].name, most)
 
 
 def pairs_picture(
-    rows: Array, draws: Array, columns: Sequence[Control], width: float, *, data: bool
+    rows: Array, draws: Array, columns: Sequence[Control], width: float
 ) -> str:
     """Histograms on the diagonal, and all pairs of columns below it.
 
     Args:
-        rows: Data, (n, k).
+        rows: Data, (n, k); none, (0, k), where draws are conditional.
         draws: Draws of the same columns, (m, k).
         columns: Their names and ranges.
         width: Of the picture, in pixels.
-        data: Whether data are drawn; not, where draws are conditional.
     """
     matrix = _Matrix(columns, (width - _LEFT - 8.0) / len(columns))
-    shown = rows if data else rows[:0]
     parts = []
     for i in range(len(columns)):
         for j in range(i):
-            parts += [_frame(matrix, i, j), _scatter(shown, draws, matrix, i, j)]
-        parts += [_frame(matrix, i, i), _marginal(shown[:, i], draws[:, i], matrix, i)]
+            parts += [_frame(matrix, i, j), _scatter(rows, draws, matrix, i, j)]
+        parts += [_frame(matrix, i, i), _marginal(rows[:, i], draws[:, i], matrix, i)]
         parts.append(_margin(matrix, i))
     unit = Scale(0, 1, 0, 1)
     frame = Frame(width, matrix.bottom + 46.0, unit, unit)
@@ -168,11 +174,7 @@ def _marginal(rows: Array, draws: Array, matrix: _Matrix, i: int) -> str:
     """Histograms of one column, of data as bars and of draws as an outline."""
     x, y = matrix.x(i), matrix.y(i)
     edges = _edges(matrix.columns[i])
-    # The last bin may be narrower than the others.
-    seen, drawn = (
-        np.histogram(v, edges)[0] / max(len(v), 1) / np.diff(edges)
-        for v in (rows, draws)
-    )
+    seen, drawn = (np.histogram(v, edges)[0] / max(len(v), 1) for v in (rows, draws))
     # A column that is held fixed is one high bar, which must not hide its name.
     scale = _TALL * (y.start - y.end) / _highest(seen, drawn)
     left = x(edges)
@@ -186,9 +188,8 @@ def _marginal(rows: Array, draws: Array, matrix: _Matrix, i: int) -> str:
     outline = line(
         np.repeat(left, 2)[1:-1], y.start - np.repeat(scale * drawn, 2), "curve"
     )
-    small = matrix.cell < _SMALL_CELL
-    name = matrix.name(i, 6.6 if small else 7.4, room=16.0)
-    kind = "name small" if small else "name"
+    name = matrix.name(i, room=20.0)
+    kind = "name small" if matrix.is_small else "name"
     return bars + outline + text(x.start + 5, y.end + 15, name, kind)
 
 
@@ -197,19 +198,42 @@ def _highest(*heights: Array) -> float:
 
 
 def _edges(control: Control) -> Array:
-    """Bins as wide as some steps of the slider: whole numbers fill them alike."""
-    steps = round((control.high - control.low) / control.step)
-    wide = max(1, -(-steps // _BINS))
-    return control.low + control.step * np.minimum(
-        np.arange(0, steps + wide, wide), steps
-    )
+    """Bins of one width, of some steps of the slider: whole numbers fill them alike.
+
+    They begin half a step below a place of the slider, so that no value is on an edge,
+    and reach beyond its ends where these are no whole number of bins apart.
+    """
+    places = round((control.high - control.low) / control.step) + 1
+    wide = -(-places // _BINS)
+    count = -(-places // wide)
+    before = (count * wide - places) // 2
+    steps = np.arange(count + 1.0) * wide - before - 0.5
+    return control.low + control.step * steps
+
+
+def shown_range(control: Control) -> tuple[float, float]:
+    """Ends of the axis of a column: those of its bins."""
+    edges = _edges(control)
+    return float(edges[0]), float(edges[-1])
+
+
+def share_outside(values: Array, columns: Sequence[Control]) -> float:
+    """How many rows are outside the axes in some column, as a share.
+
+    Args:
+        values: Data or draws, (n, k).
+        columns: Names and ranges of the columns.
+    """
+    if not len(values):
+        return 0.0
+    low, high = np.array([shown_range(control) for control in columns]).T
+    return float(np.mean(((values < low) | (values > high)).any(axis=1)))
 
 
 def _margin(matrix: _Matrix, i: int) -> str:
     """Ticks of one column: left of its row, and below its column."""
-    control = matrix.columns[i]
     x, y = matrix.x(i), matrix.y(i)
-    values = ticks(control.low, control.high, max(1, int(matrix.cell / 60)))
+    values = ticks(x.low, x.high, max(2, int(matrix.cell / 45)))
     parts = []
     for value, label in zip(values, tick_texts(values), strict=True):
         if len(label) * 6.6 < matrix.cell:
@@ -218,6 +242,7 @@ def _margin(matrix: _Matrix, i: int) -> str:
         if i > 0:
             parts.append(text(_LEFT - 2, float(y(value)) + 4, label, "tick", "end"))
     middle = 0.5 * (x.start + x.end)
-    name = matrix.name(i, 7.4)
-    parts.append(text(middle, matrix.bottom + 36, name, "label", "middle"))
+    name = matrix.name(i, room=_BETWEEN)
+    kind = "label small" if matrix.is_small else "label"
+    parts.append(text(middle, matrix.bottom + 36, name, kind, "middle"))
     return "".join(parts)

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from kexpfam._typing import Array
+from kexpfam._typing import Array, Mask
 from kexpfam.explorer.refinement import Mode, modes, quantiles_near, region_near
 from kexpfam.explorer.subject import Control, Subject
+from kexpfam.explorer.wording import FEW_ROWS
 from kexpfam.linalg import single_threaded_blas
 
 # Levels of the quantiles that are always shown.
@@ -152,11 +153,26 @@ class CurveNumbers:
         places: Values of the feature, (g,), or numbers of categories.
         mean: Conditional means, (g,).
         quantiles: At `LEVELS`, (g, 5).
+        few: Where hardly any training rows are near, (g,).
     """
 
     places: Array
     mean: Array
     quantiles: Array
+    few: Mask
+
+
+def rows_near(model: Any, X: Array) -> Array | None:
+    """About how many training rows are near each row of X, (n,); None if not known."""
+    if not hasattr(model, "reliability") or not hasattr(model, "neighbourhood_"):
+        return None
+    return np.asarray(model.reliability(X), dtype=float)
+
+
+def few_near(model: Any, X: Array) -> Mask:
+    """Where a density is mostly extrapolation, as far as is known, (n,)."""
+    near = rows_near(model, X)
+    return np.zeros(len(X), dtype=bool) if near is None else near < FEW_ROWS
 
 
 def curve_numbers(model: Any, row: Array, control: Control) -> CurveNumbers:
@@ -176,7 +192,7 @@ def curve_numbers(model: Any, row: Array, control: Control) -> CurveNumbers:
     X = np.repeat(row, len(places), axis=0)
     X[:, list(control.columns)] = cells
     p = model.given(X)
-    return CurveNumbers(places, p.mean(), p.ppf(np.array([LEVELS])))
+    return CurveNumbers(places, p.mean(), p.ppf(np.array([LEVELS])), few_near(model, X))
 
 
 def axis_of(subject: Subject) -> tuple[float, float]:

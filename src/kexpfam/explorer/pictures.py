@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kexpfam._typing import Array
+from kexpfam._typing import Array, Mask
 from kexpfam.explorer.numbers import CurveNumbers, DensityNumbers
 from kexpfam.explorer.subject import Control
 from kexpfam.explorer.svg import (
@@ -132,6 +132,7 @@ def _bands(found: CurveNumbers, frame: Frame, at: float | str | None) -> str:
         area(xs, upper, lower, "band inner"),
         line(xs, middle, "curve"),
         line(xs, frame.y(found.mean), "mean-line"),
+        *_dimmed(xs, found.few, frame),
     ]
     if isinstance(at, float) and frame.x.low <= at <= frame.x.high:
         x = float(frame.x(at))
@@ -139,6 +140,28 @@ def _bands(found: CurveNumbers, frame: Frame, at: float | str | None) -> str:
             f'<path class="here" d="M{x:.1f} {frame.y.start:.1f}V{frame.y.end:.1f}"/>'
         )
     return "".join(parts)
+
+
+def _dimmed(xs: Array, few: Mask, frame: Frame) -> list[str]:
+    """Veils where hardly any training rows are near, from point to point."""
+    changes = np.flatnonzero(np.diff(np.concatenate([[0], few.astype(int), [0]])))
+    # Half way to the points where more are, and not beyond the picture.
+    between = np.concatenate([xs[:1], 0.5 * (xs[1:] + xs[:-1]), xs[-1:]])
+    return [
+        _veil(float(between[first]), float(between[last]), frame)
+        for first, last in changes.reshape(-1, 2)
+    ]
+
+
+def _veil(left: float, right: float, frame: Frame) -> str:
+    top, height = frame.y.end, frame.y.start - frame.y.end
+    lines = "".join(
+        f"M{x:.1f} {top:.1f}v{height:.1f}" for x in np.arange(left + 3.0, right, 6.0)
+    )
+    return (
+        bar(left, top, right - left, height, "few")
+        + f'<path class="few-line" d="{lines}"/>'
+    )
 
 
 def _boxes(
@@ -157,6 +180,8 @@ def _boxes(
             f'<path class="curve" d="M{x - half:.1f} {middle:.1f}h{2 * half:.1f}"/>',
             f'<path class="mean-line" d="M{x - half:.1f} {mean:.1f}h{2 * half:.1f}"/>',
         ]
+        if found.few[i]:
+            parts.append(_veil(x - half - 1.0, x + half + 1.0, frame))
     return "".join(parts)
 
 

@@ -18,6 +18,7 @@ from kexpfam.explorer.numbers import (
     axis_of,
     curve_numbers,
     density_numbers,
+    rows_near,
     trained_share,
 )
 from kexpfam.explorer.pictures import (
@@ -32,7 +33,8 @@ from kexpfam.explorer.pictures import (
 )
 from kexpfam.explorer.questions import Question
 from kexpfam.explorer.subject import Control, ExplorerError, Subject
-from kexpfam.explorer.wording import described, trained_note
+from kexpfam.explorer.typical import starting_at_typical_row
+from kexpfam.explorer.wording import described, near_note, trained_note
 from kexpfam.metrics import Evaluation, evaluate
 
 Answer = dict[str, Any]
@@ -43,9 +45,6 @@ _MOST_ROWS = 1000
 # Draws of each row for the histogram, so that its outline is smooth.
 _DRAWS = 20
 
-# Fewer training rows near x than this, and the page says so.
-FEW_ROWS = 3.0
-
 
 class ConditionalView:
     """Answers to the page's questions about p(y|x).
@@ -55,7 +54,7 @@ class ConditionalView:
     """
 
     def __init__(self, subject: Subject) -> None:
-        self.subject = subject
+        self.subject = starting_at_typical_row(subject)
         self._lock = threading.Lock()
 
     @property
@@ -103,6 +102,7 @@ class ConditionalView:
         if observed is not None:
             observed = question.number("observed", 0.0, -np.inf, np.inf)
         frame = density_frame(found, question.size(340.0))
+        near = self.near(row)
         return {
             "content": density_content(found, frame, subject.target, observed),
             "frame": {
@@ -124,7 +124,8 @@ class ConditionalView:
             "interval": found.interval.tolist(),
             "region": found.region.tolist(),
             "modes": [mode._asdict() for mode in found.modes],
-            "near": self._near(row),
+            "near": near,
+            "near_note": near_note(near),
         }
 
     def curve(self, question: Question) -> Answer:
@@ -147,6 +148,7 @@ class ConditionalView:
         return {
             "picture": picture,
             "feature": control.name,
+            "few": bool(found.few.any()),
             "places": places,
             "mean": found.mean.tolist(),
             "levels": list(LEVELS),
@@ -293,11 +295,10 @@ class ConditionalView:
         spread = np.random.default_rng(0).uniform(-0.22, 0.22, len(cells))
         return cells.argmax(axis=1) + spread
 
-    def _near(self, row: Array) -> float | None:
-        reliability = getattr(self.subject.model, "reliability", None)
-        if reliability is None or not hasattr(self.subject.model, "neighbourhood_"):
-            return None
-        return float(reliability(row)[0])
+    def near(self, row: Array) -> float | None:
+        """About how many training rows are near a row, (1, p); None if not known."""
+        near = rows_near(self.subject.model, row)
+        return None if near is None else float(near[0])
 
 
 def _control(control: Control) -> Answer:

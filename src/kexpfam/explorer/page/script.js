@@ -117,9 +117,8 @@ function drawLegend(a) {
   items.push(item("key-region", `${100 * a.level} % ${state.region === "hpd" ? "highest density" : "interval"}`, spans(a.region)));
   if (state.observed !== null) items.push(item("key-observed", "observed", shown(state.observed)));
   byId("density-legend").replaceChildren(...items);
-  const few = a.near !== null && a.near < 3;
-  byId("near").hidden = !few;
-  byId("near").textContent = few ? `About ${a.near < 0.5 ? "no" : Math.round(a.near)} training rows are near these conditions: the density is mostly extrapolation.` : "";
+  byId("near").hidden = !a.near_note;
+  byId("near").textContent = a.near_note ? `Note: ${a.near_note}.` : "";
 }
 
 function numberRows(a) {
@@ -227,6 +226,7 @@ const recurve = latest(async () => {
   const answer = await ask("curve", { values: state.values, feature: byId("curve-feature").value, width: widthOf(box), height: isNarrow() ? 250 : 290 });
   answers.curve = answer;
   box.innerHTML = answer.picture;
+  byId("curve-few").hidden = !answer.few;
 });
 
 const resample = latest(async () => {
@@ -261,7 +261,7 @@ const repair = latest(async () => {
   const fixed = Object.keys(given);
   for (const key of document.querySelectorAll("#pairs .data-only")) key.hidden = fixed.length > 0 || !page.rows;
   byId("pairs-note").textContent = (fixed.length ? `Draws given ${fixed.map((n) => `${n} = ${shown(given[n])}`).join(", ")}. ` : "")
-    + (a.worth === null ? "" : `By weighting: worth about ${shown(a.worth, 2)} independent draws.`);
+    + (a.worth === null ? "" : `By weighting: worth about ${shown(a.worth, 2)} independent draws. `) + a.note;
   document.documentElement.dataset.drawn = Number(document.documentElement.dataset.drawn || 0) + 1;
 });
 
@@ -493,7 +493,7 @@ function fillIn() {
   byId("subtitle").textContent = [page.title, page.model, page.rows ? `${page.rows.toLocaleString("en")} rows of ${page.source}` : "no data"].join(" · ");
   byId("density-title").textContent = `Density of ${page.target}`;
   byId("panel-title").textContent = joint ? "Hold columns fixed" : "Conditions";
-  byId("panel-note").textContent = joint ? "Tick a column, or move its slider, to see the others given its value." : "";
+  byId("panel-note").textContent = joint ? "Tick a column, or move its slider, to see the others given its value." : page.rows ? "They begin at a typical row of the data." : "";
   byId("rows").hidden = joint || !page.rows;
   byId("place").max = page.rows;
   byId("controls").replaceChildren(...page.controls.map(sliderOf));

@@ -1,0 +1,136 @@
+"""Pictures of `kexpfam plot`: where they are, what they warn of, and long names."""
+
+import re
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+from kexpfam import KCEF
+from kexpfam.cli.coding import learn_coding
+from kexpfam.cli.model_files import load_table_model
+from kexpfam.cli.pictures import (
+    condition,
+    curve_notes,
+    draw_along,
+    draw_densities,
+    middle_cut,
+)
+from kexpfam.cli.tables import Table, read_table
+from kexpfam.explorer.wording import FEW_NEAR, near_note
+from tests.cli.tables import houses
+
+LONG = [f"the_length_of_some_part_of_the_flower_in_centimetres_{i}" for i in range(5)]
+
+
+@pytest.fixture(autouse=True)
+def no_window():
+    plt.switch_backend("Agg")
+    yield
+    plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def long_names():
+    """A model and its coding, with names of more than fifty letters."""
+    columns = houses()
+    values = [*(columns[n] for n in ("area", "rooms", "price")), columns["area"] ** 2]
+    table = Table("a.csv", (*LONG[:4],), tuple(np.asarray(v, float) for v in values))
+    coding = learn_coding(table, [LONG[0], LONG[1], LONG[3]], LONG[2])
+    X, y = coding.matrix(table).X, table.numbers(LONG[2])
+    return KCEF(select=None).fit(X, y), coding
+
+
+def inside(figure):
+    """Whether all texts with words are within the figure, from left to right."""
+    figure.canvas.draw()
+    texts = [t for t in figure.findobj(plt.Text) if re.search("[a-z]", t.get_text())]
+    boxes = [t.get_window_extent() for t in texts]
+    assert len(boxes) > 4
+    return all(b.x0 >= 0.0 and b.x1 <= figure.bbox.x1 for b in boxes)
+
+
+def test_long_names_stay_inside_the_picture(long_names):
+    model, coding = long_names
+    row = coding.row()
+    label = ",".join(f"{f.name}=3.25" for f in coding.features)
+    X = np.vstack([row, row + 1.0])
+    figure = draw_densities(model, coding, X, [label, label], np.full(2, np.nan))
+    assert inside(figure)
+    assert inside(draw_along(model, coding, coding.features[0], None, row))
+
+
+def test_a_long_legend_is_not_across_the_curve(long_names):
+    model, coding = long_names
+    label = ",".join(f"{f.name}=3.25" for f in coding.features)
+    figure = draw_densities(model, coding, coding.row(), [label], np.full(1, np.nan))
+    figure.canvas.draw()
+    (legend,) = figure.legends
+    axes = figure.axes[0]
+    assert axes.get_legend() is None
+    assert legend.get_window_extent().y1 <= axes.get_window_extent().y0
+    short = draw_densities(model, coding, coding.row(), ["row 1"], np.full(1, np.nan))
+    assert short.legends == []
+
+
+def test_names_keep_both_ends():
+    cut = [middle_cut(name, 20) for name in LONG]
+    assert len(set(cut)) == len(LONG)
+    assert all(len(name) == 20 for name in cut)
+    assert middle_cut("short", 20) == "short"
+
+
+def test_other_features_are_those_of_the_nearest_row(fitted):
+    table = read_table(fitted.data)
+    coding = load_table_model(fitted.model).coding
+    X = coding.matrix(table).X
+    assert (condition(coding, table) == X).all(axis=1).any()
+    found = condition(coding, table, {"city": "Oslo"})
+    assert (found == X).all(axis=1).any()
+    assert found[0, coding.columns.index("city=Oslo")] == 1.0
+    # Of the row with the nearest area all but the area is taken.
+    found = condition(coding, table, {"area": "71.234"})
+    nearest = X[np.argmin(np.abs(X[:, coding.columns.index("area")] - 71.234))].copy()
+    nearest[coding.columns.index("area")] = 71.234
+    np.testing.assert_array_equal(found[0], nearest)
+
+
+def test_without_rows_other_features_are_medians(fitted):
+    coding = load_table_model(fitted.model).coding
+    some = Table("a.csv", ("area",), (np.ones(3),))
+    for table in (None, some):
+        np.testing.assert_array_equal(condition(coding, table), coding.row())
+
+
+def test_a_density_far_from_data_is_noted(run, fitted, tmp_path):
+    words = ["plot", fitted.model, "--at", "area=5000", "-o", tmp_path / "a.png"]
+    result = run(*words)
+    assert f"Note: area=5000: {near_note(0.0)}." in result.stderr
+    assert "Note" not in run(*words, "--force", "-q").stderr
+    found = load_table_model(fitted.model)
+    row = found.coding.row({"area": "5000"})
+    figure = draw_densities(found.model, found.coding, row, ["far"], np.full(1, np.nan))
+    assert figure.axes[0].get_title() == near_note(0.0)
+    both = np.vstack([row, condition(found.coding, read_table(fitted.data))])
+    figure = draw_densities(
+        found.model, found.coding, both, ["a", "b"], np.full(2, 0.0)
+    )
+    labels = figure.axes[0].get_legend_handles_labels()[1]
+    assert labels[:2] == [f"a ({FEW_NEAR})", "b"]
+
+
+def test_a_density_at_a_typical_row_is_not_noted(run, fitted, tmp_path):
+    path = tmp_path / "a.png"
+    at = ["--at", "city=Oslo", "-o", path]
+    assert run("plot", fitted.model, fitted.data, *at).stderr == ""
+
+
+def test_curves_are_hatched_where_few_rows_are_near(fitted):
+    found = load_table_model(fitted.model)
+    coding, model = found.coding, found.model
+    feature, row = coding.feature("area"), coding.row()
+    dots = np.array([[-500.0, 100.0], [90.0, 200.0]])
+    figure = draw_along(model, coding, feature, dots, row)
+    assert FEW_NEAR in figure.axes[0].get_legend_handles_labels()[1]
+    (note,) = curve_notes(model, coding, feature, row, dots)
+    assert "fewer than 3 training rows" in note
