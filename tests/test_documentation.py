@@ -222,11 +222,12 @@ def test_tables_agree_with_the_result_files(tmp_path):
 
 @pytest.mark.parametrize("name", ["landing", "multimodal", "pit"])
 def test_pictures_are_made_by_their_scripts(name, tmp_path, monkeypatch, capsys):
-    pytest.importorskip("matplotlib")
+    matplotlib = pytest.importorskip("matplotlib")
     path = ROOT / "docs" / "pictures" / f"{name}.py"
     monkeypatch.setattr(sys, "argv", [str(path), str(tmp_path), "60"])
     monkeypatch.syspath_prepend(str(path.parent))
-    runpy.run_path(str(path), run_name="__main__")
+    with matplotlib.rc_context():  # the style of the pictures stays theirs
+        runpy.run_path(str(path), run_name="__main__")
     made = sorted(tmp_path.glob("*.png"))
     assert f"{name}.png" in [picture.name for picture in made]
     for picture in made:
