@@ -70,10 +70,10 @@ def show(records: Sequence[Record], folder: Path) -> str:
         and at_or_below(found[name]["AutoKCEF-F"], min(printed.values()))
     ]
     for method in methods:
-        name = "NADE" if method == PAPER_RNADE else method
+        name = "NADE" if method in {"RNADE", PAPER_RNADE} else method
         cells = [_cell(found, case, method) for case in TABLE2]
         printed = [_printed(case, name) for case in TABLE2]
-        if any(cells):
+        if any(cells) or (found and any(printed) and method != PAPER_RNADE):
             pairs = zip(printed, cells, strict=True)
             paper_rows.append([method, *(text for pair in pairs for text in pair)])
         extras = [_cell(found, case, method) for case in EXTRAS]
