@@ -14,6 +14,7 @@ import pytest
 
 import kexpfam
 from kexpfam.cli import main as program
+from kexpfam.experiments.suites import NAMES as SUITES
 from tests.pages import (
     ROOT,
     all_commands_of,
@@ -48,6 +49,10 @@ LISTED = {
     "kexpfam reproduce run table1 --splits 0:5": (
         "tests/experiments/test_table1_table2.py and tests/cli/test_reproduce.py"
     ),
+    **{
+        f"kexpfam reproduce run {name}": f"tests/experiments, on small data: {name}"
+        for name in SUITES
+    },
     "kexpfam reproduce status": "tests/cli/test_reproduce.py",
     "kexpfam reproduce report --page docs/reproduction.md": (
         "tests/cli/test_reproduce.py, on a copy"
