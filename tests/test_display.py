@@ -332,7 +332,9 @@ def test_demo_writes_a_picture_and_beats_a_line(
 ):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", [str(DEMO), *arguments])
-    runpy.run_path(str(DEMO), run_name="__main__")
+    with pytest.raises(SystemExit) as end:
+        runpy.run_path(str(DEMO), run_name="__main__")
+    assert not end.value.code
     name = (arguments or ["demo.png"])[0]
     assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
     printed = capsys.readouterr().out
