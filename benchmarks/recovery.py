@@ -14,8 +14,7 @@ from families import FAMILIES
 from record import RESULTS, write_result
 
 from kexpfam import KCEF
-from kexpfam.base_densities import GaussianBase
-from kexpfam.kernels import Gaussian
+from kexpfam.experiments.rates import THEORY, estimator
 
 SIZES = (50, 100, 200, 400, 800, 1600, 3200)
 SEEDS = range(5)
@@ -35,14 +34,7 @@ def theory_model(n: int) -> KCEF:
     The constant was picked from 0.0003, 0.001, 0.003 and 0.01 (the largest tried), with
     the rates 1/4, 1/2 and 3/4, by looking at this very family and its test rows.
     """
-    return KCEF(
-        select=None,
-        kernel_x=Gaussian(1.0),
-        kernel_y=Gaussian(1.0),
-        base=GaussianBase(scale=2.0),
-        standardize=False,
-        regularization=0.01 * (n / 100) ** -0.25,
-    )
+    return estimator(THEORY, n, 0)
 
 
 def models_for(family_name: str) -> dict[str, Maker]:

@@ -12,11 +12,13 @@ from typing import Any
 import numpy as np
 
 from kexpfam.experiments.report import refresh_page
+from kexpfam.experiments.summary import table
 
 DOCS = Path(__file__).parent
 RESULTS = DOCS.parent / "benchmarks" / "results"
 
 PAGES = {
+    "explorer.md": ("answers",),
     "rivals.md": ("log_loss", "speed", "many_rows"),
     "tutorials/million_rows.md": ("scale",),
 }
@@ -37,19 +39,6 @@ RIVALS = {
 def result(name: str) -> Any:
     """What a benchmark has found."""
     return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))["result"]
-
-
-def table(head: list[str], rows: list[list[str]]) -> str:
-    """Markdown.
-
-    Example:
-        >>> print(table(["a", "b"], [["1", "2"]]))
-        | a | b |
-        | --- | --- |
-        | 1 | 2 |
-    """
-    lines = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
 def log_loss() -> str:
@@ -130,6 +119,22 @@ def scale() -> str:
         for fit in result("scale")["memory"]["fits"]
     ]
     return table(["rows", "what", "fit", "memory above the start"], rows)
+
+
+def answers() -> str:
+    """How long the explorer's answers take."""
+    found = result("explorer")
+    rows = [
+        [name, f"{one['median_ms']:.0f} ms", f"{one['largest_ms']:.0f} ms"]
+        for name, one in found.items()
+        if isinstance(one, dict)
+    ]
+    what = (
+        f"An average of {found['members']} densities, fitted to {found['rows']} rows; "
+        f"whole requests, {found['answers']} of each kind, on two cores at a load of "
+        f"{found['load_average']:.1f}:"
+    )
+    return f"{what}\n\n{table(['question', 'median', 'slowest'], rows)}"
 
 
 def refresh(docs: Path = DOCS) -> None:

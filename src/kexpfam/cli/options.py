@@ -63,6 +63,13 @@ json_option = click.option(
 quiet_option = click.option(
     "-q", "--quiet", is_flag=True, callback=_be_quiet, help="No summary and no notes."
 )
+table_output_option = click.option(
+    "-o",
+    "--output",
+    type=click.Path(allow_dash=True),
+    default="-",
+    help="A .csv, .tsv or .parquet file; - for standard output, the default.",
+)
 seed_option = click.option(
     "--seed", type=int, default=0, show_default=True, help="Seed of all that is random."
 )

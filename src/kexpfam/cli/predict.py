@@ -16,6 +16,7 @@ from kexpfam.cli.options import (
     missing_option,
     model_argument,
     quiet_option,
+    table_output_option,
     unknown_option,
 )
 from kexpfam.cli.output import STANDARD_OUTPUT, TABLES, check_output, write_columns
@@ -62,13 +63,7 @@ def read_levels(
 )
 @model_argument
 @data_argument
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(allow_dash=True),
-    default="-",
-    help="A .csv, .tsv or .parquet file; - for standard output, the default.",
-)
+@table_output_option
 @click.option(
     "--quantiles",
     callback=read_levels,

@@ -14,6 +14,7 @@ from kexpfam.cli.options import (
     model_argument,
     quiet_option,
     seed_option,
+    table_output_option,
     unknown_option,
 )
 from kexpfam.cli.output import STANDARD_OUTPUT, TABLES, check_output, write_columns
@@ -37,13 +38,7 @@ from kexpfam.cli.tables import Column, TableError, read_table
     help="Draws for each row.",
 )
 @seed_option
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(allow_dash=True),
-    default="-",
-    help="A .csv, .tsv or .parquet file; - for standard output, the default.",
-)
+@table_output_option
 @missing_option
 @unknown_option
 @force_option
