@@ -30,7 +30,7 @@ def record(suite, case, method, split, nll, error=None):
 
 def test_the_full_tables_are_declared():
     first, second = table1.SUITE, table2.SUITE
-    assert len(first.tasks) == 14 * 5 * 20
+    assert len(first.tasks) == 14 * 5 * 20 + 6 * 80
     assert {t.case for t in second.tasks} >= set(TABLE2)
     paper = [t for t in second.tasks if t.case in TABLE2 and t.method != PAPER_RNADE]
     assert len(paper) == 3 * 7 * 5
@@ -93,6 +93,20 @@ def test_table_1_shows_printed_numbers_ours_and_who_reached_them(tmp_path):
     assert "at or below the best printed column (to its two decimals): 2 of 2" in text
     assert "heights" not in text
     assert list(SETS).index("geyser") < list(SETS).index("topo")
+
+
+def test_close_rows_of_table_1_have_more_splits_in_a_table_of_their_own(tmp_path):
+    few, many = table1.SPLITS, 2 * table1.SPLITS
+    records = [
+        record("table1", "mcycle", "AutoKCEF", split, 0.5 if split < few else 0.8)
+        for split in range(many)
+    ]
+    text = table1.show(records, tmp_path)
+    lines = [line for line in text.splitlines() if line.startswith("| mcycle")]
+    assert len(lines) == 2
+    assert "**0.50** ± 0.00 |" in lines[0]
+    assert lines[1] == "| mcycle | 0.56 | 0.500 ± 0.000 | 0.650 ± 0.024 | 40 | missed |"
+    assert "on more splits" not in table1.show(records[:few], tmp_path)
 
 
 def test_table_2_shows_printed_numbers_beside_ours(tmp_path):

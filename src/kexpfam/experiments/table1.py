@@ -4,6 +4,9 @@ Half of the rows train, the other half tests; figures are means over twenty spli
 units of the standard deviation of y. Seeds 200 to 219: those before were looked at when
 the estimators were designed. LSCDE's densities can vanish: there a test row costs at
 most 20 nats, for the others there is no floor.
+
+Where twenty splits leave it to chance whether the best printed column is reached,
+AutoKCEF has eighty more, in a table of their own.
 """
 
 from collections.abc import Sequence
@@ -15,6 +18,7 @@ from kexpfam.experiments.published import SETS, TABLE1
 from kexpfam.experiments.splits import conditional_split
 from kexpfam.experiments.summary import table
 from kexpfam.experiments.tables import (
+    Sample,
     at_or_below,
     best_methods,
     cell,
@@ -25,6 +29,11 @@ from kexpfam.experiments.task import Figures, Record, Suite, Task
 
 FIRST_SEED, SPLITS = 200, 20
 QUICK_SETS, QUICK_SPLITS = ("caution", "topo", "CobarOre", "mcycle"), 2
+
+# Sets that on the first twenty splits missed the best printed column, or reached it by
+# less than two standard errors.
+CLOSE = ("ftcollinssnow", "highway", "heights", "topo", "engel", "mcycle")
+MANY_SPLITS = 100
 
 
 def seed(task: Task) -> int:
@@ -42,9 +51,10 @@ def run(task: Task) -> Figures:
 
 
 def show(records: Sequence[Record], folder: Path) -> str:
-    """The table, with the printed columns beside ours."""
-    found = samples(records, "nll")
-    worst = samples(records, "worst")
+    """The table, with the printed columns beside ours, and close rows once more."""
+    first = [record for record in records if record.task.split < SPLITS]
+    found = samples(first, "nll")
+    worst = samples(first, "worst")
     rows = []
     reached = compared = 0
     for name in SETS:
@@ -67,7 +77,33 @@ def show(records: Sequence[Record], folder: Path) -> str:
         f"AutoKCEF at or below the best printed column (to its two decimals): "
         f"{reached} of {compared}."
     )
-    return "\n\n".join([table([*header, "worst row of AutoKCEF"], rows), summary])
+    parts = [table([*header, "worst row of AutoKCEF"], rows), summary]
+    if len(first) < len(records):
+        parts.append(_close_rows(found, samples(records, "nll")))
+    return "\n\n".join(parts)
+
+
+def _close_rows(
+    first: dict[str, dict[str, Sample]], every: dict[str, dict[str, Sample]]
+) -> str:
+    """Means of AutoKCEF over many splits, where a few decide nothing."""
+    rows = []
+    for name in CLOSE:
+        many = every.get(name, {}).get("AutoKCEF")
+        if many is None or len(many.values) <= SPLITS:
+            continue
+        printed = min(TABLE1[name].values())
+        cells = [cell(sample, digits=3) for sample in (first[name]["AutoKCEF"], many)]
+        reached = "reached" if at_or_below(many, printed) else "missed"
+        rows.append([name, f"{printed:.2f}", *cells, str(len(many.values)), reached])
+    header = ["set", "best printed", f"splits 0 to {SPLITS - 1}", "all splits"]
+    return "\n\n".join(
+        [
+            "AutoKCEF on more splits, for the rows that were missed or reached by less "
+            "than two standard errors:",
+            table([*header, "number of splits", "best printed"], rows),
+        ]
+    )
 
 
 SUITE = Suite(
@@ -78,6 +114,11 @@ SUITE = Suite(
         for name in SETS
         for method in CONDITIONAL
         for split in range(SPLITS)
+    ]
+    + [
+        Task("table1", name, "AutoKCEF", split)
+        for name in CLOSE
+        for split in range(SPLITS, MANY_SPLITS)
     ],
     quick=[
         Task("table1", name, method, split)

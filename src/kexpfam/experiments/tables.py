@@ -112,7 +112,11 @@ def _is_as_good(sample: Sample, best: Sample) -> bool:
 
 
 def cell(
-    sample: Sample | None, *, bold: bool = False, expected: int | None = None
+    sample: Sample | None,
+    *,
+    bold: bool = False,
+    expected: int | None = None,
+    digits: int = 2,
 ) -> str:
     """A mean with its standard error; the number of splits if not as expected.
 
@@ -122,10 +126,10 @@ def cell(
     """
     if sample is None:
         return ""
-    mean = f"{round(sample.mean, 2) + 0.0:.2f}"  # no minus before zero
+    mean = f"{round(sample.mean, digits) + 0.0:.{digits}f}"  # no minus before zero
     text = f"**{mean}**" if bold else mean
     if len(sample.values) > 1:
-        text += f" ± {sample.standard_error:.2f}"
+        text += f" ± {sample.standard_error:.{digits}f}"
     if expected is not None and len(sample.values) != expected:
         text += f" ({len(sample.values)})"
     return text
