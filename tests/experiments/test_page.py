@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from kexpfam.experiments.report import parts, refresh_page
+from kexpfam.experiments.report import length, parts, refresh_page
 from kexpfam.experiments.suites import NAMES
 
 ROOT = Path(__file__).parents[2]
@@ -22,7 +22,7 @@ def test_no_number_of_the_page_is_typed_in(tmp_path):
     shutil.copy(PAGE, page)
     found = parts(folder)
     assert set(found) == set(NAMES)
-    refresh_page(page, folder, found)
+    refresh_page(page, folder, found | {"length": length(folder)})
     assert page.read_text(encoding="utf-8") == PAGE.read_text(encoding="utf-8")
 
 

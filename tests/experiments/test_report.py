@@ -3,7 +3,7 @@ import dataclasses
 import pytest
 
 from kexpfam.experiments import runner
-from kexpfam.experiments.report import parts, refresh_page, report
+from kexpfam.experiments.report import length, parts, refresh_page, report
 from kexpfam.experiments.runner import ledger_of
 from kexpfam.experiments.task import Record
 from tests.experiments import toy
@@ -63,7 +63,8 @@ def test_a_report_reads_only(folder, monkeypatch):
         file.write('{"torn')
     before = path.read_bytes(), path.stat().st_mtime_ns
     text = report(folder, [TOY])
-    assert text.startswith("# Reproduction\n\n## A toy\n\ntoy/a/KCEF/0 0.0\n")
+    assert text.startswith("# Reproduction\n\n5 of 40 tasks are done.")
+    assert "\n\n## A toy\n\ntoy/a/KCEF/0 0.0\n" in text
     assert (path.read_bytes(), path.stat().st_mtime_ns) == before
     assert {p.name for p in folder.iterdir()} == {"toy.jsonl", "toy.png"}
 
@@ -76,9 +77,23 @@ def test_results_of_a_quick_run_are_shown_as_such(tmp_path):
     assert "`kexpfam reproduce run tests.experiments.toy --quick`" in part
 
 
+def test_the_length_of_a_run_is_that_of_its_tasks(folder, tmp_path):
+    # Five of 40 tasks took a minute each; failures say nothing about the pace.
+    assert length(folder, [TOY]) == (
+        "5 of 40 tasks are done. They took 5:00 of computation, which as many cores as "
+        "one has share; the others may take 35:00."
+    )
+    complete = tmp_path / "complete"
+    for task in toy.SUITE.tasks:
+        ledger_of(complete, "toy").append(record(task))
+    assert length(complete, [TOY]).endswith("which as many cores as one has share.")
+
+
 def test_suites_without_results_are_left_out(tmp_path):
     assert parts(tmp_path, [TOY]) == {}
-    assert report(tmp_path, [TOY]) == "# Reproduction\n"
+    text = report(tmp_path, [TOY])
+    assert text.startswith("# Reproduction\n\n0 of 40 tasks are done")
+    assert "may take" not in text
     assert list(tmp_path.iterdir()) == []
 
 

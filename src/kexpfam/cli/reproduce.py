@@ -14,7 +14,7 @@ from kexpfam.errors import KexpfamError
 from kexpfam.experiments import suites
 from kexpfam.experiments.ledger import outcomes
 from kexpfam.experiments.progress import Pace, clock
-from kexpfam.experiments.report import parts, refresh_page, report
+from kexpfam.experiments.report import length, parts, refresh_page, report
 from kexpfam.experiments.runner import Outcome, ledger_of
 from kexpfam.experiments.runner import run as run_tasks
 from kexpfam.experiments.suites import Choice
@@ -251,7 +251,7 @@ def report_command(
         page = folder / "report.md"
         page.write_text(report(folder, found), encoding="utf-8")
     else:
-        content = parts(folder, found)
+        content = parts(folder, found) | {"length": length(folder, found)}
         try:
             refresh_page(page, folder, content)
         except ValueError as error:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from kexpfam.experiments.ledger import in_order
-from kexpfam.experiments.progress import clock
+from kexpfam.experiments.progress import Pace, clock
 from kexpfam.experiments.runner import ledger_of
 from kexpfam.experiments.suites import NAMES, load_suite
 from kexpfam.experiments.task import Record, Suite, Task
@@ -58,6 +58,35 @@ def parts(folder: Path, names: Sequence[str] = NAMES) -> dict[str, str]:
     return found
 
 
+def length(folder: Path, names: Sequence[str] = NAMES) -> str:
+    """A sentence on how much of the suites is done, and how long they take.
+
+    Args:
+        folder: Where result files are.
+        names: Suites to look at.
+    """
+    done = left = 0
+    spent, rests = 0.0, []
+    for name in names:
+        suite = load_suite(name)
+        records = ledger_of(folder, suite.name).records()
+        tasks = declared(suite, records)
+        keys = {task.key for task in tasks}
+        known = [record for record in records if record.task.key in keys]
+        missing = keys - {record.task.key for record in known}
+        done, left = done + len(known), left + len(missing)
+        spent += sum(record.seconds for record in known)
+        rests.append(Pace(known).left([t for t in tasks if t.key in missing]))
+    text = (
+        f"{done} of {done + left} tasks are done. They took {clock(spent)} of "
+        f"computation, which as many cores as one has share"
+    )
+    known_rests = [rest for rest in rests if rest is not None]
+    if left and len(known_rests) == len(rests):
+        text += f"; the others may take {clock(sum(known_rests))}"
+    return f"{text}."
+
+
 def report(folder: Path, names: Sequence[str] = NAMES) -> str:
     """A report in Markdown on all suites that have results.
 
@@ -66,7 +95,7 @@ def report(folder: Path, names: Sequence[str] = NAMES) -> str:
         names: Suites to look for.
     """
     titles = {(suite := load_suite(name)).name: suite.title for name in names}
-    text = "# Reproduction\n"
+    text = f"# Reproduction\n\n{length(folder, names)}\n"
     for name, part in parts(folder, names).items():
         text += f"\n## {titles[name]}\n\n{part}"
     return text
