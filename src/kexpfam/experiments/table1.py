@@ -101,7 +101,7 @@ def _close_rows(
         [
             "AutoKCEF on more splits, for the rows that were missed or reached by less "
             "than two standard errors:",
-            table([*header, "number of splits", "best printed"], rows),
+            table([*header, "number of splits", "verdict"], rows),
         ]
     )
 
