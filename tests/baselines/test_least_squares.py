@@ -1,5 +1,7 @@
 """LSCDE: H and h against quadrature of the definition, and what follows from them."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from scipy import integrate, stats
@@ -83,6 +85,17 @@ def test_solutions_for_all_regularizations_are_those_of_linear_systems(rows):
     for lam, alpha in zip(lams, solutions(H, h, lams), strict=True):
         expected = np.linalg.solve(H + lam * np.eye(10), h)
         np.testing.assert_allclose(alpha, np.maximum(expected, 0), atol=1e-10)
+
+
+def test_entries_that_underflow_do_no_harm():
+    """An H of the red wines, on which LAPACK's dsyevr ends with an internal error."""
+    H = np.load(Path(__file__).with_name("underflowing.npy"))
+    h = np.linspace(0.0, 1.0, len(H))
+    for lam, alpha in zip(
+        (1e-6, 0.1), solutions(H, h, np.array([1e-6, 0.1])), strict=True
+    ):
+        expected = np.linalg.solve(H + lam * np.eye(len(H)), h)
+        np.testing.assert_allclose(alpha, np.maximum(expected, 0), rtol=1e-7, atol=1e-9)
 
 
 def test_the_solution_minimises_the_squared_error_of_the_ratio(rows):

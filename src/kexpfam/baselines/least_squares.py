@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Self
 
 import numpy as np
-from scipy import linalg, special
+from scipy import special
 
 from kexpfam._typing import Array, ArrayLike, Indices, RandomState
 from kexpfam._validation import as_generator, check_count, check_positive
@@ -206,7 +206,8 @@ def solutions(H: Array, h: Array, lams: Array) -> Array:
 
     If nothing is positive, h itself, the limit of a large λ.
     """
-    values, vectors = linalg.eigh(H)
+    # Not SciPy's: its usual routine gives up on some matrices whose entries underflow.
+    values, vectors = np.linalg.eigh(H)
     inner = vectors.T @ h
     alphas = (inner / (np.maximum(values, 0.0) + lams[:, None])) @ vectors.T
     alphas = np.maximum(alphas, 0.0)

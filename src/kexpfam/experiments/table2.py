@@ -32,8 +32,9 @@ EXTRAS = (
     f"parkinsons{BY_PERSON}",
     f"red_wine{DISTINCT}",
 )
-# Methods of the extra readings, and of quick runs.
-FEW_METHODS = ("AutoKCEF-F", "KCEF-F", "LSCDE-F", "RNADE")
+# Readings that the paper does not have: the two best of the paper's protocol.
+EXTRA_METHODS = ("AutoKCEF-F", "RNADE")
+QUICK_METHODS = ("AutoKCEF-F", "KCEF-F", "LSCDE-F", "RNADE")
 QUICK_ROWS = 300
 
 
@@ -104,7 +105,7 @@ def _printed(case: str, method: str) -> str:
 
 
 def _tasks() -> list[Task]:
-    cases = dict.fromkeys(TABLE2, METHODS) | dict.fromkeys(EXTRAS, FEW_METHODS)
+    cases = dict.fromkeys(TABLE2, METHODS) | dict.fromkeys(EXTRAS, EXTRA_METHODS)
     tasks = [
         Task("table2", case, method, split)
         for case, methods in cases.items()
@@ -122,7 +123,7 @@ SUITE = Suite(
     quick=[
         Task("table2", case, method, 0, QUICK_ROWS)
         for case in TABLE2
-        for method in FEW_METHODS
+        for method in QUICK_METHODS
     ],
     run=run,
     seed=seed,

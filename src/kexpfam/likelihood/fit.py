@@ -298,7 +298,7 @@ def _inverse(H: Array, least: float) -> LinearMap:
         factor = linalg.cho_factor(H, lower=True)
     except linalg.LinAlgError:
         # Where R is singular to rounding, so are digits of the whitened Hessian.
-        values, vectors = linalg.eigh(H)
+        values, vectors = np.linalg.eigh(H)
         values = np.maximum(values, least)
         return lambda v: vectors @ ((vectors.T @ v) / values)
     return lambda v: linalg.cho_solve(factor, v)

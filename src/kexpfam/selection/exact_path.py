@@ -84,8 +84,9 @@ class ExactPath:
             curvature[:, i] += _by_fold(problem, P[:, i, :, j], drift[:, j])
         delta = float(D.max())
         S, flat = np.sqrt(D / delta).ravel(), G.reshape(n * d, n * d)
+        # The usual routine gives up on some matrices whose entries underflow.
         eigenvalues, Q = linalg.eigh(
-            S[:, None] * flat * S, overwrite_a=True, check_finite=False
+            S[:, None] * flat * S, overwrite_a=True, check_finite=False, driver="evd"
         )
         return cls(
             kernel,
