@@ -116,7 +116,7 @@ def _caption(records: Sequence[Record]) -> str:
         f"error is taken over |x| ≥ {CLEAR}, away from the jump. “warns” says in how "
         "many fits a BlindnessWarning told the user. The picture has the first "
         "repetition. The paper shows this case as a limit of its method, without "
-        "figures."
+        "numbers."
     )
 
 

@@ -260,6 +260,10 @@ def _verdict(records: Sequence[Record]) -> str:
         f"above in {compared - len(lost)} of {compared} comparisons of means"
     )
     sentence += f" ({'; '.join(lost)})." if lost else "."
+    sentence += (
+        " They are not independent: RNADE is compared with both graphs, which for two "
+        "columns are one."
+    )
     return f"{sentence} {_distance(records)}".strip()
 
 

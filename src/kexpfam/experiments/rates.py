@@ -188,11 +188,13 @@ def _caption(records: Sequence[Record]) -> str:
         f"A truth in the RKHS, medians of {repeats} repetition(s); bands have the "
         "middle half. “theory's λ”: the truth's kernel and base, λ = "
         f"{_LAMBDA_AT_100} (n/100)^(−1/4), an exact fit; its constant was picked on "
-        "this very truth. “default”: `KCEF()`, which "
-        "chooses everything itself, and for which ‖T − T0‖ is not defined. Lines "
+        "this very truth, the largest of four. “default”: `KCEF()`, which chooses "
+        "everything itself, of which the theory does not speak, and for which "
+        "‖T − T0‖ is not defined. Lines "
         "without marks have the theory's slopes: dotted for γ ≥ 1, the best that is "
         "promised to any truth; dash-dotted for γ → 0, all that T0 ∈ H guarantees. "
-        "Measured slopes may be steeper, since the theory bounds from above."
+        "The theory bounds from above: slopes may be steeper than that of the γ that "
+        "T0 has, which is not known."
     )
 
 

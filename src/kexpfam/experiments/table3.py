@@ -112,10 +112,14 @@ def show(records: Sequence[Record], folder: Path) -> str:
 
 
 def _caption(records: Sequence[Record]) -> str:
-    repeats = len({r.task.split for r in records})
+    splits = {
+        case: len({r.task.split for r in records if r.task.case == case})
+        for case in in_order((r.task.case for r in records), CASES)
+    }
+    counts = " and ".join(f"{count} of {case}" for case, count in splits.items())
     return (
         f"Test of relative similarity with a held-out tenth as reference and {DRAWS} "
-        f"draws of each model, {repeats} split(s). **Small p: draws of the second "
+        f"draws of each model; splits: {counts}. **Small p: draws of the second "
         "model are closer to the data than those of the first; near one: farther.** "
         "The other way round p is one minus that. Ours is the median over splits, with "
         "the smallest and the largest; the paper gives one number. KEF is one "
@@ -148,7 +152,9 @@ def _p_values(records: Sequence[Record]) -> str:
             if not results:
                 continue
             p = np.array([result.p_value for result in results])
-            spread = f"{np.median(p):.3f} ({p.min():.3f} to {p.max():.3f})"
+            spread = f"{np.median(p):.3f}"
+            if len(p) > 1:
+                spread += f" ({p.min():.3f} to {p.max():.3f})"
             back = f"{np.median(1.0 - p):.3f}"
             mmd = [
                 f"{np.mean([getattr(r, name) for r in results]):.4f}"
