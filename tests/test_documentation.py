@@ -45,15 +45,16 @@ LISTED = {
     "kexpfam fit --joint": "tests/cli/test_page.py, with a file",
     "kexpfam fit houses.csv --target price": "tests/cli/test_page.py, with -o",
     "kexpfam reproduce": "tests/cli/test_reproduce.py, on a toy suite: it takes hours",
+    "kexpfam reproduce --folder mine": "tests/cli/test_reproduce.py, on a toy suite",
     "kexpfam reproduce --quick": "tests/cli/test_reproduce.py, on a toy suite",
-    "kexpfam reproduce run table1 --splits 0:5": (
+    "kexpfam reproduce run table1 --splits 0:5 --folder mine": (
         "tests/experiments/test_table1_table2.py and tests/cli/test_reproduce.py"
     ),
     **{
         f"kexpfam reproduce run {name}": f"tests/experiments, on small data: {name}"
         for name in SUITES
     },
-    "kexpfam reproduce status": "tests/cli/test_reproduce.py",
+    "kexpfam reproduce status --folder mine": "tests/cli/test_reproduce.py",
     "kexpfam reproduce report --page docs/reproduction.md": (
         "tests/cli/test_reproduce.py, on a copy"
     ),
