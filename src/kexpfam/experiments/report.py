@@ -47,15 +47,22 @@ def parts(folder: Path, names: Sequence[str] = NAMES) -> dict[str, str]:
     """
     found = {}
     for name in names:
-        suite = load_suite(name)
-        records = ledger_of(folder, suite.name).records()
-        tasks = declared(suite, records)
-        keys = {task.key for task in tasks}
-        shown = [r for r in in_order(records, tasks) if r.task.key in keys]
-        if shown:
-            text = suite.show(shown, folder).strip()
-            found[suite.name] = f"{text}\n\n{_footer(name, suite, tasks, shown)}\n"
+        suite, tasks, records = _measured(folder, name)
+        if records:
+            text = suite.show(records, folder).strip()
+            found[suite.name] = f"{text}\n\n{_footer(name, suite, tasks, records)}\n"
     return found
+
+
+def _measured(
+    folder: Path, name: str
+) -> tuple[Suite, Sequence[Task], Sequence[Record]]:
+    """A suite, the tasks that its results are a part of, and these in their order."""
+    suite = load_suite(name)
+    records = ledger_of(folder, suite.name).records()
+    tasks = declared(suite, records)
+    keys = {task.key for task in tasks}
+    return suite, tasks, [r for r in in_order(records, tasks) if r.task.key in keys]
 
 
 def length(folder: Path, names: Sequence[str] = NAMES) -> str:
@@ -68,15 +75,12 @@ def length(folder: Path, names: Sequence[str] = NAMES) -> str:
     done = left = 0
     spent, rests = 0.0, []
     for name in names:
-        suite = load_suite(name)
-        records = ledger_of(folder, suite.name).records()
-        tasks = declared(suite, records)
-        keys = {task.key for task in tasks}
-        known = [record for record in records if record.task.key in keys]
-        missing = keys - {record.task.key for record in known}
-        done, left = done + len(known), left + len(missing)
-        spent += sum(record.seconds for record in known)
-        rests.append(Pace(known).left([t for t in tasks if t.key in missing]))
+        _, tasks, records = _measured(folder, name)
+        known = {record.task.key for record in records}
+        missing = [task for task in tasks if task.key not in known]
+        done, left = done + len(records), left + len(missing)
+        spent += sum(record.seconds for record in records)
+        rests.append(Pace(records).left(missing))
     text = (
         f"{done} of {done + left} tasks are done. They took {clock(spent)} of "
         f"computation, which as many cores as one has share"
