@@ -4,11 +4,12 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test slow check format bench bench-scale reproduce docs clean
+.PHONY: help demo test test-newest slow check format bench bench-scale reproduce docs clean
 
 help:
 	@echo "make demo    fit and draw p(y|x) of a real data set"
 	@echo "make test    everything that has to pass"
+	@echo "make test-newest   files, command line and distributions on the newest Python at hand"
 	@echo "make check   format, lint and types"
 	@echo "make slow    statistics that take minutes"
 	@echo "make bench   speed, memory and recovery, into benchmarks/results"
@@ -46,6 +47,17 @@ test: $(VENV)/.test
 slow: $(VENV)/.test
 	$(BIN)/python -m pytest -m slow
 
+# What touches files and the edges of NumPy, on the newest Python and dependencies.
+NEWEST = $(shell .ci/newest-python)
+NEWEST_TESTS = tests/models/test_saving.py tests/models/test_saving_parts.py \
+	tests/graphs/test_saving.py tests/cli tests/distributions
+test-newest: pyproject.toml
+	@test -n "$(NEWEST)" || echo "test-newest: no Python newer than 3.11 here, so nothing was tested"
+	test -z "$(NEWEST)" || { test -d $(VENV)-newest || "$(NEWEST)" -m venv $(VENV)-newest; }
+	test -z "$(NEWEST)" || $(VENV)-newest/bin/python -m pip install --quiet \
+		--disable-pip-version-check -e ".[plot,parquet]" hypothesis pandas polars pytest pytest-xdist
+	test -z "$(NEWEST)" || OPENBLAS_NUM_THREADS=1 $(VENV)-newest/bin/python -m pytest -n auto --dist loadfile $(NEWEST_TESTS)
+
 check: $(VENV)/.test
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
@@ -73,4 +85,4 @@ docs: $(VENV)/.docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 clean:
-	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-newest build dist site .pytest_cache .mypy_cache .ruff_cache

@@ -244,8 +244,13 @@ def conforms(value: Any, hint: Any) -> bool:
         True
         >>> conforms("1.0", float | None)
         False
+        >>> conforms(np.zeros(2), Array), conforms([0.0, 0.0], Array)
+        (True, False)
     """
     origin, inner = get_origin(hint), get_args(hint)
+    # NDArray is an alias of `ndarray[...]` that NumPy 2.5 no longer resolves by itself.
+    while hasattr(origin, "__value__"):
+        origin = get_origin(origin.__value__)
     if origin in (Union, types.UnionType):
         return any(conforms(value, part) for part in inner)
     if origin is np.ndarray:
