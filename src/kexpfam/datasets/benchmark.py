@@ -135,7 +135,7 @@ def load_benchmark(
     )
 
 
-def _entry(name: str) -> Entry:
+def _entry(name: object) -> Entry:
     if not isinstance(name, str) or name not in CATALOGUE:
         raise ValueError(f"name must be one of {', '.join(CATALOGUE)}; got {name!r}.")
     return CATALOGUE[name]

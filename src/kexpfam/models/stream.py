@@ -8,6 +8,7 @@ the sums. Neither depends on how the rows were split, nor on their order.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -151,7 +152,7 @@ class Summed(Stream):
         return replace(self, running=self.running.emptied())
 
 
-def check_forgetting(value: float) -> float:
+def check_forgetting(value: Any) -> float:
     """A factor above 0 and at most 1.
 
     Raises:

@@ -15,7 +15,7 @@ _NAMED: dict[str, Callable[[], Sampler]] = {
 }
 
 
-def resolve_sampler(sampler: Sampler | str | None) -> Sampler | None:
+def resolve_sampler(sampler: object) -> Sampler | None:
     """The sampler that a name stands for; None stays None, the density's own way.
 
     Raises:
