@@ -27,7 +27,7 @@ from kexpfam.baselines import (
 from kexpfam.datasets import make_bimodal
 from kexpfam.errors import MissingDependencyError
 
-ESTIMATORS = {
+ESTIMATORS: dict[str, Any] = {
     "AutoKCEF": AutoKCEF(random_state=0),
     "KCEF": KCEF(random_state=0),
     "LSCDE": LSCDE(random_state=0),

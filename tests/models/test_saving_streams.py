@@ -252,7 +252,7 @@ def test_a_family_with_fewer_centres_than_its_sums_goes_on(tmp_path, monkeypatch
     monkeypatch.setattr(many_rows, "FEWEST_CENTERS", 8)
     monkeypatch.setattr(fitting, "COUNTED_ROWS", 100)
     monkeypatch.setattr(finishing, "TOLERANCE", 10.0)  # the fewest are good enough
-    fitted = _fit(_summed(n_components=None, solver="direct"))
+    fitted = _fit(_summed(n_components=None, solver="low-rank"))
     running = fitted.stream_.running
     assert running.free
     assert running.sizes == (8, 16, 32, 64)

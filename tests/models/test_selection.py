@@ -477,3 +477,16 @@ def test_a_transform_can_be_asked_for_by_name(name, rows):
     np.testing.assert_array_equal(
         named.score_samples(*rows), built.score_samples(*rows)
     )
+
+
+def test_solver_and_what_the_fit_reports_are_the_same_words(rows):
+    x, y = rows
+    given = {"kernel_x": Gaussian(0.8), "kernel_y": Gaussian(0.7)}
+    for solver in ("exact", "low-rank", "iterative"):
+        model = KCEF(**given, regularization=1e-3, solver=solver, random_state=0)
+        assert model.fit(x, y).solver_ == solver
+
+
+def test_an_exact_solver_needs_kernels_and_regularization(rows):
+    with pytest.raises(ValueError, match="solver='exact' is for a fit whose kernels"):
+        KCEF(solver="exact").fit(*rows)

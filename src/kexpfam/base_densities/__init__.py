@@ -18,7 +18,7 @@ from kexpfam.base_densities.gaussian_process import (
     heteroscedastic_cross_fit,
     homoscedastic_cross_fit,
 )
-from kexpfam.base_densities.interface import BaseDensity, TrainingResponses
+from kexpfam.base_densities.interface import Base, BaseDensity, TrainingResponses
 from kexpfam.base_densities.linear import LinearBase, LinearFrame
 from kexpfam.base_densities.location_scale import (
     ConditionalBase,
@@ -41,6 +41,7 @@ from kexpfam.base_densities.transforms import (
 from kexpfam.regression import GaussianProcessFit
 
 __all__ = [
+    "Base",
     "BaseDensity",
     "ConditionalBase",
     "CrossFit",

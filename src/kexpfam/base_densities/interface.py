@@ -14,11 +14,28 @@ from kexpfam._typing import Array, Indices
 from kexpfam.base_densities.transforms import MonotoneTransform
 
 
-class BaseDensity(ABC):
+class Base(ABC):
+    """What the `base` of an estimator may be: a density q0(y) or q0(y|x).
+
+    A `BaseDensity` is fixed, a `ConditionalBase` moves and widens with x, and a
+    `TransformedBase` is one of both for a transformed y.
+    """
+
+    @property
+    @abstractmethod
+    def is_conditional(self) -> bool:
+        """Whether it depends on x."""
+
+
+class BaseDensity(Base):
     """A density q0(y) that is a product over the d columns of y.
 
     The public methods work on rows; a concrete density gives its columns.
     """
+
+    @property
+    def is_conditional(self) -> bool:
+        return False
 
     def log_density(self, Y: Array) -> Array:
         """Log q0 of each row of Y (n, d), shape (n,); −inf outside the support."""

@@ -20,7 +20,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from kexpfam._typing import Array, Indices
 from kexpfam.base_densities.fixed import GaussianBase
-from kexpfam.base_densities.interface import BaseDensity
+from kexpfam.base_densities.interface import Base, BaseDensity
 
 # E log|u| of a standard normal u: turns a mean log residual into a log deviation.
 _LOG_ABS_NORMAL = -0.6351814227307391
@@ -61,10 +61,14 @@ class CrossFit:
     n_parameters: int
 
 
-class ConditionalBase(ABC):
+class ConditionalBase(Base):
     """A base density that depends on x through a location and a scale."""
 
     noise: BaseDensity
+
+    @property
+    def is_conditional(self) -> bool:
+        return True
 
     @abstractmethod
     def cross_fit(

@@ -4,15 +4,12 @@ from collections.abc import Callable
 
 from kexpfam.base_densities.fixed import GaussianBase, StudentBase
 from kexpfam.base_densities.gaussian_process import GaussianProcessBase
-from kexpfam.base_densities.interface import BaseDensity
+from kexpfam.base_densities.interface import Base
 from kexpfam.base_densities.linear import LinearBase
-from kexpfam.base_densities.location_scale import ConditionalBase
 from kexpfam.base_densities.marginal import MarginalBase
 from kexpfam.base_densities.transformed import TransformedBase
 
-AnyBase = BaseDensity | ConditionalBase | TransformedBase
-
-_NAMED: dict[str, Callable[[], AnyBase]] = {
+_NAMED: dict[str, Callable[[], Base]] = {
     "gaussian": lambda: GaussianBase(scale=2.0),
     "gaussian_process": GaussianProcessBase,
     "heteroscedastic": lambda: GaussianProcessBase(heteroscedastic=True),
@@ -24,7 +21,7 @@ _NAMED: dict[str, Callable[[], AnyBase]] = {
 }
 
 
-def resolve_base(base: object) -> AnyBase:
+def resolve_base(base: object) -> Base:
     """The base density that a name stands for; a base density stands for itself.
 
     Args:
@@ -40,7 +37,7 @@ def resolve_base(base: object) -> AnyBase:
         >>> resolve_base("gaussian")
         GaussianBase(scale=2.0, location=0.0)
     """
-    if isinstance(base, AnyBase):
+    if isinstance(base, Base):
         return base
     names = ", ".join(repr(name) for name in _NAMED)
     if isinstance(base, str):

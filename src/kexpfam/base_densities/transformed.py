@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kexpfam._typing import Array
-from kexpfam.base_densities.interface import BaseDensity
+from kexpfam.base_densities.interface import Base, BaseDensity
 from kexpfam.base_densities.location_scale import ConditionalBase
 from kexpfam.base_densities.transforms import (
     MonotoneTransform,
@@ -19,7 +19,7 @@ _FITTED: dict[str, Callable[[Array, Array], MonotoneTransform]] = {
 
 
 @dataclass(frozen=True)
-class TransformedBase:
+class TransformedBase(Base):
     """Let kernel and base density act on v = t(y), standardised, instead of y.
 
     For one column of y that is skewed, heavy-tailed, or crowded in places. Densities
@@ -56,6 +56,10 @@ class TransformedBase:
                 f"base must be a base density such as GaussianBase(scale=2.0), or "
                 f"None; got {self.base!r}."
             )
+
+    @property
+    def is_conditional(self) -> bool:
+        return self.base is not None and self.base.is_conditional
 
     def fitted(self, Y: Array, weights: Array) -> MonotoneTransform:
         """The transform for these standardised responses, (n, d)."""

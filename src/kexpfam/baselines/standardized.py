@@ -4,12 +4,13 @@ import numpy as np
 
 from kexpfam._typing import Array
 from kexpfam._validation import spread_of
+from kexpfam.distributions import Density
 from kexpfam.errors import DegenerateDataError
 from kexpfam.models.estimator import ConditionalEstimator
 from kexpfam.models.neighbourhood import Neighbourhood
 
 
-class StandardizedEstimator(ConditionalEstimator):
+class StandardizedEstimator(ConditionalEstimator[Density]):
     """An estimator of p(y|x) that sees standardised rows."""
 
     x_center_: Array

@@ -73,7 +73,7 @@ DROPPED_WEIGHT = 0.005
 MEMBER_CENTERS = 512
 
 
-class AutoKCEF(ConditionalEstimator):
+class AutoKCEF(ConditionalEstimator[MixtureDensity]):
     """The best density, no questions: an average of families over bases and kernels.
 
     Families with several base densities (with and without a regression, with and

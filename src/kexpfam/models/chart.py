@@ -18,6 +18,7 @@ import numpy as np
 from kexpfam._typing import Array, Indices
 from kexpfam._validation import spread_of
 from kexpfam.base_densities import (
+    Base,
     BaseDensity,
     ConditionalBase,
     CrossFit,
@@ -139,7 +140,7 @@ class ChartOptions:
         row_numbers: Where the user finds the rows, if not in this order.
     """
 
-    base: BaseDensity | ConditionalBase | TransformedBase
+    base: Base
     standardize: bool = True
     warp_x: bool = False
     response_name: str = "y"
@@ -295,6 +296,7 @@ def _transformed(
 ) -> tuple[MonotoneTransform | None, BaseDensity | ConditionalBase, Array]:
     """The transform of y in the user's units, the base density behind it, and t(Y)."""
     if not isinstance(options.base, TransformedBase):
+        assert isinstance(options.base, BaseDensity | ConditionalBase)
         return None, options.base, Y
     if Y.shape[1] > 1:
         raise ValueError(

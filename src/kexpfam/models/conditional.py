@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kexpfam._typing import Array, ArrayLike, RandomState
 from kexpfam._validation import as_generator, check_count, check_flag
-from kexpfam.base_densities import BaseDensity, ConditionalBase, TransformedBase
+from kexpfam.base_densities import Base
 from kexpfam.blocks import Block, as_source, parse_memory
 from kexpfam.distributions import MultivariateDensity, UnivariateDensity
 from kexpfam.errors import CannotSaveError
@@ -56,7 +56,7 @@ _NOTHING_LEFT = (
 )
 
 
-class KCEF(ConditionalEstimator):
+class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
     """The kernel conditional exponential family, p(y|x) = q0(y|x) exp T(x, y) / Z(x).
 
     T is a function in a reproducing kernel Hilbert space, found by score matching:
@@ -102,9 +102,11 @@ class KCEF(ConditionalEstimator):
             not explain, at random), "pivoted", "leverage", "kmeans" or "uniform".
         derivative_features: Whether the basis of a low-rank fit also holds derivatives
             of the kernel: better with few centres, and twice as large.
-        solver: Of a low-rank fit. "direct": sums over the rows, and one Cholesky
-            factorisation. "iterative": conjugate gradients, one pass over the rows for
-            each iteration, for thousands of centres. None for "direct".
+        solver: How the linear system is solved. "exact": at all rows, for kernels and
+            λ that are given. "low-rank": at centres, by sums over the rows and one
+            Cholesky factorisation. "iterative": at thousands of centres, by conjugate
+            gradients, one pass over the rows for each iteration. None for "exact" or
+            "low-rank", see `n_components`.
         memory_budget: Bytes, or a text such as "500 MB", that a fit to rows read block
             by block may take above what the process has.
         standardize: Whether to centre and scale the columns of X and y first.
@@ -117,7 +119,7 @@ class KCEF(ConditionalEstimator):
         kernel_: The joint kernel used.
         base_: The base density used, in the coordinates of the kernel.
         regularization_: The λ used.
-        solver_: How the fit was computed, "exact" or "low-rank".
+        solver_: How the fit was computed, "exact", "low-rank" or "iterative".
         selection_: What was tried, what was chosen, and why the search stopped; None
             if there was nothing to choose.
         components_: Numbers of centres that were judged, and whether more would help;
@@ -151,7 +153,7 @@ class KCEF(ConditionalEstimator):
         kernel_y: Kernel | None = None,
         kernel_x: Kernel | None = None,
         kernel: JointKernel | None = None,
-        base: BaseDensity | ConditionalBase | TransformedBase | str | None = None,
+        base: Base | str | None = None,
         regularization: float | None = None,
         fit_method: str = "score",
         select: str | None = "likelihood",
@@ -464,7 +466,8 @@ class KCEF(ConditionalEstimator):
         self.kernel_ = family.T.kernel
         self.base_ = family.base
         self.regularization_ = family.lam
-        self.solver_ = family.solver
+        iterated = family.solver == "low-rank" and self.solver == "iterative"
+        self.solver_ = "iterative" if iterated else family.solver
         self.selection_ = result
         self.islands_ = islands
         return self

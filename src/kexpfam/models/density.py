@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kexpfam._typing import Array, ArrayLike, RandomState
 from kexpfam._validation import as_generator, check_count, check_weights
-from kexpfam.base_densities import BaseDensity, TransformedBase
+from kexpfam.base_densities import Base, resolve_base
 from kexpfam.blocks import (
     UnconditionalSource,
     as_unconditional_source,
@@ -38,7 +38,8 @@ class KEF(DensityEstimator):
 
     Args:
         kernel: Kernel of y; None for a Gaussian with a lengthscale to be chosen.
-        base: Base density q0; None for N(0, 2²) in standardised units.
+        base: Base density q0 that does not depend on x: an object, or a name as in
+            `KCEF`; None for "gaussian", N(0, 2²) in standardised units.
         regularization: λ; None to choose it.
         fit_method: How T is fitted, by "score" matching, by penalised "likelihood" or
             "bridged"; see `KCEF`.
@@ -86,7 +87,7 @@ class KEF(DensityEstimator):
         self,
         *,
         kernel: Kernel | None = None,
-        base: BaseDensity | TransformedBase | None = None,
+        base: Base | str | None = None,
         regularization: float | None = None,
         fit_method: str = "score",
         select: str | None = "likelihood",
@@ -150,9 +151,7 @@ class KEF(DensityEstimator):
 
     def _options(self) -> Options:
         check_partition(self.partition)
-        outer = self.base
-        base = outer.base if isinstance(outer, TransformedBase) else outer
-        if base is not None and not isinstance(base, BaseDensity):
+        if self.base is not None and resolve_base(self.base).is_conditional:
             raise TypeError(
                 f"base must be an unconditional base density such as "
                 f"GaussianBase(scale=2.0), or None; got {self.base!r}."

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from kexpfam.base_densities import (
+    Base,
     BaseDensity,
-    ConditionalBase,
     GaussianBase,
     GaussianProcessBase,
     LinearBase,
@@ -58,7 +58,7 @@ class Entry:
     """
 
     name: str
-    base: BaseDensity | ConditionalBase | TransformedBase
+    base: Base
     warp_x: bool = False
     fewest_rows: int = 0
 
@@ -74,7 +74,7 @@ def default_entries() -> list[Entry]:
     noise = GaussianBase(scale=1.0)
     process = GaussianProcessBase(noise)
     wide = GaussianProcessBase(noise, heteroscedastic=True)
-    plain: list[tuple[str, ConditionalBase | TransformedBase]] = [
+    plain: list[tuple[str, Base]] = [
         ("Gaussian process", process),
         ("heteroscedastic", wide),
         ("Yeo-Johnson, Gaussian process", TransformedBase("yeo_johnson", process)),

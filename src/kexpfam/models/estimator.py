@@ -4,7 +4,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin, RegressorMixin
@@ -48,14 +48,18 @@ class DensityEstimator(DensityMixin, BaseEstimator):
         )
 
 
-class ConditionalEstimator(RegressorMixin, BaseEstimator):
+# What `given(X)` returns.
+D = TypeVar("D", bound=Density)
+
+
+class ConditionalEstimator(RegressorMixin, BaseEstimator, Generic[D]):
     """An estimator of p(y|x); concrete ones give its density and learn it."""
 
     neighbourhood_: Neighbourhood
     n_jobs: int | None
 
     @abstractmethod
-    def _density(self, X: Array) -> Density:
+    def _density(self, X: Array) -> D:
         """Densities at validated conditions."""
 
     @property
@@ -63,7 +67,7 @@ class ConditionalEstimator(RegressorMixin, BaseEstimator):
     def _response_columns(self) -> int:
         """How many columns y has."""
 
-    def given(self, X: ArrayLike) -> Any:
+    def given(self, X: ArrayLike) -> D:
         """The distributions p(·|x) at each row of X, as one object.
 
         Example:

@@ -12,10 +12,9 @@ import numpy as np
 from kexpfam._typing import Array, Indices
 from kexpfam._validation import check_flag, check_positive
 from kexpfam.base_densities import (
+    Base,
     BaseDensity,
-    ConditionalBase,
     GaussianBase,
-    TransformedBase,
     resolve_base,
 )
 from kexpfam.blocks import DEFAULT_BUDGET
@@ -75,7 +74,7 @@ class Options:
     kernel_y: Kernel | None
     kernel_x: Kernel | None
     kernel: JointKernel | None
-    base: BaseDensity | ConditionalBase | TransformedBase | str | None
+    base: Base | str | None
     regularization: float | None
     standardize: bool
     n_jobs: int | None

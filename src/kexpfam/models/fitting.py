@@ -54,6 +54,11 @@ EXACT_SIZE = 5000
 COUNTED_ROWS = 1000
 
 
+# How the linear system of a fit is solved: what `KCEF.solver` may say and
+# `KCEF.solver_` says.
+SOLVERS = ("exact", "low-rank", "iterative")
+
+
 @dataclass(frozen=True, eq=False)
 class Fit:
     """What a fit leaves behind.
@@ -318,6 +323,14 @@ def _looked_at(fit: Fit, options: Options, X: Array, Y: Array, weights: Array) -
 def _is_exact(options: Options, how: How, Y: Array) -> bool:
     """Whether there is nothing to choose, and the fit is small enough to be exact."""
     settled = how.select is None or _is_settled(options)
+    if options.solver == "exact":
+        if not settled or options.n_components is not None:
+            raise ValueError(
+                "solver='exact' is for a fit whose kernels and regularization are "
+                "given, or select=None, and without n_components; give them, or leave "
+                "solver out."
+            )
+        return True
     small = Y.size <= EXACT_SIZE and options.solver is None
     return settled and small and options.n_components is None
 
@@ -328,9 +341,10 @@ def _check_choices(options: Options, how: How, d: int) -> None:
         raise ValueError(
             f"select must be 'likelihood', 'score' or None, got {select!r}."
         )
-    if options.solver not in (None, "direct", "iterative"):
+    if options.solver not in (None, *SOLVERS):
         raise ValueError(
-            f"solver must be 'direct', 'iterative' or None, got {options.solver!r}."
+            f"solver must be one of {', '.join(map(repr, SOLVERS))}, or None, got "
+            f"{options.solver!r}."
         )
     if options.centers not in CENTER_METHODS:
         raise ValueError(
@@ -344,6 +358,11 @@ def _check_choices(options: Options, how: How, d: int) -> None:
         )
     if method == "score":
         return
+    if options.solver not in (None, "low-rank"):
+        raise ValueError(
+            f"solver={options.solver!r} is for fit_method='score', and fit_method is "
+            f"{method!r}, whose fits are always low-rank; leave solver out."
+        )
     name = options.response_name
     if d > 1:
         raise ValueError(
