@@ -11,7 +11,7 @@ help:
 	@echo "make test    everything that has to pass"
 	@echo "make test-newest   files, command line and distributions on the newest Python at hand"
 	@echo "make check   format, lint and types"
-	@echo "make slow    statistics that take minutes"
+	@echo "make slow    clusters, browser, JAX, networks and statistics that take minutes"
 	@echo "make bench   speed, memory and recovery, into benchmarks/results"
 	@echo "make bench-scale   the same for many rows, about 15 minutes"
 	@echo "make reproduce   every table and figure of the paper, into reproduction"
@@ -45,7 +45,7 @@ test: $(VENV)/.test
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
 
 slow: $(VENV)/.test
-	$(BIN)/python -m pytest -m slow
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m slow -n auto --dist loadfile
 
 # What touches files and the edges of NumPy, on the newest Python and dependencies.
 NEWEST = $(shell .ci/newest-python)

@@ -31,6 +31,7 @@ def test_the_demo_replaces_its_picture(capsys, monkeypatch, tmp_path):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_many_rows_are_fitted_from_files(capsys, monkeypatch, tmp_path):
     pytest.importorskip("pyarrow")
     path, picture = EXAMPLES / "million_rows.py", tmp_path / "picture.png"
@@ -45,6 +46,7 @@ def test_many_rows_are_fitted_from_files(capsys, monkeypatch, tmp_path):
     assert truth - 0.2 < found < truth
 
 
+@pytest.mark.slow
 def test_a_joint_density_is_drawn_beside_its_data(capsys, monkeypatch, tmp_path):
     path = EXAMPLES / "joint_density.py"
     monkeypatch.setattr(sys, "argv", [str(path), str(tmp_path), "60"])
@@ -56,6 +58,7 @@ def test_a_joint_density_is_drawn_beside_its_data(capsys, monkeypatch, tmp_path)
         assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_all_estimators_are_compared_in_one_loop(capsys, monkeypatch, tmp_path):
     path, picture = EXAMPLES / "compare_estimators.py", tmp_path / "picture.png"
     monkeypatch.setattr(sys, "argv", [str(path), str(picture), "80"])
@@ -72,6 +75,7 @@ def test_all_estimators_are_compared_in_one_loop(capsys, monkeypatch, tmp_path):
     assert picture.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.slow
 def test_conformal_intervals_cover_with_a_model_that_is_too_sure(capsys, monkeypatch):
     path = EXAMPLES / "conformal_intervals.py"
     monkeypatch.setattr(sys, "argv", [str(path), "6"])

@@ -65,6 +65,7 @@ def test_weights_count_as_rows():
     assert weighted.neighbours < repeated.neighbours  # copies are no new evidence
 
 
+@pytest.mark.slow
 def test_right_masses_that_change_with_x_raise_no_alarm():
     alarms = 0
     for seed in range(100):
@@ -138,6 +139,7 @@ UNIMODAL_OR_OVERLAPPING = {
 }
 
 
+@pytest.mark.slow
 def test_alarms_are_rare_where_islands_overlap_or_are_none():
     alarms = 0
     for seed in range(50):
@@ -146,6 +148,7 @@ def test_alarms_are_rare_where_islands_overlap_or_are_none():
     assert alarms <= 4  # 2 % of 200
 
 
+@pytest.mark.slow
 def test_conditional_fits_are_checked_near_several_conditions():
     rng = np.random.default_rng(7)
     x = rng.uniform(-1, 1, size=(400, 1))
@@ -177,6 +180,7 @@ def test_spread_out_rows_are_distinct_and_cover():
     assert spread_out(np.zeros((5, 1))).tolist() == [0]
 
 
+@pytest.mark.slow
 def test_the_example_of_the_failure_says_what_is_wrong(capsys, monkeypatch, tmp_path):
     path = Path(__file__).parents[1] / "examples" / "failure_case.py"
     picture = tmp_path / "picture.png"

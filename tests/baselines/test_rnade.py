@@ -304,6 +304,7 @@ def test_held_out_loss_falls_and_the_best_epoch_is_kept(plane):
     assert plane.held_out_loss_.min() < plane.held_out_loss_[0] - 0.3
 
 
+@pytest.mark.slow
 def test_scales_of_rounded_columns_stay_above_their_resolution():
     rng = np.random.default_rng(4)
     smooth = rng.normal(size=400)

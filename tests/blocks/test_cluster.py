@@ -57,12 +57,14 @@ def test_schedulers_in_this_process_give_the_sums_of_a_loop(
         check(sources[kind], rows, n_jobs=-1)
 
 
+@pytest.mark.slow
 def test_the_scheduler_of_processes_gives_the_sums_of_a_loop(rows):
     source = DaskSource(dask_frame(rows, npartitions=3), RESPONSES, "w")
     with dask.config.set(scheduler="processes", num_workers=2):
         check(source, rows)
 
 
+@pytest.mark.slow
 def test_a_cluster_of_threads_gives_the_sums_of_a_loop(sources, rows):
     with cluster(n_workers=1, threads_per_worker=2, processes=False) as client:
         check(sources["dask arrays"], rows, client=client)
@@ -71,12 +73,14 @@ def test_a_cluster_of_threads_gives_the_sums_of_a_loop(sources, rows):
 @pytest.mark.parametrize(
     "kind", ["arrays", "parquet", "polars", "dask arrays", "dask frame", "dask series"]
 )
+@pytest.mark.slow
 def test_a_cluster_of_processes_gives_the_sums_of_a_loop(
     sources, rows, kind, processes
 ):
     check(sources[kind], rows, client=processes)
 
 
+@pytest.mark.slow
 def test_the_current_client_is_used_without_being_named(rows, processes):
     source = DaskSource(dask_frame(rows), RESPONSES, "w")
     assert reduce_blocks(source, Owner()) == {os.getpid()}
@@ -87,6 +91,7 @@ def test_the_current_client_is_used_without_being_named(rows, processes):
     assert owners <= set(processes.run(os.getpid).values())
 
 
+@pytest.mark.slow
 def test_other_sources_stay_in_this_process_unless_a_client_is_given(rows, processes):
     source = ArraySource(*rows, rows=100)
     with processes.as_current():
@@ -94,6 +99,7 @@ def test_other_sources_stay_in_this_process_unless_a_client_is_given(rows, proce
     assert os.getpid() not in reduce_blocks(source, Owner(), client=processes)
 
 
+@pytest.mark.slow
 def test_sums_are_the_same_bits_whichever_task_ends_first(sources, processes):
     results = [
         reduce_blocks(sources["dask arrays"], Moments(6), client=processes)
@@ -104,6 +110,7 @@ def test_sums_are_the_same_bits_whichever_task_ends_first(sources, processes):
         np.testing.assert_array_equal(result, results[0])
 
 
+@pytest.mark.slow
 def test_order_of_partitions_is_kept_through_the_tree(rows, processes):
     # 100 partitions: three levels of combining eight
     numbers = np.arange(1000.0)[:, None]
@@ -112,6 +119,7 @@ def test_order_of_partitions_is_kept_through_the_tree(rows, processes):
     np.testing.assert_array_equal(np.concatenate(got)[:, :1], numbers)
 
 
+@pytest.mark.slow
 def test_progress_counts_every_partition(sources, processes):
     for options in ({}, {"client": processes}):
         calls = []
@@ -123,6 +131,7 @@ def test_progress_counts_every_partition(sources, processes):
         assert calls == [(done, 8) for done in range(1, 9)]
 
 
+@pytest.mark.slow
 def test_errors_in_tasks_are_raised_here(processes):
     numbers = np.arange(1000.0)[:, None]
     source = DaskSource(da.from_array(numbers, chunks=(50, 1)), numbers)
@@ -135,6 +144,7 @@ def test_errors_in_tasks_are_raised_here(processes):
         reduce_blocks(source, Moments(3), client=processes)
 
 
+@pytest.mark.slow
 def test_an_interrupt_cancels_what_is_left(processes):
     numbers = np.arange(1000.0)[:, None]
     source = DaskSource(da.from_array(numbers, chunks=(10, 1)), numbers)
@@ -155,6 +165,7 @@ def test_an_interrupt_cancels_what_is_left(processes):
     assert again[0, 0] == 1000
 
 
+@pytest.mark.slow
 def test_a_heavy_accumulator_is_sent_once_for_each_process(rows, processes):
     # 12 MB: if each of 100 tasks held it, more than a gigabyte would be sent, and
     # Dask would warn of a large graph, which is an error here.
@@ -165,6 +176,7 @@ def test_a_heavy_accumulator_is_sent_once_for_each_process(rows, processes):
     assert 1 <= len(loaded) <= 2 * 2  # identities of arrays, in at most two processes
 
 
+@pytest.mark.slow
 def test_no_sum_of_a_part_stays_behind(rows, processes):
     source = DaskSource(da.from_array(rows[0], chunks=(10, 3)), rows[1])
     held = []
@@ -180,6 +192,7 @@ def test_no_sum_of_a_part_stays_behind(rows, processes):
 
 
 @pytest.mark.parametrize("n_workers", [1, 2])
+@pytest.mark.slow
 def test_a_lost_worker_costs_only_its_blocks(rows, n_workers, tmp_path):
     X, y, weights = rows
     source = DaskSource(
@@ -209,6 +222,7 @@ def test_parts_of_dask_collections_can_be_read_one_by_one(sources, rows):
         )
 
 
+@pytest.mark.slow
 def test_no_partition_at_all_gives_the_empty_sum(tmp_path, processes):
     empty = tuple(array[:0] for array in some_rows())
     source = ParquetSource(parquet_file(tmp_path, empty), RESPONSES, "w")

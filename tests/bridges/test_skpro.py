@@ -43,12 +43,14 @@ def fitted(frames):
 
 
 @pytest.mark.parametrize("kind", [SkproRegressor, KexpfamDistribution])
+@pytest.mark.slow
 def test_skpros_own_checks_pass(kind):
     results = check_estimator(kind, raise_exceptions=True, verbose=False)
     assert len(results) > 50
     assert set(results.values()) == {"PASSED"}
 
 
+@pytest.mark.slow
 def test_skpros_own_checks_pass_for_an_average():
     model = SkproRegressor(AutoKCEF(likelihood=False, random_state=0))
     names = ["test_input_output_contract", "test_fit_does_not_overwrite_hyper_params"]
@@ -160,6 +162,7 @@ def test_draws_have_the_distribution_and_follow_numpys_seed(frames, fitted):
         assert stats.kstest(own, found.density[k].cdf).pvalue > 1e-4
 
 
+@pytest.mark.slow
 def test_it_takes_part_in_skpros_tuning(frames):
     from sklearn.model_selection import KFold
     from skpro.model_selection import GridSearchCV

@@ -50,6 +50,7 @@ def test_a_larger_sample_has_no_advantage():
 
 
 @pytest.mark.parametrize("sizes", [(60, 60), (100, 30)])
+@pytest.mark.slow
 def test_size_is_at_most_the_level(sizes):
     rng = np.random.default_rng(3)
     results = [

@@ -80,6 +80,7 @@ def test_the_p_value_is_exact_over_all_divisions(monkeypatch):
     assert_close(np.sort(p_values), (1 + ranks) / 21)
 
 
+@pytest.mark.slow
 def test_size_is_that_of_the_level():
     rng = np.random.default_rng(6)
     p = [

@@ -197,6 +197,7 @@ class TestFactors:
         seeds = [model.factors_[2].random_state for model in models]
         assert seeds[0] == seeds[1] is not None
 
+    @pytest.mark.slow
     def test_processes_fit_the_same_model(self, curve):
         serial, parallel = (
             FactorizedDensity(
@@ -343,6 +344,7 @@ class TestSamples:
         truth = np.array([[1, 0.8, third], [0.8, 1, 1 / 1.5], [third, 1 / 1.5, 1]])
         np.testing.assert_allclose(np.corrcoef(draws.T), truth, atol=0.06)
 
+    @pytest.mark.slow
     def test_two_far_modes_keep_their_weights(self):
         rng = np.random.default_rng(0)
         a = rng.normal(size=600)

@@ -19,6 +19,7 @@ def parabola():
     return np.column_stack([b**2 + 0.1 * rng.normal(size=200), b])
 
 
+@pytest.mark.slow
 def test_the_cause_comes_first_where_that_is_easier(parabola):
     proposal = propose_order(parabola)
     assert proposal.order == proposal.found == (1, 0)

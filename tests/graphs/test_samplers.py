@@ -30,6 +30,7 @@ def model():
     ],
     ids=["nuts", "hmc", "smc"],
 )
+@pytest.mark.slow
 def test_samplers_draw_from_the_same_joint_density(model, sampler):
     exact = model.sample(4000, random_state=0)
     draws = model.sample(200, random_state=1, sampler=sampler)
@@ -42,6 +43,7 @@ def test_samplers_draw_from_the_same_joint_density(model, sampler):
     assert abs(difference) < 0.1  # three standard errors of 200 draws
 
 
+@pytest.mark.slow
 def test_evidence_goes_with_every_sampler(model):
     draws = model.sample(100, random_state=0, given={0: 1.0}, sampler=NUTS(thin=2))
     p = model.factors_[1].given([[1.0]])[0]

@@ -27,7 +27,10 @@ distributed = pytest.importorskip("distributed")
 pandas = pytest.importorskip("pandas")
 
 # The models here are crude on purpose: few centres, and λ from nowhere.
-pytestmark = pytest.mark.filterwarnings("ignore::kexpfam.errors.BlindnessWarning")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore::kexpfam.errors.BlindnessWarning"),
+]
 
 CHUNK = 130
 PARTS = 8  # of 1000 rows

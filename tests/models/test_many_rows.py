@@ -181,6 +181,7 @@ def test_an_unconditional_family_of_many_rows_integrates_to_one():
     assert mass == pytest.approx(1, abs=1e-6)
 
 
+@pytest.mark.slow
 def test_an_average_of_many_rows_uses_them_all():
     X, y = rows(900)
     model = AutoKCEF(random_state=0).fit(X, y)
@@ -523,6 +524,7 @@ def noise(n, p, seed):
 
 @pytest.mark.parametrize("estimator", [KCEF, AutoKCEF])
 @pytest.mark.parametrize("n", [120, 500])
+@pytest.mark.slow
 def test_copies_of_rows_do_not_flatter_what_is_held_out(estimator, n):
     X, y = noise(n, 3, seed=1)
     model = estimator(random_state=0).fit(np.tile(X, (3, 1)), np.tile(y, 3))

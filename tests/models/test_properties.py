@@ -275,6 +275,7 @@ def check_density(density, y, unit):
 
 @SETTINGS
 @given(st.data())
+@pytest.mark.slow
 def test_kcef_fits_a_normalised_density_or_says_why_not(data):
     rows = data.draw(data_sets())
     model = KCEF(

@@ -63,6 +63,7 @@ def test_no_more_columns_are_taken_than_the_cap(monkeypatch):
 
 
 @pytest.mark.parametrize("estimator", [AutoKCEF, KCEF])
+@pytest.mark.slow
 def test_columns_that_say_nothing_hardly_cost_anything(estimator):
     X, y = shapes(600, 4, 0)
     X_new, y_new = shapes(2000, 4, 1)
@@ -114,6 +115,7 @@ def test_gaussianized_responses_are_judged_on_rows_that_they_have_not_seen(law):
 
 
 @pytest.mark.parametrize("columns", [5, 30])
+@pytest.mark.slow
 def test_noise_is_not_taken_for_a_column_that_matters(columns):
     for seed in range(3):
         rng = np.random.default_rng(seed)

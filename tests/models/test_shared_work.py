@@ -131,6 +131,7 @@ def test_other_fits_are_shared_out_too(method, rows):
     check(fitted(2), fitted(1), rows)
 
 
+@pytest.mark.slow
 def test_an_average_is_the_same_for_any_number_of_jobs(rows):
     one, two = (AutoKCEF(n_jobs=n, random_state=0).fit(*rows) for n in (1, 2))
     assert one.n_candidates_ == two.n_candidates_

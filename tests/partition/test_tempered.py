@@ -21,6 +21,7 @@ def one_normal(d, n):
 
 
 @pytest.mark.parametrize("d", [1, 2, 5, 10])
+@pytest.mark.slow
 def test_log_partition_of_a_normal_is_known_and_the_stated_error_is_the_spread(d):
     repeats = 40
     estimate = temper(one_normal(d, repeats), seeds(repeats))
@@ -37,6 +38,7 @@ def test_log_partition_of_a_normal_is_known_and_the_stated_error_is_the_spread(d
 
 @pytest.mark.parametrize("d", [1, 2, 5])
 @pytest.mark.parametrize("shares", [(0.3, 0.7), (0.2, 0.5, 0.3)])
+@pytest.mark.slow
 def test_modes_eight_deviations_apart_have_their_masses(d, shares):
     repeats = 20
     target = modes_in_a_row(d, shares, n=repeats)

@@ -189,6 +189,7 @@ def test_likelihood_equals_held_out_log_densities():
     assert_close(objective.value(THETA).loss, expected, SINGLE)
 
 
+@pytest.mark.slow
 def test_likelihood_approaches_that_of_refits_normalised_by_quad():
     problem = make_problem(n=20, weighted=True)
     parameters = Parameters.from_theta(THETA)
