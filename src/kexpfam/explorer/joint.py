@@ -14,14 +14,14 @@ from kexpfam.explorer.joint_pictures import (
     pairs_picture,
     share_outside,
 )
-from kexpfam.explorer.questions import Question
 from kexpfam.explorer.subject import (
     Control,
     ExplorerError,
     JointSubject,
+    Question,
+    described,
     number_control,
 )
-from kexpfam.explorer.wording import described, outside_note
 
 Answer = dict[str, Any]
 
@@ -59,7 +59,6 @@ class JointView:
     def description(self, question: Question) -> Answer:
         """What the page is about, and the columns that may be held fixed."""
         subject = self.subject
-        exogenous = [self._names.index(n) for n in self._exogenous]
         return {
             "kind": "joint",
             "title": subject.title,
@@ -69,16 +68,8 @@ class JointView:
             "rows": len(subject.rows),
             "observed": len(subject.rows),
             "controls": [
-                {
-                    "name": control.name,
-                    "categories": [],
-                    "low": control.low,
-                    "high": control.high,
-                    "step": control.step,
-                    "start": control.start,
-                    "always": i in exogenous,
-                }
-                for i, control in enumerate(self._controls)
+                control.as_json() | {"always": control.name in self._exogenous}
+                for control in self._controls
             ],
         }
 
@@ -98,18 +89,15 @@ class JointView:
         """Draws, given what is held fixed, beside the data in a scatter matrix."""
         given = question.mapping("given")
         drawn, worth = self.drawn(given)
-        shown = [self._names.index(name) for name in self._shown()]
-        columns = [self._axes[i] for i in shown]
+        shown, columns = drawn[:, :MOST_COLUMNS], self._axes[:MOST_COLUMNS]
         width, _ = question.size(640.0)
-        rows = self.subject.rows[: 0 if given else DRAWS, shown]
-        picture = pairs_picture(rows, drawn[:, shown], columns, width)
-        outside = [share_outside(values, columns) for values in (drawn[:, shown], rows)]
+        rows = self.subject.rows[: 0 if given else DRAWS, :MOST_COLUMNS]
         return {
-            "picture": picture,
+            "picture": pairs_picture(rows, shown, columns, width),
             "names": list(self._names),
             "draws": drawn.tolist(),
             "worth": worth,
-            "note": outside_note(*outside),
+            "note": outside_note(*(share_outside(v, columns) for v in (shown, rows))),
         }
 
     def drawn(self, given: Mapping[str, Any]) -> tuple[Array, float | None]:
@@ -138,9 +126,6 @@ class JointView:
         for parent in () if node is None else node.parents:
             found |= {parent} | self._ancestors(parent)
         return found
-
-    def _shown(self) -> list[str]:
-        return list(self._names[:MOST_COLUMNS])
 
     @property
     def _names(self) -> tuple[str, ...]:
@@ -187,3 +172,22 @@ def _reaching(control: Control, values: Array) -> Control:
     above = math.ceil((float(values.max()) - control.high) / control.step)
     low, high = (min(max(0, steps), most) * control.step for steps in (below, above))
     return replace(control, low=control.low - low, high=control.high + high)
+
+
+def outside_note(draws: float, data: float) -> str:
+    """How much of what was drawn is not to be seen; nothing if all is.
+
+    Args:
+        draws: Share of draws outside the axes.
+        data: Share of the data outside the axes.
+
+    Example:
+        >>> outside_note(0.05, 0.0)
+        'Outside the ranges shown: 5.0 % of the draws.'
+    """
+    parts = [
+        f"{100 * share:.1f} % of the {name}"
+        for share, name in ((draws, "draws"), (data, "data"))
+        if share > 0.0
+    ]
+    return f"Outside the ranges shown: {', '.join(parts)}." if parts else ""

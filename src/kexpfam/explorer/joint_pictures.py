@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kexpfam._typing import Array
+from kexpfam.display import GraphDisplay
 from kexpfam.explorer.subject import Control
 from kexpfam.explorer.svg import (
     Frame,
@@ -18,14 +19,9 @@ from kexpfam.explorer.svg import (
     tick_texts,
     ticks,
 )
-from kexpfam.graph_display import GraphDisplay
 
 # Pixels of an inch, in which graphs are laid out.
 _INCH = 88.0
-
-# Around the boxes of a graph, in inches; boxes themselves, as laid out.
-_ROOM = 0.15
-_BOX_HEIGHT, _LETTER, _NARROWEST = 0.38, 0.095, 0.9
 
 _BINS = 18
 
@@ -49,14 +45,9 @@ def graph_picture(
         width: Of the picture, in pixels; what does not fit is made smaller.
     """
     display = GraphDisplay(list(parents), parents, exogenous=exogenous)
-    nodes = display.positions
-    wide = max(_NARROWEST, _LETTER * max(map(len, nodes)) + 0.3)
-    half = 0.5 * np.array([wide, _BOX_HEIGHT])
-    middles = np.array(list(nodes.values()))
-    points = np.concatenate([middles - half, middles + half, *display.curves.values()])
-    low, high = points.min(axis=0) - _ROOM, points.max(axis=0) + _ROOM
+    low, high = display.corners()
     scale = min(_INCH, width / float(high[0] - low[0]))
-    size = scale * (high - low)
+    size, box = scale * (high - low), scale * display.box
 
     def place(point: Array) -> Array:
         return np.array([point[..., 0] - low[0], high[1] - point[..., 1]]) * scale
@@ -65,9 +56,8 @@ def graph_picture(
     for curve in display.curves.values():
         xs, ys = place(curve)
         parts += [line(xs, ys, "edge"), _arrow_head(xs, ys)]
-    for name, middle in nodes.items():
+    for name, middle in display.positions.items():
         x, y = place(middle)
-        box = 2 * scale * half
         kind = "node given" if name in exogenous else "node"
         parts.append(
             f'<rect class="{kind}" x="{x - box[0] / 2:.1f}" y="{y - box[1] / 2:.1f}" '

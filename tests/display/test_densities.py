@@ -15,14 +15,15 @@ from scipy.integrate import trapezoid
 
 from kexpfam import KCEF, KEF
 from kexpfam.base_densities import StudentBase, UniformBase
-from kexpfam.display import ConditionalDensityDisplay, _apart, plot_densities
+from kexpfam.display import ConditionalDensityDisplay, plot_densities
+from kexpfam.display.densities import _apart
 from kexpfam.errors import MissingDependencyError
 from tests.tolerances import assert_close
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 
-DEMO = Path(__file__).parents[1] / "examples" / "demo.py"
+DEMO = Path(__file__).parents[2] / "examples" / "demo.py"
 
 # Mass that a picture may leave out: 0.001 on either side, and as much again by the
 # trapezoidal rule between the points of a curve.

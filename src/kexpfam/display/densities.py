@@ -50,7 +50,7 @@ _COMPLETE_COLUMNS = 90
 
 # Colours, judged by eye on smooth, bimodal, heteroscedastic and bounded data. The map
 # ends at a middle blue, so that dark dots and orange lines stay readable on it.
-_BLUES = ("#ffffff", "#e3eef9", "#b7d4ea", "#7fb3d9", "#4a90c4")
+BLUES = ("#ffffff", "#e3eef9", "#b7d4ea", "#7fb3d9", "#4a90c4")
 _LINES = "#d94801"
 _DOTS = "#08213f"
 
@@ -92,7 +92,7 @@ def plot_densities(densities: Any, ax: "Axes | None" = None, **line: Any) -> "Ax
         >>> len(ax.lines)
         2
     """
-    plt = _pyplot()
+    plt = pyplot()
     from matplotlib.cbook import normalize_kwargs
     from matplotlib.lines import Line2D
 
@@ -213,7 +213,7 @@ class ConditionalDensityDisplay:
             MissingDependencyError: matplotlib is not installed.
             ValueError: More than one column of x or y, or an argument out of range.
         """
-        _pyplot()  # that it is missing should show before the work, not after
+        pyplot()  # that it is missing should show before the work, not after
         levels = np.ravel(np.asarray(levels, dtype=float))
         if not np.all((levels > 0) & (levels < 1)):
             raise ValueError(f"levels must lie strictly between 0 and 1, got {levels}.")
@@ -242,7 +242,7 @@ class ConditionalDensityDisplay:
 
     def plot(self, ax: "Axes | None" = None) -> Self:
         """Draw, on new Axes unless some are given; returns the display."""
-        plt = _pyplot()
+        plt = pyplot()
         if ax is None:
             _, ax = plt.subplots(figsize=(7.0, 4.8), layout="constrained")
         self.ax_, self.figure_ = ax, ax.figure
@@ -265,7 +265,7 @@ class ConditionalDensityDisplay:
             edges,
             self.y_edges,
             self.density.T,
-            cmap=self.cmap or LinearSegmentedColormap.from_list("blues", _BLUES),
+            cmap=self.cmap or LinearSegmentedColormap.from_list("blues", BLUES),
             norm=PowerNorm(_COLOR_POWER, vmin=0.0, vmax=full),
             rasterized=True,
         )
@@ -326,7 +326,12 @@ class ConditionalDensityDisplay:
             )
 
 
-def _pyplot() -> Any:
+def pyplot() -> Any:
+    """matplotlib.pyplot, imported when something is drawn.
+
+    Raises:
+        MissingDependencyError: matplotlib is not installed.
+    """
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:

@@ -14,7 +14,7 @@ import numpy as np
 
 from kexpfam._typing import Array, RandomState
 from kexpfam._validation import as_generator, as_numbers, check_count
-from kexpfam.display import _pyplot
+from kexpfam.display.densities import pyplot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -126,7 +126,7 @@ class PairsDisplay:
             MissingDependencyError: matplotlib is not installed.
             ValueError: Different columns, too many of them or of samples, or NaN.
         """
-        _pyplot()  # that it is missing should show before the work, not after
+        pyplot()  # that it is missing should show before the work, not after
         check_count("max_points", max_points, least=1)
         named = samples if isinstance(samples, Mapping) else {labels[1]: samples}
         if labels[0] in named:
@@ -166,7 +166,7 @@ class PairsDisplay:
 
     def plot(self, figure: "Figure | SubFigure | None" = None) -> Self:
         """Draw, in a new figure unless one is given; returns the display."""
-        plt = _pyplot()
+        plt = pyplot()
         d = len(self.names)
         if figure is None:
             side = d * _PANEL.get(d, _SMALL_PANEL)

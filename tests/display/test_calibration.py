@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from kexpfam.calibration_display import plot_calibration, plot_coverage, plot_pit
+from kexpfam.display import plot_calibration, plot_coverage, plot_pit
 from kexpfam.errors import MissingDependencyError
 from kexpfam.metrics import evaluate
 from tests.oracles.scores import GaussianModel
@@ -140,7 +140,7 @@ class TestBoth:
 
     def test_importing_does_not_import_matplotlib(self):
         code = (
-            "import sys, kexpfam.metrics, kexpfam.calibration_display; "
+            "import sys, kexpfam.metrics, kexpfam.display; "
             "sys.exit('matplotlib' in sys.modules)"
         )
         done = subprocess.run([sys.executable, "-c", code], check=False)

@@ -17,7 +17,7 @@ from kexpfam._validation import (
     check_probability,
     check_weights,
 )
-from kexpfam.display import _pyplot
+from kexpfam.display.densities import pyplot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -72,7 +72,7 @@ def plot_pit(
         >>> ax.get_xlabel()
         'PIT, F(y|x)'
     """
-    plt = _pyplot()
+    plt = pyplot()
     u, weights = _uniform_values(values, sample_weight)
     n = _effective_rows(weights)
     if bins is None:
@@ -135,7 +135,7 @@ def plot_coverage(
         >>> ax.get_ylabel()
         'observed coverage'
     """
-    plt = _pyplot()
+    plt = pyplot()
     u, weights = _uniform_values(pit, sample_weight)
     curves: dict[str, tuple[Array, str, Any]]
     curves = {"central intervals": (np.abs(2.0 * u - 1.0), _CENTRAL, "-")}
@@ -179,7 +179,7 @@ def plot_calibration(
     Returns:
         Both Axes.
     """
-    plt = _pyplot()
+    plt = pyplot()
     if axes is None:
         _, axes = plt.subplots(1, 2, figsize=(9.0, 4.2), layout="constrained")
     if np.size(axes) != 2:
