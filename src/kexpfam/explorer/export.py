@@ -15,7 +15,13 @@ from kexpfam.explorer.numbers import (
     density_numbers,
 )
 from kexpfam.explorer.pictures import curve_picture, density_picture
-from kexpfam.explorer.subject import Control, Question, Subject, described
+from kexpfam.explorer.subject import (
+    Control,
+    JointSubject,
+    Question,
+    Subject,
+    described,
+)
 from kexpfam.explorer.svg import number_text
 from kexpfam.explorer.view import ConditionalView
 
@@ -93,11 +99,9 @@ def _page(title: str, heading: str, subtitle: str, body: str) -> str:
     )
 
 
-def _subtitle(subject: object) -> str:
-    title = getattr(subject, "title", "")
-    source = getattr(subject, "source", "")
-    words = [title, described(getattr(subject, "model", None))]
-    return " · ".join([*words, source or "no data"])
+def _subtitle(subject: Subject | JointSubject) -> str:
+    words = [subject.title, described(subject.model), subject.source or "no data"]
+    return " · ".join(words)
 
 
 def _part(title: str, cards: list[str], kind: str = "cards") -> str:
