@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-import matplotlib as mpl
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from scipy import stats
@@ -13,15 +13,6 @@ from kexpfam.errors import MissingDependencyError
 from kexpfam.metrics import evaluate
 from tests.oracles.scores import GaussianModel
 from tests.tolerances import assert_close
-
-mpl.use("Agg")
-import matplotlib.pyplot as plt
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
 
 
 @pytest.fixture(scope="module")

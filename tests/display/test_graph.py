@@ -2,7 +2,7 @@
 
 import sys
 
-import matplotlib as mpl
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from matplotlib.colors import to_rgba
@@ -10,9 +10,6 @@ from numpy.testing import assert_array_equal
 
 from kexpfam.display import GraphDisplay
 from kexpfam.errors import MissingDependencyError
-
-mpl.use("Agg")
-import matplotlib.pyplot as plt
 
 LETTERS = [chr(ord("A") + k) for k in range(11)]
 GRAPHS = {
@@ -28,12 +25,6 @@ GRAPHS = {
     },
     "one node": {"a": []},
 }
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
 
 
 def extents(display, node):

@@ -2,7 +2,7 @@
 
 import sys
 
-import matplotlib as mpl
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -14,15 +14,6 @@ from kexpfam.display import PairsDisplay
 from kexpfam.display.pairs import _COLORS
 from kexpfam.errors import MissingDependencyError
 from tests.tolerances import assert_close
-
-mpl.use("Agg")
-import matplotlib.pyplot as plt
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
 
 
 @pytest.fixture(scope="module")

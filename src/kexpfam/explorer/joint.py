@@ -45,7 +45,6 @@ _BEYOND = 0.5
 # Draws that are shown, and those that evidence is weighed by.
 DRAWS, _WEIGHED = 400, 1000
 
-
 # Pixels of an inch, in which graphs are laid out.
 _INCH = 88.0
 
