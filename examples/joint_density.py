@@ -15,7 +15,7 @@ from sklearn.datasets import load_wine
 
 from kexpfam import FactorizedDensity
 from kexpfam.comparison import classifier_score, mmd_test
-from kexpfam.pairs_display import PairsDisplay
+from kexpfam.display import PairsDisplay
 
 COLUMNS = ["alcohol", "color_intensity", "hue", "flavanoids", "proline"]
 

@@ -24,9 +24,6 @@ PARTS = {
     "base_densities",
     "storage",
     "display",
-    "calibration_display",
-    "pairs_display",
-    "graph_display",
 }
 FITTING = {"score_matching"}
 USING = {
@@ -50,10 +47,6 @@ MAY_IMPORT = {
     "regression": FOUNDATION | {"linalg"},
     "heuristics": FOUNDATION | {"kernels"},
     "base_densities": FOUNDATION | {"regression"},
-    **dict.fromkeys(
-        ("calibration_display", "pairs_display", "graph_display"),
-        FOUNDATION | {"display"},
-    ),
     # layer 2
     **dict.fromkeys(FITTING, FOUNDATION | PARTS),
     "datasets": FOUNDATION | PARTS,

@@ -115,10 +115,11 @@ def generalized_propensity_weights(
         >>> bool(abs(result.balance_after[0]) < abs(result.balance_before[0]))
         True
     """
-    T, names = _treatment(treatment), _names(confounders)
-    X, share = _confounders(confounders, len(T)), _share(trim)
-    rng = as_generator(random_state)
-    seed = int(rng.integers(2**31))
+    T, X = _rows(treatment, confounders)
+    share = float(as_numbers("trim", trim))
+    if not 0.0 <= share < 0.5:
+        raise ValueError(f"trim must be 0 or a share below 0.5, got {trim!r}.")
+    seed = int(as_generator(random_state).integers(2**31))
     base = AutoKCEF(random_state=seed) if estimator is None else estimator
     log_conditional, log_marginal = np.empty(len(T)), np.zeros(len(T))
     for fit, held_out in _folds(len(T), cross_fit, seed):
@@ -127,15 +128,24 @@ def generalized_propensity_weights(
         if stabilized:
             marginal = KEF(random_state=seed).fit(T[fit, None])
             log_marginal[held_out] = marginal.score_samples(T[held_out, None])
-    _check_densities(log_marginal, log_conditional)
-    weights, trimmed = _trimmed(np.exp(log_marginal - log_conditional), share)
+    wrong = np.flatnonzero(~np.isfinite(log_marginal - log_conditional))
+    if len(wrong):
+        raise ValueError(
+            f"the density of the treatment given the confounders is zero or not a "
+            f"number in {len(wrong)} rows, the first of them row {wrong[0]}; leave out "
+            f"treatments that hardly occur, or use an estimator with wider tails."
+        )
+    weights = np.exp(log_marginal - log_conditional)
+    count = int(np.ceil(share * len(weights)))
+    highest = np.sort(weights)[-count - 1]  # of those that are not cut down
+    names = getattr(confounders, "columns", [f"x{k}" for k in range(X.shape[1])])
     return PropensityWeights(
-        weights,
+        np.minimum(weights, highest),
         log_conditional,
         weighted_correlations(T, X, np.ones(len(T))),
-        weighted_correlations(T, X, weights),
-        trimmed,
-        names,
+        weighted_correlations(T, X, np.minimum(weights, highest)),
+        int(np.sum(weights > highest)),
+        tuple(map(str, names)),
     )
 
 
@@ -157,46 +167,19 @@ def weighted_correlations(t: Array, X: Array, weights: Array) -> Array:
     )
 
 
-def _check_densities(log_marginal: Array, log_conditional: Array) -> None:
-    """Refuse weights that are infinite or not numbers.
-
-    Raises:
-        ValueError: A density of a treatment is zero, infinite or not a number.
-    """
-    wrong = np.flatnonzero(~np.isfinite(log_marginal - log_conditional))
-    if len(wrong):
-        raise ValueError(
-            f"the density of the treatment given the confounders is zero or not a "
-            f"number in {len(wrong)} rows, the first of them row {wrong[0]}; leave out "
-            f"treatments that hardly occur, or use an estimator with wider tails."
-        )
-
-
-def _treatment(treatment: ArrayLike) -> Array:
-    T = as_numbers("treatment", treatment)
+def _rows(treatment: ArrayLike, confounders: Any) -> tuple[Array, Array]:
+    T, X = as_numbers("treatment", treatment), as_numbers("confounders", confounders)
     if T.ndim != 1 or len(T) < 2 or not np.all(np.isfinite(T)):
         raise ValueError(
             f"treatment must be a flat list of two or more finite numbers, got shape "
             f"{T.shape}."
         )
-    return T
-
-
-def _confounders(confounders: Any, n: int) -> Array:
-    X = as_numbers("confounders", confounders)
-    if X.ndim != 2 or len(X) != n or not np.all(np.isfinite(X)):
+    if X.ndim != 2 or len(X) != len(T) or not np.all(np.isfinite(X)):
         raise ValueError(
             f"confounders must be finite numbers with one row per treatment, shape "
-            f"({n}, p), got shape {X.shape}."
+            f"({len(T)}, p), got shape {X.shape}."
         )
-    return X
-
-
-def _names(confounders: Any) -> tuple[str, ...]:
-    columns = getattr(confounders, "columns", None)
-    if columns is None:
-        columns = [f"x{k}" for k in range(np.shape(confounders)[-1])]
-    return tuple(map(str, columns))
+    return T, X
 
 
 def _folds(n: int, cross_fit: int, seed: int) -> list[tuple[Indices, Indices]]:
@@ -205,21 +188,4 @@ def _folds(n: int, cross_fit: int, seed: int) -> list[tuple[Indices, Indices]]:
         return [(np.arange(n), np.arange(n))]
     if folds > n // 2:
         raise ValueError(f"cross_fit={folds} is too many folds for {n} rows.")
-    splitter = KFold(folds, shuffle=True, random_state=seed)
-    return list(splitter.split(np.empty((n, 1))))
-
-
-def _share(trim: float) -> float:
-    share = float(as_numbers("trim", trim))
-    if not 0.0 <= share < 0.5:
-        raise ValueError(f"trim must be 0 or a share below 0.5, got {trim!r}.")
-    return share
-
-
-def _trimmed(weights: Array, share: float) -> tuple[Array, int]:
-    """Weights with the largest cut down, and how many of them."""
-    count = int(np.ceil(share * len(weights)))
-    if count == 0:
-        return weights, 0
-    highest = np.sort(weights)[-count - 1]
-    return np.minimum(weights, highest), int(np.sum(weights > highest))
+    return list(KFold(folds, shuffle=True, random_state=seed).split(np.empty((n, 1))))

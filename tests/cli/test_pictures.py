@@ -11,13 +11,12 @@ from kexpfam.cli.coding import learn_coding
 from kexpfam.cli.model_files import load_table_model
 from kexpfam.cli.pictures import (
     condition,
-    curve_notes,
     draw_along,
     draw_densities,
     middle_cut,
 )
 from kexpfam.cli.tables import Table, read_table
-from kexpfam.explorer.wording import FEW_NEAR, near_note
+from kexpfam.display import FEW_NEAR, near_note
 from tests.cli.tables import houses
 
 LONG = [f"the_length_of_some_part_of_the_flower_in_centimetres_{i}" for i in range(5)]
@@ -125,12 +124,11 @@ def test_a_density_at_a_typical_row_is_not_noted(run, fitted, tmp_path):
     assert run("plot", fitted.model, fitted.data, *at).stderr == ""
 
 
-def test_curves_are_hatched_where_few_rows_are_near(fitted):
+def test_curves_are_hatched_where_few_rows_are_near(fitted, capsys):
     found = load_table_model(fitted.model)
     coding, model = found.coding, found.model
     feature, row = coding.feature("area"), coding.row()
     dots = np.array([[-500.0, 100.0], [90.0, 200.0]])
     figure = draw_along(model, coding, feature, dots, row)
     assert FEW_NEAR in figure.axes[0].get_legend_handles_labels()[1]
-    (note,) = curve_notes(model, coding, feature, row, dots)
-    assert "fewer than 3 training rows" in note
+    assert "fewer than 3 training rows" in capsys.readouterr().err

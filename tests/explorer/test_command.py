@@ -17,7 +17,7 @@ from kexpfam.cli import main
 from kexpfam.cli.explore import view_of
 from kexpfam.cli.model_files import load_table_model
 from kexpfam.cli.tables import read_table
-from kexpfam.explorer.questions import Question
+from kexpfam.explorer import Question
 from tests.cli.tables import write
 
 

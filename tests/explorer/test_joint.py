@@ -10,10 +10,10 @@ from kexpfam.explorer import (
     ExplorerError,
     JointSubject,
     JointView,
+    Question,
     number_control,
 )
-from kexpfam.explorer.joint_pictures import _edges, pairs_picture, share_outside
-from kexpfam.explorer.questions import Question
+from kexpfam.explorer.joint import _edges, pairs_picture, share_outside
 
 
 def test_the_description_has_a_slider_for_each_column(joint_view):

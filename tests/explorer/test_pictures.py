@@ -6,9 +6,9 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from kexpfam.explorer import Question
 from kexpfam.explorer.numbers import density_numbers
 from kexpfam.explorer.pictures import density_picture
-from kexpfam.explorer.questions import Question
 from kexpfam.explorer.svg import number_text, tick_texts, ticks
 
 

@@ -157,8 +157,7 @@ def test_draws_stand_beside_their_rows(ask, saved):
 def test_names_from_files_cannot_become_elements(view, saved):
     from dataclasses import replace
 
-    from kexpfam.explorer import ConditionalView
-    from kexpfam.explorer.questions import Question
+    from kexpfam.explorer import ConditionalView, Question
 
     evil = "<script>alert(1)</script>"
     first = replace(view.subject.controls[0], name=evil)

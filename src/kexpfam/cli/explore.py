@@ -7,7 +7,7 @@ from typing import Any
 import click
 import numpy as np
 
-from kexpfam._typing import Array, Mask
+from kexpfam._typing import Array
 from kexpfam.cli.coding import Coding, Feature
 from kexpfam.cli.guard import note
 from kexpfam.cli.model_files import TableModel, load_table_model
@@ -20,6 +20,7 @@ from kexpfam.cli.options import (
     unknown_option,
 )
 from kexpfam.cli.output import OutputError, check_output
+from kexpfam.cli.pictures import columns_of, with_categories
 from kexpfam.cli.tables import Table, TableError, read_table
 from kexpfam.explorer import (
     ConditionalView,
@@ -151,7 +152,7 @@ def _subject(
         return Subject(found.model, controls, target, title, *none)
     coding = _coding(found, table)
     coded = coding.matrix(table, missing=missing, unknown=unknown)
-    kept = _with_categories(coding.features, coded.X)
+    kept = with_categories(coding.features, coded.X)
     X, rows = coded.X[kept], coded.rows[kept]
     if not len(rows):
         raise TableError(f"{table.path} has no complete row.")
@@ -204,31 +205,14 @@ def _remembered(model: Any) -> Array:
 
 
 def _controls(features: tuple[Feature, ...], X: Array) -> tuple[Control, ...]:
-    controls = []
-    first = 0
-    for feature in features:
-        columns = range(first, first + len(feature.columns))
-        first = columns.stop
-        if feature.categories:
-            start = str(feature.typical)
-            controls.append(
-                category_control(feature.name, columns, feature.categories, start)
-            )
-        else:
-            controls.append(number_control(feature.name, columns[0], X[:, columns[0]]))
-    return tuple(controls)
-
-
-def _with_categories(features: tuple[Feature, ...], X: Array) -> Mask:
-    """Rows whose categories are all known: the page can show no others, (n,)."""
-    kept = np.ones(len(X), dtype=bool)
-    first = 0
-    for feature in features:
-        last = first + len(feature.columns)
-        if feature.categories:
-            kept &= X[:, first:last].any(axis=1)
-        first = last
-    return kept
+    return tuple(
+        category_control(
+            feature.name, columns, feature.categories, str(feature.typical)
+        )
+        if feature.categories
+        else number_control(feature.name, columns[0], X[:, columns[0]])
+        for feature, columns in zip(features, columns_of(features), strict=True)
+    )
 
 
 def _joint_subject(

@@ -1,5 +1,6 @@
 """The pictures of `kexpfam plot`, drawn with the library's own displays."""
 
+import itertools
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,11 +10,17 @@ import numpy as np
 
 from kexpfam._typing import Array, Mask
 from kexpfam.cli.coding import Coding, Feature
+from kexpfam.cli.guard import note
 from kexpfam.cli.tables import Table, TableError
-from kexpfam.display import ConditionalDensityDisplay
-from kexpfam.explorer.numbers import few_near, rows_near
-from kexpfam.explorer.typical import Block, typical_place
-from kexpfam.explorer.wording import FEW_NEAR, FEW_ROWS, near_note
+from kexpfam.display import (
+    FEW_NEAR,
+    FEW_ROWS,
+    ConditionalDensityDisplay,
+    few_near,
+    near_note,
+    rows_near,
+    typical_place,
+)
 
 # Dots of a picture; more are a blot, and slow to open.
 _MOST_DOTS = 5000
@@ -54,17 +61,15 @@ class Along:
         """As estimators have it."""
         return [self.name]
 
-    def given(self, Z: Array) -> Any:
-        """Densities at values of the feature, (g, 1)."""
-        X = np.repeat(self.row, len(Z), axis=0)
-        X[:, self.column] = Z[:, 0]
-        return self.model.given(X)
-
-    def few(self, values: Array) -> Mask:
-        """Where hardly any training rows are near, at values of the feature, (g,)."""
+    def rows(self, values: Array) -> Array:
+        """Conditions at values of the feature, (g,) -> (g, p)."""
         X = np.repeat(self.row, len(values), axis=0)
         X[:, self.column] = values
-        return few_near(self.model, X)
+        return X
+
+    def given(self, Z: Array) -> Any:
+        """Densities at values of the feature, (g, 1)."""
+        return self.model.given(self.rows(Z[:, 0]))
 
 
 def condition(
@@ -88,16 +93,12 @@ def condition(
     X = _rows_at_hand(coding, table)
     if X is None:
         return row
-    blocks = _blocks(coding)
     names = [feature.name for feature in coding.features]
-    given = {}
-    for name in values:
-        i = names.index(name)
-        given[i] = row[0, list(blocks[i].columns)].tolist()
-    place = typical_place(X, blocks, given)
-    found = X[place : place + 1].copy()
+    columns = columns_of(coding.features)
+    given = {names.index(name): row[0, columns[names.index(name)]] for name in values}
+    found = X[[typical_place(X, columns, given)]]
     for i, cells in given.items():
-        found[0, list(blocks[i].columns)] = cells
+        found[0, columns[i]] = cells
     return found
 
 
@@ -109,60 +110,24 @@ def _rows_at_hand(coding: Coding, table: Table | None) -> Array | None:
         X = coding.matrix(table, missing="drop", unknown="ignore").X
     except TableError:  # a picture of other columns does not fail for this one
         return None
-    for block in _blocks(coding):
-        if block.is_category:
-            X = X[X[:, list(block.columns)].any(axis=1)]
+    X = X[with_categories(coding.features, X)]
     return X if len(X) else None
 
 
-def _blocks(coding: Coding) -> list[Block]:
-    blocks = []
-    first = 0
-    for feature in coding.features:
-        columns = tuple(range(first, first + len(feature.columns)))
-        blocks.append(Block(columns, bool(feature.categories)))
-        first += len(columns)
-    return blocks
+def columns_of(features: Sequence[Feature]) -> list[list[int]]:
+    """The columns of X of each feature."""
+    ends = itertools.accumulate((len(f.columns) for f in features), initial=0)
+    return [list(range(*pair)) for pair in itertools.pairwise(ends)]
 
 
-def density_notes(model: Any, X: Array, labels: Sequence[str]) -> list[str]:
-    """What has to be said of densities that rest on few rows.
-
-    Args:
-        model: A fitted model.
-        X: Conditions, (n, p).
-        labels: A name for each.
-    """
-    near = rows_near(model, X)
-    if near is None:
-        return []
-    notes = [
-        (label, near_note(float(n))) for label, n in zip(labels, near, strict=True)
+def with_categories(features: Sequence[Feature], X: Array) -> Mask:
+    """Rows whose categories are all known: pictures can show no others, (n,)."""
+    known = [
+        X[:, columns].any(axis=1)
+        for feature, columns in zip(features, columns_of(features), strict=True)
+        if feature.categories
     ]
-    return [f"{label}: {note}." for label, note in notes if note]
-
-
-def curve_notes(
-    model: Any, coding: Coding, feature: Feature, row: Array, dots: Array | None
-) -> list[str]:
-    """What has to be said of a curve that partly rests on few rows.
-
-    Args:
-        model: A fitted model.
-        coding: How it sees tables.
-        feature: The feature of the curve.
-        row: Where the others are, (1, p).
-        dots: As in `draw_along`.
-    """
-    along = Along(model, row, coding.columns.index(feature.name), feature.name)
-    ends = [feature.low, feature.high] if dots is None or not len(dots) else dots[:, 0]
-    share = float(np.mean(along.few(np.linspace(np.min(ends), np.max(ends), 200))))
-    if not share:
-        return []
-    return [
-        f"along {share:.0%} of {feature.name} fewer than {FEW_ROWS:g} training rows "
-        f"are near: the curve is hatched there, and mostly extrapolation."
-    ]
+    return np.all([np.ones(len(X), dtype=bool), *known], axis=0)
 
 
 def draw_along(
@@ -173,6 +138,8 @@ def draw_along(
     row: Array,
 ) -> Any:
     """Heat map, quantiles and mean along a feature; returns the figure.
+
+    Where hardly any training rows are near it is hatched, and a note says so.
 
     Args:
         model: A fitted model.
@@ -192,7 +159,14 @@ def draw_along(
     axes = display.ax_
     mean = along.given(display.x[:, None]).mean()
     axes.plot(display.x, mean, color="k", linewidth=1.2, linestyle=":", label="mean")
-    _hatch(axes, display.x, along.few(display.x))
+    few = few_near(model, along.rows(display.x))
+    if few.any():
+        note(
+            f"along {few.mean():.0%} of {feature.name} fewer than {FEW_ROWS:g} "
+            f"training rows are near: the curve is hatched there, and mostly "
+            f"extrapolation."
+        )
+    _hatch(axes, display.x, few)
     # On white, as hatching may be behind it.
     axes.legend(loc="best", framealpha=0.9, edgecolor="none")
     target = coding.target or "y"
@@ -229,6 +203,8 @@ def draw_densities(
 ) -> Any:
     """Curves of p(y|x) at some conditions; returns the figure.
 
+    A note says which of them rest on few rows.
+
     Args:
         model: A fitted model.
         coding: How it sees tables.
@@ -236,11 +212,17 @@ def draw_densities(
         labels: A name for each.
         observed: What was observed there, drawn as a dot; NaN for nothing, (n,).
     """
-    p = model.given(X)
-    few = few_near(model, X)
+    p, near = model.given(X), rows_near(model, X)
+    notes = [""] * len(X) if near is None else [near_note(n) for n in near.tolist()]
+    for label, words in zip(labels, notes, strict=True):
+        if words:
+            note(f"{label}: {words}.")
     # With one curve the line below the title says it.
-    marks = [f" ({FEW_NEAR})" if f and len(few) > 1 else "" for f in few]
-    names = [_shortened_label(n, m) for n, m in zip(labels, marks, strict=True)]
+    mark = f" ({FEW_NEAR})" if len(notes) > 1 else ""
+    names = [
+        _shortened_label(label, mark if words else "")
+        for label, words in zip(labels, notes, strict=True)
+    ]
     axes = p.plot(label=names)
     seen = ~np.isnan(observed)
     if seen.any():
@@ -248,29 +230,23 @@ def draw_densities(
         axes.plot(observed[seen], heights[seen], "ko", markersize=5, label="observed")
     _place_legend(axes, names)
     target = coding.target or "y"
+    given = [middle_cut(f.name, _TITLE_NAME) for f in coding.features]
+    title = f"p({middle_cut(target, _TITLE_NAME)} | {_some(given)})"
     axes.set(xlabel=middle_cut(target, _AXIS_NAME))
-    axes.figure.suptitle(_wrapped(_density_title(coding, target), _TITLE_LINE))
-    axes.set_title(_few_line(model, X), fontsize=8, color=_NOTE)
+    axes.figure.suptitle(_wrapped(title, _TITLE_LINE))
+    below = notes[0]
+    if len(notes) > 1 and any(notes):
+        below = (
+            f"{FEW_NEAR}: fewer than {FEW_ROWS:g} training rows; these densities are "
+            f"mostly extrapolation"
+        )
+    axes.set_title(below, fontsize=8, color=_NOTE)
     return axes.figure
 
 
-def _density_title(coding: Coding, target: str) -> str:
-    names = [middle_cut(f.name, _TITLE_NAME) for f in coding.features[:_MOST_NAMED]]
-    more = ", ..." if len(coding.features) > _MOST_NAMED else ""
-    return f"p({middle_cut(target, _TITLE_NAME)} | {', '.join(names)}{more})"
-
-
-def _few_line(model: Any, X: Array) -> str:
-    """A line below the title, if densities rest on few rows."""
-    near = rows_near(model, X)
-    if near is None or np.all(near >= FEW_ROWS):
-        return ""
-    if len(near) == 1:
-        return near_note(float(near[0]))
-    return (
-        f"{FEW_NEAR}: fewer than {FEW_ROWS:g} training rows; these densities are "
-        f"mostly extrapolation"
-    )
+def _some(words: list[str]) -> str:
+    more = ["..."] if len(words) > _MOST_NAMED else []
+    return ", ".join([*words[:_MOST_NAMED], *more])
 
 
 def _place_legend(axes: Any, names: Sequence[str]) -> None:
@@ -316,16 +292,14 @@ def _wrapped(text: str, most: int) -> str:
 def _at(coding: Coding, along: Feature, row: Array) -> str:
     """Where the other features are, in a title."""
     parts = []
-    for feature, block in zip(coding.features, _blocks(coding), strict=True):
+    for feature, columns in zip(
+        coding.features, columns_of(coding.features), strict=True
+    ):
         if feature.name != along.name:
-            cells = row[0, list(block.columns)]
-            value = f"{cells[0]:.4g}"
+            value = f"{row[0, columns[0]]:.4g}"
             if feature.categories:
-                value = feature.categories[int(np.argmax(cells))]
+                value = feature.categories[int(np.argmax(row[0, columns]))]
             # Spaces at which no line ends.
             name = middle_cut(feature.name, _TITLE_NAME)
             parts.append(f"{name}\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{value}")
-    if not parts:
-        return ""
-    more = ", ..." if len(parts) > _MOST_NAMED else ""
-    return f"at {', '.join(parts[:_MOST_NAMED])}{more}"
+    return f"at {_some(parts)}" if parts else ""

@@ -8,7 +8,6 @@ import numpy as np
 
 from kexpfam._typing import Array
 from kexpfam.cli.coding import Coding, Feature
-from kexpfam.cli.guard import note
 from kexpfam.cli.held_out import held_out_rows
 from kexpfam.cli.model_files import TableModel, load_table_model
 from kexpfam.cli.options import (
@@ -21,13 +20,7 @@ from kexpfam.cli.options import (
     unknown_option,
 )
 from kexpfam.cli.output import PICTURES, check_output, write_picture
-from kexpfam.cli.pictures import (
-    condition,
-    curve_notes,
-    density_notes,
-    draw_along,
-    draw_densities,
-)
+from kexpfam.cli.pictures import condition, draw_along, draw_densities
 from kexpfam.cli.tables import Table, TableError, listed, read_table
 
 # Rows that are drawn if none are named: as many as can be told apart.
@@ -212,8 +205,6 @@ def _curve(
             [table.numbers(feature.name), table.numbers(str(coding.target))]
         )
         dots = pairs[~np.isnan(pairs).any(axis=1)]
-    for text in curve_notes(found.model, coding, feature, row, dots):
-        note(text)
     return lambda: draw_along(found.model, coding, feature, dots, row)
 
 
@@ -241,8 +232,6 @@ def _densities(
     if not conditions:
         conditions, labels = [condition(coding, table)], ["typical values"]
         observed = [np.nan]
-    for text in density_notes(found.model, np.vstack(conditions), labels):
-        note(text)
     return lambda: draw_densities(
         found.model, coding, np.vstack(conditions), labels, np.array(observed)
     )

@@ -6,6 +6,7 @@ from importlib import resources
 import numpy as np
 
 from kexpfam._typing import Array
+from kexpfam.display import FEW_NEAR, near_note
 from kexpfam.explorer.joint import JointView
 from kexpfam.explorer.numbers import (
     CurveNumbers,
@@ -14,12 +15,15 @@ from kexpfam.explorer.numbers import (
     density_numbers,
 )
 from kexpfam.explorer.pictures import curve_picture, density_picture
-from kexpfam.explorer.questions import Question
-from kexpfam.explorer.subject import Control, Subject
+from kexpfam.explorer.subject import (
+    Control,
+    JointSubject,
+    Question,
+    Subject,
+    described,
+)
 from kexpfam.explorer.svg import number_text
-from kexpfam.explorer.typical import typical_of
 from kexpfam.explorer.view import ConditionalView
-from kexpfam.explorer.wording import FEW_NEAR, described, near_note
 
 # Features that get a picture: those that the median depends on most.
 _MOST_CURVES = 6
@@ -95,11 +99,9 @@ def _page(title: str, heading: str, subtitle: str, body: str) -> str:
     )
 
 
-def _subtitle(subject: object) -> str:
-    title = getattr(subject, "title", "")
-    source = getattr(subject, "source", "")
-    words = [title, described(getattr(subject, "model", None))]
-    return " · ".join([*words, source or "no data"])
+def _subtitle(subject: Subject | JointSubject) -> str:
+    words = [subject.title, described(subject.model), subject.source or "no data"]
+    return " · ".join(words)
 
 
 def _part(title: str, cards: list[str], kind: str = "cards") -> str:
@@ -159,7 +161,7 @@ def _modes(found: DensityNumbers) -> str:
 
 def _typical(subject: Subject) -> list[tuple[str, Array, float | None]]:
     """A typical row, and rows with low to high means; without data, all medians."""
-    typical = typical_of(subject)
+    typical = subject.typical_row()
     if typical is None:
         return [("All features typical", subject.row({}), None)]
     places = {typical: "a typical row"}

@@ -4,8 +4,6 @@ The page and the exported report show the same pictures. What they look like, co
 and widths of lines, is in `page/style.css`.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from kexpfam._typing import Array, Mask
@@ -15,9 +13,10 @@ from kexpfam.explorer.svg import (
     Frame,
     area,
     bar,
-    dots,
+    bars,
     line,
     number_text,
+    outline,
     shortened,
 )
 
@@ -106,22 +105,28 @@ def curve_picture(
     ys = np.concatenate(spread)
     pad = 0.06 * float(np.ptp(ys)) or 0.5
     vertical = float(ys.min()) - pad, float(ys.max()) + pad
-    if control.categories:
-        horizontal = -0.6, len(control.categories) - 0.4
-    else:
-        horizontal = control.low, control.high
-    frame = Frame.around(size, horizontal, vertical, y_name=True)
-    inside = (seen[0] >= horizontal[0]) & (seen[0] <= horizontal[1])
-    inside &= (seen[1] >= vertical[0]) & (seen[1] <= vertical[1])
-    under = dots(frame.x(seen[0][inside]), frame.y(seen[1][inside]), "dot")
-    if control.categories:
-        width = (size[0] - 80) / len(control.categories)
-        labels = [shortened(c, max(2, int(width / 7))) for c in control.categories]
-        content = frame.axes(control.name, target, x_texts=labels)
-        content += under + _boxes(found, frame, control, at)
-    else:
-        content = frame.axes(control.name, target) + under + _bands(found, frame, at)
+    frame, axes = _along(control, vertical, size, target)
+    over = (
+        _boxes(found, frame, control, at)
+        if control.categories
+        else _bands(found, frame, at)
+    )
+    content = axes + frame.dots(*seen, "dot") + over
     return frame.picture(content, f"Quantiles of {target} along {control.name}")
+
+
+def _along(
+    control: Control, vertical: tuple[float, float], size: Size, target: str
+) -> tuple[Frame, str]:
+    """A frame along a feature, and its axes."""
+    if not control.categories:
+        frame = Frame.around(size, (control.low, control.high), vertical, y_name=True)
+        return frame, frame.axes(control.name, target)
+    count = len(control.categories)
+    frame = Frame.around(size, (-0.6, count - 0.4), vertical, y_name=True)
+    most = max(2, int((size[0] - 80) / count / 7))
+    labels = [shortened(c, most) for c in control.categories]
+    return frame, frame.axes(control.name, target, x_texts=labels)
 
 
 def _bands(found: CurveNumbers, frame: Frame, at: float | str | None) -> str:
@@ -198,22 +203,13 @@ def pit_picture(values: Array, size: Size) -> str:
     error = 2.0 * np.sqrt((PIT_BINS - 1) / len(values))
     top = 1.08 * max(1.0 + error, float(heights.max()))
     frame = Frame.around(size, (0.0, 1.0), (0.0, top), y_name=True)
-    wide = float(frame.x(edges[1]) - frame.x(edges[0]))
-    bars = "".join(
-        bar(
-            float(frame.x(edge)) + 1,
-            float(frame.y(height)),
-            wide - 2,
-            frame.y.start - float(frame.y(height)),
-            "bar",
-        )
-        for edge, height in zip(edges[:-1].tolist(), heights.tolist(), strict=True)
-    )
+    base = frame.y.start
+    shown = bars(frame.x(edges), base, base - frame.y(heights), 2.0, "bar")
     upper, lower = (float(frame.y(max(0.0, 1.0 + s * error))) for s in (1, -1))
     band = bar(frame.x.start, upper, frame.x.end - frame.x.start, lower - upper, "fair")
     one = line(frame.x(np.array([0.0, 1.0])), frame.y(np.ones(2)), "target")
     axes = frame.axes("F(observed)", "density")
-    return frame.picture(axes + band + bars + one, "Histogram of the PIT")
+    return frame.picture(axes + band + shown + one, "Histogram of the PIT")
 
 
 def coverage_picture(central: Array, highest: Array, size: Size) -> str:
@@ -252,19 +248,11 @@ def histogram_picture(
     )
     top = 1.1 * max(float(seen.max()), float(drawn.max()), np.finfo(float).tiny)
     frame = Frame.around(size, axis, (0.0, top), y_labels=False)
-    left = frame.x(edges)
-    bars = "".join(
-        bar(x + 0.75, y, wide - 1.5, frame.y.start - y, "seen-bar")
-        for x, y, wide in zip(
-            left[:-1].tolist(),
-            frame.y(seen).tolist(),
-            np.diff(left).tolist(),
-            strict=True,
-        )
-    )
-    outline = line(np.repeat(left, 2)[1:-1], np.repeat(frame.y(drawn), 2), "curve")
+    left, base = frame.x(edges), frame.y.start
+    under = bars(left, base, base - frame.y(seen), 1.5, "seen-bar")
+    over = outline(left, base, base - frame.y(drawn), "curve")
     axes = frame.axes(target, y_ticks=False)
-    return frame.picture(bars + axes + outline, f"Histograms of {target}")
+    return frame.picture(under + axes + over, f"Histograms of {target}")
 
 
 def scatter_picture(
@@ -276,16 +264,6 @@ def scatter_picture(
     target: str,
 ) -> str:
     """Data and draws against a feature."""
-    texts: Sequence[str] | None = None
-    horizontal = control.low, control.high
-    if control.categories:
-        horizontal = -0.6, len(control.categories) - 0.4
-        width = (size[0] - 80) / len(control.categories)
-        texts = [shortened(c, max(2, int(width / 7))) for c in control.categories]
-    frame = Frame.around(size, horizontal, axis, y_name=True)
-    content = frame.axes(control.name, target, x_texts=texts)
-    for (x, y), kind in ((seen, "dot"), (drawn, "drawn")):
-        inside = (x >= horizontal[0]) & (x <= horizontal[1])
-        inside &= (y >= axis[0]) & (y <= axis[1])
-        content += dots(frame.x(x[inside]), frame.y(y[inside]), kind)
+    frame, axes = _along(control, axis, size, target)
+    content = axes + frame.dots(*seen, "dot") + frame.dots(*drawn, "drawn")
     return frame.picture(content, f"Draws and data of {target} against {control.name}")

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from kexpfam.explorer.questions import Question
+from kexpfam.explorer.subject import Question
 
 LOCALHOST = "127.0.0.1"
 

@@ -1,17 +1,19 @@
-"""What is explored: a fitted model, what can be set, and rows to compare it with.
+"""What is explored, and what a page may ask about it.
 
 The page knows nothing of files and tables. It is told of a control for each condition,
-with the columns of X that it stands for, and of rows of data if there are any.
+with the columns of X that it stands for, and of rows of data if there are any. What it
+asks comes from outside, and is read with care.
 """
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 
 from kexpfam._typing import Array, Indices
+from kexpfam.display import typical_place
 from kexpfam.errors import KexpfamError
 
 # Steps of a slider from one end to the other, about: enough to look smooth.
@@ -19,6 +21,9 @@ _STEPS = 200
 
 # Sliders leave out the outermost values, which would leave little room for the others.
 _RANGE = (1.0, 99.0)
+
+# Pictures narrower or wider than this are not asked for by any screen.
+_NARROWEST, _WIDEST = 160.0, 4000.0
 
 
 class ExplorerError(KexpfamError, ValueError):
@@ -59,11 +64,10 @@ class Control:
                     f"{value!r:.60} is not a category of {self.name!r}."
                 )
             return [float(value == category) for category in self.categories]
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise ExplorerError(f"{self.name} must be a number, got {value!r:.60}.")
+        value = _number(self.name, value)
         if not math.isfinite(value):
             raise ExplorerError(f"{self.name} must be finite, got {value}.")
-        return [float(value)]
+        return [value]
 
     def value(self, row: Array) -> float | str:
         """The number or category in a row of X, (p,)."""
@@ -71,6 +75,11 @@ class Control:
         if self.categories:
             return self.categories[int(np.argmax(cells))]
         return float(cells[0])
+
+    def as_json(self) -> dict[str, Any]:
+        """What the page is told of it."""
+        told = ("name", "categories", "low", "high", "step", "start")
+        return {name: getattr(self, name) for name in told}
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,6 +135,21 @@ class Subject:
         """The controls' values at a row of X, (p,)."""
         return {control.name: control.value(row) for control in self.controls}
 
+    def typical_row(self) -> int | None:
+        """Which row of the data is nearest to the middle of all; None without data."""
+        if not len(self.X):
+            return None
+        return typical_place(self.X, [control.columns for control in self.controls])
+
+    def starting_at_typical_row(self) -> Self:
+        """The same with controls that begin at a typical row, if there are data."""
+        place = self.typical_row()
+        if place is None:
+            return self
+        values = self.values(self.X[place])
+        controls = [replace(c, start=values[c.name]) for c in self.controls]
+        return replace(self, controls=tuple(controls))
+
 
 @dataclass(frozen=True, eq=False)
 class JointSubject:
@@ -144,6 +168,15 @@ class JointSubject:
     title: str
     rows: Array
     source: str = ""
+
+
+def described(model: Any) -> str:
+    """What kind of model it is, in a few words."""
+    members = getattr(model, "members_", None)
+    kind = type(model).__name__
+    return (
+        kind if members is None else f"{kind}, an average of {len(members)} densities"
+    )
 
 
 def number_control(name: str, column: int, values: Array) -> Control:
@@ -194,3 +227,65 @@ def nice_step(size: float) -> float:
 def _tidy(value: float) -> float:
     """Without digits that only rounding made."""
     return float(f"{value:.12g}")
+
+
+def _number(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ExplorerError(f"{name} must be a number, got {value!r:.60}.")
+    return float(value)
+
+
+@dataclass(frozen=True)
+class Question:
+    """The fields of one request.
+
+    Attributes:
+        fields: What was sent.
+
+    Example:
+        >>> Question({"level": 0.5}).number("level", 0.9, 0.0, 1.0)
+        0.5
+        >>> Question({}).number("level", 0.9, 0.0, 1.0)
+        0.9
+    """
+
+    fields: Mapping[str, Any]
+
+    def number(self, name: str, default: float, low: float, high: float) -> float:
+        """A finite number between two others.
+
+        Raises:
+            ExplorerError: It is something else.
+        """
+        value = _number(name, self.fields.get(name, default))
+        if not math.isfinite(value) or not low <= value <= high:
+            raise ExplorerError(
+                f"{name} must be between {low:g} and {high:g}, got {value:g}."
+            )
+        return value
+
+    def flag(self, name: str) -> bool:
+        """Whether something is wanted; no, if nothing was said."""
+        value = self.fields.get(name, False)
+        if not isinstance(value, bool):
+            raise ExplorerError(f"{name} must be true or false, got {value!r:.60}.")
+        return value
+
+    def choice(self, name: str, options: Sequence[str]) -> str:
+        """One of some texts, the first if nothing was said."""
+        value = self.fields.get(name, options[0])
+        if value not in options:
+            raise ExplorerError(f"{name} must be one of {list(options)}.")
+        return str(value)
+
+    def mapping(self, name: str) -> dict[str, Any]:
+        """Values by name; none if nothing was said."""
+        value = self.fields.get(name, {})
+        if not isinstance(value, dict):
+            raise ExplorerError(f"{name} must be values by name, got {value!r:.60}.")
+        return value
+
+    def size(self, height: float) -> tuple[float, float]:
+        """Width and height of a picture."""
+        width = self.number("width", 640.0, _NARROWEST, _WIDEST)
+        return width, self.number("height", height, 80.0, _WIDEST)

@@ -123,6 +123,19 @@ def bar(x: float, y: float, width: float, height: float, kind: str) -> str:
     )
 
 
+def bars(edges: Array, base: float, heights: Array, gap: float, kind: str) -> str:
+    """Bars of a histogram, in pixels, with a gap between them."""
+    ends = zip(edges[:-1].tolist(), edges[1:].tolist(), heights.tolist(), strict=True)
+    return "".join(
+        bar(a + gap / 2, base - tall, b - a - gap, tall, kind) for a, b, tall in ends
+    )
+
+
+def outline(edges: Array, base: float, heights: Array, kind: str) -> str:
+    """The outline of a histogram, in pixels."""
+    return line(np.repeat(edges, 2)[1:-1], base - np.repeat(heights, 2), kind)
+
+
 def text(x: float, y: float, content: str, kind: str, anchor: str = "start") -> str:
     """A text whose baseline begins, ends or has its middle at a point."""
     return (
@@ -212,6 +225,12 @@ class Frame:
         if y_label:
             parts.append(text(left, 14.0, shortened(y_label, most), "label"))
         return "".join(parts)
+
+    def dots(self, xs: Array, ys: Array, kind: str, radius: float = 2.4) -> str:
+        """Dots at numbers, as far as they are inside the axes."""
+        x, y = self.x, self.y
+        inside = (xs >= x.low) & (xs <= x.high) & (ys >= y.low) & (ys <= y.high)
+        return dots(x(xs[inside]), y(ys[inside]), kind, radius)
 
     def picture(self, content: str, title: str) -> str:
         """The whole picture, with a title for those who do not see it."""

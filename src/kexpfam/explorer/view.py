@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from kexpfam._typing import Array
+from kexpfam.display import near_note, rows_near
 from kexpfam.explorer.numbers import (
     LEVELS,
     axis_of,
     curve_numbers,
     density_numbers,
-    rows_near,
     trained_share,
 )
 from kexpfam.explorer.pictures import (
@@ -31,10 +31,13 @@ from kexpfam.explorer.pictures import (
     pit_picture,
     scatter_picture,
 )
-from kexpfam.explorer.questions import Question
-from kexpfam.explorer.subject import Control, ExplorerError, Subject
-from kexpfam.explorer.typical import starting_at_typical_row
-from kexpfam.explorer.wording import described, near_note, trained_note
+from kexpfam.explorer.subject import (
+    Control,
+    ExplorerError,
+    Question,
+    Subject,
+    described,
+)
 from kexpfam.metrics import Evaluation, evaluate
 
 Answer = dict[str, Any]
@@ -45,6 +48,9 @@ _MOST_ROWS = 1000
 # Draws of each row for the histogram, so that its outline is smooth.
 _DRAWS = 20
 
+# Above this share of training rows found in the data, these are probably the same.
+_SAME = 0.5
+
 
 class ConditionalView:
     """Answers to the page's questions about p(y|x).
@@ -54,7 +60,7 @@ class ConditionalView:
     """
 
     def __init__(self, subject: Subject) -> None:
-        self.subject = starting_at_typical_row(subject)
+        self.subject = subject.starting_at_typical_row()
         self._lock = threading.Lock()
 
     @property
@@ -80,8 +86,8 @@ class ConditionalView:
             "source": subject.source,
             "rows": len(subject.X),
             "observed": len(self._observed),
-            "axis": list(self._axis),
-            "controls": [_control(control) for control in subject.controls],
+            "axis": list(self.axis),
+            "controls": [control.as_json() for control in subject.controls],
         }
 
     def density(self, question: Question) -> Answer:
@@ -92,7 +98,7 @@ class ConditionalView:
         found = density_numbers(
             subject.model,
             row,
-            self._axis,
+            self.axis,
             level=level,
             highest=question.choice("region", ("interval", "hpd")) == "hpd",
             zoom=question.flag("zoom"),
@@ -135,13 +141,12 @@ class ConditionalView:
         control = subject.control(question.fields.get("feature"))
         row = subject.row(values)
         found = curve_numbers(subject.model, row, control)
-        seen = self._places(control)[self._shown], subject.y[self._shown]
         picture = curve_picture(
             found,
             control,
             question.size(300.0),
             subject.target,
-            seen=seen,
+            seen=self.shown(control),
             at=control.value(row[0]),
         )
         places = list(control.categories) or found.places.tolist()
@@ -172,7 +177,7 @@ class ConditionalView:
     def calibration(self, question: Question) -> Answer:
         """Whether probabilities are as large as they claim, on the data."""
         found = self.evaluation()
-        width, height = question.size(240.0)
+        size = question.size(240.0)
         central = np.abs(2.0 * found.pit - 1.0)
         coverage = [
             {"level": float(c), "central": e.value, "highest": h.value}
@@ -182,47 +187,33 @@ class ConditionalView:
         ]
         scores = {"log loss": found.log_loss, "CRPS": found.crps}
         return {
-            "pit_picture": pit_picture(found.pit, (width, height)),
-            "coverage_picture": coverage_picture(
-                central, found.hpd_values, (width, height)
-            ),
+            "pit_picture": pit_picture(found.pit, size),
+            "coverage_picture": coverage_picture(central, found.hpd_values, size),
             "rows": len(found.pit),
             "pit": found.pit.tolist(),
             "coverage": coverage,
             "scores": {name: [e.value, e.standard_error] for name, e in scores.items()},
             "distance": found.pit_uniformity.statistic,
             "p_value": found.pit_uniformity.pvalue,
-            "note": trained_note(trained_share(self.subject)),
+            "note": _trained_note(trained_share(self.subject)),
         }
 
     def draws(self, question: Question) -> Answer:
         """Draws at the rows of the data, beside what was observed there."""
-        subject = self.subject
-        data, drawn = self._drawn()
+        subject, rows = self.subject, self._judged
+        data = subject.y[rows]
+        with self._lock:
+            drawn = self._drawn
         size = question.size(300.0)
-        feature = question.fields.get("feature")
-        rows = self._judged
-        if feature is None:
-            axis = self._axis
-            return {
-                "picture": histogram_picture(
-                    data, drawn.ravel(), axis, size, subject.target
-                ),
-                "observed": data.tolist(),
-                "drawn": drawn[:, 0].tolist(),
-                "numbers": subject.numbers[rows].tolist(),
-            }
-        control = subject.control(feature)
-        places = self._places(control)[rows]
-        some = slice(0, MOST_DOTS)
-        picture = scatter_picture(
-            control,
-            (places[some], data[some]),
-            (places[some], drawn[some, 0]),
-            self._axis,
-            size,
-            subject.target,
-        )
+        if (feature := question.fields.get("feature")) is not None:
+            control = subject.control(feature)
+            few = slice(0, MOST_DOTS)
+            places = self._places(control)[rows][few]
+            pairs = (places, data[few]), (places, drawn[few, 0])
+            picture = scatter_picture(control, *pairs, self.axis, size, subject.target)
+        else:
+            both = data, drawn.ravel()
+            picture = histogram_picture(*both, self.axis, size, subject.target)
         return {
             "picture": picture,
             "observed": data.tolist(),
@@ -244,35 +235,21 @@ class ConditionalView:
         rows = self._judged
         return evaluate(self.subject.model, self.subject.X[rows], self.subject.y[rows])
 
-    def _drawn(self) -> tuple[Array, Array]:
-        with self._lock:
-            return self._draws_at_data
+    @functools.cached_property
+    def _drawn(self) -> Array:
+        X = self.subject.X[self._judged]
+        return self.subject.model.sample(X, _DRAWS, random_state=0)
 
     @functools.cached_property
-    def _draws_at_data(self) -> tuple[Array, Array]:
-        rows = self._judged
-        X = self.subject.X[rows]
-        drawn = self.subject.model.sample(X, _DRAWS, random_state=0)
-        return self.subject.y[rows], drawn
-
-    @functools.cached_property
-    def _axis(self) -> tuple[float, float]:
-        return axis_of(self.subject)
-
-    @property
     def axis(self) -> tuple[float, float]:
         """Values of y that pictures show."""
-        return self._axis
+        return axis_of(self.subject)
 
     @functools.cached_property
     def _observed(self) -> Array:
         """Rows with an observation, in an order of their own."""
         rows = np.flatnonzero(np.isfinite(self.subject.y))
         return np.random.default_rng(0).permutation(rows)
-
-    @property
-    def _shown(self) -> Array:
-        return self._observed[:MOST_DOTS]
 
     @property
     def _judged(self) -> Array:
@@ -285,7 +262,8 @@ class ConditionalView:
 
     def shown(self, control: Control) -> tuple[Array, Array]:
         """Some rows of the data: a feature, or the number of its category, and y."""
-        return self._places(control)[self._shown], self.subject.y[self._shown]
+        rows = self._observed[:MOST_DOTS]
+        return self._places(control)[rows], self.subject.y[rows]
 
     def _places(self, control: Control) -> Array:
         cells = self.subject.X[:, list(control.columns)]
@@ -301,12 +279,17 @@ class ConditionalView:
         return None if near is None else float(near[0])
 
 
-def _control(control: Control) -> Answer:
-    return {
-        "name": control.name,
-        "categories": list(control.categories),
-        "low": control.low,
-        "high": control.high,
-        "step": control.step,
-        "start": control.start,
-    }
+def _trained_note(share: float) -> str:
+    """What to think of calibration on rows of which the model has seen a share."""
+    if share > _SAME:
+        return (
+            "The model was fitted to these rows, it seems, so this looks better than "
+            "it would on new ones: judge it with a table that it has not seen, or with "
+            "kexpfam evaluate --cv."
+        )
+    if share > 0.0:
+        return (
+            f"{share:.0%} of the training rows have the features of a row in this "
+            f"file; if these are the same rows, this looks better than it is."
+        )
+    return "None of the rows that the model remembers from its fit is in this file."

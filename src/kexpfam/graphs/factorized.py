@@ -313,7 +313,7 @@ class FactorizedDensity(DensityEstimator):
 
     def plot(self, gains: FactorGains | None = None, ax: Any = None) -> Any:
         """Draw the graph, with `held_out_gains` if given; returns the Axes."""
-        from kexpfam.graph_display import GraphDisplay
+        from kexpfam.display import GraphDisplay
 
         check_is_fitted(self)
         figures = {} if gains is None else gains.by_label()

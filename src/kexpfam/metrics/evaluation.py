@@ -129,7 +129,7 @@ class Evaluation:
         Args:
             axes: Two Axes to draw on; None for a new figure.
         """
-        from kexpfam.calibration_display import plot_calibration
+        from kexpfam.display import plot_calibration
 
         return plot_calibration(
             self.pit, self.hpd_values, axes, sample_weight=self.sample_weight

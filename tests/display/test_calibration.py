@@ -3,25 +3,16 @@
 import subprocess
 import sys
 
-import matplotlib as mpl
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from scipy import stats
 
-from kexpfam.calibration_display import plot_calibration, plot_coverage, plot_pit
+from kexpfam.display import plot_calibration, plot_coverage, plot_pit
 from kexpfam.errors import MissingDependencyError
 from kexpfam.metrics import evaluate
 from tests.oracles.scores import GaussianModel
 from tests.tolerances import assert_close
-
-mpl.use("Agg")
-import matplotlib.pyplot as plt
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
 
 
 @pytest.fixture(scope="module")
@@ -140,7 +131,7 @@ class TestBoth:
 
     def test_importing_does_not_import_matplotlib(self):
         code = (
-            "import sys, kexpfam.metrics, kexpfam.calibration_display; "
+            "import sys, kexpfam.metrics, kexpfam.display; "
             "sys.exit('matplotlib' in sys.modules)"
         )
         done = subprocess.run([sys.executable, "-c", code], check=False)

@@ -7,6 +7,7 @@ the arrays, and its `plot` draws them as often as wanted. matplotlib is imported
 something is drawn, never before.
 """
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -50,7 +51,7 @@ _COMPLETE_COLUMNS = 90
 
 # Colours, judged by eye on smooth, bimodal, heteroscedastic and bounded data. The map
 # ends at a middle blue, so that dark dots and orange lines stay readable on it.
-_BLUES = ("#ffffff", "#e3eef9", "#b7d4ea", "#7fb3d9", "#4a90c4")
+BLUES = ("#ffffff", "#e3eef9", "#b7d4ea", "#7fb3d9", "#4a90c4")
 _LINES = "#d94801"
 _DOTS = "#08213f"
 
@@ -92,7 +93,7 @@ def plot_densities(densities: Any, ax: "Axes | None" = None, **line: Any) -> "Ax
         >>> len(ax.lines)
         2
     """
-    plt = _pyplot()
+    plt = pyplot()
     from matplotlib.cbook import normalize_kwargs
     from matplotlib.lines import Line2D
 
@@ -116,6 +117,7 @@ def plot_densities(densities: Any, ax: "Axes | None" = None, **line: Any) -> "Ax
     return ax
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ConditionalDensityDisplay:
     """A heat map of p(y|x) with quantile lines and data, for one x and one y.
 
@@ -153,35 +155,21 @@ class ConditionalDensityDisplay:
         5
     """
 
-    ax_: "Axes"
-    figure_: "Figure | SubFigure"
-    heatmap_: "QuadMesh"
-    colorbar_: "Colorbar"
-    quantile_lines_: "list[Line2D]"
-    scatter_: "PathCollection | None"
-
-    def __init__(
-        self,
-        *,
-        x: Array,
-        y_edges: Array,
-        density: Array,
-        levels: Array,
-        quantiles: Array,
-        data: Array | None = None,
-        x_label: str = "x",
-        y_label: str = "y",
-        cmap: "str | Colormap | None" = None,
-    ) -> None:
-        self.x = x
-        self.y_edges = y_edges
-        self.density = density
-        self.levels = levels
-        self.quantiles = quantiles
-        self.data = data
-        self.x_label = x_label
-        self.y_label = y_label
-        self.cmap = cmap
+    x: Array
+    y_edges: Array
+    density: Array
+    levels: Array
+    quantiles: Array
+    data: Array | None = None
+    x_label: str = "x"
+    y_label: str = "y"
+    cmap: "str | Colormap | None" = None
+    ax_: "Axes" = field(init=False)
+    figure_: "Figure | SubFigure" = field(init=False)
+    heatmap_: "QuadMesh" = field(init=False)
+    colorbar_: "Colorbar" = field(init=False)
+    quantile_lines_: "list[Line2D]" = field(init=False)
+    scatter_: "PathCollection | None" = field(init=False)
 
     @classmethod
     def from_estimator(
@@ -213,7 +201,7 @@ class ConditionalDensityDisplay:
             MissingDependencyError: matplotlib is not installed.
             ValueError: More than one column of x or y, or an argument out of range.
         """
-        _pyplot()  # that it is missing should show before the work, not after
+        pyplot()  # that it is missing should show before the work, not after
         levels = np.ravel(np.asarray(levels, dtype=float))
         if not np.all((levels > 0) & (levels < 1)):
             raise ValueError(f"levels must lie strictly between 0 and 1, got {levels}.")
@@ -242,7 +230,7 @@ class ConditionalDensityDisplay:
 
     def plot(self, ax: "Axes | None" = None) -> Self:
         """Draw, on new Axes unless some are given; returns the display."""
-        plt = _pyplot()
+        plt = pyplot()
         if ax is None:
             _, ax = plt.subplots(figsize=(7.0, 4.8), layout="constrained")
         self.ax_, self.figure_ = ax, ax.figure
@@ -265,7 +253,7 @@ class ConditionalDensityDisplay:
             edges,
             self.y_edges,
             self.density.T,
-            cmap=self.cmap or LinearSegmentedColormap.from_list("blues", _BLUES),
+            cmap=self.cmap or LinearSegmentedColormap.from_list("blues", BLUES),
             norm=PowerNorm(_COLOR_POWER, vmin=0.0, vmax=full),
             rasterized=True,
         )
@@ -310,23 +298,27 @@ class ConditionalDensityDisplay:
                 linewidth=2.0 if level == 0.5 else 1.1,
                 linestyle=(0, (4, 2)) if outer else "-",
             )
+        look: dict[str, Any] = {
+            "color": _LINES,
+            "fontsize": _LABEL_SIZE,
+            "va": "center",
+        }
+        look["transform"] = ax.get_yaxis_transform()
+        look["in_layout"] = False  # the colour bar makes room, with any layout engine
         heights = _apart(self.quantiles[-1], ax)
         for level, height in zip(self.levels, heights, strict=True):
-            ax.text(
-                1.01,
-                height,
-                "median" if level == 0.5 else f"{100 * level:.4g}%",
-                transform=ax.get_yaxis_transform(),
-                color=_LINES,
-                fontsize=_LABEL_SIZE,
-                fontweight="bold" if level == 0.5 else "normal",
-                verticalalignment="center",
-                # The colour bar already makes room, with any layout engine.
-                in_layout=False,
-            )
+            if level == 0.5:
+                ax.text(1.01, height, "median", fontweight="bold", **look)
+            else:
+                ax.text(1.01, height, f"{100 * level:.4g}%", **look)
 
 
-def _pyplot() -> Any:
+def pyplot() -> Any:
+    """matplotlib.pyplot, imported when something is drawn.
+
+    Raises:
+        MissingDependencyError: matplotlib is not installed.
+    """
     try:
         import matplotlib.pyplot as plt
     except ImportError as error:
@@ -356,7 +348,12 @@ def _curves(densities: Any) -> list[tuple[Array, Array]]:
     y = np.hstack([even, np.clip(quantiles, low, high)])
     y = np.sort(np.clip(y, ends[:, :1], ends[:, 1:]), axis=1)
     p = _batched(densities.pdf, densities, y)
-    return [_closed(*curve) for curve in zip(y, p, ends, strict=True)]
+    # A curve falls to zero where it meets an end of the support.
+    met = np.column_stack([y[:, 0] <= ends[:, 0], y[:, -1] >= ends[:, 1]]).astype(int)
+    return [
+        (np.pad(own, pad, mode="edge"), np.pad(height, pad))
+        for own, height, pad in zip(y, p, met.tolist(), strict=True)
+    ]
 
 
 def _visible(densities: Any, count: int) -> tuple[Array, Array, Array]:
@@ -377,20 +374,13 @@ def _batched(method: Any, densities: Any, points: Array) -> Array:
     return np.atleast_2d(method(points[0] if single else points))
 
 
-def _closed(y: Array, p: Array, ends: Array) -> tuple[Array, Array]:
-    """A curve that falls to zero where it meets an end of the support."""
-    met = (int(y[0] <= ends[0]), int(y[-1] >= ends[1]))
-    return np.pad(y, met, mode="edge"), np.pad(p, met)
-
-
 def _labels(label: Any, n: int) -> list[str | None]:
     if label is None:
         named = 1 < n <= _MOST_NAMED
         return [f"row {i}" if named else None for i in range(n)]
-    if isinstance(label, str):
-        # One name for all curves stands once in the legend.
-        return [label] + [None] * (n - 1)
-    return _one_each("label", list(label), n)
+    # One name for all curves stands once in the legend.
+    names = [label] + [None] * (n - 1) if isinstance(label, str) else list(label)
+    return _one_each("label", names, n)
 
 
 def _colors(color: Any, n: int) -> list[Any]:
@@ -413,38 +403,37 @@ def _one_each(name: str, values: list[Any], n: int) -> list[Any]:
     return values
 
 
-def _condition_column(X: Any) -> Array:
-    values = np.asarray(X, dtype=float)
-    if values.ndim != 2 or len(values) == 0:
+def _column(name: str, values: Any, advice: str) -> Array:
+    """The only column of X or y, finite, (n,)."""
+    values = np.asarray(values, dtype=float)
+    if values.ndim == 2 and values.shape[1] > 1:
         raise ValueError(
-            f"X must have rows and one column, shape (n, 1), got shape {values.shape}; "
+            f"This picture is for one column of {name.lower()}, and {name} has "
+            f"{values.shape[1]}; {advice}."
+        )
+    if not np.all(np.isfinite(values)):
+        raise ValueError(f"{name} contains NaN or infinity; remove these rows.")
+    return values.ravel()
+
+
+def _condition_column(X: Any) -> Array:
+    shape = np.shape(X)
+    if len(shape) != 2 or shape[0] == 0:
+        raise ValueError(
+            f"X must have rows and one column, shape (n, 1), got shape {shape}; "
             f"X.reshape(-1, 1) makes a column."
         )
-    if values.shape[1] != 1:
-        raise ValueError(
-            f"This picture is for one column of x, and X has {values.shape[1]}; use "
-            f"given(X).plot() at a few rows, or fit a model to one column."
-        )
-    return _finite("X", values[:, 0])
+    return _column(
+        "X", X, "use given(X).plot() at a few rows, or fit a model to one column"
+    )
 
 
 def _response_column(y: Any, seen: Array) -> Array:
-    values = np.asarray(y, dtype=float)
-    if values.ndim == 2 and values.shape[1] > 1:
-        raise ValueError(
-            f"This picture is for one column of y, and y has {values.shape[1]}; fit "
-            f"and draw one column at a time."
-        )
+    values = _column("y", y, "fit and draw one column at a time")
     if values.size != len(seen):
         raise ValueError(
-            f"y must have {len(seen)} rows like X, got shape {values.shape}."
+            f"y must have {len(seen)} rows like X, got shape {np.shape(y)}."
         )
-    return _finite("y", values.ravel())
-
-
-def _finite(name: str, values: Array) -> Array:
-    if not np.all(np.isfinite(values)):
-        raise ValueError(f"{name} contains NaN or infinity; remove these rows.")
     return values
 
 

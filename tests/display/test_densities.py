@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import matplotlib as mpl
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -15,24 +15,16 @@ from scipy.integrate import trapezoid
 
 from kexpfam import KCEF, KEF
 from kexpfam.base_densities import StudentBase, UniformBase
-from kexpfam.display import ConditionalDensityDisplay, _apart, plot_densities
+from kexpfam.display import ConditionalDensityDisplay, plot_densities
+from kexpfam.display.densities import _apart
 from kexpfam.errors import MissingDependencyError
 from tests.tolerances import assert_close
 
-mpl.use("Agg")
-import matplotlib.pyplot as plt
-
-DEMO = Path(__file__).parents[1] / "examples" / "demo.py"
+DEMO = Path(__file__).parents[2] / "examples" / "demo.py"
 
 # Mass that a picture may leave out: 0.001 on either side, and as much again by the
 # trapezoidal rule between the points of a curve.
 OUTSIDE = 0.004
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
 
 
 @pytest.fixture(scope="module")

@@ -2,17 +2,14 @@
 
 import sys
 
-import matplotlib as mpl
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from matplotlib.colors import to_rgba
 from numpy.testing import assert_array_equal
 
+from kexpfam.display import GraphDisplay
 from kexpfam.errors import MissingDependencyError
-from kexpfam.graph_display import GraphDisplay
-
-mpl.use("Agg")
-import matplotlib.pyplot as plt
 
 LETTERS = [chr(ord("A") + k) for k in range(11)]
 GRAPHS = {
@@ -28,12 +25,6 @@ GRAPHS = {
     },
     "one node": {"a": []},
 }
-
-
-@pytest.fixture(autouse=True)
-def close_figures():
-    yield
-    plt.close("all")
 
 
 def extents(display, node):
@@ -75,7 +66,7 @@ class TestLayout:
         display = GraphDisplay(list(GRAPHS[name]), GRAPHS[name]).plot()
         expected = {(p, child) for child, own in GRAPHS[name].items() for p in own}
         assert set(display.arrows_) == set(display.curves) == expected
-        half = 0.5 * np.array([display._width, display._height])
+        half = 0.5 * display.box
         for (parent, child), curve in display.curves.items():
             for point, node in ((curve[0], parent), (curve[-1], child)):
                 # On the border: the farther of both directions is at the half width.
@@ -99,7 +90,7 @@ class TestLayout:
         back = display.ax_.transData.inverted()
         for text in display.ax_.texts:
             words = text.get_window_extent().transformed(back)
-            assert words.width < display._width
+            assert words.width < display.box[0]
 
 
 def test_edges_between_neighbouring_layers_are_straight():

@@ -3,18 +3,18 @@
 Below the diagonal every pair of columns is a scatter plot of all samples, on the
 diagonal every column is a histogram of each. Dots of the samples are drawn in a mixed
 order, so that none hides another, and dark to light, so that they are told apart
-without colour. Computing and drawing are apart, as in `kexpfam.display`; matplotlib is
-imported when something is drawn, never before.
+without colour.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from kexpfam._typing import Array, RandomState
 from kexpfam._validation import as_generator, as_numbers, check_count
-from kexpfam.display import _pyplot
+from kexpfam.display.densities import pyplot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,6 +46,7 @@ _SMALL_PANEL = 1.3
 _MARGIN_INCHES = (0.75, 0.6, 0.15, 0.15)  # left, bottom, right, top
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class PairsDisplay:
     """Scatter plots of all pairs of columns, data beside samples.
 
@@ -73,22 +74,13 @@ class PairsDisplay:
         (3, 3)
     """
 
-    figure_: "Figure | SubFigure"
-    axes_: Any
-    legend_: "Legend"
-
-    def __init__(
-        self,
-        *,
-        samples: Mapping[str, Array],
-        dots: Mapping[str, Array],
-        names: Sequence[str],
-        limits: Array,
-    ) -> None:
-        self.samples = samples
-        self.dots = dots
-        self.names = names
-        self.limits = limits
+    samples: Mapping[str, Array]
+    dots: Mapping[str, Array]
+    names: Sequence[str]
+    limits: Array
+    figure_: "Figure | SubFigure" = field(init=False)
+    axes_: Any = field(init=False)
+    legend_: "Legend" = field(init=False)
 
     @classmethod
     def from_samples(
@@ -126,7 +118,7 @@ class PairsDisplay:
             MissingDependencyError: matplotlib is not installed.
             ValueError: Different columns, too many of them or of samples, or NaN.
         """
-        _pyplot()  # that it is missing should show before the work, not after
+        pyplot()  # that it is missing should show before the work, not after
         check_count("max_points", max_points, least=1)
         named = samples if isinstance(samples, Mapping) else {labels[1]: samples}
         if labels[0] in named:
@@ -136,16 +128,11 @@ class PairsDisplay:
                 f"Beside the data 1 to {len(_COLORS) - 1} samples can be told apart, "
                 f"got {len(named)}."
             )
-        found = [_column_names(rows) for rows in (data, *named.values())]
-        own = next((known for known in found if known is not None), None)
-        tables = {
-            str(label): _table(str(label), rows, known, own)
-            for (label, rows), known in zip(
-                {labels[0]: data, **named}.items(), found, strict=True
-            )
-        }
-        width = tables[labels[0]].shape[1]
-        for label, table in tables.items():
+        tables = {str(k): rows for k, rows in {labels[0]: data, **named}.items()}
+        own = _names_of(tables)
+        arrays = {label: _table(label, rows) for label, rows in tables.items()}
+        width = arrays[labels[0]].shape[1]
+        for label, table in arrays.items():
             if table.shape[1] != width:
                 raise ValueError(
                     f"{label} has {table.shape[1]} columns, but {labels[0]} has "
@@ -153,20 +140,26 @@ class PairsDisplay:
                 )
         own = own or [f"y{j}" for j in range(width)]
         chosen = _chosen(columns, own)
-        shown = {label: table[:, chosen] for label, table in tables.items()}
+        names = [own[j] for j in chosen] if names is None else list(map(str, names))
+        if len(names) != len(chosen):
+            raise ValueError(
+                f"names must have {len(chosen)} names, one per column drawn, got "
+                f"{len(names)}."
+            )
+        shown = {label: table[:, chosen] for label, table in arrays.items()}
         # As many dots of each: a cloud that is denser should be so for a reason.
         most = min(max_points, *(len(table) for table in shown.values()))
         rng = as_generator(random_state)
         return cls(
             samples=shown,
             dots={k: _thinned(table, most, rng) for k, table in shown.items()},
-            names=_checked_names(names, [own[j] for j in chosen]),
+            names=names,
             limits=_limits(list(shown.values())),
         ).plot(figure)
 
     def plot(self, figure: "Figure | SubFigure | None" = None) -> Self:
         """Draw, in a new figure unless one is given; returns the display."""
-        plt = _pyplot()
+        plt = pyplot()
         d = len(self.names)
         if figure is None:
             side = d * _PANEL.get(d, _SMALL_PANEL)
@@ -185,24 +178,15 @@ class PairsDisplay:
         d = len(self.names)
         size = figure.bbox.size / figure.figure.dpi
         left, bottom, right, top = np.array(_MARGIN_INCHES) / np.tile(size, 2)
+        sides = {"left": left, "bottom": bottom, "right": 1 - right, "top": 1 - top}
         gap = 0.08 if d < 6 else 0.12  # of a panel
-        grid = figure.add_gridspec(
-            d,
-            d,
-            left=left,
-            bottom=bottom,
-            right=1.0 - right,
-            top=1.0 - top,
-            wspace=gap,
-            hspace=gap,
-        )
+        grid = figure.add_gridspec(d, d, wspace=gap, hspace=gap, **sides)
         axes = np.full((d, d), None, dtype=object)
-        for i in range(d):
-            for j in range(i + 1):
-                ax = axes[i, j] = figure.add_subplot(grid[i, j])
-                ax.set_xlim(self.limits[j])
-                if i != j:
-                    ax.set_ylim(self.limits[i])
+        for i, j in zip(*np.tril_indices(d), strict=True):
+            ax = axes[i, j] = figure.add_subplot(grid[i, j])
+            ax.set_xlim(self.limits[j])
+            if i != j:
+                ax.set_ylim(self.limits[i])
         return axes
 
     def _draw_histograms(self) -> None:
@@ -216,13 +200,9 @@ class PairsDisplay:
                 heights = counts / (len(table) * (edges[1] - edges[0]))
                 if k == 0:
                     ax.stairs(heights, edges, fill=True, color="0.82", linewidth=0)
-                ax.stairs(
-                    heights,
-                    edges,
-                    color=_COLORS[k],
-                    linestyle=_STYLES[k],
-                    linewidth=1.0 if k == 0 else 1.4,
-                )
+                wide = 1.4 if k else 1.0
+                look = {"color": _COLORS[k], "linestyle": _STYLES[k], "linewidth": wide}
+                ax.stairs(heights, edges, **look)
             ax.set_ylim(bottom=0.0)
             ax.set_yticks([])
 
@@ -235,56 +215,39 @@ class PairsDisplay:
         rows, colors = rows[order], colors[order]
         # Dots cover about the same share of a panel, however many and small they are.
         area = np.clip(700.0 * width * width / len(rows), 1.6, 14.0)
-        for i in range(len(self.names)):
-            for j in range(i):
-                self.axes_[i, j].scatter(
-                    rows[:, j],
-                    rows[:, i],
-                    s=float(area),
-                    c=colors,
-                    alpha=_OPACITY,
-                    linewidths=0,
-                    rasterized=True,
-                )
+        look = {"s": float(area), "c": colors, "alpha": _OPACITY, "linewidths": 0}
+        for i, j in zip(*np.tril_indices(len(self.names), -1), strict=True):
+            self.axes_[i, j].scatter(rows[:, j], rows[:, i], rasterized=True, **look)
 
     def _draw_labels(self, width: float) -> None:
         from matplotlib.ticker import MaxNLocator
 
         d = len(self.names)
         size = float(np.clip(4.0 + 3.2 * width, 6.0, 10.0))
-        for i in range(d):
-            for j in range(i + 1):
-                ax: Axes = self.axes_[i, j]
-                ax.tick_params(labelsize=0.85 * size, length=2.0, pad=1.5)
-                ax.xaxis.set_major_locator(MaxNLocator(3, steps=[1, 2, 5, 10]))
-                ax.tick_params(labelbottom=i == d - 1, bottom=i == d - 1)
-                if i != j:
-                    ax.yaxis.set_major_locator(MaxNLocator(3, steps=[1, 2, 5, 10]))
-                    ax.tick_params(labelleft=j == 0, left=j == 0)
-                for side in ("top", "right"):
-                    ax.spines[side].set_visible(False)
-                for side in ("left", "bottom"):
-                    ax.spines[side].set(color="0.6", linewidth=0.6)
-                if i == j:
-                    ax.spines["left"].set_visible(False)
-            self.axes_[d - 1, i].set_xlabel(self.names[i], fontsize=size)
-            if i > 0:
-                self.axes_[i, 0].set_ylabel(self.names[i], fontsize=size)
+        for i, j in zip(*np.tril_indices(d), strict=True):
+            ax: Axes = self.axes_[i, j]
+            ax.tick_params(labelsize=0.85 * size, length=2.0, pad=1.5)
+            ax.xaxis.set_major_locator(MaxNLocator(3, steps=[1, 2, 5, 10]))
+            ax.tick_params(labelbottom=i == d - 1, bottom=i == d - 1)
+            ax.spines[["top", "right"]].set_visible(False)
+            ax.spines[["left", "bottom"]].set(color="0.6", linewidth=0.6)
+            if i == j:
+                ax.spines["left"].set_visible(False)
+            else:
+                ax.yaxis.set_major_locator(MaxNLocator(3, steps=[1, 2, 5, 10]))
+                ax.tick_params(labelleft=j == 0, left=j == 0)
+        for k, name in enumerate(self.names):
+            self.axes_[d - 1, k].set_xlabel(name, fontsize=size)
+            if k > 0:
+                self.axes_[k, 0].set_ylabel(name, fontsize=size)
         self.figure_.align_labels()
 
     def _draw_legend(self, figure: Any) -> "Legend":
         from matplotlib.lines import Line2D
 
+        look: dict[str, Any] = {"marker": "o", "markersize": 5, "linewidth": 1.4}
         handles = [
-            Line2D(
-                [],
-                [],
-                color=color,
-                linestyle=style,
-                marker="o",
-                markersize=5,
-                linewidth=1.4,
-            )
+            Line2D([], [], color=color, linestyle=style, **look)
             for color, style in zip(_COLORS, _STYLES, strict=True)
         ]
         return figure.legend(
@@ -296,13 +259,22 @@ class PairsDisplay:
         )
 
 
-def _column_names(rows: Any) -> list[str] | None:
-    return [str(name) for name in rows.columns] if hasattr(rows, "columns") else None
+def _names_of(tables: Mapping[str, Any]) -> list[str] | None:
+    """Names of the columns, which all frames must have in the same order."""
+    found: list[str] | None = None
+    for label, rows in tables.items():
+        if hasattr(rows, "columns"):
+            names = [str(name) for name in rows.columns]
+            found = found or names
+            if names != found:
+                raise ValueError(
+                    f"{label} has the columns {names}, others have {found}; give the "
+                    f"same columns in the same order."
+                )
+    return found
 
 
-def _table(
-    label: str, rows: Any, names: list[str] | None, expected: list[str] | None
-) -> Array:
+def _table(label: str, rows: Any) -> Array:
     table = as_numbers(label, rows)
     table = table[:, None] if table.ndim == 1 else table
     if table.ndim != 2 or 0 in table.shape:
@@ -312,11 +284,6 @@ def _table(
         )
     if not np.all(np.isfinite(table)):
         raise ValueError(f"{label} contains NaN or infinity; remove these rows.")
-    if names is not None and names != expected:
-        raise ValueError(
-            f"{label} has the columns {names}, others have {expected}; give the same "
-            f"columns in the same order."
-        )
     return table
 
 
@@ -339,16 +306,6 @@ def _number_of(column: int | str, names: list[str]) -> int:
     if not isinstance(column, str) and -len(names) <= column < len(names):
         return int(column) % len(names)
     raise ValueError(f"columns has {column!r}, but the columns are {names}.")
-
-
-def _checked_names(names: Sequence[str] | None, own: list[str]) -> list[str]:
-    if names is None:
-        return own
-    if len(names) != len(own):
-        raise ValueError(
-            f"names must have {len(own)} names, one per column drawn, got {len(names)}."
-        )
-    return [str(name) for name in names]
 
 
 def _thinned(table: Array, most: int, rng: np.random.Generator) -> Array:

@@ -3,7 +3,6 @@
 Both take values that are uniform on [0, 1] if the densities are right, from
 `metrics.pit` and `metrics.hpd_values`, and show a band in which each bar, or each point
 of a curve, lies with probability 95 % if they are: one bar in twenty may stick out.
-matplotlib is imported when something is drawn, never before.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -17,7 +16,7 @@ from kexpfam._validation import (
     check_probability,
     check_weights,
 )
-from kexpfam.display import _pyplot
+from kexpfam.display.densities import pyplot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,11 +32,10 @@ _FEWEST_BARS, _MOST_BARS = 5, 20
 # Points of a coverage curve.
 _CURVE_POINTS = 201
 
-_BARS = "#7fb3d9"
-_CENTRAL = "#08519c"
-_DENSEST = "#d94801"
-_IDEAL = "0.35"
-_BAND_COLOR = "0.85"
+_BARS, _CENTRAL, _DENSEST = "#7fb3d9", "#08519c", "#d94801"
+
+# Where bars and curves would be if all were well.
+_IDEAL: dict[str, Any] = {"color": "0.35", "linestyle": (0, (4, 2))}
 
 
 def plot_pit(
@@ -72,7 +70,7 @@ def plot_pit(
         >>> ax.get_xlabel()
         'PIT, F(y|x)'
     """
-    plt = _pyplot()
+    plt = pyplot()
     u, weights = _uniform_values(values, sample_weight)
     n = _effective_rows(weights)
     if bins is None:
@@ -83,22 +81,14 @@ def plot_pit(
         _, ax = plt.subplots(layout="constrained")
     shares, edges = np.histogram(u, bins, (0.0, 1.0), weights=weights / weights.sum())
     low, high = bins * _band(np.array([1.0 / bins]), n)[:, 0]
-    ax.bar(
-        edges[:-1],
-        bins * shares,
-        width=1.0 / bins,
-        align="edge",
-        color=_BARS,
-        edgecolor="white",
-        linewidth=0.8,
-    )
+    look: dict[str, Any] = {"color": _BARS, "edgecolor": "white", "linewidth": 0.8}
+    ax.bar(edges[:-1], bins * shares, width=1.0 / bins, align="edge", **look)
     # Drawn over the bars, since what it says is how high they may be.
     ax.axhspan(low, high, color="0.3", alpha=0.15, linewidth=0, label=_BAND_LABEL)
-    ax.axhline(1.0, color=_IDEAL, linewidth=1.2, linestyle=(0, (4, 2)))
+    ax.axhline(1.0, linewidth=1.2, **_IDEAL)
     top = 1.3 * max(high, bins * shares.max())  # room for the legend
-    ax.set(
-        xlim=(0, 1), ylim=(0, top), xlabel="PIT, F(y|x)", ylabel="relative frequency"
-    )
+    ax.set(xlim=(0, 1), xlabel="PIT, F(y|x)")
+    ax.set(ylim=(0, top), ylabel="relative frequency")
     ax.legend(frameon=False, loc="upper right")
     return ax
 
@@ -135,26 +125,21 @@ def plot_coverage(
         >>> ax.get_ylabel()
         'observed coverage'
     """
-    plt = _pyplot()
+    plt = pyplot()
     u, weights = _uniform_values(pit, sample_weight)
-    curves: dict[str, tuple[Array, str, Any]]
-    curves = {"central intervals": (np.abs(2.0 * u - 1.0), _CENTRAL, "-")}
+    curves = [(np.abs(2.0 * u - 1.0), "central intervals", _CENTRAL, "-")]
     if hpd_values is not None:
         v, _ = _uniform_values(hpd_values, weights)
-        curves["highest-density regions"] = (v, _DENSEST, (0, (5, 1.5)))
+        curves += [(v, "highest-density regions", _DENSEST, "--")]
     if ax is None:
         _, ax = plt.subplots(figsize=(4.8, 4.8), layout="constrained")
     nominal = np.linspace(0.0, 1.0, _CURVE_POINTS)
     low, high = _band(nominal, _effective_rows(weights))
-    ax.fill_between(
-        nominal, low, high, color=_BAND_COLOR, linewidth=0, label=_BAND_LABEL
-    )
-    ax.plot([0, 1], [0, 1], color=_IDEAL, linewidth=1.0, linestyle=(0, (4, 2)))
-    for label, (needed, color, style) in curves.items():
+    ax.fill_between(nominal, low, high, color="0.85", linewidth=0, label=_BAND_LABEL)
+    ax.plot([0, 1], [0, 1], linewidth=1.0, **_IDEAL)
+    for needed, label, color, style in curves:
         observed = _share_up_to(nominal, needed, weights)
-        ax.plot(
-            nominal, observed, color=color, linestyle=style, linewidth=1.6, label=label
-        )
+        ax.plot(nominal, observed, style, color=color, linewidth=1.6, label=label)
     ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
     ax.set(xlabel="nominal coverage", ylabel="observed coverage")
     ax.legend(frameon=False, loc="upper left")
@@ -179,7 +164,7 @@ def plot_calibration(
     Returns:
         Both Axes.
     """
-    plt = _pyplot()
+    plt = pyplot()
     if axes is None:
         _, axes = plt.subplots(1, 2, figsize=(9.0, 4.2), layout="constrained")
     if np.size(axes) != 2:

@@ -1,0 +1,33 @@
+"""Pictures of densities, of their calibration, of pairs of columns and of graphs.
+
+matplotlib is imported when something is drawn, never before.
+"""
+
+from kexpfam.display.calibration import plot_calibration, plot_coverage, plot_pit
+from kexpfam.display.conditions import (
+    FEW_NEAR,
+    FEW_ROWS,
+    few_near,
+    near_note,
+    rows_near,
+    typical_place,
+)
+from kexpfam.display.densities import ConditionalDensityDisplay, plot_densities
+from kexpfam.display.graph import GraphDisplay
+from kexpfam.display.pairs import PairsDisplay
+
+__all__ = [
+    "FEW_NEAR",
+    "FEW_ROWS",
+    "ConditionalDensityDisplay",
+    "GraphDisplay",
+    "PairsDisplay",
+    "few_near",
+    "near_note",
+    "plot_calibration",
+    "plot_coverage",
+    "plot_densities",
+    "plot_pit",
+    "rows_near",
+    "typical_place",
+]
