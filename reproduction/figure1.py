@@ -77,12 +77,6 @@ def _declared() -> list[Task]:
     ]
 
 
-def _quick() -> list[Task]:
-    few = [Task(NAME, _case(200, 3), method, 0) for method in JOINT]
-    many = [Task(NAME, _case(MOST_ROWS, 2), m, 0, 400) for m in (*JOINT, *LENGTHSCALES)]
-    return few + many
-
-
 def estimator(method: str, seed: int) -> Any:
     """An estimator of the joint density."""
     if method not in LENGTHSCALES:
@@ -140,35 +134,21 @@ def _sweep(records: Sequence[Record], key: str) -> dict[int, list[Record]]:
     return {step: [r for r in chosen if r.figures[key] == step] for step in steps}
 
 
-def _curve(
-    sweep: dict[int, list[Record]], method: str, *, per_column: bool
-) -> tuple[list[int], list[float], list[float]]:
-    """Where a method was measured, and the mean log-likelihood with its error."""
-    at, means, errors = [], [], []
-    for step, some in sweep.items():
-        scores = values(some, method, "log_likelihood")
-        if scores:
-            mean, error = mean_and_error(scores)
-            scale = some[0].figures["d"] if per_column else 1
-            at.append(step)
-            means.append(mean / scale)
-            errors.append(error / scale)
-    return at, means, errors
-
-
 def _panel(
     ax: Any, records: Sequence[Record], declared: Sequence[str], key: str
 ) -> None:
-    per_column = key == "d"
+    """Means with errors of each method and of the truth; against d, per column."""
     sweep = _sweep([r for r in records if r.task.method in declared], key)
+    scale = {step: step if key == "d" else 1 for step in sweep}
     for method in methods_of(records, declared):
-        at, means, errors = _curve(sweep, method, per_column=per_column)
+        found = {k: values(some, method, "log_likelihood") for k, some in sweep.items()}
+        at = [step for step, scores in found.items() if scores]
+        points = [np.divide(mean_and_error(found[k]), scale[k]) for k in at]
+        means, errors = np.reshape(points, (-1, 2)).T
         ax.errorbar(at, means, errors, label=method, capsize=2, **pictures.pen(method))
     truth = [
-        np.mean(
-            [r.figures["truth"] / (r.figures["d"] if per_column else 1) for r in some]
-        )
-        for some in sweep.values()
+        np.mean([r.figures["truth"] for r in some]) / scale[step]
+        for step, some in sweep.items()
     ]
     ax.plot(list(sweep), truth, color="0.15", linestyle=":", lw=1.8, label="truth")
     ax.set_xticks(list(sweep))
@@ -186,15 +166,15 @@ def _draw(records: Sequence[Record], folder: Path) -> str:
     left.set_title(f"d = {FEW_COLUMNS} columns", fontsize=10)
     right.set(xlabel="d, columns", ylabel="log-likelihood per column (nats)")
     right.set_title(f"n = {most} training rows", fontsize=10)
-    names = {name: line for ax in (left, right) for line, name in _legend(ax)}
+    names = {
+        name: line
+        for ax in (left, right)
+        for line, name in zip(*ax.get_legend_handles_labels(), strict=True)
+    }
     figure.legend(
         names.values(), names.keys(), loc="outside lower center", ncols=4, frameon=False
     )
     return pictures.save(figure, folder, "figure1.png")
-
-
-def _legend(ax: Any) -> list[tuple[Any, str]]:
-    return list(zip(*ax.get_legend_handles_labels(), strict=True))
 
 
 def _caption(records: Sequence[Record]) -> str:
@@ -210,24 +190,28 @@ def _caption(records: Sequence[Record]) -> str:
     )
 
 
-def _gaps(records: Sequence[Record], declared: Sequence[str]) -> str:
+def _by_size(records: Sequence[Record]) -> dict[str, list[Record]]:
+    """Records by case, as measured: quick runs have fewer rows than declared."""
     sizes = sorted({(r.figures["d"], r.figures["n"]) for r in records})
+    return {
+        _case(n, d): [r for r in records if (r.figures["d"], r.figures["n"]) == (d, n)]
+        for d, n in sizes
+    }
+
+
+def _gaps(records: Sequence[Record], declared: Sequence[str]) -> str:
     methods = methods_of(records, declared)
-    rows = []
-    for d, n in sizes:
-        some = [r for r in records if (r.figures["d"], r.figures["n"]) == (d, n)]
-        gaps = [in_words(values(some, m, "gap_per_column")) for m in methods]
-        if set(gaps) != {"–"}:
-            rows.append([_case(n, d), *gaps])
-    return table(["", *methods], rows)
+    rows = [
+        [case, *(in_words(values(some, m, "gap_per_column")) for m in methods)]
+        for case, some in _by_size(records).items()
+    ]
+    return table(["", *methods], [row for row in rows if set(row[1:]) != {"–"}])
 
 
 def _verdict(records: Sequence[Record]) -> str:
     """Whether AutoKCEF is above its rivals everywhere, and how near the truth."""
-    sizes = sorted({(r.figures["d"], r.figures["n"]) for r in records})
     lost, compared = [], 0
-    for d, n in sizes:
-        some = [r for r in records if (r.figures["d"], r.figures["n"]) == (d, n)]
+    for case, some in _by_size(records).items():
         for ours, rival in PAIRS:
             gaps = [values(some, method, "gap_per_column") for method in (ours, rival)]
             if not all(gaps):
@@ -235,34 +219,24 @@ def _verdict(records: Sequence[Record]) -> str:
             compared += 1
             behind = float(np.mean(gaps[0]) - np.mean(gaps[1]))
             if behind >= 0:
-                lost.append(f"{ours} is {behind:.3f} below {rival} at {_case(n, d)}")
+                lost.append(f"{ours} is {behind:.3f} below {rival} at {case}")
     if not compared:
         return ""
+    told = f" ({'; '.join(lost)})" if lost else ""
     sentence = (
         f"AutoKCEF against LSCDE of the same graph and against RNADE, nats per column: "
         f"above in {compared - len(lost)} of {compared} comparisons of means"
+        f"{told}. They are not independent: RNADE is "
+        "compared with both graphs, which for two columns are one."
     )
-    sentence += f" ({'; '.join(lost)})." if lost else "."
-    sentence += (
-        " They are not independent: RNADE is compared with both graphs, which for two "
-        "columns are one."
-    )
-    return f"{sentence} {_distance(records)}".strip()
-
-
-def _distance(records: Sequence[Record]) -> str:
-    found = values(
-        [r for r in records if r.task.case == _case(MOST_ROWS, 3)],
-        "AutoKCEF-M",
-        "gap_per_column",
-    )
-    if not found:
-        return ""
+    case = _case(MOST_ROWS, FEW_COLUMNS)
+    full = [r for r in records if r.task.case == case]
+    if not (found := values(full, "AutoKCEF-M", "gap_per_column")):
+        return sentence
     gap = float(np.mean(found))
-    met = "met" if gap <= TARGET else "missed"
     return (
-        f"AutoKCEF-M is {gap:.3f} nats per column below the truth at "
-        f"{_case(MOST_ROWS, 3)} (target {TARGET}: {met})."
+        f"{sentence} AutoKCEF-M is {gap:.3f} nats per column below the truth at "
+        f"{case} (target {TARGET}: {'met' if gap <= TARGET else 'missed'})."
     )
 
 
@@ -283,14 +257,17 @@ def _lengthscales(records: Sequence[Record], folder: Path) -> str:
         "on held-out likelihood. Nats per column below the truth:",
         _gaps(some, LENGTHSCALES),
         f"![One lengthscale, or one for each column]({name})",
-    ).strip()
+    )
 
 
 SUITE = Suite(
     name=NAME,
     title="Log-likelihood of the synthetic grid against rows and columns",
     tasks=_declared(),
-    quick=_quick(),
+    quick=[
+        *(Task(NAME, _case(200, 3), m, 0) for m in JOINT),
+        *(Task(NAME, _case(MOST_ROWS, 2), m, 0, 400) for m in (*JOINT, *LENGTHSCALES)),
+    ],
     run=run,
     first_seed=300,
     show=show,

@@ -13,9 +13,8 @@ takes its place, which is small if the distance is.
 """
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +51,10 @@ MEASURES = (
     ("kl", "KL(p0 ‖ p), nats", -0.5),
 )
 
+# Points of y for integrals: the base has 10⁻⁶ of its mass beyond.
+GRID = np.linspace(-10.0, 10.0, 1001)
+STEP = float(GRID[1] - GRID[0])
+
 # λ at 100 rows. Picked from 0.0003, 0.001, 0.003 and 0.01, the largest tried, by
 # looking at this very truth; the theory gives exponents only.
 _LAMBDA_AT_100 = 0.01
@@ -69,16 +72,6 @@ class Truth:
     centers: Array
     heights: Array
 
-    @cached_property
-    def grid(self) -> Array:
-        """Points of y for integrals: the base has 10⁻⁶ of its mass beyond."""
-        return np.linspace(-10.0, 10.0, 1001)
-
-    @property
-    def step(self) -> float:
-        """Distance of the grid's points."""
-        return float(self.grid[1] - self.grid[0])
-
     def tilt(self, x: Array, y: Array) -> Array:
         """T0 at points of any shape."""
         near = (x[..., None] - self.centers[:, 0]) ** 2
@@ -88,11 +81,11 @@ class Truth:
 
     def on_grid(self, x: Array) -> Array:
         """Log p0 on the grid at each x, (n, grid)."""
-        log_base = -0.125 * self.grid**2
-        log_p = log_base + self.tilt(x[:, None], self.grid[None])
+        log_base = -0.125 * GRID**2
+        log_p = log_base + self.tilt(x[:, None], GRID[None])
         # The trapezoidal rule: of smooth functions that vanish at the ends, exact.
         top = log_p.max(axis=1, keepdims=True)
-        mass = np.exp(log_p - top).sum(axis=1, keepdims=True) * self.step
+        mass = np.exp(log_p - top).sum(axis=1, keepdims=True) * STEP
         found: Array = log_p - top - np.log(mass)
         return found
 
@@ -101,8 +94,8 @@ class Truth:
         x, level = rng.uniform(-2.0, 2.0, n), rng.random(n)
         y = np.empty(n)
         for a in range(n):
-            cdf = np.cumsum(np.exp(self.on_grid(x[a : a + 1])[0])) * self.step
-            y[a] = np.interp(level[a] * cdf[-1], cdf, self.grid + 0.5 * self.step)
+            cdf = np.cumsum(np.exp(self.on_grid(x[a : a + 1])[0])) * STEP
+            y[a] = np.interp(level[a] * cdf[-1], cdf, GRID + 0.5 * STEP)
         return x[:, None], y
 
     def distance(self, T: Any) -> float:
@@ -155,8 +148,8 @@ def divergences(known: Truth, model: Any) -> Figures:
     # Midpoints of equal parts of [−2, 2], on which x is uniform.
     x = 4.0 * (np.arange(100) + 0.5) / 100 - 2.0
     log_p0 = known.on_grid(x)
-    log_p = model.given(x[:, None]).logpdf(np.tile(known.grid, (len(x), 1)))
-    weight = np.exp(log_p0) * known.step / len(x)
+    log_p = model.given(x[:, None]).logpdf(np.tile(GRID, (len(x), 1)))
+    weight = np.exp(log_p0) * STEP / len(x)
     return {
         "kl": rounded(float(np.sum(weight * (log_p0 - log_p)))),
         "log_error": rounded(float(np.sqrt(np.sum(weight * (log_p0 - log_p) ** 2)))),
@@ -168,8 +161,7 @@ def show(records: Sequence[Record], folder: Path) -> str:
     return paragraphs(
         f"![Distance to the truth against n]({_draw(records, folder)})",
         _caption(records),
-        _slopes(records),
-        _medians(records),
+        _tables(records),
     )
 
 
@@ -188,63 +180,42 @@ def _caption(records: Sequence[Record]) -> str:
     )
 
 
-def _curve(
-    records: Sequence[Record], method: str, name: str
-) -> tuple[list[int], list[list[float]]]:
-    """Numbers of rows, and the values there."""
+def _curves(records: Sequence[Record], name: str) -> dict[str, dict[int, list[float]]]:
+    """Values of a figure by method and number of rows."""
     sizes = sorted({r.figures["n"] for r in records})
-    some = [
-        (n, values([r for r in records if r.figures["n"] == n], method, name))
-        for n in sizes
-    ]
-    kept = [(n, found) for n, found in some if found]
-    return [n for n, _ in kept], [found for _, found in kept]
+    at = {n: [r for r in records if r.figures["n"] == n] for n in sizes}
+    curves = {
+        method: {n: found for n in sizes if (found := values(at[n], method, name))}
+        for method in methods_of(records, METHODS)
+    }
+    return {method: curve for method, curve in curves.items() if curve}
 
 
-def slope(sizes: Sequence[int], medians: Sequence[float]) -> float | None:
+def slope(medians: Mapping[int, float]) -> float | None:
     """Least-squares slope of log median against log n; None without two sizes."""
-    positive = [(n, m) for n, m in zip(sizes, medians, strict=True) if m > 0]
+    positive = [(n, m) for n, m in medians.items() if m > 0]
     if len(positive) < 2:
         return None
     log_n, log_m = np.log(positive).T
     return float(np.polyfit(log_n, log_m, 1)[0])
 
 
-def _slopes(records: Sequence[Record]) -> str:
-    rows = []
+def _tables(records: Sequence[Record]) -> str:
+    """Slopes of medians, and the medians."""
+    slopes, columns = [], {}
     for name, words, exponent in MEASURES:
-        for method in methods_of(records, METHODS):
-            sizes, found = _curve(records, method, name)
-            if not sizes:
-                continue
-            medians = [float(np.median(f)) for f in found]
-            late = [(n, m) for n, m in zip(sizes, medians, strict=True) if n >= 400]
-            both = (
-                slope(sizes, medians),
-                slope(*zip(*late, strict=True)) if late else None,
-            )
-            rows.append([words, method, f"{exponent:.2f}", *map(_number, both)])
+        for method, curve in _curves(records, name).items():
+            medians = {n: float(np.median(found)) for n, found in curve.items()}
+            both = (slope(medians), slope({n: medians[n] for n in medians if n >= 400}))
+            cells = ["–" if value is None else f"{value:.2f}" for value in both]
+            slopes.append([words, method, f"{exponent:.2f}", *cells])
+            columns[f"{words}, {method}"] = medians
     head = ["", "method", "theory, γ ≥ 1", "measured slope", "from n = 400 on"]
-    return table(head, rows)
-
-
-def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.2f}"
-
-
-def _medians(records: Sequence[Record]) -> str:
-    columns = []
-    for name, words, _ in MEASURES:
-        for method in methods_of(records, METHODS):
-            sizes, found = _curve(records, method, name)
-            if sizes:
-                medians = {n: np.median(f) for n, f in zip(sizes, found, strict=True)}
-                columns.append((f"{words}, {method}", medians))
-    sizes = sorted({r.figures["n"] for r in records})
     rows = [
-        [str(n), *(f"{c[n]:.4f}" if n in c else "–" for _, c in columns)] for n in sizes
+        [str(n), *(f"{c[n]:.4f}" if n in c else "–" for c in columns.values())]
+        for n in sorted({r.figures["n"] for r in records})
     ]
-    return table(["n", *(words for words, _ in columns)], rows)
+    return paragraphs(table(head, slopes), table(["n", *columns], rows))
 
 
 def _draw(records: Sequence[Record], folder: Path) -> str:
@@ -252,22 +223,19 @@ def _draw(records: Sequence[Record], folder: Path) -> str:
     for ax, (name, words, exponent) in zip(
         figure.subplots(1, len(MEASURES)), MEASURES, strict=True
     ):
-        starts = []
-        for method in methods_of(records, METHODS):
-            sizes, found = _curve(records, method, name)
-            if not sizes:
-                continue
-            low, middle, high = np.array(
-                [np.quantile(f, [0.25, 0.5, 0.75]) for f in found]
-            ).T
+        curves = _curves(records, name)
+        for method, curve in curves.items():
+            sizes = list(curve)
+            low, middle, high = np.transpose(
+                [np.quantile(found, [0.25, 0.5, 0.75]) for found in curve.values()]
+            )
             pen = pictures.pen(method)
             ax.fill_between(sizes, low, high, color=pen["color"], alpha=0.15, lw=0)
-            fitted = slope(sizes, middle.tolist())
+            fitted = slope(dict(zip(sizes, middle, strict=True)))
             label = method if fitted is None else f"{method}: {fitted:.2f}"
             ax.plot(sizes, middle, label=label, **pen)
-            starts.append((sizes, middle[0]))
-        if starts:
-            _guides(ax, *starts[0], exponent)
+        if curves:
+            _guides(ax, next(iter(curves.values())), exponent)
             ax.set_xscale("log")
             ax.set_yscale("log")
             ax.legend(frameon=False, fontsize=8, loc="lower left")
@@ -277,12 +245,13 @@ def _draw(records: Sequence[Record], folder: Path) -> str:
     return pictures.save(figure, folder, "rates.png")
 
 
-def _guides(ax: Any, sizes: Sequence[int], start: float, exponent: float) -> None:
+def _guides(ax: Any, curve: Mapping[int, Sequence[float]], exponent: float) -> None:
     """Lines of the theory's slopes from the first point on, a little above it."""
-    n = np.array(sizes, dtype=float)
-    shape = 1.25 * start * (n / n[0]) ** exponent
+    n = np.array(list(curve), dtype=float)
+    start = 1.25 * np.median(next(iter(curve.values())))
+    shape = start * (n / n[0]) ** exponent
     ax.plot(n, shape, ":", color="0.15", lw=1.8, label=f"theory, γ ≥ 1: {exponent:.2f}")
-    flat = np.full(len(n), 1.25 * start)
+    flat = np.full(len(n), start)
     ax.plot(n, flat, "-.", color="0.6", lw=1.2, label="theory, γ → 0: 0")
 
 

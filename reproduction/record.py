@@ -117,8 +117,8 @@ def _of_line(line: bytes) -> Record:
     content = json.loads(line)
     del content["key"]
     task = Task(*(content.pop(name) for name in Task.__dataclass_fields__))
-    parts = [content.pop(name) for name in ("figures", "error", "seconds")]
-    return Record(task, *parts, content)
+    figures, error, seconds = map(content.pop, ("figures", "error", "seconds"))
+    return Record(task, figures, error, seconds, origin=content)
 
 
 def read(path: Path) -> list[Record]:

@@ -8,11 +8,11 @@ where it stood. Only this process writes; joblib hands it what the others find.
 import json
 import os
 import signal
-import sys
 import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
@@ -142,8 +142,8 @@ def _carry_out(job: Job, parent: int) -> tuple[str, Answer]:
     threading.Thread(target=_watch, args=(parent, done), daemon=True).start()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the first
     os.environ.update(_ENVIRONMENT)
-    sys.stdout = sys.stderr  # what libraries print is no report
-    answer = perform(job)
+    with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):  # of libraries
+        answer = perform(job)
     done.set()
     return job.task.key, answer
 
