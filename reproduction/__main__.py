@@ -139,7 +139,7 @@ def run(
             err=True,
         )
         raise click.exceptions.Exit(_INTERRUPTED) from None
-    _write_report(folder)
+    _write_report(folder, list(SUITES.values()))
     failures = [record for record in records if record.error is not None]
     click.echo(
         f"{len(records) - len(failures)} of {len(records)} tasks are done, "
@@ -169,9 +169,10 @@ def _chosen(
     ]
 
 
-def _write_report(folder: Path) -> None:
+def _write_report(folder: Path, suites: Sequence[Suite]) -> None:
     page = folder / "report.md"
-    page.write_text(report(folder, list(SUITES.values())), encoding="utf-8")
+    measured = [suite for suite in suites if results(folder, suite)]
+    page.write_text(report(folder, measured), encoding="utf-8")
     click.echo(f"The report is {page}.")
 
 
@@ -192,7 +193,7 @@ def report_command(
             f"there are no results in {folder}; use 'python -m reproduction run'."
         )
     if page is None:
-        _write_report(folder)
+        _write_report(folder, suites)
     else:
         content = parts(folder, suites) | {"length": length(folder, suites)}
         refresh_page(page, folder, content)

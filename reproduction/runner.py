@@ -37,8 +37,8 @@ _ENVIRONMENT = {
     "JAX_PLATFORMS": "cpu",
 }
 
-# Seconds after which a process sees that it is alone.
-_PATIENCE = 0.5
+# The thread that looks whether a process was left alone, and seconds between looks.
+_WATCH, _PATIENCE = "watch", 0.5
 
 
 class Answer(NamedTuple):
@@ -138,20 +138,20 @@ def _finished(jobs: Sequence[Job], processes: int) -> Iterator[tuple[Job, Answer
 
 def _carry_out(job: Job, parent: int) -> tuple[str, Answer]:
     """In another process, which ends with the one that writes, however that ends."""
-    done = threading.Event()
-    threading.Thread(target=_watch, args=(parent, done), daemon=True).start()
+    if _WATCH not in {thread.name for thread in threading.enumerate()}:
+        watch = threading.Thread(target=_end_with, args=[parent], name=_WATCH)
+        watch.daemon = True
+        watch.start()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the first
     os.environ.update(_ENVIRONMENT)
     with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere):  # of libraries
-        answer = perform(job)
-    done.set()
-    return job.task.key, answer
+        return job.task.key, perform(job)
 
 
-def _watch(parent: int, done: threading.Event) -> None:
-    while not done.wait(_PATIENCE):
-        if os.getppid() != parent:
-            os._exit(1)
+def _end_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(_PATIENCE)
+    os._exit(1)
 
 
 def perform(job: Job) -> Answer:
