@@ -111,29 +111,30 @@ def _known(
 def _finished(jobs: Sequence[Job], processes: int) -> Iterator[tuple[Job, Answer]]:
     """Jobs in the order in which they end.
 
-    A process that dies takes all others with it. What is left is then carried out one
-    by one, until it is known which task it was.
+    A process that dies takes all others with it. The first of what is left are then
+    carried out one by one, until it is known which task it was.
     """
     left = {job.task.key: job for job in jobs}
-    one_by_one = False
+    suspects = 0
     while left:
-        pool = Parallel(
-            n_jobs=max(processes, 2),  # one would be this process
-            pre_dispatch=1 if one_by_one else processes,
-            batch_size=1,
-            return_as="generator_unordered",
-        )
-        waiting = list(left.values())
+        some = list(left.values())[: 1 if suspects else None]
         try:
             with parallel_config("loky", inner_max_num_threads=1):
-                calls = (delayed(_carry_out)(job, os.getpid()) for job in waiting)
-                for key, answer in pool(calls):
-                    yield left.pop(key), answer
+                pool = Parallel(
+                    n_jobs=max(processes, 2),  # one would be this process
+                    pre_dispatch=processes,
+                    batch_size=1,
+                    return_as="generator_unordered",
+                )
+            for key, answer in pool(delayed(_carry_out)(j, os.getpid()) for j in some):
+                yield left.pop(key), answer
+            suspects = max(suspects - 1, 0)
         except TerminatedWorkerError as error:
-            if one_by_one:
-                job = left.pop(next(iter(left)))
+            if suspects:
+                job = left.pop(some[0].task.key)
                 yield job, Answer({}, f"the process died: {_in_a_line(error)}", 0.0)
-            one_by_one = not one_by_one
+            # As many were running, and as many may have ended without being heard.
+            suspects = 0 if suspects else 2 * processes
 
 
 def _carry_out(job: Job, parent: int) -> tuple[str, Answer]:

@@ -74,6 +74,7 @@ def test_what_has_no_place_in_a_file_is_a_failure():
 
 
 def test_tasks_are_written_with_what_they_need_and_not_run_again(tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "7")
     stream = io.StringIO()
     ran, records = run([(SUITE, SUITE.quick)], tmp_path, jobs=1, stream=stream)
     assert ran == 2
@@ -99,6 +100,7 @@ def test_failures_of_every_kind_are_recorded_and_kept_until_they_are_retried(
     suite = replace(SUITE, tasks=toy.tasks(*BAD, splits=[0]))
     other = replace(SUITE, name="other", tasks=[Task("other", "a", "KCEF", 0)])
     chosen = [(suite, suite.tasks), (other, other.tasks)]
+    monkeypatch.setenv("TOY_MENDED", str(tmp_path / "mended"))
     ran, records = run(chosen, tmp_path, jobs=2)
     assert ran == 5
     errors = {r.task.case: r.error for r in records[:4]}
@@ -109,7 +111,7 @@ def test_failures_of_every_kind_are_recorded_and_kept_until_they_are_retried(
         "fine": None,
     }
     assert read(tmp_path / "other.jsonl") == [records[-1]]
-    monkeypatch.setenv("TOY_MENDED", "1")
+    (tmp_path / "mended").touch()
     chosen = [(suite, suite.tasks[:1])]
     assert run(chosen, tmp_path)[0] == 0
     ran, (mended,) = run(chosen, tmp_path, retry=True)
@@ -164,7 +166,7 @@ def test_killed_at_random_moments_and_resumed_it_ends_with_the_same_file(
     # The last moment of all: in the middle of a line.
     with (folder / "toy.jsonl").open("a") as file:
         file.write('{"key": "toy/a')
-    run([(SUITE, SUITE.tasks)], folder, jobs=2)
+    subprocess.run(command, env=environment, check=True)
     assert settled.items() <= logged(log)[0].items()
     assert lines(folder) == lines(undisturbed)
 

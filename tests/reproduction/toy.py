@@ -1,7 +1,7 @@
 """A suite whose tasks take no time, and misbehave if their case says so.
 
-Environment variables, which processes inherit, say where finished tasks are logged and
-how long a task takes.
+Environment variables, which processes inherit, say where finished tasks are logged,
+how long a task takes, and which file mends what raises.
 """
 
 import os
@@ -15,7 +15,7 @@ from reproduction.record import Suite, Task
 
 def run(task, seed):
     print("a library that prints is no trouble")
-    if task.case == "raises" and not os.environ.get("TOY_MENDED"):
+    if task.case == "raises" and not Path(os.environ.get("TOY_MENDED", "no")).exists():
         raise ValueError("no\nrows")
     if task.case == "kills itself":
         os.kill(os.getpid(), signal.SIGKILL)
