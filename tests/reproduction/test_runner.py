@@ -36,7 +36,7 @@ def lines(folder):
     text = (folder / "toy.jsonl").read_text()
     found = [json.loads(line) for line in text.splitlines()]
     for line in found:
-        del line["seconds"], line["finished"]
+        del line["seconds"], line["finished"], line["commit"], line["uncommitted"]
     return sorted(found, key=lambda line: line["key"])
 
 
