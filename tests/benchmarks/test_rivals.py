@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from joblib.externals.loky import get_reusable_executor
 from scipy import stats
 from scipy.integrate import quad
 
@@ -149,6 +150,8 @@ def test_a_script_measures_what_is_missing_and_reports(
     methods, monkeypatch, tmp_path, benchmark_data, capsys
 ):
     table1 = importlib.import_module("table1")
+    # Processes of other tests, if there are any, do not have the folder on their path.
+    get_reusable_executor().shutdown()
     words = ["--datasets", "caution", "--methods", "iid_normal", "--seeds", "1:3"]
     words += ["--folder", str(tmp_path), "--jobs", "1"]
     monkeypatch.setattr(sys, "argv", ["rivals.py", *words])

@@ -1,7 +1,7 @@
 """A suite whose tasks take no time, and misbehave if their case says so.
 
-Environment variables, which processes inherit, say where finished tasks are logged,
-how long a task takes, and which file mends what raises.
+Environment variables, which processes inherit, say where tasks are logged when they
+begin and when they end, how long one takes, and which file mends what raises.
 """
 
 import os
@@ -23,6 +23,9 @@ def run(task, seed):
         sys.exit("told to go")
     if task.case == "nan":
         return {"loss": [0.5, float("nan")]}
+    if begun := os.environ.get("TOY_BEGUN"):
+        with Path(begun).open("a") as file:
+            file.write(f"{os.getpid()}\n")
     time.sleep(float(os.environ.get("TOY_SECONDS", "0")))
     if log := os.environ.get("TOY_LOG"):
         with Path(log).open("a") as file:
