@@ -78,7 +78,7 @@ bench-scale: $(VENV)/.test
 
 # Goes on where it was stopped; OPTIONS="--quick" and the like are passed on.
 reproduce: $(VENV)/.reproduce
-	$(BIN)/kexpfam reproduce $(OPTIONS)
+	$(BIN)/python -m reproduction run $(OPTIONS)
 
 # The variable keeps an advertisement out of the output.
 docs: $(VENV)/.docs

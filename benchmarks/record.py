@@ -1,22 +1,21 @@
-"""Results with everything needed to know where they came from."""
+"""Result files of scripts that measure once: what was found, and where it came from.
 
-import datetime
+Scripts are started by their path. The folder above, which has `reproduction`, is put on
+the path of modules here.
+"""
+
 import json
 import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
-
-from kexpfam.experiments import provenance
 
 _HERE = Path(__file__).parent
 RESULTS = _HERE / "results"
 _LIBRARIES = ("kexpfam", "numpy", "scipy", "scikit-learn")
 
-
-def commit() -> str:
-    """The commit that is checked out."""
-    return provenance.commit(_HERE) or ""
+sys.path.insert(0, str(_HERE.parent))
 
 
 def write_result(
@@ -34,19 +33,10 @@ def write_result(
         libraries: Distributions whose versions matter.
         path: Where to, `results/<name>.json` unless given.
     """
-    content = {
-        "command": f"python benchmarks/{name}.py",
-        "date": datetime.date.today().isoformat(),
-        "commit": commit(),
-        "uncommitted_source": provenance.uncommitted(_HERE, ["../src", "*.py"]),
-        "machine": {
-            name: value
-            for name, value in provenance.machine().items()
-            if name != "system"
-        },
-        "versions": provenance.versions(libraries),
-        "result": result,
-    }
+    from reproduction.record import origin
+
+    command = f"python benchmarks/{name}.py"
+    content = {"command": command, **origin(libraries), "result": result}
     path = path or RESULTS / f"{name}.json"
     path.parent.mkdir(exist_ok=True)
     text = json.dumps(content, indent=2) + "\n"

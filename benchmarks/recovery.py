@@ -14,7 +14,7 @@ from families import FAMILIES
 from record import RESULTS, write_result
 
 from kexpfam import KCEF
-from kexpfam.experiments.rates import THEORY, estimator
+from reproduction.rates import THEORY, estimator
 
 SIZES = (50, 100, 200, 400, 800, 1600, 3200)
 SEEDS = range(5)

@@ -104,7 +104,7 @@ class MixtureNetworks:
 
     parameters: list[Array]
 
-    def log_density(self, X: Array, y: Array) -> Array:
+    def score_samples(self, X: Array, y: Array) -> Array:
         log_p = [log_density(theta, X, y) for theta in self.parameters]
         return logsumexp(log_p, axis=0) - np.log(len(log_p))
 

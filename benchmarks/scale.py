@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from record import RESULTS, commit, write_result
+from record import RESULTS, write_result
 from scale_data import log_density, make_rows
 from scipy.linalg import blas
 
@@ -36,6 +36,7 @@ from kexpfam.linalg import single_threaded_blas
 from kexpfam.models.choice import Selection
 from kexpfam.models.entries import default_entries
 from kexpfam.score_matching import Basis, ScoreSample, statistics
+from reproduction.record import commit
 
 THREADS = 2
 PANEL = 1024

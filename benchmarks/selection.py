@@ -1,72 +1,49 @@
 """kexpfam's own estimators on the paper's fourteen R data sets, and beside the rivals.
 
 The environment variable KEXPFAM_DATA has to name the folder that holds the sets as CSV,
-y in the last column. The protocol and the layout of `results/selection.json` are in
-`protocol.py`; the rivals' figures on the same splits come from `results/rivals.json`.
+y in the last column. The protocol, and `results/selection.jsonl`, are described in
+`table1.py`; the rivals' figures on the same splits come from `results/rivals.jsonl`.
 
     python benchmarks/selection.py              all sets, seeds 100 to 119; resumable
-    python benchmarks/selection.py --quick      four sets, two splits, in two minutes;
-                                                writes no result file
+    python benchmarks/selection.py --datasets geyser --seeds 0:2 --folder mine
     python benchmarks/selection.py --report     tables from the result files
     python benchmarks/selection.py --time       fit times beside NGBoost's, one run
 
 Seeds 0 to 39 were looked at while the estimators were designed; 100 to 119 were not.
 """
 
-import argparse
 import json
 import statistics
-import tempfile
+import sys
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from protocol import SEEDS, SETS, run, seed_range
 from record import RESULTS, write_result
+from table1 import found, main
 
 from kexpfam import KCEF, AutoKCEF
-from kexpfam.experiments.methods import paper_kcef
-from kexpfam.experiments.published import TABLE1
-
-# Best printed column of the paper's Table 1 for each set, and its KCEF column.
-PUBLISHED_BEST = {name: min(printed.values()) for name, printed in TABLE1.items()}
-PUBLISHED_KCEF = {name: printed["KCEF"] for name, printed in TABLE1.items()}
-
-
-@dataclass(frozen=True)
-class Fitted:
-    """An estimator behind the interface of the protocol."""
-
-    model: Any
-
-    def log_density(self, X: np.ndarray, y: np.ndarray) -> np.ndarray:
-        return self.model.score_samples(X, y)
-
-
-@dataclass(frozen=True)
-class Estimator:
-    """A kexpfam estimator as a method of the protocol."""
-
-    description: str
-    make: Callable[[int], Any]
-    can_vanish: bool = False
-
-    def fit(self, X: np.ndarray, y: np.ndarray, seed: int) -> Fitted:
-        return Fitted(self.make(seed).fit(X, y))
-
+from reproduction.methods import paper_kcef
+from reproduction.protocol import TABLE1, Method
+from reproduction.tables import (
+    Sample,
+    at_or_below,
+    cell,
+    differences,
+    mean_and_error,
+    paragraphs,
+    table,
+)
 
 METHODS = {
-    "AutoKCEF": Estimator("default", lambda seed: AutoKCEF(random_state=seed)),
-    "KCEF": Estimator("default", lambda seed: KCEF(random_state=seed)),
-    "KCEF_paper": Estimator(
-        "N(0, 2²) base, held-out score on the 20 × 20 grid, exact fit",
+    "AutoKCEF": Method(lambda seed: AutoKCEF(random_state=seed), description="default"),
+    "KCEF": Method(lambda seed: KCEF(random_state=seed), description="default"),
+    "KCEF_paper": Method(
         paper_kcef,
+        description="N(0, 2²) base, held-out score on the 20 × 20 grid, exact fit",
     ),
 }
-QUICK_SETS = ("caution", "geyser", "topo", "mcycle")
 
 # Sizes at which fits are timed, with this many columns of x.
 TIMED_ROWS = (500, 2000)
@@ -76,63 +53,62 @@ REPEATS = 3
 
 def report() -> str:
     """The tables: against the paper's, and against the rivals on shared seeds."""
-    own = json.loads((RESULTS / "selection.json").read_text())["result"]
-    rivals = json.loads((RESULTS / "rivals.json").read_text())["result"]
-    lines = ["| set | published best | " + " | ".join(METHODS) + " | worst point | "]
-    lines[0] += "best rival | rival's mean | AutoKCEF there |"
-    lines.append("| --- " * (len(METHODS) + 6) + "|")
-    tally = {"reached": 0, "best or tied": 0}
-    for name, published in PUBLISHED_BEST.items():
-        if name not in own["summary"]:
-            continue
-        cells = [name, f"{published:.2f}"]
-        for method in METHODS:
-            cell = own["summary"][name].get(method)
-            known = cell is not None and cell["standard_error"] is not None
-            text = f"{cell['mean']:.3f} ± {cell['standard_error']:.3f}" if known else ""
-            cells.append(text)
-        auto = own["splits"][name]["AutoKCEF"]
-        cells.append(f"{max(auto['worst']):.1f}")
-        rival, theirs, ours, error = best_rival(auto, rivals["splits"].get(name, {}))
-        cells += [rival, f"{theirs:.3f}", f"{ours:.3f}"]
-        lines.append("| " + " | ".join(cells) + " |")
-        mean = own["summary"][name]["AutoKCEF"]["mean"]
-        tally["reached"] += round(mean, 2) <= published
-        tally["best or tied"] += ours <= theirs + error
-    count = len(lines) - 2
-    lines.append("")
-    lines.append(
-        f"AutoKCEF at or below the best published column (two decimals): "
-        f"{tally['reached']} of {count}; best, or tied within one standard error of "
-        f"the paired difference, among the rivals: {tally['best or tied']} of {count}."
+    own, worst, rivals = (
+        found("selection"),
+        found("selection", "worst"),
+        found("rivals"),
     )
-    return "\n".join(lines)
+    rows, reached, tied = [], 0, 0
+    for name, printed in TABLE1.items():
+        if "AutoKCEF" not in own.get(name, {}):
+            continue
+        auto, published = own[name]["AutoKCEF"], min(printed.values())
+        rival, theirs, ours = best_rival(auto, rivals[name])
+        rows.append(
+            [
+                name,
+                f"{published:.2f}",
+                *(cell(own[name].get(method), digits=3) for method in METHODS),
+                f"{max(worst[name]['AutoKCEF'].values.values()):.1f}",
+                rival,
+                f"{theirs.mean:.3f}",
+                f"{ours.mean:.3f}",
+            ]
+        )
+        reached += at_or_below(auto, published)
+        error = mean_and_error(differences(ours, theirs).tolist())[1]
+        tied += ours.mean <= theirs.mean + error
+    header = ["set", "published best", *METHODS, "worst point", "best rival"]
+    return paragraphs(
+        table([*header, "rival's mean", "AutoKCEF there"], rows),
+        f"AutoKCEF at or below the best published column (two decimals): "
+        f"{reached} of {len(rows)}; best, or tied within one standard error of "
+        f"the paired difference, among the rivals: {tied} of {len(rows)}.",
+    )
 
 
 def best_rival(
-    auto: dict[str, list[Any]], rivals: dict[str, Any]
-) -> tuple[str, float, float, float]:
+    auto: Sample, rivals: Mapping[str, Sample]
+) -> tuple[str, Sample, Sample]:
     """The rival with the smallest mean on the seeds it shares with AutoKCEF.
 
     Returns:
-        Its name, its mean, AutoKCEF's mean on the same seeds, and the standard error of
-        their paired difference.
+        Its name, its losses and AutoKCEF's on these seeds.
     """
-    mine = dict(zip(auto["seed"], auto["nll"], strict=True))
-    best = ("none", np.inf, np.inf, 0.0)
-    for method, lists in rivals.items():
-        pairs = [
-            (value, mine[seed])
-            for seed, value in zip(lists["seed"], lists["nll"], strict=True)
-            if value is not None and mine.get(seed) is not None
-        ]
-        if len(pairs) < 2:
-            continue
-        theirs, ours = np.array(pairs).T
-        if theirs.mean() < best[1]:
-            error = (ours - theirs).std(ddof=1) / np.sqrt(len(pairs))
-            best = (method, float(theirs.mean()), float(ours.mean()), float(error))
-    return best
+    shared = {
+        name: sorted(set(auto.values) & set(sample.values))
+        for name, sample in rivals.items()
+    }
+    pairs = [
+        (
+            name,
+            Sample({seed: rivals[name].values[seed] for seed in seeds}),
+            Sample({seed: auto.values[seed] for seed in seeds}),
+        )
+        for name, seeds in shared.items()
+        if len(seeds) > 1
+    ]
+    return min(pairs, key=lambda pair: pair[1].mean)
 
 
 def timed() -> dict[str, Any]:
@@ -144,7 +120,7 @@ def timed() -> dict[str, Any]:
         "KCEF": lambda: KCEF(random_state=0),
         "AutoKCEF": lambda: AutoKCEF(random_state=0),
     }
-    found: dict[str, Any] = {}
+    times: dict[str, Any] = {}
     for n in TIMED_ROWS:
         rng = np.random.default_rng(n)
         X = rng.normal(size=(n, TIMED_COLUMNS))
@@ -157,51 +133,27 @@ def timed() -> dict[str, Any]:
                 make().fit(X, y)
                 seconds[name].append(time.perf_counter() - start)
         medians = {name: statistics.median(values) for name, values in seconds.items()}
-        found[str(n)] = {
+        times[str(n)] = {
             "seconds": {name: round(value, 3) for name, value in medians.items()},
             "ratio_to_ngboost": {
                 name: round(value / medians["NGBoost"], 3)
                 for name, value in medians.items()
             },
         }
-    return found
+    return times
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description="kexpfam on the R data sets.")
-    parser.add_argument("--datasets", nargs="+", default=SETS, choices=SETS)
-    parser.add_argument("--seeds", type=seed_range, default=SEEDS, metavar="100:120")
-    parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--report", action="store_true")
-    parser.add_argument("--time", action="store_true")
-    options = parser.parse_args()
-    if options.report:
-        print(report())
-        return
-    if options.time:
-        found = timed()
-        print(json.dumps(found, indent=2))
-        libraries = ("kexpfam", "numpy", "scipy", "scikit-learn", "ngboost")
-        path = RESULTS / "selection_time.json"
-        write_result("selection", found, libraries=libraries, path=path)
-        return
-    if options.quick:
-        with tempfile.TemporaryDirectory() as folder:
-            quick = {name: METHODS[name] for name in ("AutoKCEF", "KCEF")}
-            out = Path(folder) / "selection.json"
-            run(QUICK_SETS, range(2), quick, out, lambda _: None)
-        return
-    chosen = {name: METHODS[name] for name in options.methods}
-    run(
-        options.datasets,
-        options.seeds,
-        chosen,
-        RESULTS / "selection.json",
-        lambda found: write_result("selection", found),
-    )
-    print(report())
+def write_times() -> None:
+    """Measure fit times, and write them to a file of their own."""
+    times = timed()
+    print(json.dumps(times, indent=2))
+    libraries = ("kexpfam", "numpy", "scipy", "scikit-learn", "ngboost")
+    path = RESULTS / "selection_time.json"
+    write_result("selection", times, libraries=libraries, path=path)
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:] == ["--time"]:
+        write_times()
+    else:
+        main("selection", METHODS, report)

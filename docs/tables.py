@@ -6,15 +6,20 @@ writes them between the markers of the pages; a test compares the pages with the
 """
 
 import json
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from kexpfam.experiments.report import refresh_page
-from kexpfam.experiments.summary import table
-
 DOCS = Path(__file__).parent
+sys.path.insert(0, str(DOCS.parent))
+
+from reproduction.record import read  # noqa: E402 - found by the line above
+from reproduction.report import refresh_page  # noqa: E402
+from reproduction.tables import Sample, samples, table  # noqa: E402
+
 RESULTS = DOCS.parent / "benchmarks" / "results"
 
 PAGES = {
@@ -43,14 +48,14 @@ def result(name: str) -> Any:
 
 def log_loss() -> str:
     """Mean negative log density of each method on each set, and how often it wins."""
-    own, rivals = result("selection"), result("rivals")
+    own = samples(read(RESULTS / "selection.jsonl"), "nll")
+    rivals = samples(read(RESULTS / "rivals.jsonl"), "nll_floored")
     rows, better = [], {name: [0, 0] for name in RIVALS}
-    for name, methods in own["splits"].items():
-        auto = methods["AutoKCEF"]
-        ours = dict(zip(auto["seed"], auto["nll"], strict=True))
+    for name, methods in own.items():
+        ours = methods["AutoKCEF"].values
         cells = [name, f"**{np.mean(list(ours.values())):.2f}**"]
         for rival in RIVALS:
-            cell, verdict = _beside(ours, rivals["splits"][name].get(rival))
+            cell, verdict = _beside(ours, rivals[name].get(rival))
             cells.append(cell)
             better[rival][0] += verdict is True
             better[rival][1] += verdict is not None
@@ -60,15 +65,11 @@ def log_loss() -> str:
     return table(["set", "AutoKCEF", *RIVALS.values()], rows)
 
 
-def _beside(ours: dict[int, float], rival: Any) -> tuple[str, bool | None]:
+def _beside(ours: Mapping[int, float], rival: Sample | None) -> tuple[str, bool | None]:
     """A rival's mean with its number of splits, and whether ours is smaller there."""
     if rival is None:
         return "", None
-    pairs = [
-        (loss, ours[seed])
-        for seed, loss in zip(rival["seed"], rival["nll_floored"], strict=True)
-        if loss is not None and ours.get(seed) is not None
-    ]
+    pairs = [(loss, ours[k]) for k, loss in rival.values.items() if k in ours]
     if not pairs:
         return "", None
     theirs, mine = np.mean(pairs, axis=0)

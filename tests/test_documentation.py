@@ -14,7 +14,8 @@ import pytest
 
 import kexpfam
 from kexpfam.cli import main as program
-from kexpfam.experiments.suites import NAMES as SUITES
+from reproduction.__main__ import main as reproduction
+from reproduction.report import SUITES
 from tests.pages import (
     ROOT,
     all_commands_of,
@@ -44,19 +45,13 @@ LISTED = {
     "kexpfam fit": "a name in a sentence",
     "kexpfam fit --joint": "tests/cli/test_page.py, with a file",
     "kexpfam fit houses.csv --target price": "tests/cli/test_page.py, with -o",
-    "kexpfam reproduce": "tests/cli/test_reproduce.py, on a toy suite: it takes hours",
-    "kexpfam reproduce --folder mine": "tests/cli/test_reproduce.py, on a toy suite",
-    "kexpfam reproduce --quick": "tests/cli/test_reproduce.py, on a toy suite",
-    "kexpfam reproduce run table1 --splits 0:5 --folder mine": (
-        "tests/experiments/test_table1_table2.py and tests/cli/test_reproduce.py"
-    ),
     **{
-        f"kexpfam reproduce run {name}": f"tests/experiments, on small data: {name}"
+        f"python -m reproduction run {name}": "tests/reproduction, on small data"
         for name in SUITES
     },
-    "kexpfam reproduce status --folder mine": "tests/cli/test_reproduce.py",
-    "kexpfam reproduce report --page docs/reproduction.md": (
-        "tests/cli/test_reproduce.py, on a copy"
+    "python -m reproduction status --folder mine": "tests/reproduction/test_command.py",
+    "python -m reproduction report --page docs/reproduction.md": (
+        "tests/reproduction/test_page.py, on a copy"
     ),
     "python benchmarks/baselines.py --report": "test_reports_of_benchmarks_are_printed",
     "python docs/tables.py": "test_tables_agree_with_the_result_files",
@@ -98,15 +93,30 @@ def test_tests_that_are_named_exist():
             assert name in globals(), name
 
 
-@pytest.mark.parametrize(("page", "words"), of("kexpfam"), ids=str)
+def of_the_reproduction():
+    """Its commands as they are typed, and as `make` passes them on."""
+    typed = [(page, words[2:]) for page, words in of("python") if words[1] == "-m"]
+    made = [
+        (page, ["reproduction", "run", *words[2].removeprefix("OPTIONS=").split()])
+        for page, words in of("make")
+        if words[1] == "reproduce" and words[2:]
+    ]
+    assert made
+    return typed + made
+
+
+@pytest.mark.parametrize(
+    ("page", "words"), [*of("kexpfam"), *of_the_reproduction()], ids=str
+)
 def test_the_program_knows_every_command_and_option(page, words):
-    command, rest = program, words[1:]
+    start = {"kexpfam": program, "reproduction": reproduction}[words[0]]
+    command, rest = start, words[1:]
     while isinstance(command, click.Group) and rest:
         below = command.get_command(click.Context(command), rest[0])
         if below is None:
             break
         command, rest = below, rest[1:]
-    assert command is not program, f"{page}: {words}"
+    assert command is not start, f"{page}: {words}"
     known = {name for p in command.params for name in (*p.opts, *p.secondary_opts)}
     for word in rest:
         if word in REDIRECTIONS:
@@ -143,7 +153,8 @@ def test_targets_of_make_exist(page, words):
 
 @pytest.mark.parametrize(("page", "words"), of("python"), ids=str)
 def test_scripts_exist(page, words):
-    assert (ROOT / words[1]).is_file(), page
+    path = f"{words[2]}/__main__.py" if words[1] == "-m" else words[1]
+    assert (ROOT / path).is_file(), page
 
 
 def test_reports_of_benchmarks_are_printed(capsys, monkeypatch):
@@ -153,7 +164,7 @@ def test_reports_of_benchmarks_are_printed(capsys, monkeypatch):
         monkeypatch.setattr(sys, "argv", [path, "--report"])
         monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
         runpy.run_path(str(ROOT / path), run_name="__main__")
-        assert "| --- |" in capsys.readouterr().out
+        assert "| :-- |" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("page", [*PAGES, "CHANGELOG.md", "benchmarks/README.md"])

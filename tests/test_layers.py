@@ -74,9 +74,6 @@ MAY_IMPORT = {
 # These two gather what is below them: the public names, and the command line.
 UNRESTRICTED = {"__init__", "cli", "__main__"}
 
-# Public names only, as a user would write them.
-PUBLIC_ONLY = {"experiments"}
-
 
 def part_of(path: Path) -> str:
     """The module or package of the table that a file belongs to."""
@@ -111,13 +108,20 @@ def files() -> list[Path]:
 @pytest.mark.parametrize("path", files(), ids=lambda p: str(p.relative_to(SOURCE)))
 def test_imports_go_down_only(path):
     part = part_of(path)
-    if part in UNRESTRICTED | PUBLIC_ONLY:
+    if part in UNRESTRICTED:
         return
     assert part in MAY_IMPORT, f"{part} is in no layer: add it to this table"
     package = ("kexpfam", *path.relative_to(SOURCE).parts[:-1])
     used = imported_parts(path.read_text(), package) - {part}
     upward = used - MAY_IMPORT[part]
     assert not upward, f"{part} must not import {', '.join(sorted(upward))}"
+
+
+def test_the_reproduction_uses_public_names_only():
+    documented = {path.stem for path in (SOURCE.parents[1] / "docs/api").glob("*.md")}
+    for path in (SOURCE.parents[1] / "reproduction").glob("*.py"):
+        used = imported_parts(path.read_text(), ("reproduction",)) - {"__init__"}
+        assert used <= documented | set(kexpfam.__all__), path.name
 
 
 def test_the_table_itself_has_no_cycle():

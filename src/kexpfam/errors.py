@@ -32,10 +32,6 @@ class DatasetError(KexpfamError, OSError):
     """A file of benchmark data is missing, damaged, or cannot be downloaded."""
 
 
-class ResultFileError(KexpfamError, OSError):
-    """A file of results is damaged, or another run is writing to it."""
-
-
 class ConditioningWarning(UserWarning):
     """A linear system was solved, but with fewer digits than usual."""
 

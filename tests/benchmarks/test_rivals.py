@@ -1,15 +1,19 @@
 """The rivals that are written by hand are the densities they claim to be."""
 
 import importlib
-import json
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from joblib.externals.loky import get_reusable_executor
 from scipy import stats
 from scipy.integrate import quad
 
+from reproduction import protocol
+from reproduction.record import Task, read
+from reproduction.tables import samples
 from tests.tolerances import DIFFERENCES, QUADRATURE, SOLVE, assert_close
 
 FOLDER = Path(__file__).parents[2] / "benchmarks"
@@ -27,11 +31,6 @@ def network(methods):
     return importlib.import_module("rival_network")
 
 
-@pytest.fixture
-def protocol(methods):
-    return importlib.import_module("protocol")
-
-
 def rows(n, p, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, p))
@@ -45,11 +44,11 @@ BY_HAND = ["iid_normal", "ridge_normal", "kernel_density", "lscde"]
 @pytest.mark.parametrize("at", [0.3, 40.0], ids=["among the rows", "far away"])
 def test_a_density_integrates_to_one(methods, name, at):
     X, y = rows(40, 2)
-    model = methods.METHODS[name].fit(X, 5.0 + 3.0 * y, 0)
+    model = methods.METHODS[name].make(0).fit(X, 5.0 + 3.0 * y)
     x = np.full((1, 2), at)
 
     def density(value):
-        return float(np.exp(model.log_density(x, np.array([value])))[0])
+        return float(np.exp(model.score_samples(x, np.array([value])))[0])
 
     # Pieces of width 1 so that quad cannot miss a bump; ridge at x = 40 is near 50.
     edges = np.arange(-100.0, 200.0)
@@ -61,10 +60,10 @@ def test_a_density_integrates_to_one(methods, name, at):
 def test_only_statistics_of_training_rows_decide_the_units(methods, name):
     X, y = rows(40, 2)
     X_new, y_new = rows(15, 2, seed=1)
-    method = methods.METHODS[name]
-    before = method.fit(X, y, 0).log_density(X_new, y_new)
-    moved = method.fit(10.0 * X - 3.0, 7.0 * y + 2.0, 0)
-    after = moved.log_density(10.0 * X_new - 3.0, 7.0 * y_new + 2.0)
+    estimator = methods.METHODS[name].make(0)
+    before = estimator.fit(X, y).score_samples(X_new, y_new)
+    moved = estimator.fit(10.0 * X - 3.0, 7.0 * y + 2.0)
+    after = moved.score_samples(10.0 * X_new - 3.0, 7.0 * y_new + 2.0)
     # Widths come from an optimiser whose path may differ in the last digits.
     assert_close(after, before - np.log(7.0), SOLVE)
 
@@ -87,7 +86,7 @@ def test_an_average_of_networks_integrates_to_one(network):
     model = network.MixtureNetworks(parameters)
     x = np.array([[0.3, -2.0]])
     mass, _ = quad(
-        lambda value: np.exp(model.log_density(x, np.array([value])))[0],
+        lambda value: np.exp(model.score_samples(x, np.array([value])))[0],
         -30.0,
         40.0,
         points=[0.0, 4.0, 8.0],
@@ -102,7 +101,7 @@ def test_a_network_learns_a_density_better_than_one_that_ignores_x(network, meth
     theta = network.train(np.random.default_rng(0), X, y, 1.0)
     X_new, y_new = rows(200, 1, seed=1)
     of_network = network.log_density(theta, X_new, y_new).mean()
-    of_normal = methods.fit_iid_normal(X, y, 0).log_density(X_new, y_new).mean()
+    of_normal = methods.fit_iid_normal(X, y, 0).score_samples(X_new, y_new).mean()
     # Knowing the truth is worth 1.1 nats here; a fit that ignores x is worth none.
     assert of_network > of_normal + 0.3
 
@@ -128,62 +127,48 @@ def test_network_density_is_a_mixture_of_normals(network):
         assert_close(found[k], np.log(density), scale=1.0)
 
 
-def test_a_run_resumes_and_records_failures(protocol, methods, monkeypatch, tmp_path):
-    X, y = rows(30, 1)
+def test_a_rival_is_measured_as_methods_of_the_reproduction_are(methods, monkeypatch):
+    X, y = rows(31, 1)
     data = np.column_stack([X, y])
     toy = SimpleNamespace(data=data)
     monkeypatch.setattr(protocol, "load_benchmark", {"toy": toy}.__getitem__)
-
-    def fail(X, y, seed):
-        raise RuntimeError("no fit")
-
-    broken = methods.Method("fails", fail)
-    chosen = {"iid_normal": methods.METHODS["iid_normal"], "broken": broken}
-    out = tmp_path / "out.json"
-
-    def record(found):
-        out.write_text(json.dumps({"result": found}))
-
-    protocol.run(["toy"], [1], chosen, out, record)
-    protocol.run(["toy"], [1, 2], chosen, out, record)
-    result = json.loads(out.read_text())["result"]
-    lists = result["splits"]["toy"]["iid_normal"]
-    assert lists["seed"] == [1, 2]
-    assert result["splits"]["toy"]["broken"]["nll"] == [None, None]
-    assert result["failures"][1] == {
-        "set": "toy",
-        "method": "broken",
-        "seed": 2,
-        "error": "RuntimeError: no fit",
-    }
+    suite = importlib.import_module("table1").suite_of(
+        "rivals", methods.METHODS, ["toy"], [1, 2]
+    )
+    assert len(suite.tasks) == 2 * len(methods.METHODS)
+    task = Task("rivals", "toy", "iid_normal", 2)
+    found = suite.run(task, suite.first_seed + task.split)
     standard = (data - data.mean(axis=0)) / data.std(axis=0)
-    order = np.random.default_rng(2).permutation(30)
+    order = np.random.default_rng(2).permutation(31)
     train, test = standard[order[:15], 1], standard[order[15:], 1]
     expected = -stats.norm(train.mean(), train.std(ddof=1)).logpdf(test).mean()
     # Files keep six decimals.
-    assert lists["nll"][1] == pytest.approx(expected, abs=1e-6)
+    assert found["nll"] == pytest.approx(expected, abs=1e-6)
 
 
-def test_rows_are_those_of_the_files_in_units_of_their_deviation(
-    protocol, benchmark_data
+def test_a_script_measures_what_is_missing_and_reports(
+    methods, monkeypatch, tmp_path, benchmark_data, capsys
 ):
-    for name in protocol.SETS:
-        file = benchmark_data / f"{name}.csv"
-        data = np.loadtxt(file, delimiter=",", skiprows=1)
-        expected = (data - data.mean(axis=0)) / data.std(axis=0)
-        assert np.array_equal(protocol.load(name), expected)
+    table1 = importlib.import_module("table1")
+    # Processes of other tests, if there are any, do not have the folder on their path.
+    get_reusable_executor().shutdown()
+    words = ["--datasets", "caution", "--methods", "iid_normal", "--seeds", "1:3"]
+    words += ["--folder", str(tmp_path), "--jobs", "1"]
+    monkeypatch.setattr(sys, "argv", ["rivals.py", *words])
+    for _ in range(2):
+        table1.main("rivals", methods.METHODS, lambda: "the report")
+        found = samples(read(tmp_path / "rivals.jsonl"), "nll")
+        assert list(found["caution"]["iid_normal"].values) == [1, 2]
+        assert capsys.readouterr().out == "the report\n"
 
 
-def test_only_densities_that_can_vanish_are_floored(protocol, methods):
-    rows = np.zeros((4, 2))
-    log_p = np.array([-50.0, 0.0])
-
-    class Fixed:
-        def log_density(self, X, y):
-            return log_p
-
+def test_only_densities_that_can_vanish_are_floored(monkeypatch):
+    toy = SimpleNamespace(data=np.random.default_rng(0).normal(size=(4, 2)))
+    monkeypatch.setattr(protocol, "load_benchmark", lambda name: toy)
+    fixed = SimpleNamespace(score_samples=lambda X, y: np.array([-50.0, 0.0]))
     for can_vanish, nll in ((True, 10.0), (False, 25.0)):
-        method = methods.Method("", lambda X, y, seed: Fixed(), can_vanish)
-        entry = protocol.measure(rows, method, 0)
+        estimator = SimpleNamespace(fit=lambda X, y: fixed)
+        method = protocol.Method(lambda seed, found=estimator: found, can_vanish)
+        entry = protocol.measure("toy", 0, method)
         assert (entry["nll"], entry["nll_floored"]) == (nll, 10.0)
         assert entry["below_floor"] == 1

@@ -486,8 +486,6 @@ def test_every_command_has_help_with_examples(run):
     printed = run("--help").stdout
     for name in COMMANDS:
         assert name in printed
-        if name in ("reproduce",):
-            continue
         help_ = run(name, "--help")
         assert help_.exit_code == 0
         assert f"  kexpfam {name}" in help_.stdout

@@ -21,7 +21,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "plot": ("plot", "Pictures of p(target | features), and of its calibration."),
     "explore": ("explore", "A local page where p(target | features) follows sliders."),
     "completion": ("completion", "Let a shell complete commands and columns."),
-    "reproduce": ("reproduce", "Measure every table and figure of the paper again."),
 }
 
 

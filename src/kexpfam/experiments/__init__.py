@@ -1,8 +1,0 @@
-"""Every table and figure of the paper, measured again.
-
-A suite declares tasks: one method on one split of one data set. A runner carries them
-out in processes and appends what it finds to a file of JSON lines; a report reads these
-files and makes tables and pictures. `kexpfam reproduce` does both.
-
-The paper: Arbel and Gretton, Kernel Conditional Exponential Family, AISTATS 2018.
-"""
