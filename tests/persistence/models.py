@@ -2,6 +2,7 @@
 
 import functools
 import warnings
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -18,7 +19,9 @@ from kexpfam.base_densities import (
 )
 from kexpfam.errors import BlindnessWarning
 from kexpfam.kernels import Constant, Gaussian, Matern, RationalQuadratic, separable
+from kexpfam.models import averaged
 from kexpfam.models.chart import ChartOptions, fit_chart
+from kexpfam.models.entries import default_entries
 from kexpfam.models.family import solve
 from tests.conftest import read_only
 
@@ -72,6 +75,13 @@ def _inducing():
     return untuned(base="gaussian_process", n_components=10).fit(x, y)
 
 
+def _average():
+    """An average of a few charts, of which some are shared."""
+    few = default_entries()[:4]
+    with mock.patch.object(averaged, "default_entries", return_value=few):
+        return AutoKCEF(likelihood=False, random_state=0).fit(X, Y)
+
+
 def _joint(**parameters):
     model = FactorizedDensity(factor=untuned(), root=KEF(select=None), **parameters)
     return model.fit(FRAME)
@@ -120,7 +130,7 @@ MODELS = {
     "KEF, chosen": lambda: KEF(base=MarginalBase(), random_state=7).fit(Y[:, None]),
     # Importance sampling without a seed of the user's.
     "KEF, three columns": lambda: KEF(regularization=1.0).fit(FRAME),
-    "average": lambda: AutoKCEF(likelihood=False, random_state=0).fit(MORE_X, MORE_Y),
+    "average": _average,
     "joint": lambda: _joint(graph="full"),
     "joint, blocks": lambda: _joint(graph={("a", "b"): [], "c": ["a", "b"]}),
     "joint, exogenous": lambda: _joint(graph={"a": ["c"], "b": []}, exogenous=["c"]),

@@ -206,7 +206,7 @@ def test_a_truncated_file_is_refused_at_every_length(name, tmp_path):
     path = tmp_path / "model"
     fitted(name).save(path)
     content = path.read_bytes()
-    lengths = {*range(9), *range(0, len(content), 149)}
+    lengths = {*range(9), *range(0, len(content), 499)}
     lengths |= {len(content) - k for k in range(1, 10)}
     for length in sorted(lengths):
         path.write_bytes(content[:length])
@@ -271,7 +271,11 @@ def test_nothing_in_the_library_can_unpickle_or_evaluate():
     assert len(files) > 20
     found = []
     for file in files:
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        text = file.read_text(encoding="utf-8")
+        # Parsing all of them takes seconds.
+        if not any(word in text for word in {*modules, *calls, "allow_pickle"}):
+            continue
+        for node in ast.walk(ast.parse(text)):
             names = []
             if isinstance(node, ast.Import):
                 names = [alias.name.split(".")[0] for alias in node.names]

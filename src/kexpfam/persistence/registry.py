@@ -140,7 +140,7 @@ def saved_fit(
     Example:
         >>> import numpy as np
         >>> from kexpfam._typing import Array
-        >>> @saved_fit({"center": "p", "scale": "p positive"}, name="an example")
+        >>> @saved_fit({"center": "p", "scale": "p positive"})
         ... @dataclass(frozen=True)
         ... class Units:
         ...     center: Array
