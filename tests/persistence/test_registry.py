@@ -111,25 +111,25 @@ UNSOUND = {
     ),
     "size": (
         {"matrix": np.ones((3, 1))},
-        r"array table of Trunk is \(3, 1\) instead of \(n, p\), where n is 2",
+        r"array table of Trunk is \(3, 1\) instead of \(n, p\): 3 is not n = 2",
     ),
     "sum": (
         {"sums": np.ones(5)},
-        r"array sums of Trunk is \(5,\) instead of \(n\+p\+1\), where n\+p\+1 is 4",
+        r"array sums of Trunk is \(5,\) instead of \(n\+p\+1\): 5 is not n\+p\+1 = 4",
     ),
     "size of a part": (
         {"trunk": Leaf(np.ones(2))},
-        "trunk of Trunk has arrays with n = 2, where 3 is 3",
+        "trunk of Trunk has arrays with n = 2: 2 is not 3",
     ),
     "size of an item": (
         {"leaves": (*LEAVES[:2], Leaf(np.ones(3)))},
-        "leaves of Trunk has arrays with n = 3, where n is 2",
+        "leaves of Trunk has arrays with n = 3: 3 is not n = 2",
     ),
-    "length": ({"folds": np.zeros(2)}, r"folds of Trunk is \(2,\) .* where k is 3"),
-    "no items": ({"leaves": ()}, "leaves of Trunk has 0 parts, where k is not zero"),
+    "length": ({"folds": np.zeros(2)}, r"folds of Trunk is \(2,\) .*: 2 is not k = 3"),
+    "no items": ({"leaves": ()}, "leaves of Trunk has 0 parts: k is not zero"),
     "no rows": (
         {"leaves": (None,) * 3, "matrix": np.ones((0, 1))},
-        "array table of Trunk .* where n is not zero",
+        "array table of Trunk .*: n is not zero",
     ),
     "special": ({"note": "special"}, "the note is special"),
 }

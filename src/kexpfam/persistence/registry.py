@@ -209,11 +209,11 @@ def made(cls: type, parts: Mapping[str, Any]) -> Any:
         if any(isinstance(part, np.ndarray) for part in held.values()):
             raise ValueError(f"{kind.name} holds no array")
         return cls(**held)
-    made = cls(**{name: _checked(kind, name, part) for name, part in held.items()})
-    _letters(made)
-    if hasattr(made, "check_saved"):
-        made.check_saved()
-    return made
+    value = cls(**{name: _checked(kind, name, part) for name, part in held.items()})
+    _letters(value)
+    if hasattr(value, "check_saved"):
+        value.check_saved()
+    return value
 
 
 def _checked(kind: Kind, name: str, part: Any) -> Any:
@@ -262,9 +262,10 @@ def _letters(value: Any) -> dict[str, int]:
                 for term in axis.split("+")
             )
             if size != expected:
-                raise ValueError(f"{problem}, where {axis} is {expected}")
+                known = axis if axis.isdigit() else f"{axis} = {expected}"
+                raise ValueError(f"{problem}: {size} is not {known}")
             if not size and axis != "p":
-                raise ValueError(f"{problem}, where {axis} is not zero")
+                raise ValueError(f"{problem}: {axis} is not zero")
     return letters
 
 
