@@ -49,8 +49,7 @@ slow: $(VENV)/.test
 
 # What touches files and the edges of NumPy, on the newest Python and dependencies.
 NEWEST = $(shell .ci/newest-python)
-NEWEST_TESTS = tests/models/test_saving.py tests/models/test_saving_parts.py \
-	tests/graphs/test_saving.py tests/cli tests/distributions
+NEWEST_TESTS = tests/persistence tests/cli tests/distributions
 test-newest: pyproject.toml
 	@test -n "$(NEWEST)" || echo "test-newest: no Python newer than 3.11 here, so nothing was tested"
 	test -z "$(NEWEST)" || { test -d $(VENV)-newest || "$(NEWEST)" -m venv $(VENV)-newest; }

@@ -13,7 +13,9 @@ import kexpfam
 
 SOURCE = Path(kexpfam.__file__).parent
 
-FOUNDATION = {"_typing", "errors", "_validation", "optional", "_interrupts"}
+FOUNDATION = {
+    *("_typing", "errors", "_validation", "optional", "_interrupts", "persistence")
+}
 PARTS = {
     "blocks",
     "linalg",
@@ -22,7 +24,6 @@ PARTS = {
     "kernels",
     "regression",
     "base_densities",
-    "storage",
     "display",
 }
 FITTING = {"score_matching"}

@@ -1,11 +1,12 @@
 """Codings remember columns and categories, and say which cell they do not know."""
 
 import json
+from dataclasses import asdict
 
 import numpy as np
 import pytest
 
-from kexpfam.cli.coding import MOST_CATEGORIES, Coding, learn_coding
+from kexpfam.cli.coding import MOST_CATEGORIES, learn_coding, read_coding
 from kexpfam.cli.tables import Table, TableError
 from kexpfam.errors import FileFormatError
 from tests.cli.tables import houses
@@ -53,8 +54,8 @@ def test_columns_and_categories_are_remembered_in_another_order():
 
 def test_a_coding_survives_json():
     coding = learn_coding(table_of(houses(12)), FEATURES, "price", missing="impute")
-    text = json.dumps(coding.as_json(), allow_nan=False)
-    assert Coding.from_json(json.loads(text), "a") == coding
+    text = json.dumps(asdict(coding), allow_nan=False)
+    assert read_coding(json.loads(text), "a") == coding
 
 
 @pytest.mark.parametrize(
@@ -72,9 +73,9 @@ def test_a_coding_survives_json():
     ],
 )
 def test_a_damaged_coding_is_refused(change):
-    entry = learn_coding(table_of(houses(12)), FEATURES, "price").as_json() | change
+    entry = asdict(learn_coding(table_of(houses(12)), FEATURES, "price")) | change
     with pytest.raises(FileFormatError, match="damaged description of its table"):
-        Coding.from_json(entry, "a")
+        read_coding(entry, "a")
 
 
 def test_a_number_may_be_asked_to_be_a_category():

@@ -23,6 +23,7 @@ from kexpfam.base_densities.parameters import (
     require_columns,
 )
 from kexpfam.errors import DegenerateDataError
+from kexpfam.persistence import saved_value
 
 # How far from an edge the weight g has risen to 1 − 1/e, in standard deviations of the
 # column. A guess: short against the data, long against their usual spacing.
@@ -89,6 +90,7 @@ def _in_kernel_units(
     return tuple(low.tolist()), tuple(high.tolist())
 
 
+@saved_value
 @dataclass(frozen=True)
 class UniformBase(BaseDensity):
     """The uniform density on [lower, upper], bounds in the user's units of y.
@@ -137,6 +139,7 @@ class UniformBase(BaseDensity):
         return replace(self, lower=low, upper=high)
 
 
+@saved_value
 @dataclass(frozen=True)
 class TruncatedBase(BaseDensity):
     """Another base density cut to [lower, upper]; either end may be infinite.

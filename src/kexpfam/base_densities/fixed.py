@@ -17,6 +17,7 @@ from kexpfam.base_densities.parameters import (
     per_column,
     require_columns,
 )
+from kexpfam.persistence import saved_value
 
 _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 
@@ -126,6 +127,7 @@ class LocationScaleDensity(BaseDensity):
     def _standard_entropy(self) -> float: ...
 
 
+@saved_value
 @dataclass(frozen=True)
 class GaussianBase(LocationScaleDensity):
     """N(location, scale²); `GaussianBase(scale=2.0)` is the paper's q0.
@@ -164,6 +166,7 @@ class GaussianBase(LocationScaleDensity):
         return 0.5 + _HALF_LOG_2PI
 
 
+@saved_value
 @dataclass(frozen=True)
 class StudentBase(LocationScaleDensity):
     """Student's t with `df` degrees of freedom: tails that forgive far points.
@@ -215,6 +218,7 @@ class StudentBase(LocationScaleDensity):
         return float((half + 0.5) * slope + constant)
 
 
+@saved_value
 @dataclass(frozen=True)
 class GeneralizedGaussianBase(LocationScaleDensity):
     """q0 ∝ exp(−|z|^power): flatter than a Gaussian for power > 2.

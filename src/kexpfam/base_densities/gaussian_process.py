@@ -21,6 +21,7 @@ from kexpfam.base_densities.location_scale import (
     require_unbounded,
 )
 from kexpfam.base_densities.residuals import standard_residuals
+from kexpfam.persistence import saved_fit, saved_value
 from kexpfam.regression import (
     GaussianProcessFit,
     LogScale,
@@ -33,6 +34,7 @@ from kexpfam.regression import (
 FEWEST_ROWS = 4
 
 
+@saved_value
 @dataclass(frozen=True)
 class GaussianProcessBase(ConditionalBase):
     """Noise around a Gaussian process with a lengthscale for each column of x.
@@ -65,6 +67,9 @@ class GaussianProcessBase(ConditionalBase):
         return homoscedastic_cross_fit(processes, Y, weights)
 
 
+@saved_fit(
+    {"processes": "d p", "log_scales": "d p", "center": "d", "unit": "d positive"}
+)
 @dataclass(frozen=True, eq=False)
 class GaussianProcessFrame(Frame):
     """Location and scale predicted by Gaussian processes, one per column of y.

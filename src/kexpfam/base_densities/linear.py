@@ -14,12 +14,14 @@ from kexpfam.base_densities.location_scale import (
     require_unbounded,
 )
 from kexpfam.base_densities.residuals import standard_residuals
+from kexpfam.persistence import saved_fit, saved_value
 from kexpfam.regression import LinearLocationScale, fit_linear
 
 # Fewer rows leave folds with nothing to fit.
 _FEWEST_ROWS = 4
 
 
+@saved_value
 @dataclass(frozen=True)
 class LinearBase(ConditionalBase):
     """Noise around a linear mean, with a log scale that is linear as well.
@@ -59,6 +61,7 @@ class LinearBase(ConditionalBase):
         return residuals.cross_fit(frame, 2 * len(fits))
 
 
+@saved_fit({"models": "d p", "center": "d", "unit": "d positive"})
 @dataclass(frozen=True, eq=False)
 class LinearFrame(Frame):
     """Linear location and log scale, one pair per column of y.

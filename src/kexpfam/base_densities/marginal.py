@@ -13,6 +13,7 @@ from scipy import special
 
 from kexpfam._typing import Array, has_values
 from kexpfam.base_densities.interface import BaseDensity, TrainingResponses
+from kexpfam.persistence import saved_value
 
 # Components per column: bins a fifth of a bandwidth wide are invisible, and this many
 # cover thousands of rows.
@@ -23,6 +24,7 @@ _GUARD_MASS = 0.05
 _GUARD_WIDTH = 2.0
 
 
+@saved_value
 @dataclass(frozen=True)
 class MarginalBase(BaseDensity):
     """A kernel density estimate of the training responses, column by column.

@@ -11,6 +11,7 @@ from kexpfam.base_densities.transforms import (
     fit_gaussianize,
     fit_yeo_johnson,
 )
+from kexpfam.persistence import saved_value
 
 _FITTED: dict[str, Callable[[Array, Array], MonotoneTransform]] = {
     "yeo_johnson": fit_yeo_johnson,
@@ -18,6 +19,7 @@ _FITTED: dict[str, Callable[[Array, Array], MonotoneTransform]] = {
 }
 
 
+@saved_value
 @dataclass(frozen=True)
 class TransformedBase(Base):
     """Let kernel and base density act on v = t(y), standardised, instead of y.

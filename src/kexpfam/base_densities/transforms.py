@@ -21,6 +21,7 @@ from scipy import special
 
 from kexpfam._typing import Array, Indices
 from kexpfam.base_densities.parameters import as_parameter, per_column
+from kexpfam.persistence import saved_value
 
 # Powers tried by default: 1 is the identity, below it pulls in a right tail.
 POWERS = (-0.5, 0.0, 0.5, 1.0, 1.5, 2.0)
@@ -133,6 +134,7 @@ class ContinuedTransform(MonotoneTransform):
         return np.unique(np.append(self._inner_breaks(i), self.column_ends(i)))
 
 
+@saved_value
 @dataclass(frozen=True)
 class YeoJohnson(ContinuedTransform):
     """((1 + y)^λ − 1)/λ for y ≥ 0 and −((1 − y)^(2−λ) − 1)/(2 − λ) for y < 0.
@@ -191,6 +193,7 @@ class YeoJohnson(ContinuedTransform):
 Columns = tuple[tuple[float, ...], ...]
 
 
+@saved_value
 @dataclass(frozen=True)
 class Gaussianize(ContinuedTransform):
     """A monotone cubic spline close to Φ⁻¹(F(y)): what it makes is nearly normal.
@@ -286,6 +289,7 @@ class Gaussianize(ContinuedTransform):
         return columns
 
 
+@saved_value
 @dataclass(frozen=True)
 class Rescaled(MonotoneTransform):
     """Another transform of (y − center)/scale.

@@ -18,6 +18,7 @@ import numpy as np
 
 from kexpfam._typing import Array
 from kexpfam.blocks.memory import BLOCK_ROWS
+from kexpfam.persistence import saved_fit
 
 S = TypeVar("S")
 
@@ -26,6 +27,7 @@ S = TypeVar("S")
 Place = Callable[[str, int, int], str]
 
 
+@saved_fit({"X": "n p", "Y": "n d", "weights": "n nonnegative some"}, name="SavedRows")
 @dataclass(frozen=True)
 class Block:
     """Some rows, in memory.

@@ -8,7 +8,7 @@ columns in another order and lack some of the categories.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from kexpfam.cli.tables import (
     nearest,
 )
 from kexpfam.errors import FileFormatError
+from kexpfam.persistence import made, saved_fit
 
 Missing = Literal["error", "drop", "impute"]
 Unknown = Literal["error", "ignore"]
@@ -31,6 +32,7 @@ Unknown = Literal["error", "ignore"]
 MOST_CATEGORIES = 100
 
 
+@saved_fit()
 @dataclass(frozen=True)
 class Feature:
     """A column of conditions.
@@ -48,6 +50,12 @@ class Feature:
     typical: float | str
     low: float = 0.0
     high: float = 0.0
+
+    def check_saved(self) -> None:
+        """Refuse typical values that the column cannot have."""
+        known = self.typical in self.categories
+        if not known and (self.categories or isinstance(self.typical, str)):
+            raise ValueError("a typical category is none")
 
     @property
     def columns(self) -> list[str]:
@@ -68,6 +76,7 @@ class Coded:
     rows: Indices
 
 
+@saved_fit()
 @dataclass(frozen=True)
 class Coding:
     """What turns tables into arrays.
@@ -178,39 +187,27 @@ class Coding:
             raise TableError(f"{feature.name}={text!r} is not a number.")
         return value
 
-    def as_json(self) -> dict[str, Any]:
-        """As numbers, texts, lists and mappings."""
+
+def read_coding(entry: Any, path: str) -> Coding:
+    """The coding that a model file holds as a mapping.
+
+    Args:
+        entry: What `dataclasses.asdict` gave, as JSON.
+        path: The file, for messages.
+
+    Raises:
+        FileFormatError: It is something else.
+    """
+    try:
         features = [
-            {
-                "name": f.name,
-                "categories": list(f.categories),
-                "typical": f.typical,
-                "low": f.low,
-                "high": f.high,
-            }
-            for f in self.features
+            made(Feature, {**feature, "categories": tuple(feature["categories"])})
+            for feature in entry["features"]
         ]
-        return {"features": features, "target": self.target, "missing": self.missing}
-
-    @classmethod
-    def from_json(cls, entry: Any, path: str) -> "Coding":
-        """Read what `as_json` gave.
-
-        Raises:
-            FileFormatError: It is something else.
-        """
-        try:
-            features = tuple(_read_feature(f) for f in entry["features"])
-            target, missing = entry["target"], entry["missing"]
-            if not isinstance(target, str | None):
-                raise TypeError("the target is no name")
-            if missing not in ("error", "drop", "impute"):
-                raise ValueError(f"missing is {missing!r:.40}")
-        except (KeyError, TypeError, ValueError) as error:
-            raise FileFormatError(
-                f"{path!r} has a damaged description of its table ({error})."
-            ) from error
-        return cls(features, target, missing)
+        return cast("Coding", made(Coding, {**entry, "features": tuple(features)}))
+    except (KeyError, TypeError, ValueError) as error:
+        raise FileFormatError(
+            f"{path!r} has a damaged description of its table ({error})."
+        ) from error
 
 
 def learn_coding(
@@ -318,15 +315,3 @@ def _unknown_category(label: str, feature: Feature) -> str:
         f"{nearest(label, feature.categories)}; these are "
         f"{listed(feature.categories)}."
     )
-
-
-def _read_feature(entry: Any) -> Feature:
-    name, categories, typical = entry["name"], entry["categories"], entry["typical"]
-    if not isinstance(name, str) or not all(isinstance(c, str) for c in categories):
-        raise TypeError("a name is not a text")
-    if categories and typical not in categories:
-        raise ValueError("a typical category is none")
-    if not categories:
-        typical = float(typical)
-    low, high = float(entry["low"]), float(entry["high"])
-    return Feature(name, tuple(categories), typical, low, high)

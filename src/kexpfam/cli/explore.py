@@ -33,7 +33,7 @@ from kexpfam.explorer import (
     number_control,
     report,
 )
-from kexpfam.storage import replacing
+from kexpfam.persistence import replacing
 
 
 @click.command(

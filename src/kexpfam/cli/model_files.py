@@ -1,21 +1,18 @@
 """Models with the coding of their tables, in one file.
 
-The coding is one more entry of the file's description, which `kexpfam.load` does not
-look at: it gives the estimator, with or without.
+The coding is what the command line has a model file keep as its `extra`.
 """
 
-import tempfile
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from kexpfam.cli.coding import Coding, Feature
+from kexpfam.cli.coding import Coding, Feature, read_coding
 from kexpfam.cli.tables import Table, TableError, listed
 from kexpfam.errors import FileFormatError
 from kexpfam.io import load
-from kexpfam.storage import read_container, write_container
 
 _ENTRY = "table"
 
@@ -91,11 +88,7 @@ def _plain(table: Table, name: str) -> Feature:
 
 def save_table_model(path: str | Path, model: Any, coding: Coding) -> None:
     """Write a fitted model and its coding, all or nothing."""
-    with tempfile.TemporaryDirectory() as folder:
-        alone = Path(folder) / "model.kexpfam"
-        model.save(alone)
-        arrays, description = read_container(alone)
-    write_container(path, arrays, {**description, _ENTRY: coding.as_json()})
+    model.save(path, extra={_ENTRY: asdict(coding)})
 
 
 def load_table_model(path: str | Path) -> TableModel:
@@ -108,10 +101,10 @@ def load_table_model(path: str | Path) -> TableModel:
     if not Path(path).exists():
         raise FileNotFoundError(f"There is no file {str(path)!r}.")
     model = load(path)
-    entry = read_container(path)[1].get(_ENTRY)
-    if entry is None:
+    extra = model.extra_ or {}
+    if _ENTRY not in extra:
         return TableModel(model, None, str(path))
-    coding = Coding.from_json(entry, str(path))
+    coding = read_coding(extra[_ENTRY], str(path))
     if len(coding.columns) != model.n_features_in_:
         raise FileFormatError(
             f"{str(path)!r} describes a table with {len(coding.columns)} columns, and "

@@ -14,7 +14,7 @@ import numpy as np
 from kexpfam.cli.tables import Column
 from kexpfam.errors import KexpfamError
 from kexpfam.optional import needed
-from kexpfam.storage import replacing
+from kexpfam.persistence import replacing
 
 STANDARD_OUTPUT = "-"
 

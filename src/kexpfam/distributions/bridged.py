@@ -27,12 +27,14 @@ from kexpfam.distributions.interface import Coordinates
 from kexpfam.distributions.univariate import UnivariateDensity
 from kexpfam.linalg import Empty
 from kexpfam.partition import Formula, UnnormalizedDensity
+from kexpfam.persistence import saved_value
 
 # Where the difference is negative, about this share of p_mix is left. A guess: above
 # the accuracy of p_mix in the gaps nothing is gained, and small masses stay small.
 FLOOR = 0.01
 
 
+@saved_value
 @dataclass(frozen=True)
 class Bridge:
     """What is mixed in and taken away again.

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kexpfam._typing import Array, ArrayLike, RandomState
 from kexpfam._validation import as_generator, check_count, check_weights
-from kexpfam.errors import DegenerateDataError
+from kexpfam.errors import CannotSaveError, DegenerateDataError
 from kexpfam.graphs.evidence import (
     WeightedDraws,
     forward,
@@ -27,15 +27,20 @@ from kexpfam.graphs.held_out import (
 )
 from kexpfam.graphs.imputation import Imputation, impute
 from kexpfam.graphs.ordering import ORDERED, OrderProposal, propose_order
-from kexpfam.graphs.structure import Graph, Node, read_graph
-from kexpfam.models import KCEF, KEF
+from kexpfam.graphs.structure import Graph, Node, read_graph, read_plain
+from kexpfam.models import KCEF, KEF, AutoKCEF
 from kexpfam.models.estimator import DensityEstimator
 from kexpfam.models.shared_work import shared_out
+from kexpfam.persistence import save_factors, saved_joint
 from kexpfam.sampling import Sampler
 
 GREEDY = "greedy"
 
+# Factors that files may hold.
+_SAVED = KCEF | KEF | AutoKCEF
 
+
+@saved_joint
 class FactorizedDensity(DensityEstimator):
     """A joint density along a directed acyclic graph, p(y) = Π_v p(y_v | parents).
 
@@ -325,20 +330,48 @@ class FactorizedDensity(DensityEstimator):
         )
         return display.plot(ax=ax).ax_
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path, *, extra: Mapping[str, Any] | None = None) -> None:
         """Write the fitted model to one file; `kexpfam.load` reads it.
 
         The loaded model answers as this one. Its parameters hold the graph that was
         fitted, and not how its factors were chosen.
 
+        `extra`, in the terms of JSON (texts, numbers, lists, mappings), is kept in the
+        file, too; the loaded model has it as `extra_`.
+
         Raises:
             CannotSaveError: A factor is not one of `KCEF`, `KEF` and `AutoKCEF`, or
                 holds a part without a safe file representation.
         """
-        from kexpfam.graphs.saving import save_density
-
         check_is_fitted(self)
-        save_density(self, path)
+        for factor in self._factors:
+            if not isinstance(factor.estimator, _SAVED):
+                raise CannotSaveError(
+                    f"the factor of {factor.node.label!r}, "
+                    f"{type(factor.estimator).__name__}, cannot be saved: only KCEF, "
+                    f"KEF and AutoKCEF have a file format that is safe to open."
+                )
+        factors = list(self.factors_.values())
+        save_factors(self, path, self.graph_.plain(), factors, extra)
+
+    @classmethod
+    def _of_factors(
+        cls, structure: Any, feature_names: list[str], factors: list[Any]
+    ) -> Self:
+        """The density of a file, whose parameters say what its graph is."""
+        graph = read_plain(structure)
+        if feature_names and feature_names != list(graph.names):
+            raise ValueError("feature names do not match the columns")
+        pairs = [Factor(v, e) for v, e in zip(graph.nodes, factors, strict=True)]
+        for factor in pairs:
+            if not isinstance(factor.estimator, _SAVED) or not factor.fits:
+                label = factor.node.label
+                raise ValueError(f"the factor of {label!r} has other columns")
+        parents = {node.columns: list(node.parents) for node in graph.nodes}
+        model = cls(graph=parents, exogenous=list(graph.exogenous) or None)
+        model.n_features_in_ = len(graph.names)
+        model.order_ = None
+        return model._restore(graph, tuple(pairs))
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "graph_")

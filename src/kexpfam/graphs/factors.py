@@ -120,6 +120,16 @@ class Factor:
             drawn = estimator.sample(X, n_samples=1, **how)
         return self._checked("sample", drawn, (n, k))
 
+    @property
+    def fits(self) -> bool:
+        """Whether a fitted estimator of this library has the columns of the node."""
+        parents, columns = len(self.node.parents), len(self.node.columns)
+        model = self.estimator
+        if not is_conditional(model):
+            return (0, model.n_features_in_) == (parents, columns)
+        found = model.n_features_in_, model._response_columns
+        return bool(found == (max(parents, 1), columns))
+
     def _seeded_draws(self, rng: np.random.Generator) -> tuple[Any, dict[str, Any]]:
         """The estimator and the arguments that make its draws those of `rng`."""
         if type(self.estimator).__module__.startswith("kexpfam."):

@@ -43,6 +43,12 @@ class Graph:
     nodes: tuple[Node, ...]
     exogenous: Columns = ()
 
+    def plain(self) -> dict[str, Any]:
+        """The graph in numbers and texts; names of other kinds become positions."""
+        names = [name if _is_plain(name) else c for c, name in enumerate(self.names)]
+        nodes = [[list(node.columns), list(node.parents)] for node in self.nodes]
+        return {"names": names, "nodes": nodes, "exogenous": list(self.exogenous)}
+
     def position(self, column: Any, argument: str = "given") -> int:
         """Position of a column from its name or position.
 
@@ -114,6 +120,33 @@ def read_graph(
         parents = _mapping(graph, names)
     _check_columns(parents, names, outside)
     return Graph(names, _sorted(parents, names), outside)
+
+
+def read_plain(plain: Any) -> Graph:
+    """The graph that `Graph.plain` described.
+
+    Raises:
+        ValueError: It is none, or its parents do not come first.
+
+    Example:
+        >>> graph = read_graph("markov", ["a", "b"])
+        >>> read_plain(graph.plain()) == graph
+        True
+    """
+    names = tuple(plain["names"])
+    if not all(map(_is_plain, names)) or len(set(names)) != len(names):
+        raise ValueError("names of columns are not different texts or numbers")
+    parents = {tuple(child): above for child, above in plain["nodes"]}
+    graph = read_graph(parents, range(len(names)), plain["exogenous"])
+    if list(parents) != [node.columns for node in graph.nodes]:
+        raise ValueError("parents do not come first")
+    nodes = [Node(v.columns, v.parents, _label(v.columns, names)) for v in graph.nodes]
+    return Graph(names, tuple(nodes), graph.exogenous)
+
+
+def _is_plain(name: Any) -> bool:
+    """Whether a name of a column can be written as it is."""
+    return isinstance(name, str | int) and not isinstance(name, bool)
 
 
 def _shape(graph: str, columns: list[int], outside: Columns) -> dict[Columns, Columns]:

@@ -19,6 +19,7 @@ import numpy as np
 from kexpfam._typing import Array
 from kexpfam._validation import check_positive
 from kexpfam.linalg import Empty
+from kexpfam.persistence import saved_value
 
 
 class Pairs(ABC):
@@ -115,6 +116,7 @@ def _as_kernel(value: "Kernel | float") -> "Kernel":
     )
 
 
+@saved_value
 @dataclass(frozen=True)
 class Constant(Kernel):
     """The same similarity for every pair, k(a, b) = value.
@@ -202,6 +204,7 @@ class _Pair(Kernel):
         )
 
 
+@saved_value
 @dataclass(frozen=True)
 class Sum(_Pair):
     """The sum of two kernels: functions are sums of functions of either space."""
@@ -236,6 +239,7 @@ class SumPairs(Pairs):
         return total
 
 
+@saved_value
 @dataclass(frozen=True)
 class Product(_Pair):
     """The product of two kernels: similar only where both say so."""

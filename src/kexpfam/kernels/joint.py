@@ -15,6 +15,7 @@ import numpy as np
 from kexpfam._typing import Array
 from kexpfam.kernels.base import Kernel, LengthScale, Pairs, SumPairs
 from kexpfam.linalg import Empty
+from kexpfam.persistence import saved_value
 
 
 class JointKernel(ABC):
@@ -48,6 +49,7 @@ class JointKernel(ABC):
         return False
 
 
+@saved_value
 @dataclass(frozen=True)
 class SumOfProducts(JointKernel):
     """K = Σₜ k_X,ₜ(x, x') k_Y,ₜ(y, y'), one or more separable terms.

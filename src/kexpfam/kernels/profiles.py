@@ -7,6 +7,7 @@ import numpy as np
 from kexpfam._typing import Array
 from kexpfam._validation import check_positive
 from kexpfam.kernels.radial import RadialKernel, Ratio
+from kexpfam.persistence import saved_value
 
 # Stands in for a zero distance where a Matérn ratio has a pole. The pole is always
 # multiplied by a higher power of the distance, so its value does not matter as long
@@ -19,6 +20,7 @@ _FARTHEST_Z = 800.0
 _LARGEST_NU = 50.5
 
 
+@saved_value
 @dataclass(frozen=True)
 class Gaussian(RadialKernel):
     """k(a, b) = exp(−‖(a − b)/ℓ‖² / 2): smooth functions of one length.
@@ -59,6 +61,7 @@ def _power_ratios(base: Array, rate: float, power: float, order: int) -> list[Ra
     return ratios
 
 
+@saved_value
 @dataclass(frozen=True)
 class RationalQuadratic(RadialKernel):
     """k = (1 + ‖u‖²/(2α))^(−α): a mixture of Gaussians over lengths.
@@ -90,6 +93,7 @@ class RationalQuadratic(RadialKernel):
         return _power_ratios(1.0 + rate * s, rate, self.alpha, order)
 
 
+@saved_value
 @dataclass(frozen=True)
 class InverseMultiquadric(RadialKernel):
     """k = (1 + ‖u‖²)^(−power): slow tails that reach far points.
@@ -117,6 +121,7 @@ class InverseMultiquadric(RadialKernel):
         return _power_ratios(1.0 + s, 1.0, self.power, order)
 
 
+@saved_value
 @dataclass(frozen=True)
 class Matern(RadialKernel):
     """Matérn kernel of half-integer smoothness ν = 1/2, 3/2, 5/2 and so on.

@@ -1,5 +1,6 @@
 """AutoKCEF: an average of families, weighted by what they say about unseen rows."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
@@ -31,6 +32,7 @@ from kexpfam.models.estimator import (
 )
 from kexpfam.models.family import FittedFamily, Options, solve, training_rows
 from kexpfam.models.fitting import COUNTED_ROWS, collected
+from kexpfam.models.learned import FittedAverage, FittedMember
 from kexpfam.models.many_rows import (
     DESIGN_ROWS,
     SampledRows,
@@ -42,10 +44,9 @@ from kexpfam.models.many_rows import (
 from kexpfam.models.members import Member, Members
 from kexpfam.models.neighbourhood import Neighbourhood
 from kexpfam.models.running import LambdaRule, Running
-from kexpfam.models.saved_classes import FittedAverage, FittedMember
-from kexpfam.models.saving import save_average
 from kexpfam.models.selected import best_of
 from kexpfam.models.solvers import COMPONENTS, chosen_centers
+from kexpfam.persistence import save_estimator, saved_estimator
 from kexpfam.score_matching import KernelExpansion, TiltedDensity
 from kexpfam.selection import (
     Candidate,
@@ -73,6 +74,7 @@ DROPPED_WEIGHT = 0.005
 MEMBER_CENTERS = 512
 
 
+@saved_estimator
 class AutoKCEF(ConditionalEstimator[MixtureDensity]):
     """The best density, no questions: an average of families over bases and kernels.
 
@@ -201,13 +203,16 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
         self._average(contest, int(rng.integers(2**31)), others)
         return self
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path, *, extra: Mapping[str, Any] | None = None) -> None:
         """Write the fitted model to one file; `kexpfam.load` reads it.
 
         Candidates keep what `members_` prints, but not the log density of each row.
+
+        `extra`, in the terms of JSON (texts, numbers, lists, mappings), is kept in the
+        file, too; the loaded model has it as `extra_`.
         """
         check_is_fitted(self)
-        save_average(self, path)
+        save_estimator(self, path, extra)
 
     def _compete(self, contest: Contest) -> None:
         contest.add_charts(default_entries())
@@ -310,12 +315,31 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
         model.neighbourhood_ = self.neighbourhood_
         return model._restore(family, selection)
 
-    def _restore(self, fitted: FittedAverage) -> Self:
-        """Take what was learned from a file."""
+    def _learned(self) -> FittedAverage:
+        members = tuple(
+            FittedMember(m.weight, m.chart, m.candidate.method, m.held_out, m.family)
+            for m in self.members_
+        )
+        return FittedAverage(
+            members,
+            self.members_.guard,
+            self.guard_,
+            self.best_.family_,
+            self.best_.fit_method,
+            self.neighbourhood_,
+            self.n_candidates_,
+            self.stopped_,
+        )
+
+    def _relearn(self, fitted: object) -> None:
+        if not isinstance(fitted, FittedAverage):
+            raise ValueError("an AutoKCEF is an average")
         members = [_restored(member) for member in fitted.members]
         self.n_features_in_ = len(fitted.neighbourhood.center)
         self.neighbourhood_ = fitted.neighbourhood
         self.members_ = Members(members, fitted.guard_weight)
+        # Numbers of a wrong form in its members show when they are printed.
+        repr(self.members_)
         self.best_ = KCEF(
             fit_method=fitted.best_method,
             standardize=self.standardize,
@@ -326,7 +350,6 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
         self.guard_ = fitted.guard
         self.n_candidates_ = fitted.n_candidates
         self.stopped_ = fitted.stopped
-        return self
 
     def _density(self, X: Array) -> MixtureDensity:
         # Members share charts, whose regressions are the slow part of them.

@@ -38,6 +38,7 @@ from kexpfam.base_densities import (
 )
 from kexpfam.distributions import Coordinates
 from kexpfam.errors import DegenerateDataError
+from kexpfam.persistence import saved_fit
 
 # Columns of x with a skewness beyond this are transformed, unless they are discrete.
 _SKEWED = 1.0
@@ -51,6 +52,17 @@ _IGNORED = 1e150
 _WARM_ITERATIONS = 20
 
 
+@saved_fit(
+    {
+        "x_center": "p",
+        "x_scale": "p positive",
+        "y_center": "d",
+        "y_scale": "d positive",
+        "support": "d 2 unbounded",
+        "frame": "p d",
+    },
+    shared=True,
+)
 @dataclass(frozen=True)
 class Chart:
     """The map of rows (x, y) to the coordinates (z, u) of the kernel.
@@ -74,6 +86,19 @@ class Chart:
     frame: Frame | None = None
     transform: MonotoneTransform | None = None
     x_transform: MonotoneTransform | None = None
+
+    def check_saved(self) -> None:
+        """Refuse supports that are no intervals, and transforms that are no maps."""
+        if not np.all(self.support[:, 0] < self.support[:, 1]):
+            raise ValueError("array support is not an interval for each column")
+        if self.transform is not None and self.d != 1:
+            raise ValueError("a transform of y is for one column")
+        for transform, columns in ((self.transform, 1), (self.x_transform, self.p)):
+            if transform is not None:
+                # Touched once, so that parameters of a wrong length show up here.
+                middle = transform.inverse(np.zeros((1, columns)))
+                if not np.isfinite(transform.log_slope(middle)).all():
+                    raise ValueError("a transform is not a finite function")
 
     @property
     def p(self) -> int:

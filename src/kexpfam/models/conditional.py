@@ -1,5 +1,6 @@
 """KCEF: the kernel conditional exponential family as a scikit-learn estimator."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,8 +21,8 @@ from kexpfam.models.estimator import ConditionalEstimator, named_columns
 from kexpfam.models.family import FittedFamily, Options
 from kexpfam.models.finishing import Components
 from kexpfam.models.fitting import Fit, How, fit_rows, fit_source
+from kexpfam.models.learned import FittedModel, opened
 from kexpfam.models.neighbourhood import Neighbourhood
-from kexpfam.models.saving import save_model
 from kexpfam.models.stream import (
     KEPT_ROWS,
     Kept,
@@ -29,6 +30,7 @@ from kexpfam.models.stream import (
     Summed,
     check_forgetting,
 )
+from kexpfam.persistence import save_estimator, saved_estimator
 from kexpfam.score_matching import IterativeFit
 from kexpfam.selection import SearchMethod, SearchResult, resolve_search
 
@@ -56,6 +58,7 @@ _NOTHING_LEFT = (
 )
 
 
+@saved_estimator
 class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
     """The kernel conditional exponential family, p(y|x) = q0(y|x) exp T(x, y) / Z(x).
 
@@ -323,7 +326,13 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
             return float(self.neighbourhood_.weights.sum())
         return self.stream_.weight
 
-    def save(self, path: str | Path, *, sums: bool = False) -> None:
+    def save(
+        self,
+        path: str | Path,
+        *,
+        sums: bool = False,
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
         """Write the fitted model to one file; `kexpfam.load` reads it.
 
         Args:
@@ -332,6 +341,8 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
                 where this one is. The file then holds what they need: the rows, up to
                 20,000, or sums, about 20 m² bytes for m centres. A generator as
                 `random_state` is not kept, so that rows are then fitted with seed 0.
+            extra: What else to keep in the file, in the terms of JSON: texts, numbers,
+                lists and mappings. The loaded model has it as `extra_`.
 
         Raises:
             CannotSaveError: A part has no safe file representation, no rows have been
@@ -364,7 +375,19 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
                 "it was saved without them before, is part of an average, or was "
                 "solved by iterations; save it with sums=False."
             )
-        save_model(self, family, path, self.stream_ if wanted else None)
+        learned = FittedModel.of(self, family, self.stream_ if wanted else None)
+        save_estimator(self, path, extra, learned)
+
+    def _learned(self) -> FittedModel:
+        return FittedModel.of(self, self._family)
+
+    def _relearn(self, learned: object) -> None:
+        if not isinstance(learned, FittedModel) or learned.neighbourhood is None:
+            raise ValueError("a KCEF has a family with conditions")
+        self._restore(learned.family)
+        self.neighbourhood_ = learned.neighbourhood
+        if learned.stream is not None:
+            self.stream_ = opened(learned.stream, learned.family)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -1,5 +1,6 @@
 """KEF: the kernel exponential family as a scikit-learn density estimator."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -25,11 +26,13 @@ from kexpfam.models.choice import Selection
 from kexpfam.models.estimator import DensityEstimator
 from kexpfam.models.family import FittedFamily, Options
 from kexpfam.models.fitting import How, fit_rows, fit_source
-from kexpfam.models.saving import save_model
+from kexpfam.models.learned import FittedModel
+from kexpfam.persistence import save_estimator, saved_estimator
 from kexpfam.sampling import Sampler
 from kexpfam.selection import CoarseSearch, SearchResult
 
 
+@saved_estimator
 class KEF(DensityEstimator):
     """The kernel exponential family, p(y) = q0(y) exp T(y) / Z.
 
@@ -212,10 +215,25 @@ class KEF(DensityEstimator):
             )
         return distribution.plot(ax=ax)
 
-    def save(self, path: str | Path) -> None:
-        """Write the fitted model to one file; `kexpfam.load` reads it."""
+    def save(self, path: str | Path, *, extra: Mapping[str, Any] | None = None) -> None:
+        """Write the fitted model to one file; `kexpfam.load` reads it.
+
+        `extra`, in the terms of JSON (texts, numbers, lists, mappings), is kept in the
+        file, too; the loaded model has it as `extra_`.
+        """
         check_is_fitted(self)
-        save_model(self, self.family_, path)
+        save_estimator(self, path, extra)
+
+    def _learned(self) -> FittedModel:
+        return FittedModel.of(self, self.family_)
+
+    def _relearn(self, learned: object) -> None:
+        if not isinstance(learned, FittedModel) or learned.family.chart.p:
+            raise ValueError("a KEF has a family without conditions")
+        kernel = learned.family.T.kernel
+        if not isinstance(kernel, SumOfProducts) or len(kernel.terms) != 1:
+            raise ValueError("a KEF has one kernel")
+        self._restore(learned.family)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "family_")

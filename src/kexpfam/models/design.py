@@ -26,6 +26,7 @@ from kexpfam.blocks import (
 from kexpfam.linalg import one_of_many_threads
 from kexpfam.models.chart import Chart, Charted
 from kexpfam.models.solvers import weighted_sample
+from kexpfam.persistence import saved_fit
 from kexpfam.score_matching import Basis, ScoreSample, Statistics, Summation
 from kexpfam.selection import Rows
 
@@ -189,6 +190,18 @@ class SumOfRows(Accumulator[tuple[FoldSums, ...]]):
         )
 
 
+@saved_fit(
+    {
+        "Z": "n p moderate",
+        "U": "n d moderate",
+        "weights": "n moderate nonnegative some",
+        "log_slope": "n moderate",
+        "folds": "n whole nonnegative",
+        "keys": "n moderate",
+    },
+    name="SavedJudges",
+    names={"Z": "X"},
+)
 @dataclass(frozen=True, eq=False)
 class Judges:
     """Rows in a chart on which fits without their fold are judged.

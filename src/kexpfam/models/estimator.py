@@ -29,7 +29,13 @@ from kexpfam.sampling import Sampler, resolve_sampler
 
 
 class DensityEstimator(DensityMixin, BaseEstimator):
-    """An estimator of p(y)."""
+    """An estimator of p(y).
+
+    Attributes:
+        extra_: What was saved with it, if it was loaded from a file.
+    """
+
+    extra_: dict[str, Any] | None = None
 
     @abstractmethod
     def score_samples(self, X: ArrayLike) -> Array:
@@ -53,8 +59,13 @@ D = TypeVar("D", bound=Density)
 
 
 class ConditionalEstimator(RegressorMixin, BaseEstimator, Generic[D]):
-    """An estimator of p(y|x); concrete ones give its density and learn it."""
+    """An estimator of p(y|x); concrete ones give its density and learn it.
 
+    Attributes:
+        extra_: What was saved with it, if it was loaded from a file.
+    """
+
+    extra_: dict[str, Any] | None = None
     neighbourhood_: Neighbourhood
     n_jobs: int | None
 

@@ -15,6 +15,8 @@ from kexpfam.base_densities import (
     Base,
     BaseDensity,
     GaussianBase,
+    MarginalBase,
+    TrainingResponses,
     resolve_base,
 )
 from kexpfam.blocks import DEFAULT_BUDGET
@@ -47,6 +49,7 @@ from kexpfam.models.solvers import (
     solve_by_score,
     untuned_lambda,
 )
+from kexpfam.persistence import saved_fit
 from kexpfam.score_matching import KernelExpansion, TiltedDensity
 
 # Untuned lengthscales in median distances
@@ -89,6 +92,15 @@ class Options:
     kernel_name: str = "kernel_y"
 
 
+@saved_fit(
+    {
+        "chart": "p d",
+        "T": "p d",
+        "lam": "positive unbounded",
+        "rcond": "unbounded",
+        "seed": "nonnegative",
+    }
+)
 @dataclass(frozen=True)
 class FittedFamily:
     """p(y|x) = q0(y|x) exp T(x, y) / Z(x), fitted.
@@ -112,6 +124,25 @@ class FittedFamily:
     rcond: float
     seed: int
     bridge: Bridge | None = None
+
+    def check_saved(self) -> None:
+        """Refuse λ and base densities that no fit has."""
+        T, Y = self.T, self.T.Y
+        alone = T.first is None and T.second is None and not np.any(T.zeroth)
+        if np.isinf(self.lam) and not alone:
+            raise ValueError("lam of FittedFamily is not finite")
+        if np.isinf(self.rcond):
+            raise ValueError("rcond of FittedFamily is not a number")
+        n, d = Y.shape
+        if isinstance(self.base, MarginalBase):
+            if len(self.base.mixtures) != d:
+                raise ValueError("the base density has other columns")
+        else:
+            # Touched once, so that parameters of a wrong length show up here.
+            rows = TrainingResponses(Y, np.ones(n), np.zeros(d), np.ones(d))
+            self.base.prepared(rows)
+        if not np.isfinite(self.base.log_density(Y)).all():
+            raise ValueError("the base density does not cover the data")
 
     @property
     def d(self) -> int:

@@ -13,6 +13,7 @@ from kexpfam._typing import Array
 from kexpfam._validation import spread_of
 from kexpfam.heuristics import median_distance
 from kexpfam.kernels import Gaussian
+from kexpfam.persistence import saved_fit
 
 # Rows that stand for all.
 _MOST_ROWS = 1000
@@ -21,6 +22,15 @@ _MOST_ROWS = 1000
 _MEDIANS = 0.25
 
 
+@saved_fit(
+    {
+        "center": "p",
+        "scale": "p positive",
+        "rows": "m p moderate",
+        "weights": "m moderate nonnegative",
+        "width": "positive moderate divisor",
+    }
+)
 @dataclass(frozen=True, eq=False)
 class Neighbourhood:
     """Training rows, standardised, and what counts as near.

@@ -24,9 +24,11 @@ from kexpfam.models.finishing import (
     leading_functions,
 )
 from kexpfam.models.solvers import untuned_lambda
+from kexpfam.persistence import saved_fit
 from kexpfam.score_matching import Summation
 
 
+@saved_fit({"start": "positive"})
 @dataclass(frozen=True)
 class LambdaRule:
     """How λ is found.
@@ -41,6 +43,11 @@ class LambdaRule:
     objective: str | None
     start: float | None
     given: bool = False
+
+    def check_saved(self) -> None:
+        """Refuse other objectives."""
+        if self.objective not in ("likelihood", "score", None):
+            raise ValueError("λ is judged by something unknown")
 
     def first(self, kernel: JointKernel, weight: float) -> float:
         """λ for rows of this total weight, if it is not judged."""

@@ -18,6 +18,7 @@ from scipy.linalg import blas, lapack
 
 from kexpfam._typing import Array
 from kexpfam.linalg import single_threaded_blas
+from kexpfam.persistence import saved_fit
 from kexpfam.regression.inducing_points import choose_inducing_points, number_of_points
 from kexpfam.regression.inducing_process import condition_on_sums
 from kexpfam.regression.marginal_likelihood import (
@@ -55,6 +56,17 @@ _LARGEST_WEIGHT = 1e6
 _CHUNK_NUMBERS = 2**21
 
 
+@saved_fit(
+    {
+        "X": "n p moderate",
+        "coefficients": "n moderate",
+        "noise": "n positive moderate",
+        "hyperparameters": "p",
+        "x_scaling": "p",
+        "y_scaling": "p=1",
+    },
+    shared=True,
+)
 @dataclass(frozen=True, eq=False)
 class GaussianProcess(Process):
     """A Gaussian process given its training rows, for predictions anywhere.

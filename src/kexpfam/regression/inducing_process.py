@@ -35,6 +35,7 @@ from kexpfam.linalg import (
     panel_rows,
     single_threaded_blas,
 )
+from kexpfam.persistence import saved_fit
 from kexpfam.regression.marginal_likelihood import (
     CONSTANT_VARIANCE,
     Hyperparameters,
@@ -66,6 +67,17 @@ _SMALLEST_REDUCTION = 1e-10
 _SMALLEST_COMPLEMENT = 1e-10
 
 
+@saved_fit(
+    {
+        "inducing": "m p moderate",
+        "coefficients": "m+p+1 moderate",
+        "directions": "r m+p+1 moderate",
+        "hyperparameters": "p",
+        "x_scaling": "p",
+        "y_scaling": "p=1",
+    },
+    shared=True,
+)
 @dataclass(frozen=True, eq=False)
 class InducingProcess(Process):
     """A Gaussian process that has many training rows summed up in a few features.

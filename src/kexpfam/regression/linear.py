@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kexpfam._typing import Array, Indices
+from kexpfam.persistence import saved_fit
 from kexpfam.regression.log_scale import LOG_SCALE_MARGIN
 from kexpfam.regression.scaling import Scaling, scaling_of, usable_weights
 
@@ -42,6 +43,15 @@ _ENOUGH_NATS = 1e-3
 _CHUNK_NUMBERS = 2**19
 
 
+@saved_fit(
+    {
+        "x_scaling": "p",
+        "location": "p+1 moderate",
+        "log_scale": "p+1 moderate",
+        "lower": "log_scale",
+        "upper": "log_scale >=lower",
+    }
+)
 @dataclass(frozen=True, eq=False)
 class LinearLocationScale:
     """y = m(x) + exp(l(x))·noise with linear m and l.

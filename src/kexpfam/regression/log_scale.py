@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from kexpfam._typing import Array, Indices
+from kexpfam.persistence import saved_fit
 from kexpfam.regression.scaling import Scaling, scaling_of, usable_weights
 
 # Penalties that are tried; the last one leaves a constant.
@@ -49,6 +50,14 @@ _ENOUGH_NATS = 1e-4
 _ROUNDING_NATS = 1e-7
 
 
+@saved_fit(
+    {
+        "x_scaling": "p",
+        "mean_scaling": "p=1",
+        "centers": "m p moderate",
+        "width": "positive moderate divisor",
+    }
+)
 @dataclass(frozen=True, eq=False)
 class LogScaleFeatures:
     """Features of l(x): x, the predicted mean, and bumps at some training rows.
@@ -75,6 +84,15 @@ class LogScaleFeatures:
         return np.concatenate([Z, location, bumps], axis=1)
 
 
+@saved_fit(
+    {
+        "features": "m p",
+        "intercept": "moderate",
+        "coefficients": "m+p+1 moderate",
+        "lower": "log_scale",
+        "upper": "log_scale >=lower",
+    }
+)
 @dataclass(frozen=True, eq=False)
 class LogScale:
     """A fitted log scale l(x) = intercept + features·coefficients, kept in bounds.

@@ -21,6 +21,7 @@ from scipy.optimize import minimize
 from kexpfam._typing import Array
 from kexpfam.errors import IllConditionedError
 from kexpfam.linalg import single_threaded_blas
+from kexpfam.persistence import saved_fit
 
 # Variance of the constant: the responses are centred, so little of it is left.
 CONSTANT_VARIANCE = 0.01
@@ -48,6 +49,14 @@ _ENOUGH_NATS = 2e-3
 _MEMORY = 20
 
 
+@saved_fit(
+    {
+        "signal_variance": "positive moderate",
+        "linear_variance": "positive moderate",
+        "noise_variance": "positive moderate",
+        "lengthscales": "p positive moderate divisor",
+    }
+)
 @dataclass(frozen=True, eq=False)
 class Hyperparameters:
     """Hyperparameters in standard units of x and y.

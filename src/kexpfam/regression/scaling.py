@@ -10,6 +10,7 @@ import numpy as np
 
 from kexpfam._typing import Array
 from kexpfam._validation import spread_of
+from kexpfam.persistence import saved_fit
 
 # New points further out than this many deviations are moved here: squares stay far
 # from overflow, and nothing is known about the response out there anyway.
@@ -19,6 +20,7 @@ _FURTHEST = 1e6
 _SMALLEST_SHARE = 1e-6
 
 
+@saved_fit({"center": "p", "scale": "p positive"})
 @dataclass(frozen=True, eq=False)
 class Scaling:
     """Centre and deviation of each column.

@@ -14,8 +14,19 @@ import numpy as np
 from kexpfam._typing import Array
 from kexpfam.kernels import JointKernel, Pairs
 from kexpfam.linalg import Empty, for_each_panel
+from kexpfam.persistence import saved_fit
 
 
+@saved_fit(
+    {
+        "X": "m p moderate",
+        "Y": "m d moderate",
+        "first": "m d",
+        "second": "m d",
+        "zeroth": "m",
+        "n_jobs": "omitted",
+    }
+)
 @dataclass(frozen=True)
 class KernelExpansion:
     """T = Σ_b [e_b + Σ_i (a_bi ∂_i + c_bi ∂_i²)] K((x_b, y_b), ·), theory (3).
@@ -39,6 +50,14 @@ class KernelExpansion:
     second: Array | None = None
     zeroth: Array | None = None
     n_jobs: int | None = None
+
+    def check_saved(self) -> None:
+        """Refuse a function without coefficients, or that is not finite."""
+        if self.zeroth is None and self.first is None and self.second is None:
+            raise ValueError("an array of coefficients is missing")
+        # Touched once, so that lengthscales of a wrong length show up here.
+        if not np.isfinite(self.value(self.X[:1], self.Y[:1])).all():
+            raise ValueError("T is not a finite function")
 
     @property
     def derivatives(self) -> list[tuple[int, int, Array]]:

@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass
 
+from kexpfam.persistence import saved_value
 from kexpfam.selection.parameters import Bounds
 from kexpfam.selection.search import PAPER_LAMBDAS, PAPER_LENGTHSCALES
 
 
+@saved_value
 @dataclass(frozen=True)
 class CoarseSearch:
     """A coarse grid of lengthscales and λ, over all base densities that may compete.
@@ -14,6 +16,7 @@ class CoarseSearch:
     """
 
 
+@saved_value
 @dataclass(frozen=True)
 class GradientSearch:
     """The coarse grid, then descent over one lengthscale per column of x, ℓ_y and λ.
@@ -34,6 +37,7 @@ class GradientSearch:
     max_trials: int = 100
 
 
+@saved_value
 @dataclass(frozen=True)
 class PaperGrid:
     """The grid of Arbel and Gretton (2018): one lengthscale for x and y, and λ.

@@ -11,6 +11,7 @@ import numpy as np
 
 from kexpfam._typing import Array
 from kexpfam.heuristics import median_distance
+from kexpfam.persistence import saved_value
 
 # Shortest lengthscale of y, in standard deviations of the responses; also in steps of
 # their recording, if they are tied. Both are guesses on the safe side: below them a fit
@@ -74,6 +75,7 @@ class Parameters:
         )
 
 
+@saved_value
 @dataclass(frozen=True)
 class Bounds:
     """Smallest and largest value of each kind of parameter.

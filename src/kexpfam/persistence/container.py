@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from kexpfam._typing import Array
-from kexpfam.errors import FileFormatError
+from kexpfam.errors import CannotSaveError, FileFormatError
 
 # The one metadata key that this library reads, and the version of what it holds. Among
 # that is a checksum of everything else, against bits that flip.
@@ -30,7 +30,11 @@ _LONGEST_HEADER = 4_000_000
 def write_container(
     path: str | Path, arrays: dict[str, Array], description: dict[str, Any]
 ) -> None:
-    """Write arrays and a JSON-compatible description, all or nothing."""
+    """Write arrays and a JSON-compatible description, all or nothing.
+
+    Raises:
+        CannotSaveError: The description is longer than a reader would accept.
+    """
     from safetensors.numpy import save
 
     described = {"format": FORMAT_VERSION, **description}
@@ -38,6 +42,12 @@ def write_container(
     described[_CHECKSUM] = _checksum(contiguous, described)
     header = json.dumps(described, allow_nan=False)
     content = save(contiguous, metadata={_KEY: header})
+    length = int.from_bytes(content[:8], "little")
+    if length > _LONGEST_HEADER:
+        raise CannotSaveError(
+            f"The description of the model has {length} bytes, and files have at most "
+            f"{_LONGEST_HEADER}; put less into extra."
+        )
     with replacing(path) as temporary:
         Path(temporary).write_bytes(content)
 

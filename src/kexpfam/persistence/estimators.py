@@ -1,0 +1,212 @@
+"""Estimators to and from files.
+
+A file says which estimator it is of, its parameters, what it has learned, and perhaps
+something extra of the user's. A joint density is several estimators and a structure.
+"""
+
+import functools
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from kexpfam.errors import CannotSaveError, FileFormatError
+from kexpfam.persistence.container import read_container, write_container
+from kexpfam.persistence.encoding import Decoder, Encoder
+
+# Letters of a reason for a refusal; a file may provoke errors that quote its numbers.
+_LONGEST_REASON = 200
+
+Cls = TypeVar("Cls", bound=type)
+
+# How the estimator of a name is made from its description.
+_READERS: dict[str, Callable[[Decoder, dict[str, Any]], Any]] = {}
+
+
+def saved_estimator(cls: Cls) -> Cls:
+    """Let files hold estimators of a class.
+
+    It has a method `_learned()` for what it has learned, as an object of a registered
+    class, and `_relearn(learned)` to take that from a file, which raises ValueError if
+    it is not what this estimator learns.
+    """
+    _READERS[cls.__name__] = functools.partial(_estimator, cls)
+    return cls
+
+
+def saved_joint(cls: Cls) -> Cls:
+    """Let files hold joint densities of a class.
+
+    It has a class method `_of_factors(structure, feature_names, factors)`, which raises
+    ValueError if these do not fit together.
+    """
+    _READERS[cls.__name__] = functools.partial(_joint, cls)
+    return cls
+
+
+def save_estimator(
+    estimator: Any,
+    path: str | Path,
+    extra: Mapping[str, Any] | None = None,
+    learned: object = None,
+) -> None:
+    """Write a fitted estimator.
+
+    Args:
+        estimator: Of a registered class.
+        path: Where to.
+        extra: What the user wants to keep in the file, as JSON has it.
+        learned: More than the estimator says it has learned.
+
+    Raises:
+        CannotSaveError: It holds a part without a safe representation, such as a
+            kernel of the user's own.
+    """
+    encoder = Encoder()
+    description = _described(encoder, estimator, learned=learned)
+    _write(path, encoder, description, extra)
+
+
+def save_factors(
+    joint: Any,
+    path: str | Path,
+    structure: Any,
+    factors: Sequence[Any],
+    extra: Mapping[str, Any] | None = None,
+) -> None:
+    """Write a joint density.
+
+    Args:
+        joint: Of a registered class.
+        path: Where to.
+        structure: How its factors belong together, as JSON has it.
+        factors: Estimators of registered classes.
+        extra: As in `save_estimator`.
+
+    Raises:
+        CannotSaveError: A factor is of another class, or holds a part without a safe
+            representation.
+    """
+    encoder = Encoder()
+    models = [_described(encoder, e, f"factors.{i}") for i, e in enumerate(factors)]
+    description = {
+        "model": type(joint).__name__,
+        "structure": structure,
+        "feature_names": _feature_names(joint),
+        "factors": models,
+    }
+    _write(path, encoder, description, extra)
+
+
+def _described(
+    encoder: Encoder, estimator: Any, place: str = "", learned: object = None
+) -> dict[str, Any]:
+    """One estimator in JSON; its arrays are in the encoder, named after their place."""
+    parameters = estimator.get_params(deep=False)
+    seed = parameters.get("random_state")
+    # A generator's state is not part of the model; a seed is.
+    whole = isinstance(seed, int | np.integer)
+    parameters["random_state"] = int(seed) if whole else None
+    # Arrays among the parameters are short; they become lists.
+    plain = {
+        name: value.tolist() if isinstance(value, np.ndarray) else value
+        for name, value in parameters.items()
+    }
+    learned = estimator._learned() if learned is None else learned
+    return {
+        "model": type(estimator).__name__,
+        "parameters": {name: encoder.encode(value) for name, value in plain.items()},
+        "feature_names": _feature_names(estimator),
+        "fitted": encoder.encode(learned, place),
+    }
+
+
+def _feature_names(estimator: Any) -> list[Any]:
+    names: list[Any] = getattr(estimator, "feature_names_in_", np.array([])).tolist()
+    return names
+
+
+def _write(
+    path: str | Path,
+    encoder: Encoder,
+    description: dict[str, Any],
+    extra: Mapping[str, Any] | None,
+) -> None:
+    description["objects"] = encoder.objects
+    if extra is not None:
+        description["extra"] = _plain(extra)
+    write_container(path, encoder.arrays, description)
+
+
+def _plain(extra: Mapping[str, Any]) -> dict[str, Any]:
+    """What the user wants to keep, as it comes back from a file."""
+    try:
+        return dict(json.loads(json.dumps(dict(extra), allow_nan=False)))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise CannotSaveError(
+            f"extra must be a mapping of what JSON has, texts, finite numbers, lists "
+            f"and mappings of these; it cannot be written ({in_short(error)})."
+        ) from error
+
+
+def load_estimator(path: str | Path) -> Any:
+    """The estimator that a file holds, checked.
+
+    Raises:
+        FileNotFoundError: There is no such file.
+        FileFormatError: It is not a complete, consistent model.
+    """
+    arrays, description = read_container(path)
+    try:
+        # Numbers that overflow are looked for, and need no warning.
+        with np.errstate(all="ignore"):
+            decoder = Decoder(arrays, description["objects"])
+            model = _revived(decoder, description)
+            decoder.finish()
+        # The command line of 0.1 wrote what it wanted to keep beside the rest.
+        old = {"table": description["table"]} if "table" in description else None
+        extra = description.get("extra", old)
+        if not isinstance(extra, dict | None):
+            raise ValueError("extra is not a mapping")
+    except Exception as error:  # whatever a hostile description provokes
+        raise FileFormatError(
+            f"{str(path)!r} is not a complete kexpfam model ({in_short(error)})."
+        ) from error
+    if extra is not None:
+        model.extra_ = extra
+    return model
+
+
+def _revived(decoder: Decoder, description: dict[str, Any]) -> Any:
+    name = description["model"]
+    if not isinstance(name, str) or name not in _READERS:
+        raise ValueError(f"a {name!r:.60} is not known here")
+    names = [str(column) for column in description["feature_names"]]
+    model = _READERS[name](decoder, description)
+    if names:
+        if len(names) != model.n_features_in_:
+            raise ValueError("feature names do not match the columns")
+        model.feature_names_in_ = np.array(names, dtype=object)
+    return model
+
+
+def _estimator(cls: type, decoder: Decoder, description: dict[str, Any]) -> Any:
+    learned = decoder.decode(description["fitted"])
+    parameters = description["parameters"].items()
+    model = cls(**{name: decoder.decode(value) for name, value in parameters})
+    model._relearn(learned)
+    return model
+
+
+def _joint(cls: Any, decoder: Decoder, description: dict[str, Any]) -> Any:
+    factors = [_revived(decoder, part) for part in description["factors"]]
+    names = [str(column) for column in description["feature_names"]]
+    return cls._of_factors(description["structure"], names, factors)
+
+
+def in_short(error: Exception) -> str:
+    """What an error says, in one line of a decent length."""
+    text = " ".join(str(error).split()).rstrip(".")
+    return text if len(text) <= _LONGEST_REASON else f"{text[:_LONGEST_REASON]} ..."

@@ -1,0 +1,332 @@
+"""Which classes files may hold, and what their objects must be like.
+
+A class registers itself where it is defined. A small value whose constructor checks its
+arguments, such as a kernel, needs no more than `@saved_value`. A fitted part says of
+each field what it holds, in one line of axes and rules:
+
+    @saved_fit({"X": "n p moderate", "noise": "n positive", "x_scaling": "p"})
+
+The axes of an array are letters, numbers and sums of them, `m+p+1`; a letter is the
+same size everywhere in an object, and not zero, except for `p`, the columns of x. The
+first axis of a tuple is its length. What follows it, or all that is said of a part with
+axes of its own, are letters of that part: `p` has to be the `p` here, `p=1` to be 1.
+
+The rules are in `_RULES`, and `>=name` for a number that is not below another field.
+Numbers are finite without saying, unless a field is `unbounded`. Files leave out what
+is `omitted`, and what is `optional` where it is None. A relation that has no such words
+is checked by a method `check_saved` of the class, which raises ValueError.
+"""
+
+import functools
+import re
+import types
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+# Numbers in standard units are not beyond this: four of them can be multiplied.
+_LARGEST = 1e75
+
+# Log scales beyond this have no squares that a double can hold.
+_LARGEST_LOG_SCALE = 300.0
+
+# Integers up to this one are doubles, too.
+_LARGEST_INTEGER = 2**53
+
+# What numbers can be, and what is said of those that are not.
+_RULES: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "positive": (lambda a: a > 0, "must be positive"),
+    "nonnegative": (lambda a: a >= 0, "must not be negative"),
+    "some": (lambda a: np.any(a > 0), "are all zero"),
+    "moderate": (lambda a: np.abs(a) <= _LARGEST, "is too large"),
+    "divisor": (lambda a: np.abs(a) >= 1.0 / _LARGEST, "is too small"),
+    "log_scale": (lambda a: np.abs(a) < _LARGEST_LOG_SCALE, "has no exponential"),
+    "share": (lambda a: a <= 1, "is not a share"),
+    "whole": (
+        lambda a: (a == np.rint(a)) & (np.abs(a) <= _LARGEST_INTEGER),
+        "is not whole",
+    ),
+}
+_FLAGS = frozenset({"unbounded", "omitted", "optional"})
+_AXIS = re.compile(r"([A-Za-z]=)?([A-Za-z]|\d+)(\+([A-Za-z]|\d+))*")
+
+Cls = TypeVar("Cls", bound=type)
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What is said of a field.
+
+    Attributes:
+        axes: Axes of an array, or letters of a part.
+        rules: Names in `_RULES`, in the order in which they are looked at.
+        flags: Names in `_FLAGS`.
+        least: Field that it is not below, or none.
+    """
+
+    axes: tuple[str, ...] = ()
+    rules: tuple[str, ...] = ()
+    flags: frozenset[str] = frozenset()
+    least: str = ""
+
+    @classmethod
+    def read(cls, text: str) -> "Declared":
+        """What some words say.
+
+        Raises:
+            ValueError: A word is none.
+        """
+        words = text.split()
+        least = "".join(word[2:] for word in words if word.startswith(">="))
+        words = [word for word in words if not word.startswith(">=")]
+        rules = [word for word in words if word in _RULES]
+        axes = [word for word in words if word not in _FLAGS and word not in _RULES]
+        if not all(map(_AXIS.fullmatch, axes)):
+            raise ValueError(f"{text!r} is not a declaration of a field")
+        return cls(tuple(axes), tuple(rules), _FLAGS.intersection(words), least)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How objects of a class are kept in files.
+
+    Attributes:
+        cls: The class, a dataclass.
+        name: What files call it.
+        stored: Names in files of the fields that files keep.
+        declared: What is said of the fields; None for a class whose constructor
+            checks its arguments, and whose objects hold no arrays.
+        shared: Whether an object that occurs several times is stored once.
+    """
+
+    cls: type
+    name: str
+    stored: dict[str, str]
+    declared: dict[str, Declared] | None = None
+    shared: bool = False
+
+    def said(self, name: str) -> Declared:
+        """What is said of a field."""
+        return (self.declared or {}).get(name, Declared())
+
+
+_BY_NAME: dict[str, Kind] = {}
+_BY_CLASS: dict[type, Kind] = {}
+
+
+def saved_value(cls: Cls) -> Cls:
+    """Let files hold objects of a dataclass whose constructor checks its arguments."""
+    _register(Kind(cls, cls.__name__, {part.name: part.name for part in fields(cls)}))
+    return cls
+
+
+def saved_fit(
+    declared: Mapping[str, str] | None = None,
+    *,
+    shared: bool = False,
+    name: str | None = None,
+    names: Mapping[str, str] | None = None,
+) -> Callable[[Cls], Cls]:
+    """Let files hold objects of a dataclass whose fields are as declared.
+
+    Args:
+        declared: Axes and rules of some fields, in the words of this module.
+        shared: Whether an object that occurs several times is stored once.
+        name: What files call the class, if that is not its name.
+        names: What files call some fields, if these are not their names.
+
+    Example:
+        >>> import numpy as np
+        >>> from kexpfam._typing import Array
+        >>> @saved_fit({"center": "p", "scale": "p positive"})
+        ... @dataclass(frozen=True)
+        ... class Units:
+        ...     center: Array
+        ...     scale: Array
+        >>> made(Units, {"center": np.zeros(2), "scale": np.zeros(2)})
+        Traceback (most recent call last):
+        ...
+        ValueError: array scale of Units must be positive
+    """
+    said = {key: Declared.read(text) for key, text in (declared or {}).items()}
+
+    def registered(cls: Cls) -> Cls:
+        known = [part.name for part in fields(cls)]
+        if not said.keys() | (names or {}).keys() <= set(known):
+            raise ValueError(f"{cls.__name__} has no fields that are declared")
+        kept = [k for k in known if "omitted" not in said.get(k, Declared()).flags]
+        stored = {key: (names or {}).get(key, key) for key in kept}
+        _register(Kind(cls, name or cls.__name__, stored, said, shared))
+        return cls
+
+    return registered
+
+
+def _register(kind: Kind) -> None:
+    known = _BY_NAME.get(kind.name, kind).cls
+    if repr(known) != repr(kind.cls):  # the same after a reload
+        raise ValueError(f"files have another class {kind.name!r}, {known!r}")
+    _BY_NAME[kind.name] = _BY_CLASS[kind.cls] = kind
+
+
+def kind_of(value: object) -> Kind | None:
+    """How a value is kept in files; None unless its very class is registered."""
+    return _BY_CLASS.get(type(value))
+
+
+def kind_named(name: object) -> Kind:
+    """The class that files call so.
+
+    Raises:
+        ValueError: There is none.
+    """
+    if not isinstance(name, str) or name not in _BY_NAME:
+        raise ValueError(f"unknown class {name!r:.60}")
+    return _BY_NAME[name]
+
+
+def made(cls: type, parts: Mapping[str, Any]) -> Any:
+    """An object of a registered class, checked.
+
+    Args:
+        cls: The class.
+        parts: Values of its fields, by their names in files. What has a default may be
+            missing.
+
+    Raises:
+        TypeError: A part is missing.
+        ValueError: A part is foreign, or not as declared.
+    """
+    kind = _BY_CLASS[cls]
+    places = {stored: name for name, stored in kind.stored.items()}
+    foreign = parts.keys() - places.keys()
+    if foreign:
+        raise ValueError(f"{kind.name} has no {min(foreign)!r:.60}")
+    held = {places[stored]: part for stored, part in parts.items()}
+    if kind.declared is None:
+        if any(isinstance(part, np.ndarray) for part in held.values()):
+            raise ValueError(f"{kind.name} holds no array")
+        return cls(**held)
+    value = cls(**{name: _checked(kind, name, part) for name, part in held.items()})
+    _letters(value)
+    if hasattr(value, "check_saved"):
+        value.check_saved()
+    return value
+
+
+def _checked(kind: Kind, name: str, part: Any) -> Any:
+    """A part that is as declared; indices come as doubles."""
+    said, place = kind.said(name), f"{name} of {kind.name}"
+    if not conforms(part, _hints(kind.cls)[name]):
+        raise ValueError(f"{place} is something else")
+    place = f"array {place}" if isinstance(part, np.ndarray) else place
+    if "unbounded" not in said.flags and not _is_finite(part):
+        raise ValueError(f"{place} is not finite")
+    if part is None:
+        return None
+    for rule in said.rules:
+        holds, otherwise = _RULES[rule]
+        if not np.all(holds(np.asarray(part))):
+            raise ValueError(f"{place} {otherwise}")
+    return part.astype(np.intp) if "whole" in said.rules else part
+
+
+def _is_finite(part: Any) -> bool:
+    """Whether numbers are finite; objects were looked into when they were made."""
+    if isinstance(part, tuple):
+        return all(map(_is_finite, part))
+    return not isinstance(part, float | np.ndarray) or bool(np.all(np.isfinite(part)))
+
+
+def _letters(value: Any) -> dict[str, int]:
+    """Sizes that the letters of an object stand for.
+
+    Raises:
+        ValueError: A letter would stand for two.
+    """
+    kind = _BY_CLASS[type(value)]
+    letters: dict[str, int] = {}
+    for name, said in (kind.declared or {}).items():
+        part = getattr(value, name)
+        if said.least and part < getattr(value, said.least):
+            raise ValueError(f"{name} of {kind.name} is below {said.least}")
+        if part is None or not said.axes:
+            continue
+        for axis, size, problem in _sizes(f"{name} of {kind.name}", part, said.axes):
+            if axis.isalpha():
+                letters.setdefault(axis, size)
+            expected = sum(
+                int(term) if term.isdigit() else letters[term]
+                for term in axis.split("+")
+            )
+            if size != expected:
+                known = axis if axis.isdigit() else f"{axis} = {expected}"
+                raise ValueError(f"{problem}: {size} is not {known}")
+            if not size and axis != "p":
+                raise ValueError(f"{problem}: {axis} is not zero")
+    return letters
+
+
+def _sizes(
+    place: str, part: Any, axes: tuple[str, ...]
+) -> Iterator[tuple[str, int, str]]:
+    """Each axis that is declared, the size of the part along it, and how to say so."""
+    if isinstance(part, np.ndarray):
+        problem = f"array {place} is {part.shape} instead of ({', '.join(axes)})"
+        if part.ndim != len(axes):
+            raise ValueError(problem)
+        for axis, size in zip(axes, part.shape, strict=True):
+            yield axis, size, problem
+        return
+    items = [part]
+    if isinstance(part, tuple):
+        yield axes[0], len(part), f"{place} has {len(part)} parts"
+        items, axes = [item for item in part if item is not None], axes[1:]
+    for item in items:
+        inner = _letters(item)
+        for axis in axes:
+            letter, _, outer = axis.partition("=")
+            size = inner[letter]
+            problem = f"{place} has arrays with {letter} = {size}"
+            yield outer or letter, size, problem
+
+
+@functools.cache
+def _hints(cls: type) -> dict[str, Any]:
+    return get_type_hints(cls)
+
+
+def conforms(value: Any, hint: Any) -> bool:
+    """Whether a value is what an annotation says.
+
+    Example:
+        >>> from kexpfam._typing import Array
+        >>> conforms((1.0, None), tuple[float | None, ...])
+        True
+        >>> conforms("1.0", float | None)
+        False
+        >>> conforms(np.zeros(2), Array), conforms([0.0, 0.0], Array)
+        (True, False)
+    """
+    origin, inner = get_origin(hint), get_args(hint)
+    # NDArray is an alias of `ndarray[...]` that NumPy 2.5 no longer resolves by itself.
+    while hasattr(origin, "__value__"):
+        origin = get_origin(origin.__value__)
+    if origin in (Union, types.UnionType):
+        return any(conforms(value, part) for part in inner)
+    if origin is Literal:
+        return isinstance(value, str) and value in inner
+    if origin is np.ndarray:
+        return isinstance(value, np.ndarray)
+    if origin is tuple:
+        if not isinstance(value, tuple):
+            return False
+        each = inner[:1] * len(value) if inner[-1] is Ellipsis else inner
+        return len(each) == len(value) and all(map(conforms, value, each))
+    if hint in (int, float) and isinstance(value, bool):
+        return False
+    if hint is float and isinstance(value, int):
+        return abs(value) <= _LARGEST_INTEGER
+    return isinstance(value, hint)

@@ -1,0 +1,170 @@
+"""Models of every kind that can be saved, each fitted once, and none written to."""
+
+import functools
+import warnings
+from unittest import mock
+
+import numpy as np
+import pandas as pd
+
+from kexpfam import KCEF, KEF, AutoKCEF, FactorizedDensity
+from kexpfam.base_densities import (
+    GaussianProcessBase,
+    LinearBase,
+    MarginalBase,
+    StudentBase,
+    TransformedBase,
+    TruncatedBase,
+    UniformBase,
+)
+from kexpfam.errors import BlindnessWarning
+from kexpfam.kernels import Constant, Gaussian, Matern, RationalQuadratic, separable
+from kexpfam.models import averaged
+from kexpfam.models.chart import ChartOptions, fit_chart
+from kexpfam.models.entries import default_entries
+from kexpfam.models.family import solve
+from tests.conftest import read_only
+
+
+def _rows(n):
+    rng = np.random.default_rng(11)
+    X = rng.lognormal(size=(n, 2))
+    y = np.exp(0.4 * np.sin(2 * X[:, 0]) + 0.2 * (1 + X[:, 1]) * rng.normal(size=n))
+    return read_only(X, y, np.column_stack([y, X[:, 0] - y]))
+
+
+X, Y, BOTH = _rows(40)
+FRAME = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "c": Y})
+# A stream has more rows than centres, and weights.
+MORE_X, MORE_Y, MORE_BOTH = _rows(120)
+WEIGHTS = read_only(np.random.default_rng(3).uniform(0.5, 2.0, size=120))[0]
+
+WIDE = GaussianProcessBase(heteroscedastic=True)
+SETTLED = {
+    "kernel_x": Gaussian(1.5),
+    "kernel_y": Gaussian(1.0),
+    "regularization": 0.05,
+    "random_state": 0,
+}
+
+
+def untuned(**parameters):
+    """A model without a search, which is nothing that a file would show."""
+    return KCEF(**{"select": None, "random_state": 0, **parameters})
+
+
+def summed(**parameters):
+    """A model that sums up its rows."""
+    return KCEF(**{**SETTLED, "n_components": 9, **parameters})
+
+
+def _warped():
+    """A family whose x is transformed, which estimators choose by themselves only."""
+    rng = np.random.default_rng(0)
+    options = ChartOptions(GaussianProcessBase(StudentBase(0.9, df=5.0)), warp_x=True)
+    charted = fit_chart(X, Y[:, None], np.ones(len(Y)), options, rng)
+    kernel = separable(Gaussian(1.0), Gaussian(0.8))
+    return untuned().fit(X, Y)._restore(solve(charted, kernel, 0.1, seed=3))
+
+
+def _inducing():
+    """A model whose process has inducing points."""
+    rng = np.random.default_rng(5)
+    x = rng.uniform(-1, 1, size=(2100, 2))
+    y = np.sin(3 * x[:, 0]) + 0.3 * np.exp(x[:, 1]) * rng.normal(size=2100)
+    return untuned(base="gaussian_process", n_components=10).fit(x, y)
+
+
+def _average():
+    """An average of a few charts, of which some are shared."""
+    few = default_entries()[:4]
+    with mock.patch.object(averaged, "default_entries", return_value=few):
+        return AutoKCEF(likelihood=False, random_state=0).fit(X, Y)
+
+
+def _joint(**parameters):
+    model = FactorizedDensity(factor=untuned(), root=KEF(select=None), **parameters)
+    return model.fit(FRAME)
+
+
+def _joint_of_average():
+    """A joint density with the one factor that takes long to fit."""
+    model = _joint(graph={"c": ["a", "b"]}, exogenous=["a", "b"])
+    model.factors_ = {"c": fitted("average")}
+    return model
+
+
+MODELS = {
+    "plain": lambda: untuned(random_state=None).fit(X, Y),
+    "names": lambda: untuned().fit(FRAME[["a", "b"]], Y),
+    "kernels": lambda: untuned(
+        kernel=separable(Gaussian("median"), Gaussian(0.5) + 0.3 * Matern(2.0))
+        + separable(Constant(0.1), Matern("median") * RationalQuadratic(1.0)),
+        regularization=np.float64(0.03),
+        standardize=False,
+    ).fit(X, Y),
+    "lengthscales": lambda: untuned(
+        kernel_x=Gaussian((0.5, 2.0)), kernel_y=Gaussian((0.7,))
+    ).fit(X, Y),
+    "marginal": lambda: untuned(base=MarginalBase()).fit(X, Y),
+    "bounded": lambda: untuned(base=UniformBase(-10.0, 90.0)).fit(X, Y),
+    "truncated": lambda: untuned(
+        base=TruncatedBase(StudentBase(2.0), lower=-1.0, upper=90.0)
+    ).fit(X, Y),
+    "likelihood": lambda: untuned(fit_method="likelihood").fit(X, Y),
+    "bridged": lambda: untuned(fit_method="bridged").fit(X, Y),
+    "chosen": lambda: KCEF(select="score", random_state=0).fit(X, Y),
+    "process": lambda: untuned(
+        base=TransformedBase("yeo_johnson", WIDE), n_components=15
+    ).fit(X, Y),
+    "linear": lambda: untuned(base=TransformedBase("gaussianize", LinearBase())).fit(
+        X, Y
+    ),
+    "positive": lambda: untuned(
+        base=TransformedBase("yeo_johnson", TruncatedBase(lower=0.0))
+    ).fit(X, Y),
+    "warped": _warped,
+    "inducing": _inducing,
+    "two columns": lambda: untuned(base=WIDE, regularization=0.5).fit(X, BOTH),
+    "KEF": lambda: KEF(select=None).fit(Y[:, None]),
+    "KEF, chosen": lambda: KEF(base=MarginalBase(), random_state=7).fit(Y[:, None]),
+    # Importance sampling without a seed of the user's.
+    "KEF, three columns": lambda: KEF(regularization=1.0).fit(FRAME),
+    "average": _average,
+    "joint": lambda: _joint(graph="full"),
+    "joint, blocks": lambda: _joint(graph={("a", "b"): [], "c": ["a", "b"]}),
+    "joint, exogenous": lambda: _joint(graph={"a": ["c"], "b": []}, exogenous=["c"]),
+    "joint, average": _joint_of_average,
+    "sums": lambda: summed().fit(MORE_X, MORE_Y, WEIGHTS),
+    "sums, functions": lambda: summed(derivative_features=True).fit(MORE_X, MORE_BOTH),
+    "sums, process": lambda: summed(base="gaussian_process").fit(MORE_X, MORE_Y),
+    "sums, untuned": lambda: summed(regularization=None, select=None).fit(
+        MORE_X, MORE_Y
+    ),
+    "sums, chosen": lambda: KCEF(n_components=9, random_state=0).fit(MORE_X, MORE_Y),
+    "rows": lambda: KCEF(**SETTLED).fit(X, Y, WEIGHTS[:40]),
+}
+STREAMS = [name for name in MODELS if name.startswith(("sums", "rows"))]
+
+
+@functools.cache
+def fitted(name):
+    """The model of a name; copy it before it learns more."""
+    with warnings.catch_warnings():
+        # Untuned fits give the few largest responses too much mass; files keep them so.
+        warnings.simplefilter("ignore", BlindnessWarning)
+        return MODELS[name]()
+
+
+def options(name):
+    """What a model is saved with."""
+    return {"sums": True} if name in STREAMS else {}
+
+
+def scores(model):
+    """Log densities of some rows."""
+    if isinstance(model, KEF | FactorizedDensity):
+        data = {1: Y[:, None], 3: FRAME}[model.n_features_in_]
+        return model.score_samples(data[:5])
+    x = FRAME[["a", "b"]] if hasattr(model, "feature_names_in_") else X
+    return model.score_samples(x[:5], (Y, BOTH)[model._response_columns - 1][:5])
