@@ -183,15 +183,6 @@ def test_fits_of_folds_can_start_at_the_fit_of_all_rows(rows, monkeypatch):
     assert calls == [(part.process.hyperparameters, 8) for part in processes]
 
 
-def test_hyperparameters_are_counted(rows):
-    X, Y, weights = rows
-    counts = {
-        name: base.cross_fit(X, Y[:, :1], weights, rng()).n_parameters
-        for name, base in BASES.items()
-    }
-    assert counts == {"constant": 5, "varying": 7, "linear": 2, "scikit-learn": 2}
-
-
 def test_columns_are_independent_regressions(rows):
     X, Y, weights = rows
     for base in (BASES["constant"], BASES["linear"]):

@@ -35,14 +35,13 @@ from kexpfam.selection.objectives import (
     HeldOutScore,
 )
 from kexpfam.selection.parameters import Parameters, Penalty
-from kexpfam.selection.problem import HeldOutProblem
 from kexpfam.selection.sum_gradients import (
     GaussianSumGradient,
     GeneralSumGradient,
     SumWeights,
     sum_gradient,
 )
-from tests.selection.cases import BASE, differences, make_problem, make_sample
+from tests.selection.cases import BASE, differences, in_folds, make_problem, make_sample
 from tests.tolerances import DIFFERENCES, SOLVE, assert_close
 
 THETA = np.log([0.8, 1.7, 0.7, 0.05])
@@ -226,7 +225,7 @@ def test_rows_at_the_ends_of_a_bounded_support_have_their_density():
     base = UniformBase(-1.0, 1.0)
     g, slope = boundary_weights(Y, base.support(1), Y.std(axis=0))
     sample = ScoreSample(X, Y, np.full(40, 1 / 40), slope, g)
-    problem = HeldOutProblem.make(sample, base, 4, rng, n_centers=10)
+    problem = in_folds(sample, base, 4, rng, n_centers=10)
     kernel = separable(Gaussian((1.0,)), Gaussian(0.7))
     slow = 0.0
     for fold, T in refits(problem, kernel, 0.05):

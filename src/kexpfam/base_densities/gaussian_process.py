@@ -146,8 +146,7 @@ def homoscedastic_cross_fit(
         residuals.center,
         residuals.unit,
     )
-    p = len(processes[0].process.lengthscales)
-    return residuals.cross_fit(frame, (p + 3) * len(processes))
+    return CrossFit(frame, residuals.values, residuals.log_scale)
 
 
 def heteroscedastic_cross_fit(
@@ -185,7 +184,7 @@ def heteroscedastic_cross_fit(
         residuals.center,
         residuals.unit,
     )
-    return residuals.cross_fit(frame, (X.shape[1] + 5) * len(fits))
+    return CrossFit(frame, residuals.values, residuals.log_scale)
 
 
 def _predict(

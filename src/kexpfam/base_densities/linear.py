@@ -56,7 +56,7 @@ class LinearBase(ConditionalBase):
         frame = LinearFrame(
             tuple(fit.model for fit in fits), residuals.center, residuals.unit
         )
-        return residuals.cross_fit(frame, 2 * len(fits))
+        return CrossFit(frame, residuals.values, residuals.log_scale)
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,9 +29,6 @@ _LOG_ABS_NORMAL = -0.6351814227307391
 # extrapolation does not produce absurd widths.
 _LOG_SCALE_MARGIN = 0.5
 
-# A guess: any regressor may be inside, most with a penalty and a width.
-_N_PARAMETERS = 2
-
 
 class Frame(ABC):
     """Where the residual's origin is, and its unit, at each x."""
@@ -51,14 +48,11 @@ class CrossFit:
         log_scale: Held-out log scale of each training row, (n, d): the row's held-out
             location is Y − residuals·exp(log_scale), and its held-out log density is
             the noise's at the residual minus the sum of its log scales.
-        n_parameters: Hyperparameters that were learned from the responses, which a
-            comparison of bases may charge for.
     """
 
     frame: Frame
     residuals: Array
     log_scale: Array
-    n_parameters: int
 
 
 class ConditionalBase(ABC):
@@ -149,9 +143,7 @@ class LocationScaleBase(ConditionalBase):
         else:
             bounds = np.stack([low - _LOG_SCALE_MARGIN, high + _LOG_SCALE_MARGIN])
             frame = RegressionFrame(location, log_scale, unit, bounds)
-        return CrossFit(
-            frame, residuals / unit, held_out_scale + np.log(unit), _N_PARAMETERS
-        )
+        return CrossFit(frame, residuals / unit, held_out_scale + np.log(unit))
 
     def _cross_predict(
         self, regressor: Any, X: Array, Y: Array, weights: Array, folds: Indices

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from kexpfam._typing import Array
-from kexpfam.base_densities.location_scale import CrossFit, Frame
 
 # A regression that interpolates even held-out rows leaves rounding errors only.
 _SMALLEST_UNIT = 1e-12
@@ -26,10 +25,6 @@ class StandardResiduals:
     log_scale: Array
     center: Array
     unit: Array
-
-    def cross_fit(self, frame: Frame, n_parameters: int) -> CrossFit:
-        """The fit with this frame, which must include centre and unit."""
-        return CrossFit(frame, self.values, self.log_scale, n_parameters)
 
 
 def standard_residuals(

@@ -40,10 +40,10 @@ def reduce_blocks(
 
     Example:
         >>> import numpy as np
-        >>> from kexpfam.blocks import ArraySource, RowCount
+        >>> from kexpfam.blocks import ArraySource, RowSample
         >>> source = ArraySource(np.zeros((20_000, 2)), np.ones(20_000))
-        >>> reduce_blocks(source, RowCount(2, 1), n_jobs=2).n_rows
-        20000
+        >>> len(reduce_blocks(source, RowSample(100, seed=0), n_jobs=2))
+        100
     """
     if isinstance(source, UnconditionalSource):
         source, accumulator = source.rows, OfTurnedBlocks(accumulator)

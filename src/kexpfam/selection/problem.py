@@ -1,6 +1,5 @@
 """Rows, folds and centres: what a search holds fixed."""
 
-import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,48 +31,6 @@ class HeldOutProblem:
     base: BaseDensity
     reach: float
     derivatives: bool = True
-
-    @classmethod
-    def make(
-        cls,
-        sample: ScoreSample,
-        base: BaseDensity,
-        n_folds: int,
-        rng: np.random.Generator,
-        *,
-        n_centers: int | None = None,
-        reach: float | None = None,
-        derivatives: bool = True,
-    ) -> "HeldOutProblem":
-        """Rows shuffled into folds of equal size, with random rows as centres.
-
-        Args:
-            sample: Rows in any order.
-            base: q0 in the coordinates of the kernel.
-            n_folds: Number of folds, 2 to n.
-            rng: Shuffles the rows and draws the centres.
-            n_centers: Number of centres; None for all rows.
-            reach: How far densities are normalised; None for the range of the base.
-            derivatives: Whether the basis holds derivatives of the kernel too.
-
-        Raises:
-            ValueError: There are fewer rows than folds, or fewer than two folds.
-        """
-        n = len(sample.Y)
-        if not 2 <= n_folds <= n:
-            raise ValueError(
-                f"n_folds must lie between 2 and the number of rows ({n}), got "
-                f"{n_folds}."
-            )
-        order = rng.permutation(n)
-        edges = np.linspace(0, n, n_folds + 1).astype(int)
-        folds = tuple(slice(int(a), int(b)) for a, b in itertools.pairwise(edges))
-        chosen = np.arange(n)
-        if n_centers is not None and n_centers < n:
-            chosen = np.sort(rng.choice(n, n_centers, replace=False))
-        if reach is None:
-            reach = float(np.max(np.abs(base.column_range(0))))
-        return cls(sample.part(order), folds, chosen, base, reach, derivatives)
 
     @property
     def rows(self) -> Rows:
