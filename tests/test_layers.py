@@ -13,12 +13,21 @@ import kexpfam
 
 SOURCE = Path(kexpfam.__file__).parent
 
-FOUNDATION = {"_typing", "errors", "_validation", "optional", "_interrupts"}
+FOUNDATION = {
+    "_typing",
+    "errors",
+    "_validation",
+    "optional",
+    "_interrupts",
+    "_parallel",
+    "_progress",
+}
 PARTS = {
     "blocks",
     "linalg",
     "roots",
     "heuristics",
+    "_kernel_density",
     "kernels",
     "regression",
     "base_densities",
@@ -49,7 +58,7 @@ MAY_IMPORT = {
     "kernels": FOUNDATION | {"linalg"},
     "regression": FOUNDATION | {"linalg"},
     "heuristics": FOUNDATION | {"kernels"},
-    "base_densities": FOUNDATION | {"regression"},
+    "base_densities": FOUNDATION | {"_kernel_density", "regression"},
     **dict.fromkeys(
         ("calibration_display", "pairs_display", "graph_display"),
         FOUNDATION | {"display"},

@@ -8,14 +8,9 @@ import pytest
 from scipy import linalg as scipy_linalg
 
 from kexpfam import linalg
+from kexpfam._parallel import thread_count
 from kexpfam.errors import ConditioningWarning, IllConditionedError
-from kexpfam.linalg import (
-    BufferPool,
-    for_each_panel,
-    panel_rows,
-    ridge_cholesky,
-    thread_count,
-)
+from kexpfam.linalg import BufferPool, for_each_panel, panel_rows, ridge_cholesky
 from tests.tolerances import ROUNDING, assert_close
 
 

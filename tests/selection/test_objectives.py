@@ -26,7 +26,8 @@ from kexpfam.score_matching import (
     summation,
 )
 from kexpfam.selection import criteria as criteria_module
-from kexpfam.selection import fold_fits, panels, sum_gradients
+from kexpfam.selection import fold_fits, sum_gradients
+from kexpfam.selection import problem as problem_module
 from kexpfam.selection.factors import stretch_x
 from kexpfam.selection.held_out import held_out_log_densities
 from kexpfam.selection.objectives import (
@@ -283,7 +284,7 @@ def value_and_gradient(objective, theta):
 
 
 def short_panels(folds, height=7):
-    return panels.panels_of(folds, height)
+    return problem_module.panels_of(folds, height)
 
 
 @pytest.mark.parametrize("kernel", [Gaussian(), Matern(nu=2.5)], ids=str)
@@ -297,7 +298,7 @@ def test_panels_and_threads_change_nothing(monkeypatch, kernel, derivatives):
             # Panels of 7 rows, in pieces of 3, instead of one for each fold.
             patch.setattr(fold_fits, "panels_of", short_panels)
             patch.setattr(criteria_module, "panels_of", short_panels)
-            patch.setattr(panels, "PANEL_ROWS", 7)
+            patch.setattr(problem_module, "PANEL_ROWS", 7)
             patch.setattr(fold_fits, "PANEL_ROWS", 7)
             patch.setattr(summation, "PANEL_ROWS", 7)
             patch.setattr(sum_gradients, "_CACHED_BYTES", 3 * 8 * 12)
@@ -307,7 +308,7 @@ def test_panels_and_threads_change_nothing(monkeypatch, kernel, derivatives):
 
 
 def test_threads_give_the_same_digits_every_time(monkeypatch):
-    monkeypatch.setattr(panels, "PANEL_ROWS", 7)
+    monkeypatch.setattr(problem_module, "PANEL_ROWS", 7)
     problem = make_problem(n=100, derivatives=False)
     for criterion in criteria(problem):
         objective = HeldOutObjective(problem, Gaussian(), Gaussian(), criterion)

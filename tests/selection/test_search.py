@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from kexpfam._progress import ProgressBar
 from kexpfam.errors import IllConditionedError
 from kexpfam.kernels import Constant, Gaussian, Matern, separable
 from kexpfam.selection.candidates import Line, tilted
@@ -16,7 +17,6 @@ from kexpfam.selection.objectives import (
     HeldOutScore,
 )
 from kexpfam.selection.parameters import Bounds, Parameters, Penalty
-from kexpfam.selection.progress import ProgressBar
 from kexpfam.selection.search import paper_grid, refine
 from tests.selection.cases import BASE, in_folds, make_problem, make_sample
 from tests.tolerances import SOLVE, assert_close
@@ -255,10 +255,9 @@ def test_a_terminal_gets_a_bar():
             return True
 
     stream = Terminal()
-    bar = ProgressBar("search", stream=stream)
-    bar(1, 2, 0.5)
-    assert "[###############...............] search: 1 of 2" in stream.getvalue()
-    bar.finish()
+    with ProgressBar("search", stream=stream) as bar:
+        bar(1, 2, 0.5)
+        assert "[###############...............] search: 1 of 2" in stream.getvalue()
     assert stream.getvalue().endswith("search: 1 of 2, best 0.5\n")
 
 

@@ -18,10 +18,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from kexpfam._parallel import single_threaded_blas, thread_count
 from kexpfam.blocks.block import Accumulator, Block, Part, S, Source
 from kexpfam.blocks.dask_rows import DaskPart, DaskSource, Layout
 from kexpfam.blocks.local import Progress
-from kexpfam.linalg import single_threaded_blas, thread_count
 from kexpfam.optional import needed
 
 # Sums that one task combines: more would take more memory at once, fewer more tasks.

@@ -7,13 +7,13 @@ instead, which deals its blocks to the others, in turn again.
 """
 
 import contextlib
+import functools
 import queue
 import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
+from kexpfam._parallel import on_threads, single_threaded_blas
 from kexpfam.blocks.block import Accumulator, Block, Part, S
-from kexpfam.linalg import single_threaded_blas
 
 Progress = Callable[[int, int], None]
 
@@ -133,12 +133,8 @@ def _on_threads(
 
     def work(thread: int) -> S:
         try:
-            # Once more without BLAS threads, which some libraries count by thread; and
-            # closed, so that a part given up half-way is known to be.
-            with (
-                single_threaded_blas(),
-                contextlib.closing(blocks_of(thread, stop)) as blocks,
-            ):
+            # Closed, so that a part given up half-way is known to be.
+            with contextlib.closing(blocks_of(thread, stop)) as blocks:
                 state = accumulator.start()
                 for block in blocks:
                     if stop.is_set():
@@ -149,14 +145,12 @@ def _on_threads(
             stop.set()
             raise
 
-    with ThreadPoolExecutor(threads) as executor:
-        workers = [executor.submit(work, thread) for thread in range(threads)]
+    def look() -> None:
         try:
             meanwhile(stop)
         except BaseException:
             stop.set()  # an error of reading or of `progress`, or Ctrl-C
             raise
-    state = workers[0].result()
-    for worker in workers[1:]:
-        state = accumulator.combine(state, worker.result())
-    return state
+
+    states = on_threads(work, range(threads), threads, meanwhile=look)
+    return functools.reduce(accumulator.combine, states)

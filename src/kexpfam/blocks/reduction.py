@@ -2,11 +2,11 @@
 
 from typing import Any
 
+from kexpfam._parallel import thread_count
 from kexpfam.blocks.block import Accumulator, S, Source
 from kexpfam.blocks.cluster import reduce_on_dask, uses_dask
 from kexpfam.blocks.local import Progress, reduce_locally
 from kexpfam.blocks.unconditional import OfTurnedBlocks, UnconditionalSource
-from kexpfam.linalg import thread_count
 
 
 def reduce_blocks(

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from kexpfam._parallel import single_threaded_blas
 from kexpfam._typing import Array, Mask
 from kexpfam.explorer.refinement import Mode, modes, quantiles_near, region_near
 from kexpfam.explorer.subject import Control, Subject
 from kexpfam.explorer.wording import FEW_ROWS
-from kexpfam.linalg import single_threaded_blas
 
 # Levels of the quantiles that are always shown.
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)

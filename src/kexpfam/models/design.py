@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from kexpfam._parallel import one_of_many_threads
 from kexpfam._typing import Array, Indices
 from kexpfam._validation import spread_of
 from kexpfam.base_densities import BaseDensity
@@ -23,7 +24,6 @@ from kexpfam.blocks import (
     distinct_prints,
     fingerprints,
 )
-from kexpfam.linalg import one_of_many_threads
 from kexpfam.models.chart import Chart, Charted
 from kexpfam.models.solvers import weighted_sample
 from kexpfam.score_matching import Basis, ScoreSample, Statistics, Summation

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from kexpfam._parallel import one_of_many_threads
 from kexpfam._typing import Array
 from kexpfam.blocks import Accumulator, Block, Source, distinct_prints, reduce_blocks
-from kexpfam.linalg import one_of_many_threads
 from kexpfam.models.design import Design
 from kexpfam.score_matching import RowPanels, RowReduction, ScoreSample
 

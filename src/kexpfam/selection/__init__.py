@@ -1,5 +1,6 @@
 """How hyperparameters are chosen: held-out objectives, searches, averages."""
 
+from kexpfam._progress import ProgressBar
 from kexpfam.selection.averaging import (
     prior_weights,
     representatives,
@@ -28,7 +29,6 @@ from kexpfam.selection.objectives import (
 )
 from kexpfam.selection.parameters import Bounds, Parameters, Penalty
 from kexpfam.selection.problem import HeldOutProblem
-from kexpfam.selection.progress import ProgressBar
 from kexpfam.selection.result import SearchResult, Trial
 from kexpfam.selection.search import paper_grid, refine
 
