@@ -16,7 +16,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, TypeVar
 
 import numpy as np
@@ -39,6 +39,17 @@ def _threadpools() -> ThreadpoolController:
 
 def _one_thread() -> Any:
     return _threadpools().limit(limits=1, user_api="blas")
+
+
+@functools.cache
+def _each_thread_counts() -> bool:
+    # OpenBLAS has one number for the process, unless it is built with OpenMP.
+    return any(
+        library["user_api"] == "blas"
+        and (library["internal_api"], library.get("threading_layer"))
+        != ("openblas", "pthreads")
+        for library in _threadpools().info()
+    )
 
 
 class _SharedLimit:
@@ -183,7 +194,9 @@ def on_threads(
         return [work(item) for _, item in reversed(waiting)]
 
     def work_through() -> None:
-        with single_threaded_blas(), one_of_many_threads():
+        # Setting a limit takes as long as starting a thread.
+        limit = _one_thread() if _each_thread_counts() else nullcontext()
+        with limit, one_of_many_threads():
             while waiting:
                 try:
                     number, item = waiting.pop()  # atomic, so threads need no lock
@@ -195,7 +208,6 @@ def on_threads(
                     waiting.clear()
                     raise
 
-    # The caller holds the limit, so that it is set once and not by each thread.
     with single_threaded_blas(), ThreadPoolExecutor(threads) as executor:
         others = [
             executor.submit(work_through) for _ in range(threads - (meanwhile is None))

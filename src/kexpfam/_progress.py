@@ -1,8 +1,12 @@
 """A text progress bar, without dependencies."""
 
 import sys
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self, TextIO
+
+# Called with how many parts are done, and how many there are.
+Progress = Callable[[int, int], None]
 
 _WIDTH = 30
 

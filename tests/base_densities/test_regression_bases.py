@@ -19,7 +19,7 @@ from kexpfam.base_densities import (
     homoscedastic_cross_fit,
     resolve_base,
 )
-from kexpfam.base_densities.residuals import standard_residuals
+from kexpfam.base_densities.location_scale import standard_residuals
 from kexpfam.regression import fit_heteroscedastic, fit_linear
 from tests.oracles.regression import slow_prediction
 from tests.tolerances import SOLVE, assert_close

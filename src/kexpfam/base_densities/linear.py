@@ -12,8 +12,8 @@ from kexpfam.base_densities.location_scale import (
     CrossFit,
     Frame,
     require_unbounded,
+    standard_residuals,
 )
-from kexpfam.base_densities.residuals import standard_residuals
 from kexpfam.regression import LinearLocationScale, fit_linear
 
 # Fewer rows leave folds with nothing to fit.

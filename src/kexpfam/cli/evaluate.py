@@ -7,7 +7,7 @@ import click
 import numpy as np
 from sklearn.model_selection import KFold
 
-from kexpfam._progress import ProgressBar
+from kexpfam._progress import Progress, ProgressBar
 from kexpfam._typing import Array
 from kexpfam.cli.fitting import (
     TrainingTable,
@@ -229,7 +229,7 @@ def _on_held_out(
 class Counted:
     """A model that tells how many of some rows it has been asked about."""
 
-    def __init__(self, model: Any, rows: int, tell: Callable[[int, int], None]) -> None:
+    def __init__(self, model: Any, rows: int, tell: Progress) -> None:
         self._model, self._rows, self._tell = model, rows, tell
         self._done = 0
 

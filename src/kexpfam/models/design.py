@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from kexpfam._parallel import one_of_many_threads
 from kexpfam._typing import Array, Indices
 from kexpfam._validation import spread_of
 from kexpfam.base_densities import BaseDensity
@@ -174,11 +173,10 @@ class SumOfRows(Accumulator[tuple[FoldSums, ...]]):
             block = Block(block.X[new], block.Y[new], block.weights[new])
         if not len(block):
             return state
-        with one_of_many_threads():
-            return tuple(
-                design.add_block(sums, block)
-                for design, sums in zip(self.designs, state, strict=True)
-            )
+        return tuple(
+            design.add_block(sums, block)
+            for design, sums in zip(self.designs, state, strict=True)
+        )
 
     def combine(
         self, first: tuple[FoldSums, ...], second: tuple[FoldSums, ...]

@@ -14,6 +14,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kexpfam._parallel import on_threads
+from kexpfam._progress import Progress
 from kexpfam._typing import Array, ArrayLike, RandomState
 from kexpfam._validation import (
     as_generator,
@@ -242,7 +243,7 @@ def in_blocks(
     work: Callable[[Any, slice], Result],
     *,
     n_jobs: int | None,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> list[Result]:
     """What `work` makes of the densities of some rows at a time, on all cores.
 

@@ -8,13 +8,14 @@
 """
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from kexpfam._parallel import on_threads, single_threaded_blas, thread_count
+from kexpfam._progress import Progress
 from kexpfam._typing import Indices
 from kexpfam.blocks import Block, RowSample, Source, reduce_blocks
 from kexpfam.kernels import JointKernel
@@ -37,8 +38,6 @@ DESIGN_ROWS = 20_000
 # Centres that are judged if the user does not say how many: from the first number on,
 # doubled up to the second, and no more than one for so many rows.
 FEWEST_CENTERS, MOST_CENTERS, ROWS_PER_CENTER = 128, 1024, 2
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, eq=False)
