@@ -69,6 +69,9 @@ class _SharedLimit:
 
     @contextmanager
     def held(self) -> Iterator[None]:
+        if getattr(_this_thread, "limited", False):
+            yield  # by this thread already
+            return
         with self._lock:
             if self._users == 0:
                 self._set()
@@ -76,8 +79,10 @@ class _SharedLimit:
         try:
             # Of some libraries each thread has a number of its own.
             with _one_thread():
+                _this_thread.limited = True
                 yield
         finally:
+            _this_thread.limited = False
             with self._lock:
                 self._users -= 1
                 if self._users == 0:
