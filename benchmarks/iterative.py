@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from record import write_result
 
+from kexpfam._parallel import single_threaded_blas
 from kexpfam.base_densities import GaussianBase
 from kexpfam.kernels import Gaussian, separable
-from kexpfam.linalg import single_threaded_blas
 from kexpfam.score_matching import (
     Basis,
     KernelExpansion,

@@ -28,11 +28,11 @@ from scale_data import log_density, make_rows
 from scipy.linalg import blas
 
 from kexpfam import KCEF
+from kexpfam._parallel import single_threaded_blas
 from kexpfam._typing import Array
 from kexpfam.base_densities import BaseDensity
 from kexpfam.errors import IllConditionedError
 from kexpfam.kernels import Gaussian, separable
-from kexpfam.linalg import single_threaded_blas
 from kexpfam.models.choice import Selection
 from kexpfam.models.entries import default_entries
 from kexpfam.score_matching import Basis, ScoreSample, statistics

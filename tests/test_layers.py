@@ -14,13 +14,21 @@ import kexpfam
 SOURCE = Path(kexpfam.__file__).parent
 
 FOUNDATION = {
-    *("_typing", "errors", "_validation", "optional", "_interrupts", "persistence")
+    "_typing",
+    "errors",
+    "_validation",
+    "optional",
+    "_interrupts",
+    "_parallel",
+    "_progress",
+    "persistence",
 }
 PARTS = {
     "blocks",
     "linalg",
     "roots",
     "heuristics",
+    "_kernel_density",
     "kernels",
     "regression",
     "base_densities",
@@ -47,7 +55,7 @@ MAY_IMPORT = {
     "kernels": FOUNDATION | {"linalg"},
     "regression": FOUNDATION | {"linalg"},
     "heuristics": FOUNDATION | {"kernels"},
-    "base_densities": FOUNDATION | {"regression"},
+    "base_densities": FOUNDATION | {"_kernel_density", "regression"},
     # layer 2
     **dict.fromkeys(FITTING, FOUNDATION | PARTS),
     "datasets": FOUNDATION | PARTS,

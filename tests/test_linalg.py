@@ -9,13 +9,7 @@ from scipy import linalg as scipy_linalg
 
 from kexpfam import linalg
 from kexpfam.errors import ConditioningWarning, IllConditionedError
-from kexpfam.linalg import (
-    BufferPool,
-    for_each_panel,
-    panel_rows,
-    ridge_cholesky,
-    thread_count,
-)
+from kexpfam.linalg import BufferPool, for_each_panel, panel_rows, ridge_cholesky
 from tests.tolerances import ROUNDING, assert_close
 
 
@@ -185,15 +179,6 @@ def test_panel_rows_fill_the_given_bytes_and_are_never_zero(monkeypatch):
     assert panel_rows(33) == 3
     assert panel_rows(101) == 1
     assert panel_rows(0) == 100
-
-
-def test_thread_count_follows_joblib():
-    cores = thread_count(None)
-    assert cores >= 1
-    assert thread_count(3) == 3
-    assert thread_count(-1) == cores
-    assert thread_count(-cores) == 1
-    assert thread_count(-cores - 5) == 1
 
 
 def test_pool_hands_out_disjoint_arrays_of_any_size_until_recycled():

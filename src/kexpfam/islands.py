@@ -21,6 +21,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 from scipy import special
 
+from kexpfam._kernel_density import moments, silverman
 from kexpfam._typing import Array, Indices, Mask
 
 # A valley is deep if the density in it is below this fraction of the lower of the two
@@ -350,11 +351,9 @@ def _cumulative(nodes: Array, log_density: Array) -> Array:
 
 def _log_histogram(nodes: Array, U: Array, near: Array) -> Array:
     """Log of a kernel density estimate of the neighbours' responses on nodes."""
-    effective = _effective(near)
     share = near / near.sum()
-    mean = share @ U
-    deviation = math.sqrt(share @ (U - mean) ** 2)
-    bandwidth = _BANDWIDTH * 0.9 * deviation * effective**-0.2 + 1e-300
+    _, deviation = moments(U, near)
+    bandwidth = _BANDWIDTH * silverman(deviation, _effective(near)) + 1e-300
     count = share > 1e-3 * share.max()
     z = (nodes[:, None] - U[count]) / bandwidth
     # A trace of a constant, so that gaps without any response have a bottom.

@@ -1,28 +1,24 @@
-"""Cholesky with a diagnosis, and row panels computed on all cores.
+"""Cholesky with a diagnosis, conjugate gradients, and row panels on all cores.
 
 Two facts decide the speed of an exact fit. LAPACK's Cholesky is the bound, so it runs
 in place and once. And everything that fills the matrix is memory traffic, so it is
-done in *panels*, groups of rows small enough for the caches. The panels are shared out
-among threads, inside which BLAS runs single-threaded so that the cores are not claimed
-twice. Temporaries of a panel live in buffers that the next panel uses again, which was
+done in *panels*, groups of rows small enough for the caches, shared out among threads.
+Temporaries of a panel live in buffers that the next panel uses again, which was
 measured faster than fresh ones (docs/decisions/0001-how-the-system-is-assembled.md).
 """
 
-import functools
 import math
-import os
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import lapack
-from threadpoolctl import ThreadpoolController
 
+from kexpfam._parallel import on_threads, single_threaded_blas, thread_count
 from kexpfam._typing import Array
 from kexpfam.errors import ConditioningWarning, IllConditionedError
 
@@ -36,6 +32,9 @@ _TEMPORARIES = 8
 # Where temporaries come from: np.empty, or the buffers of a pool.
 Empty = Callable[[tuple[int, int]], Array]
 
+# A linear map of vectors, (M,) -> (M,).
+LinearMap = Callable[[Array], Array]
+
 # Below this reciprocal condition number, fewer than about three digits of a solution
 # are trustworthy in double precision (eps = 2.2e-16).
 TRUSTED_RCOND = 1e-13
@@ -47,127 +46,13 @@ _SMALL_SYSTEM = 500
 RIDGE_FLOOR = 16 * float(np.finfo(np.float64).eps)
 
 
-@functools.cache
-def _threadpools() -> ThreadpoolController:
-    # Looking up the loaded BLAS libraries takes milliseconds, so it is done once.
-    return ThreadpoolController()
-
-
-def _one_thread() -> Any:
-    return _threadpools().limit(limits=1, user_api="blas")
-
-
-class _SharedLimit:
-    """One thread for BLAS, from the first that asks for it until the last is done.
-
-    The number of BLAS threads often belongs to the whole process. If each thread set
-    and restored it on its own, the first to end would restore it under the others, and
-    the last might restore what another had set. threadpoolctl lets only the thread that
-    set a limit lift it, so a thread that does nothing else holds it.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._users = 0
-        self._lift = threading.Event()
-        self._holder = threading.Thread()
-
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        with self._lock:
-            if self._users == 0:
-                self._set()
-            self._users += 1
-        try:
-            # Of some libraries each thread has a number of its own.
-            with _one_thread():
-                yield
-        finally:
-            with self._lock:
-                self._users -= 1
-                if self._users == 0:
-                    self._lift.set()
-                    self._holder.join()
-
-    def _set(self) -> None:
-        is_set, lift = threading.Event(), threading.Event()
-
-        def hold() -> None:
-            with _one_thread():
-                is_set.set()
-                lift.wait()
-
-        self._lift, self._holder = lift, threading.Thread(target=hold, daemon=True)
-        self._holder.start()
-        is_set.wait()
-
-
-_blas_limit = _SharedLimit()
-_this_thread = threading.local()
-
-
-def single_threaded_blas() -> AbstractContextManager[None]:
-    """Inside it BLAS uses one thread, for work too small to be shared.
-
-    Example:
-        >>> with single_threaded_blas():
-        ...     pass
-    """
-    return _blas_limit.held()
-
-
-@contextmanager
-def one_of_many_threads() -> Iterator[None]:
-    """Inside it this thread starts no others: there is one for every core already.
-
-    Example:
-        >>> with one_of_many_threads():
-        ...     thread_count(None)
-        1
-    """
-    before = getattr(_this_thread, "alone", False)
-    _this_thread.alone = True
-    try:
-        yield
-    finally:
-        _this_thread.alone = before
-
-
-def thread_count(n_jobs: int | None) -> int:
-    """Number of threads that `n_jobs` stands for; None means every available core.
-
-    Raises:
-        ValueError: It is not a whole number, or zero.
-
-    Example:
-        >>> thread_count(2)
-        2
-    """
-    whole = isinstance(n_jobs, int | np.integer) and not isinstance(n_jobs, bool)
-    if n_jobs is not None and (not whole or n_jobs == 0):
-        raise ValueError(
-            f"n_jobs must be a whole number other than 0, or None for all cores, got "
-            f"{n_jobs!r}."
-        )
-    if getattr(_this_thread, "alone", False):
-        return 1
-    cores = (
-        len(os.sched_getaffinity(0))
-        if hasattr(os, "sched_getaffinity")
-        else os.cpu_count() or 1
-    )
-    if n_jobs is None:
-        return cores
-    return max(1, cores + 1 + n_jobs) if n_jobs < 0 else n_jobs
-
-
 def panel_rows(row_length: int) -> int:
     """Rows of a panel whose rows hold `row_length` numbers each."""
     return max(1, PANEL_BYTES // (8 * max(1, row_length)))
 
 
-class BufferPool:
-    """Memory for the temporaries of one thread, handed out again after `recycle`."""
+class BufferPool(threading.local):
+    """Memory for the temporaries of each thread, handed out again after `recycle`."""
 
     def __init__(self) -> None:
         """Start without any memory."""
@@ -224,28 +109,15 @@ def for_each_panel(
         for start in range(0, n_rows, max(height, 1))
     ]
 
-    def work_through() -> None:
-        pool = BufferPool()
-        while True:
-            try:
-                panel = panels.pop()  # atomic, so threads need no lock
-            except IndexError:
-                return
-            work(panel, pool.empty)
-            pool.recycle()
+    pool = BufferPool()
 
-    threads = min(threads, len(panels))
+    def buffered(panel: slice) -> None:
+        work(panel, pool.empty)
+        pool.recycle()
+
     # The products inside a panel are too small to share among BLAS threads.
     with single_threaded_blas():
-        if threads <= 1:
-            work_through()
-            return
-        # This thread works too, so that one fewer has to be started.
-        with ThreadPoolExecutor(threads - 1) as executor:
-            others = [executor.submit(work_through) for _ in range(threads - 1)]
-            work_through()
-            for other in others:
-                other.result()
+        on_threads(buffered, reversed(panels), threads)
 
 
 @dataclass(frozen=True)
@@ -298,8 +170,7 @@ def ridge_cholesky(matrix: Array, ridge: float, *, remedy: str) -> CholeskyFacto
     # The transpose of a C-contiguous array is Fortran-contiguous, lower becomes upper.
     # On a busy machine BLAS threads wait for each other longer than a small
     # factorisation takes.
-    limit = 1 if size < _SMALL_SYSTEM else None
-    with _threadpools().limit(limits=limit, user_api="blas"):
+    with single_threaded_blas() if size < _SMALL_SYSTEM else nullcontext():
         factor, info = lapack.dpotrf(matrix.T, lower=0, overwrite_a=1, clean=0)
     if info != 0 or not np.all(np.isfinite(factor.diagonal())):
         raise IllConditionedError(
@@ -318,3 +189,59 @@ def ridge_cholesky(matrix: Array, ridge: float, *, remedy: str) -> CholeskyFacto
             stacklevel=2,
         )
     return CholeskyFactor(upper=factor, ridge=used, rcond=rcond)
+
+
+class Iterate(NamedTuple):
+    """A step of `conjugate_gradients`.
+
+    Attributes:
+        solution: z, (M,).
+        residual: rhs − A·z, (M,).
+        square: residual·P⁻¹·residual.
+    """
+
+    solution: Array
+    residual: Array
+    square: float
+
+
+def conjugate_gradients(
+    multiply: LinearMap,
+    rhs: Array,
+    precondition: LinearMap,
+    start: Array | None = None,
+) -> Iterator[Iterate]:
+    """Iterates of A·z = rhs, the start first; whoever asks decides when to stop.
+
+    Ends by itself only where rounding leaves no direction to go in.
+
+    Args:
+        multiply: A·v for a symmetric positive definite A.
+        rhs: Right-hand side, (M,).
+        precondition: P⁻¹·v.
+        start: The first iterate, (M,); None for zero.
+
+    Example:
+        >>> import itertools
+        >>> A, one = np.diag([1.0, 2.0]), np.ones(2)
+        >>> path = conjugate_gradients(lambda v: A @ v, one, lambda v: v)
+        >>> *_, last = itertools.islice(path, 3)
+        >>> last.solution.round(12)
+        array([1. , 0.5])
+    """
+    z = np.zeros_like(rhs) if start is None else start
+    residual = rhs - multiply(z) if np.any(z) else rhs
+    direction = step = precondition(residual)
+    square = float(residual @ step)
+    yield Iterate(z, residual, square)
+    while True:
+        image = multiply(direction)
+        curvature = float(direction @ image)
+        if not (curvature > 0 and square > 0 and np.isfinite(curvature)):
+            return
+        z = z + (square / curvature) * direction
+        residual = residual - (square / curvature) * image
+        step = precondition(residual)
+        square, previous = float(residual @ step), square
+        yield Iterate(z, residual, square)
+        direction = step + (square / previous) * direction

@@ -19,7 +19,7 @@ from kexpfam.base_densities import (
     homoscedastic_cross_fit,
     resolve_base,
 )
-from kexpfam.base_densities.residuals import standard_residuals
+from kexpfam.base_densities.location_scale import standard_residuals
 from kexpfam.regression import fit_heteroscedastic, fit_linear
 from tests.oracles.regression import slow_prediction
 from tests.tolerances import SOLVE, assert_close
@@ -181,15 +181,6 @@ def test_fits_of_folds_can_start_at_the_fit_of_all_rows(rows, monkeypatch):
     monkeypatch.setattr(gaussian_process, "fit_gaussian_process", recording)
     fit_processes(X[:40], Y[:40], weights[:40], start=processes, max_iterations=8)
     assert calls == [(part.process.hyperparameters, 8) for part in processes]
-
-
-def test_hyperparameters_are_counted(rows):
-    X, Y, weights = rows
-    counts = {
-        name: base.cross_fit(X, Y[:, :1], weights, rng()).n_parameters
-        for name, base in BASES.items()
-    }
-    assert counts == {"constant": 5, "varying": 7, "linear": 2, "scikit-learn": 2}
 
 
 def test_columns_are_independent_regressions(rows):

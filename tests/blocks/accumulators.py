@@ -32,6 +32,58 @@ class Moments(Accumulator):
 
 
 @dataclass(frozen=True)
+class Summary:
+    """Rows whose weight is not zero: number, weight and range of each column."""
+
+    n_rows: int
+    total_weight: float
+    X_min: np.ndarray
+    X_max: np.ndarray
+    Y_min: np.ndarray
+    Y_max: np.ndarray
+
+
+@dataclass(frozen=True)
+class RowCount(Accumulator):
+    """Counts and ranges."""
+
+    n_features: int
+    n_responses: int
+
+    def start(self):
+        p, d = self.n_features, self.n_responses
+        return Summary(
+            0,
+            0.0,
+            np.full(p, np.inf),
+            np.full(p, -np.inf),
+            np.full(d, np.inf),
+            np.full(d, -np.inf),
+        )
+
+    def add(self, state, block):
+        rows = Summary(
+            len(block),
+            float(block.weights.sum()),
+            block.X.min(axis=0),
+            block.X.max(axis=0),
+            block.Y.min(axis=0),
+            block.Y.max(axis=0),
+        )
+        return self.combine(state, rows)
+
+    def combine(self, first, second):
+        return Summary(
+            first.n_rows + second.n_rows,
+            first.total_weight + second.total_weight,
+            np.minimum(first.X_min, second.X_min),
+            np.maximum(first.X_max, second.X_max),
+            np.minimum(first.Y_min, second.Y_min),
+            np.maximum(first.Y_max, second.Y_max),
+        )
+
+
+@dataclass(frozen=True)
 class Rows(Accumulator):
     """All rows, in the order of reading."""
 

@@ -7,8 +7,8 @@ import threading
 import numpy as np
 import pytest
 
-from kexpfam.blocks import ArraySource, Block, RowCount, as_source, reduce_blocks
-from tests.blocks.accumulators import Failing, Moments, Rows
+from kexpfam.blocks import ArraySource, Block, as_source, reduce_blocks
+from tests.blocks.accumulators import Failing, Moments, RowCount, Rows
 from tests.blocks.cases import read_all, slow_moments, some_rows
 
 

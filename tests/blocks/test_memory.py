@@ -23,7 +23,8 @@ ROWS, COLUMNS = 1_310_720, 20  # 200 MiB as float64
 READ = """
     import sys
     import numpy as np
-    from kexpfam.blocks import RowCount, as_source, peak_resident, reduce_blocks
+    from kexpfam.blocks import as_source, peak_resident, reduce_blocks
+    from tests.blocks.accumulators import RowCount
     {load}
     def read(name, rows):
         data, y = load(sys.argv[1] + "/" + name, rows)

@@ -8,11 +8,10 @@ from kexpfam.blocks import (
     DaskSource,
     ParquetSource,
     PolarsSource,
-    RowCount,
     as_source,
     reduce_blocks,
 )
-from tests.blocks.accumulators import Failing, Moments, Rows
+from tests.blocks.accumulators import Failing, Moments, RowCount, Rows
 from tests.blocks.cases import (
     FEATURES,
     RESPONSES,

@@ -13,7 +13,7 @@ from tests.blocks.accumulators import BlasThreads
 TWO_TASKS = """
 import threading
 from threadpoolctl import threadpool_info
-from kexpfam.linalg import single_threaded_blas
+from kexpfam._parallel import single_threaded_blas
 
 def count():
     counts = {i["num_threads"] for i in threadpool_info() if i["user_api"] == "blas"}

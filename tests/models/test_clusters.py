@@ -14,6 +14,7 @@ from numpy.random import default_rng
 from sklearn.model_selection import GridSearchCV
 
 from kexpfam import KCEF, AutoKCEF
+from kexpfam._progress import ProgressBar
 from kexpfam.kernels import Gaussian
 from kexpfam.models import averaged, fitting
 from tests.clusters import cluster
@@ -168,7 +169,7 @@ def test_a_killed_worker_costs_only_its_blocks(monkeypatch, tmp_path, expected):
     killed = []
 
     class Killer:
-        def __init__(self, label):
+        def __init__(self, label, *, shown):
             self.before = len(read(tmp_path))  # of the pass that drew the sample
 
         def __call__(self, done, total):
@@ -177,7 +178,10 @@ def test_a_killed_worker_costs_only_its_blocks(monkeypatch, tmp_path, expected):
                 killed.append(next(iter(client.run(os.getpid).values())))
                 os.kill(killed[0], signal.SIGKILL)
 
-        def finish(self):
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
             killed.append(read(tmp_path)[self.before :])
 
     monkeypatch.setattr(fitting, "ProgressBar", Killer)
@@ -197,10 +201,7 @@ def test_a_killed_worker_costs_only_its_blocks(monkeypatch, tmp_path, expected):
 def test_an_interrupted_fit_leaves_the_cluster_as_good_as_before(
     monkeypatch, processes, expected
 ):
-    class Impatient:
-        def __init__(self, label):
-            pass
-
+    class Impatient(ProgressBar):
         def __call__(self, done, total):
             raise KeyboardInterrupt
 

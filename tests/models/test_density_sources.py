@@ -10,13 +10,13 @@ from numpy.random import default_rng
 from kexpfam import KEF
 from kexpfam.blocks import (
     ArraySource,
-    RowCount,
     UnconditionalSource,
     as_unconditional_source,
     reduce_blocks,
 )
 from kexpfam.kernels import Gaussian
 from kexpfam.models import fitting, many_rows
+from tests.blocks.accumulators import RowCount
 from tests.tolerances import assert_close
 
 # Coefficients solve a system of condition 1e6 or so; sums differ by rounding.

@@ -14,7 +14,7 @@ from kexpfam.score_matching.centers import (
     leverage_scores,
     random_pivots,
 )
-from kexpfam.score_matching.span import whitening
+from tests.oracles.span import whitening
 from tests.tolerances import MINIMISER, ROUNDING, SOLVE, STANDARD_ERRORS, assert_close
 
 METHODS = ["uniform", "kmeans", "leverage", "pivoted", "random_pivoted"]

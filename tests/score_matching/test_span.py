@@ -3,18 +3,16 @@
 import numpy as np
 import pytest
 
-from kexpfam.errors import IllConditionedError
 from kexpfam.kernels import Constant, Gaussian, RationalQuadratic, separable
 from kexpfam.score_matching import (
     Basis,
     ScoreSample,
     fit_exact,
-    fit_in_span,
     fit_low_rank,
 )
-from kexpfam.score_matching.span import whitening
+from tests.oracles.span import fit_in_span, whitening
 from tests.selection.cases import make_sample
-from tests.tolerances import ROUNDING, SOLVE, assert_close
+from tests.tolerances import SOLVE, assert_close
 
 KERNELS = {
     "gaussian": separable(Gaussian(0.8), Gaussian(0.7)),
@@ -88,44 +86,6 @@ def test_a_few_centres_give_the_solution_of_the_normal_equations(derivatives):
     # The jitter of the normal equations, 1e-9, is relative to a mean that second
     # derivatives raise above the smallest eigenvalue by a few powers of ten.
     assert_same_function(found, fit_low_rank(basis, sample, 0.05), 2, 1e-5)
-
-
-def test_many_rows_are_summed_over_in_parts(monkeypatch):
-    sample = make_sample(50, 2, 2, seed=4, weighted=True)
-    basis = Basis(KERNELS["gaussian"], sample.X[:6], sample.Y[:6], 2)
-    whole = fit_in_span(basis, sample, 0.05)
-    monkeypatch.setattr("kexpfam.score_matching.span._ROWS", 7)
-    assert_same_function(fit_in_span(basis, sample, 0.05), whole, 2, ROUNDING)
-
-
-def test_functions_that_are_zero_are_dropped():
-    """A kernel that is constant in y has derivatives of norm zero."""
-    sample = make_sample(10, 1, 1)
-    basis = Basis(separable(Gaussian(1.0), Constant()), sample.X, sample.Y, 2)
-    W = whitening(basis.exact_gram())
-    assert W.shape[1] <= 10
-    assert not W[10:].any()
-
-
-def test_whitening_makes_an_orthonormal_basis():
-    sample = make_sample(10, 2, 2)
-    R = Basis(KERNELS["gaussian"], sample.X, sample.Y, 2).exact_gram()
-    W = whitening(R)
-    # Rounding of R divided by its smallest eigenvalue.
-    assert_close(W.T @ R @ W, np.eye(W.shape[1]), 1e-8)
-
-
-def test_rows_that_are_not_finite_are_refused():
-    sample = make_sample(10, 2, 1)
-    basis = Basis(KERNELS["gaussian"], sample.X, sample.Y, 2)
-    drift = np.full_like(sample.drift, np.inf)
-    diffusion = np.full_like(sample.drift, np.inf)
-    broken = ScoreSample(sample.X, sample.Y, sample.weights, drift, diffusion)
-    with (
-        np.errstate(invalid="ignore"),
-        pytest.raises(IllConditionedError, match="not finite"),
-    ):
-        fit_in_span(basis, broken, 0.1)
 
 
 @pytest.mark.parametrize("derivatives", [-1, 3, 0.5])

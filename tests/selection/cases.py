@@ -1,5 +1,7 @@
 """Problems that the tests of selection share."""
 
+import itertools
+
 import numpy as np
 
 from kexpfam.base_densities import GaussianBase
@@ -26,14 +28,20 @@ def make_sample(n=40, p=2, d=1, *, seed=0, weighted=False) -> ScoreSample:
 def make_problem(n=40, p=2, d=1, *, n_folds=4, n_centers=12, **options):
     """A problem with these rows; see `make_sample`."""
     derivatives = options.pop("derivatives", True)
-    return HeldOutProblem.make(
-        make_sample(n, p, d, **options),
-        BASE,
-        n_folds,
-        np.random.default_rng(7),
-        n_centers=n_centers,
-        derivatives=derivatives,
-    )
+    sample, rng = make_sample(n, p, d, **options), np.random.default_rng(7)
+    return in_folds(sample, BASE, n_folds, rng, n_centers, derivatives=derivatives)
+
+
+def in_folds(sample, base, n_folds, rng, n_centers, *, derivatives=True):
+    """Rows shuffled into folds of equal size, with random rows as centres."""
+    n = len(sample.Y)
+    order, edges = rng.permutation(n), np.linspace(0, n, n_folds + 1).astype(int)
+    folds = tuple(slice(int(a), int(b)) for a, b in itertools.pairwise(edges))
+    centers = np.arange(n)
+    if n_centers < n:
+        centers = np.sort(rng.choice(n, n_centers, replace=False))
+    reach = float(np.max(np.abs(base.column_range(0))))
+    return HeldOutProblem(sample.part(order), folds, centers, base, reach, derivatives)
 
 
 def differences(function, theta, step=1e-3):

@@ -6,12 +6,8 @@ import pytest
 from kexpfam.base_densities import GaussianBase
 from kexpfam.kernels import Gaussian, separable
 from kexpfam.selection import BASES_ALONE, Candidate, Line, bases_alone, tilted
+from kexpfam.selection.candidates import held_out_scores
 from kexpfam.selection.held_out import held_out_log_densities
-from kexpfam.selection.paths import (
-    held_out_scores,
-    low_rank_likelihoods,
-    low_rank_scores,
-)
 from tests.selection.cases import make_problem
 from tests.tolerances import assert_close
 
@@ -65,8 +61,6 @@ def test_tilted_candidates_have_the_held_out_densities_of_their_line(d):
     assert [c.lam for c in found] == list(LAMS)
     for c, row in zip(found, expected, strict=True):
         assert_close(c.held_out, row + slope)
-    losses = low_rank_likelihoods(problem, KERNEL, LAMS)
-    assert_close([-(c.held_out - slope).mean() for c in found], losses)
 
 
 def test_candidates_judged_by_the_score_hold_its_negative_in_any_units():
@@ -76,7 +70,6 @@ def test_candidates_judged_by_the_score_hold_its_negative_in_any_units():
     found = list(tilted("c", problem, slope, lines, objective="score"))
     scores = held_out_scores(problem, KERNEL, LAMS)
     assert_close(np.stack([c.held_out for c in found]), -scores)
-    assert_close(scores.mean(axis=1), low_rank_scores(problem, KERNEL, LAMS))
 
 
 def test_likelihood_fits_keep_the_order_of_lambda():

@@ -1,7 +1,5 @@
 """The λ-path of the exact estimator against refits with the fold removed."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from scipy import integrate
@@ -9,7 +7,7 @@ from scipy import integrate
 from kexpfam.kernels import Gaussian, Matern, RationalQuadratic, separable
 from kexpfam.partition import Nodes
 from kexpfam.score_matching import ScoreSample, fit_exact, score_matching_loss
-from kexpfam.selection.exact_path import ExactPath, leave_one_out_scores
+from kexpfam.selection.exact_path import ExactPath
 from tests.selection.cases import BASE, make_problem
 from tests.tolerances import SOLVE, assert_close
 
@@ -66,19 +64,6 @@ def test_held_out_scores_equal_refits_for_several_columns_of_y():
     assert_close(fast, slow, SOLVE)
 
 
-@pytest.mark.parametrize("kernel", KERNELS, ids=["gauss", "matern-rq", "sum"])
-@pytest.mark.parametrize("weighted", [False, True])
-def test_leave_one_out_in_closed_form_equals_refits_and_single_folds(kernel, weighted):
-    problem = make_problem(n=20, weighted=weighted)
-    ones = tuple(slice(a, a + 1) for a in range(20))
-    path = ExactPath.of(kernel, problem)
-    fast = leave_one_out_scores(path, LAMS)
-    slow = [slow_score(problem, kernel, lam, ones) for lam in LAMS]
-    assert_close(fast, slow, SOLVE)
-    by_folds = ExactPath.of(kernel, replace(problem, folds=ones)).held_out_scores(LAMS)
-    assert_close(fast, by_folds, SOLVE)
-
-
 @pytest.mark.parametrize("weighted", [False, True])
 def test_coefficients_of_all_rows_equal_the_exact_fit(weighted):
     problem = make_problem(n=24, weighted=weighted)
@@ -95,8 +80,6 @@ def test_rows_of_weight_zero_count_nowhere():
     path = ExactPath.of(KERNELS[0], problem)
     slow = [slow_score(problem, KERNELS[0], lam, problem.folds) for lam in LAMS]
     assert_close(path.held_out_scores(LAMS), slow, SOLVE)
-    with pytest.raises(ValueError, match="got 1 row"):
-        leave_one_out_scores(path, LAMS)
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=["gauss", "matern-rq", "sum"])
@@ -127,5 +110,3 @@ def test_path_says_what_needs_one_column():
     path = ExactPath.of(KERNELS[0], make_problem(n=12, d=2))
     with pytest.raises(ValueError, match="one column of y, got 2"):
         path.held_out_log_densities(LAMS)
-    with pytest.raises(ValueError, match="one column of y, got 2"):
-        leave_one_out_scores(path, LAMS)

@@ -26,7 +26,8 @@ from kexpfam.score_matching import (
     summation,
 )
 from kexpfam.selection import criteria as criteria_module
-from kexpfam.selection import fold_fits, panels, sum_gradients
+from kexpfam.selection import fold_fits, sum_gradients
+from kexpfam.selection import problem as problem_module
 from kexpfam.selection.factors import stretch_x
 from kexpfam.selection.held_out import held_out_log_densities
 from kexpfam.selection.objectives import (
@@ -35,14 +36,13 @@ from kexpfam.selection.objectives import (
     HeldOutScore,
 )
 from kexpfam.selection.parameters import Parameters, Penalty
-from kexpfam.selection.problem import HeldOutProblem
 from kexpfam.selection.sum_gradients import (
     GaussianSumGradient,
     GeneralSumGradient,
     SumWeights,
     sum_gradient,
 )
-from tests.selection.cases import BASE, differences, make_problem, make_sample
+from tests.selection.cases import BASE, differences, in_folds, make_problem, make_sample
 from tests.tolerances import DIFFERENCES, SOLVE, assert_close
 
 THETA = np.log([0.8, 1.7, 0.7, 0.05])
@@ -227,7 +227,7 @@ def test_rows_at_the_ends_of_a_bounded_support_have_their_density():
     base = UniformBase(-1.0, 1.0)
     g, slope = boundary_weights(Y, base.support(1), Y.std(axis=0))
     sample = ScoreSample(X, Y, np.full(40, 1 / 40), slope, g)
-    problem = HeldOutProblem.make(sample, base, 4, rng, n_centers=10)
+    problem = in_folds(sample, base, 4, rng, n_centers=10)
     kernel = separable(Gaussian((1.0,)), Gaussian(0.7))
     slow = 0.0
     for fold, T in refits(problem, kernel, 0.05):
@@ -285,7 +285,7 @@ def value_and_gradient(objective, theta):
 
 
 def short_panels(folds, height=7):
-    return panels.panels_of(folds, height)
+    return problem_module.panels_of(folds, height)
 
 
 @pytest.mark.parametrize("kernel", [Gaussian(), Matern(nu=2.5)], ids=str)
@@ -299,7 +299,7 @@ def test_panels_and_threads_change_nothing(monkeypatch, kernel, derivatives):
             # Panels of 7 rows, in pieces of 3, instead of one for each fold.
             patch.setattr(fold_fits, "panels_of", short_panels)
             patch.setattr(criteria_module, "panels_of", short_panels)
-            patch.setattr(panels, "PANEL_ROWS", 7)
+            patch.setattr(problem_module, "PANEL_ROWS", 7)
             patch.setattr(fold_fits, "PANEL_ROWS", 7)
             patch.setattr(summation, "PANEL_ROWS", 7)
             patch.setattr(sum_gradients, "_CACHED_BYTES", 3 * 8 * 12)
@@ -309,7 +309,7 @@ def test_panels_and_threads_change_nothing(monkeypatch, kernel, derivatives):
 
 
 def test_threads_give_the_same_digits_every_time(monkeypatch):
-    monkeypatch.setattr(panels, "PANEL_ROWS", 7)
+    monkeypatch.setattr(problem_module, "PANEL_ROWS", 7)
     problem = make_problem(n=100, derivatives=False)
     for criterion in criteria(problem):
         objective = HeldOutObjective(problem, Gaussian(), Gaussian(), criterion)

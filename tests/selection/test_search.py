@@ -6,9 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from kexpfam._progress import ProgressBar
 from kexpfam.errors import IllConditionedError
-from kexpfam.heuristics import median_distance
 from kexpfam.kernels import Constant, Gaussian, Matern, separable
+from kexpfam.selection.candidates import Line, tilted
 from kexpfam.selection.exact_path import ExactPath
 from kexpfam.selection.objectives import (
     HeldOutLikelihood,
@@ -16,14 +17,11 @@ from kexpfam.selection.objectives import (
     HeldOutScore,
 )
 from kexpfam.selection.parameters import Bounds, Parameters, Penalty
-from kexpfam.selection.paths import low_rank_likelihoods, low_rank_scores
-from kexpfam.selection.problem import HeldOutProblem
-from kexpfam.selection.progress import ProgressBar
-from kexpfam.selection.search import coarse_grid, paper_grid, refine
-from tests.selection.cases import BASE, make_problem, make_sample
+from kexpfam.selection.search import paper_grid, refine
+from tests.selection.cases import BASE, in_folds, make_problem, make_sample
 from tests.tolerances import SOLVE, assert_close
 
-SMALL = {"multiples_x": (0.3, 1.0), "lengthscales_y": (0.5, 1.5)}
+SMALL = {"lengthscales": (0.5, 1.5), "lambdas": (0.1, 1.0)}
 START = Parameters((1.0, 1.0), 1.0, 0.1)
 
 
@@ -45,57 +43,32 @@ def interrupt_after(trials):
     return progress
 
 
-@pytest.mark.parametrize("objective", ["likelihood", "score"])
-def test_coarse_grid_tries_every_value_and_returns_the_best(problem, objective):
-    lams = (0.01, 0.1, 1.0)
-    result = coarse_grid(problem, objective=objective, relative_lambdas=lams, **SMALL)
-    assert len(result.path) == 2 * 2 * 3
-    assert result.value == min(trial.value for trial in result.path)
-    assert result.reason == "the grid was complete"
-    assert (result.objective, result.n_folds) == (objective, 4)
-    far = median_distance(problem.sample.X)
-    tried = {trial.parameters for trial in result.path}
-    assert Parameters((0.3 * far, 0.3 * far), 0.5, 0.1 / 0.25) in tried
-    assert result.kernel_x == Gaussian(result.best.parameters.lengthscale_x)
-    assert result.kernel_y == Gaussian(result.best.parameters.lengthscale_y)
-
-
-def test_values_of_a_grid_are_those_of_the_objectives(problem):
+def test_worths_of_candidates_are_those_of_the_objectives(problem):
     theta = START.theta
     kernel = separable(Gaussian((1.0, 1.0)), Gaussian(1.0))
     score = objective_of(problem, criterion=HeldOutScore()).value(theta).loss
-    assert_close(low_rank_scores(problem, kernel, [0.1])[0], score, SOLVE)
+    by_score, by_likelihood = (
+        [
+            candidate.held_out.mean()
+            for candidate in tilted(
+                "chart",
+                problem,
+                np.zeros(60),
+                [Line(kernel, (0.1,))],
+                objective=objective,
+            )
+        ]
+        for objective in ("score", "likelihood")
+    )
+    assert_close(by_score[0], -score, SOLVE)
     criterion = HeldOutLikelihood.of(problem, resolution=1.0)
     exact = objective_of(problem, criterion=criterion).value(theta).loss
-    # The grid computes in single precision, with errors of about 1e-5.
-    assert_close(low_rank_likelihoods(problem, kernel, [0.1])[0], exact, 1e-4)
-
-
-def test_coarse_grid_follows_the_scales_of_columns(problem):
-    result = coarse_grid(problem, column_scales=(1.0, 5.0), **SMALL)
-    for trial in result.path:
-        first, second = trial.parameters.lengthscale_x
-        assert_close(second, 5.0 * first)
-    far = median_distance(problem.sample.X / [1.0, 5.0])
-    assert_close(result.path[0].parameters.lengthscale_x[0], 0.3 * far)
-
-
-def test_coarse_grid_moves_values_to_the_bounds_and_tries_each_once(problem):
-    bounds = Bounds((0.1, 10.0), (1.0, 2.0), (0.05, 0.5))
-    result = coarse_grid(problem, bounds=bounds, multiples_x=(0.5,))
-    tried = [trial.parameters for trial in result.path]
-    assert len(set(tried)) == len(tried)
-    assert {p.lengthscale_y for p in tried} == {1.0, 1.8, 2.0}
-    assert {p.regularization for p in tried if p.lengthscale_y == 1.0} == {
-        0.05,
-        0.1,
-        0.5,
-    }
-    assert result.bounds == bounds
+    # Candidates are judged in single precision, with errors of about 1e-5.
+    assert_close(by_likelihood[0], -exact, 1e-4)
 
 
 def test_constant_kernel_of_x_is_searched_over_y_only(problem):
-    result = coarse_grid(problem, kernel_x=Constant(), lengthscales_y=(0.5, 1.0))
+    result = paper_grid(problem, kernel_x=Constant(), **SMALL)
     assert all(trial.parameters.lengthscale_x == () for trial in result.path)
     assert result.kernel_x == Constant()
     refined = refine(
@@ -200,9 +173,7 @@ def test_ties_do_not_drive_the_lengthscale_of_y_below_its_bound(step):
     sample = make_sample(n=80, p=1)
     Y = step * np.round(sample.Y / step)
     sample = replace(sample, Y=Y, drift=BASE.grad_log_density(Y))
-    problem = HeldOutProblem.make(
-        sample, BASE, 4, np.random.default_rng(1), n_centers=25
-    )
+    problem = in_folds(sample, BASE, 4, np.random.default_rng(1), n_centers=25)
     start = Parameters((1.0,), 0.1, 3.0)
     fine = HeldOutLikelihood.of(problem, resolution=0.02)
     loose = Bounds(lengthscale_y=(0.02, 10.0), regularization=(1e-6, 10.0))
@@ -241,7 +212,6 @@ def test_max_trials_is_kept_and_given_as_the_reason(problem):
 
 def test_an_interrupted_search_returns_the_best_so_far(problem):
     searches = [
-        lambda progress: coarse_grid(problem, progress=progress),
         lambda progress: paper_grid(problem, progress=progress),
         lambda progress: refine(objective_of(problem), START, progress=progress),
     ]
@@ -263,7 +233,7 @@ def test_an_interruption_before_the_first_trial_is_passed_on(problem, monkeypatc
 
 def test_progress_counts_trials_and_tells_the_best_value(problem):
     calls = []
-    result = coarse_grid(problem, progress=lambda *told: calls.append(told), **SMALL)
+    result = paper_grid(problem, progress=lambda *told: calls.append(told), **SMALL)
     assert [done for done, _, _ in calls] == list(range(1, len(result.path) + 1))
     assert {total for _, total, _ in calls} == {len(result.path)}
     best = np.minimum.accumulate([trial.value for trial in result.path])
@@ -271,11 +241,11 @@ def test_progress_counts_trials_and_tells_the_best_value(problem):
 
 
 def test_verbose_writes_one_line_where_there_is_no_terminal(problem, capsys):
-    result = coarse_grid(problem, verbose=True, **SMALL)
+    result = paper_grid(problem, verbose=True, **SMALL)
     lines = capsys.readouterr().err.splitlines()
     count = len(result.path)
-    assert lines == [f"coarse grid: {count} of {count}, best {result.value:.5g}"]
-    coarse_grid(problem, **SMALL)
+    assert lines == [f"paper grid: {count} of {count}, best {result.value:.5g}"]
+    paper_grid(problem, **SMALL)
     assert capsys.readouterr() == ("", "")
 
 
@@ -285,27 +255,24 @@ def test_a_terminal_gets_a_bar():
             return True
 
     stream = Terminal()
-    bar = ProgressBar("search", stream=stream)
-    bar(1, 2, 0.5)
-    assert "[###############...............] search: 1 of 2" in stream.getvalue()
-    bar.finish()
+    with ProgressBar("search", stream=stream) as bar:
+        bar(1, 2, 0.5)
+        assert "[###############...............] search: 1 of 2" in stream.getvalue()
     assert stream.getvalue().endswith("search: 1 of 2, best 0.5\n")
 
 
 def test_a_result_reads_well(problem):
-    text = str(coarse_grid(problem, **SMALL))
-    assert text.startswith("coarse grid by held-out likelihood in 4 folds: ")
+    text = str(paper_grid(problem, **SMALL))
+    assert text.startswith("paper grid by held-out score in 4 folds: ")
     for part in ("chosen: lengthscale_x=(", "stopped: the grid", "penalty: none"):
         assert part in text
 
 
 def test_searches_say_what_they_cannot_do(problem):
     with pytest.raises(ValueError, match="objective must be"):
-        coarse_grid(problem, objective="evidence")
+        paper_grid(problem, objective="evidence")
     with pytest.raises(ValueError, match="one column of y, got 2"):
-        coarse_grid(make_problem(d=2))
-    with pytest.raises(ValueError, match="n_folds must lie between 2 and"):
-        make_problem(n=5, n_folds=6)
+        paper_grid(make_problem(d=2), objective="likelihood")
     hopeless = Bounds((1e3, 1e3), (50.0, 50.0), (1e-300, 1e-300))
     objective = objective_of(problem, criterion=HeldOutScore())
     with pytest.raises(IllConditionedError, match="found no hyperparameters"):

@@ -19,8 +19,8 @@ from kexpfam.base_densities.location_scale import (
     CrossFit,
     Frame,
     require_unbounded,
+    standard_residuals,
 )
-from kexpfam.base_densities.residuals import standard_residuals
 from kexpfam.persistence import saved_fit, saved_value
 from kexpfam.regression import (
     GaussianProcessFit,
@@ -151,8 +151,7 @@ def homoscedastic_cross_fit(
         residuals.center,
         residuals.unit,
     )
-    p = len(processes[0].process.lengthscales)
-    return residuals.cross_fit(frame, (p + 3) * len(processes))
+    return CrossFit(frame, residuals.values, residuals.log_scale)
 
 
 def heteroscedastic_cross_fit(
@@ -190,7 +189,7 @@ def heteroscedastic_cross_fit(
         residuals.center,
         residuals.unit,
     )
-    return residuals.cross_fit(frame, (X.shape[1] + 5) * len(fits))
+    return CrossFit(frame, residuals.values, residuals.log_scale)
 
 
 def _predict(

@@ -12,8 +12,8 @@ from kexpfam.base_densities.location_scale import (
     CrossFit,
     Frame,
     require_unbounded,
+    standard_residuals,
 )
-from kexpfam.base_densities.residuals import standard_residuals
 from kexpfam.persistence import saved_fit, saved_value
 from kexpfam.regression import LinearLocationScale, fit_linear
 
@@ -58,7 +58,7 @@ class LinearBase(ConditionalBase):
         frame = LinearFrame(
             tuple(fit.model for fit in fits), residuals.center, residuals.unit
         )
-        return residuals.cross_fit(frame, 2 * len(fits))
+        return CrossFit(frame, residuals.values, residuals.log_scale)
 
 
 @saved_fit({"models": "d p", "center": "d", "unit": "d positive"})

@@ -29,8 +29,8 @@ _LOG_ABS_NORMAL = -0.6351814227307391
 # extrapolation does not produce absurd widths.
 _LOG_SCALE_MARGIN = 0.5
 
-# A guess: any regressor may be inside, most with a penalty and a width.
-_N_PARAMETERS = 2
+# A regression that interpolates even held-out rows leaves rounding errors only.
+_SMALLEST_UNIT = 1e-12
 
 
 class Frame(ABC):
@@ -51,14 +51,11 @@ class CrossFit:
         log_scale: Held-out log scale of each training row, (n, d): the row's held-out
             location is Y − residuals·exp(log_scale), and its held-out log density is
             the noise's at the residual minus the sum of its log scales.
-        n_parameters: Hyperparameters that were learned from the responses, which a
-            comparison of bases may charge for.
     """
 
     frame: Frame
     residuals: Array
     log_scale: Array
-    n_parameters: int
 
 
 class ConditionalBase(Base):
@@ -75,6 +72,50 @@ class ConditionalBase(Base):
         self, X: Array, Y: Array, weights: Array, rng: np.random.Generator
     ) -> CrossFit:
         """Fit location and scale, and compute residuals that do not deceive."""
+
+
+@dataclass(frozen=True, eq=False)
+class StandardResiduals:
+    """Held-out residuals in units of their own deviation.
+
+    Attributes:
+        values: Mean zero and unit deviation, (n, d).
+        log_scale: Held-out log scale, the unit included, (n, d).
+        center: Mean of the residuals before, (d,).
+        unit: Their deviation, (d,).
+    """
+
+    values: Array
+    log_scale: Array
+    center: Array
+    unit: Array
+
+
+def standard_residuals(
+    Y: Array, location: Array, log_scale: Array, weights: Array
+) -> StandardResiduals:
+    """Residuals of held-out locations and log scales, standardised.
+
+    Args:
+        Y: Responses, (n, d).
+        location: Held-out locations, (n, d).
+        log_scale: Held-out log scales, (n, d).
+        weights: Row weights, (n,).
+
+    Example:
+        >>> import numpy as np
+        >>> Y, zeros = np.array([[1.0], [5.0]]), np.zeros((2, 1))
+        >>> part = standard_residuals(Y, zeros, zeros, np.ones(2))
+        >>> part.values[:, 0], part.center, part.unit
+        (array([-1.,  1.]), array([3.]), array([2.]))
+    """
+    raw = (Y - location) * np.exp(-log_scale)
+    center = np.average(raw, axis=0, weights=weights)
+    unit = np.sqrt(np.average((raw - center) ** 2, axis=0, weights=weights))
+    unit = np.maximum(unit, _SMALLEST_UNIT)
+    return StandardResiduals(
+        (raw - center) / unit, log_scale + np.log(unit), center, unit
+    )
 
 
 def require_unbounded(noise: BaseDensity) -> None:
@@ -146,16 +187,13 @@ class LocationScaleBase(ConditionalBase):
             low, high = held_out_scale.min(axis=0), held_out_scale.max(axis=0)
         residuals = errors / np.exp(held_out_scale)
         unit = np.sqrt(np.average(residuals**2, axis=0, weights=weights))
-        # A regression that interpolates even held-out rows leaves rounding errors only.
-        unit = np.maximum(unit, 1e-12)
+        unit = np.maximum(unit, _SMALLEST_UNIT)
         if log_scale is None:
             frame = RegressionFrame(location, None, unit, np.zeros((2, Y.shape[1])))
         else:
             bounds = np.stack([low - _LOG_SCALE_MARGIN, high + _LOG_SCALE_MARGIN])
             frame = RegressionFrame(location, log_scale, unit, bounds)
-        return CrossFit(
-            frame, residuals / unit, held_out_scale + np.log(unit), _N_PARAMETERS
-        )
+        return CrossFit(frame, residuals / unit, held_out_scale + np.log(unit))
 
     def _cross_predict(
         self, regressor: Any, X: Array, Y: Array, weights: Array, folds: Indices

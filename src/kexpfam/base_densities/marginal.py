@@ -9,9 +9,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
 
-from kexpfam._typing import Array, has_values
+from kexpfam._kernel_density import KernelEstimate, moments, silverman
+from kexpfam._typing import Array
 from kexpfam.base_densities.interface import BaseDensity, TrainingResponses
 from kexpfam.persistence import saved_value
 
@@ -19,9 +19,8 @@ from kexpfam.persistence import saved_value
 # cover thousands of rows.
 _COMPONENTS = 256
 
-# Share and width (in standard deviations) of the component that guards the tails.
+# Mass of the component that guards the tails.
 _GUARD_MASS = 0.05
-_GUARD_WIDTH = 2.0
 
 
 @saved_value
@@ -61,28 +60,24 @@ class MarginalBase(BaseDensity):
         return math.inf
 
     def column_log_density(self, y: Array, i: int) -> Array:
-        return _log_sum(self._log_terms(y, i))
+        return self._estimate(i).log_density(y)
 
     def column_gradient(self, y: Array, i: int) -> Array:
-        center, deviation, _ = self._mixture(i)
-        share = _shares(self._log_terms(y, i))
-        return np.einsum(
-            "nk,nk->n", share, (center - y[:, None]) / (deviation * deviation)
-        )
+        return self._estimate(i).gradient(y)
 
     def column_sample(self, n: int, i: int, rng: np.random.Generator) -> Array:
-        center, deviation, mass = self._mixture(i)
-        chosen = rng.choice(len(center), size=n, p=mass)
-        return center[chosen] + deviation[chosen] * rng.standard_normal(n)
+        own = self._estimate(i)
+        chosen = rng.choice(len(own.centers), size=n, p=own.masses)
+        return own.centers[chosen] + own.widths[chosen] * rng.standard_normal(n)
 
     def column_support(self, i: int) -> tuple[float, float]:
         return (-math.inf, math.inf)
 
     def column_range(self, i: int) -> tuple[float, float]:
-        center, deviation, _ = self._mixture(i)
+        own = self._estimate(i)
         return (
-            float(np.min(center - 6 * deviation)),
-            float(np.max(center + 6 * deviation)),
+            float(np.min(own.centers - 6 * own.widths)),
+            float(np.max(own.centers + 6 * own.widths)),
         )
 
     def prepared(self, training: TrainingResponses) -> BaseDensity:
@@ -91,45 +86,19 @@ class MarginalBase(BaseDensity):
             tuple(_binned_estimate(training.Y[:, i], training.weights) for i in columns)
         )
 
-    def _mixture(self, i: int) -> Array:
+    def _estimate(self, i: int) -> KernelEstimate:
         if not self.mixtures:
             raise ValueError(
                 "MarginalBase has not seen data yet; pass it to KCEF(base=...) and fit."
             )
-        return np.array(self.mixtures[i])
-
-    def _log_terms(self, y: Array, i: int) -> Array:
-        center, deviation, mass = self._mixture(i)
-        z = (y[:, None] - center) / deviation
-        constant = np.log(mass) - np.log(deviation) - 0.5 * math.log(2.0 * math.pi)
-        return constant - 0.5 * z * z
-
-
-# SciPy's functions take NumPy's own arrays only, not those that stand for others.
-
-
-def _log_sum(terms: Array) -> Array:
-    """Log Σ exp of each row."""
-    if has_values(terms):
-        return special.logsumexp(terms, axis=1)
-    peak = np.max(terms, axis=1)
-    return peak + np.log(np.sum(np.exp(terms - peak[:, None]), axis=1))
-
-
-def _shares(terms: Array) -> Array:
-    """Exp of each row, divided by its sum."""
-    if has_values(terms):
-        return special.softmax(terms, axis=1)
-    weights = np.exp(terms - np.max(terms, axis=1)[:, None])
-    return weights / np.sum(weights, axis=1)[:, None]
+        return KernelEstimate(*np.array(self.mixtures[i]))
 
 
 def _binned_estimate(y: Array, weights: Array) -> tuple[tuple[float, ...], ...]:
     total = float(weights.sum())
-    mean = float(weights @ y) / total
-    sd = math.sqrt(float(weights @ (y - mean) ** 2) / total)
-    # Silverman's rule, with sd alone: weights make quartiles awkward for no gain here.
-    bandwidth = 0.9 * sd * total**-0.2
+    mean, sd = moments(y, weights)
+    # With sd alone: weights make quartiles awkward for no gain here.
+    bandwidth = silverman(sd, total)
     edges = np.linspace(y.min(), y.max(), _COMPONENTS)
     step = edges[1] - edges[0]
     # Linear binning: a point shares its weight between its two neighbours.
@@ -139,8 +108,8 @@ def _binned_estimate(y: Array, weights: Array) -> tuple[tuple[float, ...], ...]:
     mass = np.bincount(left, weights * (1 - right_share), minlength=_COMPONENTS)
     mass += np.bincount(left + 1, weights * right_share, minlength=_COMPONENTS)
     kept = mass > 0
-    center = np.append(edges[kept], mean)
-    deviation = np.append(np.full(kept.sum(), bandwidth), _GUARD_WIDTH * sd)
-    shares = np.append(mass[kept] / total * (1 - _GUARD_MASS), _GUARD_MASS)
-    shares /= shares.sum()
-    return tuple(tuple(part.tolist()) for part in (center, deviation, shares))
+    own = KernelEstimate.guarded(
+        edges[kept], mass[kept] / total, bandwidth, mean, sd, _GUARD_MASS
+    )
+    shares = own.masses / own.masses.sum()
+    return tuple(tuple(part.tolist()) for part in (own.centers, own.widths, shares))

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
+from kexpfam._kernel_density import KernelEstimate, moments, silverman
 from kexpfam._typing import Array, Indices
 from kexpfam.base_densities.parameters import as_parameter, per_column
 from kexpfam.persistence import saved_value
@@ -29,10 +30,9 @@ POWERS = (-0.5, 0.0, 0.5, 1.0, 1.5, 2.0)
 # How far a transform keeps its formula beyond the data, as a share of their range.
 _MARGIN = 0.1
 
-# The kernel density estimate behind `Gaussianize`: share and width (in standard
-# deviations) of a wide component that keeps the slope up where data are rare.
+# The kernel density estimate behind `Gaussianize`: mass of a wide component that keeps
+# the slope up where data are rare.
 _GUARD_MASS = 0.02
-_GUARD_WIDTH = 2.0
 
 # Its bandwidth is at least this share of what a Gaussian of the same variance would
 # get, so that tied values are no spikes.
@@ -399,8 +399,7 @@ def _gaussianized(
     # A power first: one bandwidth then suits a skewed column everywhere.
     power = fit_yeo_johnson(y[:, None], share)
     w = power.column_forward(y, 0)
-    mean = float(share @ w)
-    sd = math.sqrt(float(share @ (w - mean) ** 2))
+    mean, sd = moments(w, share)
     bandwidth = _bandwidth(w, share, sd, float(weights.sum()))
     low, high = power.column_forward(np.array(power.column_ends(0)), 0)
     levels = (np.arange(_KNOTS // 2) + 0.5) / (_KNOTS // 2)
@@ -408,16 +407,13 @@ def _gaussianized(
     even = np.linspace(low, high, _KNOTS - _KNOTS // 2)
     at = _apart(np.concatenate([even, quantiles]), 0.5 * bandwidth)
     points, masses = _condensed(w, share)
-    centers, widths = np.append(points, mean), np.full(len(points) + 1, bandwidth)
-    widths[-1] = _GUARD_WIDTH * sd
-    masses = np.append((1.0 - _GUARD_MASS) * masses, _GUARD_MASS)
-    z = (at[:, None] - centers) / widths
-    density = np.exp(-0.5 * z * z) @ (masses / widths)
-    below, above = special.ndtr(z) @ masses, special.ndtr(-z) @ masses
+    own = KernelEstimate.guarded(points, masses, bandwidth, mean, sd, _GUARD_MASS)
+    below, above = own.tails(at)
     # Whichever tail is smaller has more digits.
     values = np.where(below < above, special.ndtri(below), -special.ndtri(above))
     knots = power.column_inverse(at, 0)
-    slopes = density / np.exp(-0.5 * values * values)
+    log_normal = -0.5 * values * values - 0.5 * math.log(2.0 * math.pi)
+    slopes = np.exp(own.log_density(at) - log_normal)
     slopes = slopes * np.exp(power.column_log_slope(knots, 0))
     secants = _smaller_secants(knots, values)
     slopes = np.clip(slopes, _FLATTEST * secants, _STEEPEST * secants)
@@ -428,10 +424,13 @@ def _bandwidth(y: Array, share: Array, sd: float, count: float) -> float:
     """Silverman's rule of sorted values, but no narrower than ties allow."""
     lower, upper = np.searchsorted(np.cumsum(share), [0.25, 0.75])
     spread = (y[min(upper, len(y) - 1)] - y[lower]) / 1.34
-    rule = 0.9 * count**-0.2
     # The usual distance of distinct values, which rounding may have made.
     distance = float(np.median(np.diff(np.unique(y))))
-    return max(rule * min(spread, sd), _NARROWEST_BANDWIDTH * rule * sd, distance)
+    return max(
+        silverman(min(spread, sd), count),
+        _NARROWEST_BANDWIDTH * silverman(sd, count),
+        distance,
+    )
 
 
 def _condensed(y: Array, share: Array) -> tuple[Array, Array]:

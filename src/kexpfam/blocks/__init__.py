@@ -22,7 +22,6 @@ from kexpfam.blocks.parquet import ParquetSource
 from kexpfam.blocks.polars_rows import PolarsSource
 from kexpfam.blocks.reduction import reduce_blocks
 from kexpfam.blocks.sources import as_source, as_unconditional_source
-from kexpfam.blocks.summary import RowCount, Summary
 from kexpfam.blocks.unconditional import UnconditionalSource
 
 __all__ = [
@@ -36,11 +35,9 @@ __all__ = [
     "ParquetSource",
     "Part",
     "PolarsSource",
-    "RowCount",
     "RowSample",
     "Sample",
     "Source",
-    "Summary",
     "UnconditionalSource",
     "as_source",
     "as_unconditional_source",

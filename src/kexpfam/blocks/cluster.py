@@ -18,10 +18,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from kexpfam._parallel import (
+    one_of_many_threads,
+    single_threaded_blas,
+    thread_count,
+)
+from kexpfam._progress import Progress
 from kexpfam.blocks.block import Accumulator, Block, Part, S, Source
 from kexpfam.blocks.dask_rows import DaskPart, DaskSource, Layout
-from kexpfam.blocks.local import Progress
-from kexpfam.linalg import single_threaded_blas, thread_count
 from kexpfam.optional import needed
 
 # Sums that one task combines: more would take more memory at once, fewer more tasks.
@@ -133,7 +137,7 @@ def _accumulate_part(accumulator: Accumulator[S], part: Part) -> S:
 
 
 def _accumulate(accumulator: Accumulator[S], blocks: Iterable[Block]) -> S:
-    with single_threaded_blas():
+    with single_threaded_blas(), one_of_many_threads():
         return functools.reduce(accumulator.add, blocks, accumulator.start())
 
 

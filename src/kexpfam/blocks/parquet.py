@@ -1,4 +1,4 @@
-"""Parquet files, read row group by row group.
+"""Parquet files, read in batches of rows.
 
 A row group is decoded in batches from a small buffer for each column, and not as a
 whole: row groups are often larger than what should be held of them.
@@ -53,13 +53,8 @@ class RowGroup(Part):
         pa.default_memory_pool().release_unused()
 
     def _batches(self) -> Iterator[Any]:
-        import pyarrow.parquet as pq
-
         stored = set(self.fragment.physical_schema.names)
-        with (
-            self.fragment.open() as stream,
-            pq.ParquetFile(stream, buffer_size=_BUFFER, pre_buffer=False) as file,
-        ):
+        with self.fragment.open() as stream, open_parquet(stream) as file:
             # Threads are for parts: inside a part they would hold more batches at once.
             yield from file.iter_batches(
                 batch_size=self.rows,
@@ -77,7 +72,7 @@ class RowGroup(Part):
                 values[:, i] = self._column(batch, name, start)
         weights = None
         if chosen.weight is not None:
-            weights = np.array(self._column(batch, chosen.weight, start), dtype=float)
+            weights = np.array(self._column(batch, chosen.weight, start))
         return checked(
             X,
             Y,
@@ -95,7 +90,7 @@ class RowGroup(Part):
         if column.null_count:
             row = start + int(np.argmax(column.is_null().to_numpy(False)))
             raise _missing(name, row, self.fragment.path)
-        return column.to_numpy(zero_copy_only=False)
+        return as_floats(column)
 
     def _constant(self, name: str) -> float:
         """Value of a column that is in the name of the file's folder, and not in it."""
@@ -111,6 +106,35 @@ def _missing(name: str, row: int, path: str) -> ValueError:
     return ValueError(
         f"Column {name!r} must have a number in every row, but it has none in row "
         f"{row} of {path}; drop or fill such rows."
+    )
+
+
+def open_parquet(file: Any) -> Any:
+    """A `pyarrow.parquet.ParquetFile` that holds little of the file at a time.
+
+    Args:
+        file: A path or a stream.
+    """
+    parquet = needed("pyarrow.parquet", "to read Parquet files", "parquet")
+    return parquet.ParquetFile(file, buffer_size=_BUFFER, pre_buffer=False)
+
+
+def as_floats(column: Any) -> Array:
+    """A numeric column of a batch, NaN for what is missing, (n,)."""
+    # Booleans and decimals come as objects; None becomes NaN.
+    return np.asarray(column.to_numpy(zero_copy_only=False)).astype(float, copy=False)
+
+
+def is_numeric(kind: Any) -> bool:
+    """Whether columns of a type of pyarrow are numbers."""
+    import pyarrow as pa
+
+    types = pa.types
+    return (
+        types.is_integer(kind)
+        or types.is_floating(kind)
+        or types.is_boolean(kind)
+        or types.is_decimal(kind)
     )
 
 
@@ -143,7 +167,7 @@ class ParquetSource(Source):
         dataset = _dataset(path_or_dataset)
         self._columns = choose_columns(
             dataset.schema.names,
-            {field.name for field in dataset.schema if _is_numeric(field.type)},
+            {field.name for field in dataset.schema if is_numeric(field.type)},
             y=y,
             sample_weight=sample_weight,
             features=features,
@@ -214,15 +238,3 @@ def _row_groups(fragment: Any) -> Iterator[tuple[int, int]]:
         if number in kept:
             yield number, start
         start += fragment.metadata.row_group(number).num_rows
-
-
-def _is_numeric(kind: Any) -> bool:
-    import pyarrow as pa
-
-    types = pa.types
-    return (
-        types.is_integer(kind)
-        or types.is_floating(kind)
-        or types.is_boolean(kind)
-        or types.is_decimal(kind)
-    )

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from kexpfam._parallel import thread_count
 from kexpfam.blocks.arrays import ArraySource
 from kexpfam.blocks.block import Source
 from kexpfam.blocks.dask_rows import DaskSource, is_dask_array, is_dask_frame
@@ -12,7 +13,6 @@ from kexpfam.blocks.memory import DEFAULT_BUDGET, block_rows
 from kexpfam.blocks.parquet import ParquetSource, is_parquet
 from kexpfam.blocks.polars_rows import PolarsSource, is_lazy_frame
 from kexpfam.blocks.unconditional import UnconditionalSource
-from kexpfam.linalg import thread_count
 
 
 def as_source(

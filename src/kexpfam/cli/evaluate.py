@@ -1,11 +1,14 @@
 """`kexpfam evaluate`: how good a model is on rows that it has not seen."""
 
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
 
 import click
 import numpy as np
 from sklearn.model_selection import KFold
 
+from kexpfam._progress import Progress, ProgressBar
+from kexpfam._typing import Array
 from kexpfam.cli.fitting import (
     TrainingTable,
     new_model,
@@ -13,7 +16,7 @@ from kexpfam.cli.fitting import (
     tell_of_rows_left_out,
     training_table,
 )
-from kexpfam.cli.guard import stopping_at_once
+from kexpfam.cli.guard import is_watched, stopping_at_once
 from kexpfam.cli.held_out import held_out_rows
 from kexpfam.cli.model_files import TableModel, load_table_model
 from kexpfam.cli.options import (
@@ -26,12 +29,13 @@ from kexpfam.cli.options import (
     unknown_option,
 )
 from kexpfam.cli.output import PICTURES, check_output, print_json, write_picture
-from kexpfam.cli.progress import counted, progress
 from kexpfam.cli.tables import TableError, read_table
 from kexpfam.metrics import Estimate, Evaluation, cross_evaluate
 from kexpfam.metrics import evaluate as evaluate_model
 from kexpfam.metrics.evaluation import FEWEST_TESTED, heading
 from kexpfam.metrics.observations import estimate
+
+Item = TypeVar("Item")
 
 # Options that say how to fit, by the names of their parameters.
 _OF_A_FIT = {
@@ -167,8 +171,16 @@ def _by_folds(rows: TrainingTable, cv: int, model: Any, seed: int) -> Evaluation
         raise TableError(f"--cv {cv} is more than the {len(rows.X)} rows.")
     model.set_params(verbose=False)  # the bar is that of the folds
     folds = KFold(cv, shuffle=True, random_state=seed).split(rows.X)
-    with progress(folds, "cross-validation", cv) as shown, stopping_at_once():
-        return cross_evaluate(model, rows.X, rows.y, shown, sample_weight=rows.weights)
+    with ProgressBar("cross-validation", shown=is_watched()) as bar, stopping_at_once():
+        told = _told(folds, lambda done: bar(done, cv))
+        return cross_evaluate(model, rows.X, rows.y, told, sample_weight=rows.weights)
+
+
+def _told(items: Iterable[Item], tell: Callable[[int], None]) -> Iterator[Item]:
+    """The items; tells how many of them are done with."""
+    for done, item in enumerate(items, start=1):
+        yield item
+        tell(done)
 
 
 def as_numbers(result: Evaluation) -> dict[str, Any]:
@@ -209,8 +221,23 @@ def _on_held_out(
 ) -> Evaluation:
     found.require_one_target()
     rows = held_out_rows(found, read_table(held_out), target, weights, missing, unknown)
-    with counted(found.model, len(rows.X), "evaluating") as model:
+    with ProgressBar("evaluating", shown=is_watched()) as bar:
+        model = Counted(found.model, len(rows.X), bar)
         return evaluate_model(model, rows.X, rows.y, sample_weight=rows.weights)
+
+
+class Counted:
+    """A model that tells how many of some rows it has been asked about."""
+
+    def __init__(self, model: Any, rows: int, tell: Progress) -> None:
+        self._model, self._rows, self._tell = model, rows, tell
+        self._done = 0
+
+    def given(self, X: Array) -> Any:
+        """Densities at some rows."""
+        self._done += len(X)
+        self._tell(self._done, self._rows)
+        return self._model.given(X)
 
 
 def _joint(found: TableModel, held_out: str, missing: Any, as_json: bool) -> None:

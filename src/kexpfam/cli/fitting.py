@@ -10,8 +10,7 @@ import numpy as np
 from kexpfam import KCEF, AutoKCEF, FactorizedDensity
 from kexpfam._typing import Array
 from kexpfam.cli.coding import Coding, Missing, learn_coding
-from kexpfam.cli.guard import note, stopping_at_once
-from kexpfam.cli.progress import is_watched
+from kexpfam.cli.guard import is_watched, note, stopping_at_once
 from kexpfam.cli.tables import Table, TableError
 
 # Fewer rows than this tell nothing about a density.

@@ -9,6 +9,7 @@ import contextlib
 import errno
 import os
 import signal
+import sys
 import threading
 import warnings
 from collections.abc import Iterator
@@ -86,9 +87,18 @@ def stopping_at_once() -> Iterator[None]:
 
 def note(text: str) -> None:
     """Say something on standard error that is no result."""
-    context = click.get_current_context(silent=True)
-    if context is None or not context.meta.get(QUIET):
+    if not _is_quiet():
         click.echo(f"Note: {text}", err=True)
+
+
+def is_watched() -> bool:
+    """Whether standard error is a terminal, and progress is welcome."""
+    return sys.stderr.isatty() and not _is_quiet()
+
+
+def _is_quiet() -> bool:
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get(QUIET))
 
 
 class _Notes:

@@ -6,8 +6,9 @@ from typing import Any
 import click
 import numpy as np
 
+from kexpfam._progress import ProgressBar
 from kexpfam._typing import Array
-from kexpfam.cli.guard import note
+from kexpfam.cli.guard import is_watched, note
 from kexpfam.cli.model_files import load_table_model
 from kexpfam.cli.options import (
     data_argument,
@@ -20,8 +21,8 @@ from kexpfam.cli.options import (
     unknown_option,
 )
 from kexpfam.cli.output import STANDARD_OUTPUT, TABLES, check_output, write_columns
-from kexpfam.cli.progress import in_blocks
 from kexpfam.cli.tables import Column, Table, TableError, read_table
+from kexpfam.models.estimator import in_blocks
 
 
 @dataclass(frozen=True)
@@ -120,12 +121,14 @@ def predict(
         raise TableError(f"{data} has no complete row.")
     wanted = Wanted(quantiles, interval, hpd)
     y = _responses(table, coding.target, coded.rows) if density else None
-    blocks = in_blocks(
-        found.model,
-        coded.X,
-        lambda p, rows: described(p, wanted, None if y is None else y[rows]),
-        "predicting",
-    )
+    with ProgressBar("predicting", shown=is_watched()) as bar:
+        blocks = in_blocks(
+            found.model.given,
+            coded.X,
+            lambda p, rows: described(p, wanted, None if y is None else y[rows]),
+            n_jobs=getattr(found.model, "n_jobs", None),
+            progress=bar,
+        )
     columns: dict[str, Column] = {}
     if with_data:
         columns |= dict(zip(table.names, table.columns, strict=True))

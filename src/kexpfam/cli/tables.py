@@ -8,6 +8,7 @@ nobody asks for may hold anything.
 """
 
 import difflib
+import itertools
 import math
 import re
 from collections.abc import Sequence
@@ -18,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from kexpfam._typing import Array, Indices, Mask
-from kexpfam.errors import KexpfamError
-from kexpfam.optional import needed
+from kexpfam.blocks.parquet import as_floats, is_numeric, open_parquet
+from kexpfam.errors import KexpfamError, MissingDependencyError
 
 # Cells that mean "not known", in lower case.
 MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
@@ -236,33 +237,34 @@ def read_table(path: str | Path) -> Table:
 
 
 def _read_parquet(path: Path) -> Table:
-    parquet = needed("pyarrow.parquet", "to read Parquet files", "parquet")
     try:
-        content = parquet.read_table(path)
+        with open_parquet(path) as file:
+            names = tuple(map(str, file.schema_arrow.names))
+            numeric = [is_numeric(field.type) for field in file.schema_arrow]
+            batches = [
+                [
+                    as_floats(column) if number else _as_texts(column)
+                    for column, number in zip(batch.columns, numeric, strict=True)
+                ]
+                for batch in file.iter_batches()
+            ]
+    except MissingDependencyError:
+        raise
     except Exception as error:  # the library raises several unrelated types
         first = " ".join(str(error).split())[:120]
         raise TableError(f"{path} is not a complete Parquet file ({first}).") from error
-    names = tuple(map(str, content.column_names))
-    if not names or not content.num_rows:
+    if not names or not batches:
         raise TableError(f"{path} has no rows.")
     check_names(names, str(path))
-    columns = tuple(_parquet_column(content.column(i)) for i in range(len(names)))
+    columns = tuple(
+        np.concatenate(parts) if number else as_column(list(itertools.chain(*parts)))
+        for parts, number in zip(zip(*batches, strict=True), numeric, strict=True)
+    )
     return Table(str(path), names, columns, by_line=False)
 
 
-def _parquet_column(column: Any) -> Column:
-    types = needed("pyarrow", "to read Parquet files", "parquet").types
-    kind = column.type
-    if types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind):
-        values = column.cast("float64") if not types.is_boolean(kind) else column
-        return np.array(
-            [np.nan if v is None else v for v in values.to_pylist()]
-            if column.null_count or types.is_boolean(kind)
-            else values.to_numpy(),
-            dtype=float,
-        )
-    texts = ["" if v is None else str(v).strip() for v in column.to_pylist()]
-    return as_column(texts)
+def _as_texts(column: Any) -> list[str]:
+    return ["" if v is None else str(v).strip() for v in column.to_pylist()]
 
 
 def check_names(names: Sequence[str], place: str) -> None:

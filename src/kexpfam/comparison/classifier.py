@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import ndtr
 from sklearn.base import clone
-from threadpoolctl import threadpool_limits
 
+from kexpfam._parallel import single_threaded_openmp
 from kexpfam._typing import Array, Indices, RandomState
 from kexpfam._validation import as_generator, check_count
 from kexpfam.comparison.samples import as_samples
@@ -130,8 +130,7 @@ def classifier_score(
         options = _FEW_TREES if small else {}
         estimator = HistGradientBoostingClassifier(**options, random_state=seed)
     folds = StratifiedKFold(cv, shuffle=True, random_state=seed)
-    limit = threadpool_limits(limits=1, user_api="openmp") if small else nullcontext()
-    with limit:
+    with single_threaded_openmp() if small else nullcontext():
         result = _cross_validated(estimator, rows, labels, folds)
         null = [
             _cross_validated(estimator, rows, rng.permutation(labels), folds).accuracy

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.signal import find_peaks
 
+from kexpfam._parallel import single_threaded_blas
 from kexpfam._typing import Array, Mask
 from kexpfam.display import few_near
 from kexpfam.explorer.subject import Control, Subject
-from kexpfam.linalg import single_threaded_blas
 
 # Levels of the quantiles that are always shown.
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)

@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from kexpfam._parallel import shared_out
 from kexpfam._typing import Array, ArrayLike, RandomState
 from kexpfam._validation import as_generator, check_count, check_weights
 from kexpfam.errors import CannotSaveError, DegenerateDataError
@@ -30,7 +31,6 @@ from kexpfam.graphs.ordering import ORDERED, OrderProposal, propose_order
 from kexpfam.graphs.structure import Graph, Node, read_graph, read_plain
 from kexpfam.models import KCEF, KEF, AutoKCEF
 from kexpfam.models.estimator import DensityEstimator
-from kexpfam.models.shared_work import shared_out
 from kexpfam.persistence import save_factors, saved_joint
 from kexpfam.sampling import Sampler
 

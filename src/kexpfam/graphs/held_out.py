@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from kexpfam._parallel import shared_out
 from kexpfam._typing import Array, Indices
 from kexpfam.graphs.factors import fit_factor, seeded
 from kexpfam.graphs.structure import Node
-from kexpfam.models.shared_work import shared_out
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,6 +7,7 @@ from anywhere, in fewer steps the nearer it starts; a factorised Hessian is used
 as long as it brings the gradient down fast.
 """
 
+import itertools
 import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -15,6 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import linalg
 
+from kexpfam._parallel import single_threaded_blas
 from kexpfam._typing import Array
 from kexpfam.base_densities import BaseDensity
 from kexpfam.errors import ConvergenceWarning, NormalizationWarning
@@ -23,7 +25,7 @@ from kexpfam.likelihood.objective import (
     State,
     quadrature_nodes,
 )
-from kexpfam.linalg import single_threaded_blas
+from kexpfam.linalg import LinearMap, conjugate_gradients
 from kexpfam.score_matching import Basis, KernelExpansion
 
 # A step must bring at least this share of what its slope promises.
@@ -50,10 +52,6 @@ _MOST_PRODUCTS = 200
 
 # A step shorter than 2⁻⁴⁰ of Newton's changes nothing that could be seen.
 _MOST_HALVINGS = 40
-
-
-# A linear map of vectors, (M,) -> (M,).
-LinearMap = Callable[[Array], Array]
 
 
 @dataclass(frozen=True)
@@ -282,12 +280,13 @@ def _inverse_hessian(problem: PenalizedLikelihood, state: State) -> LinearMap:
         # Steps need not be more accurate than the square root of what is left to do.
         size = float(np.linalg.norm(v))
         accuracy = min(0.1, np.sqrt(size / problem.scale)) * size
-        return conjugate_gradients(
-            lambda u: problem.hessian_product(state, u),
-            v,
-            preconditioner,
-            accuracy,
+        path = conjugate_gradients(
+            lambda u: problem.hessian_product(state, u), v, preconditioner
         )
+        for iterate in itertools.islice(path, _MOST_PRODUCTS + 1):
+            if np.linalg.norm(iterate.residual) <= accuracy:
+                break
+        return iterate.solution
 
     return solve
 
@@ -302,25 +301,6 @@ def _inverse(H: Array, least: float) -> LinearMap:
         values = np.maximum(values, least)
         return lambda v: vectors @ ((vectors.T @ v) / values)
     return lambda v: linalg.cho_solve(factor, v)
-
-
-def conjugate_gradients(
-    matrix: LinearMap, v: Array, preconditioner: LinearMap, accuracy: float
-) -> Array:
-    """A solution of matrix(u) = v with a residual of at most `accuracy`."""
-    u, residual = np.zeros_like(v), v.copy()
-    z = preconditioner(residual)
-    direction, product = z, float(residual @ z)
-    for _ in range(_MOST_PRODUCTS):
-        image = matrix(direction)
-        length = product / float(direction @ image)
-        u, residual = u + length * direction, residual - length * image
-        if np.linalg.norm(residual) <= accuracy:
-            break
-        z = preconditioner(residual)
-        before, product = product, float(residual @ z)
-        direction = z + (product / before) * direction
-    return u
 
 
 def _largest_difference(

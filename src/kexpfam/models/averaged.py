@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from kexpfam._progress import ProgressBar
 from kexpfam._typing import Array, RandomState
 from kexpfam._validation import as_generator, spread_of
 from kexpfam.base_densities import LocationScaleDensity, StudentBase
@@ -50,7 +51,6 @@ from kexpfam.persistence import save_estimator, saved_estimator
 from kexpfam.score_matching import KernelExpansion, TiltedDensity
 from kexpfam.selection import (
     Candidate,
-    ProgressBar,
     prior_weights,
     representatives,
     tempered_weights,
@@ -217,14 +217,12 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
     def _compete(self, contest: Contest) -> None:
         contest.add_charts(default_entries())
         contest.add_bases()
-        bar = ProgressBar("AutoKCEF, mean log p") if self.verbose else None
-        contest.run(contest.tasks(contest.promising()), bar)
         few = len(contest.rows.Y) <= LIKELIHOOD_ROWS
         wanted = few if self.likelihood is None else self.likelihood
-        if wanted and contest.reason != "interrupted":
-            contest.run(contest.likelihood_tasks(), bar)
-        if bar is not None:
-            bar.finish()
+        with ProgressBar("AutoKCEF, mean log p", shown=self.verbose) as bar:
+            contest.run(contest.tasks(contest.promising()), bar)
+            if wanted and contest.reason != "interrupted":
+                contest.run(contest.likelihood_tasks(), bar)
 
     def _average(self, contest: Contest, seed: int, others: "Others | None") -> None:
         candidates = contest.candidates
@@ -290,17 +288,15 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
         ]
 
     def _with_others(self, fits: list[Running], others: "Others") -> list[Running]:
-        bar = ProgressBar("AutoKCEF, parts of the data") if self.verbose else None
-        fits = with_all_rows(
-            [fit.narrowed() for fit in fits],
-            others.source,
-            others.sampled,
-            n_jobs=self.n_jobs,
-            progress=bar,
-            client=others.client,
-        )
-        if bar is not None:
-            bar.finish()
+        with ProgressBar("AutoKCEF, parts of the data", shown=self.verbose) as bar:
+            fits = with_all_rows(
+                [fit.narrowed() for fit in fits],
+                others.source,
+                others.sampled,
+                n_jobs=self.n_jobs,
+                progress=bar,
+                client=others.client,
+            )
         if fits:
             self.neighbourhood_ = self.neighbourhood_.scaled(fits[0].weight)
         return fits

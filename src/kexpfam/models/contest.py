@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from kexpfam._parallel import shared_out, single_threaded_blas
 from kexpfam._typing import Array, Indices
 from kexpfam.base_densities import (
     BaseDensity,
@@ -20,7 +21,6 @@ from kexpfam.base_densities import (
 )
 from kexpfam.heuristics import median_distance
 from kexpfam.kernels import Constant, Gaussian, Kernel
-from kexpfam.linalg import single_threaded_blas
 from kexpfam.models.bridging import bridged_candidates, bridged_in_folds
 from kexpfam.models.chart import (
     Charted,
@@ -48,7 +48,6 @@ from kexpfam.models.relevance import (
     held_out_worth,
     relevant_lengthscales,
 )
-from kexpfam.models.shared_work import shared_out
 from kexpfam.models.solvers import COMPONENTS, chosen_centers, score_sample
 from kexpfam.selection import (
     BASES_ALONE,

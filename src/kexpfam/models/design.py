@@ -23,7 +23,6 @@ from kexpfam.blocks import (
     distinct_prints,
     fingerprints,
 )
-from kexpfam.linalg import one_of_many_threads
 from kexpfam.models.chart import Chart, Charted
 from kexpfam.models.solvers import weighted_sample
 from kexpfam.persistence import saved_fit
@@ -175,11 +174,10 @@ class SumOfRows(Accumulator[tuple[FoldSums, ...]]):
             block = Block(block.X[new], block.Y[new], block.weights[new])
         if not len(block):
             return state
-        with one_of_many_threads():
-            return tuple(
-                design.add_block(sums, block)
-                for design, sums in zip(self.designs, state, strict=True)
-            )
+        return tuple(
+            design.add_block(sums, block)
+            for design, sums in zip(self.designs, state, strict=True)
+        )
 
     def combine(
         self, first: tuple[FoldSums, ...], second: tuple[FoldSums, ...]

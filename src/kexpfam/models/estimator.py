@@ -1,9 +1,10 @@
 """What all estimators share: of p(y|x), everything that follows from `given(X)`."""
 
+import itertools
+import threading
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -12,6 +13,8 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from kexpfam._parallel import on_threads
+from kexpfam._progress import Progress
 from kexpfam._typing import Array, ArrayLike, RandomState
 from kexpfam._validation import (
     as_generator,
@@ -23,9 +26,10 @@ from kexpfam._validation import (
 )
 from kexpfam.blocks import Source
 from kexpfam.distributions import BLOCK_ROWS, Density
-from kexpfam.linalg import one_of_many_threads, single_threaded_blas, thread_count
 from kexpfam.models.neighbourhood import Neighbourhood
 from kexpfam.sampling import Sampler, resolve_sampler
+
+Result = TypeVar("Result")
 
 
 class DensityEstimator(DensityMixin, BaseEstimator):
@@ -244,27 +248,42 @@ class ConditionalEstimator(RegressorMixin, BaseEstimator, Generic[D]):
             )
 
     def _blockwise(self, X: Array, work: Callable[[Any, slice], Array]) -> Array:
-        """Results for all rows, block by block on all cores.
-
-        What is needed for a block is forgotten with it, so that the cost of a row and
-        the memory do not depend on their number.
-        """
-
-        def result(rows: slice) -> Array:
-            with one_of_many_threads():
-                return work(self._density(X[rows]), rows)
-
-        blocks = list(_row_blocks(len(X)))
-        threads = min(thread_count(self.n_jobs), len(blocks))
-        if threads <= 1:
-            return np.concatenate([work(self._density(X[b]), b) for b in blocks])
-        with single_threaded_blas(), ThreadPoolExecutor(threads) as executor:
-            return np.concatenate(list(executor.map(result, blocks)))
+        """Results for all rows, block by block on all cores."""
+        return np.concatenate(in_blocks(self._density, X, work, n_jobs=self.n_jobs))
 
 
-def _row_blocks(n: int) -> Iterator[slice]:
-    for start in range(0, max(n, 1), BLOCK_ROWS):
-        yield slice(start, min(start + BLOCK_ROWS, n))
+def in_blocks(
+    densities: Callable[[Array], Any],
+    X: Array,
+    work: Callable[[Any, slice], Result],
+    *,
+    n_jobs: int | None,
+    progress: Progress | None = None,
+) -> list[Result]:
+    """What `work` makes of the densities of some rows at a time, on all cores.
+
+    What is needed for a block is forgotten with it, so that the cost of a row and the
+    memory do not depend on their number.
+
+    Args:
+        densities: Densities at some rows.
+        X: Conditions, (n, p).
+        work: Takes densities and which rows they are of.
+        n_jobs: Threads; None for all cores.
+        progress: Called with blocks done and all blocks, by whoever did one.
+    """
+    starts = range(0, max(len(X), 1), BLOCK_ROWS)
+    blocks = [slice(start, min(start + BLOCK_ROWS, len(X))) for start in starts]
+    lock, done = threading.Lock(), itertools.count(1)
+
+    def result(rows: slice) -> Result:
+        found = work(densities(X[rows]), rows)
+        if progress is not None:
+            with lock:
+                progress(next(done), len(blocks))
+        return found
+
+    return on_threads(result, blocks, n_jobs)
 
 
 def as_columns(y: Array) -> Array:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kexpfam._parallel import thread_count
 from kexpfam._typing import Array, Indices
 from kexpfam._validation import check_flag, check_positive
 from kexpfam.base_densities import (
@@ -38,7 +39,6 @@ from kexpfam.kernels import (
     SumOfProducts,
     separable,
 )
-from kexpfam.linalg import thread_count
 from kexpfam.models.chart import Chart, Charted, ChartOptions, fit_chart
 from kexpfam.models.distinct import distinct_rows
 from kexpfam.models.solvers import (

@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from kexpfam._parallel import single_threaded_blas
 from kexpfam._typing import Array, Indices
 from kexpfam.errors import IllConditionedError
-from kexpfam.linalg import single_threaded_blas
 from kexpfam.models.design import Design, FoldSums, Judges
 from kexpfam.score_matching import Basis, Statistics, Summation
 from kexpfam.selection import Normalizer, judged_log_densities

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from kexpfam._progress import ProgressBar
 from kexpfam._typing import Array
 from kexpfam._validation import check_positive
 from kexpfam.blocks import ArraySource, Block, Source
@@ -41,7 +42,6 @@ from kexpfam.score_matching import CENTER_METHODS, IterativeFit
 from kexpfam.selection import (
     CoarseSearch,
     PaperGrid,
-    ProgressBar,
     SearchMethod,
     SearchResult,
 )
@@ -232,17 +232,15 @@ def _with_enough_centers(
     """Sums over all rows; once more with twice the centres, while that would help."""
     running = started.narrowed()
     while True:
-        bar = ProgressBar("KCEF, parts of the data") if how.verbose else None
-        (running,) = with_all_rows(
-            [running],
-            source,
-            sampled,
-            n_jobs=options.n_jobs,
-            progress=bar,
-            client=how.client,
-        )
-        if bar is not None:
-            bar.finish()
+        with ProgressBar("KCEF, parts of the data", shown=how.verbose) as bar:
+            (running,) = with_all_rows(
+                [running],
+                source,
+                sampled,
+                n_jobs=options.n_jobs,
+                progress=bar,
+                client=how.client,
+            )
         size = running.sizes[-1]
         larger = [m for m in started.sizes if size < m <= 2 * size]
         found = running.components() if larger and running.free else None

@@ -11,7 +11,6 @@ import numpy as np
 
 from kexpfam._typing import Array
 from kexpfam.blocks import Accumulator, Block, Source, distinct_prints, reduce_blocks
-from kexpfam.linalg import one_of_many_threads
 from kexpfam.models.design import Design
 from kexpfam.score_matching import RowPanels, RowReduction, ScoreSample
 
@@ -40,9 +39,8 @@ class _Product(Accumulator[Array]):
         block = Block(block.X[new], block.Y[new], block.weights[new])
         if not len(block):
             return state
-        with one_of_many_threads():
-            rows = RowPanels(self.design.basis, self.design.charted_block(block))
-            part = rows.linear() if self.v is None else rows.apply(self.v)
+        rows = RowPanels(self.design.basis, self.design.charted_block(block))
+        part = rows.linear() if self.v is None else rows.apply(self.v)
         # Passes are for weights that sum to one; blocks have the weights they have.
         state += block.weights.sum() * part
         return state

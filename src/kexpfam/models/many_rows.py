@@ -8,17 +8,17 @@
 """
 
 import math
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from kexpfam._parallel import on_threads, single_threaded_blas, thread_count
+from kexpfam._progress import Progress
 from kexpfam._typing import Indices
 from kexpfam.blocks import Block, RowSample, Source, reduce_blocks
 from kexpfam.kernels import JointKernel
-from kexpfam.linalg import single_threaded_blas, thread_count
 from kexpfam.models.chart import Charted
 from kexpfam.models.design import N_FOLDS, Design, FoldSums, Judges, SumOfRows
 from kexpfam.models.family import FittedFamily, Options, TrainingRows
@@ -38,8 +38,6 @@ DESIGN_ROWS = 20_000
 # Centres that are judged if the user does not say how many: from the first number on,
 # doubled up to the second, and no more than one for so many rows.
 FEWEST_CENTERS, MOST_CENTERS, ROWS_PER_CENTER = 128, 1024, 2
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -264,5 +262,5 @@ def _sums(
     """Sums over rows in the chart of a design, one fold for each thread."""
     parts = [sample.part(np.flatnonzero(folds == k)) for k in range(N_FOLDS)]
     add, start = design.summation.add, design.summation.start
-    with single_threaded_blas(), ThreadPoolExecutor(thread_count(n_jobs)) as executor:
-        return tuple(executor.map(lambda part: add(start(), part), parts))
+    with single_threaded_blas():
+        return tuple(on_threads(lambda part: add(start(), part), parts, n_jobs))

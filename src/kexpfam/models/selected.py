@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from kexpfam._parallel import single_threaded_blas
+from kexpfam._progress import ProgressBar
 from kexpfam._validation import check_positive
 from kexpfam.base_densities import BaseDensity, TransformedBase
 from kexpfam.kernels import (
@@ -23,7 +25,6 @@ from kexpfam.kernels import (
     SumOfProducts,
     separable,
 )
-from kexpfam.linalg import single_threaded_blas
 from kexpfam.models.choice import Choice, Selection
 from kexpfam.models.contest import MOST_REGRESSIONS, Contest, Task
 from kexpfam.models.entries import (
@@ -54,7 +55,6 @@ from kexpfam.selection import (
     PaperGrid,
     Parameters,
     Penalty,
-    ProgressBar,
     SearchMethod,
     SearchResult,
     paper_grid,
@@ -103,10 +103,8 @@ def choose(
         contest.add_bases()
         names = contest.promising()[: MOST_CHARTS[options.fit_method]]
     tasks = [task for name in names for task in _tasks(contest, name, options)]
-    bar = ProgressBar("KCEF, mean log p") if verbose else None
-    contest.run(tasks, bar, objective=objective)
-    if bar is not None:
-        bar.finish()
+    with ProgressBar("KCEF, mean log p", shown=verbose) as bar:
+        contest.run(tasks, bar, objective=objective)
     selection = best_of(contest, objective)
     chosen = selection.chosen
     assert chosen.kernel is not None

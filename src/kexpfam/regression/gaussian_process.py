@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import blas, lapack
 
+from kexpfam._parallel import single_threaded_blas
 from kexpfam._typing import Array
-from kexpfam.linalg import single_threaded_blas
 from kexpfam.persistence import saved_fit
 from kexpfam.regression.inducing_points import choose_inducing_points, number_of_points
 from kexpfam.regression.inducing_process import condition_on_sums

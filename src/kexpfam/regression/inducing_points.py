@@ -10,8 +10,8 @@ import math
 import numpy as np
 from scipy.linalg import lapack
 
+from kexpfam._parallel import single_threaded_blas
 from kexpfam._typing import Array
-from kexpfam.linalg import single_threaded_blas
 from kexpfam.regression.marginal_likelihood import Hyperparameters, signal_covariance
 
 # Rows among which points are chosen: the factorisation costs a third of its cube.

@@ -18,9 +18,9 @@ import numpy as np
 from scipy.linalg import blas, lapack
 from scipy.optimize import minimize
 
+from kexpfam._parallel import single_threaded_blas
 from kexpfam._typing import Array
 from kexpfam.errors import IllConditionedError
-from kexpfam.linalg import single_threaded_blas
 from kexpfam.persistence import saved_fit
 
 # Variance of the constant: the responses are centred, so little of it is left.

@@ -11,7 +11,6 @@ from kexpfam.score_matching.iterative import (
 )
 from kexpfam.score_matching.low_rank import Basis, Statistics
 from kexpfam.score_matching.objective import ScoreSample, score_matching_loss
-from kexpfam.score_matching.span import fit_in_span
 from kexpfam.score_matching.summation import Summation, fit_low_rank, statistics
 from kexpfam.score_matching.tilted import TiltedDensity, TiltedFormula
 
@@ -30,7 +29,6 @@ __all__ = [
     "TiltedFormula",
     "choose_centers",
     "fit_exact",
-    "fit_in_span",
     "fit_iterative",
     "fit_low_rank",
     "score_matching_loss",

@@ -24,7 +24,7 @@ from scipy.linalg import lapack
 
 from kexpfam._typing import Array
 from kexpfam.errors import ConvergenceWarning, IllConditionedError
-from kexpfam.linalg import Empty, for_each_panel
+from kexpfam.linalg import Empty, Iterate, conjugate_gradients, for_each_panel
 from kexpfam.score_matching.expansion import KernelExpansion
 from kexpfam.score_matching.low_rank import RELATIVE_JITTER, Basis
 from kexpfam.score_matching.objective import ScoreSample
@@ -39,8 +39,6 @@ _PATIENCE = 5
 
 # Iterations that are always enough with a good preconditioner, which needs 10 to 50.
 _MAX_ITERATIONS = 300
-
-Multiply = Callable[[Array], Array]
 
 
 class RowReduction(ABC):
@@ -241,13 +239,16 @@ def fit_iterative(
     R = basis.gram()
     subset = data.draw(preconditioner_rows, rng) if preconditioner_rows else None
     factor = preconditioner(basis, subset, R, lam)
+    rhs = -data.linear()
     path = conjugate_gradients(
         lambda v: data.apply(v) + lam * (R @ v),
-        -data.linear(),
+        rhs,
         lambda v: lapack.dpotrs(factor, v, lower=0)[0],
-        np.zeros(basis.size) if start is None else start,
+        start,
     )
-    fit = _follow(path, basis, tolerance, max_iterations, judge)
+    square = float(rhs @ lapack.dpotrs(factor, rhs, lower=0)[0])
+    scale = math.sqrt(max(square, sys.float_info.min))
+    fit = _follow(path, scale, basis, tolerance, max_iterations, judge)
     if fit.stopped in ("max_iterations", "rounding"):
         warnings.warn(
             f"Conjugate gradients ended after {len(fit.residuals) - 1} iterations with "
@@ -258,41 +259,6 @@ def fit_iterative(
             stacklevel=2,
         )
     return replace(fit, T=replace(fit.T, n_jobs=n_jobs))
-
-
-def conjugate_gradients(
-    multiply: Multiply, rhs: Array, precondition: Multiply, start: Array
-) -> Iterator[tuple[Array, float]]:
-    """Iterates of A·z = rhs and their residuals, the start first.
-
-    Ends by itself only where rounding leaves no direction to go in.
-
-    Args:
-        multiply: A·v for a symmetric positive definite A.
-        rhs: Right-hand side, (M,).
-        precondition: P⁻¹·v.
-        start: The first iterate, (M,).
-
-    Returns:
-        Iterates, and residuals relative to rhs in the norm of P⁻¹.
-    """
-    z = start
-    residual = rhs - multiply(z) if np.any(z) else rhs.copy()
-    scale = math.sqrt(max(float(rhs @ precondition(rhs)), sys.float_info.min))
-    direction = step = precondition(residual)
-    square = float(residual @ step)
-    yield z, math.sqrt(abs(square)) / scale
-    while True:
-        image = multiply(direction)
-        curvature = float(direction @ image)
-        if not (curvature > 0 and square > 0 and np.isfinite(curvature)):
-            return
-        z = z + (square / curvature) * direction
-        residual -= (square / curvature) * image
-        step = precondition(residual)
-        square, previous = float(residual @ step), square
-        yield z, math.sqrt(abs(square)) / scale
-        direction = step + (square / previous) * direction
 
 
 def preconditioner(
@@ -318,7 +284,8 @@ def preconditioner(
 
 
 def _follow(
-    path: Iterator[tuple[Array, float]],
+    path: Iterator[Iterate],
+    scale: float,
     basis: Basis,
     tolerance: float,
     max_iterations: int,
@@ -329,7 +296,8 @@ def _follow(
     losses: list[float] = []
     best, best_loss, best_at = np.zeros(basis.size), np.inf, 0
     stopped = "rounding"
-    for k, (alpha, residual) in enumerate(path):
+    for k, iterate in enumerate(path):
+        alpha, residual = iterate.solution, math.sqrt(abs(iterate.square)) / scale
         residuals.append(residual)
         if judge is not None:
             losses.append(judge.loss(alpha))

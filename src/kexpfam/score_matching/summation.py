@@ -17,15 +17,15 @@ for a few rows at a time, which stay in the cache from the first product to the 
 import functools
 import itertools
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import blas
 
+from kexpfam._parallel import on_threads, thread_count
 from kexpfam._typing import Array
 from kexpfam.kernels import Constant, Gaussian, SumOfProducts
-from kexpfam.linalg import BufferPool, single_threaded_blas, thread_count
+from kexpfam.linalg import BufferPool
 from kexpfam.score_matching.expansion import KernelExpansion
 from kexpfam.score_matching.low_rank import Basis, Statistics
 from kexpfam.score_matching.objective import ScoreSample
@@ -247,21 +247,17 @@ def statistics(
         n_jobs: Threads; None for all cores.
     """
     summation, n = Summation(basis), len(sample.Y)
-    threads = min(thread_count(n_jobs), -(-n // PANEL_ROWS))
-    edges = np.linspace(0, n, max(threads, 1) + 1).astype(int)
+    threads = max(1, min(thread_count(n_jobs), -(-n // PANEL_ROWS)))
+    edges = np.linspace(0, n, threads + 1).astype(int)
     parts = [
         sample.part(slice(int(start), int(stop)))
         for start, stop in itertools.pairwise(edges)
     ]
 
-    def work(part: ScoreSample) -> Statistics:
-        return summation.add(summation.start(), part)
-
-    if threads <= 1:
-        return summation.finished(work(sample))
     # Two rank-k updates at once are faster than one shared by two threads of BLAS.
-    with single_threaded_blas(), ThreadPoolExecutor(threads) as executor:
-        sums = list(executor.map(work, parts))
+    sums = on_threads(
+        lambda part: summation.add(summation.start(), part), parts, n_jobs
+    )
     return summation.finished(functools.reduce(summation.combine, sums))
 
 

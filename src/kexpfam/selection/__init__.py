@@ -1,5 +1,6 @@
 """How hyperparameters are chosen: held-out objectives, searches, averages."""
 
+from kexpfam._progress import ProgressBar
 from kexpfam.selection.averaging import (
     prior_weights,
     representatives,
@@ -28,9 +29,8 @@ from kexpfam.selection.objectives import (
 )
 from kexpfam.selection.parameters import Bounds, Parameters, Penalty
 from kexpfam.selection.problem import HeldOutProblem
-from kexpfam.selection.progress import ProgressBar
 from kexpfam.selection.result import SearchResult, Trial
-from kexpfam.selection.search import coarse_grid, paper_grid, refine
+from kexpfam.selection.search import paper_grid, refine
 
 __all__ = [
     "BASES_ALONE",
@@ -53,7 +53,6 @@ __all__ = [
     "SearchResult",
     "Trial",
     "bases_alone",
-    "coarse_grid",
     "judged_log_densities",
     "paper_grid",
     "prior_weights",

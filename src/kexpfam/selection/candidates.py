@@ -1,5 +1,6 @@
 """Candidates: fits that compete, each with what it says about rows it has not seen."""
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -7,10 +8,11 @@ import numpy as np
 
 from kexpfam._typing import Array
 from kexpfam.base_densities import BaseDensity, GaussianBase, StudentBase
+from kexpfam.errors import IllConditionedError
 from kexpfam.kernels import JointKernel
 from kexpfam.likelihood import held_out_log_densities as likelihood_log_densities
+from kexpfam.score_matching import statistics
 from kexpfam.selection.held_out import Remainder, held_out_log_densities
-from kexpfam.selection.paths import held_out_scores
 from kexpfam.selection.problem import HeldOutProblem
 
 # Base densities that compete without a kernel part: the second for outliers. A t with
@@ -155,3 +157,31 @@ def _by_likelihood(problem: HeldOutProblem, line: Line) -> Array:
         line.lams[::-1],
     )
     return log_p[::-1]
+
+
+def held_out_scores(
+    problem: HeldOutProblem, kernel: JointKernel, lams: Sequence[float]
+) -> Array:
+    """Score of each row under low-rank fits without its fold, (l, n).
+
+    Σ_i [½ g_i (∂_iT)² + g_i ∂_i²T + drift_i ∂_iT], theory (2); infinity where a fit
+    failed.
+    """
+    basis, sample = problem.basis(kernel), problem.sample
+    per_fold = [statistics(basis, problem.part(fold)) for fold in problem.folds]
+    total = sum(per_fold[1:], start=per_fold[0])
+    R = basis.gram()
+    scores = np.zeros((len(lams), len(sample.Y)))
+    for fold, own in zip(problem.folds, per_fold, strict=True):
+        alphas = np.full((basis.size, len(lams)), np.nan)
+        for k, lam in enumerate(lams):
+            with contextlib.suppress(IllConditionedError):
+                alphas[:, k] = (total - own).solve(R, lam)
+        pairs = basis.pairs(sample.X[fold], sample.Y[fold])
+        for i in range(sample.Y.shape[1]):
+            gradient = basis.features(pairs, 1, i) @ alphas
+            curvature = basis.features(pairs, 2, i) @ alphas
+            g, drift = sample.diffusion[fold, i, None], sample.drift[fold, i, None]
+            terms = g * (0.5 * gradient**2 + curvature) + drift * gradient
+            scores[:, fold] += terms.T
+    return np.nan_to_num(scores, nan=np.inf, posinf=np.inf)

@@ -20,9 +20,8 @@ from kexpfam.partition import Nodes
 from kexpfam.selection.factors import ResponseFactors, stretch_x
 from kexpfam.selection.fold_fits import FoldFits, Sensitivity
 from kexpfam.selection.normalize import log_densities, nodes_inside
-from kexpfam.selection.panels import Panel, over_panels, panels_of
 from kexpfam.selection.parameters import Bounds
-from kexpfam.selection.problem import HeldOutProblem
+from kexpfam.selection.problem import HeldOutProblem, Panel, over_panels, panels_of
 
 # A row counts at least this log density: a descent must not be led by one absurd row.
 LOWEST_LOG_DENSITY = -50.0

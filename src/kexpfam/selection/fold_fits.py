@@ -17,14 +17,19 @@ from dataclasses import dataclass, field
 import numpy as np
 from scipy.linalg import lapack
 
+from kexpfam._parallel import thread_count
 from kexpfam._typing import Array, Mask
 from kexpfam.kernels import Kernel, RadialKernel, separable
-from kexpfam.linalg import thread_count
 from kexpfam.score_matching import Basis, Statistics, Summation
 from kexpfam.score_matching.low_rank import RELATIVE_JITTER
 from kexpfam.selection.factors import ResponseFactors, stretch_x
-from kexpfam.selection.panels import PANEL_ROWS, Panel, over_panels, panels_of
-from kexpfam.selection.problem import HeldOutProblem
+from kexpfam.selection.problem import (
+    PANEL_ROWS,
+    HeldOutProblem,
+    Panel,
+    over_panels,
+    panels_of,
+)
 from kexpfam.selection.sum_gradients import SumWeights, sum_gradient
 
 

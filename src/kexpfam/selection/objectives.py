@@ -70,7 +70,8 @@ class HeldOutObjective:
         >>> sample = ScoreSample(
         ...     X, Y, np.full(40, 1 / 40), base.grad_log_density(Y), np.ones((40, 1))
         ... )
-        >>> problem = HeldOutProblem.make(sample, base, 5, rng, n_centers=10)
+        >>> folds = slice(0, 20), slice(20, 40)
+        >>> problem = HeldOutProblem(sample, folds, np.arange(10), base, reach=9.0)
         >>> objective = HeldOutObjective(
         ...     problem, Gaussian(), Gaussian(), HeldOutLikelihood.of(problem)
         ... )

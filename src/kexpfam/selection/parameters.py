@@ -24,7 +24,7 @@ SHORTEST_IN_STEPS = 2.0
 MANY_TIES = 0.1
 
 # Smallest λ: this over the number of distinct responses and their variance. A guess; it
-# leaves room for all values of `search.coarse_grid` from sixteen distinct responses on.
+# leaves room for all values of the grid of `KCEF` from sixteen distinct responses on.
 LEAST_REGULARIZATION = 1e-4
 
 # Values closer than this, in standard deviations, are the same value.

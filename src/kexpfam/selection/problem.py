@@ -1,15 +1,27 @@
-"""Rows, folds and centres: what a search holds fixed."""
+"""Rows, folds and centres: what a search holds fixed.
 
-import itertools
+What depends on rows and centres is made for a panel of about a thousand rows at a time
+and summed, so that no matrix of all rows exists: memory is bounded by panels times
+threads.
+"""
+
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
+from kexpfam._parallel import on_threads, single_threaded_blas, thread_count
 from kexpfam._typing import Array, Indices
 from kexpfam.base_densities import BaseDensity
 from kexpfam.kernels import JointKernel
 from kexpfam.score_matching import Basis, ScoreSample
 from kexpfam.selection.held_out import Rows
+
+# Rows of a panel; few enough for the caches, and enough for products at full speed.
+PANEL_ROWS = 1024
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -32,48 +44,6 @@ class HeldOutProblem:
     base: BaseDensity
     reach: float
     derivatives: bool = True
-
-    @classmethod
-    def make(
-        cls,
-        sample: ScoreSample,
-        base: BaseDensity,
-        n_folds: int,
-        rng: np.random.Generator,
-        *,
-        n_centers: int | None = None,
-        reach: float | None = None,
-        derivatives: bool = True,
-    ) -> "HeldOutProblem":
-        """Rows shuffled into folds of equal size, with random rows as centres.
-
-        Args:
-            sample: Rows in any order.
-            base: q0 in the coordinates of the kernel.
-            n_folds: Number of folds, 2 to n.
-            rng: Shuffles the rows and draws the centres.
-            n_centers: Number of centres; None for all rows.
-            reach: How far densities are normalised; None for the range of the base.
-            derivatives: Whether the basis holds derivatives of the kernel too.
-
-        Raises:
-            ValueError: There are fewer rows than folds, or fewer than two folds.
-        """
-        n = len(sample.Y)
-        if not 2 <= n_folds <= n:
-            raise ValueError(
-                f"n_folds must lie between 2 and the number of rows ({n}), got "
-                f"{n_folds}."
-            )
-        order = rng.permutation(n)
-        edges = np.linspace(0, n, n_folds + 1).astype(int)
-        folds = tuple(slice(int(a), int(b)) for a, b in itertools.pairwise(edges))
-        chosen = np.arange(n)
-        if n_centers is not None and n_centers < n:
-            chosen = np.sort(rng.choice(n, n_centers, replace=False))
-        if reach is None:
-            reach = float(np.max(np.abs(base.column_range(0))))
-        return cls(sample.part(order), folds, chosen, base, reach, derivatives)
 
     @property
     def rows(self) -> Rows:
@@ -98,3 +68,42 @@ class HeldOutProblem:
     def part(self, rows: slice) -> ScoreSample:
         """Some of the rows."""
         return self.sample.part(rows)
+
+
+@dataclass(frozen=True)
+class Panel:
+    """Some rows of one fold.
+
+    Attributes:
+        fold: Number of the fold.
+        rows: Numbers of the rows.
+    """
+
+    fold: int
+    rows: Indices
+
+
+def panels_of(folds: Sequence[Indices], height: int = PANEL_ROWS) -> list[Panel]:
+    """The rows of each fold in panels of at most `height` rows.
+
+    Example:
+        >>> import numpy as np
+        >>> [len(panel.rows) for panel in panels_of([np.arange(5), np.arange(2)], 3)]
+        [3, 2, 2]
+    """
+    return [
+        Panel(fold, rows[start : start + height])
+        for fold, rows in enumerate(folds)
+        for start in range(0, len(rows), height)
+    ]
+
+
+def over_panels(
+    work: Callable[[Panel], Result], panels: Sequence[Panel], n_jobs: int | None
+) -> list[Result]:
+    """Results of all panels in their order; few rows are not shared out."""
+    rows = sum(len(panel.rows) for panel in panels)
+    threads = max(1, min(thread_count(n_jobs), rows // PANEL_ROWS))
+    # The products inside a panel are too small to share among BLAS threads.
+    with single_threaded_blas():
+        return on_threads(work, panels, threads)

@@ -1,20 +1,19 @@
 """Searches for the hyperparameters of one family.
 
-Two grids and a descent. `coarse_grid` is cheap and hard to overfit; `paper_grid` is the
-protocol of Arbel and Gretton (2018); `refine` follows the gradient of an objective from
-a start. Each returns a `SearchResult` with all trials and the reason it stopped. Ctrl-C
-ends a search early, and returns the best trial so far.
+A grid and a descent. `paper_grid` is the protocol of Arbel and Gretton (2018); `refine`
+follows the gradient of an objective from a start. Each returns a `SearchResult` with
+all trials and the reason it stopped. Ctrl-C ends a search early, and returns the best
+trial so far.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
+from scipy import optimize
 
 from kexpfam._typing import Array
-from kexpfam.heuristics import median_distance
 from kexpfam.kernels import Gaussian, Kernel, RadialKernel, separable
-from kexpfam.selection import paths
-from kexpfam.selection.descent import descend
+from kexpfam.selection.exact_path import ExactPath
 from kexpfam.selection.objectives import (
     HeldOutObjective,
     check_searchable,
@@ -25,91 +24,15 @@ from kexpfam.selection.problem import HeldOutProblem
 from kexpfam.selection.result import SearchResult
 from kexpfam.selection.tracker import Progress, Tracker
 
-# Lengthscales (of x, of y) and the values of λ to try with them.
-Lines = dict[tuple[tuple[float, ...], float], list[float]]
-
-# The coarse grid, as measured on the paper's data sets: lengthscales of x in median
-# distances, those of y in the units of the kernel, and λ·ℓ_y².
-MULTIPLES_X = (0.15, 0.35, 0.8, 1.8)
-LENGTHSCALES_Y = (0.15, 0.35, 0.8, 1.8, 4.0)
-RELATIVE_LAMBDAS = (1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0)
-
 # The paper searches 20 × 20 values and does not print their ranges. These are ours, for
 # standardised data: lengthscales from a tenth of a standard deviation to ten of them,
 # and λ from where a hundred rows are interpolated to where nothing is learned.
 PAPER_LENGTHSCALES = tuple(np.logspace(-1.0, 1.0, 20).tolist())
 PAPER_LAMBDAS = tuple(np.logspace(-5.0, 1.0, 20).tolist())
 
-
-def coarse_grid(
-    problem: HeldOutProblem,
-    *,
-    kernel_x: Kernel | None = None,
-    kernel_y: Kernel | None = None,
-    multiples_x: Sequence[float] = MULTIPLES_X,
-    lengthscales_y: Sequence[float] = LENGTHSCALES_Y,
-    relative_lambdas: Sequence[float] = RELATIVE_LAMBDAS,
-    column_scales: Sequence[float] | None = None,
-    objective: str = "likelihood",
-    bounds: Bounds | None = None,
-    progress: Progress | None = None,
-    verbose: bool = False,
-) -> SearchResult:
-    """Low-rank fits on a grid of lengthscales and a path of λ = r/ℓ_y².
-
-    Args:
-        problem: Rows, folds and centres.
-        kernel_x: Radial kernel of x, or a constant; None for Gaussian.
-        kernel_y: Radial kernel of y; None for Gaussian.
-        multiples_x: Lengthscales of x in median distances.
-        lengthscales_y: Lengthscales of y.
-        relative_lambdas: Values of r.
-        column_scales: Relative lengthscales of the columns of x, for instance from a
-            Gaussian process; the median distance is that of x divided by them.
-        objective: "likelihood" or "score".
-        bounds: Values outside are moved to them; None for `Bounds.of_data`.
-        progress: Called after each trial.
-        verbose: Draw a progress bar on standard error.
-
-    Example:
-        >>> from kexpfam.base_densities import GaussianBase
-        >>> from kexpfam.score_matching import ScoreSample
-        >>> rng, base = np.random.default_rng(0), GaussianBase(2.0)
-        >>> X = rng.normal(size=(40, 1))
-        >>> Y = X + 0.3 * rng.normal(size=(40, 1))
-        >>> sample = ScoreSample(
-        ...     X, Y, np.full(40, 1 / 40), base.grad_log_density(Y), np.ones((40, 1))
-        ... )
-        >>> result = coarse_grid(HeldOutProblem.make(sample, base, 5, rng))
-        >>> len(result.path), result.reason
-        (120, 'the grid was complete')
-    """
-    kernels = kernel_x or Gaussian(), kernel_y or Gaussian()
-    check_searchable(*kernels)
-    X = problem.sample.X
-    bounds = bounds or Bounds.of_data(X, problem.sample.Y)
-    radial = isinstance(kernels[0], RadialKernel)
-    scales = np.ones(X.shape[1]) if column_scales is None else np.asarray(column_scales)
-    lengths = median_distance(X / scales) * scales if radial else np.zeros(0)
-    lines: Lines = {}
-    for multiple in multiples_x if radial else (1.0,):
-        for ell_y in np.clip(lengthscales_y, *bounds.lengthscale_y).tolist():
-            grid = [
-                bounds.clip(Parameters(tuple(multiple * lengths), ell_y, r / ell_y**2))
-                for r in relative_lambdas
-            ]
-            # The bounds may make neighbours equal; each is tried once.
-            key = grid[0].lengthscale_x, grid[0].lengthscale_y
-            lines[key] = list(dict.fromkeys(p.regularization for p in grid))
-    choices = {
-        "likelihood": paths.low_rank_likelihoods,
-        "score": paths.low_rank_scores,
-    }
-    losses = _losses(objective, choices, problem)
-    tracker = Tracker("coarse grid", _size(lines), progress, verbose=verbose)
-    reason = tracker.run(lambda: _walk(tracker, problem, kernels, lines, losses))
-    folds = len(problem.folds)
-    return tracker.result(kernels, objective, folds, bounds, None, reason)
+# Projected gradients below this end a refinement: log lengthscales are then known to
+# far better than the held-out objective can tell them apart.
+_FLAT = 1e-5
 
 
 def paper_grid(
@@ -145,18 +68,35 @@ def paper_grid(
     """
     kernels = kernel_x or Gaussian(), kernel_y or Gaussian()
     check_searchable(*kernels)
+    _check_objective(objective, problem.sample.Y.shape[1])
     radial = isinstance(kernels[0], RadialKernel)
     columns = problem.sample.X.shape[1] if radial else 0
     ends = float(min(lengthscales)), float(max(lengthscales))
     bounds = Bounds(ends, ends, (float(min(lambdas)), float(max(lambdas))))
-    lines = {
-        ((float(ell),) * columns, float(ell)): [float(lam) for lam in lambdas]
-        for ell in lengthscales
-    }
-    choices = {"likelihood": paths.exact_likelihoods, "score": paths.exact_scores}
-    losses = _losses(objective, choices, problem)
-    tracker = Tracker("paper grid", _size(lines), progress, verbose=verbose)
-    reason = tracker.run(lambda: _walk(tracker, problem, kernels, lines, losses))
+    values = [float(lam) for lam in lambdas]
+    tracker = Tracker(
+        "paper grid", len(lengthscales) * len(values), progress, verbose=verbose
+    )
+
+    def run() -> str:
+        for ell in map(float, lengthscales):
+            ell_x = (ell,) * columns
+            path = ExactPath.of(
+                separable(
+                    with_lengthscale(kernels[0], ell_x),
+                    with_lengthscale(kernels[1], ell),
+                ),
+                problem,
+            )
+            if objective == "score":
+                losses = path.held_out_scores(values)
+            else:
+                losses = -(path.held_out_log_densities(values) @ problem.mean_weights)
+            for lam, loss in zip(values, losses, strict=True):
+                tracker.record(Parameters(ell_x, ell, lam), loss)
+        return "the grid was complete"
+
+    reason = tracker.run(run)
     folds = len(problem.folds)
     return tracker.result(kernels, objective, folds, bounds, None, reason)
 
@@ -221,7 +161,7 @@ def refine(
     def run() -> str:
         origin_z = np.zeros(directions.shape[1])
         try:
-            found = descend(evaluate, origin_z, box, tolerance)
+            found = _descend(evaluate, origin_z, box, tolerance)
         except _OutOfTrialsError:
             return f"the limit of {max_trials} trials was reached"
         if found.success:
@@ -241,6 +181,31 @@ def refine(
     )
 
 
+def _descend(
+    evaluate: Callable[[Array], tuple[float, Array]],
+    origin: Array,
+    box: list[tuple[float, float]],
+    tolerance: float,
+) -> optimize.OptimizeResult:
+    """Minimise by L-BFGS-B from the origin, with a first step of at most one.
+
+    Within bounds on all variables, L-BFGS-B first tries a whole gradient step, which
+    from a bad start ends in a corner. Dividing the objective by the size of its first
+    gradient makes that step one unit of log lengthscale.
+    """
+    first = evaluate(origin)
+    scale = 1.0 / max(1.0, float(np.abs(first[1]).max()))
+
+    def scaled(z: Array) -> tuple[float, Array]:
+        value, slope = evaluate(z) if np.any(z != origin) else first
+        return scale * value, scale * slope
+
+    options = {"maxfun": 10**6, "ftol": tolerance * scale, "gtol": _FLAT * scale}
+    return optimize.minimize(
+        scaled, origin, jac=True, method="L-BFGS-B", bounds=box, options=options
+    )
+
+
 class _OutOfTrialsError(Exception):
     """The objective was evaluated as often as allowed."""
 
@@ -254,38 +219,12 @@ def _directions(columns: int, *, shared_x: bool) -> Array:
     return np.concatenate([together, identity[:, columns:]], axis=1)
 
 
-def _losses(
-    objective: str, choices: Mapping[str, paths.LossPath], problem: HeldOutProblem
-) -> paths.LossPath:
-    if objective not in choices:
+def _check_objective(objective: str, columns: int) -> None:
+    if objective not in ("likelihood", "score"):
         raise ValueError(
             f"objective must be 'likelihood' or 'score', got {objective!r}."
         )
-    columns = problem.sample.Y.shape[1]
     if objective == "likelihood" and columns > 1:
         raise ValueError(
             f"objective='likelihood' needs one column of y, got {columns}; use 'score'."
         )
-    return choices[objective]
-
-
-def _size(lines: Lines) -> int:
-    return sum(len(lams) for lams in lines.values())
-
-
-def _walk(
-    tracker: Tracker,
-    problem: HeldOutProblem,
-    kernels: tuple[Kernel, Kernel],
-    lines: Lines,
-    losses: paths.LossPath,
-) -> str:
-    """Try every line of a grid."""
-    for (ell_x, ell_y), lams in lines.items():
-        kernel = separable(
-            with_lengthscale(kernels[0], ell_x), with_lengthscale(kernels[1], ell_y)
-        )
-        values = losses(problem, kernel, lams)
-        for lam, value in zip(lams, values, strict=True):
-            tracker.record(Parameters(ell_x, ell_y, lam), value)
-    return "the grid was complete"

@@ -3,11 +3,11 @@
 import math
 from collections.abc import Callable
 
+from kexpfam._progress import ProgressBar
 from kexpfam.errors import IllConditionedError
 from kexpfam.kernels import Kernel
 from kexpfam.selection.objectives import with_lengthscale
 from kexpfam.selection.parameters import Bounds, Parameters, Penalty
-from kexpfam.selection.progress import ProgressBar
 from kexpfam.selection.result import SearchResult, Trial
 
 # Called after each trial with the trials done, their total, and the best value so far.
@@ -29,7 +29,7 @@ class Tracker:
         self._method = method
         self._total = total
         self._progress = progress
-        self._bar = ProgressBar(method) if verbose else None
+        self._bar = ProgressBar(method, shown=verbose)
 
     @property
     def best(self) -> Trial:
@@ -48,9 +48,10 @@ class Tracker:
         """Add a trial and tell of it; what is not a number is infinitely bad."""
         value = math.inf if math.isnan(value) else float(value)
         self.trials.append(Trial(parameters, value, penalty))
-        for listener in (self._bar, self._progress):
-            if listener is not None:
-                listener(len(self.trials), self._total, self.best.value)
+        told = len(self.trials), self._total, self.best.value
+        self._bar(*told)
+        if self._progress is not None:
+            self._progress(*told)
 
     def run(self, search: Callable[[], str]) -> str:
         """Why the search stopped: its own reason, or "interrupted" by Ctrl-C.
@@ -58,15 +59,13 @@ class Tracker:
         Raises:
             KeyboardInterrupt: It came before the first trial was done.
         """
-        try:
-            return search()
-        except KeyboardInterrupt:
-            if not self.trials:
-                raise
-            return "interrupted"
-        finally:
-            if self._bar is not None:
-                self._bar.finish()
+        with self._bar:
+            try:
+                return search()
+            except KeyboardInterrupt:
+                if not self.trials:
+                    raise
+                return "interrupted"
 
     def result(
         self,

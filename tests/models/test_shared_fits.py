@@ -12,11 +12,10 @@ import pytest
 from numpy.random import default_rng
 
 from kexpfam import KCEF, AutoKCEF
-from kexpfam.linalg import thread_count
+from kexpfam._parallel import shared_out, thread_count
 from kexpfam.models import contest as contest_module
 from kexpfam.models import entries
 from kexpfam.models.family import Options, training_rows
-from kexpfam.models.shared_work import shared_out
 
 # The models here are crude on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore::kexpfam.errors.BlindnessWarning")

@@ -1,0 +1,266 @@
+"""The one policy of threads, and the helpers that follow it.
+
+- Work in pieces runs on threads of this process: as many as `n_jobs` says, one for each
+  core if it says nothing. Results are in the order of the pieces, whoever was faster.
+- BLAS runs single-threaded meanwhile, so that cores are not claimed twice, and a thread
+  that is one of many starts no others.
+- One piece is left to its own: inside it BLAS, or smaller pieces, may use all cores.
+- Whole fits, which are independent of each other, are `shared_out` by joblib: one after
+  another unless `n_jobs` or a surrounding `joblib.parallel_config` says more. That may
+  send them to other processes, or to a cluster.
+- An error of a piece, or Ctrl-C, is raised here, and pieces not yet begun are dropped.
+"""
+
+import functools
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, TypeVar
+
+import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
+from threadpoolctl import ThreadpoolController, threadpool_limits
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+# Fits that a worker gets before results are looked at, on average. With more, Ctrl-C
+# would lose more, and with fewer, workers would wait for each other more often.
+_FITS = 4
+
+
+@functools.cache
+def _threadpools() -> ThreadpoolController:
+    # Looking up the loaded BLAS libraries takes milliseconds, so it is done once.
+    return ThreadpoolController()
+
+
+def _one_thread() -> Any:
+    return _threadpools().limit(limits=1, user_api="blas")
+
+
+@functools.cache
+def _each_thread_counts() -> bool:
+    # OpenBLAS has one number for the process, unless it is built with OpenMP.
+    return any(
+        library["user_api"] == "blas"
+        and (library["internal_api"], library.get("threading_layer"))
+        != ("openblas", "pthreads")
+        for library in _threadpools().info()
+    )
+
+
+class _SharedLimit:
+    """One thread for BLAS, from the first that asks for it until the last is done.
+
+    The number of BLAS threads often belongs to the whole process. If each thread set
+    and restored it on its own, the first to end would restore it under the others, and
+    the last might restore what another had set. threadpoolctl lets only the thread that
+    set a limit lift it, so a thread that does nothing else holds it.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users = 0
+        self._lift = threading.Event()
+        self._holder = threading.Thread()
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        if getattr(_this_thread, "limited", False):
+            yield  # by this thread already
+            return
+        with self._lock:
+            if self._users == 0:
+                self._set()
+            self._users += 1
+        try:
+            # Of some libraries each thread has a number of its own.
+            with _one_thread():
+                _this_thread.limited = True
+                yield
+        finally:
+            _this_thread.limited = False
+            with self._lock:
+                self._users -= 1
+                if self._users == 0:
+                    self._lift.set()
+                    self._holder.join()
+
+    def _set(self) -> None:
+        is_set, lift = threading.Event(), threading.Event()
+
+        def hold() -> None:
+            with _one_thread():
+                is_set.set()
+                lift.wait()
+
+        self._lift, self._holder = lift, threading.Thread(target=hold, daemon=True)
+        self._holder.start()
+        is_set.wait()
+
+
+_blas_limit = _SharedLimit()
+_this_thread = threading.local()
+
+
+def single_threaded_blas() -> AbstractContextManager[None]:
+    """Inside it BLAS uses one thread, for work too small to be shared.
+
+    Example:
+        >>> with single_threaded_blas():
+        ...     pass
+    """
+    return _blas_limit.held()
+
+
+def single_threaded_openmp() -> Any:
+    """Inside it OpenMP uses one thread, as in the trees of scikit-learn.
+
+    Example:
+        >>> with single_threaded_openmp():
+        ...     pass
+    """
+    # Looked up anew: a library that needs OpenMP may have been loaded just now.
+    return threadpool_limits(limits=1, user_api="openmp")
+
+
+@contextmanager
+def one_of_many_threads() -> Iterator[None]:
+    """Inside it this thread starts no others: there is one for every core already.
+
+    Example:
+        >>> with one_of_many_threads():
+        ...     thread_count(None)
+        1
+    """
+    before = getattr(_this_thread, "alone", False)
+    _this_thread.alone = True
+    try:
+        yield
+    finally:
+        _this_thread.alone = before
+
+
+def thread_count(n_jobs: int | None) -> int:
+    """Number of threads that `n_jobs` stands for; None means every available core.
+
+    Raises:
+        ValueError: It is not a whole number, or zero.
+
+    Example:
+        >>> thread_count(2)
+        2
+    """
+    whole = isinstance(n_jobs, int | np.integer) and not isinstance(n_jobs, bool)
+    if n_jobs is not None and (not whole or n_jobs == 0):
+        raise ValueError(
+            f"n_jobs must be a whole number other than 0, or None for all cores, got "
+            f"{n_jobs!r}."
+        )
+    if getattr(_this_thread, "alone", False):
+        return 1
+    cores = (
+        len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count() or 1
+    )
+    if n_jobs is None:
+        return cores
+    return max(1, cores + 1 + n_jobs) if n_jobs < 0 else n_jobs
+
+
+def on_threads(
+    work: Callable[[Item], Result],
+    items: Iterable[Item],
+    n_jobs: int | None = None,
+    *,
+    meanwhile: Callable[[], None] | None = None,
+) -> list[Result]:
+    """Results of all items in their order, whatever the number of threads.
+
+    Args:
+        work: What to do with an item; it may not write to what others read.
+        items: They are begun in this order.
+        n_jobs: Number of threads; None for all cores.
+        meanwhile: What the calling thread does; None to work as one of the threads, so
+            that one fewer has to be started.
+
+    Example:
+        >>> on_threads(abs, [-3, 2, -1], n_jobs=2)
+        [3, 2, 1]
+    """
+    waiting = list(enumerate(items))[::-1]
+    results: dict[int, Result] = {}
+    threads = min(thread_count(n_jobs), len(waiting))
+    if threads <= 1 and meanwhile is None:
+        return [work(item) for _, item in reversed(waiting)]
+
+    def work_through() -> None:
+        # Setting a limit takes as long as starting a thread.
+        limit = _one_thread() if _each_thread_counts() else nullcontext()
+        with limit, one_of_many_threads():
+            while waiting:
+                try:
+                    number, item = waiting.pop()  # atomic, so threads need no lock
+                except IndexError:
+                    return
+                try:
+                    results[number] = work(item)
+                except BaseException:
+                    waiting.clear()
+                    raise
+
+    with single_threaded_blas(), ThreadPoolExecutor(threads) as executor:
+        others = [
+            executor.submit(work_through) for _ in range(threads - (meanwhile is None))
+        ]
+        try:
+            (meanwhile or work_through)()
+            for other in others:
+                other.result()
+        except BaseException:
+            waiting.clear()
+            raise
+    return [results[number] for number in range(len(results))]
+
+
+def shared_out(
+    work: Callable[..., Result],
+    calls: Sequence[tuple[Any, ...]],
+    n_jobs: int | None,
+    *,
+    prefer: str = "threads",
+) -> Iterator[list[Result]]:
+    """Results of a function in the order of its calls, some at a time.
+
+    Args:
+        work: A function of a module, so that other processes know it.
+        calls: Arguments of each call.
+        n_jobs: Number of workers, as joblib counts them; None for the number that a
+            surrounding `joblib.parallel_config` gives, and one without it.
+        prefer: "threads", or "processes" for work that holds the interpreter.
+
+    Example:
+        >>> [results for results in shared_out(pow, [(2, 3), (3, 2)], n_jobs=1)]
+        [[8], [9]]
+    """
+    # Told outright: joblib forgets the number of jobs of a parallel_config without a
+    # backend if threads are preferred.
+    workers = effective_n_jobs(n_jobs)
+    if workers == 1:
+        for call in calls:
+            yield [_alone(work, *call)]
+        return
+    size = _FITS * workers
+    with Parallel(n_jobs=workers, prefer=prefer) as parallel:
+        for start in range(0, len(calls), size):
+            chunk = calls[start : start + size]
+            yield parallel(delayed(_alone)(work, *call) for call in chunk)
+
+
+def _alone(work: Callable[..., Result], *arguments: Any) -> Result:
+    with single_threaded_blas(), one_of_many_threads():
+        return work(*arguments)

@@ -1,0 +1,89 @@
+"""Pieces of work on threads: who does them changes nothing but the time."""
+
+import os
+import signal
+import threading
+import time
+
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+from kexpfam._parallel import on_threads, one_of_many_threads, thread_count
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2, 5, None])
+def test_results_are_in_the_order_of_the_items(n_jobs):
+    def slow_at_first(number):
+        time.sleep(0.02 if number == 0 else 0.0)
+        return number
+
+    assert on_threads(slow_at_first, range(20), n_jobs) == list(range(20))
+    assert on_threads(slow_at_first, [], n_jobs) == []
+
+
+def test_a_thread_is_one_of_many_and_has_one_thread_for_blas():
+    def seen(_):
+        counts = {
+            i["num_threads"] for i in threadpool_info() if i["user_api"] == "blas"
+        }
+        return thread_count(None), counts
+
+    with threadpool_limits(2, user_api="blas"):
+        assert on_threads(seen, range(8), n_jobs=2) == [(1, {1})] * 8
+
+
+def test_a_thread_that_is_one_of_many_starts_no_others():
+    with one_of_many_threads():
+        names = on_threads(lambda _: threading.get_ident(), range(4), n_jobs=4)
+    assert set(names) == {threading.get_ident()}
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_an_error_is_raised_and_ends_what_has_not_begun(n_jobs):
+    begun = []
+
+    def work(number):
+        begun.append(number)
+        time.sleep(0.005)
+        if number == 3:
+            raise ZeroDivisionError("three")
+
+    with pytest.raises(ZeroDivisionError, match="three"):
+        on_threads(work, range(1000), n_jobs)
+    assert len(begun) < 100
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_ctrl_c_ends_what_has_not_begun(n_jobs):
+    begun = []
+
+    def work(number):
+        begun.append(number)
+        time.sleep(0.01)
+
+    pressed = threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT))
+    pressed.start()
+    with pytest.raises(KeyboardInterrupt):
+        on_threads(work, range(10_000), n_jobs)
+    assert len(begun) < 9_000
+
+
+def test_the_calling_thread_may_do_something_else():
+    callers = []
+    names = on_threads(
+        lambda _: threading.get_ident(),
+        range(3),
+        n_jobs=2,
+        meanwhile=lambda: callers.append(threading.get_ident()),
+    )
+    assert callers == [threading.get_ident()]
+    assert threading.get_ident() not in names
+
+
+def test_thread_count_follows_joblib():
+    cores = thread_count(None)
+    assert cores >= 1
+    assert thread_count(3) == 3
+    assert thread_count(-1) == cores
+    assert thread_count(-cores) == 1
+    assert thread_count(-cores - 5) == 1
