@@ -14,7 +14,7 @@ from kexpfam.distributions import MixtureDensity
 from kexpfam.errors import BlindnessWarning, MissingDependencyError, SamplingWarning
 from kexpfam.kernels import Gaussian
 from kexpfam.sampling import HMC, NUTS, resolve_sampler
-from kexpfam.sampling.chains import Plan, starting_points
+from kexpfam.sampling.chains import starting_points
 from kexpfam.sampling.diagnostics import bulk_effective_size
 from kexpfam.score_matching import TiltedFormula
 from tests.sampling.cases import smooth_model, tilted
@@ -195,18 +195,16 @@ def test_the_protocol_of_the_paper_has_its_numbers():
     paper = resolve_sampler("paper")
     assert paper == HMC.paper()
     assert (paper.chains, paper.warmup, paper.draws * paper.thin) == (20, 100, 1000)
-    plan = Plan(paper.chains, paper.warmup, paper.draws, paper.thin)
-    assert plan.lengths(2000) == (20, 100)
-    assert plan.lengths(7) == (7, 100)
+    assert paper.lengths(2000) == (20, 100)
+    assert paper.lengths(7) == (7, 100)
     with pytest.raises(ValueError, match=r"size=2001 .* at most 2000"):
-        plan.lengths(2001)
+        paper.lengths(2001)
 
 
 def test_chains_without_a_fixed_length_are_as_long_as_it_takes():
-    plan = Plan(chains=4, warmup=10, draws=None, thin=1)
-    assert plan.lengths(4000) == (4, 1000)
-    assert plan.lengths(4001) == (4, 1001)
-    assert plan.lengths(1) == (1, 100)
+    assert NUTS().lengths(4000) == (4, 1000)
+    assert NUTS().lengths(4001) == (4, 1001)
+    assert NUTS().lengths(1) == (1, 100)
 
 
 def test_chains_start_at_responses_of_near_rows():

@@ -9,9 +9,8 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special
 
-from kexpfam._typing import Array, has_values
+from kexpfam._typing import Array, namespace_of
 from kexpfam.base_densities.interface import BaseDensity, TrainingResponses
 
 # Components per column: bins a fifth of a bandwidth wide are invisible, and this many
@@ -59,14 +58,15 @@ class MarginalBase(BaseDensity):
         return math.inf
 
     def column_log_density(self, y: Array, i: int) -> Array:
-        return _log_sum(self._log_terms(y, i))
+        peak, terms = self._terms(y, i)
+        with np.errstate(divide="ignore"):
+            return peak + namespace_of(y).log(terms.sum(axis=1))
 
     def column_gradient(self, y: Array, i: int) -> Array:
         center, deviation, _ = self._mixture(i)
-        share = _shares(self._log_terms(y, i))
-        return np.einsum(
-            "nk,nk->n", share, (center - y[:, None]) / (deviation * deviation)
-        )
+        _, terms = self._terms(y, i)
+        slopes = (center - y[:, None]) / (deviation * deviation)
+        return namespace_of(y).einsum("nk,nk->n", terms, slopes) / terms.sum(axis=1)
 
     def column_sample(self, n: int, i: int, rng: np.random.Generator) -> Array:
         center, deviation, mass = self._mixture(i)
@@ -96,30 +96,16 @@ class MarginalBase(BaseDensity):
             )
         return np.array(self.mixtures[i])
 
-    def _log_terms(self, y: Array, i: int) -> Array:
+    def _terms(self, y: Array, i: int) -> tuple[Array, Array]:
+        """Log of the largest component at each y, and all divided by it, (n, k)."""
         center, deviation, mass = self._mixture(i)
+        xp = namespace_of(y)
         z = (y[:, None] - center) / deviation
         constant = np.log(mass) - np.log(deviation) - 0.5 * math.log(2.0 * math.pi)
-        return constant - 0.5 * z * z
-
-
-# SciPy's functions take NumPy's own arrays only, not those that stand for others.
-
-
-def _log_sum(terms: Array) -> Array:
-    """Log Σ exp of each row."""
-    if has_values(terms):
-        return special.logsumexp(terms, axis=1)
-    peak = np.max(terms, axis=1)
-    return peak + np.log(np.sum(np.exp(terms - peak[:, None]), axis=1))
-
-
-def _shares(terms: Array) -> Array:
-    """Exp of each row, divided by its sum."""
-    if has_values(terms):
-        return special.softmax(terms, axis=1)
-    weights = np.exp(terms - np.max(terms, axis=1)[:, None])
-    return weights / np.sum(weights, axis=1)[:, None]
+        log_terms = constant - 0.5 * z * z
+        peak = log_terms.max(axis=1)
+        peak = xp.where(xp.isfinite(peak), peak, 0.0)  # far away all of them are zero
+        return peak, xp.exp(log_terms - peak[:, None])
 
 
 def _binned_estimate(y: Array, weights: Array) -> tuple[tuple[float, ...], ...]:
