@@ -24,8 +24,8 @@ def model():
 @pytest.mark.parametrize(
     "sampler",
     [
-        NUTS(chains=4, warmup=200, thin=2),
-        HMC(chains=4, warmup=200, thin=2),
+        pytest.param(NUTS(chains=4, warmup=200, thin=2), marks=pytest.mark.slow),
+        pytest.param(HMC(chains=4, warmup=200, thin=2), marks=pytest.mark.slow),
         TemperedSMC(particles=400),
     ],
     ids=["nuts", "hmc", "smc"],
@@ -42,6 +42,7 @@ def test_samplers_draw_from_the_same_joint_density(model, sampler):
     assert abs(difference) < 0.1  # three standard errors of 200 draws
 
 
+@pytest.mark.slow
 def test_evidence_goes_with_every_sampler(model):
     draws = model.sample(100, random_state=0, given={0: 1.0}, sampler=NUTS(thin=2))
     p = model.factors_[1].given([[1.0]])[0]

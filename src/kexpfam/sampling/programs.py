@@ -267,8 +267,8 @@ def log_density(recipe: Recipe, shared: Any, row: Any) -> LogDensity:
             reason = str(error).partition("\n")[0]
             raise TypeError(
                 f"{recipe.formula!r} does something that JAX cannot run ({reason}); "
-                f"use the functions of Y.__array_namespace__() in place of NumPy's, or "
-                f"sampler=None or 'smc'."
+                f"use the functions of kexpfam.kernels.namespace_of(Y) in place of "
+                f"NumPy's, or sampler=None or 'smc'."
             ) from error
 
     of_u = library("jax").custom_vjp(lambda u: evaluated(u)[0])
