@@ -160,7 +160,8 @@ class TemperedSMC(Sampler):
         >>> from kexpfam import KEF
         >>> rng = np.random.default_rng(0)
         >>> data = np.append(rng.normal(-2, 0.5, 60), rng.normal(2, 0.5, 60))
-        >>> p = KEF(fit_method="likelihood").fit(data[:, None]).distribution()
+        >>> model = KEF(fit_method="likelihood", random_state=0).fit(data[:, None])
+        >>> p = model.distribution()
         >>> run = p.run(500, random_state=0, sampler=TemperedSMC())
         >>> run.draws.shape
         (500,)
