@@ -13,7 +13,7 @@ from typing import Self
 import numpy as np
 from scipy import special
 
-from kexpfam._typing import Array, has_values
+from kexpfam._typing import Array, namespace_of
 
 # Width of the component that guards the tails, in standard deviations.
 _GUARD_WIDTH = 2.0
@@ -59,33 +59,30 @@ class KernelEstimate:
 
     def log_density(self, y: Array) -> Array:
         """Log p(y), (n,)."""
-        terms = self._log_terms(y)
-        # SciPy's functions take NumPy's own arrays only, not those that stand for
-        # others.
-        if has_values(terms):
-            return special.logsumexp(terms, axis=1)
-        peak = np.max(terms, axis=1)
-        return peak + np.log(np.sum(np.exp(terms - peak[:, None]), axis=1))
+        peak, terms = self._terms(y)
+        with np.errstate(divide="ignore"):
+            return peak + namespace_of(y).log(terms.sum(axis=1))
 
     def gradient(self, y: Array) -> Array:
         """d/dy log p(y), (n,)."""
-        terms = self._log_terms(y)
-        if has_values(terms):
-            share = special.softmax(terms, axis=1)
-        else:
-            share = np.exp(terms - np.max(terms, axis=1)[:, None])
-            share = share / np.sum(share, axis=1)[:, None]
+        _, terms = self._terms(y)
         pull = (self.centers - y[:, None]) / (self.widths * self.widths)
-        return np.einsum("nk,nk->n", share, pull)
+        return namespace_of(y).einsum("nk,nk->n", terms, pull) / terms.sum(axis=1)
 
     def tails(self, y: Array) -> tuple[Array, Array]:
         """Masses below and above y, (n,) each: of the smaller one all digits count."""
         z = (y[:, None] - self.centers) / self.widths
         return special.ndtr(z) @ self.masses, special.ndtr(-z) @ self.masses
 
-    def _log_terms(self, y: Array) -> Array:
+    def _terms(self, y: Array) -> tuple[Array, Array]:
+        """Log of the largest component at each y, and all divided by it, (n, k)."""
+        xp = namespace_of(y)
         z = (y[:, None] - self.centers) / self.widths
-        return np.log(self.masses) - np.log(self.widths) - _LOG_ROOT - 0.5 * z * z
+        constant = np.log(self.masses) - np.log(self.widths) - _LOG_ROOT
+        log_terms = constant - 0.5 * z * z
+        peak = log_terms.max(axis=1)
+        peak = xp.where(xp.isfinite(peak), peak, 0.0)  # far away all of them are zero
+        return peak, xp.exp(log_terms - peak[:, None])
 
 
 def moments(y: Array, weights: Array) -> tuple[float, float]:

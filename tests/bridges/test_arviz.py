@@ -40,6 +40,7 @@ def nuts():
     return p, p.run(600, random_state=0, sampler=NUTS(chains=4, warmup=200))
 
 
+@pytest.mark.slow
 def test_chains_keep_their_order_and_units(nuts):
     p, run = nuts
     data = to_arviz(run)
@@ -55,6 +56,7 @@ def test_chains_keep_their_order_and_units(nuts):
     assert np.abs(draws.mean(("chain", "draw")).values - p.mean()).max() < 0.3
 
 
+@pytest.mark.slow
 def test_diagnosis_by_arviz_is_nearly_ours(nuts):
     _, run = nuts
     summary = arviz.summary(to_arviz(run), round_to="none")
@@ -66,6 +68,7 @@ def test_diagnosis_by_arviz_is_nearly_ours(nuts):
     np.testing.assert_allclose(summary["ess_tail"], tail, rtol=0.15)
 
 
+@pytest.mark.slow
 def test_moves_report_divergences_and_acceptance(nuts):
     _, run = nuts
     stats = to_arviz(run).sample_stats

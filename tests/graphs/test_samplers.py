@@ -24,8 +24,8 @@ def model():
 @pytest.mark.parametrize(
     "sampler",
     [
-        NUTS(chains=4, warmup=200, thin=2),
-        HMC(chains=4, warmup=200, thin=2),
+        pytest.param(NUTS(chains=4, warmup=200, thin=2), marks=pytest.mark.slow),
+        pytest.param(HMC(chains=4, warmup=200, thin=2), marks=pytest.mark.slow),
         TemperedSMC(particles=400),
     ],
     ids=["nuts", "hmc", "smc"],

@@ -5,8 +5,8 @@ import pytest
 from scipy import stats
 
 from kexpfam.base_densities import TrainingResponses, UniformBase
-from kexpfam.partition import Tempering, temper
-from kexpfam.partition.moves import move, spread_root, systematic
+from kexpfam.partition import temper
+from kexpfam.partition.tempered import move, spread_root, systematic
 from tests.oracles.mixture import KnownMixture, modes_in_a_row
 from tests.tolerances import KS_LEVEL, STANDARD_ERRORS, assert_close
 
@@ -133,17 +133,16 @@ def test_particles_stay_in_a_bounded_support():
 
 def test_a_density_does_not_depend_on_the_others_nor_on_blocks(monkeypatch):
     target = modes_in_a_row(2, (0.3, 0.7), n=3)
-    settings = Tempering(particles=200)
-    together = temper(target, seeds(3), settings)
+    together = temper(target, seeds(3), particles=200)
     monkeypatch.setattr("kexpfam.partition.tempered._BLOCK_NUMBERS", 1)
-    apart = temper(target, seeds(3), settings)
+    apart = temper(target, seeds(3), particles=200)
     assert_close(apart.log_partition, together.log_partition)
     assert_close(apart.draws, together.draws)
 
 
 def test_the_base_density_itself_takes_one_level_and_has_no_error():
     target = KnownMixture(np.zeros((1, 3)), np.array([2.0]), np.ones(1), 1.5)
-    estimate = temper(target, seeds(1), Tempering(particles=80))
+    estimate = temper(target, seeds(1), particles=80)
     assert_close(estimate.log_partition, [1.5])
     assert estimate.levels[0] == 1
     assert estimate.error[0] < 1e-12
@@ -154,7 +153,7 @@ def test_the_base_density_itself_takes_one_level_and_has_no_error():
 def test_log_partition_is_the_mean_of_group_estimates_in_one_level():
     # With one level nothing but importance sampling from q0 happens.
     target = KnownMixture(np.full((1, 2), 0.1), np.array([1.9]), np.ones(1))
-    estimate = temper(target, seeds(1, 7), Tempering(particles=160))
+    estimate = temper(target, seeds(1, 7), particles=160)
     assert estimate.levels[0] == 1
     points = target.base.sample(160, 2, np.random.default_rng(7))
     ratios = np.exp(
@@ -167,13 +166,13 @@ def test_log_partition_is_the_mean_of_group_estimates_in_one_level():
 
 def test_a_target_with_too_few_particles_is_unreliable():
     target = modes_in_a_row(6, (0.5, 0.5), sd=0.05)
-    few = Tempering(particles=64, moves=1, threshold=0.2)
-    assert temper(target, seeds(1), few).unreliable[0]
+    few = temper(target, seeds(1), particles=64, moves=1, threshold=0.2)
+    assert few.unreliable[0]
 
 
 def test_rows_select_every_field():
     target = modes_in_a_row(2, (0.3, 0.7), n=3)
-    estimate = temper(target, seeds(3), Tempering(particles=80))
+    estimate = temper(target, seeds(3), particles=80)
     some = estimate.rows(np.array([2, 0]))
     for name in (*vars(estimate), "mean", "covariance", "unreliable"):
         np.testing.assert_array_equal(
@@ -183,11 +182,11 @@ def test_rows_select_every_field():
 
 def test_no_densities_and_no_draws_give_empty_arrays():
     target = modes_in_a_row(2, (0.3, 0.7), n=0)
-    estimate = temper(target, [], Tempering(particles=80))
+    estimate = temper(target, [], particles=80)
     assert estimate.draws.shape == (0, 80, 2)
     assert estimate.sample(target, 5, [], moves=1).shape == (0, 5, 2)
     one = modes_in_a_row(2, (0.3, 0.7))
-    estimate = temper(one, seeds(1), Tempering(particles=80))
+    estimate = temper(one, seeds(1), particles=80)
     assert estimate.sample(one, 0, seeds(1), moves=1).shape == (1, 0, 2)
 
 

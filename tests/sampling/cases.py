@@ -5,8 +5,7 @@ import numpy as np
 from kexpfam import KCEF
 from kexpfam.base_densities import GaussianBase
 from kexpfam.kernels import Gaussian, JointKernel, separable
-from kexpfam.sampling.optional import double_precision, needed
-from kexpfam.sampling.tracing import Traced, bare, traced_empty
+from kexpfam.sampling.programs import double_precision, library
 from kexpfam.score_matching import KernelExpansion, TiltedDensity
 
 CENTERS, ROWS = 6, 5
@@ -41,7 +40,7 @@ def by_numpy(target, U):
     rows, found = target.row_parameters(), []
     for i, u in enumerate(U):
         row = tuple(part[i] for part in rows)
-        found.append(target.formula.at(target.shared_parameters(), row, u, np.empty))
+        found.append(target.formula.at(target.shared_parameters(), row, u))
     return np.array([log_p for log_p, _ in found]), np.array([g for _, g in found])
 
 
@@ -51,17 +50,10 @@ def by_jax(target, U):
     It is traced without values, as for compiling, and then run operation by operation:
     that is faster than to compile a program for each of many small tests.
     """
-    jax = needed("jax")
-
-    def one(shared, row, u):
-        shared, row = tuple(map(Traced, shared)), tuple(map(Traced, row))
-        log_p, slope = target.formula.at(shared, row, Traced(u), traced_empty)
-        return bare(log_p), bare(slope)
-
     with double_precision():
-        program = jax.vmap(one, (None, 0, 0))
+        program = library("jax").vmap(target.formula.at, (None, 0, 0))
         arrays = target.shared_parameters(), target.row_parameters(), U
-        jax.eval_shape(program, *arrays)
+        library("jax").eval_shape(program, *arrays)
         return tuple(np.asarray(part) for part in program(*arrays))
 
 

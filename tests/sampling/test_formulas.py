@@ -1,4 +1,4 @@
-"""Densities as JAX runs them are those of NumPy, gradients included."""
+"""Densities of JAX's arrays are those of NumPy's, gradients included."""
 
 from dataclasses import dataclass, replace
 
@@ -8,14 +8,29 @@ from scipy import special
 
 from kexpfam.base_densities import GaussianBase
 from kexpfam.distributions import BridgedDensity
-from kexpfam.kernels import Constant, Gaussian, JointKernel, Matern, Pairs, separable
-from kexpfam.sampling.chains import Plan, run_chains
-from kexpfam.sampling.programs import Recipe, programs_of
-from kexpfam.sampling.transitions import NoUTurn
+from kexpfam.kernels import (
+    Constant,
+    Gaussian,
+    JointKernel,
+    Matern,
+    Pairs,
+    namespace_of,
+    separable,
+)
+from kexpfam.sampling import NUTS
+from kexpfam.sampling.programs import (
+    NoUTurn,
+    Recipe,
+    double_precision,
+    library,
+    log_density,
+    programs_of,
+)
 from kexpfam.sampling.unconstrained import Unconstrained
 from tests.base_densities import cases as base_cases
 from tests.kernels.cases import ALL_CASES, case_id
 from tests.sampling.cases import by_jax, by_numpy, points, tilted
+from tests.tolerances import DIFFERENCES, assert_close
 
 # The same operations in the same order but for sums over centres, and exponentials and
 # powers of another library: a few roundings of terms as large as the largest.
@@ -72,11 +87,34 @@ def test_bridged_densities_are_the_same_in_jax():
     assert_same(BridgedDensity(mix, log_partition, GaussianBase(2.0), 0.3))
 
 
+@pytest.mark.parametrize("upper", [1.0, np.inf])
+def test_gradients_follow_the_coordinates_without_walls(upper):
+    base = base_cases.TruncatedBase(lower=-1.0, upper=upper)
+    target = tilted(Gaussian(0.7), 1, base=base)
+    line = Unconstrained.of(target.base.support(1))
+    recipe = Recipe(target.formula, line, NoUTurn(0.8, 5), warmup=10, thin=1)
+    row = tuple(part[0] for part in target.row_parameters())
+    V, h = np.array([[-1.3], [0.0], [0.4]]), 1e-5
+
+    def slow(V):
+        u, log_slope = line.at(V)
+        return target.rows([0]).log_unnormalized(u[None])[0] + log_slope[:, 0]
+
+    with double_precision():
+        fast = log_density(recipe, target.shared_parameters(), row)
+        value, slope = library("jax").vmap(library("jax").value_and_grad(fast))(V)
+    np.testing.assert_allclose(value, slow(V), rtol=SAME_OPERATIONS)
+    assert_close(
+        np.asarray(slope)[:, 0], (slow(V + h) - slow(V - h)) / (2 * h), DIFFERENCES
+    )
+
+
 class ProductOfX(JointKernel):
-    """A user's own kernel, written in plain NumPy: (1 + x·x')·k(y, y')."""
+    """A user's own kernel, whose arrays say how to compute: exp(x·x')·k(y, y')."""
 
     def at(self, X, Y, X2, Y2, empty=np.empty):
-        return Gaussian(0.8).at(Y, Y2, 1.0 + X @ X2.T, empty)
+        xp = namespace_of(X, X2)
+        return Gaussian(0.8).at(Y, Y2, xp.exp(0.1 * X @ X2.T), empty)
 
 
 def test_a_users_joint_kernel_is_the_same_in_jax():
@@ -100,10 +138,8 @@ class BesselKernel(JointKernel):
 
 def test_what_jax_cannot_run_is_named_with_a_way_out():
     rng = np.random.default_rng(0)
-    with pytest.raises(TypeError, match=r"BesselKernel.*sampler=None or 'smc'"):
-        run_chains(
-            tilted(BesselKernel(), 1), 4, rng, NoUTurn(0.8, 5), Plan(1, 10, 4, 1)
-        )
+    with pytest.raises(TypeError, match=r"BesselKernel.*namespace_of.*'smc'"):
+        NUTS(chains=1, warmup=10, draws=4).draw(tilted(BesselKernel(), 1), 4, rng)
 
 
 @dataclass

@@ -1,4 +1,8 @@
-"""HMC and NUTS draw from the densities they are given, and say when they do not."""
+"""HMC and NUTS draw from the densities they are given, and say when they do not.
+
+Compiling takes seconds, so what compiles is marked slow; that densities are the same in
+JAX is tested without compiling in `test_formulas`.
+"""
 
 import subprocess
 import sys
@@ -14,10 +18,10 @@ from kexpfam.distributions import MixtureDensity
 from kexpfam.errors import BlindnessWarning, MissingDependencyError, SamplingWarning
 from kexpfam.kernels import Gaussian
 from kexpfam.sampling import HMC, NUTS, resolve_sampler
-from kexpfam.sampling.chains import Plan, starting_points
+from kexpfam.sampling.chains import starting_points
 from kexpfam.sampling.diagnostics import bulk_effective_size
 from kexpfam.score_matching import TiltedFormula
-from tests.sampling.cases import smooth_model, tilted
+from tests.sampling.cases import by_jax, points, smooth_model, tilted
 from tests.tolerances import KS_LEVEL, STANDARD_ERRORS
 
 CONDITIONS = np.array([[-0.6], [0.0], [0.7]])
@@ -48,17 +52,20 @@ def assert_distributed(density, draws):
         assert stats.kstest(p.cdf(row), "uniform").pvalue > KS_LEVEL
 
 
+@pytest.mark.slow
 def test_nuts_agrees_with_the_distribution_function(density, run):
     assert run.draws.shape == (3, 400)
     assert_distributed(density, run.draws)
 
 
+@pytest.mark.slow
 def test_hmc_agrees_with_the_distribution_function(density):
     run = density.run(400, 1, PLAIN)
     assert_distributed(density, run.draws)
     assert np.all(run.report.acceptance > 0.6)
 
 
+@pytest.mark.slow
 def test_one_draw_of_each_density_comes_from_one_chain(density):
     many = density[np.zeros(100, dtype=int)]
     run = many.run(1, 2, PLAIN)
@@ -70,6 +77,7 @@ def test_one_draw_of_each_density_comes_from_one_chain(density):
     assert stats.kstest(pit, "uniform").pvalue > KS_LEVEL
 
 
+@pytest.mark.slow
 def test_chains_are_kept_in_their_order_and_in_the_users_units(run):
     chains = run.chains
     assert chains.draws.shape == (3, 4, 100, 1)
@@ -87,6 +95,7 @@ def test_chains_are_kept_in_their_order_and_in_the_users_units(run):
     )
 
 
+@pytest.mark.slow
 def test_divergent_moves_are_counted_where_they_were():
     # A wall of log density that a fixed long step runs into
     model = smooth_model()
@@ -97,6 +106,7 @@ def test_divergent_moves_are_counted_where_they_were():
     assert run.chains.divergent.sum() == run.report.divergences[0]
 
 
+@pytest.mark.slow
 def test_a_run_that_went_well_is_reported_without_a_warning(run):
     # Warnings are errors here, so there was none.
     assert run.report.complaint() is None
@@ -107,17 +117,20 @@ def test_a_run_that_went_well_is_reported_without_a_warning(run):
     assert (run.report.chains, run.report.draws) == (4, 100)
 
 
+@pytest.mark.slow
 def test_seeds_reproduce_draws(density, run):
     assert np.array_equal(density.run(400, 0, SAMPLER).draws, run.draws)
     assert not np.array_equal(density.rvs(400, 1, SAMPLER), run.draws)
 
 
+@pytest.mark.slow
 def test_a_single_density_drops_its_axis(density):
     assert density[1].rvs(7, 0, SAMPLER).shape == (7,)
     assert density.rvs(0, 0, SAMPLER).shape == (3, 0)
     assert density[:0].rvs(5, 0, SAMPLER).shape == (0, 5)
 
 
+@pytest.mark.slow
 def test_programs_are_compiled_once_for_all_models_of_a_form(density, run, monkeypatch):
     traced, at = [], TiltedFormula.at
 
@@ -138,6 +151,7 @@ def test_programs_are_compiled_once_for_all_models_of_a_form(density, run, monke
     assert np.all(run.report.acceptance > 0.99)
 
 
+@pytest.mark.slow
 def test_two_columns_one_half_bounded_have_the_moments_of_quadrature():
     base = TruncatedBase(GaussianBase(2.0), lower=(-1.8, -np.inf))
     p = smooth_model(d=2, base=base).given([[0.3]])[0]
@@ -152,6 +166,7 @@ def test_two_columns_one_half_bounded_have_the_moments_of_quadrature():
     assert np.all(np.abs(np.cov(run.draws.T) - p.cov()) < error)
 
 
+@pytest.mark.slow
 def test_an_interval_is_filled_and_not_left():
     p = smooth_model(base=UniformBase(-1.8, 2.6)).given(CONDITIONS[:2])
     draws = p.rvs(400, 0, PLAIN)
@@ -159,6 +174,7 @@ def test_an_interval_is_filled_and_not_left():
     assert_distributed(p, draws)
 
 
+@pytest.mark.slow
 def test_mixtures_report_the_worst_of_their_parts(density):
     mixture = MixtureDensity([density[:2], density[1:]], np.array([0.3, 0.7]))
     run = mixture.run(300, 0, PLAIN)
@@ -184,6 +200,7 @@ def test_the_inverse_distribution_function_keeps_masses_of_separated_modes(islan
     assert abs(np.mean(draws < 0) - left) < error
 
 
+@pytest.mark.slow
 def test_chains_between_separated_modes_earn_a_warning(islands):
     # At fixed seeds: chains that happen to start in one mode see no other.
     with pytest.warns(SamplingWarning, match=r"R̂ up to .*'smc' for separated modes"):
@@ -195,18 +212,16 @@ def test_the_protocol_of_the_paper_has_its_numbers():
     paper = resolve_sampler("paper")
     assert paper == HMC.paper()
     assert (paper.chains, paper.warmup, paper.draws * paper.thin) == (20, 100, 1000)
-    plan = Plan(paper.chains, paper.warmup, paper.draws, paper.thin)
-    assert plan.lengths(2000) == (20, 100)
-    assert plan.lengths(7) == (7, 100)
+    assert paper.lengths(2000) == (20, 100)
+    assert paper.lengths(7) == (7, 100)
     with pytest.raises(ValueError, match=r"size=2001 .* at most 2000"):
-        plan.lengths(2001)
+        paper.lengths(2001)
 
 
 def test_chains_without_a_fixed_length_are_as_long_as_it_takes():
-    plan = Plan(chains=4, warmup=10, draws=None, thin=1)
-    assert plan.lengths(4000) == (4, 1000)
-    assert plan.lengths(4001) == (4, 1001)
-    assert plan.lengths(1) == (1, 100)
+    assert NUTS().lengths(4000) == (4, 1000)
+    assert NUTS().lengths(4001) == (4, 1001)
+    assert NUTS().lengths(1) == (1, 100)
 
 
 def test_chains_start_at_responses_of_near_rows():
@@ -251,9 +266,11 @@ def test_without_jax_the_way_to_get_it_is_named(density, monkeypatch, name):
         density.rvs(3, 0, name)
 
 
-def test_the_precision_of_others_who_use_jax_is_left_alone(run):
+def test_the_precision_of_others_who_use_jax_is_left_alone():
     import jax.numpy as jnp
 
+    target = tilted(Gaussian(0.7), 1)
+    assert by_jax(target, points(target))[0].dtype == np.float64
     assert jnp.ones(1).dtype == jnp.float32
 
 

@@ -18,7 +18,7 @@ V = np.linspace(-4.0, 4.0, 9)[:, None]
 @pytest.mark.parametrize("ends", ENDS.values(), ids=ENDS)
 def test_points_lie_inside_and_come_back(ends):
     line = Unconstrained.of(np.array([ends]))
-    u = line.at(V).u
+    u, _ = line.at(V)
     assert np.all((u > ends[0]) & (u < ends[1]))
     assert_close(line.from_support(u), V)
 
@@ -26,17 +26,9 @@ def test_points_lie_inside_and_come_back(ends):
 @pytest.mark.parametrize("ends", ENDS.values(), ids=ENDS)
 def test_slopes_are_those_of_differences(ends):
     line, h = Unconstrained.of(np.array([ends])), 1e-5
-    # Away from v = 0, where |v| has a kink that the slope does not.
-    V = np.linspace(-4.0, 4.0, 10)[:, None]
-    point, above, below = line.at(V), line.at(V + h), line.at(V - h)
-    assert_close(point.slope, (above.u - below.u) / (2 * h), DIFFERENCES)
-    assert_close(
-        point.log_slope_gradient,
-        (above.log_slope - below.log_slope) / (2 * h),
-        DIFFERENCES,
-        scale=1.0,
-    )
-    assert_close(point.log_slope, np.log(np.abs(point.slope)), scale=1.0)
+    (above, _), (below, _) = line.at(V + h), line.at(V - h)
+    slope = np.abs(above - below) / (2 * h)
+    assert_close(np.exp(line.at(V)[1]), slope, DIFFERENCES)
 
 
 @pytest.mark.parametrize("name", ["above", "below", "both"])
@@ -47,14 +39,15 @@ def test_points_on_an_end_or_beyond_become_finite(name):
     outside = np.concatenate([ends, ends + 5.0 * np.sign(ends)])
     v = line.from_support(outside)
     assert np.all(np.isfinite(v))
-    assert np.all((line.at(v).u >= low) & (line.at(v).u <= high))
+    u, _ = line.at(v)
+    assert np.all((u >= low) & (u <= high))
 
 
 def test_far_points_of_an_interval_do_not_overflow():
     line = Unconstrained(((0.0, 1.0),))
-    point = line.at(np.array([[-900.0], [900.0]]))
-    assert_close(point.u, [[0.0], [1.0]], scale=1.0)
-    assert np.all(np.isfinite(point.log_slope))
+    u, log_slope = line.at(np.array([[-900.0], [900.0]]))
+    assert_close(u, [[0.0], [1.0]], scale=1.0)
+    assert np.all(np.isfinite(log_slope))
 
 
 def test_columns_have_their_own_ends():

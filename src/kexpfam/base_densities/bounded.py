@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from kexpfam._typing import Array
+from kexpfam._typing import Array, namespace_of
 from kexpfam.base_densities.fixed import GaussianBase, LocationScaleDensity
 from kexpfam.base_densities.interface import (
     BaseDensity,
@@ -120,10 +120,11 @@ class UniformBase(BaseDensity):
 
     def column_log_density(self, y: Array, i: int) -> Array:
         low, high = self.column_support(i)
-        return np.where((y >= low) & (y <= high), -math.log(high - low), -np.inf)
+        inside = (y >= low) & (y <= high)
+        return namespace_of(y).where(inside, -math.log(high - low), -np.inf)
 
     def column_gradient(self, y: Array, i: int) -> Array:
-        return np.zeros_like(y)
+        return namespace_of(y).zeros_like(y)
 
     def column_sample(self, n: int, i: int, rng: np.random.Generator) -> Array:
         return rng.uniform(*self.column_support(i), n)
@@ -172,7 +173,7 @@ class TruncatedBase(BaseDensity):
         low, high = self.column_support(i)
         mass = self.base.cumulative(high, i) - self.base.cumulative(low, i)
         inside = self.base.column_log_density(y, i) - math.log(mass)
-        return np.where((y >= low) & (y <= high), inside, -np.inf)
+        return namespace_of(y).where((y >= low) & (y <= high), inside, -np.inf)
 
     def column_gradient(self, y: Array, i: int) -> Array:
         return self.base.column_gradient(y, i)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from kexpfam._typing import Array
+from kexpfam._typing import Array, namespace_of
 from kexpfam.base_densities.interface import (
     BaseDensity,
     TrainingResponses,
@@ -188,14 +188,15 @@ class StudentBase(LocationScaleDensity):
         return self.df
 
     def _log_standard(self, z: Array) -> Array:
-        nu = self.df
+        nu, xp = self.df, namespace_of(z)
         constant = special.gammaln((nu + 1) / 2) - special.gammaln(nu / 2)
         constant -= 0.5 * math.log(nu * math.pi)
         # log1p(z²/ν) without squaring what would overflow
-        return constant - (nu + 1) * np.log(np.hypot(1.0, z / math.sqrt(nu)))
+        return constant - (nu + 1) * xp.log(xp.hypot(1.0, z / math.sqrt(nu)))
 
     def _standard_gradient(self, z: Array) -> Array:
-        return -(self.df + 1) / (self.df / np.where(z == 0, 1.0, z) + z) * (z != 0)
+        safe = namespace_of(z).where(z == 0, 1.0, z)
+        return -(self.df + 1) / (self.df / safe + z) * (z != 0)
 
     def _standard_sample(self, n: int, rng: np.random.Generator) -> Array:
         return rng.standard_t(self.df, n)
@@ -247,10 +248,11 @@ class GeneralizedGaussianBase(LocationScaleDensity):
 
     def _log_standard(self, z: Array) -> Array:
         constant = math.log(2.0) + special.gammaln(1.0 + 1.0 / self.power)
-        return -(np.abs(z) ** self.power) - constant
+        return -(abs(z) ** self.power) - constant
 
     def _standard_gradient(self, z: Array) -> Array:
-        return -self.power * np.sign(z) * np.abs(z) ** (self.power - 1.0)
+        sign = namespace_of(z).sign(z)
+        return -self.power * sign * abs(z) ** (self.power - 1.0)
 
     def _standard_sample(self, n: int, rng: np.random.Generator) -> Array:
         radius = rng.standard_gamma(1.0 / self.power, n) ** (1.0 / self.power)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kexpfam._typing import Array, Indices
+from kexpfam._typing import Array, Indices, namespace_of
 from kexpfam.base_densities.transforms import MonotoneTransform
 
 
@@ -50,7 +50,7 @@ class BaseDensity(Base):
     def grad_log_density(self, Y: Array) -> Array:
         """∂_i log q0 of each row, shape (n, d)."""
         with np.errstate(over="ignore"):
-            return np.stack(
+            return namespace_of(Y).stack(
                 [self.column_gradient(Y[:, i], i) for i in range(Y.shape[1])], axis=1
             )
 

@@ -20,12 +20,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from kexpfam._typing import Array
+from kexpfam._typing import Array, namespace_of
 from kexpfam._validation import check_positive
 from kexpfam.base_densities import BaseDensity
 from kexpfam.distributions.interface import Coordinates
 from kexpfam.distributions.univariate import UnivariateDensity
-from kexpfam.linalg import Empty
 from kexpfam.partition import Formula, UnnormalizedDensity
 from kexpfam.persistence import saved_value
 
@@ -55,24 +54,27 @@ class Bridge:
         rest = (1.0 - self.ratio(log_mix, log_m)) / (1.0 - self.share)
         # A smooth maximum of rest and 0: (rest + √(rest² + 4f²))/2, without the
         # cancellation that this has where rest is negative.
-        root = np.hypot(rest, 2.0 * floor)
-        positive = 0.5 * (np.abs(rest) + root)
+        xp = namespace_of(rest)
+        root = xp.hypot(rest, 2.0 * floor)
+        positive = 0.5 * (abs(rest) + root)
         negative = floor**2 / positive
-        return log_mix + np.log(np.where(rest > 0, positive, negative))
+        return log_mix + xp.log(xp.where(rest > 0, positive, negative))
 
     def slope_factor(self, log_mix: Array, log_m: Array, floor: float = FLOOR) -> Array:
         """What m'/m − p'/p is multiplied by in the slope of `log_rest`, beside p'/p."""
         ratio = self.ratio(log_mix, log_m)
         rest = (1.0 - ratio) / (1.0 - self.share)
         # d log(rest⁺) = d rest / √(rest² + 4f²), d rest = −ratio (m'/m − p'/p)/(1 − s)
-        return -ratio / (1.0 - self.share) / np.hypot(rest, 2.0 * floor)
+        root = namespace_of(rest).hypot(rest, 2.0 * floor)
+        return -ratio / (1.0 - self.share) / root
 
     def ratio(self, log_mix: Array, log_m: Array) -> Array:
         """S m / p_mix; where both vanish it is zero, and large but finite elsewhere."""
         with np.errstate(invalid="ignore"):
             gap = np.log(self.share) + log_m - log_mix
-        gap = np.where(np.isneginf(log_mix), -np.inf, gap)
-        return np.exp(np.minimum(gap, 300.0))
+        xp = namespace_of(gap)
+        gap = xp.where(xp.isneginf(log_mix), -np.inf, gap)
+        return xp.exp(xp.minimum(gap, 300.0))
 
 
 class BridgedRows(NamedTuple):
@@ -144,11 +146,10 @@ class BridgedFormula:
         shared: tuple[Array, ...],
         row: tuple[Array, ...],
         u: Array,
-        empty: Empty,
     ) -> tuple[Array, Array]:
         """The log density of one row at one point u (d,), and its gradient (d,)."""
         log_partition, *mix_row = row
-        log_mix, slope = self.mix.at(shared, tuple(mix_row), u, empty)
+        log_mix, slope = self.mix.at(shared, tuple(mix_row), u)
         log_mix = log_mix - log_partition
         log_m = self.m.log_density(u[None])[0]
         slope_m = self.m.grad_log_density(u[None])[0]

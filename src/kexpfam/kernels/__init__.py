@@ -1,5 +1,6 @@
 """Kernels: small frozen values with every derivative that score matching needs."""
 
+from kexpfam._typing import namespace_of
 from kexpfam.kernels.base import (
     Constant,
     Kernel,
@@ -34,5 +35,6 @@ __all__ = [
     "Sum",
     "SumOfProducts",
     "SumPairs",
+    "namespace_of",
     "separable",
 ]

@@ -16,7 +16,7 @@ from math import comb
 
 import numpy as np
 
-from kexpfam._typing import Array
+from kexpfam._typing import Array, namespace_of
 from kexpfam._validation import check_positive
 from kexpfam.linalg import Empty
 from kexpfam.persistence import saved_value
@@ -159,7 +159,10 @@ class Constant(Kernel):
         return _ConstantPairs(matrix)
 
     def values(self, A: Array, B: Array, empty: Empty = np.empty) -> Array:
-        matrix = empty((len(A), len(B)))
+        xp, shape = namespace_of(A, B), (len(A), len(B))
+        if xp is not np:
+            return xp.full(shape, self.value)
+        matrix = empty(shape)
         matrix[...] = self.value
         return matrix
 
@@ -174,7 +177,9 @@ class _ConstantPairs(Pairs):
     matrix: Array
 
     def partial(self, r: int, i: int, s: int, j: int) -> Array:
-        return self.matrix if r == s == 0 else np.zeros_like(self.matrix)
+        if r == s == 0:
+            return self.matrix
+        return namespace_of(self.matrix).zeros_like(self.matrix)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kexpfam._typing import Array
+from kexpfam._typing import Array, namespace_of, written
 from kexpfam._validation import check_positive
 from kexpfam.kernels.radial import RadialKernel, Ratio
 from kexpfam.persistence import saved_value
@@ -35,19 +35,20 @@ class Gaussian(RadialKernel):
     def smoothness(self) -> int:
         return 2
 
-    def profile(self, s: Array, out: Array) -> Array:
-        np.multiply(s, -0.5, out=out)
-        return np.exp(out, out=out)
+    def profile(self, s: Array, out: Array | None) -> Array:
+        xp = namespace_of(s)
+        return written(xp.exp, written(xp.multiply, s, -0.5, out=out), out=out)
 
     def ratios(self, s: Array, order: int) -> list[Ratio]:
         return [(-0.5) ** k for k in range(1, order + 1)]
 
 
-def _power(s: Array, rate: float, power: float, out: Array) -> Array:
+def _power(s: Array, rate: float, power: float, out: Array | None) -> Array:
     """(1 + rate·s)^(−power)."""
-    np.multiply(s, rate, out=out)
-    out += 1.0
-    return np.power(out, -power, out=out)
+    xp = namespace_of(s)
+    base = written(xp.multiply, s, rate, out=out)
+    base += 1.0
+    return written(xp.power, base, -power, out=out)
 
 
 def _power_ratios(base: Array, rate: float, power: float, order: int) -> list[Ratio]:
@@ -85,7 +86,7 @@ class RationalQuadratic(RadialKernel):
     def smoothness(self) -> int:
         return 2
 
-    def profile(self, s: Array, out: Array) -> Array:
+    def profile(self, s: Array, out: Array | None) -> Array:
         return _power(s, 1.0 / (2.0 * self.alpha), self.alpha, out)
 
     def ratios(self, s: Array, order: int) -> list[Ratio]:
@@ -114,7 +115,7 @@ class InverseMultiquadric(RadialKernel):
     def smoothness(self) -> int:
         return 2
 
-    def profile(self, s: Array, out: Array) -> Array:
+    def profile(self, s: Array, out: Array | None) -> Array:
         return _power(s, 1.0, self.power, out)
 
     def ratios(self, s: Array, order: int) -> list[Ratio]:
@@ -158,16 +159,15 @@ class Matern(RadialKernel):
     def smoothness(self) -> int:
         return min(2, int(self.nu))
 
-    def profile(self, s: Array, out: Array) -> Array:
-        z = self._z(s)
-        np.negative(z, out=out)
-        np.exp(out, out=out)
-        out *= _bessel_polynomial(self.nu, z)
-        out /= float(_bessel_polynomial(self.nu, np.zeros(())))
-        return out
+    def profile(self, s: Array, out: Array | None) -> Array:
+        xp, z = namespace_of(s), self._z(s)
+        value = written(xp.exp, written(xp.negative, z, out=out), out=out)
+        value *= _bessel_polynomial(self.nu, z)
+        value /= float(_bessel_polynomial(self.nu, np.zeros(())))
+        return value
 
     def ratios(self, s: Array, order: int) -> list[Ratio]:
-        z = np.maximum(self._z(s), _TINY_DISTANCE)
+        z = namespace_of(s).maximum(self._z(s), _TINY_DISTANCE)
         own = _bessel_polynomial(self.nu, z)
         return [
             (-self.nu) ** k * _bessel_polynomial(self.nu - k, z) / own
@@ -175,9 +175,10 @@ class Matern(RadialKernel):
         ]
 
     def _z(self, s: Array) -> Array:
-        z = np.clip(s, 0.0, _FARTHEST_Z**2 / (2.0 * self.nu))
+        xp = namespace_of(s)
+        z = xp.clip(s, 0.0, _FARTHEST_Z**2 / (2.0 * self.nu))
         z *= 2.0 * self.nu
-        return np.sqrt(z, out=z)
+        return xp.sqrt(z)
 
 
 def _bessel_polynomial(mu: float, z: Array) -> Array:
@@ -188,7 +189,7 @@ def _bessel_polynomial(mu: float, z: Array) -> Array:
     """
     if mu < 0:
         return _bessel_polynomial(-mu, z) * z ** (2.0 * mu)
-    lower, current = np.ones_like(z), 1.0 + z
+    lower, current = namespace_of(z).ones_like(z), 1.0 + z
     if mu == 0.5:
         return lower
     order = 1.5

@@ -14,7 +14,7 @@ from typing import Self
 
 import numpy as np
 
-from kexpfam._typing import Array, has_values
+from kexpfam._typing import Array, namespace_of, written
 from kexpfam.kernels.base import Kernel, LengthScale, Pairs
 from kexpfam.linalg import Empty
 
@@ -68,8 +68,8 @@ class RadialKernel(Kernel):
         object.__setattr__(self, "lengthscale", plain)
 
     @abstractmethod
-    def profile(self, s: Array, out: Array) -> Array:
-        """φ(s) for squared scaled distances s, written to `out`."""
+    def profile(self, s: Array, out: Array | None) -> Array:
+        """φ(s) for squared scaled distances s, written to `out` unless that is None."""
 
     @abstractmethod
     def ratios(self, s: Array, order: int) -> list[Ratio]:
@@ -120,10 +120,11 @@ class RadialKernel(Kernel):
             )
         lengths = np.maximum(np.broadcast_to(ell, A.shape[1:]), _SHORTEST)
         center = B.mean(axis=0) if len(B) else 0.0
+        xp = namespace_of(A, B)
         with np.errstate(over="ignore"):
             return (
-                np.clip((A - center) / lengths, -(_FARTHEST**4), _FARTHEST**4),
-                np.clip((B - center) / lengths, -(_FARTHEST**4), _FARTHEST**4),
+                xp.clip((A - center) / lengths, -(_FARTHEST**4), _FARTHEST**4),
+                xp.clip((B - center) / lengths, -(_FARTHEST**4), _FARTHEST**4),
                 lengths,
             )
 
@@ -143,7 +144,7 @@ class RadialKernel(Kernel):
 
 def _maybe_far(A: Array, B: Array) -> bool:
     """Whether differences of points may have powers that overflow."""
-    if not (has_values(A) and has_values(B)):
+    if namespace_of(A, B) is not np:  # compiled before values are known
         return True
     return any(np.abs(points).max(initial=0.0) > _FARTHEST for points in (A, B))
 
@@ -161,7 +162,9 @@ class RadialPairs(Pairs):
         empty: Empty,
     ) -> None:
         """Take scaled points A (m, d), B (n, d), the lengths (d,) and a weight."""
-        self._new = functools.partial(empty, (len(A), len(B)))
+        self._xp = namespace_of(A, B)
+        self._shape = (len(A), len(B))
+        self._empty = empty
         self._kernel = kernel
         self._A = A
         self._B = B
@@ -232,25 +235,25 @@ class RadialPairs(Pairs):
         return factor
 
     def _times(self, array: Array, factor: Ratio) -> Array:
-        return np.multiply(array, factor, out=self._new())
+        return written(self._xp.multiply, array, factor, out=self._new())
+
+    def _new(self) -> Array | None:
+        """Memory for a result; None if arrays cannot be written to."""
+        return self._empty(self._shape) if self._xp is np else None
 
     def _difference(self, i: int) -> Array:
         if i not in self._differences:
-            self._differences[i] = np.subtract(
-                self._A[:, i, None], self._B[None, :, i], out=self._new()
-            )
+            xp, out = self._xp, self._new()
+            u = written(xp.subtract, self._A[:, i, None], self._B[None, :, i], out=out)
             if self._far:
-                np.clip(
-                    self._differences[i],
-                    -_FARTHEST,
-                    _FARTHEST,
-                    out=self._differences[i],
-                )
+                u = written(xp.clip, u, -_FARTHEST, _FARTHEST, out=out)
+            self._differences[i] = u
         return self._differences[i]
 
     def _square(self, i: int) -> Array:
         if i not in self._squares:
-            self._squares[i] = np.square(self._difference(i), out=self._new())
+            u = self._difference(i)
+            self._squares[i] = self._times(u, u)
         return self._squares[i]
 
     def _ratios_to(self, order: int) -> list[Ratio]:
@@ -264,9 +267,10 @@ class RadialPairs(Pairs):
         columns = self._A.shape[1]
         if columns == 1:
             return self._square(0)
-        s = self._new()
-        s[...] = 0.0
-        for i in range(columns):
+        if not columns:
+            return self._xp.zeros(self._shape)
+        s = written(self._xp.add, self._square(0), self._square(1), out=self._new())
+        for i in range(2, columns):
             s += self._square(i)
         return s
 

@@ -12,7 +12,6 @@ from kexpfam.partition.importance import (
     make_proposal,
     pareto_tail_index,
 )
-from kexpfam.partition.moves import generators
 from kexpfam.partition.nodes import Nodes
 from kexpfam.partition.panels import (
     PanelDensity,
@@ -21,9 +20,13 @@ from kexpfam.partition.panels import (
     panels_of,
     starting_edges,
 )
-from kexpfam.partition.resample_move import resample_move
 from kexpfam.partition.series import invert_series, series_at, series_slopes
-from kexpfam.partition.tempered import TemperedEstimate, Tempering, temper
+from kexpfam.partition.tempered import (
+    TemperedEstimate,
+    generators,
+    resample_move,
+    temper,
+)
 from kexpfam.partition.tensor import RowLogDensity, TensorDensity, integrate_tensor
 from kexpfam.partition.unnormalized import Formula, UnnormalizedDensity
 
@@ -35,7 +38,6 @@ __all__ = [
     "Proposal",
     "RowLogDensity",
     "TemperedEstimate",
-    "Tempering",
     "TensorDensity",
     "UnnormalizedDensity",
     "estimate_partition",

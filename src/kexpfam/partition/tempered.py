@@ -13,6 +13,9 @@ They are unbiased but for the influence of the adaptation, which is of smaller o
 (Beskos et al. 2016), and as good as independent: their mean estimates Z, and their
 spread says how well. That includes what the genealogy of a single population (Chan and
 Lai 2013, Lee and Whiteley 2018) no longer tells when few ancestors are left.
+
+`resample_move` is one level of it that starts from importance weights: it resamples
+weighted draws and moves the repeats apart (Gilks and Berzuini 2001).
 """
 
 from collections.abc import Callable, Sequence
@@ -21,7 +24,6 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from kexpfam._typing import Array, Indices, Mask
-from kexpfam.partition.moves import move, spread_root, systematic
 from kexpfam.partition.unnormalized import UnnormalizedDensity
 
 # An error of log Z above this is itself known badly: a few groups hold most of the
@@ -41,24 +43,22 @@ _MOST_LEVELS = 200
 # Rows are taken in blocks whose particles stay below this many numbers.
 _BLOCK_NUMBERS = 1_000_000
 
+# Acceptance rate that Langevin proposals work best at (Roberts and Rosenthal 1998), how
+# fast log step follows it, and the first step, in units of the spread of the points.
+_TARGET_ACCEPTANCE = 0.574
+_RATE = 0.5
 _FIRST_STEP = 0.5
 
+# Columns are cut at these quantiles before their covariance is taken: a few points far
+# out in heavy tails would set the size of everybody's steps.
+_CUT = (0.01, 0.99)
 
-@dataclass(frozen=True)
-class Tempering:
-    """How particles are tempered.
+# Points further out than this have left for good, and would overflow.
+_FAR = 1e100
 
-    Attributes:
-        particles: Of each density, in all groups together.
-        groups: How many groups they form; the error has one degree of freedom less.
-        threshold: Effective share of the particles after each level, below one.
-        moves: Proposals to each particle at each level.
-    """
-
-    particles: int = 2000
-    groups: int = 8
-    threshold: float = 0.7
-    moves: int = 5
+# Moves after resampling of importance draws: so many decorrelate repeats in the
+# dimensions exact fits can handle.
+_RESAMPLED_MOVES = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,22 +151,31 @@ class TemperedEstimate:
 def temper(
     target: UnnormalizedDensity,
     rngs: Sequence[np.random.Generator],
-    settings: Tempering | None = None,
+    *,
+    particles: int = 2000,
+    groups: int = 8,
+    threshold: float = 0.7,
+    moves: int = 5,
 ) -> TemperedEstimate:
     """Normalise and draw from n densities q0 exp T, theory (24) and (25).
 
     Args:
         target: The densities.
         rngs: Source of randomness of each density.
-        settings: Sizes and limits; None for the defaults.
+        particles: Of each density, in all groups together.
+        groups: How many groups they form; the error has one degree of freedom less.
+        threshold: Effective share of the particles after each level, below one.
+        moves: Proposals to each particle at each level.
     """
-    settings = settings or Tempering()
-    block = max(1, _BLOCK_NUMBERS // (settings.particles * target.d))
+    block = max(1, _BLOCK_NUMBERS // (particles * target.d))
+    size = -(-particles // groups)
     parts = [
         _Populations(
             target.rows(slice(start, start + block)),
             rngs[start : start + block],
-            settings,
+            (groups, size),
+            threshold,
+            moves,
         ).run()
         for start in range(0, max(len(rngs), 1), block)
     ]
@@ -185,11 +194,13 @@ class _Populations:
         self,
         target: UnnormalizedDensity,
         rngs: Sequence[np.random.Generator],
-        settings: Tempering,
+        shape: tuple[int, int],
+        threshold: float,
+        moves: int,
     ) -> None:
-        self._target, self._rngs, self._settings = target, rngs, settings
-        n, g = len(rngs), settings.groups
-        size = -(-settings.particles // g)
+        self._target, self._rngs = target, rngs
+        self._threshold, self._moves = threshold, moves
+        n, (g, size) = len(rngs), shape
         self._shape = (n, g, size)
         draws = [target.base.sample(g * size, target.d, rng) for rng in rngs]
         self._u = np.reshape(draws, (n, g * size, target.d))
@@ -236,7 +247,7 @@ class _Populations:
             self._step[rows],
             spread_root(points),
             [self._rngs[r] for r in rows],
-            moves=self._settings.moves,
+            moves=self._moves,
         )
         self._u[rows], self._beta[rows] = moved.points, beta
         self._step[rows], self._acceptance[rows] = moved.step, moved.acceptance
@@ -256,11 +267,11 @@ class _Populations:
             w = np.exp((beta - self._beta[rows])[:, None, None] * (T - top))
             return (shares * w).sum((1, 2)) ** 2 / (shares * w * w).sum((1, 2))
 
-        done = share(high) >= self._settings.threshold
+        done = share(high) >= self._threshold
         done |= self._levels[rows] >= _MOST_LEVELS
         for _ in range(40):
             middle = 0.5 * (low + high)
-            enough = share(middle) >= self._settings.threshold
+            enough = share(middle) >= self._threshold
             low, high = np.where(enough, middle, low), np.where(enough, high, middle)
         return np.where(done, 1.0, high)
 
@@ -329,3 +340,155 @@ def _tempered(
         return slope + beta[:, None, None] * (target.gradient(U) - slope)
 
     return log_density, gradient
+
+
+@dataclass(frozen=True, eq=False)
+class Moved:
+    """Points after some moves.
+
+    Attributes:
+        points: (n, q, d).
+        step: Step size to go on with, (n,).
+        acceptance: Mean acceptance rate of the last half of the moves, (n,).
+    """
+
+    points: Array
+    step: Array
+    acceptance: Array
+
+
+def generators(rng: np.random.Generator, n: int) -> list[np.random.Generator]:
+    """One source of randomness for each density, so that none depends on the others."""
+    return [np.random.default_rng(seed) for seed in rng.integers(2**63, size=n)]
+
+
+def systematic(weights: Array, offset: float, size: int) -> Indices:
+    """Choose `size` of some points by weights: each as often as expected, or nearly.
+
+    Args:
+        weights: Not negative, of any sum, (s,).
+        offset: Uniform on [0, 1); all the randomness there is.
+        size: How many.
+
+    Example:
+        >>> systematic(np.array([2.0, 0.0, 1.0, 1.0]), 0.5, 4)
+        array([0, 0, 2, 3])
+    """
+    levels = np.cumsum(weights)
+    places = (np.arange(size) + offset) / size * levels[-1]
+    # Rounding may put the last place above the last level.
+    last = int(np.flatnonzero(weights)[-1])
+    return np.minimum(np.searchsorted(levels, places, side="right"), last)
+
+
+def spread_root(points: Array) -> Array:
+    """A root R of the covariance RRᵀ of points (n, q, d), (n, d, d).
+
+    Columns are cut at outer quantiles first, and correlations shrunk by q/(q + d).
+    """
+    _, q, d = points.shape
+    low, high = np.quantile(points, _CUT, axis=1, keepdims=True)
+    cut = np.clip(points, low, high)
+    gaps = cut - cut.mean(axis=1, keepdims=True)
+    covariance = gaps.swapaxes(1, 2) @ gaps / q
+    variance = np.einsum("nii->ni", covariance)  # a view into it
+    kept = variance + 1e-12 * variance.max(axis=1, keepdims=True) + 1e-200
+    covariance *= q / (q + d)
+    variance[...] = kept
+    return np.linalg.cholesky(covariance)
+
+
+def move(
+    log_density: Callable[[Array], Array],
+    gradient: Callable[[Array], Array],
+    points: Array,
+    step: Array,
+    root: Array,
+    rngs: Sequence[np.random.Generator],
+    *,
+    moves: int,
+) -> Moved:
+    """Propose Metropolis-adjusted Langevin moves to all points, `moves` times.
+
+    A step along the gradient with noise is one leapfrog step of Hamiltonian dynamics
+    from a random momentum, and is written so here. Points of a density share the spread
+    that scales their moves, and a step size that follows their acceptance rate.
+
+    Args:
+        log_density: (n, q, d) -> (n, q); −inf outside the support.
+        gradient: (n, q, d) -> (n, q, d).
+        points: Where to start, inside the support, (n, q, d).
+        step: Length of a step in units of `root`, (n,).
+        root: R of the covariance RRᵀ that scales the moves, (n, d, d).
+        rngs: Source of randomness of each density.
+        moves: How many proposals.
+    """
+
+    def slope_at(u: Array) -> Array:
+        slope = gradient(u)
+        return np.where(np.isfinite(slope), slope, 0.0) @ root  # Rᵀ∂ log p
+
+    step, rates = step.copy(), []
+    log_p, slope = log_density(points), slope_at(points)
+    for _ in range(moves):
+        noise = np.stack([rng.standard_normal(points.shape[1:]) for rng in rngs])
+        epsilon = step[:, None, None]
+        with np.errstate(over="ignore", invalid="ignore"):
+            momentum = noise + 0.5 * epsilon * slope
+            candidate = points + epsilon * (momentum @ root.swapaxes(1, 2))
+            near = np.all(np.abs(candidate) < _FAR, axis=2)
+        candidate = np.where(near[..., None], candidate, points)
+        new_log_p, new_slope = log_density(candidate), slope_at(candidate)
+        with np.errstate(over="ignore", invalid="ignore"):
+            momentum += 0.5 * epsilon * new_slope
+            # Energies before and after; what became infinite is not accepted.
+            log_ratio = new_log_p - 0.5 * (momentum**2).sum(axis=2)
+            log_ratio -= log_p - 0.5 * (noise**2).sum(axis=2)
+        uniform = np.stack([rng.random(points.shape[1]) for rng in rngs])
+        accepted = near & (np.log(uniform) < log_ratio)
+        points = np.where(accepted[..., None], candidate, points)
+        log_p = np.where(accepted, new_log_p, log_p)
+        slope = np.where(accepted[..., None], new_slope, slope)
+        rates.append(accepted.mean(axis=1))
+        step *= np.exp(_RATE * (rates[-1] - _TARGET_ACCEPTANCE))
+    return Moved(points, step, np.mean(rates[moves // 2 :], axis=0))
+
+
+def resample_move(
+    log_density: Callable[[Array], Array],
+    gradient: Callable[[Array], Array],
+    draws: Array,
+    weights: Array,
+    size: int,
+    rng: np.random.Generator,
+) -> Array:
+    """Draw `size` points for each of n densities.
+
+    Args:
+        log_density: (n, size, d) -> (n, size); −inf outside the support.
+        gradient: (n, size, d) -> (n, size, d).
+        draws: Shared importance draws, (s, d).
+        weights: Normalised weights of each row, (n, s).
+        size: How many points per row.
+        rng: Source of randomness.
+
+    Returns:
+        Points, (n, size, d).
+    """
+    n, d = len(weights), draws.shape[1]
+    if not size or not n:
+        return np.empty((n, size, d))
+    rngs = generators(rng, n)
+    u = np.stack(
+        [
+            draws[own.choice(len(draws), size, p=row)]
+            for own, row in zip(rngs, weights, strict=True)
+        ]
+    )
+    # The spread of as many as there are: one point that is wanted has none.
+    many = np.stack([draws[systematic(row, 0.5, len(draws))] for row in weights])
+    step = np.full(n, _FIRST_STEP)
+    root = spread_root(many)
+    return move(
+        log_density, gradient, u, step, root, rngs, moves=_RESAMPLED_MOVES
+    ).points

@@ -5,15 +5,13 @@ from typing import Any, Protocol
 
 from kexpfam._typing import Array
 from kexpfam.base_densities import BaseDensity
-from kexpfam.linalg import Empty
 
 
 class Formula(Hashable, Protocol):
     """An unnormalised density without its arrays, which it is given.
 
-    It is written in NumPy's functions and also takes arrays that stand for those of
-    another library. Equal formulas do the same to equal arrays, so a program that was
-    compiled for one serves the other.
+    It takes arrays of NumPy or of JAX (`namespace_of`). Equal formulas do the same to
+    equal arrays, so a program that was compiled for one serves the other.
     """
 
     def at(
@@ -21,7 +19,6 @@ class Formula(Hashable, Protocol):
         shared: tuple[Array, ...],
         row: tuple[Array, ...],
         u: Array,
-        empty: Empty,
     ) -> tuple[Array, Array]:
         """The log density of one row at one point u (d,), and its gradient (d,).
 
@@ -29,7 +26,6 @@ class Formula(Hashable, Protocol):
             shared: `shared_parameters` of the densities.
             row: One entry of each of their `row_parameters`.
             u: The point.
-            empty: Where temporaries come from.
         """
 
 

@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,11 +12,18 @@ from kexpfam._typing import Array, Indices
 from kexpfam._validation import check_count
 from kexpfam.errors import SamplingWarning
 from kexpfam.partition import UnnormalizedDensity
-from kexpfam.sampling.interface import Chains, Run
-from kexpfam.sampling.optional import double_precision, needed
-from kexpfam.sampling.programs import SEGMENT, Programs, Recipe, programs_of
+from kexpfam.sampling.interface import Chains, Run, Sampler
+from kexpfam.sampling.programs import (
+    SEGMENT,
+    Programs,
+    Recipe,
+    Segment,
+    Transition,
+    double_precision,
+    library,
+    programs_of,
+)
 from kexpfam.sampling.report import SamplingReport
-from kexpfam.sampling.transitions import Transition
 from kexpfam.sampling.unconstrained import Unconstrained
 
 # Chains that move together: more of them only wait for the slowest.
@@ -31,27 +39,32 @@ _JITTER = 0.1
 
 
 @dataclass(frozen=True)
-class Plan:
-    """How many chains, and how long.
+class MarkovChains(Sampler):
+    """Chains of each density, moved by the transition of a subclass.
 
     Attributes:
-        chains: Chains of each density; no more than draws that are asked for.
-        warmup: Moves before anything is kept.
-        draws: Kept draws of each chain; None for as many as it takes.
+        chains: Chains of each density; fewer if fewer draws are asked for.
+        warmup: Moves of each chain that adapt it and are thrown away.
+        draws: Kept draws of each chain; None for as many as `size` takes, and at least
+            100, which diagnosis needs.
         thin: Moves per kept draw.
     """
 
-    chains: int
-    warmup: int
-    draws: int | None
-    thin: int
+    chains: int = 4
+    warmup: int = 500
+    draws: int | None = None
+    thin: int = 1
 
     def __post_init__(self) -> None:
-        check_count("chains", self.chains, least=1)
-        check_count("warmup", self.warmup, least=1)
-        check_count("thin", self.thin, least=1)
+        for name in ("chains", "warmup", "thin"):
+            check_count(name, getattr(self, name), least=1)
         if self.draws is not None:
             check_count("draws", self.draws, least=1)
+
+    @property
+    @abstractmethod
+    def transition(self) -> Transition:
+        """The move."""
 
     def lengths(self, size: int) -> tuple[int, int]:
         """Chains of each density and kept draws of each chain, for `size` draws."""
@@ -67,37 +80,30 @@ class Plan:
             )
         return chains, self.draws
 
-
-def run_chains(
-    target: UnnormalizedDensity,
-    size: int,
-    rng: np.random.Generator,
-    transition: Transition,
-    plan: Plan,
-) -> Run:
-    """Draw `size` points of each density; see `Sampler.draw`.
-
-    The chains' draws are taken at even distances, and come in random order.
-    """
-    n, d = len(target), target.d
-    if not size or not n:
-        return Run(np.empty((n, size, d)))
-    chains, length = plan.lengths(size)
-    line = Unconstrained.of(target.base.support(d))
-    recipe = Recipe(target.formula, line, transition, plan.warmup, plan.thin)
-    start = line.from_support(starting_points(target, chains, rng))
-    with double_precision():
-        # Tracing and running need the same precision, so both happen in here.
-        kept, divergent, acceptance = _run_blocks(recipe, target, start, length, rng)
-    report = SamplingReport.of_chains(
-        kept, divergent.sum(axis=(1, 2)), acceptance.mean(axis=(1, 2))
-    )
-    complaint = report.complaint()
-    if complaint:
-        # Points at the caller of `run`, not deeper.
-        warnings.warn(complaint, SamplingWarning, stacklevel=5)
-    chains_kept = Chains(kept, divergent > 0, acceptance)
-    return Run(_taken(kept, size, rng), report, chains_kept)
+    def draw(
+        self, target: UnnormalizedDensity, size: int, rng: np.random.Generator
+    ) -> Run:
+        n, d = len(target), target.d
+        if not size or not n:
+            return Run(np.empty((n, size, d)))
+        chains, length = self.lengths(size)
+        line = Unconstrained.of(target.base.support(d))
+        recipe = Recipe(target.formula, line, self.transition, self.warmup, self.thin)
+        start = line.from_support(starting_points(target, chains, rng))
+        with double_precision():
+            # Tracing and running need the same precision, so both happen in here.
+            kept, divergent, acceptance = _run_blocks(
+                recipe, target, start, length, rng
+            )
+        report = SamplingReport.of_chains(
+            kept, divergent.sum(axis=(1, 2)), acceptance.mean(axis=(1, 2))
+        )
+        complaint = report.complaint()
+        if complaint:
+            # Points at the caller of `run`, not deeper.
+            warnings.warn(complaint, SamplingWarning, stacklevel=4)
+        chains_kept = Chains(kept, divergent > 0, acceptance)
+        return Run(_taken(kept, size, rng), report, chains_kept)
 
 
 def starting_points(
@@ -130,9 +136,9 @@ def _run_blocks(
     start: Array,
     length: int,
     rng: np.random.Generator,
-) -> tuple[Array, Array, Array]:
+) -> Segment:
     """Kept draws (n, c, length, d), with divergences and acceptance of each."""
-    jax = needed("jax")
+    jax = library("jax")
     n, chains, _ = start.shape
     programs, seed = programs_of(recipe), int(rng.integers(2**32))
     most = recipe.transition.most_steps
@@ -149,11 +155,8 @@ def _run_blocks(
         keys = _keys(seed, numbers, chains, 1 + segments)
         block = _run_block(programs, (shared, rows), start[numbers], keys, steps)
         count = min(height, n - first)
-        blocks.append(tuple(part[:count] for part in block))
-    draws, divergent, acceptance = (
-        np.concatenate(part)[:, :, :length] for part in zip(*blocks, strict=True)
-    )
-    return draws, divergent, acceptance
+        blocks.append(Segment(*(part[:count, :, :length] for part in block)))
+    return _joined(blocks, axis=0)
 
 
 def _run_block(
@@ -162,19 +165,18 @@ def _run_block(
     start: Array,
     keys: list[Any],
     steps: Indices,
-) -> tuple[Array, Array, Array]:
+) -> Segment:
     state, tuning = programs.warm_up(*arrays, start, keys[0])
-    draws, divergent, acceptance = [], [], []
+    segments = []
     for key, numbers in zip(keys[1:], steps, strict=True):
-        found = programs.advance(*arrays, state, tuning, key, numbers)
-        state = found.state
-        draws.append(np.asarray(found.draws))
-        divergent.append(np.asarray(found.divergent))
-        acceptance.append(np.asarray(found.acceptance))
-    return (
-        np.concatenate(draws, axis=2),
-        np.concatenate(divergent, axis=2),
-        np.concatenate(acceptance, axis=2),
+        state, found = programs.advance(*arrays, state, tuning, key, numbers)
+        segments.append(Segment(*map(np.asarray, found)))
+    return _joined(segments, axis=2)
+
+
+def _joined(segments: list[Segment], axis: int) -> Segment:
+    return Segment(
+        *(np.concatenate(part, axis) for part in zip(*segments, strict=True))
     )
 
 
@@ -183,7 +185,7 @@ def _keys(seed: int, numbers: Indices, chains: int, count: int) -> list[Any]:
 
     A row's keys depend on its number only, not on the block it is in.
     """
-    random, vmap = needed("jax").random, needed("jax").vmap
+    random, vmap = library("jax").random, library("jax").vmap
     root = random.key(seed)
     of_rows = vmap(lambda number: random.fold_in(root, number))(numbers)
     of_chains = vmap(lambda key: random.split(key, chains))(of_rows)

@@ -7,8 +7,7 @@ import numpy as np
 
 from kexpfam._typing import Array, Mask
 from kexpfam.partition import UnnormalizedDensity
-from kexpfam.sampling.report import SamplingReport
-from kexpfam.sampling.tempering_report import TemperingReport
+from kexpfam.sampling.report import SamplingReport, TemperingReport
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,20 +56,3 @@ class Sampler(ABC):
 
         Draws that should not be trusted come with a `SamplingWarning`.
         """
-
-
-@dataclass(frozen=True)
-class InverseCDF(Sampler):
-    """Independent draws by the inverse distribution function, for one column of y.
-
-    It is what densities of one column do unless told otherwise: they have the
-    distribution function on the panels of their quadrature, so nothing is left to do
-    here.
-    """
-
-    def draw(
-        self, target: UnnormalizedDensity, size: int, rng: np.random.Generator
-    ) -> Run:
-        raise NotImplementedError(
-            "InverseCDF needs a normalised density: pass it as p.rvs(sampler=...)."
-        )

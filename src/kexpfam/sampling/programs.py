@@ -1,5 +1,9 @@
 """Markov chains of many densities as one compiled program.
 
+The densities are evaluated by the library's own code, called with arrays of JAX. The
+moves are BlackJAX's; what is added is that plain HMC takes a random number of steps: on
+a nearly Gaussian density a fixed number may bring every chain back to where it started.
+
 A program is compiled for a formula, a move and the shapes of the arrays; centres,
 coefficients and conditions are arguments. So another call with a model of the same form
 finds it ready. The log density brings its own gradient, the analytic one: automatic
@@ -8,16 +12,18 @@ differentiation would divide zero by zero where a point meets a centre.
 
 import functools
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
-
+from kexpfam.optional import needed
 from kexpfam.partition import Formula
-from kexpfam.sampling.optional import needed
-from kexpfam.sampling.tracing import Traced, bare, traced_empty
-from kexpfam.sampling.transitions import LogDensity, Transition
 from kexpfam.sampling.unconstrained import Unconstrained
+
+# Trajectories of the warm-up may double so many times, and once more for each column up
+# to three: before the step size is known they would be long for nothing, and all chains
+# wait for the longest. With one column this made the warm-up three times as fast.
+_WARMUP_DOUBLINGS = 2
 
 # Draws that one call of the second program keeps of each chain. Longer runs call it
 # again, so their length does not matter to the compiler.
@@ -25,6 +31,109 @@ SEGMENT = 50
 
 # Compiled programs that are kept.
 _KEPT = 16
+
+LogDensity = Callable[[Any], Any]
+
+
+def library(module: str) -> Any:
+    """JAX or BlackJAX, or a module of theirs.
+
+    Raises:
+        MissingDependencyError: It is not installed.
+    """
+    purpose = "for Markov chains (sampler=None and 'smc' do without)"
+    return needed(module, purpose, "mcmc")
+
+
+def double_precision() -> AbstractContextManager[None]:
+    """Inside it JAX computes in double precision, in this thread only."""
+    jax = library("jax")
+    if hasattr(jax, "enable_x64"):
+        return jax.enable_x64(True)
+    return library("jax.experimental").enable_x64(True)
+
+
+class Tuning(NamedTuple):
+    """What a chain learns in its warm-up.
+
+    Attributes:
+        step_size: Of the leapfrog integrator, a number.
+        inverse_mass: Variances of the columns, (d,).
+    """
+
+    step_size: Any
+    inverse_mass: Any
+
+
+@dataclass(frozen=True)
+class NoUTurn:
+    """Trajectories that end where they turn back, as an algorithm of BlackJAX.
+
+    Attributes:
+        target_acceptance: Acceptance rate that sets the step size.
+        max_doublings: A trajectory has at most 2 to this power steps.
+    """
+
+    target_acceptance: float
+    max_doublings: int
+    most_steps = 1
+    step_size = None
+
+    def init(self, position: Any, log_p: LogDensity) -> Any:
+        """The state of a chain at a position."""
+        return library("blackjax").nuts.init(position, log_p)
+
+    def build_kernel(self) -> Callable[..., Any]:
+        """(key, state, log_p, *tuning, steps) -> the next state and BlackJAX's info."""
+        kernel = library("blackjax").nuts.build_kernel()
+
+        def move(
+            key: Any, state: Any, log_p: Any, step: Any, mass: Any, steps: Any = None
+        ) -> tuple[Any, Any]:
+            most = self.max_doublings
+            if steps is None:  # the warm-up
+                columns = len(state.position)
+                most = min(most, _WARMUP_DOUBLINGS + min(columns, 3))
+            return kernel(key, state, log_p, step, mass, most)
+
+        return move
+
+
+@dataclass(frozen=True)
+class Leapfrog:
+    """Trajectories of a random number of steps, as an algorithm of BlackJAX.
+
+    Attributes:
+        target_acceptance: Acceptance rate that sets the step size.
+        most_steps: Numbers of steps are drawn from 1 to this.
+        step_size: Of all chains; None to adapt it, and the masses, in the warm-up.
+    """
+
+    target_acceptance: float
+    most_steps: int
+    step_size: float | None
+
+    def init(self, position: Any, log_p: LogDensity) -> Any:
+        """The state of a chain at a position."""
+        return library("blackjax").hmc.init(position, log_p)
+
+    def build_kernel(self) -> Callable[..., Any]:
+        """(key, state, log_p, *tuning, steps) -> the next state and BlackJAX's info."""
+        kernel = library("blackjax").hmc.build_kernel()
+        random = library("jax").random
+
+        def move(
+            key: Any, state: Any, log_p: Any, step: Any, mass: Any, steps: Any = None
+        ) -> tuple[Any, Any]:
+            if steps is None:  # the warm-up, where each chain has its own number
+                key, of_steps = random.split(key)
+                steps = random.randint(of_steps, (), 1, self.most_steps + 1)
+            return kernel(key, state, log_p, step, mass, steps)
+
+        return move
+
+
+Transition = NoUTurn | Leapfrog
 
 
 @dataclass(frozen=True)
@@ -50,13 +159,11 @@ class Segment(NamedTuple):
     """Kept draws of n densities and c chains.
 
     Attributes:
-        state: Where the chains are.
         draws: (n, c, SEGMENT, d), points of the support.
         divergent: Divergent moves before each draw, (n, c, SEGMENT).
         acceptance: Their mean acceptance rate, (n, c, SEGMENT).
     """
 
-    state: Any
     draws: Any
     divergent: Any
     acceptance: Any
@@ -67,8 +174,8 @@ class Programs(NamedTuple):
 
     Attributes:
         warm_up: (shared, rows, start (n, c, d), keys (n, c)) -> state and tuning.
-        advance: (shared, rows, state, tuning, keys (n, c), steps) -> a `Segment`;
-            steps (SEGMENT, thin) are the numbers of leapfrog steps.
+        advance: (shared, rows, state, tuning, keys (n, c), steps) -> state and a
+            `Segment`; steps (SEGMENT, thin) are the numbers of leapfrog steps.
     """
 
     warm_up: Callable[..., Any]
@@ -77,96 +184,98 @@ class Programs(NamedTuple):
 
 def programs_of(recipe: Recipe) -> Programs:
     """The programs of a recipe; compiled when they are first called, for each shape."""
-    # A user's kernel need not have a hash.
-    return _kept_programs(recipe) if _has_hash(recipe) else _programs(recipe)
-
-
-def _has_hash(recipe: Recipe) -> bool:
     try:
         hash(recipe)
-    except TypeError:
-        return False
-    return True
-
-
-@functools.lru_cache(maxsize=_KEPT)
-def _kept_programs(recipe: Recipe) -> Programs:
+    except TypeError:  # a user's kernel need not have a hash
+        return _programs.__wrapped__(recipe)
     return _programs(recipe)
 
 
+@functools.lru_cache(maxsize=_KEPT)
 def _programs(recipe: Recipe) -> Programs:
-    jax = needed("jax")
-
-    def warm_up(shared: Any, row: Any, start: Any, key: Any) -> Any:
-        log_p = log_density(recipe, shared, row)
-        return recipe.transition.warm_up(key, start, log_p, recipe.warmup)
-
-    def advance(
-        shared: Any, row: Any, state: Any, tuning: Any, key: Any, steps: Any
-    ) -> Segment:
-        return _advance(recipe, shared, row, state, tuning, key, steps)
+    jax = library("jax")
 
     def of_all(function: Callable[..., Any], *chain_axes: int | None) -> Any:
-        of_chains = jax.vmap(function, (None, None, *chain_axes))
+        one_chain = functools.partial(function, recipe)
+        of_chains = jax.vmap(one_chain, (None, None, *chain_axes))
         return jax.jit(jax.vmap(of_chains, (None, 0, *chain_axes)))
 
-    return Programs(of_all(warm_up, 0, 0), of_all(advance, 0, 0, 0, None))
+    return Programs(of_all(_warm_up, 0, 0), of_all(_advance, 0, 0, 0, None))
+
+
+def _warm_up(
+    recipe: Recipe, shared: Any, row: Any, start: Any, key: Any
+) -> tuple[Any, Tuning]:
+    """State and tuning of one chain after its warm-up."""
+    jax, transition = library("jax"), recipe.transition
+    log_p = log_density(recipe, shared, row)
+    if transition.step_size is None:
+        # Stan's warm-up: step size by dual averaging, masses in growing windows
+        adaptation = library("blackjax").window_adaptation(
+            transition,
+            log_p,
+            target_acceptance_rate=transition.target_acceptance,
+            adaptation_info_fn=lambda *_: None,
+        )
+        (state, found), _ = adaptation.run(key, start, num_steps=recipe.warmup)
+        return state, Tuning(found["step_size"], found["inverse_mass_matrix"])
+    move = transition.build_kernel()
+    step_size = jax.numpy.asarray(transition.step_size)
+    tuning = Tuning(step_size, jax.numpy.ones(len(start)))
+
+    def burn(state: Any, key: Any) -> tuple[Any, None]:
+        return move(key, state, log_p, *tuning)[0], None
+
+    keys = jax.random.split(key, recipe.warmup)
+    return jax.lax.scan(burn, transition.init(start, log_p), keys)[0], tuning
 
 
 def _advance(
     recipe: Recipe, shared: Any, row: Any, state: Any, tuning: Any, key: Any, steps: Any
-) -> Segment:
+) -> tuple[Any, Segment]:
     """One chain, SEGMENT kept draws further."""
-    jax = needed("jax")
-    log_p = log_density(recipe, shared, row)
+    jax = library("jax")
+    log_p, kernel = log_density(recipe, shared, row), recipe.transition.build_kernel()
 
     def move(state: Any, chance: Any) -> tuple[Any, Any]:
         key, steps = chance
-        state, info = recipe.transition.move(key, state, log_p, tuning, steps)
+        state, info = kernel(key, state, log_p, *tuning, steps)
         return state, (info.is_divergent, info.acceptance_rate)
 
-    def keep(state: Any, chances: Any) -> tuple[Any, Any]:
+    def keep(state: Any, chances: Any) -> tuple[Any, Segment]:
         state, (divergent, accepted) = jax.lax.scan(move, state, chances)
-        return state, (state.position, divergent.sum(), accepted.mean())
+        u, _ = recipe.line.at(state.position)
+        return state, Segment(u, divergent.sum(), accepted.mean())
 
     keys = jax.random.split(key, steps.shape)
-    state, (v, divergent, accepted) = jax.lax.scan(keep, state, (keys, steps))
-    u = bare(recipe.line.at(_stand_in(v)).u)
-    return Segment(state, u, divergent, accepted)
+    return jax.lax.scan(keep, state, (keys, steps))
 
 
 def log_density(recipe: Recipe, shared: Any, row: Any) -> LogDensity:
-    """Log density in v of one row, with its analytic gradient.
+    """Log density in v of one row, with the analytic gradient of that in u.
 
     Args:
         recipe: Names the formula and the coordinates.
         shared: Arrays that all densities have in common.
         row: Arrays of this one.
     """
-    jax = needed("jax")
 
-    def both(v: Any) -> tuple[Any, Any]:
-        point = recipe.line.at(_stand_in(v))
-        log_p, slope = _evaluated(recipe.formula, shared, row, point.u)
-        log_p = log_p + np.sum(point.log_slope)
-        slope = slope * point.slope + point.log_slope_gradient
-        return bare(log_p), bare(slope)
+    def evaluated(u: Any) -> tuple[Any, Any]:
+        try:
+            return recipe.formula.at(shared, row, u)
+        except (TypeError, AttributeError, NotImplementedError, ValueError) as error:
+            reason = str(error).partition("\n")[0]
+            raise TypeError(
+                f"{recipe.formula!r} does something that JAX cannot run ({reason}); "
+                f"use the functions of kexpfam.kernels.namespace_of(Y) in place of "
+                f"NumPy's, or sampler=None or 'smc'."
+            ) from error
 
-    log_p = jax.custom_vjp(lambda v: both(v)[0])
-    log_p.defvjp(both, lambda gradient, weight: (weight * gradient,))
-    return log_p
+    of_u = library("jax").custom_vjp(lambda u: evaluated(u)[0])
+    of_u.defvjp(evaluated, lambda gradient, weight: (weight * gradient,))
 
+    def of_v(v: Any) -> Any:
+        u, log_slope = recipe.line.at(v)
+        return of_u(u) + log_slope.sum()
 
-def _evaluated(formula: Formula, shared: Any, row: Any, u: Any) -> tuple[Any, Any]:
-    stand_ins = tuple(map(_stand_in, shared)), tuple(map(_stand_in, row))
-    try:
-        return formula.at(*stand_ins, u, traced_empty)
-    except (TypeError, AttributeError, NotImplementedError, ValueError) as error:
-        raise TypeError(
-            f"{formula!r} does something that JAX cannot run ({error}); use "
-            f"sampler=None or 'smc'."
-        ) from error
-
-
-def _stand_in(value: Any) -> Any:
-    return Traced(value)
+    return of_v

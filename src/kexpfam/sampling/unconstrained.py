@@ -2,37 +2,19 @@
 
 Markov chains move best where there are no walls. With one finite end e a column is
 u = e ± exp(v), with two it is u = low + (high − low)/(1 + exp(−v)), and v is sampled,
-whose log density has log |du/dv| added. Written in NumPy's functions, which may also
-be given arrays of another library (`kexpfam.sampling.tracing`).
+whose log density has log |du/dv| added.
 """
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
-from kexpfam._typing import Array
+from kexpfam._typing import Array, namespace_of
 
 # Starting points keep this distance from a finite end, as a share of the interval (or
 # in units of the kernel's coordinates): on the edge itself v is infinite.
 _MARGIN = 1e-6
-
-
-class Point(NamedTuple):
-    """A point of the support, and how it moves with v; each (..., d).
-
-    Attributes:
-        u: The point.
-        slope: du/dv.
-        log_slope: log |du/dv|.
-        log_slope_gradient: d/dv log |du/dv|.
-    """
-
-    u: Array
-    slope: Array
-    log_slope: Array
-    log_slope_gradient: Array
 
 
 @dataclass(frozen=True)
@@ -45,7 +27,8 @@ class Unconstrained:
     Example:
         >>> line = Unconstrained(((0.0, np.inf),))
         >>> v = line.from_support(np.array([[2.0]]))
-        >>> line.at(v).u
+        >>> u, log_slope = line.at(v)
+        >>> u
         array([[2.]])
     """
 
@@ -56,11 +39,12 @@ class Unconstrained:
         """From the ends of each column's support, (d, 2)."""
         return cls(tuple((float(low), float(high)) for low, high in support))
 
-    def at(self, V: Array) -> Point:
-        """The points of the support that V (..., d) stands for."""
+    def at(self, V: Array) -> tuple[Array, Array]:
+        """The points u of the support that V (..., d) stands for, and log |du/dv|."""
         columns = [_column(V[..., i], *ends) for i, ends in enumerate(self.ends)]
-        parts = zip(*columns, strict=True)
-        return Point(*(np.stack(part, axis=-1) for part in parts))
+        u, log_slope = zip(*columns, strict=True)
+        xp = namespace_of(V)
+        return xp.stack(u, axis=-1), xp.stack(log_slope, axis=-1)
 
     def from_support(self, U: Array) -> Array:
         """V for points U (..., d); what lies on an end, or beyond, is moved inside."""
@@ -68,24 +52,21 @@ class Unconstrained:
         return np.stack(columns, axis=-1)
 
 
-def _column(v: Array, low: float, high: float) -> Point:
-    one = np.ones_like(v)
+def _column(v: Array, low: float, high: float) -> tuple[Array, Array]:
+    xp = namespace_of(v)
     if math.isinf(low) and math.isinf(high):
-        return Point(v, one, 0.0 * one, 0.0 * one)
+        return v, xp.zeros_like(v)
     if math.isinf(high):
-        distance = np.exp(v)
-        return Point(low + distance, distance, v, one)
+        return low + xp.exp(v), v
     if math.isinf(low):
-        distance = np.exp(v)
-        return Point(high - distance, -distance, v, one)
+        return high - xp.exp(v), v
     width = high - low
-    # exp(−|v|) cannot overflow; the nearer end is the one that keeps its digits.
-    small = np.exp(-np.abs(v))
-    below = small / (1.0 + small)
-    u = np.where(v < 0, low + width * below, high - width * below)
-    slope = width * small / (1.0 + small) ** 2
-    log_slope = math.log(width) - np.abs(v) - 2.0 * np.log1p(small)
-    return Point(u, slope, log_slope, -np.sign(v) * (1.0 - small) / (1.0 + small))
+    # −log of the shares of the interval below and above: neither can overflow, and the
+    # nearer end keeps its digits.
+    below, above = xp.logaddexp(0.0, -v), xp.logaddexp(0.0, v)
+    from_low, from_high = width * xp.exp(-below), width * xp.exp(-above)
+    u = xp.where(v < 0, low + from_low, high - from_high)
+    return u, math.log(width) - below - above
 
 
 def _inverse(u: Array, low: float, high: float) -> Array:

@@ -114,7 +114,10 @@ class ConditionedExpansion:
 
 
 def pairs_at(
-    T: KernelExpansion, conditions: tuple[Array, ...], points: Array, empty: Empty
+    T: KernelExpansion,
+    conditions: tuple[Array, ...],
+    points: Array,
+    empty: Empty = np.empty,
 ) -> Pairs:
     """T's kernel on the pairs (point, centre).
 

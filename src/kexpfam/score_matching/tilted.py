@@ -5,10 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kexpfam._typing import Array
+from kexpfam._typing import Array, namespace_of
 from kexpfam.base_densities import BaseDensity
 from kexpfam.kernels import Constant, JointKernel, SumOfProducts
-from kexpfam.linalg import Empty
 from kexpfam.score_matching.conditioned import ConditionedExpansion, pairs_at
 from kexpfam.score_matching.expansion import KernelExpansion
 
@@ -32,7 +31,6 @@ class TiltedFormula:
         shared: tuple[Array, ...],
         row: tuple[Array, ...],
         u: Array,
-        empty: Empty,
     ) -> tuple[Array, Array]:
         """The log density of one row at one point u (d,), and its gradient (d,)."""
         X, Y, *rest = shared
@@ -40,13 +38,11 @@ class TiltedFormula:
         first, second, zeroth = (next(given) if has else None for has in self.present)
         T = KernelExpansion(self.kernel, X, Y, first, second, zeroth)
         point = u[None]
-        pairs = pairs_at(T, tuple(part[None] for part in row), point, empty)
+        pairs = pairs_at(T, tuple(part[None] for part in row), point)
         columns = [T.contract(pairs, 1, j)[0] for j in range(Y.shape[1])]
-        log_q0 = self.base.log_density(point)[0]
-        log_p = np.where(
-            np.isneginf(log_q0), -np.inf, log_q0 + T.contract(pairs, 0, 0)[0]
-        )
-        return log_p, self.base.grad_log_density(point)[0] + np.stack(columns)
+        log_p = _tilted(self.base.log_density(point), T.contract(pairs, 0, 0))[0]
+        slope = self.base.grad_log_density(point)[0]
+        return log_p, slope + namespace_of(u).stack(columns)
 
 
 @dataclass(frozen=True)
@@ -104,10 +100,7 @@ class TiltedDensity:
     def log_unnormalized(self, U: Array) -> Array:
         """Log q0 + T at each row's own points, (n, q, d) -> (n, q)."""
         log_q0 = self.base.log_density(U.reshape(-1, self.d)).reshape(U.shape[:2])
-        # Outside the support, and at infinity, q0 is zero whatever T is.
-        return np.where(
-            np.isneginf(log_q0), -np.inf, log_q0 + self._conditioned.value(U)
-        )
+        return _tilted(log_q0, self._conditioned.value(U))
 
     def gradient(self, U: Array) -> Array:
         """∂(log q0 + T) at each row's own points, (n, q, d) -> (n, q, d)."""
@@ -138,3 +131,9 @@ class TiltedDensity:
     @functools.cached_property
     def _conditioned(self) -> ConditionedExpansion:
         return ConditionedExpansion(self.T, self.X)
+
+
+def _tilted(log_q0: Array, T: Array) -> Array:
+    # Outside the support, and at infinity, q0 is zero whatever T is.
+    xp = namespace_of(log_q0, T)
+    return xp.where(xp.isneginf(log_q0), -np.inf, log_q0 + T)

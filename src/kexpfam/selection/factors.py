@@ -107,7 +107,7 @@ class _Stretched(RadialKernel):
         assert self.kernel is not None
         return self.kernel.smoothness
 
-    def profile(self, s: Array, out: Array) -> Array:
+    def profile(self, s: Array, out: Array | None) -> Array:
         assert self.kernel is not None
         return self.kernel.profile(s, out)
 
