@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from kexpfam.heuristics import median_distance, median_filler
+from kexpfam._heuristics import median_distance, median_filler
 from tests.tolerances import assert_close
 
 POINTS = np.random.default_rng(0).normal(size=(12, 2))

@@ -17,7 +17,7 @@ FOUNDATION = {
     "_typing",
     "errors",
     "_validation",
-    "optional",
+    "_optional",
     "_interrupts",
     "_parallel",
     "_progress",
@@ -25,9 +25,9 @@ FOUNDATION = {
 }
 PARTS = {
     "blocks",
-    "linalg",
-    "roots",
-    "heuristics",
+    "_linalg",
+    "_roots",
+    "_heuristics",
     "_kernel_density",
     "kernels",
     "regression",
@@ -51,10 +51,10 @@ MAY_IMPORT = {
     **dict.fromkeys(FOUNDATION, FOUNDATION),
     # layer 1
     **dict.fromkeys(PARTS, FOUNDATION),
-    "blocks": FOUNDATION | {"linalg"},
-    "kernels": FOUNDATION | {"linalg"},
-    "regression": FOUNDATION | {"linalg"},
-    "heuristics": FOUNDATION | {"kernels"},
+    "blocks": FOUNDATION | {"_linalg"},
+    "kernels": FOUNDATION | {"_linalg"},
+    "regression": FOUNDATION | {"_linalg"},
+    "_heuristics": FOUNDATION | {"kernels"},
     "base_densities": FOUNDATION | {"_kernel_density", "regression"},
     # layer 2
     **dict.fromkeys(FITTING, FOUNDATION | PARTS),

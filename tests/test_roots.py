@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import optimize, special
 
-from kexpfam.roots import bracketed_roots, increasing_roots
+from kexpfam._roots import bracketed_roots, increasing_roots
 
 # Steep, flat, with a kink, with a plateau beside the root, and nearly a step.
 FUNCTIONS = [

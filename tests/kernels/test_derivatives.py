@@ -5,8 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
+from kexpfam._linalg import BufferPool
 from kexpfam.kernels import Gaussian, Matern
-from kexpfam.linalg import BufferPool
 from tests.kernels.cases import ALL_CASES, case_id, points
 from tests.oracles.kernels import all_partials
 from tests.tolerances import CAUCHY, assert_close

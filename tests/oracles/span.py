@@ -16,7 +16,7 @@ changes T by no more than that.
 
 import numpy as np
 
-from kexpfam.linalg import RIDGE_FLOOR
+from kexpfam._linalg import RIDGE_FLOOR
 
 
 def fit_in_span(basis, sample, lam):

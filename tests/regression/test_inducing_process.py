@@ -6,7 +6,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from kexpfam import linalg
+from kexpfam import _linalg
 from kexpfam.regression import (
     GaussianProcess,
     Hyperparameters,
@@ -178,7 +178,7 @@ def test_threads_do_not_change_a_bit_of_the_sums(monkeypatch):
     X, y, noise = rows_of(500)
     found = []
     for threads in (1, 2, 5):
-        monkeypatch.setattr(linalg, "thread_count", lambda _, n=threads: n)
+        monkeypatch.setattr(_linalg, "thread_count", lambda _, n=threads: n)
         process, _ = conditioned(X, y, noise, X[:20])
         found.append((process.coefficients, process.directions))
     for coefficients, directions in found[1:]:
@@ -191,7 +191,7 @@ def test_panels_do_not_show(monkeypatch):
     process, left_out = conditioned(X, y, noise, X[:20])
     new = X[::3] + 0.1
     whole = process.predict(new)
-    monkeypatch.setattr(linalg, "PANEL_BYTES", 8 * 23 * 7)
+    monkeypatch.setattr(_linalg, "PANEL_BYTES", 8 * 23 * 7)
     again, left_out_again = conditioned(X, y, noise, X[:20])
     assert_close(left_out_again.mean, left_out.mean, SOLVE)
     assert_close(left_out_again.variance, left_out.variance, SOLVE)

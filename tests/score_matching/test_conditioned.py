@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kexpfam import linalg
+from kexpfam import _linalg
 from kexpfam.kernels import Constant, Gaussian, Matern, separable
 from kexpfam.score_matching import fit_exact
 from kexpfam.score_matching.conditioned import ConditionedExpansion
@@ -40,7 +40,7 @@ def test_shared_nodes_and_own_points_equal_single_pairs(
         ]
     )
     if panel_rows:
-        monkeypatch.setattr(linalg, "PANEL_BYTES", 8 * 12 * panel_rows)
+        monkeypatch.setattr(_linalg, "PANEL_BYTES", 8 * 12 * panel_rows)
     conditioned = ConditionedExpansion(T, X)
     assert_close(conditioned.on_nodes(nodes), value)
     assert_close(conditioned.value(own), own_value)

@@ -17,6 +17,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.model_selection import train_test_split
 from sklearn.tree import DecisionTreeRegressor
 
+from kexpfam._optional import needed
 from kexpfam._typing import Array, ArrayLike, Indices, Mask, RandomState
 from kexpfam._validation import as_generator, check_count, check_positive
 from kexpfam.base_densities import GaussianBase
@@ -24,7 +25,6 @@ from kexpfam.baselines.rounding import rounding_scales
 from kexpfam.baselines.standardized import StandardizedEstimator
 from kexpfam.distributions import ClosedFormDensity, Density, NormalMixtureDensity
 from kexpfam.models.estimator import warn_of_a_column
-from kexpfam.optional import needed
 
 # Seeds that scikit-learn takes.
 _MOST = 2**31

@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from kexpfam._optional import needed
 from kexpfam._typing import Array, Indices
 from kexpfam.baselines.rnade_network import Network, log_factors
-from kexpfam.optional import needed
 
 # Steps of the second half of training, relative to the first.
 _FINISH = 0.1

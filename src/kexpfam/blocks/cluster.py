@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from kexpfam._optional import needed
 from kexpfam._parallel import (
     one_of_many_threads,
     single_threaded_blas,
@@ -26,7 +27,6 @@ from kexpfam._parallel import (
 from kexpfam._progress import Progress
 from kexpfam.blocks.block import Accumulator, Block, Part, S, Source
 from kexpfam.blocks.dask_rows import DaskPart, DaskSource, Layout
-from kexpfam.optional import needed
 
 # Sums that one task combines: more would take more memory at once, fewer more tasks.
 FAN_IN = 8

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from kexpfam._optional import is_instance, needed
 from kexpfam._typing import Array
 from kexpfam.blocks.block import Block, Part, Source, checked
 from kexpfam.blocks.columns import Columns, choose_columns
 from kexpfam.blocks.memory import BLOCK_ROWS
-from kexpfam.optional import is_instance, needed
 
 # Bytes of a file that are read at once for each column; smaller was no slower.
 _BUFFER = 2**16

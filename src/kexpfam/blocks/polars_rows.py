@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from kexpfam._optional import is_instance, needed
 from kexpfam.blocks.block import Block, Part, Source, checked
 from kexpfam.blocks.columns import Columns, choose_columns
 from kexpfam.blocks.memory import BLOCK_ROWS
 from kexpfam.errors import MissingDependencyError
-from kexpfam.optional import is_instance, needed
 
 # Blocks of a range: opening the files should take less time than reading it.
 _BLOCKS = 8

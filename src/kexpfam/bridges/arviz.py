@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from kexpfam._optional import needed
 from kexpfam._typing import Array
-from kexpfam.optional import needed
 from kexpfam.sampling import Run
 
 # Names of the axes after those that ArviZ names itself.

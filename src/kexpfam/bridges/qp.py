@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from kexpfam._optional import needed
 from kexpfam._typing import Array, ArrayLike, Mask
 from kexpfam._validation import as_numbers, check_positive
 from kexpfam.errors import AccuracyWarning
-from kexpfam.optional import needed
 
 # Cells of a grid to begin with, and at most: a catalogue of 10⁴ densities then takes
 # 1.3 GB.

@@ -13,12 +13,12 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import clone
 
+from kexpfam._optional import needed
 from kexpfam._typing import Array
 from kexpfam.metrics import cde_loss_values
 from kexpfam.metrics.observations import Observations
 from kexpfam.metrics.quadrature import integrate_rows
 from kexpfam.models import KCEF, AutoKCEF
-from kexpfam.optional import needed
 
 _PURPOSE = "for its regressor"
 pd = needed("pandas", _PURPOSE, "bridges")

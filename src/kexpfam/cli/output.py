@@ -11,9 +11,9 @@ from typing import Any, TextIO
 import click
 import numpy as np
 
+from kexpfam._optional import needed
 from kexpfam.cli.tables import Column
 from kexpfam.errors import KexpfamError
-from kexpfam.optional import needed
 from kexpfam.persistence import replacing
 
 STANDARD_OUTPUT = "-"

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from kexpfam._heuristics import median_distance, median_filler
 from kexpfam._typing import Array
 from kexpfam._validation import as_numbers, check_count, spread_of
 from kexpfam.errors import DegenerateDataError
-from kexpfam.heuristics import median_distance, median_filler
 from kexpfam.kernels import Gaussian, Kernel
 
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kexpfam._linalg import PANEL_BYTES, BufferPool, Empty, for_each_panel
 from kexpfam._typing import Array
 from kexpfam.kernels import Kernel
-from kexpfam.linalg import PANEL_BYTES, BufferPool, Empty, for_each_panel
 
 # Rows and columns of a tile, which has the size of a panel.
 TILE = 512

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from kexpfam._optional import needed
 from kexpfam._typing import Array, Indices
 from kexpfam._validation import check_flag
 from kexpfam.datasets.catalogue import CATALOGUE, Entry
 from kexpfam.datasets.files import read_file
-from kexpfam.optional import needed
 
 
 @dataclass(frozen=True, eq=False)

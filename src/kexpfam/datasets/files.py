@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from kexpfam._optional import needed
 from kexpfam.datasets.catalogue import Entry
 from kexpfam.errors import DatasetError, MissingDependencyError
-from kexpfam.optional import needed
 
 FOLDER_VARIABLE = "KEXPFAM_DATA"
 ADDRESS_VARIABLE = "KEXPFAM_DATA_URL"

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
+from kexpfam._roots import increasing_roots
 from kexpfam._typing import Array, Indices
-from kexpfam.roots import increasing_roots
 
 _LOG_ROOT = 0.5 * np.log(2.0 * np.pi)
 

@@ -13,13 +13,13 @@ from typing import Any, Self
 import numpy as np
 from scipy import special
 
+from kexpfam._roots import increasing_roots
 from kexpfam._typing import Array, ArrayLike, Indices
 from kexpfam._validation import as_numbers
 from kexpfam.distributions.one_column import OUTLINE, OneColumnDensity
 from kexpfam.distributions.regions import highest_density_regions
 from kexpfam.distributions.row_panels import RowPanels, merged_edges
 from kexpfam.partition import panels_of
-from kexpfam.roots import increasing_roots
 from kexpfam.sampling import Run, Sampler, SamplingReport
 
 # Weights may miss a sum of one by rounding, and are then divided by their sum.

@@ -13,12 +13,12 @@ from typing import Any, Self
 import numpy as np
 from scipy import special
 
+from kexpfam._roots import increasing_roots
 from kexpfam._typing import Array, Indices
 from kexpfam.distributions.interface import ExactDensity, SeveralColumns
 from kexpfam.distributions.one_column import OneColumnDensity
 from kexpfam.distributions.regions import highest_density_regions
 from kexpfam.distributions.row_panels import RowPanels
-from kexpfam.roots import increasing_roots
 
 # Points times components that are held at once.
 _AT_ONCE = 2**22

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.polynomial import legendre
 
+from kexpfam._roots import bracketed_roots
 from kexpfam._typing import Array, Indices, Mask
 from kexpfam.distributions.row_panels import RowPanels, golden_section
 from kexpfam.partition import PanelDensity, panel_rule, series_at, series_slopes
-from kexpfam.roots import bracketed_roots
 
 # Samples of a panel, both ends among them.
 _SAMPLES = np.linspace(-1.0, 1.0, 17)

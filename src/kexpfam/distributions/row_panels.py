@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kexpfam._roots import bracketed_roots
 from kexpfam._typing import Array, Indices, Mask
 from kexpfam.partition import (
     invert_series,
@@ -23,7 +24,6 @@ from kexpfam.partition import (
     series_at,
     series_slopes,
 )
-from kexpfam.roots import bracketed_roots
 
 # A panel is halved while its error exceeds this share of the mass, of the entropy, or
 # of the second moment about the middle of the row.

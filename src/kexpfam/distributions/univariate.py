@@ -13,6 +13,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from kexpfam._roots import bracketed_roots
 from kexpfam._typing import Array, Indices
 from kexpfam.distributions.interface import (
     Coordinates,
@@ -28,7 +29,6 @@ from kexpfam.partition import (
     integrate_panels,
     starting_edges,
 )
-from kexpfam.roots import bracketed_roots
 from kexpfam.sampling import Run, Sampler, warn_of_other_masses
 
 # An error of log Z above this is worth a warning: it would show in a printed figure.

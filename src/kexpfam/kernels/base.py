@@ -16,9 +16,9 @@ from math import comb
 
 import numpy as np
 
+from kexpfam._linalg import Empty
 from kexpfam._typing import Array, namespace_of
 from kexpfam._validation import check_positive
-from kexpfam.linalg import Empty
 from kexpfam.persistence import saved_value
 
 

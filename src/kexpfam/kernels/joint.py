@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kexpfam._linalg import Empty
 from kexpfam._typing import Array
 from kexpfam.kernels.base import Kernel, LengthScale, Pairs, SumPairs
-from kexpfam.linalg import Empty
 from kexpfam.persistence import saved_value
 
 

@@ -14,9 +14,9 @@ from typing import Self
 
 import numpy as np
 
+from kexpfam._linalg import Empty
 from kexpfam._typing import Array, namespace_of, written
 from kexpfam.kernels.base import Kernel, LengthScale, Pairs
-from kexpfam.linalg import Empty
 
 # A ratio is a number where it does not depend on s.
 Ratio = float | Array

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import linalg
 
+from kexpfam._linalg import LinearMap, conjugate_gradients
 from kexpfam._parallel import single_threaded_blas
 from kexpfam._typing import Array
 from kexpfam.base_densities import BaseDensity
@@ -25,7 +26,6 @@ from kexpfam.likelihood.objective import (
     State,
     quadrature_nodes,
 )
-from kexpfam.linalg import LinearMap, conjugate_gradients
 from kexpfam.score_matching import Basis, KernelExpansion
 
 # A step must bring at least this share of what its slope promises.

@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from kexpfam._roots import bracketed_roots
 from kexpfam._typing import Array, ArrayLike, Indices, Mask
 from kexpfam._validation import check_probability, check_weights
 from kexpfam.metrics.observations import Observations, weighted_mean
 from kexpfam.metrics.quadrature import RowFunction
 from kexpfam.metrics.scores import check_open
-from kexpfam.roots import bracketed_roots
 
 # Points of the search for level crossings within each cell between quantiles.
 _POINTS_PER_CELL = 4

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from kexpfam._heuristics import median_distance
 from kexpfam._typing import Array, Indices
-from kexpfam.heuristics import median_distance
 from kexpfam.islands import IslandReport, check_islands, spread_out
 from kexpfam.kernels import Constant, Gaussian, SumOfProducts
 from kexpfam.models.family import MEDIANS_X, FittedFamily

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from kexpfam._heuristics import median_distance
 from kexpfam._parallel import shared_out, single_threaded_blas
 from kexpfam._typing import Array, Indices
 from kexpfam.base_densities import (
     BaseDensity,
     fit_processes,
 )
-from kexpfam.heuristics import median_distance
 from kexpfam.kernels import Constant, Gaussian, Kernel
 from kexpfam.models.bridging import bridged_candidates, bridged_in_folds
 from kexpfam.models.chart import (

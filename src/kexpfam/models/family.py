@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kexpfam._heuristics import median_filler
 from kexpfam._parallel import thread_count
 from kexpfam._typing import Array, Indices
 from kexpfam._validation import check_flag, check_positive
@@ -29,7 +30,6 @@ from kexpfam.distributions import (
     UnnormalizedDensity,
 )
 from kexpfam.errors import DegenerateDataError
-from kexpfam.heuristics import median_filler
 from kexpfam.kernels import (
     MEDIAN,
     Gaussian,

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from kexpfam._heuristics import median_distance
 from kexpfam._typing import Array
 from kexpfam._validation import spread_of
-from kexpfam.heuristics import median_distance
 from kexpfam.kernels import Gaussian
 from kexpfam.persistence import saved_fit
 

@@ -26,9 +26,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import blas, lapack
 
+from kexpfam._linalg import PANEL_BYTES, RIDGE_FLOOR, Empty, for_each_panel, panel_rows
 from kexpfam._parallel import single_threaded_blas
 from kexpfam._typing import Array
-from kexpfam.linalg import PANEL_BYTES, RIDGE_FLOOR, Empty, for_each_panel, panel_rows
 from kexpfam.persistence import saved_fit
 from kexpfam.regression.marginal_likelihood import (
     CONSTANT_VARIANCE,

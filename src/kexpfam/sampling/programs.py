@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from kexpfam.optional import needed
+from kexpfam._optional import needed
 from kexpfam.partition import Formula
 from kexpfam.sampling.unconstrained import Unconstrained
 

@@ -24,9 +24,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from kexpfam._linalg import Empty, for_each_panel
 from kexpfam._typing import Array, Indices
 from kexpfam.kernels import Constant, JointKernel, Kernel, RadialKernel, SumOfProducts
-from kexpfam.linalg import Empty, for_each_panel
 
 # Rows that are looked at for each centre, and the numbers that a table of rows by
 # centres may have (half a GiB), below which their count is brought for large m.

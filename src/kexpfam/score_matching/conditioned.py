@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kexpfam._linalg import Empty, for_each_panel
 from kexpfam._typing import Array, Indices
 from kexpfam.kernels import Kernel, Pairs, SumOfProducts, SumPairs
-from kexpfam.linalg import Empty, for_each_panel
 from kexpfam.score_matching.expansion import KernelExpansion
 
 

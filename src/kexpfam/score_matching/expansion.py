@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kexpfam._linalg import Empty, for_each_panel
 from kexpfam._typing import Array
 from kexpfam.kernels import JointKernel, Pairs
-from kexpfam.linalg import Empty, for_each_panel
 from kexpfam.persistence import saved_fit
 
 

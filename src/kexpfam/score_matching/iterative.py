@@ -22,9 +22,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from scipy.linalg import lapack
 
+from kexpfam._linalg import Empty, Iterate, conjugate_gradients, for_each_panel
 from kexpfam._typing import Array
 from kexpfam.errors import ConvergenceWarning, IllConditionedError
-from kexpfam.linalg import Empty, Iterate, conjugate_gradients, for_each_panel
 from kexpfam.score_matching.expansion import KernelExpansion
 from kexpfam.score_matching.low_rank import RELATIVE_JITTER, Basis
 from kexpfam.score_matching.objective import ScoreSample

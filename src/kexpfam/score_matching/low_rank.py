@@ -16,10 +16,10 @@ from typing import Self
 import numpy as np
 from scipy.linalg import lapack
 
+from kexpfam._linalg import Empty
 from kexpfam._typing import Array, Indices
 from kexpfam.errors import IllConditionedError
 from kexpfam.kernels import JointKernel, Pairs
-from kexpfam.linalg import Empty
 from kexpfam.score_matching.expansion import KernelExpansion
 
 # Added to the diagonal of R, relative to its mean: neighbouring centres make R singular

@@ -22,10 +22,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.linalg import blas
 
+from kexpfam._linalg import BufferPool
 from kexpfam._parallel import on_threads, thread_count
 from kexpfam._typing import Array
 from kexpfam.kernels import Constant, Gaussian, SumOfProducts
-from kexpfam.linalg import BufferPool
 from kexpfam.score_matching.expansion import KernelExpansion
 from kexpfam.score_matching.low_rank import Basis, Statistics
 from kexpfam.score_matching.objective import ScoreSample

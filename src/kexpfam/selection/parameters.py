@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kexpfam._heuristics import median_distance
 from kexpfam._typing import Array
-from kexpfam.heuristics import median_distance
 from kexpfam.persistence import saved_value
 
 # Shortest lengthscale of y, in standard deviations of the responses; also in steps of
