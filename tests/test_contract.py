@@ -15,6 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+import kexpfam
 from kexpfam import KCEF, AutoKCEF, FactorizedDensity
 from kexpfam.baselines import (
     LSCDE,
@@ -303,3 +304,10 @@ def test_it_is_a_factor_of_a_joint_density(name, rows):
         model = FactorizedDensity(factor=clone(SMALL[name]), random_state=0).fit(table)
     assert np.all(np.isfinite(model.score_samples(table)))
     assert model.sample(5, random_state=0).shape == (5, 3)
+
+
+def test_the_package_shows_what_a_user_may_call():
+    shown = set(dir(kexpfam))
+    assert shown == {*kexpfam.__all__, "__version__"}
+    assert all(getattr(kexpfam, name) is not None for name in shown)
+    assert not hasattr(kexpfam, "no_such_room")
