@@ -35,8 +35,9 @@ class ProgressBar:
         self._stream = sys.stderr if stream is None else stream
         self._last = ""
 
-    def __enter__(self) -> Self:
-        return self
+    def __enter__(self) -> Self | None:
+        # Without a bar nobody has to work out what it would show.
+        return self if self._shown else None
 
     def __exit__(
         self,
@@ -51,8 +52,6 @@ class ProgressBar:
 
     def __call__(self, done: int, total: int, best: float | None = None) -> None:
         """Show that so many of so many are done, and the best value so far."""
-        if not self._shown:
-            return
         value = "" if best is None else f", best {best:.5g}"
         self._last = f"{self._label}: {done} of {total}{value}"
         if self._stream.isatty():

@@ -1,6 +1,6 @@
 """`kexpfam evaluate`: how good a model is on rows that it has not seen."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
 import click
@@ -172,15 +172,16 @@ def _by_folds(rows: TrainingTable, cv: int, model: Any, seed: int) -> Evaluation
     model.set_params(verbose=False)  # the bar is that of the folds
     folds = KFold(cv, shuffle=True, random_state=seed).split(rows.X)
     with ProgressBar("cross-validation", shown=is_watched()) as bar, stopping_at_once():
-        told = _told(folds, lambda done: bar(done, cv))
+        told = _told(folds, cv, bar)
         return cross_evaluate(model, rows.X, rows.y, told, sample_weight=rows.weights)
 
 
-def _told(items: Iterable[Item], tell: Callable[[int], None]) -> Iterator[Item]:
+def _told(items: Iterable[Item], total: int, tell: Progress | None) -> Iterator[Item]:
     """The items; tells how many of them are done with."""
     for done, item in enumerate(items, start=1):
         yield item
-        tell(done)
+        if tell is not None:
+            tell(done, total)
 
 
 def as_numbers(result: Evaluation) -> dict[str, Any]:
@@ -229,14 +230,15 @@ def _on_held_out(
 class Counted:
     """A model that tells how many of some rows it has been asked about."""
 
-    def __init__(self, model: Any, rows: int, tell: Progress) -> None:
+    def __init__(self, model: Any, rows: int, tell: Progress | None) -> None:
         self._model, self._rows, self._tell = model, rows, tell
         self._done = 0
 
     def given(self, X: Array) -> Any:
         """Densities at some rows."""
         self._done += len(X)
-        self._tell(self._done, self._rows)
+        if self._tell is not None:
+            self._tell(self._done, self._rows)
         return self._model.given(X)
 
 

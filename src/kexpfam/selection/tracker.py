@@ -29,7 +29,8 @@ class Tracker:
         self._method = method
         self._total = total
         self._progress = progress
-        self._bar = ProgressBar(method, shown=verbose)
+        self._verbose = verbose
+        self._bar: ProgressBar | None = None
 
     @property
     def best(self) -> Trial:
@@ -48,10 +49,9 @@ class Tracker:
         """Add a trial and tell of it; what is not a number is infinitely bad."""
         value = math.inf if math.isnan(value) else float(value)
         self.trials.append(Trial(parameters, value, penalty))
-        told = len(self.trials), self._total, self.best.value
-        self._bar(*told)
-        if self._progress is not None:
-            self._progress(*told)
+        for listener in (self._bar, self._progress):
+            if listener is not None:
+                listener(len(self.trials), self._total, self.best.value)
 
     def run(self, search: Callable[[], str]) -> str:
         """Why the search stopped: its own reason, or "interrupted" by Ctrl-C.
@@ -59,7 +59,7 @@ class Tracker:
         Raises:
             KeyboardInterrupt: It came before the first trial was done.
         """
-        with self._bar:
+        with ProgressBar(self._method, shown=self._verbose) as self._bar:
             try:
                 return search()
             except KeyboardInterrupt:
