@@ -13,8 +13,7 @@ from kexpfam import KCEF, metrics
 from kexpfam.base_densities import GaussianBase, StudentBase
 from kexpfam.distributions import ClosedFormDensity, MixtureDensity
 from kexpfam.errors import AccuracyWarning
-from kexpfam.metrics.observations import estimate
-from kexpfam.metrics.quadrature import integrate_rows
+from kexpfam.metrics.observations import estimate, integrate_rows
 from tests.oracles.scores import (
     Frozen,
     GaussianModel,

@@ -29,10 +29,7 @@ def as_generator(random_state: RandomState) -> np.random.Generator:
 
 
 def as_numbers(name: str, value: Any) -> Array:
-    """An array of floats.
-
-    Raises:
-        ValueError: The value is something else.
+    """An array of floats; ValueError if the value is something else.
 
     Example:
         >>> as_numbers("y", [1, 2])
@@ -47,11 +44,7 @@ def as_numbers(name: str, value: Any) -> Array:
 
 
 def check_probability(name: str, values: Any) -> None:
-    """Refuse anything that is not in [0, 1].
-
-    Raises:
-        ValueError: Some value is outside, or NaN.
-    """
+    """Refuse anything that is not in [0, 1]."""
     values = as_numbers(name, values)
     wrong = ~((values >= 0) & (values <= 1))
     if np.any(wrong):
@@ -62,11 +55,7 @@ def check_probability(name: str, values: Any) -> None:
 
 
 def check_confidence(value: Any) -> float:
-    """One probability.
-
-    Raises:
-        ValueError: It is something else.
-    """
+    """One probability; ValueError if it is something else."""
     check_probability("confidence", value)
     if np.ndim(value) != 0 or value is None:
         raise ValueError(f"confidence must be one number, got {value!r}.")
@@ -74,11 +63,7 @@ def check_confidence(value: Any) -> float:
 
 
 def check_count(name: str, value: Any, *, least: int = 0) -> int:
-    """A whole number that is not less than `least`.
-
-    Raises:
-        ValueError: It is something else.
-    """
+    """A whole number that is not less than `least`; ValueError if it is another."""
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if whole and value >= least:
         return int(value)
@@ -86,25 +71,16 @@ def check_count(name: str, value: Any, *, least: int = 0) -> int:
 
 
 def check_positive(name: str, value: Any, *, finite: bool = True) -> float:
-    """A positive number, and a finite one unless told otherwise.
-
-    Raises:
-        ValueError: It is not.
-    """
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-        raise ValueError(f"{name} must be a positive number, got {value!r}.")
-    number = float(value)
-    if not number > 0 or (finite and not np.isfinite(number)):
-        raise ValueError(f"{name} must be a positive number, got {value!r}.")
-    return number
+    """A positive number, and a finite one unless told otherwise; else ValueError."""
+    if isinstance(value, int | float | np.number) and not isinstance(value, bool):
+        number = float(value)
+        if number > 0 and (np.isfinite(number) or not finite):
+            return number
+    raise ValueError(f"{name} must be a positive number, got {value!r}.")
 
 
 def check_weights(sample_weight: ArrayLike | None, n: int) -> Array:
-    """Row weights as (n,); ones if there are none.
-
-    Raises:
-        ValueError: Wrong shape, negative, not finite, or all zero.
-    """
+    """Row weights as (n,), checked; ones if there are none."""
     if sample_weight is None:
         return np.ones(n)
     weights = as_numbers("sample_weight", sample_weight)
@@ -146,11 +122,7 @@ def spread_of(name: str, Y: Array, weights: Array) -> tuple[Array, Array]:
 
 
 def check_flag(name: str, value: object) -> bool:
-    """True or False.
-
-    Raises:
-        ValueError: It is something else.
-    """
+    """True or False; ValueError if it is something else."""
     if not isinstance(value, bool | np.bool_):
         raise ValueError(f"{name} must be True or False, got {value!r}.")
     return bool(value)

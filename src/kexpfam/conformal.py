@@ -98,13 +98,13 @@ class ConformalDensity(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
             warn_of_a_column(y, responses)
             y = responses[:, 0]
         if self.prefit:
-            return self._calibrate(self._fitted_before(), X, y)
-        share = float(as_numbers("calibration_share", self.calibration_share))
-        if not 0.0 < share < 1.0:
-            raise ValueError(
-                f"calibration_share must lie between 0 and 1, got "
-                f"{self.calibration_share!r}."
-            )
+            if self.estimator is None:
+                raise ValueError(
+                    "prefit=True needs an estimator that is fitted, got None."
+                )
+            check_is_fitted(self.estimator)
+            return self._calibrate(self.estimator, X, y)
+        share = _checked_share("calibration_share", self.calibration_share)
         seed = int(as_generator(self.random_state).integers(2**31))
         X_fit, X_rest, y_fit, y_rest = train_test_split(
             X, y, test_size=share, random_state=seed
@@ -112,12 +112,6 @@ class ConformalDensity(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
         default = AutoKCEF(random_state=seed)
         base = default if self.estimator is None else clone(self.estimator)
         return self._calibrate(base.fit(X_fit, y_fit), X_rest, y_rest)
-
-    def _fitted_before(self) -> Any:
-        if self.estimator is None:
-            raise ValueError("prefit=True needs an estimator that is fitted, got None.")
-        check_is_fitted(self.estimator)
-        return self.estimator
 
     def _calibrate(self, estimator: Any, X: Any, y: Any) -> Self:
         densities = estimator.given(X)
@@ -204,23 +198,14 @@ def conformal_quantile(scores: Array, coverage: float) -> float:
     """The ⌈(n + 1) coverage⌉-th smallest of n scores.
 
     A further score that is exchangeable with them is not above it with a probability of
-    at least the coverage, and at most 1/(n + 1) more if no two are equal.
-
-    Args:
-        scores: Increasing, (n,).
-        coverage: Between 0 and 1.
-
-    Raises:
-        ValueError: n is too small.
+    at least the coverage, and at most 1/(n + 1) more if no two are equal. Scores are
+    increasing; ValueError if they are too few.
 
     Example:
         >>> conformal_quantile(np.arange(1.0, 10.0), 0.9)
         9.0
     """
-    level = float(as_numbers("coverage", coverage))
-    if not 0.0 < level < 1.0:
-        raise ValueError(f"coverage must lie between 0 and 1, got {coverage!r}.")
-    n = len(scores)
+    level, n = _checked_share("coverage", coverage), len(scores)
     # Products such as 10 · 0.9 must not be pushed above a whole number by rounding.
     rank = math.ceil((n + 1) * level * (1.0 - 1e-12))
     if rank > n:
@@ -230,3 +215,10 @@ def conformal_quantile(scores: Array, coverage: float) -> float:
             f"are {n}; pass more rows, raise calibration_share, or lower coverage."
         )
     return float(scores[rank - 1])
+
+
+def _checked_share(name: str, value: Any) -> float:
+    share = float(as_numbers(name, value))
+    if not 0.0 < share < 1.0:
+        raise ValueError(f"{name} must lie between 0 and 1, got {value!r}.")
+    return share

@@ -82,6 +82,11 @@ class IslandComparison:
         """Observed minus predicted, in standard errors."""
         return (self.observed - self.predicted) / self.standard_error
 
+    @property
+    def noteworthy(self) -> bool:
+        """Whether the difference is larger than what smoothing does elsewhere."""
+        return abs(self.observed - self.predicted) > _NOTEWORTHY
+
 
 @dataclass(frozen=True)
 class IslandReport:
@@ -96,7 +101,7 @@ class IslandReport:
     @property
     def worst(self) -> IslandComparison | None:
         """The largest |z| among noteworthy differences, or among all."""
-        off = [c for c in self.comparisons if _noteworthy(c)]
+        off = [c for c in self.comparisons if c.noteworthy]
         return max(off or self.comparisons, key=lambda c: abs(c.z), default=None)
 
     @property
@@ -108,9 +113,7 @@ class IslandReport:
     def suspicious(self) -> bool:
         """Whether the masses of islands are wrong by more than chance explains."""
         worst = self.worst
-        return (
-            worst is not None and _noteworthy(worst) and abs(worst.z) > self.threshold
-        )
+        return bool(worst and worst.noteworthy and abs(worst.z) > self.threshold)
 
     @property
     def finding(self) -> str:
@@ -296,9 +299,7 @@ class _Fit:
         self, index: int | None, valley: float, near: Array
     ) -> IslandComparison | None:
         """At one place for all rows."""
-        right = int(
-            np.clip(np.searchsorted(self.nodes, valley), 1, len(self.nodes) - 1)
-        )
+        right = np.clip(np.searchsorted(self.nodes, valley), 1, len(self.nodes) - 1)
         gap = self.nodes[right] - self.nodes[right - 1]
         along = (valley - self.nodes[right - 1]) / gap
         below = (1.0 - along) * self.cdf[:, right - 1] + along * self.cdf[:, right]
@@ -373,10 +374,6 @@ def _side_by_side(rows: list[_Valleys]) -> _Valleys:
         return table
 
     return _Valleys(*(padded(f.name) for f in fields(_Valleys)))
-
-
-def _noteworthy(comparison: IslandComparison) -> bool:
-    return abs(comparison.observed - comparison.predicted) > _NOTEWORTHY
 
 
 def spread_out(X: Array, count: int = 25) -> Indices:

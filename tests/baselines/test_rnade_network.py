@@ -17,10 +17,10 @@ from kexpfam.baselines.rnade_network import (
     column_mixture,
     initial_network,
     last_hidden,
-    log_density,
     log_density_in_order,
     log_factors,
     log_sum_exp,
+    mixture_log_density,
     random_orders,
 )
 from tests.tolerances import QUADRATURE, ROUNDING, assert_close
@@ -249,7 +249,7 @@ def test_normal_mixture_equals_scipy():
     share = np.exp(0.3) / (np.exp(0.3) + np.exp(-0.4))
     expected = share * stats.norm.pdf(u, -1.0, 0.25 + np.exp(0.1))
     expected += (1 - share) * stats.norm.pdf(u, 2.0, 0.25 + np.exp(-0.7))
-    assert_close(np.exp(log_density(mixture, u, np)), expected, ROUNDING)
+    assert_close(np.exp(mixture_log_density(mixture, u, np)), expected, ROUNDING)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from kexpfam.baselines.rnade_network import (
     log_factors,
 )
 from kexpfam.baselines.rnade_training import (
-    Rows,
+    StandardizedRows,
     Training,
     held_out_batch,
     random_batches,
@@ -37,7 +37,9 @@ LEAST = np.full(3, 0.01)
 def rows():
     rng = np.random.default_rng(0)
     U = rng.normal(size=(100, 3)) @ [[1.0, 0.5, 0.0], [0.0, 0.7, 0.0], [0.3, 0.0, 1.0]]
-    return Rows(U, rng.normal(size=(100, 1)), rng.uniform(0.5, 2.0, size=100))
+    return StandardizedRows(
+        U, rng.normal(size=(100, 1)), rng.uniform(0.5, 2.0, size=100)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +58,9 @@ def rows_of(U):
 
 def test_an_epoch_holds_every_row_once_but_a_remainder(rows):
     rng = np.random.default_rng(0)
-    many = Rows(rng.normal(size=(1000, 3)), rng.normal(size=(1000, 1)), np.ones(1000))
+    many = StandardizedRows(
+        rng.normal(size=(1000, 3)), rng.normal(size=(1000, 1)), np.ones(1000)
+    )
     batches = random_batches(many, 64, rng)
     assert batches.U.shape == (15, 64, 3)
     assert batches.Z.shape == (15, 64, 1)
@@ -75,7 +79,7 @@ def test_few_rows_make_small_batches_and_come_again(rows):
 
 
 def test_what_is_seen_is_uniform_over_counts_and_columns(rows):
-    many = Rows(*(np.repeat(part, 600, axis=0) for part in rows))
+    many = StandardizedRows(*(np.repeat(part, 600, axis=0) for part in rows))
     seen = random_batches(many, 1024, np.random.default_rng(0)).seen.reshape(-1, 3)
     n = len(seen)
     for pattern in itertools.product([0, 1], repeat=3):
@@ -95,7 +99,7 @@ def test_the_loss_is_the_mean_over_orders_on_average(rows, network):
             for order in itertools.permutations(range(3))
         ]
     )
-    many = Rows(*(np.repeat(part, 2**15, axis=0) for part in one))
+    many = StandardizedRows(*(np.repeat(part, 2**15, axis=0) for part in one))
     batch = random_batches(many, 2**15, np.random.default_rng(2))
     losses = loss_of(network, batch) * batch.U.shape[1]
     error = losses.std() / np.sqrt(losses.size)

@@ -8,7 +8,7 @@ from numpy.testing import assert_array_equal
 
 from kexpfam.comparison import mmd_test, permutation
 from kexpfam.comparison.permutation import divisions
-from kexpfam.comparison.tiles import TILE
+from kexpfam.comparison.samples import TILE
 from kexpfam.kernels import Gaussian, Matern
 from tests.oracles.comparison import slow_mmd
 from tests.tolerances import STANDARD_ERRORS, assert_close

@@ -12,7 +12,7 @@ from scipy.stats import norm
 import kexpfam
 from kexpfam.comparison import relative_mmd_test
 from kexpfam.comparison.relative import _residual_between, _residual_within
-from kexpfam.comparison.tiles import TILE, sums_between, sums_within
+from kexpfam.comparison.samples import TILE, sums_between, sums_within
 from kexpfam.errors import DegenerateDataError
 from kexpfam.kernels import Gaussian, RationalQuadratic
 from tests.oracles.comparison import (

@@ -15,15 +15,15 @@ import numpy as np
 import pytest
 
 from kexpfam.datasets import list_benchmarks, load_benchmark
-from kexpfam.datasets.catalogue import CATALOGUE, Entry
+from kexpfam.datasets.catalogue import CATALOGUE, BenchmarkFile
 from kexpfam.errors import DatasetError, MissingDependencyError
 
 VALUES = np.arange(12.0).reshape(4, 3) / 4
 CONTENT = b"a,b,c\n" + b"".join(
     ",".join(f"{value:g}" for value in row).encode() + b"\n" for row in VALUES
 )
-TOY = Entry(
-    columns=("a", "b", "c"),
+TOY = BenchmarkFile(
+    header="a,b,c",
     target="c",
     rows=4,
     source="R package nowhere 1.0, data set toy; Nobody 1900",

@@ -7,7 +7,7 @@ import pytest
 from scipy import integrate, stats
 
 from kexpfam.datasets import JointSimulation, Simulation, make_grid
-from kexpfam.datasets.grid import _BLOCK
+from kexpfam.datasets.joint import _BLOCK
 from tests.tolerances import KS_LEVEL, QUADRATURE, ROUNDING, assert_close
 
 # Own frequencies and those of the column before; also fractions, negatives and zero.

@@ -21,8 +21,7 @@ from kexpfam._optional import needed
 from kexpfam._typing import Array, ArrayLike, Indices, Mask, RandomState
 from kexpfam._validation import as_generator, check_count, check_positive
 from kexpfam.base_densities import GaussianBase
-from kexpfam.baselines.rounding import rounding_scales
-from kexpfam.baselines.standardized import StandardizedEstimator
+from kexpfam.baselines.standardized import StandardizedEstimator, rounding_scales
 from kexpfam.distributions import ClosedFormDensity, Density, NormalMixtureDensity
 from kexpfam.models.estimator import warn_of_a_column
 
@@ -55,11 +54,7 @@ class _OneColumn(StandardizedEstimator):
         return 1
 
     def _rows(self, X: ArrayLike, y: ArrayLike) -> tuple[Array, Array, int]:
-        """Standardised rows, and a seed.
-
-        Raises:
-            ValueError: y has several columns.
-        """
+        """Standardised rows, and a seed; ValueError if y has several columns."""
         conditions, Y, weights = self._training_rows(X, y, None)
         if Y.shape[1] > 1:
             raise ValueError(
@@ -299,12 +294,8 @@ def leaf_weights(
 ) -> Array:
     """Weights of training rows by shared leaves (Meinshausen 2006), (q, n).
 
-    Args:
-        query: Leaf of each query row in each tree, (q, trees).
-        leaves: Leaf of each training row in each tree, (n, trees).
-        counts: How often a tree drew the row, (n, trees).
-        use: Which trees a query row may use, (q, trees); all unless given. A row that
-            may use none has equal weights.
+    Query and leaves are those of query and training rows in each tree, counts how often
+    a tree drew the row. Without a tree that it may `use`, a row has equal weights.
 
     Example:
         >>> import numpy as np

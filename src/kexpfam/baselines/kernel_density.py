@@ -20,8 +20,7 @@ from kexpfam._validation import (
     check_count,
     check_positive,
 )
-from kexpfam.baselines.mixture_estimator import MixtureEstimator
-from kexpfam.baselines.rounding import rounding_scales
+from kexpfam.baselines.standardized import MixtureEstimator, rounding_scales
 from kexpfam.models.distinct import distinct_rows
 
 # Bounds of widths: a hundred standard deviations smooth a column out, and below a
@@ -128,30 +127,18 @@ def chosen_widths(
     given_x: Array | None,
     given_y: Array | None,
 ) -> tuple[Array, Array, float]:
-    """Widths of x and y with the largest leave-one-out likelihood, and that.
+    """Widths of x and y with the largest likelihood of the rows judged, and that.
 
-    Args:
-        Z: Standardised conditions, (n, p).
-        U: Standardised responses, (n, d).
-        weights: Row weights, (n,).
-        judged: Rows whose likelihood counts.
-        given_x: Widths of x that are not to be chosen, or None.
-        given_y: Those of y, or None.
+    Widths that are given are not chosen.
     """
     p, d = Z.shape[1], U.shape[1]
     rule = 1.06 * len(Z) ** (-1.0 / (4 + p + d)) * _usual_spread(Z, U)
-    free = np.concatenate(
-        [np.full(p, given_x is None), np.full(d, given_y is None)]
-    ).astype(bool)
-    fixed = np.log(
-        np.concatenate(
-            [
-                rule[:p] if given_x is None else given_x,
-                rule[p:] if given_y is None else given_y,
-            ]
-        )
+    free = np.repeat([given_x is None, given_y is None], [p, d])
+    start = (
+        rule[:p] if given_x is None else given_x,
+        rule[p:] if given_y is None else given_y,
     )
-
+    fixed = np.log(np.concatenate(start))
     squares = Squares(Z, U, judged)
 
     def loss(log_free: Array) -> tuple[float, Array]:
@@ -185,11 +172,6 @@ class Squares:
 
     They do not depend on the widths, so they are kept if they fit into memory; a
     likelihood is then two matrix-vector products and two exponentials.
-
-    Args:
-        Z: Conditions, (n, p).
-        U: Responses, (n, d).
-        judged: Rows that are compared with all others.
     """
 
     def __init__(self, Z: Array, U: Array, judged: Indices) -> None:
@@ -206,8 +188,7 @@ class Squares:
         for start in range(0, len(self.judged), self._step):
             place = slice(start, start + self._step)
             rows = self.judged[place]
-            kept = None if self._kept is None else self._kept.get(start)
-            squares = kept
+            squares = None if self._kept is None else self._kept.get(start)
             if squares is None:
                 squares = (self.columns[rows][:, None] - self.columns) ** 2
             if self._kept is not None:
@@ -221,13 +202,8 @@ def leave_one_out(
     """Mean leave-one-out log density, and its gradient in the logs of the widths.
 
     With u = (z − z_i)/width, d log k / d log width = u² for x, and u² − 1 for y, whose
-    kernel is normalised; averages are over i by responsibility.
-
-    Args:
-        squares: Squared differences of the rows.
-        d: How many of their columns are of y, the last ones.
-        weights: Row weights, (n,).
-        log_widths: Logs of the widths of all columns.
+    kernel is normalised; averages are over i by responsibility. The last d columns of
+    the squares are of y.
     """
     p = len(log_widths) - d
     rates = np.exp(-2.0 * log_widths)

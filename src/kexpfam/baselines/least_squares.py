@@ -15,7 +15,7 @@ References:
     Conditional Density Estimation, IEICE Transactions 2010.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -23,7 +23,7 @@ from scipy import special
 
 from kexpfam._typing import Array, ArrayLike, Indices, RandomState
 from kexpfam._validation import as_generator, check_count, check_positive
-from kexpfam.baselines.mixture_estimator import MixtureEstimator
+from kexpfam.baselines.standardized import MixtureEstimator
 
 # The grid on which the paper on conditional exponential families tuned this method has
 # twenty values of each; it does not print them. These span the ranges of the authors'
@@ -137,10 +137,11 @@ class LSCDE(MixtureEstimator):
         self.selection_ = None
         if len(widths) * len(lams) > 1:
             folds = np.array_split(rng.permutation(used), min(cv, len(used)))
-            splits = [
-                Split.of(features, kept, fold, rng.permutation(kept)[:k])
-                for kept, fold in _splits(folds)
-            ]
+            splits = []
+            for i, fold in enumerate(folds):
+                kept = np.concatenate([*folds[:i], *folds[i + 1 :]])
+                centers = rng.permutation(kept)[:k]
+                splits.append(Split.of(features, kept, fold, centers))
             losses = held_out_losses(splits, widths, lams, self.select)
             self.selection_ = Chosen(widths, lams, losses)
             best = np.unravel_index(np.argmin(losses), losses.shape)
@@ -159,21 +160,13 @@ class LSCDE(MixtureEstimator):
 
 
 class Features(NamedTuple):
-    """Rows and centres, standardised, and their weights.
+    """Rows and centres, standardised, and their weights."""
 
-    Attributes:
-        Z: Conditions, (n, p).
-        U: Responses, (n, d).
-        centers_x: (k, p).
-        centers_y: (k, d).
-        weights: (n,).
-    """
-
-    Z: Array
-    U: Array
-    centers_x: Array
-    centers_y: Array
-    weights: Array
+    Z: Array  # conditions, (n, p)
+    U: Array  # responses, (n, d)
+    centers_x: Array  # (k, p)
+    centers_y: Array  # (k, d)
+    weights: Array  # (n,)
 
     def matrices(self, width: float, rows: Indices) -> tuple[Array, Array]:
         """Factors of φ in x and in y at some rows, (m, k) each."""
@@ -218,11 +211,6 @@ class Split(NamedTuple):
     """Rows that are fitted, rows that judge, and features centred on the former.
 
     A centre on a row that judges would flatter narrow widths.
-
-    Attributes:
-        features: Rows and centres.
-        kept: Rows to fit to.
-        fold: Rows that are held out.
     """
 
     features: Features
@@ -282,11 +270,6 @@ def _log_densities(
         full -= features.log_volume(width)
         log_p[line] = np.where(exact[line], log_p[line], full)
     return log_p
-
-
-def _splits(folds: list[Indices]) -> Iterator[tuple[Indices, Indices]]:
-    for i, fold in enumerate(folds):
-        yield np.concatenate([f for j, f in enumerate(folds) if j != i]), fold
 
 
 def _squares(A: Array, B: Array) -> Array:

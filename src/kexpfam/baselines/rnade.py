@@ -7,8 +7,9 @@ References:
     JMLR 2016.
 """
 
-from collections.abc import Sequence
-from typing import Any, Self
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -22,11 +23,25 @@ from kexpfam._validation import (
     check_positive,
     check_weights,
 )
-from kexpfam.baselines.rnade_density import FittedRNADE
-from kexpfam.baselines.rnade_fitting import Fit, Plan, SizeSelection, choices, fit_rows
-from kexpfam.baselines.rnade_training import Training
-from kexpfam.baselines.standardized import StandardizedEstimator
+from kexpfam.baselines.rnade_network import (
+    FittedRNADE,
+    average_log_density,
+    initial_network,
+    random_orders,
+)
+from kexpfam.baselines.rnade_training import (
+    StandardizedRows,
+    Trained,
+    Training,
+    train,
+)
+from kexpfam.baselines.standardized import (
+    StandardizedEstimator,
+    positive_spread,
+    rounding_scales,
+)
 from kexpfam.distributions import Density
+from kexpfam.errors import DegenerateDataError
 from kexpfam.models.estimator import DensityEstimator
 from kexpfam.sampling import Sampler
 
@@ -34,11 +49,29 @@ from kexpfam.sampling import Sampler
 PAPER_UNITS = (2, 10, 100)
 PAPER_COMPONENTS = (1, 2, 5, 10)
 
+# Fewer held-out rows than this say little, but of few rows not more than this share is
+# held out.
+_FEWEST_HELD_OUT = 50
+_LARGEST_SHARE = 0.3
+
+
+class SizeSelection(NamedTuple):
+    """What cross-validation said about the sizes of the network.
+
+    Attributes:
+        sizes: Pairs (units, components).
+        losses: Mean of −log p of rows left out, standardised, for each.
+    """
+
+    sizes: tuple[tuple[int, int], ...]
+    losses: Array
+
 
 class _RNADEOptions(BaseEstimator):
     """Constructor and learned attributes of both estimators."""
 
     fitted_: FittedRNADE
+    selection_: SizeSelection | None
 
     def __init__(
         self,
@@ -86,40 +119,105 @@ class _RNADEOptions(BaseEstimator):
         chosen = {"units": PAPER_UNITS, "components": PAPER_COMPONENTS}
         return cls(**{"hidden_layers": 1, **chosen, **options})
 
-    def _plan(self) -> Plan:
+    def _training(self) -> Training:
+        """How to train; all other options are checked as well."""
+        for name, least in (("hidden_layers", 1), ("n_orders", 1), ("cv", 2)):
+            check_count(name, getattr(self, name), least=least)
+        check_positive("least_scale", self.least_scale)
+        if not 0 < check_positive("held_out", self.held_out) < 1:
+            raise ValueError(
+                f"held_out must be a share between 0 and 1, got {self.held_out!r}."
+            )
         decay = self.weight_decay
-        if decay != 0:
-            check_positive("weight_decay", decay)
-        training = Training(
+        return Training(
             check_positive("learning_rate", self.learning_rate),
             check_count("batch_size", self.batch_size, least=1),
             check_count("max_epochs", self.max_epochs, least=0),
             check_count("patience", self.patience, least=1),
-            float(decay),
+            0.0 if decay == 0 else check_positive("weight_decay", decay),
             check_positive("gradient_clip", self.gradient_clip),
         )
-        return Plan(
-            choices("units", self.units),
-            choices("components", self.components),
-            self.hidden_layers,
-            self.n_orders,
-            self.least_scale,
-            self.held_out,
-            self.cv,
-            training,
-        )
 
-    def _take(self, fit: Fit) -> Self:
-        self.fitted_ = fit.fitted
-        self.orders_: Indices = fit.fitted.orders
-        self.least_scale_: Array = fit.fitted.least
-        self.units_, self.components_ = fit.size
-        self.train_loss_: Array = fit.trained.train_loss
-        self.held_out_loss_: Array = fit.trained.held_out_loss
-        self.n_iter_ = len(fit.trained.train_loss)
-        self.best_epoch_: int = fit.trained.best_epoch
-        self.selection_: SizeSelection | None = fit.selection
+    def _fit_rows(self, name: str, Y: Array, Z: Array, weights: Array) -> Self:
+        """Fit p(y|z) at standardised z; `name` is what Y is called in messages."""
+        training, rng = self._training(), as_generator(self.random_state)
+        options = _choices("units", self.units), _choices("components", self.components)
+        sizes = tuple(itertools.product(*options))
+        center, scale = positive_spread(name, Y, weights)
+        rows = StandardizedRows((Y - center) / scale, Z, weights)
+        rows = rows.take(np.flatnonzero(weights > 0))
+        least = np.maximum(self.least_scale, rounding_scales(rows.U))
+        orders = random_orders(Y.shape[1], self.n_orders, rng)
+        best, self.selection_ = sizes[0], None
+        if len(sizes) > 1:
+            losses = self._left_out_losses(rows, sizes, orders, least, training, rng)
+            self.selection_ = SizeSelection(sizes, losses)
+            best = sizes[int(np.nanargmin(losses))]
+        trained = self._trained(rows, best, least, training, rng)
+        self.fitted_ = FittedRNADE(trained.network, orders, least, center, scale)
+        self.orders_, self.least_scale_ = orders, least
+        self.units_, self.components_ = best
+        self.train_loss_ = trained.train_loss
+        self.held_out_loss_ = trained.held_out_loss
+        self.n_iter_, self.best_epoch_ = len(trained.train_loss), trained.best_epoch
         return self
+
+    def _trained(
+        self,
+        rows: StandardizedRows,
+        size: tuple[int, int],
+        least: Array,
+        training: Training,
+        rng: np.random.Generator,
+    ) -> Trained:
+        """One network, fitted to all rows but a random share that says when to stop."""
+        n, d = rows.U.shape
+        count = max(self.held_out * n, min(_FEWEST_HELD_OUT, _LARGEST_SHARE * n))
+        held = min(max(1, round(count)), n - 1)
+        if held < 1:
+            raise DegenerateDataError(
+                "RNADE needs at least two rows with a positive weight, one to learn "
+                "from and one to say when to stop."
+            )
+        mixed, (units, components) = rng.permutation(n), size
+        network = initial_network(
+            d, rows.Z.shape[1], units, self.hidden_layers, components, rng
+        )
+        learned, judged = rows.take(mixed[held:]), rows.take(mixed[:held])
+        return train(network, learned, judged, least, training, rng)
+
+    def _left_out_losses(
+        self,
+        rows: StandardizedRows,
+        sizes: tuple[tuple[int, int], ...],
+        orders: Indices,
+        least: Array,
+        training: Training,
+        rng: np.random.Generator,
+    ) -> Array:
+        """Mean of −log p over rows left out in turn, for each size."""
+        n = len(rows.U)
+        folds = np.array_split(rng.permutation(n), min(self.cv, n // 2))
+        seeds = rng.integers(2**32, size=len(folds))
+        total = np.zeros(len(sizes))
+        for fold, seed in zip(folds, seeds, strict=True):
+            kept, left = rows.take(np.setdiff1d(np.arange(n), fold)), rows.take(fold)
+            for i, size in enumerate(sizes):
+                # The same seed for all sizes: their differences are what counts.
+                own = np.random.default_rng(seed)
+                network = self._trained(kept, size, least, training, own).network
+                log_p = average_log_density(network, left.U, left.Z, orders, least)
+                total[i] -= left.weights @ log_p
+        return total / rows.weights.sum()
+
+
+def _choices(name: str, value: object) -> tuple[int, ...]:
+    """A count, or several to choose from."""
+    listed = isinstance(value, Iterable) and not isinstance(value, str)
+    values = tuple(value) if listed else (value,)  # type: ignore[arg-type]
+    if not values:
+        raise ValueError(f"{name} must not be empty.")
+    return tuple(check_count(name, one, least=1) for one in values)
 
 
 class RNADE(_RNADEOptions, DensityEstimator):
@@ -189,9 +287,8 @@ class RNADE(_RNADEOptions, DensityEstimator):
             sample_weight: What each row counts in the loss.
         """
         data = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
-        weights, plan = check_weights(sample_weight, len(data)), self._plan()
-        rng, no_condition = as_generator(self.random_state), np.empty((len(data), 0))
-        return self._take(fit_rows("X", data, no_condition, weights, plan, rng))
+        weights = check_weights(sample_weight, len(data))
+        return self._fit_rows("X", data, np.empty((len(data), 0)), weights)
 
     def distribution(self) -> Any:
         """The fitted distribution, with density, draws and moments.
@@ -256,9 +353,8 @@ class ConditionalRNADE(_RNADEOptions, StandardizedEstimator):
             sample_weight: What each row counts in the loss.
         """
         conditions, Y, weights = self._training_rows(X, y, sample_weight)
-        plan, rng = self._plan(), as_generator(self.random_state)
         Z = self._standardized_conditions(conditions, weights)
-        return self._take(fit_rows("y", Y, Z, weights, plan, rng))
+        return self._fit_rows("y", Y, Z, weights)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -34,17 +34,7 @@ _FEWEST_STEPS = 15
 
 @dataclass(frozen=True)
 class Training:
-    """How to train.
-
-    Attributes:
-        learning_rate: Of Adam.
-        batch_size: Rows of a step, at most.
-        max_epochs: Epochs, at most: passes over the rows, several of few.
-        patience: Epochs without a better held-out loss before steps are shortened, or
-            training ends.
-        weight_decay: Shrinkage of weights, not of biases (AdamW).
-        gradient_clip: Longest gradient.
-    """
+    """How to train, in the words of `RNADE`; weights decay, biases do not (AdamW)."""
 
     learning_rate: float
     batch_size: int
@@ -54,90 +44,63 @@ class Training:
     gradient_clip: float
 
 
-class Rows(NamedTuple):
-    """Standardised rows.
-
-    Attributes:
-        U: (n, d).
-        Z: (n, p).
-        weights: (n,).
-    """
+class StandardizedRows(NamedTuple):
+    """Responses (n, d), conditions (n, p) and weights (n,) of some rows."""
 
     U: Array
     Z: Array
     weights: Array
 
-    def take(self, rows: Indices) -> "Rows":
+    def take(self, rows: Indices) -> "StandardizedRows":
         """Some of them."""
-        return Rows(self.U[rows], self.Z[rows], self.weights[rows])
+        return StandardizedRows(self.U[rows], self.Z[rows], self.weights[rows])
 
 
 class Trained(NamedTuple):
-    """A network, and how it came about.
-
-    Attributes:
-        network: Parameters in double precision, those of the best epoch.
-        train_loss: Mean loss during each epoch, (e,).
-        held_out_loss: −log p of the held-out rows before the first epoch and after
-            each, (e + 1,).
-        best_epoch: Where that is lowest; 0 is the network before training.
-    """
+    """The network of the best epoch, in double precision, and how it came about."""
 
     network: Network
-    train_loss: Array
-    held_out_loss: Array
-    best_epoch: int
+    train_loss: Array  # mean loss during each epoch, (e,)
+    held_out_loss: Array  # −log p of held-out rows at first and after each, (e + 1,)
+    best_epoch: int  # where that is lowest; 0 is the network before training
 
 
 class Batch(NamedTuple):
-    """Rows with what is seen of them, in single precision.
+    """Rows with what is seen of them, in single precision."""
 
-    Attributes:
-        U: (..., d).
-        Z: (..., p).
-        seen: Ones and zeros, (..., d).
-        factor: What each term −log p(u_j | seen) counts, (..., d).
-    """
-
-    U: Any
-    Z: Any
-    seen: Any
-    factor: Any
+    U: Any  # (..., d)
+    Z: Any  # (..., p)
+    seen: Any  # ones and zeros, (..., d)
+    factor: Any  # what each term −log p(u_j | seen) counts, (..., d)
 
 
 def train(
     network: Network,
-    rows: Rows,
-    held_out: Rows,
+    rows: StandardizedRows,
+    held_out: StandardizedRows,
     least: Array,
     how: Training,
     rng: np.random.Generator,
 ) -> Trained:
     """Train a network until held-out rows say that it is enough.
 
-    Args:
-        network: Where to start.
-        rows: Rows to learn from.
-        held_out: Rows that decide when to stop.
-        least: Smallest scale of each column's mixtures, (d,).
-        how: Options.
-        rng: Of batches, orders and what is seen.
+    Scales of each column's mixtures are not below `least`, (d,).
 
     Raises:
         MissingDependencyError: JAX or Optax is not installed.
     """
     bound, judged = np.float32(least), held_out_batch(held_out, rng)
-    best, best_epoch = _single(network), 0
-    program = _program()
-    held_losses = [float(program.loss(best, judged, bound))]
+    best, best_epoch = _converted(network, np.float32), 0
+    initial_state, run_epoch, loss_of = _program()
+    held_losses = [float(loss_of(best, judged, bound))]
     train_losses: list[float] = []
     for rate in (how.learning_rate, _FINISH * how.learning_rate):
-        steps = Steps(*map(np.float32, (rate, how.weight_decay, how.gradient_clip)))
-        current, state = best, program.initial_state(best)
+        steps = tuple(map(np.float32, (rate, how.weight_decay, how.gradient_clip)))
+        current, state = best, initial_state(best)
         start = len(train_losses)
         for epoch in range(start + 1, how.max_epochs + 1):
             batches = random_batches(rows, how.batch_size, rng)
-            current, state, loss, held = program.epoch(
+            current, state, loss, held = run_epoch(
                 current, state, batches, judged, bound, steps
             )
             train_losses.append(float(loss))
@@ -147,12 +110,13 @@ def train(
             stale = epoch - max(best_epoch, start) >= how.patience
             if stale or not math.isfinite(train_losses[-1]):
                 break
-    return Trained(
-        _double(best), np.array(train_losses), np.array(held_losses), best_epoch
-    )
+    network = _converted(best, np.float64)
+    return Trained(network, np.array(train_losses), np.array(held_losses), best_epoch)
 
 
-def random_batches(rows: Rows, batch_size: int, rng: np.random.Generator) -> Batch:
+def random_batches(
+    rows: StandardizedRows, batch_size: int, rng: np.random.Generator
+) -> Batch:
     """An epoch: passes over the rows in random batches, with axes (steps, batch, ...).
 
     One pass, if rows are many. Those that do not fill a batch are left out, other ones
@@ -173,7 +137,7 @@ def random_batches(rows: Rows, batch_size: int, rng: np.random.Generator) -> Bat
     )
 
 
-def held_out_batch(rows: Rows, rng: np.random.Generator) -> Batch:
+def held_out_batch(rows: StandardizedRows, rng: np.random.Generator) -> Batch:
     """All factors of −log p_o of the rows, each in its own order, (n', d, ...).
 
     Rows without weight are added up to a power of two, so that programs are few.
@@ -185,51 +149,34 @@ def held_out_batch(rows: Rows, rng: np.random.Generator) -> Batch:
     seen = place[:, None] < count
     share = rows.weights / rows.weights.sum()
     factor = np.where(place[:, None] == count, share[:, None, None], 0.0)
-    shape = (n, d)
-    parts = (
-        np.broadcast_to(rows.U[:, None], (*shape, d)),
-        np.broadcast_to(rows.Z[:, None], (*shape, rows.Z.shape[1])),
-        seen,
-        factor,
-    )
+    U, Z = (np.repeat(part[:, None], d, axis=1) for part in (rows.U, rows.Z))
     extra = ((0, total - n), (0, 0), (0, 0))
-    return Batch(*(np.pad(np.float32(part), extra) for part in parts))
+    return Batch(*(np.pad(np.float32(part), extra) for part in (U, Z, seen, factor)))
 
 
 def _power_of_two_below(n: int) -> int:
     return 1 << (n.bit_length() - 1)
 
 
-class Steps(NamedTuple):
-    """What steps are like, as in `Training`; arguments of the program."""
-
-    learning_rate: Any
-    weight_decay: Any
-    gradient_clip: Any
-
-
-class _Program(NamedTuple):
-    initial_state: Any
-    epoch: Any
-    loss: Any
-
-
 @functools.cache
-def _program() -> _Program:
-    """Compiled functions; JAX compiles again for other shapes only."""
-    jax, optax = _libraries()
-    jnp = jax.numpy
+def _program() -> tuple[Any, Any, Any]:
+    """The optimizer's initial state, an epoch, and the loss, as functions.
 
-    def optimizer(steps: Steps) -> Any:
+    Steps are (learning rate, weight decay, gradient clip). The functions are compiled;
+    JAX compiles again for other shapes only.
+    """
+    jax, optax = (needed(m, "to train RNADE", "baselines") for m in ("jax", "optax"))
+
+    def optimizer(rate: Any, decay: Any, clip: Any) -> Any:
         return optax.chain(
-            optax.clip_by_global_norm(steps.gradient_clip),
+            optax.clip_by_global_norm(clip),
             optax.scale_by_adam(),
-            optax.add_decayed_weights(steps.weight_decay, mask=_decaying),
-            optax.scale(-steps.learning_rate),
+            optax.add_decayed_weights(decay, mask=_decaying),
+            optax.scale(-rate),
         )
 
     def loss(network: Network, batch: Batch, least: Any) -> Any:
-        log_p = log_factors(network, batch.U, batch.seen, batch.Z, least, jnp)
+        log_p = log_factors(network, batch.U, batch.seen, batch.Z, least, jax.numpy)
         return -(batch.factor * log_p).sum()
 
     def epoch(
@@ -238,20 +185,20 @@ def _program() -> _Program:
         batches: Batch,
         judged: Batch,
         least: Any,
-        steps: Steps,
+        steps: tuple[Any, Any, Any],
     ) -> tuple[Network, Any, Any, Any]:
         def step(carry: Any, batch: Batch) -> Any:
             value, slope = jax.value_and_grad(loss)(carry[0], batch, least)
-            change, state = optimizer(steps).update(slope, carry[1], carry[0])
+            change, state = optimizer(*steps).update(slope, carry[1], carry[0])
             return (optax.apply_updates(carry[0], change), state), value
 
         (network, state), losses = jax.lax.scan(step, (network, state), batches)
         return network, state, losses.mean(), loss(network, judged, least)
 
     def initial_state(network: Network) -> Any:
-        return optimizer(Steps(0.0, 0.0, 0.0)).init(network)  # any steps have the same
+        return optimizer(0.0, 0.0, 0.0).init(network)  # any steps have the same
 
-    return _Program(initial_state, jax.jit(epoch), jax.jit(loss))
+    return initial_state, jax.jit(epoch), jax.jit(loss)
 
 
 def _decaying(network: Network) -> Network:
@@ -259,25 +206,10 @@ def _decaying(network: Network) -> Network:
     return Network(tuple((True, False) for _ in network.hidden), True, False)
 
 
-def _single(network: Network) -> Network:
-    return _converted(network, np.float32)
-
-
-def _double(network: Network) -> Network:
-    return _converted(network, np.float64)
-
-
 def _converted(network: Network, kind: Any) -> Network:
-    return Network(
-        tuple(
-            (np.asarray(w, dtype=kind), np.asarray(b, dtype=kind))
-            for w, b in network.hidden
-        ),
-        np.asarray(network.output, dtype=kind),
-        np.asarray(network.bias, dtype=kind),
+    hidden = tuple(
+        (np.asarray(w, kind), np.asarray(b, kind)) for w, b in network.hidden
     )
-
-
-def _libraries() -> tuple[Any, Any]:
-    jax, optax = (needed(m, "to train RNADE", "baselines") for m in ("jax", "optax"))
-    return jax, optax
+    return Network(
+        hidden, np.asarray(network.output, kind), np.asarray(network.bias, kind)
+    )

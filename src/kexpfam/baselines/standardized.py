@@ -1,10 +1,19 @@
-"""What the baselines share: they are fitted to columns of unit spread."""
+"""What the baselines share: they are fitted to columns of unit spread.
+
+Several have a mixture of normals on training responses as their density at each x.
+Rounded responses have ties, which reward components of no width: `rounding_scales` is
+what bounds these.
+"""
+
+import math
+from abc import abstractmethod
 
 import numpy as np
+from sklearn.utils import Tags
 
 from kexpfam._typing import Array
 from kexpfam._validation import spread_of
-from kexpfam.distributions import Density
+from kexpfam.distributions import Density, NormalMixtureColumns, NormalMixtureDensity
 from kexpfam.errors import DegenerateDataError
 from kexpfam.models.estimator import ConditionalEstimator
 from kexpfam.models.neighbourhood import Neighbourhood
@@ -19,19 +28,9 @@ class StandardizedEstimator(ConditionalEstimator[Density]):
     y_scale_: Array
 
     def _standardized(self, X: Array, Y: Array, weights: Array) -> tuple[Array, Array]:
-        """Rows with unit spread in each column, and how that was done.
-
-        Raises:
-            DegenerateDataError: A column of y is constant.
-        """
+        """Rows with unit spread in each column, and how that was done."""
         Z = self._standardized_conditions(X, weights)
-        self.y_center_, self.y_scale_ = spread_of("y", Y, weights)
-        if np.any(self.y_scale_ == 0):
-            column = int(np.flatnonzero(self.y_scale_ == 0)[0])
-            raise DegenerateDataError(
-                f"y is constant in column {column} (all {len(Y)} values are "
-                f"{Y[0, column]:g}), so it has no density; remove the column."
-            )
+        self.y_center_, self.y_scale_ = positive_spread("y", Y, weights)
         return Z, (Y - self.y_center_) / self.y_scale_
 
     def _standardized_conditions(self, X: Array, weights: Array) -> Array:
@@ -45,3 +44,66 @@ class StandardizedEstimator(ConditionalEstimator[Density]):
     def _scaled(self, X: Array) -> Array:
         """Standardised conditions."""
         return (X - self.x_center_) / self.x_scale_
+
+
+class MixtureEstimator(StandardizedEstimator):
+    """An estimator of p(y|x) with normal components on training responses.
+
+    Concrete ones say which weights the components have at an x.
+    """
+
+    centers_y_: Array
+    width_y_: Array
+
+    @abstractmethod
+    def _log_weights(self, Z: Array) -> Array:
+        """Log weights of the components at standardised conditions, (n, k)."""
+
+    @property
+    def _response_columns(self) -> int:
+        return int(self.centers_y_.shape[1])
+
+    def _density(self, X: Array) -> Density:
+        log_weights = self._log_weights(self._scaled(X))
+        means = (self.centers_y_ * self.y_scale_ + self.y_center_)[None]
+        scales = (self.width_y_ * self.y_scale_)[None, None]
+        kind = NormalMixtureDensity if means.shape[2] == 1 else NormalMixtureColumns
+        return kind(log_weights, means, scales)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+
+def positive_spread(name: str, Y: Array, weights: Array) -> tuple[Array, Array]:
+    """Center and spread of the columns; `DegenerateDataError` if one is constant."""
+    center, scale = spread_of(name, Y, weights)
+    if np.any(scale == 0):
+        column = int(np.flatnonzero(scale == 0)[0])
+        raise DegenerateDataError(
+            f"{name} is constant in column {column} (all {len(Y)} values are "
+            f"{Y[0, column]:g}), so it has no density; remove the column."
+        )
+    return center, scale
+
+
+def rounding_scales(U: Array) -> Array:
+    """The deviation that rounding alone gives each column, (d,).
+
+    A column with ties was rounded to steps of some size h, taken as the median distance
+    of neighbouring values: the truth is anywhere in an interval of that length, whose
+    deviation is h/√12. Narrower components would only find the grid.
+
+    Example:
+        >>> import numpy as np
+        >>> U = np.array([[0.0, 0.1], [0.5, 0.2], [0.5, 0.4], [1.0, 0.8]])
+        >>> rounding_scales(U).round(3)
+        array([0.144, 0.   ])
+    """
+    steps = np.zeros(U.shape[1])
+    for j, column in enumerate(U.T):
+        values = np.unique(column)
+        if 1 < len(values) < len(column):
+            steps[j] = np.median(np.diff(values))
+    return steps / math.sqrt(12.0)

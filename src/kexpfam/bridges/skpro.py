@@ -16,8 +16,7 @@ from sklearn.base import clone
 from kexpfam._optional import needed
 from kexpfam._typing import Array
 from kexpfam.metrics import cde_loss_values
-from kexpfam.metrics.observations import Observations
-from kexpfam.metrics.quadrature import integrate_rows
+from kexpfam.metrics.observations import Observations, integrate_rows
 from kexpfam.models import KCEF, AutoKCEF
 
 _PURPOSE = "for its regressor"

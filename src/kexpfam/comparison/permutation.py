@@ -13,8 +13,7 @@ from numpy.typing import ArrayLike
 
 from kexpfam._typing import Array, RandomState
 from kexpfam._validation import as_generator, check_count
-from kexpfam.comparison.samples import as_samples, check_most_rows, kernel_for, thinned
-from kexpfam.comparison.tiles import sums_of_groups
+from kexpfam.comparison.samples import kernel_for, sums_of_groups, thinned_samples
 from kexpfam.kernels import Kernel
 
 _FEWEST_ROWS = 2
@@ -92,11 +91,9 @@ def mmd_test(
         MMD² 0.07514, p = 0.002 for samples of one distribution (500 permutations)
     """
     check_count("n_permutations", n_permutations, least=1)
-    check_most_rows(max_rows, _FEWEST_ROWS)
     rng = as_generator(random_state)
-    X, Y = (
-        thinned(sample, max_rows, rng)
-        for sample in as_samples(least=_FEWEST_ROWS, first=first, second=second)
+    X, Y = thinned_samples(
+        max_rows, rng, least=_FEWEST_ROWS, first=first, second=second
     )
     pooled = np.concatenate([X, Y])
     kernel = kernel_for(kernel, pooled)
@@ -126,8 +123,7 @@ def mmd_test(
 def divisions(m: int, n: int, count: int, rng: np.random.Generator) -> Array:
     """Divisions of m + n rows into groups of m and n: as observed, then at random.
 
-    Returns:
-        Ones for the first group and zeros for the second, (m + n, 1 + count).
+    Ones are the first group and zeros the second, (m + n, 1 + count).
     """
     observed = np.repeat([1.0, 0.0], [m, n])
     shuffled = rng.permuted(np.tile(observed, (count, 1)), axis=1)

@@ -32,8 +32,13 @@ from scipy.special import ndtr
 
 from kexpfam._typing import Array, RandomState
 from kexpfam._validation import as_generator
-from kexpfam.comparison.samples import as_samples, check_most_rows, kernel_for, thinned
-from kexpfam.comparison.tiles import PairSums, sums_between, sums_within
+from kexpfam.comparison.samples import (
+    PairSums,
+    kernel_for,
+    sums_between,
+    sums_within,
+    thinned_samples,
+)
 from kexpfam.kernels import Kernel
 
 # Fewer rows leave no degree of freedom beside the effects of the rows.
@@ -138,12 +143,9 @@ def relative_mmd_test(
         >>> result.p_value < 1e-6  # the second sample is closer
         True
     """
-    check_most_rows(max_rows, _FEWEST_ROWS)
-    samples = as_samples(
-        least=_FEWEST_ROWS, reference=reference, first=first, second=second
-    )
+    samples = {"reference": reference, "first": first, "second": second}
     rng = as_generator(random_state)
-    Z, X, Y = (thinned(sample, max_rows, rng) for sample in samples)
+    Z, X, Y = thinned_samples(max_rows, rng, least=_FEWEST_ROWS, **samples)
     kernel = kernel_for(kernel, Z)
     zz, xx, yy = (sums_within(kernel, sample) for sample in (Z, X, Y))
     zx, zy = sums_between(kernel, Z, X), sums_between(kernel, Z, Y)
@@ -177,17 +179,10 @@ def _ratio(difference: float, error: float, rounding: float) -> float:
 
 
 def _mean(sums: PairSums) -> float:
-    """Mean of the kernel over the pairs."""
-    return float(sums.rows.sum()) / _pairs(sums)
-
-
-def _pairs(sums: PairSums) -> int:
+    """Mean of the kernel over the pairs, which are of different rows in one sample."""
     m, n = len(sums.rows), len(sums.columns)
-    return m * (m - 1) if _is_within(sums) else m * n
-
-
-def _is_within(sums: PairSums) -> bool:
-    return sums.rows is sums.columns
+    within = sums.rows is sums.columns
+    return float(sums.rows.sum()) / (m * (m - 1) if within else m * n)
 
 
 def _covariance(

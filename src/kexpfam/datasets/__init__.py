@@ -8,8 +8,7 @@ from kexpfam.datasets.conditional import (
     make_heteroscedastic,
     make_skewed,
 )
-from kexpfam.datasets.grid import make_grid
-from kexpfam.datasets.joint import make_joint
+from kexpfam.datasets.joint import make_grid, make_joint
 from kexpfam.datasets.simulation import (
     ConditionalSimulation,
     JointSimulation,

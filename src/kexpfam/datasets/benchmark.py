@@ -1,7 +1,17 @@
-"""The paper's fourteen conditional and three joint data sets, by name."""
+"""The paper's fourteen conditional and three joint data sets, by name.
 
+Their files are in a folder, in the user cache, or at an address. Whatever is read has
+the checksum of the catalogue: a file that differs is refused, or replaced if it is in
+the cache and there is an address to download it from.
+"""
+
+import hashlib
 import io
+import logging
 import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,8 +21,11 @@ import numpy as np
 from kexpfam._optional import needed
 from kexpfam._typing import Array, Indices
 from kexpfam._validation import check_flag
-from kexpfam.datasets.catalogue import CATALOGUE, Entry
-from kexpfam.datasets.files import read_file
+from kexpfam.datasets.catalogue import CATALOGUE, BenchmarkFile
+from kexpfam.errors import DatasetError, MissingDependencyError
+
+FOLDER_VARIABLE = "KEXPFAM_DATA"
+ADDRESS_VARIABLE = "KEXPFAM_DATA_URL"
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,9 +115,12 @@ def load_benchmark(
         >>> cycle.X.shape, cycle.target_name  # doctest: +SKIP
         ((133, 1), 'accel')
     """
-    entry = _entry(name)
-    target = _target(name, entry, target)
-    content = read_file(
+    if name not in tuple(CATALOGUE):  # also if it is something else, without a hash
+        raise ValueError(f"name must be one of {', '.join(CATALOGUE)}; got {name!r}.")
+    entry = CATALOGUE[name]
+    allowed = () if entry.target is None else (entry.target, *entry.alternatives)
+    target = _target(name, allowed, target)
+    content = _read_file(
         name,
         entry,
         cache=None if cache is None else Path(cache).expanduser(),
@@ -112,7 +128,7 @@ def load_benchmark(
         url=url,
     )
     data = np.loadtxt(io.BytesIO(content), delimiter=",", skiprows=1, ndmin=2)
-    names = entry.columns
+    names, sizes = entry.columns, entry.group_sizes
     if target is not None:
         names = (*(column for column in names if column != target), target)
         order = [entry.columns.index(column) for column in names]
@@ -125,37 +141,24 @@ def load_benchmark(
         data=data,
         feature_names=names if target is None else names[:-1],
         target_name=target,
-        target_alternatives=_alternatives(entry, target),
+        target_alternatives=tuple(c for c in allowed if c != target),
         source=entry.source,
         licence=entry.licence,
         note=entry.note,
         preprocessing=entry.preprocessing,
         sha256=entry.sha256,
-        groups=_groups(entry),
+        groups=np.repeat(np.arange(len(sizes)), sizes) if sizes else None,
     )
 
 
-def _entry(name: object) -> Entry:
-    if not isinstance(name, str) or name not in CATALOGUE:
-        raise ValueError(f"name must be one of {', '.join(CATALOGUE)}; got {name!r}.")
-    return CATALOGUE[name]
-
-
-def _groups(entry: Entry) -> Indices | None:
-    if not entry.group_sizes:
-        return None
-    return np.repeat(np.arange(len(entry.group_sizes)), entry.group_sizes)
-
-
-def _target(name: str, entry: Entry, target: str | None) -> str | None:
+def _target(name: str, allowed: tuple[str, ...], target: str | None) -> str | None:
     if target is None:
-        return entry.target
-    if entry.target is None:
+        return allowed[0] if allowed else None
+    if not allowed:
         raise ValueError(
             f"target must be None for {name}, whose joint density is modelled, got "
             f"{target!r}."
         )
-    allowed = (entry.target, *entry.alternatives)
     if target not in allowed:
         raise ValueError(
             f"target of {name} must be one of {', '.join(allowed)}; got {target!r}."
@@ -163,8 +166,114 @@ def _target(name: str, entry: Entry, target: str | None) -> str | None:
     return target
 
 
-def _alternatives(entry: Entry, target: str | None) -> tuple[str, ...]:
-    if entry.target is None:
-        return ()
-    every = (entry.target, *entry.alternatives)
-    return tuple(column for column in every if column != target)
+def _read_file(
+    name: str,
+    entry: BenchmarkFile,
+    *,
+    cache: Path | None,
+    download: bool,
+    url: str | None,
+) -> bytes:
+    """The bytes of a data set's file, looked for as `load_benchmark` says."""
+    folder = os.environ.get(FOLDER_VARIABLE)
+    wrong = ""
+    if folder and not Path(folder).expanduser().is_dir():
+        wrong = f"{FOLDER_VARIABLE} names {folder}, which is not a folder; "
+    if folder and (given := Path(folder).expanduser() / f"{name}.csv").is_file():
+        return _checked(given, name, entry)
+    if cache is None:
+        cache = Path(_pooch(name, wrong).os_cache("kexpfam"))
+    file = cache / f"{name}.csv"
+    address = (url or os.environ.get(ADDRESS_VARIABLE)) if download else None
+    there = file.is_file() and _digest(file.read_bytes()) == entry.sha256
+    if address and not there:
+        _download(address, file, name, entry)
+    if not file.is_file():
+        known = None if wrong else folder
+        places = " or ".join(str(place) for place in (known, cache) if place)
+        raise DatasetError(
+            f"{wrong}{name}.csv was not found in {places}; {_how_to_get(name, entry)}"
+        )
+    return _checked(file, name, entry)
+
+
+def _how_to_get(name: str, entry: BenchmarkFile) -> str:
+    """What to do where a file is missing or damaged; the rest of a sentence."""
+    # References after the semicolon are no help here.
+    origin = entry.source.partition(";")[0]
+    return (
+        f"make it from {origin}, with the header {entry.header} "
+        f"({entry.rows} rows; preprocessing: {entry.preprocessing}; sha256 "
+        f"{entry.sha256}) and put it into the folder that the environment variable "
+        f"{FOLDER_VARIABLE} names, or give url= or {ADDRESS_VARIABLE} the address of a "
+        f"folder to download it from."
+    )
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _checked(file: Path, name: str, entry: BenchmarkFile) -> bytes:
+    content = file.read_bytes()
+    seen = _digest(content)
+    if seen == entry.sha256:
+        return content
+    lines = content.count(b"\n")
+    seems = "truncated" if lines <= entry.rows else "changed"
+    raise DatasetError(
+        f"{file} is {seems}: it has {lines} lines and sha256 {seen}, not "
+        f"{entry.rows + 1} lines and {entry.sha256}; "
+        f"{_how_to_get(name, entry)}"
+    )
+
+
+def _download(address: str, file: Path, name: str, entry: BenchmarkFile) -> None:
+    """Put the file into the cache, all of it or nothing."""
+    pooch = _pooch(name)
+    source = f"{address.rstrip('/')}/{name}.csv"
+    # Less than a megabyte is read at once: no connection stays open after an error.
+    web = source.lower().startswith(("http://", "https://"))
+    downloader = pooch.HTTPDownloader(stream=False) if web else None
+    try:
+        with _quiet(pooch):
+            # Writes to a temporary file, and moves it once the checksum is right.
+            pooch.retrieve(
+                source,
+                f"sha256:{entry.sha256}",
+                fname=file.name,
+                path=file.parent,
+                downloader=downloader,
+            )
+    # Connections fail with an OSError, a checksum or a protocol with a ValueError.
+    except (OSError, ValueError) as error:
+        first = re.split(r"\.?\s*\n|\.\s|\.$", str(error).strip())[0]  # its sentence
+        raise DatasetError(
+            f"{source} could not be downloaded ({type(error).__name__}: {first}); "
+            f"{_how_to_get(name, entry)}"
+        ) from error
+
+
+def _pooch(name: str, first: str = "") -> Any:
+    """The library; `first` is said before all else if it is not installed."""
+    try:
+        return needed(
+            "pooch",
+            f"to find {name}.csv in the user cache or to download it, unless the "
+            f"folder that {FOLDER_VARIABLE} names has it",
+            "data",
+        )
+    except MissingDependencyError as error:
+        raise MissingDependencyError(f"{first}{error}") from error
+
+
+@contextmanager
+def _quiet(pooch: Any) -> Iterator[None]:
+    """Without the line that pooch logs about every download."""
+    logger = pooch.get_logger()
+    level = logger.level
+    logger.setLevel(logging.WARNING)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)

@@ -9,32 +9,24 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Entry:
-    """One data set.
+class BenchmarkFile:
+    """The file of one data set, in the words of `Benchmark`."""
 
-    Args:
-        columns: Header of the file.
-        target: The response, or None where the joint density is modelled.
-        rows: Number of rows.
-        source: Where the values come from.
-        licence: Of the package or the collection.
-        sha256: Checksum of the file.
-        alternatives: Other columns that may be meant as the response.
-        note: What to know about the values.
-        preprocessing: What was done to the source.
-        group_sizes: Rows of each group, such as a person, which follow each other.
-    """
-
-    columns: tuple[str, ...]
-    target: str | None
+    header: str  # names of the columns
+    target: str | None  # None where the joint density is modelled
     rows: int
     source: str
     licence: str
     sha256: str
-    alternatives: tuple[str, ...] = ()
+    alternatives: tuple[str, ...] = ()  # other columns that may be meant as the target
     note: str = ""
     preprocessing: str = "none"
-    group_sizes: tuple[int, ...] = ()
+    group_sizes: tuple[int, ...] = ()  # rows of each person; they follow each other
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns, in the order of the file."""
+        return tuple(self.header.split(","))
 
 
 _ALR3 = "R package alr3 2.0.8"
@@ -53,22 +45,13 @@ _ROWS_OF_PERSONS = (
     *(130, 101, 135, 161, 165, 129, 140, 149, 143, 142, 165, 150),
 )
 _WINE = (
-    "fixed acidity",
-    "volatile acidity",
-    "citric acid",
-    "residual sugar",
-    "chlorides",
-    "free sulfur dioxide",
-    "total sulfur dioxide",
-    "density",
-    "pH",
-    "sulphates",
-    "alcohol",
+    "fixed acidity,volatile acidity,citric acid,residual sugar,chlorides,"
+    "free sulfur dioxide,total sulfur dioxide,density,pH,sulphates,alcohol"
 )
 
 CATALOGUE = {
-    "caution": Entry(
-        columns=("x1", "x2", "y"),
+    "caution": BenchmarkFile(
+        header="x1,x2,y",
         target="y",
         rows=100,
         source=f"{_ALR3}, data set caution; Cook and Weisberg 1999",
@@ -76,8 +59,8 @@ CATALOGUE = {
         sha256="785a5d301a52d05133c717aa8776e850b962f37a2ed9f08f66d7fd33c2b79582",
         note="artificial data",
     ),
-    "ftcollinssnow": Entry(
-        columns=("Early", "Late"),
+    "ftcollinssnow": BenchmarkFile(
+        header="Early,Late",
         target="Late",
         rows=93,
         source=f"{_ALR3}, data set ftcollinssnow",
@@ -85,21 +68,8 @@ CATALOGUE = {
         sha256="020b2088dbd3660caa465dda78c79e9e84aa452b5511351118b7d0552cde532c",
         preprocessing="year column YR1 left out",
     ),
-    "highway": Entry(
-        columns=(
-            "ADT",
-            "Trks",
-            "Lane",
-            "Acpt",
-            "Sigs",
-            "Itg",
-            "Slim",
-            "Len",
-            "Lwid",
-            "Shld",
-            "Hwy",
-            "Rate",
-        ),
+    "highway": BenchmarkFile(
+        header="ADT,Trks,Lane,Acpt,Sigs,Itg,Slim,Len,Lwid,Shld,Hwy,Rate",
         target="Rate",
         rows=39,
         source=f"{_ALR3}, data set highway (C. Hoffstedt)",
@@ -108,8 +78,8 @@ CATALOGUE = {
         note="Hwy is categorical; Sigs is 0 in 17 rows, Itg in 13",
         preprocessing="Hwy kept as one integer column (0 MC, 1 FAI, 2 PA, 3 MA)",
     ),
-    "heights": Entry(
-        columns=("Mheight", "Dheight"),
+    "heights": BenchmarkFile(
+        header="Mheight,Dheight",
         target="Dheight",
         rows=1375,
         source=f"{_ALR3}, data set heights; Pearson and Lee 1903",
@@ -117,8 +87,8 @@ CATALOGUE = {
         sha256="89791889c855d10f5bbb950b79033db440588736e4b81dd942212f72d8f58522",
         note="one decimal; 137 rows repeat an earlier row",
     ),
-    "sniffer": Entry(
-        columns=("TankTemp", "GasTemp", "TankPres", "GasPres", "Y"),
+    "sniffer": BenchmarkFile(
+        header="TankTemp,GasTemp,TankPres,GasPres,Y",
         target="Y",
         rows=125,
         source=f"{_ALR3}, data set sniffer (J. Rice)",
@@ -126,8 +96,8 @@ CATALOGUE = {
         sha256="7f48ab9071eca35c9cc0744c49b58827778ecc90005202c50e53d245e0cf5f74",
         note="Y is an integer with 31 distinct values",
     ),
-    "snowgeese": Entry(
-        columns=("obs1", "obs2", "photo"),
+    "snowgeese": BenchmarkFile(
+        header="obs1,obs2,photo",
         target="photo",
         rows=45,
         source=f"{_ALR3}, data set snowgeese",
@@ -137,8 +107,8 @@ CATALOGUE = {
         note="counts, mostly rounded to 5 or 10 by the observers; a few large flocks",
         preprocessing="photo, the first column of the source, put last",
     ),
-    "GAGurine": Entry(
-        columns=("Age", "GAG"),
+    "GAGurine": BenchmarkFile(
+        header="Age,GAG",
         target="GAG",
         rows=314,
         source=f"{_MASS}, data set GAGurine",
@@ -146,8 +116,8 @@ CATALOGUE = {
         sha256="538b77889ba2d357dee0a65932214e274f976015f074581b079d4fa748c80788",
         note="rows are sorted by age",
     ),
-    "geyser": Entry(
-        columns=("waiting", "duration"),
+    "geyser": BenchmarkFile(
+        header="waiting,duration",
         target="duration",
         rows=299,
         source=f"{_MASS}, data set geyser; Azzalini and Bowman 1990",
@@ -156,31 +126,16 @@ CATALOGUE = {
         alternatives=("waiting",),
         note="durations of exactly 2, 3 and 4 minutes in 23, 2 and 53 rows",
     ),
-    "topo": Entry(
-        columns=("x", "y", "z"),
+    "topo": BenchmarkFile(
+        header="x,y,z",
         target="z",
         rows=52,
         source=f"{_MASS}, data set topo; Davis 1973",
         licence=_MASS_LICENCE,
         sha256="dccd685f7a224a5e1ff17cfc70e34f52aef32ae0c2c65fb03131700244b71440",
     ),
-    "BostonHousing": Entry(
-        columns=(
-            "crim",
-            "zn",
-            "indus",
-            "chas",
-            "nox",
-            "rm",
-            "age",
-            "dis",
-            "rad",
-            "tax",
-            "ptratio",
-            "b",
-            "lstat",
-            "medv",
-        ),
+    "BostonHousing": BenchmarkFile(
+        header="crim,zn,indus,chas,nox,rm,age,dis,rad,tax,ptratio,b,lstat,medv",
         target="medv",
         rows=506,
         source=(
@@ -192,24 +147,24 @@ CATALOGUE = {
         note="medv is capped at 50 in 16 rows; the original, not the corrected version",
         preprocessing="factor chas coded 0 and 1",
     ),
-    "CobarOre": Entry(
-        columns=("x", "y", "z"),
+    "CobarOre": BenchmarkFile(
+        header="x,y,z",
         target="z",
         rows=38,
         source=f"{_QUANTREG}, data set CobarOre; Green and Silverman 1994",
         licence=_GPL,
         sha256="aeb59a35c704f0beeb26deb68cfef9aec594b37ec6751367abef48a35005d459",
     ),
-    "engel": Entry(
-        columns=("income", "foodexp"),
+    "engel": BenchmarkFile(
+        header="income,foodexp",
         target="foodexp",
         rows=235,
         source=f"{_QUANTREG}, data set engel; Koenker and Bassett 1982",
         licence=_GPL,
         sha256="1ab6a5c4e884ef9ad624949d2b7e94652eccd75ba3905d1a46c85d28b153ec49",
     ),
-    "mcycle": Entry(
-        columns=("times", "accel"),
+    "mcycle": BenchmarkFile(
+        header="times,accel",
         target="accel",
         rows=133,
         source=f"{_MASS}, data set mcycle; Silverman 1985",
@@ -217,18 +172,9 @@ CATALOGUE = {
         sha256="93d06e3d834a5c21056b40f16fcd03c4384acff5020e273453d5cd62d730f0c8",
         note="94 distinct times",
     ),
-    "BigMac2003": Entry(
-        columns=(
-            "Bread",
-            "Rice",
-            "FoodIndex",
-            "Bus",
-            "Apt",
-            "TeachGI",
-            "TeachNI",
-            "TaxRate",
-            "TeachHours",
-            "BigMac",
+    "BigMac2003": BenchmarkFile(
+        header=(
+            "Bread,Rice,FoodIndex,Bus,Apt,TeachGI,TeachNI,TaxRate,TeachHours,BigMac"
         ),
         target="BigMac",
         rows=69,
@@ -242,8 +188,8 @@ CATALOGUE = {
             "put last"
         ),
     ),
-    "red_wine": Entry(
-        columns=_WINE,
+    "red_wine": BenchmarkFile(
+        header=_WINE,
         target=None,
         rows=1599,
         source="UCI Wine Quality, red; Cortez et al. 2009",
@@ -252,8 +198,8 @@ CATALOGUE = {
         note="240 rows repeat an earlier row",
         preprocessing=f"{_UCI_RULE}: quality is dropped",
     ),
-    "white_wine": Entry(
-        columns=_WINE,
+    "white_wine": BenchmarkFile(
+        header=_WINE,
         target=None,
         rows=4898,
         source="UCI Wine Quality, white; Cortez et al. 2009",
@@ -262,23 +208,11 @@ CATALOGUE = {
         note="937 rows repeat an earlier row",
         preprocessing=f"{_UCI_RULE}: quality is dropped",
     ),
-    "parkinsons": Entry(
-        columns=(
-            "test_time",
-            "motor_UPDRS",
-            "total_UPDRS",
-            "Jitter(Abs)",
-            "Jitter:PPQ5",
-            "Jitter:DDP",
-            "Shimmer(dB)",
-            "Shimmer:APQ5",
-            "Shimmer:APQ11",
-            "Shimmer:DDA",
-            "NHR",
-            "HNR",
-            "RPDE",
-            "DFA",
-            "PPE",
+    "parkinsons": BenchmarkFile(
+        header=(
+            "test_time,motor_UPDRS,total_UPDRS,Jitter(Abs),Jitter:PPQ5,Jitter:DDP,"
+            "Shimmer(dB),Shimmer:APQ5,Shimmer:APQ11,Shimmer:DDA,NHR,HNR,RPDE,DFA,"
+            "PPE"
         ),
         target=None,
         rows=5875,

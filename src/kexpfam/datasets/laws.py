@@ -82,11 +82,6 @@ class Normal(Law):
 class Gamma(Law):
     """start + scale · Gamma(shape): skewed, and zero below its start.
 
-    Args:
-        shape: One number.
-        scale: (n, 1).
-        start: (n, 1).
-
     Example:
         >>> import numpy as np
         >>> law = Gamma(3.0, np.array([[0.5]]), np.array([[1.0]]))

@@ -69,15 +69,11 @@ class ConditionalSimulation(Simulation):
 
     def logpdf(self, X: ArrayLike, y: ArrayLike) -> Array:
         """Log p(y|x) of each row, (n,); for y of shape (n, q) at q points, (n, q)."""
-        law = self._law(X)
-        points = _points(y, len(law.mean()))
-        return law.logpdf(points).reshape(_shape(y, points))
+        return self._at_points("logpdf", X, y)
 
     def cdf(self, X: ArrayLike, y: ArrayLike) -> Array:
         """P(Y ≤ y|x) of each row, (n,), or (n, q) as in `logpdf`."""
-        law = self._law(X)
-        points = _points(y, len(law.mean()))
-        return law.cdf(points).reshape(_shape(y, points))
+        return self._at_points("cdf", X, y)
 
     def quantile(self, X: ArrayLike, levels: ArrayLike) -> Array:
         """Conditional quantiles: (n,) for one level, (n, k) for k of them."""
@@ -101,6 +97,12 @@ class ConditionalSimulation(Simulation):
         """Independent draws from p(·|x) at each row, (n, n_samples)."""
         size = check_count("n_samples", n_samples)
         return self._law(X).draw(size, as_generator(random_state))
+
+    def _at_points(self, method: str, X: ArrayLike, y: ArrayLike) -> Array:
+        law = self._law(X)
+        points = _points(y, len(law.mean()))
+        found: Array = getattr(law, method)(points)
+        return found if np.ndim(y) == 2 else found[:, 0]
 
     def _law(self, X: ArrayLike) -> Law:
         return self.law(_table("X", X, self.X.shape[1]))
@@ -209,7 +211,3 @@ def _points(y: ArrayLike, n: int) -> Array:
             f"are {n} rows of X; got {points.shape}."
         )
     return points[:, None] if points.ndim == 1 else points
-
-
-def _shape(y: ArrayLike, points: Array) -> tuple[int, ...]:
-    return points.shape if np.ndim(y) == 2 else (len(points),)

@@ -1,10 +1,8 @@
 """Joint densities along directed acyclic graphs."""
 
-from kexpfam.graphs.evidence import WeightedDraws
+from kexpfam.graphs.evidence import Imputation, WeightedDraws
 from kexpfam.graphs.factorized import FactorizedDensity
-from kexpfam.graphs.held_out import FactorGains
-from kexpfam.graphs.imputation import Imputation
-from kexpfam.graphs.ordering import OrderProposal, propose_order
+from kexpfam.graphs.held_out import FactorGains, OrderProposal, propose_order
 from kexpfam.graphs.structure import Graph, Node
 
 __all__ = [

@@ -1,9 +1,12 @@
-"""Draws given some of the columns.
+"""Draws given some of the columns, and missing entries as such draws.
 
 Columns are drawn node by node, parents first. Where a column is known it is kept, and
 the row's draws are weighted by how well they predict it: likelihood weighting. Weights
 are equal as long as all ancestors of what is known are known as well, and draws are
 then exact. Otherwise the effective sample size says what the draws are worth.
+
+A row with missing entries has a population of draws, and one of them is taken by
+weight. Where a row's draws are worth too little there are more of them, up to a limit.
 """
 
 import warnings
@@ -14,7 +17,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from kexpfam._typing import Array, ArrayLike, Mask, RandomState
+from kexpfam._typing import Array, ArrayLike, Indices, Mask, RandomState
 from kexpfam._validation import as_generator, as_numbers, check_count
 from kexpfam.errors import SamplingWarning
 from kexpfam.graphs.factors import Factor
@@ -31,6 +34,16 @@ FARTHEST_OUT = 0.01
 
 # Whoever asks for few draws knows, and is warned only if most are lost.
 WORST_SHARE = 0.2
+
+# A draw taken from a population worth fewer draws than this is hardly random.
+ENOUGH = 10.0
+
+# Populations grow by this factor where they are worth too little, so many times.
+_GROWTH = 4
+_ROUNDS = 3
+
+# Rows times draws that are held at once.
+_AT_ONCE = 200_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,12 +119,7 @@ def _weighted_quantiles(values: Array, weights: Array, levels: Array) -> Array:
 def read_evidence(
     graph: Graph, given: Mapping[Any, Any] | None, n: int | None = None
 ) -> dict[int, Array]:
-    """Values of known columns by position, a number each or n of them.
-
-    Raises:
-        ValueError: An unknown column, a wrong length, a value that is not finite, part
-            of a block, or an exogenous column without a value.
-    """
+    """Values of known columns by position, a number each or n of them, checked."""
     if given is not None and not isinstance(given, Mapping):
         raise ValueError(
             f"given must map columns to values, such as {{'a': 1.0}}, got "
@@ -135,11 +143,6 @@ def read_evidence(
             f"given has no value for the exogenous column {missing[0]!r}, which has no "
             f"density of its own; add one."
         )
-    _refuse_parts_of_blocks(graph, known)
-    return known
-
-
-def _refuse_parts_of_blocks(graph: Graph, known: Mapping[int, Any]) -> None:
     for node in graph.nodes:
         there = [c in known for c in node.columns]
         if any(there) and not all(there):
@@ -147,16 +150,23 @@ def _refuse_parts_of_blocks(graph: Graph, known: Mapping[int, Any]) -> None:
                 f"given has some columns of the block {node.label!r}, but not all; a "
                 f"block has one density, so give all or none."
             )
+    return known
+
+
+def rows_given(graph: Graph, evidence: Mapping[int, Array], n: int) -> Array:
+    """Rows of the whole table with what is known, and NaN elsewhere, (n, d)."""
+    Y = np.full((n, len(graph.names)), np.nan)
+    for column, values in evidence.items():
+        Y[:, column] = values
+    return Y
 
 
 def unknown_ancestor(graph: Graph, known: Mapping[int, Any]) -> tuple[int, int] | None:
     """A known column and its unknown parent, if there are such; else None."""
-    for node in graph.nodes:
-        if node.columns[0] in known:
-            for parent in node.parents:
-                if parent not in known:
-                    return node.columns[0], parent
-    return None
+    pairs = ((v.columns[0], p) for v in graph.nodes for p in v.parents)
+    return next(
+        (pair for pair in pairs if pair[0] in known and pair[1] not in known), None
+    )
 
 
 def forward(
@@ -169,14 +179,8 @@ def forward(
     """Fill in what is unknown, node by node, and weigh rows by what is known.
 
     A factor is weighed only if it depends on something that was drawn: others are the
-    same for all draws, and need not be computed.
-
-    Args:
-        factors: With parents first.
-        Y: Rows of the whole table, (n, d); changed in place where not known.
-        known: Which entries are known, (n, d); the same for all columns of a block.
-        rng: Where the draws come from.
-        sampler: How they are made.
+    same for all draws, and need not be computed. Y, (n, d), is changed in place where
+    it is not known, which is the same for all columns of a block.
 
     Returns:
         Log weights, (n,).
@@ -203,9 +207,7 @@ def weighted_draws(
     sampler: Sampler | str | None = None,
 ) -> WeightedDraws:
     """Draws given evidence anywhere, by likelihood weighting."""
-    Y = np.full((n, len(graph.names)), np.nan)
-    for column, value in evidence.items():
-        Y[:, column] = value
+    Y = rows_given(graph, evidence, n)
     known = np.isfinite(Y)
     log_weights = forward(factors, Y, known, rng, sampler)
     total = special.logsumexp(log_weights)
@@ -230,11 +232,11 @@ def weighted_draws(
             stacklevel=3,
         )
     least = min(FEWEST_BEYOND / n, FARTHEST_OUT)
-    far = [name for name, share in tails.items() if share < least]
-    if far:
+    far = next((name for name, share in tails.items() if share < least), None)
+    if far is not None:
         warnings.warn(
-            f"given[{far[0]!r}] is farther out than nearly all draws of that column "
-            f"(share {tails[far[0]]:.2g} of {n} beyond it): the draws that could "
+            f"given[{far!r}] is farther out than nearly all draws of that column "
+            f"(share {tails[far]:.2g} of {n} beyond it): the draws that could "
             f"explain it may be missing, which the effective sample size cannot show. "
             f"Check its value, or raise n_samples.",
             SamplingWarning,
@@ -272,3 +274,120 @@ def _tails(
             beyond = np.mean(drawn[:, k] >= Y[0, column])
             tails[graph.names[column]] = float(min(beyond, 1.0 - beyond))
     return tails
+
+
+@dataclass(frozen=True, eq=False)
+class Imputation:
+    """Completed rows, and how well the draws were supported.
+
+    Attributes:
+        draws: Completed tables, (n_draws, n, d).
+        effective_sample_size: What the population of each row was worth, (n,);
+            infinite where draws are exact.
+    """
+
+    draws: Array
+    effective_sample_size: Array
+
+
+def impute(
+    graph: Graph,
+    factors: tuple[Factor, ...],
+    Y: Array,
+    n_draws: int,
+    population: int,
+    rng: np.random.Generator,
+    sampler: Sampler | str | None = None,
+) -> Imputation:
+    """Fill in what is not a number, `n_draws` times.
+
+    Each draw is chosen from a population of that size, or of more where needed.
+    """
+    known = np.isfinite(Y)
+    _check_missing(graph, known)
+    draws = np.repeat(Y[None], n_draws, axis=0)
+    effective = np.full(len(Y), np.inf)
+    exact = ~_contradictable(graph, known)
+    rows = np.flatnonzero(exact & ~known.all(axis=1))
+    for part in _parts(rows, n_draws):
+        draws[:, part] = _population(factors, Y[part], n_draws, rng, sampler)[0]
+    rows, size = np.flatnonzero(~exact), population
+    for round_ in range(_ROUNDS):
+        if not len(rows):
+            break
+        for part in _parts(rows, size):
+            found, log_weights = _population(factors, Y[part], size, rng, sampler)
+            draws[:, part], effective[part] = _taken(found, log_weights, n_draws, rng)
+        rows = rows[effective[rows] < ENOUGH]
+        size *= _GROWTH if round_ < _ROUNDS - 1 else 1
+    if len(rows):
+        warnings.warn(
+            f"in {len(rows)} of {len(Y)} rows the missing entries were chosen from "
+            f"draws worth fewer than {ENOUGH:.0f} (down to "
+            f"{effective[rows].min():.1f} of {size}): what is known there contradicts "
+            f"nearly all of them. Put columns with missing entries last in the graph, "
+            f"or raise population.",
+            SamplingWarning,
+            stacklevel=3,
+        )
+    return Imputation(draws, effective)
+
+
+def _check_missing(graph: Graph, known: Mask) -> None:
+    for c in graph.exogenous:
+        if not known[:, c].all():
+            row = int(np.flatnonzero(~known[:, c])[0])
+            raise ValueError(
+                f"Y has no value of the exogenous column {graph.names[c]!r} in row "
+                f"{row}, and there is no density to draw it from; fill it in."
+            )
+    for node in graph.nodes:
+        there = known[:, node.columns]
+        part = there.any(axis=1) & ~there.all(axis=1)
+        if part.any():
+            raise ValueError(
+                f"Y has some columns of the block {node.label!r}, but not all, in row "
+                f"{int(np.flatnonzero(part)[0])}; make them nodes of their own to "
+                f"impute some from the others."
+            )
+
+
+def _contradictable(graph: Graph, known: Mask) -> Mask:
+    """Rows in which something known has an unknown parent, (n,)."""
+    found = np.zeros(len(known), dtype=bool)
+    for node in graph.nodes:
+        if node.parents:
+            unsure = np.any(~known[:, node.parents], axis=1)
+            found |= known[:, node.columns[0]] & unsure
+    return found
+
+
+def _parts(rows: Indices, size: int) -> list[Indices]:
+    step = max(1, _AT_ONCE // max(size, 1))
+    return [rows[start : start + step] for start in range(0, len(rows), step)]
+
+
+def _population(
+    factors: tuple[Factor, ...],
+    Y: Array,
+    size: int,
+    rng: np.random.Generator,
+    sampler: Sampler | str | None,
+) -> tuple[Array, Array]:
+    """`size` completions of each row, (size, n, d), and log weights, (size, n)."""
+    tiled = np.tile(Y, (size, 1))
+    log_weights = forward(factors, tiled, np.isfinite(tiled), rng, sampler)
+    return tiled.reshape(size, *Y.shape), log_weights.reshape(size, len(Y))
+
+
+def _taken(
+    draws: Array, log_weights: Array, n_draws: int, rng: np.random.Generator
+) -> tuple[Array, Array]:
+    """Some of each row's draws by weight, (n_draws, n, d), and what they are worth."""
+    impossible = np.isneginf(log_weights).all(axis=0)
+    weights = special.softmax(np.where(impossible, 0.0, log_weights), axis=0)
+    effective = np.where(impossible, 0.0, 1.0 / np.sum(weights**2, axis=0))
+    reached = np.cumsum(weights, axis=0)
+    levels = rng.random((n_draws, draws.shape[1])) * reached[-1]
+    chosen = (reached[None] < levels[:, None]).sum(axis=1)
+    return draws[chosen, np.arange(draws.shape[1])], effective

@@ -13,21 +13,25 @@ from kexpfam._typing import Array, ArrayLike, RandomState
 from kexpfam._validation import as_generator, check_count, check_weights
 from kexpfam.errors import CannotSaveError, DegenerateDataError
 from kexpfam.graphs.evidence import (
+    Imputation,
     WeightedDraws,
     forward,
+    impute,
     read_evidence,
+    rows_given,
     unknown_ancestor,
     weighted_draws,
 )
 from kexpfam.graphs.factors import Factor, check_estimator_of, fit_factor, seeded
 from kexpfam.graphs.held_out import (
+    ORDERED,
     FactorGains,
+    OrderProposal,
     dealt_folds,
     held_out,
     mean_and_error,
+    propose_order,
 )
-from kexpfam.graphs.imputation import Imputation, impute
-from kexpfam.graphs.ordering import ORDERED, OrderProposal, propose_order
 from kexpfam.graphs.structure import Graph, Node, read_graph, read_plain
 from kexpfam.models import KCEF, KEF, AutoKCEF
 from kexpfam.models.estimator import DensityEstimator
@@ -126,7 +130,7 @@ class FactorizedDensity(DensityEstimator):
         Y = validate_data(
             self, X, dtype=np.float64, ensure_min_samples=2, ensure_all_finite=False
         )
-        names = column_names(X, Y.shape[1])
+        names = _column_names(X, Y.shape[1])
         _refuse_what_is_not_finite(Y, names)
         weights = None
         if sample_weight is not None:
@@ -195,11 +199,9 @@ class FactorizedDensity(DensityEstimator):
                 f"draws would have to agree with; add it, or use "
                 f"conditional(given, ...), which weighs draws."
             )
-        Y = np.full((n_samples, self.n_features_in_), np.nan)
-        for column, values in evidence.items():
-            Y[:, column] = values
-        known = np.isfinite(Y)
-        forward(self._factors, Y, known, as_generator(random_state), sampler)
+        Y = rows_given(self.graph_, evidence, n_samples)
+        rng = as_generator(random_state)
+        forward(self._factors, Y, np.isfinite(Y), rng, sampler)
         return Y
 
     def conditional(
@@ -438,7 +440,7 @@ class FactorizedDensity(DensityEstimator):
             self, X, dtype=np.float64, reset=False, ensure_all_finite=finite
         )
         # scikit-learn has compared names only if they are all strings.
-        names = column_names(X, Y.shape[1])
+        names = _column_names(X, Y.shape[1])
         if hasattr(X, "columns") and tuple(names) != self.graph_.names:
             raise ValueError(
                 f"X has columns {names!r:.200}, but the model was fitted to "
@@ -454,7 +456,7 @@ class FactorizedDensity(DensityEstimator):
         return self
 
 
-def column_names(X: Any, columns: int) -> list[Hashable]:
+def _column_names(X: Any, columns: int) -> list[Hashable]:
     """Names of the columns of a data frame, whatever they are; else positions."""
     found = getattr(X, "columns", None)
     return list(range(columns)) if found is None else list(found)

@@ -45,11 +45,7 @@ def is_conditional(estimator: Any) -> bool:
 
 
 def check_estimator_of(node: Node, estimator: Any) -> None:
-    """Refuse an estimator that cannot be a factor of this node.
-
-    Raises:
-        TypeError: It lacks a method, or cannot depend on the node's parents.
-    """
+    """Refuse an estimator that lacks a method, or cannot depend on the parents."""
     for method in ("fit", "score_samples", "sample"):
         if not hasattr(estimator, method):
             raise TypeError(
@@ -75,12 +71,7 @@ def seeded(estimator: Any, rng: np.random.Generator | None) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """A fitted factor p(y_v | y_pa(v)), as a function of whole rows.
-
-    Attributes:
-        node: v.
-        estimator: The fitted estimator.
-    """
+    """A fitted factor p(y_v | y_pa(v)) of a node v, as a function of whole rows."""
 
     node: Node
     estimator: Any
@@ -144,11 +135,7 @@ class Factor:
         return own, {}
 
     def _checked(self, method: str, values: Any, shape: tuple[int, ...]) -> Array:
-        """What an estimator returned, in the shape that it should have.
-
-        Raises:
-            ValueError: It has other numbers, or NaN.
-        """
+        """What an estimator returned, in the shape it should have, and without NaN."""
         found = np.asarray(values, dtype=float)
         name = f"{method} of the factor of {self.node.label!r}"
         kind = type(self.estimator).__name__

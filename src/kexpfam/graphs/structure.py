@@ -77,17 +77,7 @@ def read_graph(
     exogenous: Iterable[Any] | None = None,
     order: Sequence[Any] | None = None,
 ) -> Graph:
-    """A graph from what users write.
-
-    Args:
-        graph: "full" (every column has all earlier ones as parents), "markov" (the one
-            before), "independent"; a mapping from a column, or a tuple of them, to
-            its parents; or a networkx DiGraph with an arrow from parent to child.
-        names: Names of the columns of the table.
-        exogenous: Columns that are conditions only. In the named shapes they are
-            parents of all.
-        order: Columns in the order in which the named shapes take them; None for that
-            of the table.
+    """A graph of named columns from what users write, as in `FactorizedDensity`.
 
     Raises:
         ValueError: A cycle, a column that does not exist, or one without an entry.
@@ -216,11 +206,7 @@ def _check_columns(
 def _sorted(
     parents: dict[Columns, Columns], names: tuple[Hashable, ...]
 ) -> tuple[Node, ...]:
-    """Nodes with parents first, otherwise in the order given.
-
-    Raises:
-        ValueError: There is a cycle; the message names it.
-    """
+    """Nodes with parents first, otherwise in the order given; refuses a cycle."""
     owner = {c: columns for columns in parents for c in columns}
     waiting = {
         columns: {owner[c] for c in mine if c in owner}

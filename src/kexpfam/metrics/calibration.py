@@ -18,8 +18,7 @@ import numpy as np
 from kexpfam._roots import bracketed_roots
 from kexpfam._typing import Array, ArrayLike, Indices, Mask
 from kexpfam._validation import check_probability, check_weights
-from kexpfam.metrics.observations import Observations, weighted_mean
-from kexpfam.metrics.quadrature import RowFunction
+from kexpfam.metrics.observations import Observations, RowFunction, weighted_mean
 from kexpfam.metrics.scores import check_open
 
 # Points of the search for level crossings within each cell between quantiles.

@@ -76,21 +76,17 @@ class Metric:
         return -value if self.direction == "higher" else value
 
 
-METRICS: Mapping[str, Metric] = MappingProxyType(
-    {
-        metric.name: metric
-        for metric in (
-            Metric("log_loss", log_loss, "lower"),
-            Metric("crps", crps, "lower"),
-            Metric("cde_loss", cde_loss, "lower"),
-            Metric("pinball_loss", pinball_loss, "lower"),
-            Metric("interval_score", interval_score, "lower"),
-            Metric("coverage", coverage, "calibration", 0.9),
-            Metric("hpd_coverage", hpd_coverage, "calibration", 0.9),
-            Metric("pit_distance", pit_distance, "calibration", 0.0),
-        )
-    }
+_ALL = (
+    Metric("log_loss", log_loss, "lower"),
+    Metric("crps", crps, "lower"),
+    Metric("cde_loss", cde_loss, "lower"),
+    Metric("pinball_loss", pinball_loss, "lower"),
+    Metric("interval_score", interval_score, "lower"),
+    Metric("coverage", coverage, "calibration", 0.9),
+    Metric("hpd_coverage", hpd_coverage, "calibration", 0.9),
+    Metric("pit_distance", pit_distance, "calibration", 0.0),
 )
+METRICS: Mapping[str, Metric] = MappingProxyType({m.name: m for m in _ALL})
 
 
 @dataclass(frozen=True, eq=False)
@@ -269,11 +265,21 @@ def _checked(
 
 
 def _judged(model: Any, X: Any, y: Array) -> Array:
-    """What the metrics need of all rows, (6, n)."""
-    blocks = [
-        _block(model, X, y, slice(start, start + _BLOCK_ROWS))
-        for start in range(0, len(y), _BLOCK_ROWS)
-    ]
+    """What the metrics need of each row, one line each, (6, n)."""
+    blocks = []
+    for start in range(0, len(y), _BLOCK_ROWS):
+        rows = slice(start, start + _BLOCK_ROWS)
+        conditions = X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+        observed = Observations.of(model.given(conditions), y[rows], "evaluate")
+        block = (
+            -observed.logpdf(observed.y[:, None])[:, 0],
+            crps_of(observed),
+            cde_loss_of(observed),
+            interval_score_of(observed, _INTERVAL),
+            pit_of(observed),
+            hpd_values_of(observed),
+        )
+        blocks.append(np.stack(block))
     return np.hstack(blocks)
 
 
@@ -292,20 +298,4 @@ def _summary(rows: Array, weights: Array, levels: Array) -> Evaluation:
         pit=pits,
         hpd_values=hpds,
         sample_weight=weights,
-    )
-
-
-def _block(model: Any, X: Any, y: Array, rows: slice) -> Array:
-    """What the metrics need of some rows, one line each, (6, rows)."""
-    conditions = X.iloc[rows] if hasattr(X, "iloc") else X[rows]
-    observed = Observations.of(model.given(conditions), y[rows], "evaluate")
-    return np.stack(
-        [
-            -observed.logpdf(observed.y[:, None])[:, 0],
-            crps_of(observed),
-            cde_loss_of(observed),
-            interval_score_of(observed, _INTERVAL),
-            pit_of(observed),
-            hpd_values_of(observed),
-        ]
     )

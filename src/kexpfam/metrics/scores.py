@@ -15,8 +15,12 @@ import numpy as np
 
 from kexpfam._typing import Array, ArrayLike
 from kexpfam._validation import as_numbers
-from kexpfam.metrics.observations import Observations, finite_numbers, weighted_mean
-from kexpfam.metrics.quadrature import integrate_rows
+from kexpfam.metrics.observations import (
+    Observations,
+    finite_numbers,
+    integrate_rows,
+    weighted_mean,
+)
 from kexpfam.partition.panels import panel_rule
 
 # Share of its mass by which pdf and cdf of a panel may differ without hiding a spike.
@@ -221,11 +225,7 @@ def interval_score_of(observed: Observations, confidence: float) -> Array:
 
 
 def check_open(name: str, values: ArrayLike) -> Array:
-    """Levels strictly between 0 and 1 as a flat array.
-
-    Raises:
-        ValueError: Some are not, or there are none.
-    """
+    """Levels as a flat array; ValueError unless strictly between 0 and 1."""
     levels = np.atleast_1d(as_numbers(name, values))
     if levels.ndim > 1 or levels.size == 0:
         raise ValueError(

@@ -33,11 +33,7 @@ class Encoder:
         self._names: dict[tuple[tuple[int, ...], bytes], str] = {}  # by content
 
     def encode(self, value: Any, place: str = "") -> Any:
-        """JSON for a value that is found at some place in the model.
-
-        Raises:
-            CannotSaveError: A part of it has no file representation.
-        """
+        """JSON for a value that is found at some place in the model."""
         kind = kind_of(value)
         if kind is not None:
             return self._shared(value, kind, place)
@@ -89,14 +85,9 @@ class Encoder:
 
 
 class Decoder:
-    """Makes what an `Encoder` encoded, and checks it.
+    """Makes what an `Encoder` encoded, from arrays by name and shared objects.
 
-    Args:
-        arrays: Arrays by name.
-        objects: The list of shared objects.
-
-    Raises:
-        ValueError: Something is missing, foreign, or does not fit.
+    It raises ValueError where something is missing, foreign, or does not fit.
     """
 
     def __init__(self, arrays: dict[str, Array], objects: Any) -> None:

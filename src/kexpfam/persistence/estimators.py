@@ -52,13 +52,10 @@ def save_estimator(
     extra: Mapping[str, Any] | None = None,
     learned: object = None,
 ) -> None:
-    """Write a fitted estimator.
+    """Write a fitted estimator of a registered class.
 
-    Args:
-        estimator: Of a registered class.
-        path: Where to.
-        extra: What the user wants to keep in the file, as JSON has it.
-        learned: More than the estimator says it has learned.
+    `extra` is what the user wants to keep in the file, as JSON has it; `learned` is
+    more than the estimator says it has learned.
 
     Raises:
         CannotSaveError: It holds a part without a safe representation, such as a
@@ -76,18 +73,10 @@ def save_factors(
     factors: Sequence[Any],
     extra: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write a joint density.
+    """Write a joint density of factors, which are estimators of registered classes.
 
-    Args:
-        joint: Of a registered class.
-        path: Where to.
-        structure: How its factors belong together, as JSON has it.
-        factors: Estimators of registered classes.
-        extra: As in `save_estimator`.
-
-    Raises:
-        CannotSaveError: A factor is of another class, or holds a part without a safe
-            representation.
+    The structure says how they belong together, as JSON has it; `extra` is as in
+    `save_estimator`, and so is what is refused.
     """
     encoder = Encoder()
     models = [_described(encoder, e, f"factors.{i}") for i, e in enumerate(factors)]

@@ -57,27 +57,16 @@ Cls = TypeVar("Cls", bound=type)
 
 @dataclass(frozen=True)
 class Declared:
-    """What is said of a field.
+    """What is said of a field."""
 
-    Attributes:
-        axes: Axes of an array, or letters of a part.
-        rules: Names in `_RULES`, in the order in which they are looked at.
-        flags: Names in `_FLAGS`.
-        least: Field that it is not below, or none.
-    """
-
-    axes: tuple[str, ...] = ()
-    rules: tuple[str, ...] = ()
-    flags: frozenset[str] = frozenset()
-    least: str = ""
+    axes: tuple[str, ...] = ()  # of an array, or letters of a part
+    rules: tuple[str, ...] = ()  # names in `_RULES`, looked at in this order
+    flags: frozenset[str] = frozenset()  # names in `_FLAGS`
+    least: str = ""  # field that it is not below, or none
 
     @classmethod
     def read(cls, text: str) -> "Declared":
-        """What some words say.
-
-        Raises:
-            ValueError: A word is none.
-        """
+        """What some words say; ValueError if one is none of ours."""
         words = text.split()
         least = "".join(word[2:] for word in words if word.startswith(">="))
         words = [word for word in words if not word.startswith(">=")]
@@ -90,22 +79,17 @@ class Declared:
 
 @dataclass(frozen=True)
 class Kind:
-    """How objects of a class are kept in files.
+    """How objects of a dataclass are kept in files.
 
-    Attributes:
-        cls: The class, a dataclass.
-        name: What files call it.
-        stored: Names in files of the fields that files keep.
-        declared: What is said of the fields; None for a class whose constructor
-            checks its arguments, and whose objects hold no arrays.
-        shared: Whether an object that occurs several times is stored once.
+    Nothing is declared of a class whose constructor checks its arguments, and whose
+    objects hold no arrays.
     """
 
     cls: type
-    name: str
-    stored: dict[str, str]
+    name: str  # what files call it
+    stored: dict[str, str]  # names in files of the fields that files keep
     declared: dict[str, Declared] | None = None
-    shared: bool = False
+    shared: bool = False  # stored once if it occurs several times
 
     def said(self, name: str) -> Declared:
         """What is said of a field."""
@@ -177,23 +161,14 @@ def kind_of(value: object) -> Kind | None:
 
 
 def kind_named(name: object) -> Kind:
-    """The class that files call so.
-
-    Raises:
-        ValueError: There is none.
-    """
+    """The class that files call so, if there is one."""
     if not isinstance(name, str) or name not in _BY_NAME:
         raise ValueError(f"unknown class {name!r:.60}")
     return _BY_NAME[name]
 
 
 def made(cls: type, parts: Mapping[str, Any]) -> Any:
-    """An object of a registered class, checked.
-
-    Args:
-        cls: The class.
-        parts: Values of its fields, by their names in files. What has a default may be
-            missing.
+    """An object of a registered class, from its parts by their names in files, checked.
 
     Raises:
         TypeError: A part is missing.
@@ -241,11 +216,7 @@ def _is_finite(part: Any) -> bool:
 
 
 def _letters(value: Any) -> dict[str, int]:
-    """Sizes that the letters of an object stand for.
-
-    Raises:
-        ValueError: A letter would stand for two.
-    """
+    """Sizes that the letters of an object stand for; ValueError if one has two."""
     kind = _BY_CLASS[type(value)]
     letters: dict[str, int] = {}
     for name, said in (kind.declared or {}).items():
