@@ -67,7 +67,7 @@ def _undecodable_line(path: Path) -> int:
     return 1
 
 
-def column_names(path: Path) -> list[str]:
+def names_in_header(path: Path) -> list[str]:
     """Names of the columns, for completion; none if they cannot be read."""
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:

@@ -10,6 +10,7 @@ import hmac
 import json
 import math
 import secrets
+from collections.abc import Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import resources
@@ -196,9 +197,9 @@ def plain(value: Any) -> Any:
         >>> plain({"a": [1.0, float("nan")]})
         {'a': [1.0, None]}
     """
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple | np.ndarray):
         return [plain(item) for item in value]
     if isinstance(value, np.generic):
         value = value.item()

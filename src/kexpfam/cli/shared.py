@@ -1,0 +1,254 @@
+"""What all commands share: their options, notes, and errors in one sentence.
+
+Errors that a user can do something about become a line on standard error and exit code
+1; wrong usage is click's exit code 2; Ctrl-C is 130. `KEXPFAM_DEBUG=1` shows where an
+error came from. Warnings of the library become lines that begin with "Note:".
+"""
+
+import contextlib
+import errno
+import os
+import signal
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from kexpfam.errors import KexpfamError
+
+STANDARD_OUTPUT = "-"
+
+# In a context's `meta`: whether notes and progress are unwelcome.
+QUIET = "kexpfam.quiet"
+
+INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+
+# Said to programmers who pass arrays; here names were matched already.
+_NOT_FOR_HERE = "X does not have valid feature names"
+
+
+@contextlib.contextmanager
+def guarded() -> Iterator[None]:
+    """Turn errors and warnings of the library and of the system into sentences."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", UserWarning)
+        warnings.filterwarnings("ignore", message=_NOT_FOR_HERE)
+        warnings.showwarning = _Notes()
+        try:
+            yield
+        except (KeyboardInterrupt, Stopped):
+            click.echo("Interrupted; nothing was written.", err=True)
+            raise click.exceptions.Exit(INTERRUPTED) from None
+        except (
+            KexpfamError,
+            ValueError,
+            OSError,
+            ArithmeticError,
+            MemoryError,
+        ) as error:
+            debugging = os.environ.get("KEXPFAM_DEBUG", "") not in ("", "0")
+            if getattr(error, "errno", None) == errno.EPIPE or debugging:
+                raise  # click ends quietly if nobody reads on
+            raise click.ClickException(_sentence(error)) from error
+
+
+class Stopped(BaseException):
+    """Ctrl-C, in a form that no search takes for a wish to end with the best so far."""
+
+
+@contextlib.contextmanager
+def stopping_at_once() -> Iterator[None]:
+    """Let Ctrl-C end the program, and not only the search that is running.
+
+    In a program of one's own an interrupted search ends with what it has; whoever
+    interrupts a command wants no file.
+    """
+
+    def stop(number: int, frame: object) -> None:
+        raise Stopped
+
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals are for the main thread only
+        return
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def note(text: str) -> None:
+    """Say something on standard error that is no result."""
+    if not _is_quiet():
+        click.echo(f"Note: {text}", err=True)
+
+
+def is_watched() -> bool:
+    """Whether standard error is a terminal, and progress is welcome."""
+    return sys.stderr.isatty() and not _is_quiet()
+
+
+def _is_quiet() -> bool:
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get(QUIET))
+
+
+class _Notes:
+    """Shows each warning once."""
+
+    def __init__(self) -> None:
+        self._said: set[str] = set()
+
+    def __call__(self, message: Any, *_: Any, **__: Any) -> None:
+        text = " ".join(str(message).split())
+        if text not in self._said:
+            self._said.add(text)
+            note(text)
+
+
+def _sentence(error: BaseException) -> str:
+    if isinstance(error, MemoryError):
+        return "There is not enough memory; use fewer rows."
+    if isinstance(error, OSError) and error.strerror and error.filename:
+        return f"{error.filename}: {error.strerror}."
+    return " ".join(str(error).split()) or f"{type(error).__name__}."
+
+
+def examples(*lines: str) -> str:
+    """The end of a command's help."""
+    # The first line, a backspace, tells click to keep the lines as they are.
+    return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
+
+
+def command(name: str, *lines: str) -> Callable[[Any], click.Command]:
+    """A command whose help ends with examples."""
+    return click.command(name, epilog=examples(*lines))
+
+
+def complete_columns(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Names of the columns of the file that stands on the line already.
+
+    Where several may be given as A,B the last of them is completed.
+    """
+    from kexpfam.cli.delimited import names_in_header
+
+    # Where an option has no value yet, click leaves the arguments as they are.
+    words = [ctx.params.get("data"), ctx.params.get("source"), *ctx.args]
+    files = [Path(w) for w in words if w and not str(w).endswith(".kexpfam")]
+    names = next((names_in_header(path) for path in files if path.is_file()), [])
+    whole = [name for name in names if name.startswith(incomplete)]
+    if whole or param.name != "features":
+        return [CompletionItem(name) for name in whole]
+    before, comma, last = incomplete.rpartition(",")
+    taken = before.split(",")
+    return [
+        CompletionItem(f"{before}{comma}{name}")
+        for name in names
+        if name.startswith(last) and name not in taken
+    ]
+
+
+def _be_quiet(ctx: click.Context, param: click.Parameter, value: bool) -> bool:
+    if value:
+        ctx.meta[QUIET] = True
+    return value
+
+
+def together(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Several options as one decorator, in the order in which help shows them."""
+
+    def decorate(function: Any) -> Any:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+def output_option(default: str, words: str) -> Callable[[Any], Any]:
+    """Where the result goes."""
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Path(allow_dash=True),
+        default=default,
+        show_default=default != STANDARD_OUTPUT,
+        help=words,
+    )
+
+
+data_argument = click.argument("data", type=click.Path())
+optional_data_argument = click.argument("data", type=click.Path(), required=False)
+model_argument = click.argument("model", type=click.Path())
+force_option = click.option("--force", is_flag=True, help="Replace an existing file.")
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object and nothing else."
+)
+quiet_option = click.option(
+    "-q", "--quiet", is_flag=True, callback=_be_quiet, help="No summary and no notes."
+)
+table_output_option = output_option(
+    STANDARD_OUTPUT,
+    "A .csv, .tsv or .parquet file; - for standard output, the default.",
+)
+seed_option = click.option(
+    "--seed", type=int, default=0, show_default=True, help="Seed of all that is random."
+)
+missing_option = click.option(
+    "--missing",
+    type=click.Choice(["drop", "impute"]),
+    help="Leave rows with missing values out, or put in medians and most frequent "
+    "categories.",
+)
+unknown_option = click.option(
+    "--unknown",
+    type=click.Choice(["error", "ignore"]),
+    default="error",
+    show_default=True,
+    help="What to do about a category that was not seen at the fit.",
+)
+# Of commands that show a model the rows of a table.
+row_options = together(missing_option, unknown_option, force_option, quiet_option)
+# How a table is seen by a model that is to be fitted.
+table_options = together(
+    click.option(
+        "--target",
+        shell_complete=complete_columns,
+        help="The column to explain, a number.",
+    ),
+    click.option(
+        "--features",
+        multiple=True,
+        shell_complete=complete_columns,
+        help="Columns that the target may depend on, as A,B or repeated; all others if "
+        "it is not given.",
+    ),
+    click.option(
+        "--categorical",
+        multiple=True,
+        shell_complete=complete_columns,
+        help="A column of categories, even if they are numbers. May be repeated.",
+    ),
+    click.option(
+        "--weights",
+        shell_complete=complete_columns,
+        help="Column with the weight of each row.",
+    ),
+    missing_option,
+    click.option(
+        "--model",
+        "kind",
+        type=click.Choice(["auto", "kcef"]),
+        default="auto",
+        show_default=True,
+        help="An average of many densities, or the best single one.",
+    ),
+)
