@@ -16,8 +16,8 @@ from kexpfam import KCEF
 from kexpfam.cli.fit import fitted as fit_model
 from kexpfam.cli.fit import new_model
 from kexpfam.cli.model_files import TableRows, load_table_model
+from kexpfam.cli.readers import read_table
 from kexpfam.cli.shared import Stopped
-from kexpfam.cli.tables import read_table
 from kexpfam.metrics import cross_evaluate, evaluate
 from tests.cli.tables import houses, write
 

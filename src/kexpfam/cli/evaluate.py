@@ -9,7 +9,12 @@ from sklearn.model_selection import KFold
 
 from kexpfam._progress import Progress, ProgressBar
 from kexpfam._typing import Array
-from kexpfam.cli.fit import new_model, require_target, training_rows
+from kexpfam.cli.fit import (
+    new_model,
+    require_target,
+    table_options,
+    training_table,
+)
 from kexpfam.cli.model_files import (
     TableModel,
     TableRows,
@@ -17,6 +22,7 @@ from kexpfam.cli.model_files import (
     load_table_model,
 )
 from kexpfam.cli.output import PICTURES, check_output, print_json, write_picture
+from kexpfam.cli.readers import read_table
 from kexpfam.cli.shared import (
     command,
     force_option,
@@ -25,10 +31,9 @@ from kexpfam.cli.shared import (
     quiet_option,
     seed_option,
     stopping_at_once,
-    table_options,
     unknown_option,
 )
-from kexpfam.cli.tables import Table, TableError, read_table
+from kexpfam.cli.tables import Table, TableError
 from kexpfam.metrics import Estimate, Evaluation, cross_evaluate, evaluate
 from kexpfam.metrics.evaluation import FEWEST_TESTED, heading
 from kexpfam.metrics.observations import estimate
@@ -96,7 +101,7 @@ def evaluate_command(
         raise click.UsageError("--cv is for one table; there is no HELD_OUT then.")
     if cv is not None:
         require_target(columns["target"])
-        rows = training_rows(read_table(source), **columns)
+        rows = training_table(read_table(source), **columns)
         result = _by_folds(rows, cv, new_model(kind, seed), seed)
     else:
         assert held_out is not None

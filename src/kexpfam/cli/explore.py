@@ -13,8 +13,9 @@ from kexpfam.cli.coding import Coding, Feature
 from kexpfam.cli.model_files import TableModel, load_table_model
 from kexpfam.cli.output import OutputError, check_output
 from kexpfam.cli.pictures import columns_of, with_categories
+from kexpfam.cli.readers import read_table
 from kexpfam.cli.shared import command, model_argument, note, row_options
-from kexpfam.cli.tables import Table, TableError, read_table
+from kexpfam.cli.tables import Table, TableError
 from kexpfam.explorer import (
     ConditionalView,
     Control,

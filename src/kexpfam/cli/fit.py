@@ -2,30 +2,34 @@
 
 import shlex
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import click
 import numpy as np
+from click.shell_completion import CompletionItem
 
 from kexpfam import KCEF, AutoKCEF, FactorizedDensity
 from kexpfam.cli.coding import Coding, Missing, learn_coding
 from kexpfam.cli.model_files import TableRows, save_table_model, table_rows
 from kexpfam.cli.output import check_output, print_json
+from kexpfam.cli.readers import names_in_header, read_table
 from kexpfam.cli.shared import (
     command,
     data_argument,
     force_option,
     is_watched,
     json_option,
+    missing_option,
     note,
     output_option,
     quiet_option,
     seed_option,
     stopping_at_once,
-    table_options,
+    together,
 )
-from kexpfam.cli.tables import Table, TableError, read_table
+from kexpfam.cli.tables import Table, TableError
 
 # Fewer rows than this tell nothing about a density.
 FEWEST_ROWS = 5
@@ -34,6 +38,66 @@ FEWEST_ROWS = 5
 # or a grade. A guess, for a note only.
 _FEW_VALUES = 10
 _MANY_ROWS = 30
+
+
+def complete_columns(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Names of the columns of the file that stands on the line already.
+
+    Where several may be given as A,B the last of them is completed.
+    """
+    # Where an option has no value yet, click leaves the arguments as they are.
+    words = [ctx.params.get("data"), ctx.params.get("source"), *ctx.args]
+    files = [Path(w) for w in words if w and not str(w).endswith(".kexpfam")]
+    names = next((names_in_header(path) for path in files if path.is_file()), [])
+    whole = [name for name in names if name.startswith(incomplete)]
+    if whole or param.name != "features":
+        return [CompletionItem(name) for name in whole]
+    before, comma, last = incomplete.rpartition(",")
+    taken = before.split(",")
+    return [
+        CompletionItem(f"{before}{comma}{name}")
+        for name in names
+        if name.startswith(last) and name not in taken
+    ]
+
+
+# How a table is seen by a model that is to be fitted.
+table_options = together(
+    click.option(
+        "--target",
+        shell_complete=complete_columns,
+        help="The column to explain, a number.",
+    ),
+    click.option(
+        "--features",
+        multiple=True,
+        shell_complete=complete_columns,
+        help="Columns that the target may depend on, as A,B or repeated; all others if "
+        "it is not given.",
+    ),
+    click.option(
+        "--categorical",
+        multiple=True,
+        shell_complete=complete_columns,
+        help="A column of categories, even if they are numbers. May be repeated.",
+    ),
+    click.option(
+        "--weights",
+        shell_complete=complete_columns,
+        help="Column with the weight of each row.",
+    ),
+    missing_option,
+    click.option(
+        "--model",
+        "kind",
+        type=click.Choice(["auto", "kcef"]),
+        default="auto",
+        show_default=True,
+        help="An average of many densities, or the best single one.",
+    ),
+)
 
 
 @command(
@@ -75,7 +139,7 @@ def fit_command(
     if not joint:
         require_target(columns["target"])
     check_output(output, force)
-    rows = training_rows(read_table(data), **columns)
+    rows = training_table(read_table(data), **columns)
     rows.tell_of_rows_left_out()
     tell_of_few_values(rows)
     start = perf_counter()
@@ -91,7 +155,7 @@ def fit_command(
         _print(report, data, _as_words(given, {"model": "auto", "seed": 0}))
 
 
-def training_rows(
+def training_table(
     table: Table,
     *,
     target: str | None,

@@ -8,18 +8,19 @@ import numpy as np
 
 from kexpfam._typing import Array
 from kexpfam.cli.coding import Coding, Feature
+from kexpfam.cli.fit import complete_columns
 from kexpfam.cli.model_files import TableModel, held_out_rows, load_table_model
 from kexpfam.cli.output import PICTURES, check_output, write_picture
 from kexpfam.cli.pictures import condition, draw_along, draw_densities
+from kexpfam.cli.readers import read_table
 from kexpfam.cli.shared import (
     command,
-    complete_columns,
     model_argument,
     optional_data_argument,
     output_option,
     row_options,
 )
-from kexpfam.cli.tables import Table, TableError, listed, read_table
+from kexpfam.cli.tables import Table, TableError, listed
 from kexpfam.metrics import evaluate
 
 Gaps = Mapping[str, Any]  # options about missing values and unknown categories

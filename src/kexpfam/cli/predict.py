@@ -13,6 +13,7 @@ from kexpfam._progress import ProgressBar
 from kexpfam._typing import Array
 from kexpfam.cli.model_files import TableModel, load_table_model
 from kexpfam.cli.output import TABLES, check_output, write_columns
+from kexpfam.cli.readers import read_table
 from kexpfam.cli.shared import (
     STANDARD_OUTPUT,
     command,
@@ -25,7 +26,7 @@ from kexpfam.cli.shared import (
     seed_option,
     table_output_option,
 )
-from kexpfam.cli.tables import Column, Table, TableError, read_table
+from kexpfam.cli.tables import Column, Table, TableError
 from kexpfam.models.estimator import in_blocks
 
 

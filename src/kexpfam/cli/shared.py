@@ -13,11 +13,9 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import click
-from click.shell_completion import CompletionItem
 
 from kexpfam.errors import KexpfamError
 
@@ -35,11 +33,19 @@ _NOT_FOR_HERE = "X does not have valid feature names"
 @contextlib.contextmanager
 def guarded() -> Iterator[None]:
     """Turn errors and warnings of the library and of the system into sentences."""
+    said: set[str] = set()
+
+    def show_once(message: Any, *_: Any, **__: Any) -> None:
+        text = " ".join(str(message).split())
+        if text not in said:
+            said.add(text)
+            note(text)
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", UserWarning)
         warnings.filterwarnings("ignore", message=_NOT_FOR_HERE)
-        warnings.showwarning = _Notes()
+        warnings.showwarning = show_once
         try:
             yield
         except (KeyboardInterrupt, Stopped):
@@ -99,19 +105,6 @@ def _is_quiet() -> bool:
     return context is not None and bool(context.meta.get(QUIET))
 
 
-class _Notes:
-    """Shows each warning once."""
-
-    def __init__(self) -> None:
-        self._said: set[str] = set()
-
-    def __call__(self, message: Any, *_: Any, **__: Any) -> None:
-        text = " ".join(str(message).split())
-        if text not in self._said:
-            self._said.add(text)
-            note(text)
-
-
 def _sentence(error: BaseException) -> str:
     if isinstance(error, MemoryError):
         return "There is not enough memory; use fewer rows."
@@ -129,31 +122,6 @@ def examples(*lines: str) -> str:
 def command(name: str, *lines: str) -> Callable[[Any], click.Command]:
     """A command whose help ends with examples."""
     return click.command(name, epilog=examples(*lines))
-
-
-def complete_columns(
-    ctx: click.Context, param: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
-    """Names of the columns of the file that stands on the line already.
-
-    Where several may be given as A,B the last of them is completed.
-    """
-    from kexpfam.cli.delimited import names_in_header
-
-    # Where an option has no value yet, click leaves the arguments as they are.
-    words = [ctx.params.get("data"), ctx.params.get("source"), *ctx.args]
-    files = [Path(w) for w in words if w and not str(w).endswith(".kexpfam")]
-    names = next((names_in_header(path) for path in files if path.is_file()), [])
-    whole = [name for name in names if name.startswith(incomplete)]
-    if whole or param.name != "features":
-        return [CompletionItem(name) for name in whole]
-    before, comma, last = incomplete.rpartition(",")
-    taken = before.split(",")
-    return [
-        CompletionItem(f"{before}{comma}{name}")
-        for name in names
-        if name.startswith(last) and name not in taken
-    ]
 
 
 def _be_quiet(ctx: click.Context, param: click.Parameter, value: bool) -> bool:
@@ -217,38 +185,3 @@ unknown_option = click.option(
 )
 # Of commands that show a model the rows of a table.
 row_options = together(missing_option, unknown_option, force_option, quiet_option)
-# How a table is seen by a model that is to be fitted.
-table_options = together(
-    click.option(
-        "--target",
-        shell_complete=complete_columns,
-        help="The column to explain, a number.",
-    ),
-    click.option(
-        "--features",
-        multiple=True,
-        shell_complete=complete_columns,
-        help="Columns that the target may depend on, as A,B or repeated; all others if "
-        "it is not given.",
-    ),
-    click.option(
-        "--categorical",
-        multiple=True,
-        shell_complete=complete_columns,
-        help="A column of categories, even if they are numbers. May be repeated.",
-    ),
-    click.option(
-        "--weights",
-        shell_complete=complete_columns,
-        help="Column with the weight of each row.",
-    ),
-    missing_option,
-    click.option(
-        "--model",
-        "kind",
-        type=click.Choice(["auto", "kcef"]),
-        default="auto",
-        show_default=True,
-        help="An average of many densities, or the best single one.",
-    ),
-)
