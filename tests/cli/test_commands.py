@@ -13,11 +13,11 @@ from sklearn.model_selection import KFold
 
 import kexpfam
 from kexpfam import KCEF
-from kexpfam.cli.fitting import TrainingTable, new_model
-from kexpfam.cli.fitting import fitted as fit_model
-from kexpfam.cli.guard import Stopped
-from kexpfam.cli.model_files import load_table_model
-from kexpfam.cli.tables import read_table
+from kexpfam.cli.fit import fitted as fit_model
+from kexpfam.cli.fit import new_model
+from kexpfam.cli.model_files import TableRows, load_table_model
+from kexpfam.cli.readers import read_table
+from kexpfam.cli.shared import Stopped
 from kexpfam.metrics import cross_evaluate, evaluate
 from tests.cli.tables import houses, write
 
@@ -461,7 +461,7 @@ def test_an_interrupted_search_ends_the_program():
                 return self
 
     before = signal.getsignal(signal.SIGINT)
-    rows = TrainingTable(None, np.zeros((3, 1)), np.zeros(3), None, 0)
+    rows = TableRows(None, np.zeros((3, 1)), np.zeros(3), None, 0)
     with pytest.raises(Stopped):
         fit_model(Patient(), rows)
     assert signal.getsignal(signal.SIGINT) is before

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from kexpfam.cli.model_files import load_table_model
-from kexpfam.cli.tables import read_table
+from kexpfam.cli.readers import read_table
 from tests.cli.tables import houses, write
 
 

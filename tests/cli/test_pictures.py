@@ -15,7 +15,8 @@ from kexpfam.cli.pictures import (
     draw_densities,
     middle_cut,
 )
-from kexpfam.cli.tables import Table, read_table
+from kexpfam.cli.readers import read_table
+from kexpfam.cli.tables import Table
 from kexpfam.display import FEW_NEAR, near_note
 from tests.cli.tables import houses
 

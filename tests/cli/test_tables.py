@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from kexpfam.cli import delimited
-from kexpfam.cli.tables import TableError, as_column, label_of, read_table
+from kexpfam.cli import readers
+from kexpfam.cli.readers import as_column, read_table
+from kexpfam.cli.tables import TableError, label_of
 from kexpfam.errors import MissingDependencyError
 from tests.cli.tables import houses, write
 
@@ -31,15 +32,15 @@ def test_quick_and_careful_readers_agree(tmp_path):
     columns = {k: v for k, v in houses(50).items() if k != "city"}
     path = tmp_path / "a.csv"
     write(path, columns)
-    quick = delimited._quickly(path, tuple(columns), ",")
-    careful = delimited._carefully(path, tuple(columns), ",")
+    quick = readers._quickly(path, tuple(columns), ",")
+    careful = readers._carefully(path, tuple(columns), ",")
     assert quick is not None
     for name in columns:
         np.testing.assert_array_equal(quick.column(name), careful.column(name))
 
 
 def test_chunks_are_joined(tmp_path, monkeypatch):
-    monkeypatch.setattr(delimited, "_CHUNK", 7)
+    monkeypatch.setattr(readers, "_CHUNK", 7)
     columns = houses(30)
     mixed = np.where(np.arange(30) < 20, "3.0", "many")  # text from the third chunk on
     table = read_table(write(tmp_path / "a.csv", {**columns, "mixed": mixed}))

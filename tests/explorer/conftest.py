@@ -15,7 +15,7 @@ from kexpfam.base_densities import GaussianBase
 from kexpfam.cli.coding import learn_coding
 from kexpfam.cli.explore import view_of
 from kexpfam.cli.model_files import load_table_model, save_table_model
-from kexpfam.cli.tables import read_table
+from kexpfam.cli.readers import read_table
 from kexpfam.distributions import ClosedFormDensity, MixtureDensity
 from kexpfam.explorer import ExplorerServer
 from tests.cli.tables import houses, write

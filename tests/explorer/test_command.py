@@ -16,7 +16,7 @@ from kexpfam import KCEF, KEF
 from kexpfam.cli import main
 from kexpfam.cli.explore import view_of
 from kexpfam.cli.model_files import load_table_model
-from kexpfam.cli.tables import read_table
+from kexpfam.cli.readers import read_table
 from kexpfam.explorer import Question
 from tests.cli.tables import write
 

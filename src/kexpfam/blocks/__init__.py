@@ -1,8 +1,15 @@
 """Rows of (X, y, weights) that are read block by block, and sums over them."""
 
 from kexpfam.blocks.arrays import ArraySource
-from kexpfam.blocks.block import Accumulator, Block, Part, Source
-from kexpfam.blocks.dask_rows import DaskSource
+from kexpfam.blocks.block import (
+    BLOCK_ROWS,
+    Accumulator,
+    Block,
+    Part,
+    Source,
+    UnconditionalSource,
+)
+from kexpfam.blocks.dask import DaskSource
 from kexpfam.blocks.fingerprint import (
     Fingerprints,
     RowSample,
@@ -11,18 +18,15 @@ from kexpfam.blocks.fingerprint import (
     fingerprints,
 )
 from kexpfam.blocks.memory import (
-    BLOCK_ROWS,
     DEFAULT_BUDGET,
     block_rows,
     parse_memory,
     peak_resident,
     resident_now,
 )
-from kexpfam.blocks.parquet import ParquetSource
-from kexpfam.blocks.polars_rows import PolarsSource
 from kexpfam.blocks.reduction import reduce_blocks
 from kexpfam.blocks.sources import as_source, as_unconditional_source
-from kexpfam.blocks.unconditional import UnconditionalSource
+from kexpfam.blocks.tables import ParquetSource, PolarsSource
 
 __all__ = [
     "BLOCK_ROWS",

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from kexpfam._typing import ArrayLike
-from kexpfam.blocks.block import Block, Part, Source, as_columns, checked
-from kexpfam.blocks.memory import BLOCK_ROWS
+from kexpfam.blocks.block import BLOCK_ROWS, Block, Part, Source, converted
 
 
 @dataclass(frozen=True)
@@ -34,14 +33,8 @@ class ArrayPart(Part):
     start: int
 
     def read(self) -> Iterator[Block]:
-        weights = self.sample_weight
-        block = checked(
-            as_columns("X", self.X),
-            as_columns("y", self.y),
-            None if weights is None else as_columns("sample_weight", weights)[:, 0],
-            self._place,
-        )
-        for array in (self.X, self.y, weights):
+        block = converted(self.X, self.y, self.sample_weight, self._place)
+        for array in (self.X, self.y, self.sample_weight):
             release_pages(array)
         if len(block):
             yield block

@@ -17,10 +17,12 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from kexpfam._typing import Array
-from kexpfam.blocks.memory import BLOCK_ROWS
 from kexpfam.persistence import saved_fit
 
 S = TypeVar("S")
+
+# Enough rows for matrix products to run at full speed, few enough for the caches.
+BLOCK_ROWS = 8192
 
 # What a message says about the place of a bad value, from its argument ("X", "y" or
 # "sample_weight"), its row in the block, and its column (0 for sample_weight).
@@ -107,12 +109,76 @@ class Accumulator(ABC, Generic[S]):
         """
 
 
-def as_columns(name: str, values: Any) -> Array:
-    """Numbers as a new float64 array (n, columns).
+class UnconditionalSource(Source):
+    """The rows of another source, as responses without a condition.
+
+    Sources call the columns they read X. For p(y) these are the responses, so blocks
+    are turned round: what was X becomes Y, and X has no column. A sum over them is
+    turned round instead of the source, which is read as it would be otherwise.
+
+    Args:
+        rows: A source whose y has no columns.
 
     Raises:
-        ValueError: They are no numbers.
+        ValueError: It has some.
+
+    Example:
+        >>> from kexpfam.blocks import ArraySource
+        >>> data = np.arange(6.0).reshape(3, 2)
+        >>> source = UnconditionalSource(ArraySource(data, data[:, :0]))
+        >>> source.n_features, source.n_responses
+        (0, 2)
     """
+
+    def __init__(self, rows: Source) -> None:
+        if rows.n_responses:
+            raise ValueError(
+                f"X must be a source without columns of y, which are not modelled "
+                f"here, got one with {rows.n_responses}."
+            )
+        self.rows = rows
+        self.n_features, self.n_responses = 0, rows.n_features
+        self.feature_names = None
+        self.n_rows, self.rows_per_block = rows.n_rows, rows.rows_per_block
+
+    @property
+    def parts(self) -> Sequence[Part]:
+        return [_TurnedPart(part) for part in self.rows.parts]
+
+
+@dataclass(frozen=True)
+class _TurnedPart(Part):
+    """A part of the other source."""
+
+    part: Part
+
+    def read(self) -> Iterator[Block]:
+        return map(turned, self.part.read())
+
+
+@dataclass(frozen=True)
+class OfTurnedBlocks(Accumulator[S]):
+    """A sum over the blocks of an `UnconditionalSource`, from those of its rows."""
+
+    accumulator: Accumulator[S]
+
+    def start(self) -> S:
+        return self.accumulator.start()
+
+    def add(self, state: S, block: Block) -> S:
+        return self.accumulator.add(state, turned(block))
+
+    def combine(self, first: S, second: S) -> S:
+        return self.accumulator.combine(first, second)
+
+
+def turned(block: Block) -> Block:
+    """A block whose X is the Y of another, and has no columns of its own."""
+    return Block(block.X[:, :0], block.X, block.weights)
+
+
+def float_columns(name: str, values: Any) -> Array:
+    """Numbers as a new float64 array (n, columns)."""
     array = np.asarray(values)
     if array.dtype.kind not in "biufO":
         raise ValueError(f"{name} must hold real numbers, got {array.dtype}.")
@@ -123,18 +189,15 @@ def as_columns(name: str, values: Any) -> Array:
     return array[:, None] if array.ndim == 1 else array
 
 
+def converted(X: Any, Y: Any, weights: Any, place: Place) -> Block:
+    """A checked block of copies of arrays of any numbers, of one or two dimensions."""
+    if weights is not None:
+        weights = float_columns("sample_weight", weights)[:, 0]
+    return checked(float_columns("X", X), float_columns("y", Y), weights, place)
+
+
 def checked(X: Array, Y: Array, weights: Array | None, place: Place) -> Block:
-    """A block of those rows whose weight is not zero.
-
-    Args:
-        X: (n, p).
-        Y: (n, d).
-        weights: (n,), or None for ones.
-        place: Says where a bad value is.
-
-    Raises:
-        ValueError: A value is not finite, or a weight negative.
-    """
+    """A block of the rows whose weight is not zero; `place` says where bad ones are."""
     for name, values in (("X", X), ("y", Y)):
         _refuse(name, values, np.isfinite(values), "finite numbers only", place)
     if weights is None:

@@ -8,11 +8,10 @@ import re
 import sys
 from pathlib import Path
 
+from kexpfam.blocks.block import BLOCK_ROWS
+
 # Bytes above what the process held at the start, unless told otherwise.
 DEFAULT_BUDGET = 2**30
-
-# Enough rows for matrix products to run at full speed, few enough for the caches.
-BLOCK_ROWS = 8192
 
 # A guess: a block is held as it was read, as float64, checked, and cut once more.
 _COPIES = 4

@@ -20,9 +20,16 @@ from kexpfam._parallel import (
     thread_count,
 )
 from kexpfam._progress import Progress
-from kexpfam.blocks.block import Accumulator, Block, Part, S, Source
-from kexpfam.blocks.cluster import reduce_on_dask, uses_dask
-from kexpfam.blocks.unconditional import OfTurnedBlocks, UnconditionalSource
+from kexpfam.blocks.block import (
+    Accumulator,
+    Block,
+    OfTurnedBlocks,
+    Part,
+    S,
+    Source,
+    UnconditionalSource,
+)
+from kexpfam.blocks.dask import DaskSource, reduce_on_dask
 
 # Seconds between looks for an error elsewhere, and for Ctrl-C on systems where it does
 # not end a wait.
@@ -67,7 +74,7 @@ def reduce_blocks(
     """
     if isinstance(source, UnconditionalSource):
         source, accumulator = source.rows, OfTurnedBlocks(accumulator)
-    if uses_dask(source, client):
+    if client is not None or isinstance(source, DaskSource):
         return reduce_on_dask(
             source, accumulator, n_jobs=n_jobs, progress=progress, client=client
         )
@@ -173,11 +180,7 @@ def _on_threads(
 ) -> S:
     """Sums of the blocks of each thread, combined in order of the threads.
 
-    Args:
-        accumulator: The sum.
-        threads: How many.
-        blocks_of: What a thread has to add; the event says that it should end.
-        meanwhile: What the calling thread does, until the threads are done.
+    The event says that a thread should end; the calling one does `meanwhile`.
     """
     stop = threading.Event()
 

@@ -7,12 +7,10 @@ import numpy as np
 
 from kexpfam._parallel import thread_count
 from kexpfam.blocks.arrays import ArraySource
-from kexpfam.blocks.block import Source
-from kexpfam.blocks.dask_rows import DaskSource, is_dask_array, is_dask_frame
+from kexpfam.blocks.block import Source, UnconditionalSource
+from kexpfam.blocks.dask import DaskSource, is_dask_array, is_dask_frame
 from kexpfam.blocks.memory import DEFAULT_BUDGET, block_rows
-from kexpfam.blocks.parquet import ParquetSource, is_parquet
-from kexpfam.blocks.polars_rows import PolarsSource, is_lazy_frame
-from kexpfam.blocks.unconditional import UnconditionalSource
+from kexpfam.blocks.tables import ParquetSource, PolarsSource, is_lazy_frame, is_parquet
 
 
 def as_source(
@@ -79,14 +77,8 @@ def as_unconditional_source(
     Args:
         X: As in `as_source`; of tables, all numeric columns but the weights.
         sample_weight: Row weights: an array, or for a table the name of a column.
-        memory_budget: Bytes, of which blocks take a small part.
-        n_jobs: How many threads will read at the same time; None for all cores.
-
-    Returns:
-        None if X is an array or a data frame in memory.
-
-    Raises:
-        ValueError: What was given does not fit together.
+        memory_budget: As in `as_source`.
+        n_jobs: As in `as_source`.
 
     Example:
         >>> as_unconditional_source(np.zeros((3, 2))) is None

@@ -6,7 +6,6 @@ regressor for skpro has to inherit from skpro's own, so it is imported by name:
 """
 
 from kexpfam.bridges.arviz import to_arviz
-from kexpfam.bridges.qp import to_qp
-from kexpfam.bridges.scipy import to_scipy
+from kexpfam.bridges.densities import to_qp, to_scipy
 
 __all__ = ["to_arviz", "to_qp", "to_scipy"]

@@ -106,11 +106,7 @@ class Coding:
         return [name for feature in self.features for name in feature.columns]
 
     def feature(self, name: str) -> Feature:
-        """The feature of a name.
-
-        Raises:
-            TableError: There is none; the nearest is suggested.
-        """
+        """The feature of a name."""
         for feature in self.features:
             if feature.name == name:
                 return feature
@@ -139,9 +135,6 @@ class Coding:
                 none of those that were.
             also: Rows that are left out in any case, (n,).
             beside: Other columns that must have values: nothing is put in for these.
-
-        Raises:
-            TableError: It names the file, the line and the column.
         """
         policy = self.missing if missing is None else missing
         out = np.zeros(len(table), dtype=bool) if also is None else also.copy()
@@ -157,12 +150,15 @@ class Coding:
         X = np.column_stack([*blocks, np.empty((len(table), 0))])
         return Coded(X[rows], rows)
 
-    def row(self, values: Mapping[str, str] | None = None) -> Array:
-        """One row of X at given values, and typical ones elsewhere, (1, p).
+    def complete(self, table: Table, **how: Any) -> Coded:
+        """The same as `matrix`, of one row at least."""
+        coded = self.matrix(table, **how)
+        if not len(coded.rows):
+            raise TableError(f"{table.path} has no complete row.")
+        return coded
 
-        Raises:
-            TableError: An unknown feature or category, or a text for a number.
-        """
+    def row(self, values: Mapping[str, str] | None = None) -> Array:
+        """One row of X at given values, and typical ones elsewhere, (1, p)."""
         values = values or {}
         for name in values:
             self.feature(name)
@@ -189,15 +185,7 @@ class Coding:
 
 
 def read_coding(entry: Any, path: str) -> Coding:
-    """The coding that a model file holds as a mapping.
-
-    Args:
-        entry: What `dataclasses.asdict` gave, as JSON.
-        path: The file, for messages.
-
-    Raises:
-        FileFormatError: It is something else.
-    """
+    """The coding that a model file holds as a mapping, from `dataclasses.asdict`."""
     try:
         features = [
             made(Feature, {**feature, "categories": tuple(feature["categories"])})
@@ -218,18 +206,7 @@ def learn_coding(
     categorical: Sequence[str] = (),
     missing: Missing = "error",
 ) -> Coding:
-    """Look at the columns of a table.
-
-    Args:
-        table: The rows of the fit.
-        features: Columns that are conditions, in order.
-        target: Name of the response.
-        categorical: Columns that are categories even if they hold numbers.
-        missing: What to do about missing values, then and later.
-
-    Raises:
-        TableError: A column cannot be a condition.
-    """
+    """Look at the columns of a table; those of `categorical` may hold numbers."""
     for name in categorical:
         table.column(name)
         if name not in features:
@@ -293,8 +270,6 @@ def _refuse_gaps(table: Table, gaps: Mapping[str, Mask]) -> None:
 def _coded(table: Table, feature: Feature, gaps: Mask, unknown: Unknown) -> Array:
     """Columns of X of one feature, (n, k); missing cells hold typical values."""
     if not feature.categories:
-        if table.is_number(feature.name):
-            return np.where(gaps, feature.typical, table.column(feature.name))
         return np.where(gaps, feature.typical, table.numbers(feature.name))
     labels = np.where(gaps, feature.typical, table.labels(feature.name))
     one_hot = labels[:, None] == np.array(feature.categories, dtype=object)

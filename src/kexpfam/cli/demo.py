@@ -18,9 +18,8 @@ from sklearn.model_selection import GridSearchCV, KFold, train_test_split
 from kexpfam import KCEF
 from kexpfam._typing import Array
 from kexpfam.base_densities import TruncatedBase
-from kexpfam.cli.guard import note
-from kexpfam.cli.options import examples, force_option
 from kexpfam.cli.output import PICTURES, check_output, write_picture
+from kexpfam.cli.shared import command, force_option, note, output_option
 from kexpfam.errors import MissingDependencyError
 from kexpfam.kernels import Gaussian
 
@@ -29,22 +28,10 @@ PENS = ["#1b7837", "#762a83", "#08519c"]
 BETWEEN = 1.5  # an amount between the two groups of wines that the picture shows
 
 
-@click.command(
-    epilog=examples(
-        "kexpfam demo",
-        "kexpfam demo -o wines.svg",
-    )
-)
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(),
-    default="demo.png",
-    show_default=True,
-    help="The picture, a .png, .svg or .pdf file.",
-)
+@command("demo", "kexpfam demo", "kexpfam demo -o wines.svg")
+@output_option("demo.png", "The picture, a .png, .svg or .pdf file.")
 @force_option
-def demo(output: str, force: bool) -> None:
+def demo_command(output: str, force: bool) -> None:
     """Fit p(y|x) to 178 wines, print a table and draw a picture."""
     check_output(output, force, PICTURES)
     wine = load_wine()

@@ -9,29 +9,32 @@ from sklearn.model_selection import KFold
 
 from kexpfam._progress import Progress, ProgressBar
 from kexpfam._typing import Array
-from kexpfam.cli.fitting import (
-    TrainingTable,
+from kexpfam.cli.fit import (
     new_model,
     require_target,
-    tell_of_rows_left_out,
+    table_options,
     training_table,
 )
-from kexpfam.cli.guard import is_watched, stopping_at_once
-from kexpfam.cli.held_out import held_out_rows
-from kexpfam.cli.model_files import TableModel, load_table_model
-from kexpfam.cli.options import (
-    examples,
+from kexpfam.cli.model_files import (
+    TableModel,
+    TableRows,
+    held_out_rows,
+    load_table_model,
+)
+from kexpfam.cli.output import PICTURES, check_output, print_json, write_picture
+from kexpfam.cli.readers import read_table
+from kexpfam.cli.shared import (
+    command,
     force_option,
+    is_watched,
     json_option,
     quiet_option,
     seed_option,
-    table_options,
+    stopping_at_once,
     unknown_option,
 )
-from kexpfam.cli.output import PICTURES, check_output, print_json, write_picture
-from kexpfam.cli.tables import TableError, read_table
-from kexpfam.metrics import Estimate, Evaluation, cross_evaluate
-from kexpfam.metrics import evaluate as evaluate_model
+from kexpfam.cli.tables import Table, TableError
+from kexpfam.metrics import Estimate, Evaluation, cross_evaluate, evaluate
 from kexpfam.metrics.evaluation import FEWEST_TESTED, heading
 from kexpfam.metrics.observations import estimate
 
@@ -46,11 +49,10 @@ _OF_A_FIT = {
 }
 
 
-@click.command(
-    epilog=examples(
-        "kexpfam evaluate houses.kexpfam new_houses.csv",
-        "kexpfam evaluate houses.csv --target price --cv 5 --plot calibration.png",
-    )
+@command(
+    "evaluate",
+    "kexpfam evaluate houses.kexpfam new_houses.csv",
+    "kexpfam evaluate houses.csv --target price --cv 5 --plot calibration.png",
 )
 @click.argument("source", metavar="MODEL|DATA", type=click.Path())
 @click.argument("held_out", metavar="[HELD_OUT]", type=click.Path(), required=False)
@@ -66,17 +68,10 @@ _OF_A_FIT = {
 @force_option
 @json_option
 @quiet_option
-@click.pass_context
-def evaluate(
-    ctx: click.Context,
+def evaluate_command(
     source: str,
     held_out: str | None,
     cv: int | None,
-    target: str | None,
-    features: tuple[str, ...],
-    categorical: tuple[str, ...],
-    weights: str | None,
-    missing: str | None,
     kind: str,
     unknown: Any,
     seed: int,
@@ -84,6 +79,7 @@ def evaluate(
     force: bool,
     as_json: bool,
     quiet: bool,
+    **columns: Any,
 ) -> None:
     """Judge predicted distributions by what was observed.
 
@@ -104,38 +100,40 @@ def evaluate(
     if cv is not None and held_out is not None:
         raise click.UsageError("--cv is for one table; there is no HELD_OUT then.")
     if cv is not None:
-        require_target(target)
-        rows = training_table(
-            read_table(source),
-            target=target,
-            features=features,
-            categorical=categorical,
-            weights=weights,
-            missing=missing,
-        )
+        require_target(columns["target"])
+        rows = training_table(read_table(source), **columns)
         result = _by_folds(rows, cv, new_model(kind, seed), seed)
     else:
         assert held_out is not None
-        _refuse_for_models(ctx)
+        _refuse_options_of_a_fit()
         found = load_table_model(source)
+        target, weights, missing = (
+            columns[k] for k in ("target", "weights", "missing")
+        )
         _refuse_other_target(found, target)
         if found.is_joint:
             _refuse_for_joint(found, weights=weights, plot=plot)
-            _joint(found, held_out, missing, as_json)
+            _joint(found, read_table(held_out), missing, as_json)
             return
-        result = _on_held_out(found, held_out, target, weights, missing, unknown)
+        found.require_one_target()
+        how = {"missing": missing, "unknown": unknown}
+        table = read_table(held_out)
+        result = _on_held_out(
+            found, held_out_rows(found, table, target, weights, **how)
+        )
     if plot is not None:
-        write_picture(plot, lambda: _calibration(result))
+        write_picture(plot, lambda: np.ravel(result.plot())[0].figure)
     if as_json:
-        print_json(as_numbers(result))
+        print_json(evaluation_numbers(result))
         return
     click.echo(str(result))
     if plot is not None and not quiet:
         click.echo(f"The picture is in {plot}")
 
 
-def _refuse_for_models(ctx: click.Context) -> None:
-    """Refuse options of a fit: a model that is fitted would not follow them."""
+def _refuse_options_of_a_fit() -> None:
+    """Refuse what a model that is fitted would not follow."""
+    ctx = click.get_current_context()
     for name, option in _OF_A_FIT.items():
         if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
             raise click.UsageError(
@@ -164,9 +162,9 @@ def _refuse_for_joint(found: TableModel, **given: str | None) -> None:
             )
 
 
-def _by_folds(rows: TrainingTable, cv: int, model: Any, seed: int) -> Evaluation:
+def _by_folds(rows: TableRows, cv: int, model: Any, seed: int) -> Evaluation:
     assert rows.y is not None
-    tell_of_rows_left_out(rows)
+    rows.tell_of_rows_left_out()
     if cv > len(rows.X):
         raise TableError(f"--cv {cv} is more than the {len(rows.X)} rows.")
     model.set_params(verbose=False)  # the bar is that of the folds
@@ -184,24 +182,24 @@ def _told(items: Iterable[Item], total: int, tell: Progress | None) -> Iterator[
             tell(done, total)
 
 
-def as_numbers(result: Evaluation) -> dict[str, Any]:
+def _both(value: Estimate) -> dict[str, float]:
+    return {"value": value.value, "standard_error": value.standard_error}
+
+
+def evaluation_numbers(result: Evaluation) -> dict[str, Any]:
     """An evaluation for machines."""
-
-    def both(value: Estimate) -> dict[str, float]:
-        return {"value": value.value, "standard_error": value.standard_error}
-
     rows = len(result.pit)
     coverages = zip(
         result.confidence, result.coverage, result.hpd_coverage, strict=True
     )
     return {
         "rows": rows,
-        "log_loss": both(result.log_loss),
-        "crps": both(result.crps),
-        "cde_loss": both(result.cde_loss),
-        "interval_score_90": both(result.interval_score),
+        "log_loss": _both(result.log_loss),
+        "crps": _both(result.crps),
+        "cde_loss": _both(result.cde_loss),
+        "interval_score_90": _both(result.interval_score),
         "coverage": [
-            {"nominal": level, "central": both(central), "highest_density": both(hpd)}
+            {"nominal": level, "central": _both(central), "highest_density": _both(hpd)}
             for level, central, hpd in coverages
         ],
         "pit": {
@@ -212,19 +210,11 @@ def as_numbers(result: Evaluation) -> dict[str, Any]:
     }
 
 
-def _on_held_out(
-    found: TableModel,
-    held_out: str,
-    target: str | None,
-    weights: str | None,
-    missing: Any,
-    unknown: Any,
-) -> Evaluation:
-    found.require_one_target()
-    rows = held_out_rows(found, read_table(held_out), target, weights, missing, unknown)
+def _on_held_out(found: TableModel, rows: TableRows) -> Evaluation:
+    assert rows.y is not None
     with ProgressBar("evaluating", shown=is_watched()) as bar:
         model = Counted(found.model, len(rows.X), bar)
-        return evaluate_model(model, rows.X, rows.y, sample_weight=rows.weights)
+        return evaluate(model, rows.X, rows.y, sample_weight=rows.weights)
 
 
 class Counted:
@@ -242,20 +232,12 @@ class Counted:
         return self._model.given(X)
 
 
-def _joint(found: TableModel, held_out: str, missing: Any, as_json: bool) -> None:
-    table = read_table(held_out)
-    coded = found.coding_for(table).matrix(table, missing=missing)
-    if not len(coded.rows):
-        raise TableError(f"{table.path} has no complete row.")
+def _joint(found: TableModel, table: Table, missing: Any, as_json: bool) -> None:
+    coded = found.coding_for(table).complete(table, missing=missing)
     losses = -found.model.score_samples(coded.X)
     mean = estimate(losses, None)
     if as_json:
-        loss = {"value": mean.value, "standard_error": mean.standard_error}
-        print_json({"rows": len(losses), "log_loss": loss})
+        print_json({"rows": len(losses), "log_loss": _both(mean)})
     else:
         click.echo(heading(len(losses)))
         click.echo(f"  {'joint log loss':20} {mean}")
-
-
-def _calibration(result: Evaluation) -> Any:
-    return np.ravel(result.plot())[0].figure

@@ -1,6 +1,7 @@
 """`kexpfam explore`: a local page with sliders, or a report in one file."""
 
 import webbrowser
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,19 +10,12 @@ import numpy as np
 
 from kexpfam._typing import Array
 from kexpfam.cli.coding import Coding, Feature
-from kexpfam.cli.guard import note
 from kexpfam.cli.model_files import TableModel, load_table_model
-from kexpfam.cli.options import (
-    examples,
-    force_option,
-    missing_option,
-    model_argument,
-    quiet_option,
-    unknown_option,
-)
 from kexpfam.cli.output import OutputError, check_output
 from kexpfam.cli.pictures import columns_of, with_categories
-from kexpfam.cli.tables import Table, TableError, read_table
+from kexpfam.cli.readers import read_table
+from kexpfam.cli.shared import command, model_argument, note, row_options
+from kexpfam.cli.tables import Table, TableError
 from kexpfam.explorer import (
     ConditionalView,
     Control,
@@ -36,11 +30,10 @@ from kexpfam.explorer import (
 from kexpfam.persistence import replacing
 
 
-@click.command(
-    epilog=examples(
-        "kexpfam explore houses.kexpfam --data houses.csv",
-        "kexpfam explore houses.kexpfam --data new.csv --export report.html",
-    )
+@command(
+    "explore",
+    "kexpfam explore houses.kexpfam --data houses.csv",
+    "kexpfam explore houses.kexpfam --data new.csv --export report.html",
 )
 @model_argument
 @click.option(
@@ -60,20 +53,16 @@ from kexpfam.persistence import replacing
     type=click.Path(),
     help="Write a report with the main pictures instead, one .html file.",
 )
-@missing_option
-@unknown_option
-@force_option
-@quiet_option
-def explore(
+@row_options
+def explore_command(
     model: str,
     data: str | None,
     port: int,
     no_browser: bool,
     export: str | None,
-    missing: Any,
-    unknown: Any,
     force: bool,
     quiet: bool,
+    **gaps: Any,
 ) -> None:
     """Open a page where p(target | features) follows sliders.
 
@@ -84,7 +73,7 @@ def explore(
         check_output(export, force, (".html", ".htm"))
     found = load_table_model(model)
     table = None if data is None else read_table(data)
-    view = view_of(found, table, missing=missing, unknown=unknown)
+    view = view_of(found, table, **gaps)
     if export is not None:
         with replacing(export) as temporary:
             Path(temporary).write_text(report(view), encoding="utf-8")
@@ -117,31 +106,17 @@ def _serve(
 
 
 def view_of(
-    found: TableModel,
-    table: Table | None,
-    *,
-    missing: Any = None,
-    unknown: Any = "error",
+    found: TableModel, table: Table | None, **gaps: Any
 ) -> ConditionalView | JointView:
-    """What the page shows of a model and a table.
-
-    Args:
-        found: The model.
-        table: Rows to compare with, or None.
-        missing: As in `Coding.matrix`.
-        unknown: As in `Coding.matrix`.
-
-    Raises:
-        TableError: The model has several targets, or cannot be shown without data.
-    """
+    """What the page shows of a model and a table; `gaps` as in `Coding.matrix`."""
     if found.is_joint:
-        return JointView(_joint_subject(found, table, missing))
+        return JointView(_joint_subject(found, table, gaps.get("missing")))
     found.require_one_target()
-    return ConditionalView(_subject(found, table, missing, unknown))
+    return ConditionalView(_subject(found, table, gaps))
 
 
 def _subject(
-    found: TableModel, table: Table | None, missing: Any, unknown: Any
+    found: TableModel, table: Table | None, gaps: Mapping[str, Any]
 ) -> Subject:
     title = Path(found.path).name
     if table is None:
@@ -151,7 +126,7 @@ def _subject(
         none = np.empty((0, X.shape[1])), np.empty(0), np.empty(0, dtype=int)
         return Subject(found.model, controls, target, title, *none)
     coding = _coding(found, table)
-    coded = coding.matrix(table, missing=missing, unknown=unknown)
+    coded = coding.matrix(table, **gaps)
     kept = with_categories(coding.features, coded.X)
     X, rows = coded.X[kept], coded.rows[kept]
     if not len(rows):
@@ -225,17 +200,9 @@ def _joint_subject(
             f"{found.path} is a density without conditions, and the page needs some, "
             f"or a graph of columns."
         )
-    count = model.n_features_in_
     if table is None:
-        plain = [f"column_{i + 1}" for i in range(count)]
-        names = [str(n) for n in getattr(model, "feature_names_in_", plain)]
-        if found.coding is not None:
-            names = found.coding.columns
-        return JointSubject(model, tuple(names), title, np.empty((0, count)))
+        none = np.empty((0, model.n_features_in_))
+        return JointSubject(model, tuple(found.names()), title, none)
     coding = found.coding_for(table)
-    coded = coding.matrix(table, missing=missing)
-    if not len(coded.rows):
-        raise TableError(f"{table.path} has no complete row.")
-    return JointSubject(
-        model, tuple(coding.columns), title, coded.X, Path(table.path).name
-    )
+    X, source = coding.complete(table, missing=missing).X, Path(table.path).name
+    return JointSubject(model, tuple(coding.columns), title, X, source)

@@ -1,41 +1,110 @@
-"""`kexpfam fit`: a model from a table."""
+"""`kexpfam fit`: a model from a table: which columns, which rows, which estimator."""
 
 import shlex
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import click
+import numpy as np
+from click.shell_completion import CompletionItem
 
-from kexpfam.cli.fitting import (
-    TrainingTable,
-    fitted,
-    new_model,
-    require_target,
-    tell_of_few_values,
-    tell_of_rows_left_out,
-    training_table,
-)
-from kexpfam.cli.model_files import save_table_model
-from kexpfam.cli.options import (
+from kexpfam import KCEF, AutoKCEF, FactorizedDensity
+from kexpfam.cli.coding import Coding, Missing, learn_coding
+from kexpfam.cli.model_files import TableRows, save_table_model, table_rows
+from kexpfam.cli.output import check_output, print_json
+from kexpfam.cli.readers import names_in_header, read_table
+from kexpfam.cli.shared import (
+    command,
     data_argument,
-    examples,
     force_option,
+    is_watched,
     json_option,
+    missing_option,
+    note,
+    output_option,
     quiet_option,
     seed_option,
-    table_options,
+    stopping_at_once,
+    together,
 )
-from kexpfam.cli.output import check_output, print_json
-from kexpfam.cli.tables import read_table
+from kexpfam.cli.tables import Table, TableError
+
+# Fewer rows than this tell nothing about a density.
+FEWEST_ROWS = 5
+
+# A target with so few different values, all of them whole, in so many rows is a count
+# or a grade. A guess, for a note only.
+_FEW_VALUES = 10
+_MANY_ROWS = 30
 
 
-@click.command(
-    epilog=examples(
-        "kexpfam fit houses.csv --target price",
-        "kexpfam fit houses.csv --target price --features rooms,city -o houses.kexpfam",
-        "kexpfam fit houses.csv --target price --missing impute --force",
-    )
+def complete_columns(
+    ctx: click.Context, param: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Names of the columns of the file that stands on the line already.
+
+    Where several may be given as A,B the last of them is completed.
+    """
+    # Where an option has no value yet, click leaves the arguments as they are.
+    words = [ctx.params.get("data"), ctx.params.get("source"), *ctx.args]
+    files = [Path(w) for w in words if w and not str(w).endswith(".kexpfam")]
+    names = next((names_in_header(path) for path in files if path.is_file()), [])
+    whole = [name for name in names if name.startswith(incomplete)]
+    if whole or param.name != "features":
+        return [CompletionItem(name) for name in whole]
+    before, comma, last = incomplete.rpartition(",")
+    taken = before.split(",")
+    return [
+        CompletionItem(f"{before}{comma}{name}")
+        for name in names
+        if name.startswith(last) and name not in taken
+    ]
+
+
+# How a table is seen by a model that is to be fitted.
+table_options = together(
+    click.option(
+        "--target",
+        shell_complete=complete_columns,
+        help="The column to explain, a number.",
+    ),
+    click.option(
+        "--features",
+        multiple=True,
+        shell_complete=complete_columns,
+        help="Columns that the target may depend on, as A,B or repeated; all others if "
+        "it is not given.",
+    ),
+    click.option(
+        "--categorical",
+        multiple=True,
+        shell_complete=complete_columns,
+        help="A column of categories, even if they are numbers. May be repeated.",
+    ),
+    click.option(
+        "--weights",
+        shell_complete=complete_columns,
+        help="Column with the weight of each row.",
+    ),
+    missing_option,
+    click.option(
+        "--model",
+        "kind",
+        type=click.Choice(["auto", "kcef"]),
+        default="auto",
+        show_default=True,
+        help="An average of many densities, or the best single one.",
+    ),
+)
+
+
+@command(
+    "fit",
+    "kexpfam fit houses.csv --target price",
+    "kexpfam fit houses.csv --target price --features rooms,city -o houses.kexpfam",
+    "kexpfam fit houses.csv --target price --missing impute --force",
 )
 @data_argument
 @table_options
@@ -45,24 +114,12 @@ from kexpfam.cli.tables import read_table
     help="Without a target: the joint density of all numeric columns.",
 )
 @seed_option
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(),
-    default="model.kexpfam",
-    show_default=True,
-    help="File of the model.",
-)
+@output_option("model.kexpfam", "File of the model.")
 @force_option
 @json_option
 @quiet_option
-def fit(
+def fit_command(
     data: str,
-    target: str | None,
-    features: tuple[str, ...],
-    categorical: tuple[str, ...],
-    weights: str | None,
-    missing: str | None,
     kind: str,
     joint: bool,
     seed: int,
@@ -70,26 +127,20 @@ def fit(
     force: bool,
     as_json: bool,
     quiet: bool,
+    **columns: Any,
 ) -> None:
     """Learn p(target | features) from the table DATA (.csv, .tsv or .parquet).
 
     Columns with texts are taken as categories. The model file remembers all that is
     needed to read other tables with the same columns.
     """
-    if joint and target is not None:
+    if joint and columns["target"] is not None:
         raise click.UsageError("--joint is for all columns together, without --target.")
     if not joint:
-        require_target(target)
+        require_target(columns["target"])
     check_output(output, force)
-    rows = training_table(
-        read_table(data),
-        target=target,
-        features=features,
-        categorical=categorical,
-        weights=weights,
-        missing=missing,
-    )
-    tell_of_rows_left_out(rows)
+    rows = training_table(read_table(data), **columns)
+    rows.tell_of_rows_left_out()
     tell_of_few_values(rows)
     start = perf_counter()
     model = fitted(new_model(kind, seed, joint=joint), rows)
@@ -99,41 +150,159 @@ def fit(
     if as_json:
         print_json(report)
     elif not quiet:
-        again = _as_words(
-            {"target": target, "weights": weights, "missing": missing},
-            {"features": features, "categorical": categorical},
-            {"model": (kind, "auto"), "seed": (seed, 0)},
-        )
-        _print(report, data, again)
+        # What was given, to be said again.
+        given = columns | {"model": kind, "seed": seed}
+        _print(report, data, _as_words(given, {"model": "auto", "seed": 0}))
 
 
-def _as_words(
-    single: Mapping[str, str | None],
-    several: Mapping[str, Sequence[str]],
-    defaults: Mapping[str, tuple[object, object]],
-) -> str:
-    """Options as a shell reads them, without those that were not given.
+def training_table(
+    table: Table,
+    *,
+    target: str | None,
+    features: Sequence[str] = (),
+    categorical: Sequence[str] = (),
+    weights: str | None = None,
+    missing: Any = None,
+) -> TableRows:
+    """Choose columns and rows of a table for a fit.
 
     Args:
-        single: Options with a value, or None.
-        several: Options that may be repeated.
-        defaults: Options with their value and what it is if it is not given.
+        table: The file.
+        target: Name of the response; None for a joint density.
+        features: Names of the conditions, or lists of them separated by commas.
+        categorical: Columns of categories.
+        weights: Name of the column of weights.
+        missing: "drop" or "impute"; None to refuse missing values. Rows without a
+            target teach nothing, and are left out in any case.
+    """
+    policy: Missing = missing or "error"
+    taken = [name for name in (target, weights) if name is not None]
+    names = _feature_names(table, features, taken, joint=target is None)
+    coding = learn_coding(table, names, target, categorical=categorical, missing=policy)
+    _refuse_joint_categories(table, coding)
+    rows = table_rows(coding, table, weights)
+    if len(rows.X) < FEWEST_ROWS:
+        gaps = policy == "drop" and rows.left_out > rows.without_target
+        raise TableError(
+            f"{table.path} has {len(rows.X)} complete rows, and a density needs "
+            f"{FEWEST_ROWS} at least"
+            f"{'; --missing impute keeps rows with gaps' if gaps else ''}."
+        )
+    if rows.y is not None and np.ptp(rows.y) == 0:
+        raise TableError(
+            f"{table.path}, column {target!r}: all values are {rows.y[0]:g}, and a "
+            f"constant has no density."
+        )
+    w = rows.weights
+    if w is not None and (np.any(w < 0) or not np.any(w > 0)):
+        raise TableError(
+            f"{table.path}, column {weights!r}: weights must not be negative, nor all "
+            f"zero, got {w.min():g} to {w.max():g}."
+        )
+    return rows
+
+
+def _feature_names(
+    table: Table, features: Sequence[str], taken: Sequence[str], *, joint: bool
+) -> list[str]:
+    """Columns that are conditions, or all of a joint density."""
+    for name in taken:
+        table.numbers(name)
+    names = _split(features, table)
+    for name in taken:
+        if name in names:
+            raise TableError(f"{name!r} cannot be a feature too.")
+    if not names:
+        names = [name for name in table.names if name not in taken]
+        if joint:
+            names = [name for name in names if table.is_mostly_numbers(name)]
+    if not names:
+        raise TableError(
+            f"{table.path} has no columns beside {', '.join(map(repr, taken))}, and a "
+            f"model needs one feature at least."
+            if taken
+            else f"{table.path} has no columns of numbers."
+        )
+    return names
+
+
+def _refuse_joint_categories(table: Table, coding: Coding) -> None:
+    groups = [feature.name for feature in coding.features if feature.categories]
+    if coding.target is None and groups:
+        raise TableError(
+            f"{table.path}, column {groups[0]!r} holds categories, which have no joint "
+            f"density; leave it out of --features."
+        )
+
+
+def new_model(kind: str, seed: int, *, joint: bool = False) -> Any:
+    """The estimator that "auto" or "kcef" stands for, not fitted."""
+    single: Any = KCEF if kind == "kcef" else AutoKCEF
+    single = single(random_state=seed, verbose=is_watched())
+    return FactorizedDensity(factor=single, random_state=seed) if joint else single
+
+
+def fitted(model: Any, rows: TableRows) -> Any:
+    """The model, fitted; Ctrl-C ends the program and not only its search."""
+    with stopping_at_once():
+        if rows.y is None:
+            model.fit(rows.X, sample_weight=rows.weights)
+        else:
+            model.fit(rows.X, rows.y, sample_weight=rows.weights)
+    # Whether someone watched is not part of the model.
+    for part in [model, *getattr(model, "factors_", {}).values()]:
+        if hasattr(part, "verbose"):
+            part.set_params(verbose=False)
+    return model
+
+
+def require_target(target: str | None) -> None:
+    """Complain about wrong usage, as click does, if there is no target."""
+    if target is None:
+        raise click.UsageError("Missing option '--target': which column to explain?")
+
+
+def tell_of_few_values(rows: TableRows) -> None:
+    """A note, if the target seems to be a count or a grade."""
+    if rows.y is None or len(rows.y) < _MANY_ROWS:
+        return
+    values = np.unique(rows.y)
+    if len(values) <= _FEW_VALUES and np.all(values == np.round(values)):
+        note(
+            f"{rows.coding.target} looks discrete, with {len(values)} different values "
+            f"that are whole numbers; the density has bumps on these values, and says "
+            f"little about what lies between them."
+        )
+
+
+def _split(features: Sequence[str], table: Table) -> list[str]:
+    """Names from "A,B", unless a column is called that."""
+    names: list[str] = []
+    for text in features:
+        parts = [text] if text in table.names else [t.strip() for t in text.split(",")]
+        for name in parts:
+            table.column(name)
+            if name not in names:
+                names.append(name)
+    return names
+
+
+def _as_words(given: Mapping[str, Any], usual: Mapping[str, Any]) -> str:
+    """Options as a shell reads them, without those that need not be given.
 
     Example:
-        >>> _as_words({"target": "a b"}, {"features": ["x,y"]}, {"seed": (0, 0)})
+        >>> _as_words({"target": "a b", "features": ("x,y",), "seed": 0}, {"seed": 0})
         "--target 'a b' --features x,y"
     """
-    pairs: list[tuple[str, object]] = [
-        *((name, value) for name, value in single.items() if value is not None),
-        *((name, value) for name, values in several.items() for value in values),
-        *((name, value) for name, (value, usual) in defaults.items() if value != usual),
-    ]
-    return " ".join(f"--{name} {shlex.quote(str(value))}" for name, value in pairs)
+    return " ".join(
+        f"--{name} {shlex.quote(str(value))}"
+        for name, values in given.items()
+        if values is not None and values != usual.get(name)
+        for value in (values if isinstance(values, tuple) else (values,))
+    )
 
 
-def _report(
-    model: Any, rows: TrainingTable, seconds: float, output: str
-) -> dict[str, Any]:
+def _report(model: Any, rows: TableRows, seconds: float, output: str) -> dict[str, Any]:
     held_out, best = _held_out(model)
     return {
         "model": output,

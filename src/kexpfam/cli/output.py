@@ -12,11 +12,10 @@ import click
 import numpy as np
 
 from kexpfam._optional import needed
+from kexpfam.cli.shared import STANDARD_OUTPUT
 from kexpfam.cli.tables import Column
 from kexpfam.errors import KexpfamError
 from kexpfam.persistence import replacing
-
-STANDARD_OUTPUT = "-"
 
 # What pictures and tables are called.
 PICTURES = (".png", ".svg", ".pdf")
@@ -39,10 +38,6 @@ def check_output(path: str, force: bool, kinds: tuple[str, ...] | None = None) -
         path: Where the result goes; "-" for standard output, for tables only.
         force: Whether an existing file may be replaced.
         kinds: How its name has to end; None for anything.
-
-    Raises:
-        OutputError: It exists, has no folder, or is of another kind.
-        click.UsageError: It is standard output, and the result is no table.
     """
     if path == STANDARD_OUTPUT:
         if kinds == TABLES:
@@ -62,12 +57,7 @@ def check_output(path: str, force: bool, kinds: tuple[str, ...] | None = None) -
 
 
 def write_columns(path: str, columns: Mapping[str, Column]) -> None:
-    """Write columns of numbers or texts; NaN becomes an empty cell.
-
-    Args:
-        path: A .csv, .tsv or .parquet file, or "-" for CSV on standard output.
-        columns: Arrays of one length, (n,).
-    """
+    """Write columns of numbers or texts, (n,) each; NaN becomes an empty cell."""
     if path == STANDARD_OUTPUT:
         write_delimited(sys.stdout, columns, ",")
         return
@@ -115,9 +105,8 @@ def _cells(column: Column, as_whole: bool) -> list[Any]:
     values: list[Any] = column.tolist()
     if column.dtype.kind != "f":
         return values
-    if as_whole:
-        return ["" if math.isnan(value) else int(value) for value in values]
-    return ["" if math.isnan(value) else value for value in values]
+    kind = int if as_whole else float
+    return ["" if math.isnan(value) else kind(value) for value in values]
 
 
 def _write_parquet(path: str, columns: Mapping[str, Column]) -> None:
@@ -134,12 +123,7 @@ def _write_parquet(path: str, columns: Mapping[str, Column]) -> None:
 
 
 def write_picture(path: str, draw: Callable[[], Any]) -> None:
-    """Draw without a screen, and write the figure.
-
-    Args:
-        path: Its end says the format.
-        draw: Returns a matplotlib figure.
-    """
+    """Draw a matplotlib figure without a screen, and write it."""
     matplotlib = needed("matplotlib", "for pictures", "plot")
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
@@ -154,16 +138,6 @@ def write_picture(path: str, draw: Callable[[], Any]) -> None:
 
 def print_json(content: Mapping[str, Any]) -> None:
     """One JSON object on standard output; NaN and infinity become null."""
-    click.echo(json.dumps(_plain(content), indent=2))
+    from kexpfam.explorer import plain
 
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple | np.ndarray):
-        return [_plain(item) for item in value]
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and not np.isfinite(value):
-        return None
-    return value
+    click.echo(json.dumps(plain(content), indent=2))

@@ -10,7 +10,7 @@ import numpy as np
 
 from kexpfam._typing import Array, Mask
 from kexpfam.cli.coding import Coding, Feature
-from kexpfam.cli.guard import note
+from kexpfam.cli.shared import note
 from kexpfam.cli.tables import Table, TableError
 from kexpfam.display import (
     FEW_NEAR,
@@ -79,14 +79,6 @@ def condition(
 
     It is the row of the table nearest to these values, or a typical one if there are
     none; without a table, medians and most frequent categories.
-
-    Args:
-        coding: How the model sees tables.
-        table: Rows at hand, or None.
-        values: Values of some features, as texts.
-
-    Raises:
-        TableError: An unknown feature or category, or a text for a number.
     """
     values = values or {}
     row = coding.row(values)
@@ -139,14 +131,8 @@ def draw_along(
 ) -> Any:
     """Heat map, quantiles and mean along a feature; returns the figure.
 
-    Where hardly any training rows are near it is hatched, and a note says so.
-
-    Args:
-        model: A fitted model.
-        coding: How it sees tables.
-        feature: A feature that is a number.
-        dots: Observed pairs of feature and target, (n, 2), or None.
-        row: Where the others are, (1, p).
+    Where hardly any training rows are near it is hatched, and a note says so. Dots are
+    observed pairs of feature and target, (n, 2); other features stay at row, (1, p).
     """
     column = coding.columns.index(feature.name)
     along = Along(model, row, column, feature.name)
@@ -203,14 +189,8 @@ def draw_densities(
 ) -> Any:
     """Curves of p(y|x) at some conditions; returns the figure.
 
-    A note says which of them rest on few rows.
-
-    Args:
-        model: A fitted model.
-        coding: How it sees tables.
-        X: Conditions, (n, p).
-        labels: A name for each.
-        observed: What was observed there, drawn as a dot; NaN for nothing, (n,).
+    A note says which of them rest on few rows. What was observed there, (n,), is drawn
+    as a dot, unless it is NaN.
     """
     p, near = model.given(X), rows_near(model, X)
     notes = [""] * len(X) if near is None else [near_note(n) for n in near.tolist()]

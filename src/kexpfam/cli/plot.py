@@ -8,44 +8,38 @@ import numpy as np
 
 from kexpfam._typing import Array
 from kexpfam.cli.coding import Coding, Feature
-from kexpfam.cli.held_out import held_out_rows
-from kexpfam.cli.model_files import TableModel, load_table_model
-from kexpfam.cli.options import (
-    complete_columns,
-    examples,
-    force_option,
-    missing_option,
-    model_argument,
-    quiet_option,
-    unknown_option,
-)
+from kexpfam.cli.fit import complete_columns
+from kexpfam.cli.model_files import TableModel, held_out_rows, load_table_model
 from kexpfam.cli.output import PICTURES, check_output, write_picture
 from kexpfam.cli.pictures import condition, draw_along, draw_densities
-from kexpfam.cli.tables import Table, TableError, listed, read_table
+from kexpfam.cli.readers import read_table
+from kexpfam.cli.shared import (
+    command,
+    model_argument,
+    optional_data_argument,
+    output_option,
+    row_options,
+)
+from kexpfam.cli.tables import Table, TableError, listed
+from kexpfam.metrics import evaluate
+
+Gaps = Mapping[str, Any]  # options about missing values and unknown categories
 
 # Rows that are drawn if none are named: as many as can be told apart.
 _FIRST_ROWS = 4
 
 
-@click.command(
-    epilog=examples(
-        "kexpfam plot houses.kexpfam houses.csv --along rooms -o rooms.png",
-        "kexpfam plot houses.kexpfam --along rooms --at city=Rome -o rome.png",
-        "kexpfam plot houses.kexpfam --at rooms=3,city=Rome --at rooms=5 -o two.svg",
-        "kexpfam plot houses.kexpfam houses.csv --row 1 --row 7 -o rows.png",
-        "kexpfam plot houses.kexpfam new.csv --kind calibration -o calibration.png",
-    )
+@command(
+    "plot",
+    "kexpfam plot houses.kexpfam houses.csv --along rooms -o rooms.png",
+    "kexpfam plot houses.kexpfam --along rooms --at city=Rome -o rome.png",
+    "kexpfam plot houses.kexpfam --at rooms=3,city=Rome --at rooms=5 -o two.svg",
+    "kexpfam plot houses.kexpfam houses.csv --row 1 --row 7 -o rows.png",
+    "kexpfam plot houses.kexpfam new.csv --kind calibration -o calibration.png",
 )
 @model_argument
-@click.argument("data", type=click.Path(), required=False)
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(),
-    default="picture.png",
-    show_default=True,
-    help="A .png, .svg or .pdf file.",
-)
+@optional_data_argument
+@output_option("picture.png", "A .png, .svg or .pdf file.")
 @click.option(
     "--kind",
     type=click.Choice(["curve", "density", "calibration"]),
@@ -75,11 +69,8 @@ _FIRST_ROWS = 4
     "nearest row of DATA, or typical without it. May be repeated to compare densities. "
     "With --along: where the other features are, once.",
 )
-@missing_option
-@unknown_option
-@force_option
-@quiet_option
-def plot(
+@row_options
+def plot_command(
     model: str,
     data: str | None,
     output: str,
@@ -87,10 +78,9 @@ def plot(
     along: str | None,
     numbers: tuple[int, ...],
     places: tuple[str, ...],
-    missing: Any,
-    unknown: Any,
     force: bool,
     quiet: bool,
+    **gaps: Any,
 ) -> None:
     """Draw the distribution of the target."""
     if kind is None:
@@ -101,7 +91,7 @@ def plot(
     found.require_one_target()
     table = None if data is None else read_table(data)
     if kind == "calibration":
-        draw = _calibration(found, table, missing, unknown)
+        draw = _calibration(found, table, gaps)
     else:
         coding = _coding(found, table)
         if kind == "curve":
@@ -109,10 +99,10 @@ def plot(
             feature = _feature_of_curve(coding, along, held)
             row = condition(coding, table, held)
             if numbers:
-                row = _rows(coding, table, numbers, missing, unknown)
+                row = _rows(coding, table, numbers, gaps)
             draw = _curve(found, coding, table, feature, row)
         else:
-            draw = _densities(found, coding, table, numbers, places, missing, unknown)
+            draw = _densities(found, coding, table, numbers, places, gaps)
     write_picture(output, draw)
     if not quiet:
         click.echo(f"The picture is in {output}")
@@ -121,11 +111,7 @@ def plot(
 def _refuse_misfits(
     kind: str, along: str | None, numbers: Sequence[int], places: Sequence[str]
 ) -> None:
-    """Refuse options that the kind of picture would not follow.
-
-    Raises:
-        click.UsageError: It says which, and what to do.
-    """
+    """Refuse options that the kind of picture would not follow."""
     given = {"--along": along is not None, "--row": numbers, "--at": places}
     unfit = {"calibration": ("--along", "--row", "--at"), "density": ("--along",)}
     meant = {"calibration": "all rows of DATA", "density": "densities at some places"}
@@ -152,14 +138,11 @@ def _coding(found: TableModel, table: Table | None) -> Coding:
     return found.coding_for(table)
 
 
-def _calibration(
-    found: TableModel, table: Table | None, missing: Any, unknown: Any
-) -> Any:
-    from kexpfam.metrics import evaluate
-
+def _calibration(found: TableModel, table: Table | None, gaps: Gaps) -> Any:
     if table is None:
         raise click.UsageError("--kind calibration needs DATA with observations.")
-    rows = held_out_rows(found, table, missing=missing, unknown=unknown)
+    rows = held_out_rows(found, table, **gaps)
+    assert rows.y is not None
     result = evaluate(found.model, rows.X, rows.y)
     return lambda: np.ravel(result.plot())[0].figure
 
@@ -214,8 +197,7 @@ def _densities(
     table: Table | None,
     numbers: Sequence[int],
     places: Sequence[str],
-    missing: Any,
-    unknown: Any,
+    gaps: Gaps,
 ) -> Any:
     conditions = [condition(coding, table, _values(text)) for text in places]
     labels = list(places)
@@ -223,7 +205,7 @@ def _densities(
     if table is not None and not (numbers or places):
         numbers = range(1, min(_FIRST_ROWS, len(table)) + 1)
     if numbers:
-        conditions.append(_rows(coding, table, numbers, missing, unknown))
+        conditions.append(_rows(coding, table, numbers, gaps))
         labels += [f"row {number}" for number in numbers]
         assert table is not None
         known = coding.target in table.names
@@ -238,16 +220,12 @@ def _densities(
 
 
 def _rows(
-    coding: Coding,
-    table: Table | None,
-    numbers: Sequence[int],
-    missing: Any,
-    unknown: Any,
+    coding: Coding, table: Table | None, numbers: Sequence[int], gaps: Gaps
 ) -> Array:
     """Conditions of rows that are counted from 1, (k, p)."""
     if table is None:
         raise click.UsageError("--row needs DATA, whose rows are counted.")
-    coded = coding.matrix(table, missing=missing, unknown=unknown)
+    coded = coding.matrix(table, **gaps)
     for number in numbers:
         if number - 1 not in coded.rows:
             raise TableError(

@@ -1,6 +1,9 @@
-"""`kexpfam predict`: numbers that describe p(y|x), one line for each row."""
+"""`kexpfam predict` and `sample`: numbers and draws of p(y|x) for each row of a table.
 
-from dataclasses import dataclass
+A joint density has no rows to be asked about; `sample` draws whole rows of it.
+"""
+
+from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -8,36 +11,23 @@ import numpy as np
 
 from kexpfam._progress import ProgressBar
 from kexpfam._typing import Array
-from kexpfam.cli.guard import is_watched, note
-from kexpfam.cli.model_files import load_table_model
-from kexpfam.cli.options import (
+from kexpfam.cli.model_files import TableModel, load_table_model
+from kexpfam.cli.output import TABLES, check_output, write_columns
+from kexpfam.cli.readers import read_table
+from kexpfam.cli.shared import (
+    STANDARD_OUTPUT,
+    command,
     data_argument,
-    examples,
-    force_option,
-    missing_option,
+    is_watched,
     model_argument,
-    quiet_option,
+    note,
+    optional_data_argument,
+    row_options,
+    seed_option,
     table_output_option,
-    unknown_option,
 )
-from kexpfam.cli.output import STANDARD_OUTPUT, TABLES, check_output, write_columns
-from kexpfam.cli.tables import Column, Table, TableError, read_table
+from kexpfam.cli.tables import Column, Table, TableError
 from kexpfam.models.estimator import in_blocks
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """What is asked of each density.
-
-    Attributes:
-        quantiles: Levels.
-        intervals: Probabilities of central intervals.
-        regions: Probabilities of highest-density regions.
-    """
-
-    quantiles: tuple[float, ...]
-    intervals: tuple[float, ...]
-    regions: tuple[float, ...]
 
 
 def read_levels(
@@ -55,12 +45,11 @@ def read_levels(
     return levels
 
 
-@click.command(
-    epilog=examples(
-        "kexpfam predict houses.kexpfam new.csv -o predictions.csv",
-        "kexpfam predict houses.kexpfam new.csv --quantiles 0.1,0.9 | head",
-        "kexpfam predict houses.kexpfam new.csv --hpd 0.9 -o out.parquet",
-    )
+@command(
+    "predict",
+    "kexpfam predict houses.kexpfam new.csv -o predictions.csv",
+    "kexpfam predict houses.kexpfam new.csv --quantiles 0.1,0.9 | head",
+    "kexpfam predict houses.kexpfam new.csv --hpd 0.9 -o out.parquet",
 )
 @model_argument
 @data_argument
@@ -74,12 +63,14 @@ def read_levels(
 )
 @click.option(
     "--interval",
+    "intervals",
     callback=read_levels,
     default="",
     help="Intervals with as much probability below as above, as 0.9 or 0.5,0.9.",
 )
 @click.option(
     "--hpd",
+    "regions",
     callback=read_levels,
     default="",
     help="The smallest sets with a probability; one or more intervals, as a text.",
@@ -88,23 +79,18 @@ def read_levels(
     "--density", is_flag=True, help="Log density of the target, which DATA then has."
 )
 @click.option("--with-data", is_flag=True, help="The columns of DATA come first.")
-@missing_option
-@unknown_option
-@force_option
-@quiet_option
-def predict(
+@row_options
+def predict_command(
     model: str,
     data: str,
     output: str,
-    quantiles: tuple[float, ...],
-    interval: tuple[float, ...],
-    hpd: tuple[float, ...],
     density: bool,
     with_data: bool,
     missing: Any,
     unknown: Any,
     force: bool,
     quiet: bool,
+    **levels: tuple[float, ...],
 ) -> None:
     """Describe the distribution of the target for each row of DATA.
 
@@ -116,16 +102,13 @@ def predict(
     found.require_one_target()
     table = read_table(data)
     coding = found.coding_for(table)
-    coded = coding.matrix(table, missing=missing, unknown=unknown)
-    if not len(coded.rows):
-        raise TableError(f"{data} has no complete row.")
-    wanted = Wanted(quantiles, interval, hpd)
-    y = _responses(table, coding.target, coded.rows) if density else None
+    coded = coding.complete(table, missing=missing, unknown=unknown)
+    y = _responses(table, coding.target)[coded.rows] if density else None
     with ProgressBar("predicting", shown=is_watched()) as bar:
         blocks = in_blocks(
             found.model.given,
             coded.X,
-            lambda p, rows: described(p, wanted, None if y is None else y[rows]),
+            lambda p, rows: summaries(p, None if y is None else y[rows], **levels),
             n_jobs=getattr(found.model, "n_jobs", None),
             progress=bar,
         )
@@ -144,13 +127,22 @@ def predict(
         click.echo(f"{len(table)} rows written to {output}")
 
 
-def described(p: Any, wanted: Wanted, y: Array | None = None) -> dict[str, Column]:
+def summaries(
+    p: Any,
+    y: Array | None = None,
+    *,
+    quantiles: Sequence[float] = (),
+    intervals: Sequence[float] = (),
+    regions: Sequence[float] = (),
+) -> dict[str, Column]:
     """Columns that describe n densities.
 
     Args:
         p: The densities.
-        wanted: What of them.
         y: Responses whose log density is wanted, (n,); NaN for none.
+        quantiles: Levels.
+        intervals: Probabilities of central intervals.
+        regions: Probabilities of highest-density regions.
     """
     columns: dict[str, Column] = {
         "mean": p.mean(),
@@ -158,14 +150,14 @@ def described(p: Any, wanted: Wanted, y: Array | None = None) -> dict[str, Colum
         "sd": p.std(),
         "mode": p.mode(),
     }
-    if wanted.quantiles:
-        found = p.ppf(np.array(wanted.quantiles)[None, :])
-        for level, values in zip(wanted.quantiles, found.T, strict=True):
+    if quantiles:
+        found = p.ppf(np.array(quantiles)[None, :])
+        for level, values in zip(quantiles, found.T, strict=True):
             columns[f"q{percent(level)}"] = values
-    for level in wanted.intervals:
+    for level in intervals:
         low, high = p.interval(level).T
         columns |= {f"low{percent(level)}": low, f"high{percent(level)}": high}
-    for level in wanted.regions:
+    for level in regions:
         texts = [" or ".join(f"{a:.6g} to {b:.6g}" for a, b in r) for r in p.hpd(level)]
         columns[f"hpd{percent(level)}"] = np.array(texts, dtype=object)
     if y is not None:
@@ -186,10 +178,10 @@ def percent(level: float) -> str:
     return f"{whole:0>2}{point}{rest}"
 
 
-def _responses(table: Table, target: str | None, rows: Any) -> Array:
+def _responses(table: Table, target: str | None) -> Array:
     if target is None:
         raise TableError("--density needs the name of the target, which is not known.")
-    return table.numbers(target)[rows]
+    return table.numbers(target)
 
 
 def _spread(values: Column, rows: Any, n: int) -> Column:
@@ -199,3 +191,72 @@ def _spread(values: Column, rows: Any, n: int) -> Column:
     empty: Column = np.full(n, np.nan if values.dtype.kind == "f" else "", values.dtype)
     empty[rows] = values
     return empty
+
+
+@command(
+    "sample",
+    "kexpfam sample houses.kexpfam new.csv -n 100 -o draws.csv",
+    "kexpfam sample houses.kexpfam new.csv -n 5 --seed 1 | head",
+)
+@model_argument
+@optional_data_argument
+@click.option(
+    "-n",
+    "--draws",
+    type=click.IntRange(min=1),
+    default=100,
+    show_default=True,
+    help="Draws for each row.",
+)
+@seed_option
+@table_output_option
+@row_options
+def sample_command(
+    model: str,
+    data: str | None,
+    draws: int,
+    seed: int,
+    output: str,
+    force: bool,
+    quiet: bool,
+    **gaps: Any,
+) -> None:
+    """Draw values of the target for each row of DATA.
+
+    The result has one line for each draw: the number of the row, from 1 and without
+    the header, the number of the draw, and the value. A model of --joint draws whole
+    rows, and needs no DATA.
+    """
+    check_output(output, force, TABLES)
+    found = load_table_model(model)
+    if found.is_joint and data is not None:
+        raise click.UsageError(
+            f"{model} is a joint density, which draws whole rows and takes no table; "
+            f"leave {data} out."
+        )
+    if found.is_joint:
+        drawn = found.model.sample(draws, random_state=seed)
+        columns = dict(zip(found.names(), drawn.T, strict=True))
+    elif data is None:
+        raise click.UsageError("Missing argument 'DATA': draws are made for its rows.")
+    else:
+        columns = _draws(found, read_table(data), draws, seed, gaps)
+    write_columns(output, columns)
+    if output != STANDARD_OUTPUT and not quiet:
+        count = len(next(iter(columns.values())))
+        click.echo(f"{count} draws written to {output}")
+
+
+def _draws(
+    found: TableModel, table: Table, draws: int, seed: int, gaps: dict[str, Any]
+) -> dict[str, Column]:
+    found.require_one_target()
+    coded = found.coding_for(table).complete(table, **gaps)
+    if len(coded.rows) < len(table):
+        left_out = len(table) - len(coded.rows)
+        note(f"{left_out} rows with missing values have no draws.")
+    return {
+        "row": np.repeat(coded.rows + 1, draws),
+        "draw": np.tile(np.arange(1, draws + 1), len(coded.rows)),
+        "value": found.model.sample(coded.X, draws, random_state=seed).ravel(),
+    }

@@ -4,11 +4,11 @@ import importlib
 from typing import Any
 
 import click
+from click.shell_completion import get_completion_class
 
 import kexpfam
 from kexpfam._interrupts import hear_interrupts
-from kexpfam.cli.guard import guarded
-from kexpfam.cli.options import examples
+from kexpfam.cli.shared import command, examples, guarded
 
 # Command, its module in this package, and the line of `kexpfam --help`: modules are
 # imported one at a time, so that help and completion are there at once.
@@ -17,10 +17,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "fit": ("fit", "Learn p(target | features) from a table."),
     "evaluate": ("evaluate", "Judge a model on rows that it has not seen."),
     "predict": ("predict", "Mean, quantiles and intervals for each row of a table."),
-    "sample": ("sample", "Draw from p(target | features) for each row of a table."),
+    "sample": ("predict", "Draw from p(target | features) for each row of a table."),
     "plot": ("plot", "Pictures of p(target | features), and of its calibration."),
     "explore": ("explore", "A local page where p(target | features) follows sliders."),
-    "completion": ("completion", "Let a shell complete commands and columns."),
+    "completion": ("program", "Let a shell complete commands and columns."),
 }
 
 
@@ -34,8 +34,8 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(f"kexpfam.cli.{COMMANDS[cmd_name][0]}")
-        command: click.Command = getattr(module, cmd_name)
-        return command
+        found: click.Command = getattr(module, f"{cmd_name}_command")
+        return found
 
     def invoke(self, ctx: click.Context) -> Any:
         with guarded():
@@ -65,3 +65,19 @@ def main() -> None:
     Exit codes: 0 all is well, 1 a file or its content is wrong, 2 the command is,
     130 interrupted. KEXPFAM_DEBUG=1 shows where an error came from.
     """
+
+
+@command(
+    "completion",
+    "kexpfam completion bash >> ~/.bashrc",
+    "kexpfam completion zsh >> ~/.zshrc",
+    "kexpfam completion fish > ~/.config/fish/completions/kexpfam.fish",
+)
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion_command(ctx: click.Context, shell: str) -> None:
+    """Print what makes SHELL complete commands, options and names of columns."""
+    kind = get_completion_class(shell)
+    assert kind is not None
+    program = ctx.find_root().command
+    click.echo(kind(program, {}, "kexpfam", "_KEXPFAM_COMPLETE").source())

@@ -1,4 +1,4 @@
-"""Tables: named columns of numbers or of texts, from a CSV, TSV or Parquet file.
+"""Tables: named columns of numbers or of texts.
 
 A column whose cells are all numbers, or missing, is an array of numbers with NaN for
 what is missing. Any other column is an array of texts, with "" for what is missing. In
@@ -8,22 +8,16 @@ nobody asks for may hold anything.
 """
 
 import difflib
-import itertools
 import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from kexpfam._typing import Array, Indices, Mask
-from kexpfam.blocks.parquet import as_floats, is_numeric, open_parquet
-from kexpfam.errors import KexpfamError, MissingDependencyError
-
-# Cells that mean "not known", in lower case.
-MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
+from kexpfam.errors import KexpfamError
 
 # A column with at least this share of numbers is meant to be numeric, and what is not a
 # number in it is an error. With fewer it is a column of categories. The share is a
@@ -71,11 +65,7 @@ class Table:
         return len(self.columns[0]) if self.columns else 0
 
     def column(self, name: str) -> Column:
-        """The cells of a column, as they are.
-
-        Raises:
-            TableError: There is none of this name; the nearest is suggested.
-        """
+        """The cells of a column, as they are."""
         if name not in self.names:
             raise TableError(
                 f"{self.path} has no column {name!r}{nearest(name, self.names)}; its "
@@ -93,22 +83,15 @@ class Table:
         return np.isnan(cells) if self.is_number(name) else cells == ""
 
     def numbers(self, name: str, advice: str = "") -> Array:
-        """A column of numbers, NaN for missing, (n,).
-
-        Args:
-            name: The column.
-            advice: What else could be done about a cell that is not a number.
-
-        Raises:
-            TableError: A cell is not a number; it names the first.
-        """
+        """A column of numbers, NaN for missing, (n,); errors may end with advice."""
         cells = self.column(name)
         if self.is_number(name):
             return cells
         odd = np.array([bool(c) and as_number(c) is None for c in cells.tolist()])
-        row = int(np.argmax(odd))
+        row, others = int(np.argmax(odd)), int(odd.sum()) - 1
         share = 1.0 - odd.sum() / max(1, np.count_nonzero(cells != ""))
-        rest = f", nor {_others(int(odd.sum()) - 1)}" if odd.sum() > 1 else ""
+        more = "is 1 other cell" if others == 1 else f"are {others} others"
+        rest = f", nor {more}" if others else ""
         what = f"{self.place(row, name)}: {cells[row]!r:.60} is not a number"
         why = _reason(str(cells[row]))
         if share < MOSTLY:
@@ -209,103 +192,6 @@ def listed(names: Sequence[str], most: int = 20) -> str:
     """Names in a row, not too many of them."""
     shown = ", ".join(map(repr, names[:most]))
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown
-
-
-def read_table(path: str | Path) -> Table:
-    """Read a table; the end of the file's name says what it is.
-
-    Raises:
-        TableError: It is not a table; the message names the line.
-        FileNotFoundError: There is no such file.
-    """
-    from kexpfam.cli.delimited import read_delimited
-
-    path = Path(path)
-    kind = path.suffix.lower()
-    if path.is_dir():
-        raise TableError(f"{path} is a folder, not a file.")
-    if not path.exists():
-        raise FileNotFoundError(f"There is no file {str(path)!r}.")
-    if kind in {".parquet", ".pq"}:
-        return _read_parquet(path)
-    if kind in {".csv", ".tsv", ".tab", ".txt", ".dat", ""}:
-        return read_delimited(path)
-    raise TableError(
-        f"{path} is a {kind} file, and tables are read from .csv, .tsv and .parquet; "
-        f"save it as CSV."
-    )
-
-
-def _read_parquet(path: Path) -> Table:
-    try:
-        with open_parquet(path) as file:
-            names = tuple(map(str, file.schema_arrow.names))
-            numeric = [is_numeric(field.type) for field in file.schema_arrow]
-            batches = [
-                [
-                    as_floats(column) if number else _as_texts(column)
-                    for column, number in zip(batch.columns, numeric, strict=True)
-                ]
-                for batch in file.iter_batches()
-            ]
-    except MissingDependencyError:
-        raise
-    except Exception as error:  # the library raises several unrelated types
-        first = " ".join(str(error).split())[:120]
-        raise TableError(f"{path} is not a complete Parquet file ({first}).") from error
-    if not names or not batches:
-        raise TableError(f"{path} has no rows.")
-    check_names(names, str(path))
-    columns = tuple(
-        np.concatenate(parts) if number else as_column(list(itertools.chain(*parts)))
-        for parts, number in zip(zip(*batches, strict=True), numeric, strict=True)
-    )
-    return Table(str(path), names, columns, by_line=False)
-
-
-def _as_texts(column: Any) -> list[str]:
-    return ["" if v is None else str(v).strip() for v in column.to_pylist()]
-
-
-def check_names(names: Sequence[str], place: str) -> None:
-    """Refuse columns without a name, or with the name of another.
-
-    Raises:
-        TableError: It begins with the place.
-    """
-    for i, name in enumerate(names):
-        if not name:
-            raise TableError(f"{place}: column {i + 1} has no name.")
-        if name in names[:i]:
-            raise TableError(
-                f"{place}: two columns, {names.index(name) + 1} and {i + 1}, are "
-                f"called {name!r}; rename one of them."
-            )
-
-
-def as_column(cells: list[str]) -> Column:
-    """Cells as numbers, if all of them are, and as texts if not, (n,).
-
-    Example:
-        >>> as_column(["1", "NA"]).tolist()
-        [1.0, nan]
-        >>> as_column(["1.0", "red", "?"]).tolist()
-        ['1', 'red', '']
-    """
-    numbers = []
-    for cell in cells:
-        value = as_number(cell)
-        if value is None and cell.lower() not in MISSING:
-            break
-        numbers.append(np.nan if value is None else value)
-    else:
-        return np.array(numbers, dtype=float)
-    texts = ["" if c.lower() in MISSING else label_of(c) for c in cells]
-    return np.array(texts, dtype=object)
-
-
-def _others(count: int) -> str:
-    return "is 1 other cell" if count == 1 else f"are {count} others"
 
 
 def _reason(cell: str) -> str:

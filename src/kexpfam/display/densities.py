@@ -14,8 +14,8 @@ import numpy as np
 from scipy.special import expit, logit
 from sklearn.isotonic import isotonic_regression
 
+from kexpfam._optional import needed
 from kexpfam._typing import Array, ArrayLike
-from kexpfam.errors import MissingDependencyError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -314,18 +314,8 @@ class ConditionalDensityDisplay:
 
 
 def pyplot() -> Any:
-    """matplotlib.pyplot, imported when something is drawn.
-
-    Raises:
-        MissingDependencyError: matplotlib is not installed.
-    """
-    try:
-        import matplotlib.pyplot as plt
-    except ImportError as error:
-        raise MissingDependencyError(
-            'Pictures need matplotlib: pip install "kexpfam[plot]".'
-        ) from error
-    return plt
+    """matplotlib.pyplot, imported when something is drawn."""
+    return needed("matplotlib.pyplot", "for pictures", "plot")
 
 
 def _require_one_variable(densities: Any) -> None:

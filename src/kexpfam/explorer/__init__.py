@@ -2,7 +2,7 @@
 
 from kexpfam.explorer.export import report
 from kexpfam.explorer.joint import JointView
-from kexpfam.explorer.server import ExplorerServer
+from kexpfam.explorer.server import ExplorerServer, plain
 from kexpfam.explorer.subject import (
     Control,
     ExplorerError,
@@ -25,5 +25,6 @@ __all__ = [
     "Subject",
     "category_control",
     "number_control",
+    "plain",
     "report",
 ]

@@ -20,7 +20,7 @@ from kexpfam.explorer.subject import (
     JointSubject,
     Question,
     Subject,
-    described,
+    kind_of_model,
 )
 from kexpfam.explorer.svg import number_text
 from kexpfam.explorer.view import ConditionalView
@@ -100,7 +100,7 @@ def _page(title: str, heading: str, subtitle: str, body: str) -> str:
 
 
 def _subtitle(subject: Subject | JointSubject) -> str:
-    words = [subject.title, described(subject.model), subject.source or "no data"]
+    words = [subject.title, kind_of_model(subject.model), subject.source or "no data"]
     return " · ".join(words)
 
 

@@ -17,11 +17,11 @@ from kexpfam.explorer.subject import (
     ExplorerError,
     JointSubject,
     Question,
-    described,
+    kind_of_model,
     number_control,
 )
 from kexpfam.explorer.svg import (
-    Frame,
+    PictureFrame,
     Scale,
     bar,
     bars,
@@ -73,11 +73,7 @@ class JointView:
     @property
     def questions(self) -> Mapping[str, Callable[[Question], Answer]]:
         """What may be asked, by name."""
-        return {
-            "description": self.description,
-            "graph": self.graph,
-            "pairs": self.pairs,
-        }
+        return {name: getattr(self, name) for name in ("description", "graph", "pairs")}
 
     def description(self, question: Question) -> Answer:
         """What the page is about, and the columns that may be held fixed."""
@@ -86,7 +82,7 @@ class JointView:
             "kind": "joint",
             "title": subject.title,
             "target": ", ".join(subject.names),
-            "model": described(subject.model),
+            "model": kind_of_model(subject.model),
             "source": subject.source,
             "rows": len(subject.rows),
             "observed": len(subject.rows),
@@ -161,31 +157,25 @@ class JointView:
     @functools.cached_property
     def _controls(self) -> list[Control]:
         """A slider for each column."""
-        return [
-            number_control(name, i, self._rows[:, i])
-            for i, name in enumerate(self._names)
-        ]
+        columns = enumerate(zip(self._names, self._rows.T, strict=True))
+        return [number_control(name, i, values) for i, (name, values) in columns]
 
     @functools.cached_property
     def _axes(self) -> list[Control]:
         """The range of each column that pictures show."""
-        return [
-            _reaching(control, self._rows[:, i])
-            for i, control in enumerate(self._controls)
-        ]
+        return list(map(_reaching, self._controls, self._rows.T))
 
     @functools.cached_property
     def _rows(self) -> Array:
         """Data, or draws without any, (n, d)."""
-        rows = self.subject.rows
-        if not len(rows):
-            if self._exogenous:
-                raise ExplorerError(
-                    f"{self._exogenous[0]!r} is a condition of this model, and its "
-                    f"range is not known without data; say --data."
-                )
-            rows = self.subject.model.sample(DRAWS, random_state=0)
-        return rows
+        if len(self.subject.rows):
+            return self.subject.rows
+        if self._exogenous:
+            raise ExplorerError(
+                f"{self._exogenous[0]!r} is a condition of this model, and its range "
+                f"is not known without data; say --data."
+            )
+        return self.subject.model.sample(DRAWS, random_state=0)
 
 
 def _reaching(control: Control, values: Array) -> Control:
@@ -198,11 +188,7 @@ def _reaching(control: Control, values: Array) -> Control:
 
 
 def outside_note(draws: float, data: float) -> str:
-    """How much of what was drawn is not to be seen; nothing if all is.
-
-    Args:
-        draws: Share of draws outside the axes.
-        data: Share of the data outside the axes.
+    """How much of what was drawn is not to be seen, by shares; nothing if all is.
 
     Example:
         >>> outside_note(0.05, 0.0)
@@ -219,12 +205,9 @@ def outside_note(draws: float, data: float) -> str:
 def graph_picture(
     parents: Mapping[str, Sequence[str]], exogenous: Sequence[str], width: float
 ) -> str:
-    """Which column depends on which; conditions have dashed boxes.
+    """Which column depends on which; conditions, exogenous, have dashed boxes.
 
-    Args:
-        parents: Parents of each node.
-        exogenous: Columns that are conditions only.
-        width: Of the picture, in pixels; what does not fit is made smaller.
+    What does not fit into the width, in pixels, is made smaller.
     """
     display = GraphDisplay(list(parents), parents, exogenous=exogenous)
     low, high = display.corners()
@@ -247,7 +230,9 @@ def graph_picture(
         )
         most = max(2, int(box[0] / 7.2))
         parts.append(text(x, y + 4.5, shortened(name, most), "node-name", "middle"))
-    frame = Frame(float(size[0]), float(size[1]), Scale(0, 1, 0, 1), Scale(0, 1, 0, 1))
+    frame = PictureFrame(
+        float(size[0]), float(size[1]), Scale(0, 1, 0, 1), Scale(0, 1, 0, 1)
+    )
     return frame.picture("".join(parts), "Graph of the columns")
 
 
@@ -308,11 +293,7 @@ def pairs_picture(
 ) -> str:
     """Histograms on the diagonal, and all pairs of columns below it.
 
-    Args:
-        rows: Data, (n, k); none, (0, k), where draws are conditional.
-        draws: Draws of the same columns, (m, k).
-        columns: Their names and ranges.
-        width: Of the picture, in pixels.
+    There are no rows of data, (0, k), where draws, (m, k), are conditional.
     """
     matrix = _Matrix(columns, (width - _LEFT - 8.0) / len(columns))
     parts = []
@@ -322,7 +303,7 @@ def pairs_picture(
         parts += [_frame(matrix, i, i), _marginal(rows[:, i], draws[:, i], matrix, i)]
         parts.append(_margin(matrix, i))
     unit = Scale(0, 1, 0, 1)
-    frame = Frame(width, matrix.bottom + 46.0, unit, unit)
+    frame = PictureFrame(width, matrix.bottom + 46.0, unit, unit)
     return frame.picture("".join(parts), "Pairs of columns, draws and data")
 
 
@@ -332,7 +313,7 @@ def _frame(matrix: _Matrix, i: int, j: int) -> str:
 
 
 def _scatter(rows: Array, draws: Array, matrix: _Matrix, i: int, j: int) -> str:
-    frame = Frame(0.0, 0.0, matrix.x(j), matrix.y(i))
+    frame = PictureFrame(0.0, 0.0, matrix.x(j), matrix.y(i))
     radius = 1.8 if matrix.cell > 110 else 1.2
     under = frame.dots(rows[:, j], rows[:, i], "dot", radius)
     return under + frame.dots(draws[:, j], draws[:, i], "drawn", radius)
@@ -374,12 +355,7 @@ def shown_range(control: Control) -> tuple[float, float]:
 
 
 def share_outside(values: Array, columns: Sequence[Control]) -> float:
-    """How many rows are outside the axes in some column, as a share.
-
-    Args:
-        values: Data or draws, (n, k).
-        columns: Names and ranges of the columns.
-    """
+    """How many rows, (n, k), are outside the axes in some column, as a share."""
     if not len(values):
         return 0.0
     low, high = np.array([shown_range(control) for control in columns]).T

@@ -147,11 +147,6 @@ def _grid(axis: tuple[float, float], low: float, high: float) -> Array:
 def modes(grid: Array, pdf: Array, cdf: Array) -> tuple[Mode, ...]:
     """Local maxima, by parabolas through the logarithms of three points; highest first.
 
-    Args:
-        grid: Increasing points, (g,).
-        pdf: Density there, (g,).
-        cdf: Distribution function there, (g,).
-
     Example:
         >>> y = np.linspace(-4.0, 4.0, 100)
         >>> from scipy.stats import norm
@@ -205,13 +200,7 @@ class CurveNumbers:
 
 
 def curve_numbers(model: Any, row: Array, control: Control) -> CurveNumbers:
-    """Means and quantiles along a feature, the others staying where they are.
-
-    Args:
-        model: Anything with `given(X)`.
-        row: Where the others are, (1, p).
-        control: The feature.
-    """
+    """Means and quantiles along a feature, the others staying at a row, (1, p)."""
     if control.categories:
         places = np.arange(len(control.categories), dtype=float)
         cells = np.eye(len(control.categories))

@@ -10,7 +10,7 @@ from kexpfam._typing import Array, Mask
 from kexpfam.explorer.numbers import CurveNumbers, DensityNumbers
 from kexpfam.explorer.subject import Control
 from kexpfam.explorer.svg import (
-    Frame,
+    PictureFrame,
     area,
     bar,
     bars,
@@ -28,14 +28,14 @@ PIT_BINS = 12
 MOST_DOTS = 600
 
 
-def density_frame(found: DensityNumbers, size: Size) -> Frame:
+def density_frame(found: DensityNumbers, size: Size) -> PictureFrame:
     """The axes of a density; its height has no labels, as few can read them."""
     top = 1.24 * max(float(found.pdf.max()), np.finfo(float).tiny)
-    return Frame.around(size, found.axis, (0.0, top), y_labels=False)
+    return PictureFrame.around(size, found.axis, (0.0, top), y_labels=False)
 
 
 def density_content(
-    found: DensityNumbers, frame: Frame, target: str, observed: float | None
+    found: DensityNumbers, frame: PictureFrame, target: str, observed: float | None
 ) -> str:
     """Curve, shaded region, and marks for mean, median, modes and what was observed."""
     xs, heights = frame.x(found.grid), frame.y(found.pdf)
@@ -62,7 +62,7 @@ def density_content(
     return "".join(parts)
 
 
-def _stem(found: DensityNumbers, frame: Frame, place: float, kind: str) -> str:
+def _stem(found: DensityNumbers, frame: PictureFrame, place: float, kind: str) -> str:
     if not found.axis[0] <= place <= found.axis[1]:
         return ""
     x = float(frame.x(place))
@@ -89,15 +89,9 @@ def curve_picture(
     seen: tuple[Array, Array],
     at: float | str | None = None,
 ) -> str:
-    """Bands between quantiles, median and mean along a feature.
+    """Bands between quantiles, median and mean along a feature, which is now at `at`.
 
-    Args:
-        found: The numbers.
-        control: The feature.
-        size: Width and height in pixels.
-        target: Name of y.
-        seen: Values of the feature and of y in the data, (m,) each.
-        at: Where the feature is now.
+    What was seen are values of the feature and of y in the data, (m,) each.
     """
     spread = [found.quantiles.ravel()]
     if len(seen[1]):
@@ -117,19 +111,21 @@ def curve_picture(
 
 def _along(
     control: Control, vertical: tuple[float, float], size: Size, target: str
-) -> tuple[Frame, str]:
+) -> tuple[PictureFrame, str]:
     """A frame along a feature, and its axes."""
     if not control.categories:
-        frame = Frame.around(size, (control.low, control.high), vertical, y_name=True)
+        frame = PictureFrame.around(
+            size, (control.low, control.high), vertical, y_name=True
+        )
         return frame, frame.axes(control.name, target)
     count = len(control.categories)
-    frame = Frame.around(size, (-0.6, count - 0.4), vertical, y_name=True)
+    frame = PictureFrame.around(size, (-0.6, count - 0.4), vertical, y_name=True)
     most = max(2, int((size[0] - 80) / count / 7))
     labels = [shortened(c, most) for c in control.categories]
     return frame, frame.axes(control.name, target, x_texts=labels)
 
 
-def _bands(found: CurveNumbers, frame: Frame, at: float | str | None) -> str:
+def _bands(found: CurveNumbers, frame: PictureFrame, at: float | str | None) -> str:
     xs = frame.x(found.places)
     low, lower, middle, upper, high = (frame.y(q) for q in found.quantiles.T)
     parts = [
@@ -147,7 +143,7 @@ def _bands(found: CurveNumbers, frame: Frame, at: float | str | None) -> str:
     return "".join(parts)
 
 
-def _dimmed(xs: Array, few: Mask, frame: Frame) -> list[str]:
+def _dimmed(xs: Array, few: Mask, frame: PictureFrame) -> list[str]:
     """Veils where hardly any training rows are near, from point to point."""
     changes = np.flatnonzero(np.diff(np.concatenate([[0], few.astype(int), [0]])))
     # Half way to the points where more are, and not beyond the picture.
@@ -158,7 +154,7 @@ def _dimmed(xs: Array, few: Mask, frame: Frame) -> list[str]:
     ]
 
 
-def _veil(left: float, right: float, frame: Frame) -> str:
+def _veil(left: float, right: float, frame: PictureFrame) -> str:
     top, height = frame.y.end, frame.y.start - frame.y.end
     lines = "".join(
         f"M{x:.1f} {top:.1f}v{height:.1f}" for x in np.arange(left + 3.0, right, 6.0)
@@ -170,7 +166,7 @@ def _veil(left: float, right: float, frame: Frame) -> str:
 
 
 def _boxes(
-    found: CurveNumbers, frame: Frame, control: Control, at: float | str | None
+    found: CurveNumbers, frame: PictureFrame, control: Control, at: float | str | None
 ) -> str:
     half = min(26.0, 0.3 * float(frame.x(1.0) - frame.x(0.0)))
     parts = []
@@ -191,18 +187,13 @@ def _boxes(
 
 
 def pit_picture(values: Array, size: Size) -> str:
-    """Histogram of F(y), with the range of most bars if all were well.
-
-    Args:
-        values: Of `kexpfam.metrics.pit`, (n,).
-        size: Width and height in pixels.
-    """
+    """Histogram of F(y), (n,), with the range of most bars if all were well."""
     counts, edges = np.histogram(values, PIT_BINS, (0.0, 1.0))
     heights = counts * PIT_BINS / len(values)
     # Two standard errors of a bar of uniform values.
     error = 2.0 * np.sqrt((PIT_BINS - 1) / len(values))
     top = 1.08 * max(1.0 + error, float(heights.max()))
-    frame = Frame.around(size, (0.0, 1.0), (0.0, top), y_name=True)
+    frame = PictureFrame.around(size, (0.0, 1.0), (0.0, top), y_name=True)
     base = frame.y.start
     shown = bars(frame.x(edges), base, base - frame.y(heights), 2.0, "bar")
     upper, lower = (float(frame.y(max(0.0, 1.0 + s * error))) for s in (1, -1))
@@ -220,7 +211,7 @@ def coverage_picture(central: Array, highest: Array, size: Size) -> str:
         highest: The same for regions of highest density, (n,).
         size: Width and height in pixels.
     """
-    frame = Frame.around(size, (0.0, 1.0), (0.0, 1.0), y_name=True)
+    frame = PictureFrame.around(size, (0.0, 1.0), (0.0, 1.0), y_name=True)
     promised = np.linspace(0.0, 1.0, 101)
     error = 2.0 * np.sqrt(promised * (1.0 - promised) / len(central))
     xs = frame.x(promised)
@@ -247,7 +238,7 @@ def histogram_picture(
         for v in (data, draws)
     )
     top = 1.1 * max(float(seen.max()), float(drawn.max()), np.finfo(float).tiny)
-    frame = Frame.around(size, axis, (0.0, top), y_labels=False)
+    frame = PictureFrame.around(size, axis, (0.0, top), y_labels=False)
     left, base = frame.x(edges), frame.y.start
     under = bars(left, base, base - frame.y(seen), 1.5, "seen-bar")
     over = outline(left, base, base - frame.y(drawn), "curve")

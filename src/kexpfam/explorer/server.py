@@ -10,10 +10,11 @@ import hmac
 import json
 import math
 import secrets
+from collections.abc import Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib import resources
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -44,19 +45,12 @@ _HEADERS = {
 }
 
 
-class View(Protocol):
-    """What answers questions."""
-
-    @property
-    def questions(self) -> Any:
-        """Functions from a question to an answer, by name."""
-
-
 class ExplorerServer(ThreadingHTTPServer):
     """The page of a view, at a secret address of this computer.
 
     Args:
-        view: What answers its questions.
+        view: What answers: `view.questions` are functions from a `Question` to an
+            answer, by name.
         port: Where to listen; 0 for any that is free.
 
     Attributes:
@@ -71,7 +65,7 @@ class ExplorerServer(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, view: View, port: int = 0) -> None:
+    def __init__(self, view: Any, port: int = 0) -> None:
         super().__init__((LOCALHOST, port), _Handler)
         self.view = view
         self.token = secrets.token_urlsafe(16)
@@ -123,14 +117,13 @@ class _Handler(BaseHTTPRequestHandler):
         except (ValueError, ArithmeticError, MemoryError) as error:
             sentence = " ".join(str(error).split()) or type(error).__name__
             self._refuse(HTTPStatus.BAD_REQUEST, sentence)
-            return
         except Exception as error:  # whatever it is, the page should not wait for it
             self._refuse(
                 HTTPStatus.INTERNAL_SERVER_ERROR,
                 f"kexpfam failed at this ({type(error).__name__}: {error}).",
             )
-            return
-        self._send_json(HTTPStatus.OK, answer)
+        else:
+            self._send_json(HTTPStatus.OK, answer)
 
     def _path(self) -> str | None:
         """What is asked for, after the token; None if that was refused."""
@@ -196,9 +189,9 @@ def plain(value: Any) -> Any:
         >>> plain({"a": [1.0, float("nan")]})
         {'a': [1.0, None]}
     """
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
+    if isinstance(value, list | tuple | np.ndarray):
         return [plain(item) for item in value]
     if isinstance(value, np.generic):
         value = value.item()

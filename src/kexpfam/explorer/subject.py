@@ -53,11 +53,7 @@ class Control:
     start: float | str = 0.5
 
     def cells(self, value: Any) -> list[float]:
-        """Values in X, one for each column.
-
-        Raises:
-            ExplorerError: The value is not a finite number, or no category.
-        """
+        """Values in X, one for each column."""
         if self.categories:
             if value not in self.categories:
                 raise ExplorerError(
@@ -107,22 +103,14 @@ class Subject:
     source: str = ""
 
     def control(self, name: Any) -> Control:
-        """The control of a name.
-
-        Raises:
-            ExplorerError: There is none.
-        """
+        """The control of a name."""
         for control in self.controls:
             if control.name == name:
                 return control
         raise ExplorerError(f"There is no feature {name!r:.60}.")
 
     def row(self, values: Mapping[str, Any]) -> Array:
-        """One row of X, (1, p); where the page begins unless values say else.
-
-        Raises:
-            ExplorerError: A value is not possible, or there is no such feature.
-        """
+        """One row of X, (1, p); where the page begins unless values say else."""
         for name in values:
             self.control(name)
         row = np.zeros((1, sum(len(c.columns) for c in self.controls)))
@@ -170,22 +158,15 @@ class JointSubject:
     source: str = ""
 
 
-def described(model: Any) -> str:
+def kind_of_model(model: Any) -> str:
     """What kind of model it is, in a few words."""
     members = getattr(model, "members_", None)
-    kind = type(model).__name__
-    return (
-        kind if members is None else f"{kind}, an average of {len(members)} densities"
-    )
+    average = "" if members is None else f", an average of {len(members)} densities"
+    return f"{type(model).__name__}{average}"
 
 
 def number_control(name: str, column: int, values: Array) -> Control:
-    """A slider over most of some numbers, beginning at their median.
-
-    Args:
-        name: Name of the feature.
-        column: Its column in X.
-        values: Numbers to take the range from, (n,).
+    """A slider over most of some numbers, (n,), beginning at their median.
 
     Example:
         >>> control = number_control("age", 0, np.arange(20.0, 65.0))
@@ -252,11 +233,7 @@ class Question:
     fields: Mapping[str, Any]
 
     def number(self, name: str, default: float, low: float, high: float) -> float:
-        """A finite number between two others.
-
-        Raises:
-            ExplorerError: It is something else.
-        """
+        """A finite number between two others."""
         value = _number(name, self.fields.get(name, default))
         if not math.isfinite(value) or not low <= value <= high:
             raise ExplorerError(

@@ -150,7 +150,7 @@ def shortened(content: str, most: int) -> str:
 
 
 @dataclass(frozen=True)
-class Frame:
+class PictureFrame:
     """Axes of a picture, with the y axis upwards.
 
     Attributes:
@@ -174,7 +174,7 @@ class Frame:
         *,
         y_labels: bool = True,
         y_name: bool = False,
-    ) -> "Frame":
+    ) -> "PictureFrame":
         """Leave as much room as labels and name of the y axis need."""
         width, height = size
         y = Scale(*ys, height - 44.0, 26.0 if y_name else 12.0)

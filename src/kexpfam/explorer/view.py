@@ -36,7 +36,7 @@ from kexpfam.explorer.subject import (
     ExplorerError,
     Question,
     Subject,
-    described,
+    kind_of_model,
 )
 from kexpfam.metrics import Evaluation, evaluate
 
@@ -50,6 +50,10 @@ _DRAWS = 20
 
 # Above this share of training rows found in the data, these are probably the same.
 _SAME = 0.5
+
+
+# Of a density, as they are.
+_ARRAYS = ("grid", "pdf", "cdf", "quantiles", "interval", "region")
 
 
 class ConditionalView:
@@ -66,14 +70,8 @@ class ConditionalView:
     @property
     def questions(self) -> Mapping[str, Callable[[Question], Answer]]:
         """What may be asked, by name."""
-        return {
-            "description": self.description,
-            "density": self.density,
-            "curve": self.curve,
-            "row": self.row,
-            "calibration": self.calibration,
-            "draws": self.draws,
-        }
+        names = ("description", "density", "curve", "row", "calibration", "draws")
+        return {name: getattr(self, name) for name in names}
 
     def description(self, question: Question) -> Answer:
         """What the page is about: title, controls, and which cards there are."""
@@ -82,7 +80,7 @@ class ConditionalView:
             "kind": "conditional",
             "title": subject.title,
             "target": subject.target,
-            "model": described(subject.model),
+            "model": kind_of_model(subject.model),
             "source": subject.source,
             "rows": len(subject.X),
             "observed": len(self._observed),
@@ -119,16 +117,11 @@ class ConditionalView:
                 "top": frame.y.end,
                 "highest": frame.y.high,
             },
-            "grid": found.grid.tolist(),
-            "pdf": found.pdf.tolist(),
-            "cdf": found.cdf.tolist(),
+            **{name: getattr(found, name).tolist() for name in _ARRAYS},
             "level": level,
+            "levels": list(LEVELS),
             "mean": found.mean,
             "deviation": found.deviation,
-            "levels": list(LEVELS),
-            "quantiles": found.quantiles.tolist(),
-            "interval": found.interval.tolist(),
-            "region": found.region.tolist(),
             "modes": [mode._asdict() for mode in found.modes],
             "near": near,
             "near_note": near_note(near),
@@ -222,11 +215,7 @@ class ConditionalView:
         }
 
     def evaluation(self) -> Evaluation:
-        """All scores on the data, computed when first asked for.
-
-        Raises:
-            ExplorerError: Nothing was observed.
-        """
+        """All scores on the data, computed when first asked for."""
         with self._lock:
             return self._evaluation
 

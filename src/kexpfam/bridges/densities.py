@@ -1,10 +1,11 @@
-"""Densities for qp, the library of photometric redshifts and other catalogues of p(z).
+"""Densities for scipy.stats, and for qp, the library of catalogues of p(z).
 
-An ensemble holds values on a grid that all densities share, and is linear between them.
-Unless a grid is given, one is found: cells are halved until, in each of them and for
-every density, straight lines follow the density and the distribution function, and the
-mass below the line is that of the density, which shows spikes that points miss. All
-cells have the same width, because the moments that qp computes are wrong otherwise.
+An ensemble of qp, in which astronomers keep photometric redshifts, holds values on a
+grid that all densities share, and is linear between them. Unless a grid is given, one
+is found: cells are halved until, in each of them and for every density, straight lines
+follow the density and the distribution function, and the mass below the line is that of
+the density, which shows spikes that points miss. All cells have the same width, because
+the moments that qp computes are wrong otherwise.
 """
 
 import warnings
@@ -28,6 +29,25 @@ _TAIL_SHARE = 0.1
 
 # In cells with less mass, errors are compared with this much.
 _LITTLE_MASS = 0.01
+
+
+def to_scipy(density: Any, row: int | None = None) -> Any:
+    """One density of one variable as a frozen distribution of `scipy.stats`.
+
+    The same as the method `density.to_scipy(row)`.
+
+    Args:
+        density: What `model.given(X)` or `KEF().fit(Y).distribution()` returns.
+        row: Which of its densities; None if there is only one.
+
+    Example:
+        >>> from kexpfam import KEF
+        >>> data = np.random.default_rng(0).normal(size=(100, 1))
+        >>> q = to_scipy(KEF(select=None).fit(data).distribution())
+        >>> bool(abs(q.expect(lambda y: y) - q.mean()) < 1e-6)
+        True
+    """
+    return density.to_scipy(row)
 
 
 def to_qp(

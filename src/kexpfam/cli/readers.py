@@ -1,26 +1,31 @@
-"""CSV and TSV files: quickly where all cells are numbers, carefully elsewhere.
+"""Tables from files: CSV and TSV, quickly where all cells are numbers, and Parquet.
 
 The quick way is NumPy's reader, written in C. Where it stumbles, over a text, a missing
 value or a short line, the file is read again by the csv module, which knows its lines.
 """
 
 import csv
+import itertools
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
 
+from kexpfam.blocks.tables import as_floats, is_numeric, open_parquet
 from kexpfam.cli.tables import (
     Column,
     Table,
     TableError,
-    as_column,
     as_labels,
-    check_names,
+    as_number,
+    label_of,
 )
-from kexpfam.cli.tables import as_number as number
+from kexpfam.errors import MissingDependencyError
+
+# Cells that mean "not known", in lower case.
+MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
 
 # The csv module refuses longer cells, which are a sign of an unclosed quote.
 _LONGEST_CELL = 131_072
@@ -31,25 +36,66 @@ _CHUNK = 50_000
 _TABS = {".tsv", ".tab"}
 
 
-def read_delimited(path: Path) -> Table:
+def read_table(path: str | Path) -> Table:
+    """Read a table; the end of the file's name says what it is."""
+    path = Path(path)
+    kind = path.suffix.lower()
+    if path.is_dir():
+        raise TableError(f"{path} is a folder, not a file.")
+    if not path.exists():
+        raise FileNotFoundError(f"There is no file {str(path)!r}.")
+    if kind in {".parquet", ".pq"}:
+        return _read_parquet(path)
+    if kind in {".csv", ".tsv", ".tab", ".txt", ".dat", ""}:
+        return _read_delimited(path)
+    raise TableError(
+        f"{path} is a {kind} file, and tables are read from .csv, .tsv and .parquet; "
+        f"save it as CSV."
+    )
+
+
+def _read_parquet(path: Path) -> Table:
+    try:
+        with open_parquet(path) as file:
+            names = tuple(map(str, file.schema_arrow.names))
+            numeric = [is_numeric(field.type) for field in file.schema_arrow]
+            batches = [
+                [
+                    as_floats(column) if number else _as_texts(column)
+                    for column, number in zip(batch.columns, numeric, strict=True)
+                ]
+                for batch in file.iter_batches()
+            ]
+    except MissingDependencyError:
+        raise
+    except Exception as error:  # the library raises several unrelated types
+        first = " ".join(str(error).split())[:120]
+        raise TableError(f"{path} is not a complete Parquet file ({first}).") from error
+    if not names or not batches:
+        raise TableError(f"{path} has no rows.")
+    _check_names(names, str(path))
+    columns = tuple(
+        np.concatenate(parts) if number else as_column(list(itertools.chain(*parts)))
+        for parts, number in zip(zip(*batches, strict=True), numeric, strict=True)
+    )
+    return Table(str(path), names, columns, by_line=False)
+
+
+def _as_texts(column: Any) -> list[str]:
+    return ["" if v is None else str(v).strip() for v in column.to_pylist()]
+
+
+def _read_delimited(path: Path) -> Table:
     """Read a file with one row a line, below a line with the names of the columns.
 
     Fields are separated by tabs in .tsv files, and elsewhere by what the first line has
     most of: comma, semicolon or tab. It is UTF-8, with or without a byte order mark.
-
-    Raises:
-        TableError: It names the line of the file, the header being line 1.
     """
     _refuse_binary(path)
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            first = file.readline()
-            delimiter = _delimiter(first, path)
-            file.seek(0)
-            names = _header(file, delimiter, path)
-            return _quickly(path, names, delimiter) or _carefully(
-                path, names, delimiter
-            )
+        names, delimiter = _header(path)
+        quick = _quickly(path, names, delimiter)
+        return quick or _carefully(path, names, delimiter)
     except UnicodeDecodeError as error:
         raise TableError(
             f"{path}, line {_undecodable_line(path)} is not text in UTF-8; save the "
@@ -67,13 +113,10 @@ def _undecodable_line(path: Path) -> int:
     return 1
 
 
-def column_names(path: Path) -> list[str]:
+def names_in_header(path: Path) -> list[str]:
     """Names of the columns, for completion; none if they cannot be read."""
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            delimiter = _delimiter(file.readline(), path)
-            file.seek(0)
-            return list(_header(file, delimiter, path))
+        return list(_header(path)[0])
     except (OSError, ValueError):
         return []
 
@@ -102,18 +145,22 @@ def _reader(file: TextIO, delimiter: str) -> Any:
     return csv.reader(file, delimiter=delimiter, strict=True)
 
 
-def _header(file: TextIO, delimiter: str, path: Path) -> tuple[str, ...]:
-    try:
-        names = [name.strip() for name in next(_reader(file, delimiter))]
-    except csv.Error as error:
-        raise TableError(f"{path}, line 1: {error}.") from error
-    if names and all(number(name) is not None for name in names):
+def _header(path: Path) -> tuple[tuple[str, ...], str]:
+    """Names of the columns, and what is between them."""
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        delimiter = _delimiter(file.readline(), path)
+        file.seek(0)
+        try:
+            names = [name.strip() for name in next(_reader(file, delimiter))]
+        except csv.Error as error:
+            raise TableError(f"{path}, line 1: {error}.") from error
+    if names and all(as_number(name) is not None for name in names):
         raise TableError(
             f"{path}, line 1 holds numbers ({names[0]!r}, ...) where the names of the "
             f"columns should be; put a line with names on top."
         )
-    check_names(names, f"{path}, line 1")
-    return tuple(names)
+    _check_names(names, f"{path}, line 1")
+    return tuple(names), delimiter
 
 
 def _quickly(path: Path, names: tuple[str, ...], delimiter: str) -> Table | None:
@@ -195,3 +242,36 @@ def _check_width(path: Path, line: int, row: list[str], names: tuple[str, ...]) 
         f"{path}, line {line}: {len(row)} fields where the first line names "
         f"{len(names)} columns ({hint})."
     )
+
+
+def _check_names(names: Sequence[str], place: str) -> None:
+    """Refuse columns without a name, or with the name of another."""
+    for i, name in enumerate(names):
+        if not name:
+            raise TableError(f"{place}: column {i + 1} has no name.")
+        if name in names[:i]:
+            raise TableError(
+                f"{place}: two columns, {names.index(name) + 1} and {i + 1}, are "
+                f"called {name!r}; rename one of them."
+            )
+
+
+def as_column(cells: list[str]) -> Column:
+    """Cells as numbers, if all of them are, and as texts if not, (n,).
+
+    Example:
+        >>> as_column(["1", "NA"]).tolist()
+        [1.0, nan]
+        >>> as_column(["1.0", "red", "?"]).tolist()
+        ['1', 'red', '']
+    """
+    numbers = []
+    for cell in cells:
+        value = as_number(cell)
+        if value is None and cell.lower() not in MISSING:
+            break
+        numbers.append(np.nan if value is None else value)
+    else:
+        return np.array(numbers, dtype=float)
+    texts = ["" if c.lower() in MISSING else label_of(c) for c in cells]
+    return np.array(texts, dtype=object)

@@ -1,0 +1,461 @@
+"""Tables: Parquet files and lazy Polars queries, and which of their columns are what.
+
+A row group of a file is decoded in batches from a small buffer for each column, and not
+as a whole: row groups are often larger than what should be held of them.
+
+If the plan of a query hands a range of rows down to the files, as it does for columns
+of Parquet files, each range is a part, and little memory is used. Otherwise, as for a
+query that filters or joins, Polars would have to compute the rows before a range again:
+then the whole query is one part. Polars reads ahead in it without regard to who waits
+(Polars issue 28569; Polars 2.1 held most of a file of 200 MB), so that it is better to
+write what a large query gives to Parquet files first, with `LazyFrame.sink_parquet`.
+"""
+
+import functools
+import glob
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from kexpfam._optional import is_instance, needed
+from kexpfam._typing import Array
+from kexpfam.blocks.block import BLOCK_ROWS, Block, Part, Source, checked
+from kexpfam.errors import MissingDependencyError
+
+# Bytes of a file that are read at once for each column; smaller was no slower.
+_BUFFER = 2**16
+
+# Blocks of a range: opening the files should take less time than reading it.
+_BLOCKS = 8
+
+# A range of rows that nobody else asks for, to look for in a plan.
+_OFFSET, _LENGTH = 7919, 104729
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Names of columns.
+
+    Attributes:
+        features: Columns of X.
+        responses: Columns of y; empty if y is not in the table.
+        weight: Column of weights, or None.
+    """
+
+    features: tuple[Any, ...]
+    responses: tuple[Any, ...]
+    weight: Any
+
+    @property
+    def all(self) -> tuple[Any, ...]:
+        """All of them, each once."""
+        weight = () if self.weight is None else (self.weight,)
+        return tuple(dict.fromkeys((*self.features, *self.responses, *weight)))
+
+    def inside(self, argument: str, column: int) -> str:
+        """What a message says about a column of "X", "y" or "sample_weight"."""
+        if argument == "sample_weight":
+            return f", column {self.weight!r}"
+        names = self.features if argument == "X" else self.responses
+        return f", column {names[column]!r}"
+
+    def block(
+        self, column: Callable[[Any], Array | float], n: int, start: int, where: str
+    ) -> Block:
+        """A checked block of n rows, the first being row `start` of `where`."""
+
+        def matrix(names: Sequence[Any]) -> Array:
+            values = np.empty((n, len(names)))
+            for i, name in enumerate(names):
+                values[:, i] = column(name)
+            return values
+
+        return checked(
+            matrix(self.features),
+            matrix(self.responses),
+            None if self.weight is None else matrix((self.weight,))[:, 0],
+            lambda argument, row, i: (
+                f"row {start + row} of {where}{self.inside(argument, i)}"
+            ),
+        )
+
+
+def choose_columns(
+    present: Sequence[Any],
+    numeric: Collection[Any],
+    *,
+    y: Any,
+    sample_weight: Any,
+    features: Iterable[Any] | None,
+) -> Columns:
+    """The columns that are meant; without `features`, all of numbers that are left.
+
+    Example:
+        >>> names = ["a", "b", "text"]
+        >>> choose_columns(
+        ...     names, {"a", "b"}, y="b", sample_weight=None, features=None
+        ... ).features
+        ('a',)
+    """
+    responses = _names("y", y)
+    weights = () if sample_weight is None else (sample_weight,)
+    taken = {*responses, *weights}
+    if features is None:
+        chosen = tuple(c for c in present if c in numeric and c not in taken)
+    else:
+        chosen = _names("features", features)
+    if not chosen:
+        raise ValueError("X must have at least one numeric column besides y.")
+    for argument, names in (
+        ("y", responses),
+        ("sample_weight", weights),
+        ("features", chosen),
+    ):
+        for name in names:
+            if not isinstance(name, Hashable) or name not in present:
+                known = ", ".join(repr(column) for column in present)
+                raise ValueError(
+                    f"{argument} must name columns of the table, got {name!r:.80}; "
+                    f"there are {known:.400}."
+                )
+            if name not in numeric:
+                raise ValueError(
+                    f"{argument} must name columns of numbers, but {name!r} holds "
+                    f"something else."
+                )
+    everything = (*responses, *weights, *chosen)
+    for name in everything:
+        if everything.count(name) > 1:
+            raise ValueError(
+                f"Column {name!r} can be one of features, y and sample_weight only, "
+                f"and only once."
+            )
+    return Columns(chosen, responses, sample_weight)
+
+
+def _names(argument: str, value: Any) -> tuple[Any, ...]:
+    if isinstance(value, str) or (
+        isinstance(value, Hashable) and not isinstance(value, tuple)
+    ):
+        return (value,)
+    try:
+        return tuple(value)
+    except TypeError as error:
+        raise ValueError(
+            f"{argument} must be the name of a column, or several, got {value!r:.80}."
+        ) from error
+
+
+class _TableSource(Source):
+    """Rows of a table whose columns have names."""
+
+    _columns: Columns
+
+    def _choose(
+        self,
+        present: Sequence[str],
+        numeric: Collection[str],
+        roles: tuple[Any, Any, Any],
+        rows: int,
+    ) -> None:
+        """Find the columns of y, sample_weight and features, the roles."""
+        y, sample_weight, features = roles
+        chosen = choose_columns(
+            present, numeric, y=y, sample_weight=sample_weight, features=features
+        )
+        self._columns, self.rows_per_block = chosen, rows
+        self.n_features = len(chosen.features)
+        self.n_responses = len(chosen.responses)
+        self.feature_names = chosen.features
+
+
+@dataclass(frozen=True)
+class RowGroup(Part):
+    """One row group of one file.
+
+    Attributes:
+        fragment: A `pyarrow.dataset.ParquetFileFragment`, the whole file.
+        number: Which row group of the file.
+        start: Number of its first row in the file.
+        columns: What to read.
+        rows: Most rows of a block.
+    """
+
+    fragment: Any
+    number: int
+    start: int
+    columns: Columns
+    rows: int
+
+    def read(self) -> Iterator[Block]:
+        import pyarrow as pa
+
+        start = self.start
+        for batch in self._batches():
+            block = self.columns.block(
+                functools.partial(self._column, batch, start),
+                batch.num_rows,
+                start,
+                self.fragment.path,
+            )
+            start += batch.num_rows
+            if len(block):
+                yield block
+        # The pool would keep what it may use again, up to a whole row group.
+        pa.default_memory_pool().release_unused()
+
+    def _batches(self) -> Iterator[Any]:
+        stored = set(self.fragment.physical_schema.names)
+        with self.fragment.open() as stream, open_parquet(stream) as file:
+            # Threads are for parts: inside a part they would hold more batches at once.
+            yield from file.iter_batches(
+                batch_size=self.rows,
+                row_groups=[self.number],
+                columns=[name for name in self.columns.all if name in stored],
+                use_threads=False,
+            )
+
+    def _column(self, batch: Any, start: int, name: str) -> Array | float:
+        if name not in batch.schema.names:
+            return self._constant(name)
+        column = batch.column(name)
+        if column.null_count:
+            row = start + int(np.argmax(column.is_null().to_numpy(False)))
+            raise _missing(name, row, self.fragment.path)
+        return as_floats(column)
+
+    def _constant(self, name: str) -> float:
+        """Value of a column that is in the name of the file's folder, and not in it."""
+        import pyarrow.dataset as ds
+
+        keys = ds.get_partition_keys(self.fragment.partition_expression)
+        if keys.get(name) is None:
+            raise _missing(name, self.start, self.fragment.path)
+        return float(keys[name])
+
+
+def _missing(name: str, row: int, path: str) -> ValueError:
+    return ValueError(
+        f"Column {name!r} must have a number in every row, but it has none in row "
+        f"{row} of {path}; drop or fill such rows."
+    )
+
+
+def open_parquet(file: Any) -> Any:
+    """A `pyarrow.parquet.ParquetFile` that holds little of the file at a time."""
+    parquet = needed("pyarrow.parquet", "to read Parquet files", "parquet")
+    return parquet.ParquetFile(file, buffer_size=_BUFFER, pre_buffer=False)
+
+
+def as_floats(column: Any) -> Array:
+    """A numeric column of a batch, NaN for what is missing, (n,)."""
+    # Booleans and decimals come as objects; None becomes NaN.
+    return np.asarray(column.to_numpy(zero_copy_only=False)).astype(float, copy=False)
+
+
+def is_numeric(kind: Any) -> bool:
+    """Whether columns of a type of pyarrow are numbers."""
+    import pyarrow as pa
+
+    kinds = ("integer", "floating", "boolean", "decimal")
+    return any(getattr(pa.types, f"is_{name}")(kind) for name in kinds)
+
+
+class ParquetSource(_TableSource):
+    """Rows of one or many Parquet files.
+
+    Args:
+        path_or_dataset: A path, a folder, a pattern with *, or a
+            `pyarrow.dataset.Dataset`.
+        y: The name of a column, or several.
+        sample_weight: The name of a column, or None for weights of one.
+        features: Names of the columns of X; None for all numeric ones that are neither
+            y nor weights.
+        rows: Most rows of a block.
+
+    Raises:
+        ValueError: Names that do not exist, or columns without numbers.
+        FileNotFoundError: There is no such file.
+    """
+
+    def __init__(
+        self,
+        path_or_dataset: Any,
+        y: str | Sequence[str],
+        sample_weight: str | None = None,
+        features: Sequence[str] | None = None,
+        *,
+        rows: int = BLOCK_ROWS,
+    ) -> None:
+        dataset = _dataset(path_or_dataset)
+        numeric = {field.name for field in dataset.schema if is_numeric(field.type)}
+        self._choose(dataset.schema.names, numeric, (y, sample_weight, features), rows)
+        self._fragments = _parquet_fragments(dataset)
+        self.n_rows = sum(f.metadata.num_rows for f in self._fragments)
+
+    @property
+    def parts(self) -> Sequence[RowGroup]:
+        return [
+            RowGroup(fragment, number, start, self._columns, self.rows_per_block)
+            for fragment in self._fragments
+            for number, start in _row_groups(fragment)
+        ]
+
+
+def is_parquet(value: Any) -> bool:
+    """Whether it is what a `ParquetSource` reads: a path or a dataset."""
+    return isinstance(value, str | Path) or is_instance(
+        value, "pyarrow.dataset", "Dataset"
+    )
+
+
+def _dataset(data: Any) -> Any:
+    ds = needed("pyarrow.dataset", "to read Parquet files", "parquet")
+    if isinstance(data, ds.Dataset):
+        return data
+    if not isinstance(data, str | Path):
+        raise ValueError(
+            f"X must be a path, a pattern or a pyarrow dataset, got {data!r:.80}."
+        )
+    text = str(Path(data).expanduser()) if "://" not in str(data) else str(data)
+    paths: Any = text
+    if any(sign in text for sign in "*?[") and not Path(text).exists():
+        paths = sorted(glob.glob(text, recursive=True))
+        if not paths:
+            raise FileNotFoundError(
+                f"X must name Parquet files, but {text!r} has none."
+            )
+    return ds.dataset(paths, format="parquet", partitioning="hive")
+
+
+def _parquet_fragments(dataset: Any) -> list[Any]:
+    import pyarrow.dataset as ds
+
+    try:
+        fragments = list(dataset.get_fragments())
+    except ValueError as error:  # pyarrow says so for datasets with a filter
+        raise ValueError(f"X must be a dataset of files: {error}.") from error
+    for fragment in fragments:
+        if not isinstance(fragment, ds.ParquetFileFragment):
+            raise ValueError(
+                f"X must be a dataset of Parquet files, got "
+                f"{type(fragment).__name__}; write it to Parquet first."
+            )
+    return fragments
+
+
+def _row_groups(fragment: Any) -> Iterator[tuple[int, int]]:
+    """Number and first row in the file of the row groups of a fragment."""
+    kept = {group.id for group in fragment.row_groups}
+    start = 0
+    for number in range(fragment.metadata.num_row_groups):
+        if number in kept:
+            yield number, start
+        start += fragment.metadata.row_group(number).num_rows
+
+
+@dataclass(frozen=True)
+class PolarsQuery(Part):
+    """All rows of a lazy frame.
+
+    Attributes:
+        frame: A `polars.LazyFrame` with the rows and columns that are needed.
+        columns: What the columns are.
+        rows: Most rows of a block.
+        start: Number of the first row in the whole query.
+    """
+
+    frame: Any
+    columns: Columns
+    rows: int
+    start: int
+
+    def read(self) -> Iterator[Block]:
+        batches = self.frame.collect_batches(
+            chunk_size=self.rows, maintain_order=True, lazy=True
+        )
+        start = self.start
+        for batch in batches:
+            # Polars does not promise the size of a batch.
+            for piece in batch.iter_slices(self.rows):
+                block = self._block(piece, start)
+                start += len(piece)
+                if len(block):
+                    yield block
+
+    def _block(self, batch: Any, start: int) -> Block:
+        def column(name: str) -> Array:
+            if batch[name].null_count():
+                row = start + int(batch[name].is_null().arg_max())
+                raise _missing(name, row, "the query")
+            return batch[name].to_numpy()
+
+        return self.columns.block(column, len(batch), start, "the query")
+
+
+class PolarsSource(_TableSource):
+    """Rows of a `polars.LazyFrame`, which is computed anew each time they are read.
+
+    Args:
+        frame: The lazy frame. Its rows must come in the same order each time.
+        y: The name of a column, or several.
+        sample_weight: The name of a column, or None for weights of one.
+        features: Names of the columns of X; None for all numeric ones that are neither
+            y nor weights.
+        rows: Most rows of a block.
+
+    Raises:
+        ValueError: Names that do not exist, or columns without numbers.
+    """
+
+    def __init__(
+        self,
+        frame: Any,
+        y: str | Sequence[str],
+        sample_weight: str | None = None,
+        features: Sequence[str] | None = None,
+        *,
+        rows: int = BLOCK_ROWS,
+    ) -> None:
+        pl = needed("polars", "to read lazy frames")
+        if not hasattr(pl.LazyFrame, "collect_batches"):
+            raise MissingDependencyError(
+                f"polars 1.34 or later is needed to read lazy frames in batches, this "
+                f"is {pl.__version__}; upgrade it, or write the data to Parquet files."
+            )
+        schema = frame.collect_schema()
+        numeric = {n for n, t in schema.items() if t.is_numeric() or t == pl.Boolean}
+        self._choose(schema.names(), numeric, (y, sample_weight, features), rows)
+        self._frame = frame.select(self._columns.all)
+        self.n_rows = None
+        if _hands_ranges_down(self._frame):
+            self.n_rows = int(self._frame.select(pl.len()).collect().item())
+
+    @property
+    def parts(self) -> Sequence[PolarsQuery]:
+        rows = self.rows_per_block
+        if self.n_rows is None:
+            return [PolarsQuery(self._frame, self._columns, rows, 0)]
+        step = _BLOCKS * rows
+        return [
+            PolarsQuery(self._frame.slice(start, step), self._columns, rows, start)
+            for start in range(0, self.n_rows, step)
+        ]
+
+
+def _hands_ranges_down(frame: Any) -> bool:
+    """Whether a range of rows is read from one scan of files, and no other row.
+
+    It is read off the text of a plan. Should that text change, nothing is found.
+    """
+    plan = frame.slice(_OFFSET, _LENGTH).explain()
+    found = f"SLICE: Positive {{ offset: {_OFFSET}, len: {_LENGTH} }}"
+    return plan.count(" SCAN ") == 1 and "Parquet SCAN " in plan and found in plan
+
+
+def is_lazy_frame(value: Any) -> bool:
+    """Whether it is a lazy Polars frame."""
+    return is_instance(value, "polars", "LazyFrame")

@@ -1,0 +1,187 @@
+"""What all commands share: their options, notes, and errors in one sentence.
+
+Errors that a user can do something about become a line on standard error and exit code
+1; wrong usage is click's exit code 2; Ctrl-C is 130. `KEXPFAM_DEBUG=1` shows where an
+error came from. Warnings of the library become lines that begin with "Note:".
+"""
+
+import contextlib
+import errno
+import os
+import signal
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import click
+
+from kexpfam.errors import KexpfamError
+
+STANDARD_OUTPUT = "-"
+
+# In a context's `meta`: whether notes and progress are unwelcome.
+QUIET = "kexpfam.quiet"
+
+INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+
+# Said to programmers who pass arrays; here names were matched already.
+_NOT_FOR_HERE = "X does not have valid feature names"
+
+
+@contextlib.contextmanager
+def guarded() -> Iterator[None]:
+    """Turn errors and warnings of the library and of the system into sentences."""
+    said: set[str] = set()
+
+    def show_once(message: Any, *_: Any, **__: Any) -> None:
+        text = " ".join(str(message).split())
+        if text not in said:
+            said.add(text)
+            note(text)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", UserWarning)
+        warnings.filterwarnings("ignore", message=_NOT_FOR_HERE)
+        warnings.showwarning = show_once
+        try:
+            yield
+        except (KeyboardInterrupt, Stopped):
+            click.echo("Interrupted; nothing was written.", err=True)
+            raise click.exceptions.Exit(INTERRUPTED) from None
+        except (
+            KexpfamError,
+            ValueError,
+            OSError,
+            ArithmeticError,
+            MemoryError,
+        ) as error:
+            debugging = os.environ.get("KEXPFAM_DEBUG", "") not in ("", "0")
+            if getattr(error, "errno", None) == errno.EPIPE or debugging:
+                raise  # click ends quietly if nobody reads on
+            raise click.ClickException(_sentence(error)) from error
+
+
+class Stopped(BaseException):
+    """Ctrl-C, in a form that no search takes for a wish to end with the best so far."""
+
+
+@contextlib.contextmanager
+def stopping_at_once() -> Iterator[None]:
+    """Let Ctrl-C end the program, and not only the search that is running.
+
+    In a program of one's own an interrupted search ends with what it has; whoever
+    interrupts a command wants no file.
+    """
+
+    def stop(number: int, frame: object) -> None:
+        raise Stopped
+
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals are for the main thread only
+        return
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def note(text: str) -> None:
+    """Say something on standard error that is no result."""
+    if not _is_quiet():
+        click.echo(f"Note: {text}", err=True)
+
+
+def is_watched() -> bool:
+    """Whether standard error is a terminal, and progress is welcome."""
+    return sys.stderr.isatty() and not _is_quiet()
+
+
+def _is_quiet() -> bool:
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get(QUIET))
+
+
+def _sentence(error: BaseException) -> str:
+    if isinstance(error, MemoryError):
+        return "There is not enough memory; use fewer rows."
+    if isinstance(error, OSError) and error.strerror and error.filename:
+        return f"{error.filename}: {error.strerror}."
+    return " ".join(str(error).split()) or f"{type(error).__name__}."
+
+
+def examples(*lines: str) -> str:
+    """The end of a command's help."""
+    # The first line, a backspace, tells click to keep the lines as they are.
+    return "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
+
+
+def command(name: str, *lines: str) -> Callable[[Any], click.Command]:
+    """A command whose help ends with examples."""
+    return click.command(name, epilog=examples(*lines))
+
+
+def _be_quiet(ctx: click.Context, param: click.Parameter, value: bool) -> bool:
+    if value:
+        ctx.meta[QUIET] = True
+    return value
+
+
+def together(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Several options as one decorator, in the order in which help shows them."""
+
+    def decorate(function: Any) -> Any:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+def output_option(default: str, words: str) -> Callable[[Any], Any]:
+    """Where the result goes."""
+    return click.option(
+        "-o",
+        "--output",
+        type=click.Path(allow_dash=True),
+        default=default,
+        show_default=default != STANDARD_OUTPUT,
+        help=words,
+    )
+
+
+data_argument = click.argument("data", type=click.Path())
+optional_data_argument = click.argument("data", type=click.Path(), required=False)
+model_argument = click.argument("model", type=click.Path())
+force_option = click.option("--force", is_flag=True, help="Replace an existing file.")
+json_option = click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object and nothing else."
+)
+quiet_option = click.option(
+    "-q", "--quiet", is_flag=True, callback=_be_quiet, help="No summary and no notes."
+)
+table_output_option = output_option(
+    STANDARD_OUTPUT,
+    "A .csv, .tsv or .parquet file; - for standard output, the default.",
+)
+seed_option = click.option(
+    "--seed", type=int, default=0, show_default=True, help="Seed of all that is random."
+)
+missing_option = click.option(
+    "--missing",
+    type=click.Choice(["drop", "impute"]),
+    help="Leave rows with missing values out, or put in medians and most frequent "
+    "categories.",
+)
+unknown_option = click.option(
+    "--unknown",
+    type=click.Choice(["error", "ignore"]),
+    default="error",
+    show_default=True,
+    help="What to do about a category that was not seen at the fit.",
+)
+# Of commands that show a model the rows of a table.
+row_options = together(missing_option, unknown_option, force_option, quiet_option)
