@@ -25,20 +25,15 @@ _LOG_ROOT = 0.5 * math.log(2.0 * math.pi)
 class KernelEstimate:
     """A mixture of normal densities.
 
-    Attributes:
-        centers: (k,).
-        widths: Standard deviations, (k,), or one for all.
-        masses: Positive, (k,), with sum one.
-
     Example:
         >>> pair = KernelEstimate(np.array([-1.0, 1.0]), np.ones(2), np.full(2, 0.5))
         >>> pair.gradient(np.zeros(1)), pair.tails(np.zeros(1))
         (array([0.]), (array([0.5]), array([0.5])))
     """
 
-    centers: Array
-    widths: Array
-    masses: Array
+    centers: Array  # (k,)
+    widths: Array  # Standard deviations, (k,), or one for all
+    masses: Array  # Positive, (k,), with sum one
 
     @classmethod
     def guarded(

@@ -173,20 +173,16 @@ def thread_count(n_jobs: int | None) -> int:
 
 
 def on_threads(
+    # What to do with an item; it may not write to what others read
     work: Callable[[Item], Result],
-    items: Iterable[Item],
-    n_jobs: int | None = None,
+    items: Iterable[Item],  # They are begun in this order
+    n_jobs: int | None = None,  # Number of threads; None for all cores
     *,
+    # What the calling thread does; None to work as one of the threads, so that one
+    # fewer has to be started
     meanwhile: Callable[[], None] | None = None,
 ) -> list[Result]:
     """Results of all items in their order, whatever the number of threads.
-
-    Args:
-        work: What to do with an item; it may not write to what others read.
-        items: They are begun in this order.
-        n_jobs: Number of threads; None for all cores.
-        meanwhile: What the calling thread does; None to work as one of the threads, so
-            that one fewer has to be started.
 
     Example:
         >>> on_threads(abs, [-3, 2, -1], n_jobs=2)
@@ -228,20 +224,17 @@ def on_threads(
 
 
 def shared_out(
+    # A function of a module, so that other processes know it
     work: Callable[..., Result],
-    calls: Sequence[tuple[Any, ...]],
+    calls: Sequence[tuple[Any, ...]],  # Arguments of each call
+    # Number of workers, as joblib counts them; None for the number that a surrounding
+    # `joblib.parallel_config` gives, and one without it
     n_jobs: int | None,
     *,
+    # "threads", or "processes" for work that holds the interpreter
     prefer: str = "threads",
 ) -> Iterator[list[Result]]:
     """Results of a function in the order of its calls, some at a time.
-
-    Args:
-        work: A function of a module, so that other processes know it.
-        calls: Arguments of each call.
-        n_jobs: Number of workers, as joblib counts them; None for the number that a
-            surrounding `joblib.parallel_config` gives, and one without it.
-        prefer: "threads", or "processes" for work that holds the interpreter.
 
     Example:
         >>> [results for results in shared_out(pow, [(2, 3), (3, 2)], n_jobs=1)]

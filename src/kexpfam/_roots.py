@@ -58,22 +58,17 @@ def bracketed_roots(
 
 
 def increasing_roots(
+    # Some of the functions at one point each, and their derivatives: points (m,) and
+    # which functions, (m,) -> two arrays (m,)
     f: Callable[[Array, Indices], tuple[Array, Array]],
-    low: Array,
-    high: Array,
-    rounding: Array,
+    low: Array,  # Left ends, where f is not positive, (q,)
+    high: Array,  # Right ends, where f is not negative, (q,)
+    rounding: Array,  # Values of f that are zero but for rounding, (q,)
 ) -> Array:
     """Where increasing functions with a known slope are zero, one root per bracket.
 
     Newton's method, replaced by bisection wherever it leaves the bracket or does not
     halve it. The slope may be rough: it only decides how fast the root is found.
-
-    Args:
-        f: Some of the functions at one point each, and their derivatives: points (m,)
-            and which functions, (m,) -> two arrays (m,).
-        low: Left ends, where f is not positive, (q,).
-        high: Right ends, where f is not negative, (q,).
-        rounding: Values of f that are zero but for rounding, (q,).
 
     Example:
         >>> import numpy as np

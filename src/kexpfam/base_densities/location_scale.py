@@ -76,19 +76,12 @@ class ConditionalBase(Base):
 
 @dataclass(frozen=True, eq=False)
 class StandardResiduals:
-    """Held-out residuals in units of their own deviation.
+    """Held-out residuals in units of their own deviation."""
 
-    Attributes:
-        values: Mean zero and unit deviation, (n, d).
-        log_scale: Held-out log scale, the unit included, (n, d).
-        center: Mean of the residuals before, (d,).
-        unit: Their deviation, (d,).
-    """
-
-    values: Array
-    log_scale: Array
-    center: Array
-    unit: Array
+    values: Array  # Mean zero and unit deviation, (n, d)
+    log_scale: Array  # Held-out log scale, the unit included, (n, d)
+    center: Array  # Mean of the residuals before, (d,)
+    unit: Array  # Their deviation, (d,)
 
 
 def standard_residuals(

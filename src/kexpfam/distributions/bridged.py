@@ -36,15 +36,10 @@ FLOOR = 0.01
 @saved_value
 @dataclass(frozen=True)
 class Bridge:
-    """What is mixed in and taken away again.
+    """What is mixed in and taken away again."""
 
-    Attributes:
-        share: s, between 0 and 1.
-        m: The wide density, in the coordinates of the kernel.
-    """
-
-    share: float
-    m: BaseDensity
+    share: float  # s, between 0 and 1
+    m: BaseDensity  # The wide density, in the coordinates of the kernel
 
     def __post_init__(self) -> None:
         _check_share(self.share)
@@ -86,25 +81,17 @@ class BridgedRows(NamedTuple):
 
 
 def bridge_sample(
-    X: Array,
-    U: Array,
-    weights: Array,
-    share: float,
-    m: BaseDensity,
-    rng: np.random.Generator,
+    X: Array,  # Conditions, (n, p)
+    U: Array,  # Responses in the coordinates of the kernel, (n, d)
+    weights: Array,  # Row weights, (n,); their sum stays the same
+    share: float,  # s, between 0 and 1
+    m: BaseDensity,  # A density wide enough to bridge the gaps
+    rng: np.random.Generator,  # Where the draws come from
     *,
+    # How many draws each condition is paired with; more make less noise
     draws: int = 1,
 ) -> BridgedRows:
     """Mix rows with draws from m, so that these have the share s of the weight.
-
-    Args:
-        X: Conditions, (n, p).
-        U: Responses in the coordinates of the kernel, (n, d).
-        weights: Row weights, (n,); their sum stays the same.
-        share: s, between 0 and 1.
-        m: A density wide enough to bridge the gaps.
-        rng: Where the draws come from.
-        draws: How many draws each condition is paired with; more make less noise.
 
     Example:
         >>> from kexpfam.base_densities import GaussianBase
@@ -127,19 +114,12 @@ def bridge_sample(
 
 @dataclass(frozen=True)
 class BridgedFormula:
-    """`BridgedDensity` without its arrays.
+    """`BridgedDensity` without its arrays."""
 
-    Attributes:
-        mix: That of p_mix.
-        m: The density that was mixed in.
-        share: s.
-        floor: As in `BridgedDensity`.
-    """
-
-    mix: Formula
-    m: BaseDensity
-    share: float
-    floor: float
+    mix: Formula  # That of p_mix
+    m: BaseDensity  # The density that was mixed in
+    share: float  # s
+    floor: float  # As in `BridgedDensity`
 
     def at(
         self,
@@ -161,20 +141,13 @@ class BridgedFormula:
 
 @dataclass(frozen=True)
 class BridgedDensity:
-    """(p_mix − s m)/(1 − s), an unnormalised density like any other.
+    """(p_mix − s m)/(1 − s), an unnormalised density like any other."""
 
-    Attributes:
-        mix: p_mix before it is normalised.
-        log_partition: log Z of p_mix, (n,).
-        m: The density that was mixed in.
-        share: s.
-        floor: Which share of p_mix is about left where the difference is negative.
-    """
-
-    mix: UnnormalizedDensity
-    log_partition: Array
-    m: BaseDensity
-    share: float
+    mix: UnnormalizedDensity  # p_mix before it is normalised
+    log_partition: Array  # log Z of p_mix, (n,)
+    m: BaseDensity  # The density that was mixed in
+    share: float  # s
+    # Which share of p_mix is about left where the difference is negative
     floor: float = FLOOR
 
     def __post_init__(self) -> None:

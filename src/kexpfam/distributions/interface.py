@@ -35,18 +35,12 @@ _ONE_COLUMN_ONLY = (
 
 @dataclass(frozen=True)
 class Coordinates:
-    """t(y) = location + scale·u, row by row.
+    """t(y) = location + scale·u, row by row."""
 
-    Attributes:
-        location: (n, d).
-        scale: (n, d), positive.
-        support: Ends of the support as the user gave them, (d, 2).
-        transform: t, the same for all rows; None for t(y) = y.
-    """
-
-    location: Array
-    scale: Array
-    support: Array
+    location: Array  # (n, d)
+    scale: Array  # (n, d), positive
+    support: Array  # Ends of the support as the user gave them, (d, 2)
+    # t, the same for all rows; None for t(y) = y
     transform: MonotoneTransform | None = None
 
     def rows(self, index: Any) -> "Coordinates":

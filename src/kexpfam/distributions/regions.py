@@ -63,19 +63,12 @@ class _Segments:
 
 @dataclass(frozen=True)
 class _LevelSets:
-    """Where densities are above levels.
+    """Where densities are above levels."""
 
-    Attributes:
-        panels: The densities.
-        samples: Their values at the samples of each panel, (n, k, 17).
-        plain: Which stretches between samples hold no extreme inside, (n, k, 16).
-        bent: The others, cut at their extremes.
-    """
-
-    panels: RowPanels
-    samples: Array
-    plain: Mask
-    bent: _Segments
+    panels: RowPanels  # The densities
+    samples: Array  # Their values at the samples of each panel, (n, k, 17)
+    plain: Mask  # Which stretches between samples hold no extreme inside, (n, k, 16)
+    bent: _Segments  # The others, cut at their extremes
 
     @classmethod
     def of(cls, panels: RowPanels) -> "_LevelSets":

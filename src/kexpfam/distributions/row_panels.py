@@ -58,15 +58,10 @@ RowsFunction = Callable[[Array, Indices], Array]
 
 @dataclass(frozen=True)
 class RowPanels:
-    """n densities at the nodes of their panels.
+    """n densities at the nodes of their panels."""
 
-    Attributes:
-        edges: Ends of each row's panels, not decreasing, (n, k + 1).
-        density: Densities at the nodes, (n, k, 16).
-    """
-
-    edges: Array
-    density: Array
+    edges: Array  # Ends of each row's panels, not decreasing, (n, k + 1)
+    density: Array  # Densities at the nodes, (n, k, 16)
 
     @functools.cached_property
     def nodes(self) -> Array:
@@ -135,15 +130,12 @@ class RowPanels:
 
     def peaks(
         self,
+        # Log densities at each row's own points, (n, q) -> (n, q)
         log_density: Callable[[Array], Array],
+        # Their derivatives at one point each, (n,) -> (n,)
         slope: Callable[[Array], Array],
     ) -> Array:
-        """Where each density is largest, (n,).
-
-        Args:
-            log_density: Log densities at each row's own points, (n, q) -> (n, q).
-            slope: Their derivatives at one point each, (n,) -> (n,).
-        """
+        """Where each density is largest, (n,)."""
         n, k, size = self.density.shape
         row = np.arange(n)
         heights = np.where((self.half > 0)[..., None], self.density, -np.inf)
@@ -216,19 +208,12 @@ def golden_section(
 
 @dataclass(frozen=True)
 class _Pieces:
-    """Panels of all rows in one list.
+    """Panels of all rows in one list."""
 
-    Attributes:
-        row: Which row each belongs to, (m,).
-        left: Left ends, (m,).
-        right: Right ends, (m,).
-        below: Mass below either end, (m, 2).
-    """
-
-    row: Indices
-    left: Array
-    right: Array
-    below: Array
+    row: Indices  # Which row each belongs to, (m,)
+    left: Array  # Left ends, (m,)
+    right: Array  # Right ends, (m,)
+    below: Array  # Mass below either end, (m, 2)
 
     def at(self, chosen: Mask) -> "_Pieces":
         return _Pieces(

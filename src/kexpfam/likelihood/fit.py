@@ -56,39 +56,33 @@ _MOST_HALVINGS = 40
 
 @dataclass(frozen=True)
 class LikelihoodFit:
-    """The maximum of the penalised likelihood.
+    """The maximum of the penalised likelihood."""
 
-    Attributes:
-        alpha: Coefficients of the basis, (M,).
-        T: The fitted function.
-        objective: The penalised mean negative log-likelihood relative to q0.
-        iterations: Steps of Newton's method.
-        converged: Whether the gradient is below the tolerance, or the objective within
-            rounding of its minimum.
-        gradient_norm: Norm of the gradient in the RKHS, relative to that of mean φ.
-        log_partition_error: Largest difference of log Z to that on nodes half as far
-            apart, over the rows: an estimate of the error on the coarser ones.
-    """
-
-    alpha: Array
-    T: KernelExpansion
-    objective: float
-    iterations: int
+    alpha: Array  # Coefficients of the basis, (M,)
+    T: KernelExpansion  # The fitted function
+    objective: float  # The penalised mean negative log-likelihood relative to q0
+    iterations: int  # Steps of Newton's method
+    # Whether the gradient is below the tolerance, or the objective within rounding of
+    # its minimum
     converged: bool
-    gradient_norm: float
+    gradient_norm: float  # Norm of the gradient in the RKHS, relative to that of mean φ
+    # Largest difference of log Z to that on nodes half as far apart, over the rows: an
+    # estimate of the error on the coarser ones
     log_partition_error: float
 
 
 def fit_likelihood(
-    basis: Basis,
-    base: BaseDensity,
-    X: Array,
-    U: Array,
-    weights: Array,
-    lam: float,
+    basis: Basis,  # Kernel functions, of products k_X·k_Y or sums of them
+    base: BaseDensity,  # q0 in the coordinates of the kernel
+    X: Array,  # Conditions, (n, p)
+    U: Array,  # Responses, (n, 1)
+    weights: Array,  # Row weights, (n,); only their ratios matter
+    lam: float,  # λ
     *,
+    # Coefficients to start from, (M,), as those of score matching; zero if None
     start: Array | None = None,
-    max_iterations: int = 50,
+    max_iterations: int = 50,  # Steps of Newton's method, all refinements together
+    # Norm of the gradient, relative to that of mean φ, to stop at
     tolerance: float = 1e-8,
 ) -> LikelihoodFit:
     """Maximise the penalised likelihood over the span of a basis; one column of y.
@@ -96,18 +90,6 @@ def fit_likelihood(
     Log Z is computed on nodes of an analytic trapezoidal rule. They are refined until
     halving their distances changes log Z of no row by more than 1e-6; if three
     refinements are not enough, `log_partition_error` says so, and above 1e-4 a warning.
-
-    Args:
-        basis: Kernel functions, of products k_X·k_Y or sums of them.
-        base: q0 in the coordinates of the kernel.
-        X: Conditions, (n, p).
-        U: Responses, (n, 1).
-        weights: Row weights, (n,); only their ratios matter.
-        lam: λ.
-        start: Coefficients to start from, (M,), as those of score matching; zero if
-            None.
-        max_iterations: Steps of Newton's method, all refinements together.
-        tolerance: Norm of the gradient, relative to that of mean φ, to stop at.
 
     Raises:
         TypeError: The kernel is not a sum of products.
@@ -170,17 +152,12 @@ def fit_likelihood(
 
 @dataclass(frozen=True)
 class Minimum:
-    """Where Newton's method ended.
+    """Where Newton's method ended."""
 
-    Attributes:
-        state: The last state.
-        steps: How many steps it took.
-        converged: Whether the gradient is below the tolerance, or the objective within
-            rounding of its minimum.
-    """
-
-    state: State
-    steps: int
+    state: State  # The last state
+    steps: int  # How many steps it took
+    # Whether the gradient is below the tolerance, or the objective within rounding of
+    # its minimum
     converged: bool
 
 

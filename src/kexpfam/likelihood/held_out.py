@@ -30,25 +30,15 @@ _MOST_STEPS = 30
 
 
 def held_out_log_densities(
-    basis: Basis,
-    base: BaseDensity,
-    X: Array,
-    U: Array,
-    weights: Array,
-    folds: Sequence[slice],
-    lams: Sequence[float],
+    basis: Basis,  # Kernel functions, of products k_X·k_Y or sums of them
+    base: BaseDensity,  # q0 in the coordinates of the kernel
+    X: Array,  # Conditions, (n, p)
+    U: Array,  # Responses, (n, 1)
+    weights: Array,  # Row weights, (n,)
+    folds: Sequence[slice],  # Rows of each fold; every row in one
+    lams: Sequence[float],  # The λ, in an order in which neighbours are similar
 ) -> Array:
-    """Log density of every row under fits that have not seen its fold, (l, n).
-
-    Args:
-        basis: Kernel functions, of products k_X·k_Y or sums of them.
-        base: q0 in the coordinates of the kernel.
-        X: Conditions, (n, p).
-        U: Responses, (n, 1).
-        weights: Row weights, (n,).
-        folds: Rows of each fold; every row in one.
-        lams: The λ, in an order in which neighbours are similar.
-    """
+    """Log density of every row under fits that have not seen its fold, (l, n)."""
     resolution = basis.kernel.resolution
     nodes = quadrature_nodes(base, U, resolution)
     problem = PenalizedLikelihood.of(basis, base, X, U, weights, lams[0], nodes)

@@ -27,33 +27,20 @@ _MOST_CENTERS = 1000
 
 @dataclass(frozen=True)
 class Proposal:
-    """Draws shared by all rows, and their log density.
+    """Draws shared by all rows, and their log density."""
 
-    Attributes:
-        draws: (s, d).
-        log_density: Log density of the mixture they come from, (s,).
-    """
-
-    draws: Array
-    log_density: Array
+    draws: Array  # (s, d)
+    log_density: Array  # Log density of the mixture they come from, (s,)
 
 
 def make_proposal(
-    log_q0: Callable[[Array], Array],
-    sample_q0: Callable[[int, np.random.Generator], Array],
-    training: Array,
-    n_draws: int,
-    rng: np.random.Generator,
+    log_q0: Callable[[Array], Array],  # Log density of q0, (s, d) -> (s,)
+    sample_q0: Callable[[int, np.random.Generator], Array],  # Draws from q0
+    training: Array,  # Training responses, (n, d)
+    n_draws: int,  # How many to draw in all
+    rng: np.random.Generator,  # Source of randomness
 ) -> Proposal:
-    """Draw half from q0 and half from an estimate of the training responses.
-
-    Args:
-        log_q0: Log density of q0, (s, d) -> (s,).
-        sample_q0: Draws from q0.
-        training: Training responses, (n, d).
-        n_draws: How many to draw in all.
-        rng: Source of randomness.
-    """
+    """Draw half from q0 and half from an estimate of the training responses."""
     d = training.shape[1]
     centers = training
     if len(training) > _MOST_CENTERS:
@@ -81,25 +68,15 @@ def _log_mixture(points: Array, centers: Array) -> Array:
 
 @dataclass(frozen=True)
 class ImportanceEstimate:
-    """log Z of n rows with what is needed to trust or distrust it.
+    """log Z of n rows with what is needed to trust or distrust it."""
 
-    Attributes:
-        log_partition: (n,).
-        error: Standard error of log Z, (n,).
-        effective_draws: Effective sample size of the weights, (n,).
-        tail_index: Pareto k̂ of the largest weights, (n,).
-        weights: Normalised weights of the shared draws, (n, s).
-        log_mean: Weighted mean of the log unnormalised density, (n,).
-        draws: The shared draws, (s, d).
-    """
-
-    log_partition: Array
-    error: Array
-    effective_draws: Array
-    tail_index: Array
-    weights: Array
-    log_mean: Array
-    draws: Array
+    log_partition: Array  # (n,)
+    error: Array  # Standard error of log Z, (n,)
+    effective_draws: Array  # Effective sample size of the weights, (n,)
+    tail_index: Array  # Pareto k̂ of the largest weights, (n,)
+    weights: Array  # Normalised weights of the shared draws, (n, s)
+    log_mean: Array  # Weighted mean of the log unnormalised density, (n,)
+    draws: Array  # The shared draws, (s, d)
 
     def rows(self, index: Indices) -> "ImportanceEstimate":
         """Only these rows."""

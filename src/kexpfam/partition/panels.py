@@ -75,19 +75,12 @@ def panel_rule() -> PanelRule:
 
 @dataclass(frozen=True)
 class PanelDensity:
-    """n normalised densities as polynomials on shared panels.
+    """n normalised densities as polynomials on shared panels."""
 
-    Attributes:
-        edges: Ends of the panels, increasing, (k + 1,).
-        log_density: Log densities at the nodes, (n, k, 16).
-        log_partition: log Z of each row, (n,).
-        error: Estimated error of log Z, (n,).
-    """
-
-    edges: Array
-    log_density: Array
-    log_partition: Array
-    error: Array
+    edges: Array  # Ends of the panels, increasing, (k + 1,)
+    log_density: Array  # Log densities at the nodes, (n, k, 16)
+    log_partition: Array  # log Z of each row, (n,)
+    error: Array  # Estimated error of log Z, (n,)
 
     def rows(self, index: Indices) -> "PanelDensity":
         """Only these rows."""
@@ -304,22 +297,16 @@ class _Panels:
 
 
 def integrate_panels(
+    # Log unnormalised densities at shared nodes, (g,) -> (n, g)
     log_density: LogDensity,
-    edges: Array,
+    edges: Array,  # Panels to begin with, fine enough that no peak hides between nodes
     *,
+    # Whether mass may lie left and right of the first panels
     extend: tuple[bool, bool],
-    tail_index: float = np.inf,
-    rounding: float = 0.0,
+    tail_index: float = np.inf,  # Moments below this order are finite
+    rounding: float = 0.0,  # Absolute rounding error of the log densities
 ) -> PanelDensity:
-    """Normalise n densities on the line.
-
-    Args:
-        log_density: Log unnormalised densities at shared nodes, (g,) -> (n, g).
-        edges: Panels to begin with, fine enough that no peak hides between nodes.
-        extend: Whether mass may lie left and right of the first panels.
-        tail_index: Moments below this order are finite.
-        rounding: Absolute rounding error of the log densities.
-    """
+    """Normalise n densities on the line."""
 
     def evaluate(left: Array, right: Array) -> Array:
         values = log_density(panel_nodes(left, right).ravel())

@@ -63,29 +63,17 @@ _RESAMPLED_MOVES = 20
 
 @dataclass(frozen=True, eq=False)
 class TemperedEstimate:
-    """log Z of n densities and weighted draws from them.
+    """log Z of n densities and weighted draws from them."""
 
-    Attributes:
-        log_partition: (n,).
-        error: Standard error of log Z, from the spread over groups, (n,).
-        draws: Particles at β = 1, (n, s, d).
-        weights: Their normalised weights, equal within a group, (n, s).
-        log_mean: Weighted mean of the log unnormalised density, (n,).
-        step: Step size of the moves at β = 1, (n,).
-        levels: How many steps β took, (n,).
-        acceptance: Acceptance rate of the moves at β = 1, (n,).
-        ancestors: How many particles of q0 have descendants, (n,).
-    """
-
-    log_partition: Array
-    error: Array
-    draws: Array
-    weights: Array
-    log_mean: Array
-    step: Array
-    levels: Indices
-    acceptance: Array
-    ancestors: Indices
+    log_partition: Array  # (n,)
+    error: Array  # Standard error of log Z, from the spread over groups, (n,)
+    draws: Array  # Particles at β = 1, (n, s, d)
+    weights: Array  # Their normalised weights, equal within a group, (n, s)
+    log_mean: Array  # Weighted mean of the log unnormalised density, (n,)
+    step: Array  # Step size of the moves at β = 1, (n,)
+    levels: Indices  # How many steps β took, (n,)
+    acceptance: Array  # Acceptance rate of the moves at β = 1, (n,)
+    ancestors: Indices  # How many particles of q0 have descendants, (n,)
 
     def rows(self, index: Indices) -> "TemperedEstimate":
         """Only these densities."""
@@ -149,24 +137,17 @@ class TemperedEstimate:
 
 
 def temper(
-    target: UnnormalizedDensity,
-    rngs: Sequence[np.random.Generator],
+    target: UnnormalizedDensity,  # The densities
+    rngs: Sequence[np.random.Generator],  # Source of randomness of each density
     *,
-    particles: int = 2000,
+    particles: int = 2000,  # Of each density, in all groups together
+    # How many groups they form; the error has one degree of freedom less
     groups: int = 8,
+    # Effective share of the particles after each level, below one
     threshold: float = 0.7,
-    moves: int = 5,
+    moves: int = 5,  # Proposals to each particle at each level
 ) -> TemperedEstimate:
-    """Normalise and draw from n densities q0 exp T, theory (24) and (25).
-
-    Args:
-        target: The densities.
-        rngs: Source of randomness of each density.
-        particles: Of each density, in all groups together.
-        groups: How many groups they form; the error has one degree of freedom less.
-        threshold: Effective share of the particles after each level, below one.
-        moves: Proposals to each particle at each level.
-    """
+    """Normalise and draw from n densities q0 exp T, theory (24) and (25)."""
     block = max(1, _BLOCK_NUMBERS // (particles * target.d))
     size = -(-particles // groups)
     parts = [
@@ -344,17 +325,11 @@ def _tempered(
 
 @dataclass(frozen=True, eq=False)
 class Moved:
-    """Points after some moves.
+    """Points after some moves."""
 
-    Attributes:
-        points: (n, q, d).
-        step: Step size to go on with, (n,).
-        acceptance: Mean acceptance rate of the last half of the moves, (n,).
-    """
-
-    points: Array
-    step: Array
-    acceptance: Array
+    points: Array  # (n, q, d)
+    step: Array  # Step size to go on with, (n,)
+    acceptance: Array  # Mean acceptance rate of the last half of the moves, (n,)
 
 
 def generators(rng: np.random.Generator, n: int) -> list[np.random.Generator]:
@@ -399,29 +374,21 @@ def spread_root(points: Array) -> Array:
 
 
 def move(
+    # (n, q, d) -> (n, q); −inf outside the support
     log_density: Callable[[Array], Array],
-    gradient: Callable[[Array], Array],
-    points: Array,
-    step: Array,
-    root: Array,
-    rngs: Sequence[np.random.Generator],
+    gradient: Callable[[Array], Array],  # (n, q, d) -> (n, q, d)
+    points: Array,  # Where to start, inside the support, (n, q, d)
+    step: Array,  # Length of a step in units of `root`, (n,)
+    root: Array,  # R of the covariance RRᵀ that scales the moves, (n, d, d)
+    rngs: Sequence[np.random.Generator],  # Source of randomness of each density
     *,
-    moves: int,
+    moves: int,  # How many proposals
 ) -> Moved:
     """Propose Metropolis-adjusted Langevin moves to all points, `moves` times.
 
     A step along the gradient with noise is one leapfrog step of Hamiltonian dynamics
     from a random momentum, and is written so here. Points of a density share the spread
     that scales their moves, and a step size that follows their acceptance rate.
-
-    Args:
-        log_density: (n, q, d) -> (n, q); −inf outside the support.
-        gradient: (n, q, d) -> (n, q, d).
-        points: Where to start, inside the support, (n, q, d).
-        step: Length of a step in units of `root`, (n,).
-        root: R of the covariance RRᵀ that scales the moves, (n, d, d).
-        rngs: Source of randomness of each density.
-        moves: How many proposals.
     """
 
     def slope_at(u: Array) -> Array:
@@ -455,22 +422,15 @@ def move(
 
 
 def resample_move(
+    # (n, size, d) -> (n, size); −inf outside the support
     log_density: Callable[[Array], Array],
-    gradient: Callable[[Array], Array],
-    draws: Array,
-    weights: Array,
-    size: int,
-    rng: np.random.Generator,
+    gradient: Callable[[Array], Array],  # (n, size, d) -> (n, size, d)
+    draws: Array,  # Shared importance draws, (s, d)
+    weights: Array,  # Normalised weights of each row, (n, s)
+    size: int,  # How many points per row
+    rng: np.random.Generator,  # Source of randomness
 ) -> Array:
     """Draw `size` points for each of n densities.
-
-    Args:
-        log_density: (n, size, d) -> (n, size); −inf outside the support.
-        gradient: (n, size, d) -> (n, size, d).
-        draws: Shared importance draws, (s, d).
-        weights: Normalised weights of each row, (n, s).
-        size: How many points per row.
-        rng: Source of randomness.
 
     Returns:
         Points, (n, size, d).

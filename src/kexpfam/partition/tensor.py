@@ -36,23 +36,14 @@ RowLogDensity = Callable[[slice, Array], Array]
 
 @dataclass(frozen=True)
 class TensorDensity:
-    """n normalised densities in the plane.
+    """n normalised densities in the plane."""
 
-    Attributes:
-        edges: Ends of the panels of either coordinate.
-        log_partition: log Z of each row, (n,).
-        error: Estimated error of log Z, (n,).
-        mean: (n, 2).
-        covariance: (n, 2, 2).
-        log_mean: E log of the unnormalised density, (n,), for the entropy.
-    """
-
-    edges: tuple[Array, Array]
-    log_partition: Array
-    error: Array
-    mean: Array
-    covariance: Array
-    log_mean: Array
+    edges: tuple[Array, Array]  # Ends of the panels of either coordinate
+    log_partition: Array  # log Z of each row, (n,)
+    error: Array  # Estimated error of log Z, (n,)
+    mean: Array  # (n, 2)
+    covariance: Array  # (n, 2, 2)
+    log_mean: Array  # E log of the unnormalised density, (n,), for the entropy
 
     def rows(self, index: Indices) -> "TensorDensity":
         """Only these rows."""
@@ -87,22 +78,16 @@ class TensorDensity:
 
 
 def integrate_tensor(
+    # Log unnormalised densities of a slice of rows at shared nodes
     log_density: RowLogDensity,
-    n_rows: int,
-    edges: tuple[Array, Array],
+    n_rows: int,  # How many rows there are
+    edges: tuple[Array, Array],  # Panels to begin with, per coordinate
     *,
+    # Sides on which panels may be added, per coordinate
     extend: tuple[tuple[bool, bool], tuple[bool, bool]],
-    tail_index: float = np.inf,
+    tail_index: float = np.inf,  # Moments below this order are finite
 ) -> TensorDensity:
-    """Normalise n densities in the plane.
-
-    Args:
-        log_density: Log unnormalised densities of a slice of rows at shared nodes.
-        n_rows: How many rows there are.
-        edges: Panels to begin with, per coordinate.
-        extend: Sides on which panels may be added, per coordinate.
-        tail_index: Moments below this order are finite.
-    """
+    """Normalise n densities in the plane."""
     while True:
         summary = _Summary(n_rows, edges, np.array(extend), tail_index)
         for rows, log_values in _blocks(log_density, edges, n_rows):

@@ -16,17 +16,11 @@ class Formula(Hashable, Protocol):
 
     def at(
         self,
-        shared: tuple[Array, ...],
-        row: tuple[Array, ...],
-        u: Array,
+        shared: tuple[Array, ...],  # `shared_parameters` of the densities
+        row: tuple[Array, ...],  # One entry of each of their `row_parameters`
+        u: Array,  # The point
     ) -> tuple[Array, Array]:
-        """The log density of one row at one point u (d,), and its gradient (d,).
-
-        Args:
-            shared: `shared_parameters` of the densities.
-            row: One entry of each of their `row_parameters`.
-            u: The point.
-        """
+        """The log density of one row at one point u (d,), and its gradient (d,)."""
 
 
 class UnnormalizedDensity(Protocol):

@@ -72,22 +72,14 @@ class GaussianProcess(Process):
     """A Gaussian process given its training rows, for predictions anywhere.
 
     Everything but the scalings is in standard units.
-
-    Attributes:
-        X: Training conditions, (n, p).
-        coefficients: α = K⁻¹y, (n,).
-        noise: Noise variance of each training row, (n,).
-        hyperparameters: Those of the covariance.
-        x_scaling: Standard units of x.
-        y_scaling: Standard units of y, one column.
     """
 
-    X: Array
-    coefficients: Array
-    noise: Array
-    hyperparameters: Hyperparameters
-    x_scaling: Scaling
-    y_scaling: Scaling
+    X: Array  # Training conditions, (n, p)
+    coefficients: Array  # α = K⁻¹y, (n,)
+    noise: Array  # Noise variance of each training row, (n,)
+    hyperparameters: Hyperparameters  # Those of the covariance
+    x_scaling: Scaling  # Standard units of x
+    y_scaling: Scaling  # Standard units of y, one column
 
     def mean(self, X: Array) -> Array:
         """Mean of the response at conditions in the units of the data, (m,)."""
@@ -132,40 +124,30 @@ class GaussianProcess(Process):
 
 @dataclass(frozen=True, eq=False)
 class GaussianProcessFit:
-    """A fitted Gaussian process and its leave-one-out predictions.
+    """A fitted Gaussian process and its leave-one-out predictions."""
 
-    Attributes:
-        process: For predictions at new conditions.
-        held_out_mean: Mean of each row given all others, in units of y, (n,).
-        held_out_variance: Variance of that mean, without noise, (n,).
-    """
-
-    process: Process
-    held_out_mean: Array
-    held_out_variance: Array
+    process: Process  # For predictions at new conditions
+    held_out_mean: Array  # Mean of each row given all others, in units of y, (n,)
+    held_out_variance: Array  # Variance of that mean, without noise, (n,)
 
 
 def fit_gaussian_process(
-    X: Array,
-    y: Array,
+    X: Array,  # Conditions, (n, p)
+    y: Array,  # Responses, (n,)
     *,
+    # Row weights, (n,); the noise variance of a row is divided by its own
     weights: Array | None = None,
+    # Known part l of the log deviation of the noise, (n,); the noise variance is
+    # multiplied by exp(2 l)
     log_scale: Array | None = None,
+    # Hyperparameters at which the search begins; the prior's if None
     start: Hyperparameters | None = None,
+    # Iterations of the search at most; 0 takes `start` as it is
     max_iterations: int = 40,
+    # With more rows, inducing points stand for them
     most_exact_rows: int = MOST_EXACT_ROWS,
 ) -> GaussianProcessFit:
     """Fit a Gaussian process and predict every row from the others.
-
-    Args:
-        X: Conditions, (n, p).
-        y: Responses, (n,).
-        weights: Row weights, (n,); the noise variance of a row is divided by its own.
-        log_scale: Known part l of the log deviation of the noise, (n,); the noise
-            variance is multiplied by exp(2 l).
-        start: Hyperparameters at which the search begins; the prior's if None.
-        max_iterations: Iterations of the search at most; 0 takes `start` as it is.
-        most_exact_rows: With more rows, inducing points stand for them.
 
     Returns:
         The process and its leave-one-out predictions.

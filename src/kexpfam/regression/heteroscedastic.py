@@ -31,34 +31,21 @@ _LARGEST_LOG_SCALE = 4.0
 
 @dataclass(frozen=True, eq=False)
 class HeteroscedasticFit:
-    """A Gaussian process with noise σ_n exp(l(x)).
+    """A Gaussian process with noise σ_n exp(l(x))."""
 
-    Attributes:
-        fit: The process and its leave-one-out predictions.
-        log_scale: l at any x.
-        held_out_log_scale: l of each row by models that have not seen it, (n,).
-    """
-
-    fit: GaussianProcessFit
-    log_scale: LogScale
-    held_out_log_scale: Array
+    fit: GaussianProcessFit  # The process and its leave-one-out predictions
+    log_scale: LogScale  # l at any x
+    held_out_log_scale: Array  # l of each row by models that have not seen it, (n,)
 
 
 def fit_heteroscedastic(
-    first: GaussianProcessFit,
-    X: Array,
-    y: Array,
-    weights: Array,
-    rng: np.random.Generator,
+    first: GaussianProcessFit,  # Fit of the same rows with constant noise
+    X: Array,  # Conditions, (n, p)
+    y: Array,  # Responses, (n,)
+    weights: Array,  # Row weights, (n,)
+    rng: np.random.Generator,  # Deals the folds of the log scale
 ) -> HeteroscedasticFit:
     """Continue from a process with constant noise.
-
-    Args:
-        first: Fit of the same rows with constant noise.
-        X: Conditions, (n, p).
-        y: Responses, (n,).
-        weights: Row weights, (n,).
-        rng: Deals the folds of the log scale.
 
     Example:
         >>> import numpy as np

@@ -79,22 +79,14 @@ class InducingProcess(Process):
     Everything but the scalings is in standard units. The variance of a new row is
     reduced in some directions D of the features only, which makes it cheap and never
     too small: var(x) = prior(x) − ‖Dψ(x)‖².
-
-    Attributes:
-        inducing: Inducing points, (m, p).
-        coefficients: Of the features ψ in the mean, (m + p + 1,).
-        directions: D, zero below its diagonal, (r, m + p + 1).
-        hyperparameters: Those of the covariance.
-        x_scaling: Standard units of x.
-        y_scaling: Standard units of y, one column.
     """
 
-    inducing: Array
-    coefficients: Array
-    directions: Array
-    hyperparameters: Hyperparameters
-    x_scaling: Scaling
-    y_scaling: Scaling
+    inducing: Array  # Inducing points, (m, p)
+    coefficients: Array  # Of the features ψ in the mean, (m + p + 1,)
+    directions: Array  # D, zero below its diagonal, (r, m + p + 1)
+    hyperparameters: Hyperparameters  # Those of the covariance
+    x_scaling: Scaling  # Standard units of x
+    y_scaling: Scaling  # Standard units of y, one column
 
     @classmethod
     def before_directions(
@@ -178,22 +170,14 @@ class LeftOut:
 
 
 def condition_on_sums(
-    inducing: Array,
-    Z: Array,
-    u: Array,
-    noise: Array,
-    hyperparameters: Hyperparameters,
-    scalings: tuple[Scaling, Scaling],
+    inducing: Array,  # Inducing points in standard units, (m, p)
+    Z: Array,  # Conditions in standard units, (n, p)
+    u: Array,  # Responses in standard units, (n,)
+    noise: Array,  # Noise variance of each row, positive, (n,)
+    hyperparameters: Hyperparameters,  # Those of the covariance
+    scalings: tuple[Scaling, Scaling],  # Standard units of x and of y
 ) -> tuple[InducingProcess, LeftOut]:
     """The process given all rows, and the prediction of each row from the others.
-
-    Args:
-        inducing: Inducing points in standard units, (m, p).
-        Z: Conditions in standard units, (n, p).
-        u: Responses in standard units, (n,).
-        noise: Noise variance of each row, positive, (n,).
-        hyperparameters: Those of the covariance.
-        scalings: Standard units of x and of y.
 
     Raises:
         IllConditionedError: The sums are not finite.
@@ -288,19 +272,12 @@ def _sums(
 
 @dataclass(frozen=True, eq=False)
 class Reduction:
-    """What the rows tell about the features: enough to find directions D.
+    """What the rows tell about the features: enough to find directions D."""
 
-    Attributes:
-        A: A − I in the lower triangle, (q, q).
-        ridge: What is added to its diagonal.
-        W: With φ = W⁻¹ψ, (q, q).
-        n: Number of rows.
-    """
-
-    A: Array
-    ridge: float
-    W: Array
-    n: int
+    A: Array  # A − I in the lower triangle, (q, q)
+    ridge: float  # What is added to its diagonal
+    W: Array  # With φ = W⁻¹ψ, (q, q)
+    n: int  # Number of rows
 
     def directions(self, h: Hyperparameters) -> Array:
         """D with ‖Dψ‖² ≤ φ'(I − A⁻¹)φ for every x, equal where it matters.

@@ -54,21 +54,13 @@ _CHUNK_NUMBERS = 2**19
 )
 @dataclass(frozen=True, eq=False)
 class LinearLocationScale:
-    """y = m(x) + exp(l(x))·noise with linear m and l.
+    """y = m(x) + exp(l(x))·noise with linear m and l."""
 
-    Attributes:
-        x_scaling: Standard units of x.
-        location: b_0 and b, in units of y per standard unit of x, (1 + p,).
-        log_scale: c_0 and c, (1 + p,).
-        lower: Smallest l at any x.
-        upper: Largest l at any x.
-    """
-
-    x_scaling: Scaling
-    location: Array
-    log_scale: Array
-    lower: float
-    upper: float
+    x_scaling: Scaling  # Standard units of x
+    location: Array  # b_0 and b, in units of y per standard unit of x, (1 + p,)
+    log_scale: Array  # c_0 and c, (1 + p,)
+    lower: float  # Smallest l at any x
+    upper: float  # Largest l at any x
 
     def at(self, X: Array) -> tuple[Array, Array]:
         """Location and log scale at conditions X, (n,) each."""
@@ -79,19 +71,12 @@ class LinearLocationScale:
 
 @dataclass(frozen=True, eq=False)
 class LinearFit:
-    """A linear location and log scale, and held-out ones of the training rows.
+    """A linear location and log scale, and held-out ones of the training rows."""
 
-    Attributes:
-        model: Fitted on all rows.
-        held_out_location: Location of each row by a fit without it, (n,).
-        held_out_log_scale: Log scale of each row by the same fit, (n,).
-        penalties: The chosen ρ and τ.
-    """
-
-    model: LinearLocationScale
-    held_out_location: Array
-    held_out_log_scale: Array
-    penalties: tuple[float, float]
+    model: LinearLocationScale  # Fitted on all rows
+    held_out_location: Array  # Location of each row by a fit without it, (n,)
+    held_out_log_scale: Array  # Log scale of each row by the same fit, (n,)
+    penalties: tuple[float, float]  # The chosen ρ and τ
 
 
 def fit_linear(

@@ -59,19 +59,12 @@ _MEMORY = 20
 )
 @dataclass(frozen=True, eq=False)
 class Hyperparameters:
-    """Hyperparameters in standard units of x and y.
+    """Hyperparameters in standard units of x and y."""
 
-    Attributes:
-        signal_variance: σ_f² of the nonlinear part.
-        linear_variance: σ_l² of the coefficients of the linear part.
-        noise_variance: σ_n² of a row with noise factor one.
-        lengthscales: ℓ of each column, (p,).
-    """
-
-    signal_variance: float
-    linear_variance: float
-    noise_variance: float
-    lengthscales: Array
+    signal_variance: float  # σ_f² of the nonlinear part
+    linear_variance: float  # σ_l² of the coefficients of the linear part
+    noise_variance: float  # σ_n² of a row with noise factor one
+    lengthscales: Array  # ℓ of each column, (p,)
 
     @classmethod
     def from_logs(cls, theta: Array) -> "Hyperparameters":

@@ -23,15 +23,10 @@ _SMALLEST_SHARE = 1e-6
 @saved_fit({"center": "p", "scale": "p positive"})
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    """Centre and deviation of each column.
+    """Centre and deviation of each column."""
 
-    Attributes:
-        center: What is subtracted, (p,).
-        scale: What is divided by, positive, (p,).
-    """
-
-    center: Array
-    scale: Array
+    center: Array  # What is subtracted, (p,)
+    scale: Array  # What is divided by, positive, (p,)
 
     def forward(self, data: Array) -> Array:
         """Data in standard units, (n, p)."""

@@ -40,20 +40,14 @@ _JITTER = 0.1
 
 @dataclass(frozen=True)
 class MarkovChains(Sampler):
-    """Chains of each density, moved by the transition of a subclass.
+    """Chains of each density, moved by the transition of a subclass."""
 
-    Attributes:
-        chains: Chains of each density; fewer if fewer draws are asked for.
-        warmup: Moves of each chain that adapt it and are thrown away.
-        draws: Kept draws of each chain; None for as many as `size` takes, and at least
-            100, which diagnosis needs.
-        thin: Moves per kept draw.
-    """
-
-    chains: int = 4
-    warmup: int = 500
+    chains: int = 4  # Chains of each density; fewer if fewer draws are asked for
+    warmup: int = 500  # Moves of each chain that adapt it and are thrown away
+    # Kept draws of each chain; None for as many as `size` takes, and at least 100,
+    # which diagnosis needs
     draws: int | None = None
-    thin: int = 1
+    thin: int = 1  # Moves per kept draw
 
     def __post_init__(self) -> None:
         for name in ("chains", "warmup", "thin"):

@@ -54,28 +54,18 @@ def double_precision() -> AbstractContextManager[None]:
 
 
 class Tuning(NamedTuple):
-    """What a chain learns in its warm-up.
+    """What a chain learns in its warm-up."""
 
-    Attributes:
-        step_size: Of the leapfrog integrator, a number.
-        inverse_mass: Variances of the columns, (d,).
-    """
-
-    step_size: Any
-    inverse_mass: Any
+    step_size: Any  # Of the leapfrog integrator, a number
+    inverse_mass: Any  # Variances of the columns, (d,)
 
 
 @dataclass(frozen=True)
 class NoUTurn:
-    """Trajectories that end where they turn back, as an algorithm of BlackJAX.
+    """Trajectories that end where they turn back, as an algorithm of BlackJAX."""
 
-    Attributes:
-        target_acceptance: Acceptance rate that sets the step size.
-        max_doublings: A trajectory has at most 2 to this power steps.
-    """
-
-    target_acceptance: float
-    max_doublings: int
+    target_acceptance: float  # Acceptance rate that sets the step size
+    max_doublings: int  # A trajectory has at most 2 to this power steps
     most_steps = 1
     step_size = None
 
@@ -101,16 +91,11 @@ class NoUTurn:
 
 @dataclass(frozen=True)
 class Leapfrog:
-    """Trajectories of a random number of steps, as an algorithm of BlackJAX.
+    """Trajectories of a random number of steps, as an algorithm of BlackJAX."""
 
-    Attributes:
-        target_acceptance: Acceptance rate that sets the step size.
-        most_steps: Numbers of steps are drawn from 1 to this.
-        step_size: Of all chains; None to adapt it, and the masses, in the warm-up.
-    """
-
-    target_acceptance: float
-    most_steps: int
+    target_acceptance: float  # Acceptance rate that sets the step size
+    most_steps: int  # Numbers of steps are drawn from 1 to this
+    # Of all chains; None to adapt it, and the masses, in the warm-up
     step_size: float | None
 
     def init(self, position: Any, log_p: LogDensity) -> Any:
@@ -138,47 +123,30 @@ Transition = NoUTurn | Leapfrog
 
 @dataclass(frozen=True)
 class Recipe:
-    """What programs are compiled for.
+    """What programs are compiled for."""
 
-    Attributes:
-        formula: The densities without their arrays.
-        line: Coordinates without ends.
-        transition: The move.
-        warmup: Moves of the warm-up.
-        thin: Every so many-th draw is kept.
-    """
-
-    formula: Formula
-    line: Unconstrained
-    transition: Transition
-    warmup: int
-    thin: int
+    formula: Formula  # The densities without their arrays
+    line: Unconstrained  # Coordinates without ends
+    transition: Transition  # The move
+    warmup: int  # Moves of the warm-up
+    thin: int  # Every so many-th draw is kept
 
 
 class Segment(NamedTuple):
-    """Kept draws of n densities and c chains.
+    """Kept draws of n densities and c chains."""
 
-    Attributes:
-        draws: (n, c, SEGMENT, d), points of the support.
-        divergent: Divergent moves before each draw, (n, c, SEGMENT).
-        acceptance: Their mean acceptance rate, (n, c, SEGMENT).
-    """
-
-    draws: Any
-    divergent: Any
-    acceptance: Any
+    draws: Any  # (n, c, SEGMENT, d), points of the support
+    divergent: Any  # Divergent moves before each draw, (n, c, SEGMENT)
+    acceptance: Any  # Their mean acceptance rate, (n, c, SEGMENT)
 
 
 class Programs(NamedTuple):
-    """Two compiled functions.
+    """Two compiled functions."""
 
-    Attributes:
-        warm_up: (shared, rows, start (n, c, d), keys (n, c)) -> state and tuning.
-        advance: (shared, rows, state, tuning, keys (n, c), steps) -> state and a
-            `Segment`; steps (SEGMENT, thin) are the numbers of leapfrog steps.
-    """
-
+    # (shared, rows, start (n, c, d), keys (n, c)) -> state and tuning
     warm_up: Callable[..., Any]
+    # (shared, rows, state, tuning, keys (n, c), steps) -> state and a `Segment`; steps
+    # (SEGMENT, thin) are the numbers of leapfrog steps
     advance: Callable[..., Any]
 
 

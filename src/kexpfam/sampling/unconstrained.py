@@ -21,9 +21,6 @@ _MARGIN = 1e-6
 class Unconstrained:
     """Coordinates v on the whole line for a support with ends.
 
-    Attributes:
-        ends: Lower and upper end of each column; either may be infinite.
-
     Example:
         >>> line = Unconstrained(((0.0, np.inf),))
         >>> v = line.from_support(np.array([[2.0]]))
@@ -32,6 +29,7 @@ class Unconstrained:
         array([[2.]])
     """
 
+    # Lower and upper end of each column; either may be infinite
     ends: tuple[tuple[float, float], ...]
 
     @classmethod

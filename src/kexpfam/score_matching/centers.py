@@ -55,26 +55,19 @@ _PILOT_JITTER = 1e-10
 
 
 def choose_centers(
-    method: str,
-    kernel: JointKernel,
-    X: Array,
-    Y: Array,
-    m: int,
+    method: str,  # "uniform", "kmeans", "leverage", "pivoted" or "random_pivoted"
+    kernel: JointKernel,  # The joint kernel K
+    X: Array,  # Conditions of the rows, (n, p)
+    Y: Array,  # Responses of the rows, (n, d)
+    m: int,  # Number of centres; all distinct rows are returned if there are no more
     *,
+    # Draws the rows that are looked at, and what is random in a method
     rng: np.random.Generator,
+    # Row weights, (n,); None for equal ones. Clusters, leverage scores and random
+    # pivots are weighted; otherwise only zero matters.
     weights: Array | None = None,
 ) -> tuple[Array, Array]:
     """Centres of a basis, in nested order.
-
-    Args:
-        method: "uniform", "kmeans", "leverage", "pivoted" or "random_pivoted".
-        kernel: The joint kernel K.
-        X: Conditions of the rows, (n, p).
-        Y: Responses of the rows, (n, d).
-        m: Number of centres; all distinct rows are returned if there are no more.
-        rng: Draws the rows that are looked at, and what is random in a method.
-        weights: Row weights, (n,); None for equal ones. Clusters, leverage scores and
-            random pivots are weighted; otherwise only zero matters.
 
     Returns:
         Conditions (m, p) and responses (m, d) of the centres.
@@ -117,19 +110,12 @@ def choose_centers(
 
 @dataclass(frozen=True)
 class Candidates:
-    """Distinct rows of positive weight, in random order.
+    """Distinct rows of positive weight, in random order."""
 
-    Attributes:
-        kernel: The joint kernel K.
-        X: Conditions, (N, p).
-        Y: Responses, (N, d).
-        weights: Row weights, (N,).
-    """
-
-    kernel: JointKernel
-    X: Array
-    Y: Array
-    weights: Array
+    kernel: JointKernel  # The joint kernel K
+    X: Array  # Conditions, (N, p)
+    Y: Array  # Responses, (N, d)
+    weights: Array  # Row weights, (N,)
 
     def columns(self, rows: Indices) -> Array:
         """K of all rows and some of them, (N, k)."""

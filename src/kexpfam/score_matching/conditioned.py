@@ -18,15 +18,10 @@ from kexpfam.score_matching.expansion import KernelExpansion
 
 @dataclass(frozen=True)
 class ConditionedExpansion:
-    """T at n conditions.
+    """T at n conditions."""
 
-    Attributes:
-        T: The function.
-        X: The conditions, (n, p).
-    """
-
-    T: KernelExpansion
-    X: Array
+    T: KernelExpansion  # The function
+    X: Array  # The conditions, (n, p)
 
     def on_nodes(self, nodes: Array) -> Array:
         """T(x_r, y_g) at nodes shared by all conditions, (g, d) -> (n, g)."""
@@ -114,19 +109,12 @@ class ConditionedExpansion:
 
 
 def pairs_at(
-    T: KernelExpansion,
-    conditions: tuple[Array, ...],
-    points: Array,
-    empty: Empty = np.empty,
+    T: KernelExpansion,  # The function
+    conditions: tuple[Array, ...],  # `row_parameters` of each point, (q, ...) each
+    points: Array,  # (q, d)
+    empty: Empty = np.empty,  # Where temporaries come from
 ) -> Pairs:
-    """T's kernel on the pairs (point, centre).
-
-    Args:
-        T: The function.
-        conditions: `row_parameters` of each point, (q, ...) each.
-        points: (q, d).
-        empty: Where temporaries come from.
-    """
+    """T's kernel on the pairs (point, centre)."""
     if not isinstance(T.kernel, SumOfProducts):
         return T.kernel.at(conditions[0], points, T.X, T.Y, empty)
     terms = []

@@ -32,24 +32,15 @@ class KernelExpansion:
     """T = Σ_b [e_b + Σ_i (a_bi ∂_i + c_bi ∂_i²)] K((x_b, y_b), ·), theory (3).
 
     Coefficients that are None are zero, and cost nothing.
-
-    Attributes:
-        kernel: The joint kernel K.
-        X: Conditions of the centres, (m, p); p may be 0.
-        Y: Responses of the centres, (m, d).
-        first: Coefficients a of first derivatives, (m, d), or None.
-        second: Coefficients c of second derivatives, (m, d), or None.
-        zeroth: Coefficients e of the kernel itself, (m,), or None.
-        n_jobs: Threads used for evaluation; None for all cores.
     """
 
-    kernel: JointKernel
-    X: Array
-    Y: Array
-    first: Array | None = None
-    second: Array | None = None
-    zeroth: Array | None = None
-    n_jobs: int | None = None
+    kernel: JointKernel  # The joint kernel K
+    X: Array  # Conditions of the centres, (m, p); p may be 0
+    Y: Array  # Responses of the centres, (m, d)
+    first: Array | None = None  # Coefficients a of first derivatives, (m, d), or None
+    second: Array | None = None  # Coefficients c of second derivatives, (m, d), or None
+    zeroth: Array | None = None  # Coefficients e of the kernel itself, (m,), or None
+    n_jobs: int | None = None  # Threads used for evaluation; None for all cores
 
     def check_saved(self) -> None:
         """Refuse a function without coefficients, or that is not finite."""

@@ -29,19 +29,13 @@ RELATIVE_JITTER = 1e-9
 
 @dataclass(frozen=True)
 class Basis:
-    """Kernel functions K(c, ·), and derivatives ∂_jK(c, ·), ∂_j²K(c, ·), at m centres.
+    """Kernel functions K(c, ·), ∂_jK(c, ·) and ∂_j²K(c, ·) at m centres."""
 
-    Attributes:
-        kernel: The joint kernel K.
-        X: Conditions of the centres, (m, p).
-        Y: Responses of the centres, (m, d).
-        derivatives: Highest order of the derivatives in the basis, 0, 1 or 2; False and
-            True stand for 0 and 1.
-    """
-
-    kernel: JointKernel
-    X: Array
-    Y: Array
+    kernel: JointKernel  # The joint kernel K
+    X: Array  # Conditions of the centres, (m, p)
+    Y: Array  # Responses of the centres, (m, d)
+    # Highest order of the derivatives in the basis, 0, 1 or 2; False and True stand for
+    # 0 and 1
     derivatives: int = 1
 
     def __post_init__(self) -> None:
@@ -105,17 +99,11 @@ class Basis:
 
 @dataclass(frozen=True)
 class Statistics:
-    """C and b of (16), summed over rows with weights that need not sum to one.
+    """C and b of (16), summed over rows with weights that need not sum to one."""
 
-    Attributes:
-        C: (M, M).
-        b: (M,), or (M, q) for q base densities at once.
-        weight: Sum of the row weights.
-    """
-
-    C: Array
-    b: Array
-    weight: float
+    C: Array  # (M, M)
+    b: Array  # (M,), or (M, q) for q base densities at once
+    weight: float  # Sum of the row weights
 
     def __add__(self, other: Self) -> "Statistics":
         return Statistics(

@@ -16,21 +16,13 @@ from kexpfam.score_matching.expansion import KernelExpansion
 
 @dataclass(frozen=True)
 class ScoreSample:
-    """Weighted rows, with what the objective needs to know of q0 at each of them.
+    """Weighted rows, with what the objective needs to know of q0 at each of them."""
 
-    Attributes:
-        X: Conditions, (n, p).
-        Y: Responses in the coordinates of the kernel, (n, d).
-        weights: Row weights that sum to one, (n,).
-        drift: g_i′ + g_i ∂_i log q0 at each row, (n, d); ∂ log q0 where g = 1.
-        diffusion: g_i at each row, (n, d).
-    """
-
-    X: Array
-    Y: Array
-    weights: Array
-    drift: Array
-    diffusion: Array
+    X: Array  # Conditions, (n, p)
+    Y: Array  # Responses in the coordinates of the kernel, (n, d)
+    weights: Array  # Row weights that sum to one, (n,)
+    drift: Array  # g_i′ + g_i ∂_i log q0 at each row, (n, d); ∂ log q0 where g = 1
+    diffusion: Array  # g_i at each row, (n, d)
 
     def part(self, rows: Indices | slice) -> "ScoreSample":
         """Some of the rows, with the weights that they have here."""

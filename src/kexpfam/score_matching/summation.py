@@ -106,19 +106,13 @@ class Summation:
 
 @dataclass(frozen=True)
 class _GaussianPanels:
-    """Centres of a product of two Gaussian kernels, ready for panels of rows.
+    """Centres of a product of two Gaussian kernels, ready for panels of rows."""
 
-    Attributes:
-        origin: What is subtracted from all (x, y), (q,).
-        lengths: What they are then divided by, (q,); infinite where k_X is constant.
-        right: Second factor of the exponent, (q + 2, m).
-        centers: Responses of the centres in these units, d of (m,).
-    """
-
-    origin: Array
+    origin: Array  # What is subtracted from all (x, y), (q,)
+    # What they are then divided by, (q,); infinite where k_X is constant
     lengths: Array
-    right: Array
-    centers: tuple[Array, ...]
+    right: Array  # Second factor of the exponent, (q + 2, m)
+    centers: tuple[Array, ...]  # Responses of the centres in these units, d of (m,)
 
     @classmethod
     def of(cls, basis: Basis) -> "_GaussianPanels | None":

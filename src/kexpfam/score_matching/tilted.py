@@ -14,16 +14,11 @@ from kexpfam.score_matching.expansion import KernelExpansion
 
 @dataclass(frozen=True)
 class TiltedFormula:
-    """log q0(u) + T(x, u) for given centres and coefficients: theory (1) and (3).
+    """log q0(u) + T(x, u) for given centres and coefficients: theory (1) and (3)."""
 
-    Attributes:
-        base: q0.
-        kernel: The joint kernel of T.
-        present: Whether T has first and second derivatives and the kernel itself.
-    """
-
-    base: BaseDensity
-    kernel: JointKernel
+    base: BaseDensity  # q0
+    kernel: JointKernel  # The joint kernel of T
+    # Whether T has first and second derivatives and the kernel itself
     present: tuple[bool, ...]
 
     def at(
@@ -47,17 +42,11 @@ class TiltedFormula:
 
 @dataclass(frozen=True)
 class TiltedDensity:
-    """n unnormalised densities in the coordinates of the kernel, theory (1).
+    """n unnormalised densities in the coordinates of the kernel, theory (1)."""
 
-    Attributes:
-        base: q0.
-        T: The fitted function.
-        X: The conditions, (n, p).
-    """
-
-    base: BaseDensity
-    T: KernelExpansion
-    X: Array
+    base: BaseDensity  # q0
+    T: KernelExpansion  # The fitted function
+    X: Array  # The conditions, (n, p)
 
     def __len__(self) -> int:
         return len(self.X)
