@@ -5,7 +5,7 @@ import pytest
 
 from kexpfam.base_densities import GaussianBase
 from kexpfam.likelihood import fit_likelihood, held_out_log_densities
-from kexpfam.likelihood.held_out import LOWEST_LOG_DENSITY
+from kexpfam.likelihood.fit import LOWEST_LOG_DENSITY
 from tests.likelihood.test_fit import BASE, density_of, make_basis, waves
 from tests.tolerances import assert_close
 

@@ -21,12 +21,12 @@ from kexpfam.sampling import NUTS
 from kexpfam.sampling.programs import (
     NoUTurn,
     Recipe,
+    Unconstrained,
     double_precision,
     library,
     log_density,
     programs_of,
 )
-from kexpfam.sampling.unconstrained import Unconstrained
 from tests.base_densities import cases as base_cases
 from tests.kernels.cases import ALL_CASES, case_id
 from tests.sampling.cases import by_jax, by_numpy, points, tilted

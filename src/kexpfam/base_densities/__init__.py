@@ -11,15 +11,7 @@ from kexpfam.base_densities.fixed import (
     LocationScaleDensity,
     StudentBase,
 )
-from kexpfam.base_densities.gaussian_process import (
-    GaussianProcessBase,
-    GaussianProcessFrame,
-    fit_processes,
-    heteroscedastic_cross_fit,
-    homoscedastic_cross_fit,
-)
 from kexpfam.base_densities.interface import Base, BaseDensity, TrainingResponses
-from kexpfam.base_densities.linear import LinearBase, LinearFrame
 from kexpfam.base_densities.location_scale import (
     ConditionalBase,
     CrossFit,
@@ -29,6 +21,15 @@ from kexpfam.base_densities.location_scale import (
 )
 from kexpfam.base_densities.marginal import MarginalBase
 from kexpfam.base_densities.names import resolve_base
+from kexpfam.base_densities.regressed import (
+    GaussianProcessBase,
+    GaussianProcessFrame,
+    LinearBase,
+    LinearFrame,
+    fit_processes,
+    heteroscedastic_cross_fit,
+    homoscedastic_cross_fit,
+)
 from kexpfam.base_densities.transformed import TransformedBase
 from kexpfam.base_densities.transforms import (
     Gaussianize,

@@ -1,7 +1,6 @@
 """Penalised maximum likelihood, the twin of the low-rank score-matching fit."""
 
-from kexpfam.likelihood.fit import LikelihoodFit, fit_likelihood
-from kexpfam.likelihood.held_out import held_out_log_densities
+from kexpfam.likelihood.fit import LikelihoodFit, fit_likelihood, held_out_log_densities
 from kexpfam.likelihood.objective import PenalizedLikelihood, quadrature_nodes
 
 __all__ = [

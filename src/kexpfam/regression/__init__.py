@@ -3,10 +3,8 @@
 from kexpfam.regression.gaussian_process import (
     GaussianProcess,
     GaussianProcessFit,
-    fit_gaussian_process,
-)
-from kexpfam.regression.heteroscedastic import (
     HeteroscedasticFit,
+    fit_gaussian_process,
     fit_heteroscedastic,
 )
 from kexpfam.regression.inducing_process import InducingProcess
@@ -17,8 +15,7 @@ from kexpfam.regression.log_scale import (
     LogScaleFit,
     fit_log_scale,
 )
-from kexpfam.regression.marginal_likelihood import Hyperparameters, LogPosterior
-from kexpfam.regression.process import Process
+from kexpfam.regression.process import Hyperparameters, LogPosterior, Process
 from kexpfam.regression.scaling import Scaling, scaling_of
 
 __all__ = [

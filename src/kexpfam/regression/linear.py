@@ -221,11 +221,11 @@ def _weighted_ridge(D: Array, y: Array, W: Array, ridge: Array) -> Array:
     return np.asarray(solutions[:, :, 0], dtype=np.float64)
 
 
-def _grams(D: Array, W: Array) -> Array:
+def _grams(D: Array, W: Array, chunk_numbers: int = _CHUNK_NUMBERS) -> Array:
     """D'diag(w)D of every problem, (problems, 1 + p, 1 + p), by matrix products."""
     n, q = D.shape
     grams = np.zeros((len(W), q * q))
-    height = max(1, _CHUNK_NUMBERS // (q * q))
+    height = max(1, chunk_numbers // (q * q))
     for start in range(0, n, height):
         part = D[start : start + height]
         pairs = (part[:, :, None] * part[:, None, :]).reshape(len(part), q * q)

@@ -96,9 +96,9 @@ class LogScale:
     lower: float  # Smallest value at any x
     upper: float  # Largest value at any x
 
-    def at(self, X: Array, mean: Array) -> Array:
+    def at(self, X: Array, mean: Array, chunk_numbers: int = _CHUNK_NUMBERS) -> Array:
         """Log scale at conditions X, (n, p), with predicted means (n,)."""
-        height = max(1, _CHUNK_NUMBERS // len(self.coefficients))
+        height = max(1, chunk_numbers // len(self.coefficients))
         starts = range(0, max(len(X), 1), height)
         parts = [slice(start, start + height) for start in starts]
         values = [self.features.at(X[i], mean[i]) @ self.coefficients for i in parts]

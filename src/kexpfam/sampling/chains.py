@@ -12,6 +12,7 @@ from kexpfam._typing import Array, Indices
 from kexpfam._validation import check_count
 from kexpfam.errors import SamplingWarning
 from kexpfam.partition import UnnormalizedDensity
+from kexpfam.sampling.diagnostics import SamplingReport
 from kexpfam.sampling.interface import Chains, Run, Sampler
 from kexpfam.sampling.programs import (
     SEGMENT,
@@ -19,12 +20,11 @@ from kexpfam.sampling.programs import (
     Recipe,
     Segment,
     Transition,
+    Unconstrained,
     double_precision,
     library,
     programs_of,
 )
-from kexpfam.sampling.report import SamplingReport
-from kexpfam.sampling.unconstrained import Unconstrained
 
 # Chains that move together: more of them only wait for the slowest.
 _CHAINS_AT_ONCE = 1024

@@ -23,9 +23,9 @@ from kexpfam.partition import (
     temper,
 )
 from kexpfam.sampling.chains import MarkovChains
+from kexpfam.sampling.diagnostics import TemperingReport
 from kexpfam.sampling.interface import Run, Sampler
 from kexpfam.sampling.programs import Leapfrog, NoUTurn, Transition
-from kexpfam.sampling.report import TemperingReport
 
 # More doublings than this are 16 million steps.
 _MOST_DOUBLINGS = 24

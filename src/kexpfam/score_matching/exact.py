@@ -23,8 +23,7 @@ import numpy as np
 from kexpfam._linalg import Empty, for_each_panel, ridge_cholesky
 from kexpfam._typing import Array
 from kexpfam.kernels import JointKernel
-from kexpfam.score_matching.expansion import KernelExpansion
-from kexpfam.score_matching.objective import ScoreSample
+from kexpfam.score_matching.expansion import KernelExpansion, ScoreSample
 
 
 @dataclass(frozen=True)

@@ -25,10 +25,8 @@ from scipy.linalg import lapack
 from kexpfam._linalg import Empty, Iterate, conjugate_gradients, for_each_panel
 from kexpfam._typing import Array
 from kexpfam.errors import ConvergenceWarning, IllConditionedError
-from kexpfam.score_matching.expansion import KernelExpansion
-from kexpfam.score_matching.low_rank import RELATIVE_JITTER, Basis
-from kexpfam.score_matching.objective import ScoreSample
-from kexpfam.score_matching.summation import statistics
+from kexpfam.score_matching.expansion import KernelExpansion, ScoreSample
+from kexpfam.score_matching.low_rank import RELATIVE_JITTER, Basis, statistics
 
 # Rows of the preconditioner for each function of the basis.
 _ROWS_PER_FUNCTION = 2

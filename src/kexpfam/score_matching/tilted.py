@@ -8,8 +8,11 @@ import numpy as np
 from kexpfam._typing import Array, namespace_of
 from kexpfam.base_densities import BaseDensity
 from kexpfam.kernels import Constant, JointKernel, SumOfProducts
-from kexpfam.score_matching.conditioned import ConditionedExpansion, pairs_at
-from kexpfam.score_matching.expansion import KernelExpansion
+from kexpfam.score_matching.expansion import (
+    ConditionedExpansion,
+    KernelExpansion,
+    pairs_at,
+)
 
 
 @dataclass(frozen=True)
