@@ -1,10 +1,6 @@
 """Base densities q0(y) and q0(y|x): log density, gradient, sampling, support."""
 
-from kexpfam.base_densities.bounded import (
-    TruncatedBase,
-    UniformBase,
-    boundary_weights,
-)
+from kexpfam.base_densities.bounded import TruncatedBase, UniformBase, boundary_weights
 from kexpfam.base_densities.fixed import (
     GaussianBase,
     GeneralizedGaussianBase,

@@ -122,10 +122,7 @@ class BridgedFormula:
     floor: float  # As in `BridgedDensity`
 
     def at(
-        self,
-        shared: tuple[Array, ...],
-        row: tuple[Array, ...],
-        u: Array,
+        self, shared: tuple[Array, ...], row: tuple[Array, ...], u: Array
     ) -> tuple[Array, Array]:
         """The log density of one row at one point u (d,), and its gradient (d,)."""
         log_partition, *mix_row = row

@@ -21,16 +21,7 @@ from kexpfam.partition import UnnormalizedDensity
 from kexpfam.sampling import InverseCDF, Run, Sampler, resolve_sampler
 
 # What only densities of one variable have.
-_ONE_COLUMN_ONLY = (
-    "cdf",
-    "sf",
-    "ppf",
-    "median",
-    "interval",
-    "hpd",
-    "plot",
-    "to_scipy",
-)
+_ONE_COLUMN_ONLY = ("cdf", "sf", "ppf", "median", "interval", "hpd", "plot", "to_scipy")
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,7 @@ import numpy as np
 
 from kexpfam._roots import bracketed_roots
 from kexpfam._typing import Array, Indices
-from kexpfam.distributions.interface import (
-    Coordinates,
-    TiltedDensities,
-)
+from kexpfam.distributions.interface import Coordinates, TiltedDensities
 from kexpfam.distributions.one_column import OneColumnDensity
 from kexpfam.distributions.regions import highest_density_regions
 from kexpfam.distributions.row_panels import RowPanels

@@ -16,12 +16,7 @@ import numpy as np
 
 from kexpfam._validation import check_count, check_positive
 from kexpfam.errors import SamplingWarning
-from kexpfam.partition import (
-    TemperedEstimate,
-    UnnormalizedDensity,
-    generators,
-    temper,
-)
+from kexpfam.partition import TemperedEstimate, UnnormalizedDensity, generators, temper
 from kexpfam.sampling.chains import MarkovChains
 from kexpfam.sampling.diagnostics import TemperingReport
 from kexpfam.sampling.interface import Run, Sampler

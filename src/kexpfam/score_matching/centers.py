@@ -418,8 +418,7 @@ def _inverse_lengths(kernel: Kernel, columns: int) -> Array | None:
 
 
 _METHODS: dict[
-    str,
-    Callable[[Candidates, int, np.random.Generator], tuple[Array, Array]],
+    str, Callable[[Candidates, int, np.random.Generator], tuple[Array, Array]]
 ] = {
     "uniform": _uniform,
     "kmeans": _kmeans,

@@ -25,10 +25,7 @@ class TiltedFormula:
     present: tuple[bool, ...]
 
     def at(
-        self,
-        shared: tuple[Array, ...],
-        row: tuple[Array, ...],
-        u: Array,
+        self, shared: tuple[Array, ...], row: tuple[Array, ...], u: Array
     ) -> tuple[Array, Array]:
         """The log density of one row at one point u (d,), and its gradient (d,)."""
         X, Y, *rest = shared
