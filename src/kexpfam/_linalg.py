@@ -121,8 +121,7 @@ class CholeskyFactor:
 
     upper: Array  # Rᵀ R = A + ridge·I, R in the upper triangle; the rest is not defined
     ridge: float  # What was added to the diagonal
-    # Lower bound of the reciprocal condition number, ridge / (tr A + ridge)
-    rcond: float
+    rcond: float  # Lower bound of 1/condition number, ridge / (tr A + ridge)
 
     def solve(self, rhs: Array) -> Array:
         """Solution z of (A + ridge·I) z = rhs for one or several right-hand sides."""

@@ -8,18 +8,16 @@ from kexpfam._typing import Array, Indices
 
 
 def bracketed_roots(
-    f: Callable[[Array], Array], low: Array, high: Array, *, tolerance: float = 1e-13
+    f: Callable[[Array], Array],  # The functions at one point each, (q,) -> (q,)
+    low: Array,  # Left ends, (q,); f has another sign here than at the right ends
+    high: Array,  # Right ends, (q,)
+    *,
+    tolerance: float = 1e-13,  # Largest last step, relative to the first bracket
 ) -> Array:
     """Where functions change sign, one root per bracket.
 
     Regula falsi with the Illinois rule: an end that is kept twice running counts half,
     so that both ends close in; a bracket that three steps did not halve is bisected.
-
-    Args:
-        f: The functions at one point each, (q,) -> (q,).
-        low: Left ends, (q,); f has another sign here than at the right ends.
-        high: Right ends, (q,).
-        tolerance: Largest last step, relative to the first bracket.
 
     Example:
         >>> import numpy as np

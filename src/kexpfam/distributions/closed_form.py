@@ -29,8 +29,7 @@ class ClosedFormDensity(ExactDensity, OneColumnDensity):
 
     def __init__(
         self,
-        # Density of z; its own location and scale apply to z
-        base: LocationScaleDensity,
+        base: LocationScaleDensity,  # Of z; its own location and scale apply to z
         location: Array,  # (n,)
         scale: Array,  # (n,), positive
         *,

@@ -31,8 +31,7 @@ class Coordinates:
     location: Array  # (n, d)
     scale: Array  # (n, d), positive
     support: Array  # Ends of the support as the user gave them, (d, 2)
-    # t, the same for all rows; None for t(y) = y
-    transform: MonotoneTransform | None = None
+    transform: MonotoneTransform | None = None  # t of all rows; None for t(y) = y
 
     def rows(self, index: Any) -> "Coordinates":
         """Only some rows."""

@@ -35,13 +35,11 @@ _MOST_LEVELS = 100
 _BLOCK_PANELS = 2**16
 
 
-def highest_density_regions(panels: RowPanels, confidence: float) -> list[Array]:
-    """The smallest set with this probability for each row, as intervals (k, 2).
-
-    Args:
-        panels: The densities.
-        confidence: The probability, between 0 and 1.
-    """
+def highest_density_regions(
+    panels: RowPanels,  # The densities
+    confidence: float,  # The probability, between 0 and 1
+) -> list[Array]:
+    """The smallest set with this probability for each row, as intervals (k, 2)."""
     n, k = panels.half.shape
     size = max(1, _BLOCK_PANELS // k)
     regions: list[Array] = []

@@ -20,7 +20,7 @@ from kexpfam._typing import Array, Indices, Mask
 from kexpfam.partition import (
     invert_series,
     panel_rule,
-    panels_of,
+    panels_holding,
     series_at,
     series_slopes,
 )
@@ -120,7 +120,7 @@ class RowPanels:
 
     def ppf(self, levels: Array) -> tuple[Array, Array, Array]:
         """Quantiles, (n, q) -> (n, q), and the ends of the panels that hold them."""
-        panel = panels_of(self.below, levels)
+        panel = panels_holding(self.below, levels)
         row = np.arange(len(levels))[:, None]
         place = row * self.half.shape[1] + panel
         target = levels - self.below.ravel()[place]
@@ -130,10 +130,8 @@ class RowPanels:
 
     def peaks(
         self,
-        # Log densities at each row's own points, (n, q) -> (n, q)
-        log_density: Callable[[Array], Array],
-        # Their derivatives at one point each, (n,) -> (n,)
-        slope: Callable[[Array], Array],
+        log_density: Callable[[Array], Array],  # At each row's own points, (n, q)
+        slope: Callable[[Array], Array],  # Derivatives at one point each, (n,)
     ) -> Array:
         """Where each density is largest, (n,)."""
         n, k, size = self.density.shape
@@ -185,7 +183,7 @@ class RowPanels:
         """Panels counted together, positions in them, and whether y is in any."""
         n, k = self.half.shape
         inside = (y >= self.edges[:, :1]) & (y <= self.edges[:, -1:])
-        panel = panels_of(self.edges[:, :-1], y)
+        panel = panels_holding(self.edges[:, :-1], y)
         place = np.arange(n)[:, None] * k + panel
         half = self.half.ravel()[place]
         offset = y - np.take_along_axis(self.edges, panel, axis=1)
@@ -235,16 +233,15 @@ class _Pieces:
 
 
 def tabulate(
-    pdf: RowsFunction, cdf: RowsFunction, edges: Array, *, second_moment: bool = False
+    pdf: RowsFunction,  # Densities of some rows at points of their own
+    cdf: RowsFunction,  # Their distribution functions
+    # Panels to begin with, not decreasing, (n, k + 1): from the beginning to the end of
+    # the mass, and cut wherever the density is not smooth
+    edges: Array,
+    *,
+    second_moment: bool = False,  # Whether its second moment is to be resolved too
 ) -> RowPanels:
     """Densities on panels that resolve them.
-
-    Args:
-        pdf: Densities of some rows at points of their own.
-        cdf: Their distribution functions.
-        edges: Panels to begin with, not decreasing, (n, k + 1): from the beginning to
-            the end of the mass, and cut wherever the density is not smooth.
-        second_moment: Whether its second moment is to be resolved too.
 
     Returns:
         Each row on its own panels, filled up with empty ones at the end.

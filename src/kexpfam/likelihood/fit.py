@@ -84,11 +84,9 @@ def fit_likelihood(
     weights: Array,  # Row weights, (n,); only their ratios matter
     lam: float,  # λ
     *,
-    # Coefficients to start from, (M,), as those of score matching; zero if None
-    start: Array | None = None,
+    start: Array | None = None,  # Coefficients to start from, (M,); zero if None
     max_iterations: int = 50,  # Steps of Newton's method, all refinements together
-    # Norm of the gradient, relative to that of mean φ, to stop at
-    tolerance: float = 1e-8,
+    tolerance: float = 1e-8,  # Norm of the gradient to stop at, of that of mean φ
 ) -> LikelihoodFit:
     """Maximise the penalised likelihood over the span of a basis; one column of y.
 
@@ -310,7 +308,7 @@ _REFINEMENT = 2
 _MOST_PATH_STEPS = 30
 
 
-def held_out_log_densities(
+def log_densities_along_path(
     basis: Basis,  # Kernel functions, of products k_X·k_Y or sums of them
     base: BaseDensity,  # q0 in the coordinates of the kernel
     X: Array,  # Conditions, (n, p)

@@ -57,16 +57,13 @@ _MOST_WORK = 5e9
 
 
 def quadrature_nodes(
-    base: BaseDensity, U: Array, resolution: float, *, refinement: int = 0
+    base: BaseDensity,  # q0
+    U: Array,  # Training responses, (n, 1)
+    resolution: float,  # Length below which T is smooth
+    *,
+    refinement: int = 0,  # How often the distances are halved
 ) -> Nodes:
-    """Nodes on which q0 exp T can be integrated.
-
-    Args:
-        base: q0.
-        U: Training responses, (n, 1).
-        resolution: Length below which T is smooth.
-        refinement: How often the distances are halved.
-    """
+    """Nodes on which q0 exp T can be integrated."""
     data_low, data_high = float(U.min()), float(U.max())
     ell = min(resolution, 0.5 * (data_high - data_low) + 1e-3)
     step = min(_STEP_IN_LENGTHSCALES * resolution, _LARGEST_STEP) / 2**refinement

@@ -13,6 +13,7 @@ import numpy as np
 from scipy import special
 
 from kexpfam._typing import Array, Indices, Mask
+from kexpfam.partition.unnormalized import rows_of
 
 # k̂ above this means that the mean of the weights converges too slowly to be trusted
 # at any practical number of draws (Vehtari et al. 2024).
@@ -80,15 +81,7 @@ class ImportanceEstimate:
 
     def rows(self, index: Indices) -> "ImportanceEstimate":
         """Only these rows."""
-        return ImportanceEstimate(
-            self.log_partition[index],
-            self.error[index],
-            self.effective_draws[index],
-            self.tail_index[index],
-            self.weights[index],
-            self.log_mean[index],
-            self.draws,
-        )
+        return rows_of(self, index, "draws")
 
     @property
     def mean(self) -> Array:
@@ -110,13 +103,11 @@ class ImportanceEstimate:
         )
 
 
-def estimate_partition(log_values: Array, proposal: Proposal) -> ImportanceEstimate:
-    """Log Z = log mean of exp(log_values − log proposal) for each row.
-
-    Args:
-        log_values: Log unnormalised densities at the draws, (n, s).
-        proposal: The draws.
-    """
+def estimate_partition(
+    log_values: Array,  # Log unnormalised densities at the draws, (n, s)
+    proposal: Proposal,  # The draws
+) -> ImportanceEstimate:
+    """Log Z = log mean of exp(log_values − log proposal) for each row."""
     s = log_values.shape[1]
     log_weights = log_values - proposal.log_density
     peak = log_weights.max(axis=1, keepdims=True)

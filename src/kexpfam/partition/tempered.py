@@ -24,7 +24,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from kexpfam._typing import Array, Indices, Mask
-from kexpfam.partition.unnormalized import UnnormalizedDensity
+from kexpfam.partition.unnormalized import UnnormalizedDensity, rows_of
 
 # An error of log Z above this is itself known badly: a few groups hold most of the
 # weight.
@@ -77,7 +77,7 @@ class TemperedEstimate:
 
     def rows(self, index: Indices) -> "TemperedEstimate":
         """Only these densities."""
-        return TemperedEstimate(*(getattr(self, f.name)[index] for f in fields(self)))
+        return rows_of(self, index)
 
     @property
     def mean(self) -> Array:
@@ -141,14 +141,13 @@ def temper(
     rngs: Sequence[np.random.Generator],  # Source of randomness of each density
     *,
     particles: int = 2000,  # Of each density, in all groups together
-    # How many groups they form; the error has one degree of freedom less
-    groups: int = 8,
-    # Effective share of the particles after each level, below one
-    threshold: float = 0.7,
+    groups: int = 8,  # That they form; the error has one degree of freedom less
+    threshold: float = 0.7,  # Effective share of particles after each level
     moves: int = 5,  # Proposals to each particle at each level
+    block_numbers: int = _BLOCK_NUMBERS,
 ) -> TemperedEstimate:
     """Normalise and draw from n densities q0 exp T, theory (24) and (25)."""
-    block = max(1, _BLOCK_NUMBERS // (particles * target.d))
+    block = max(1, block_numbers // (particles * target.d))
     size = -(-particles // groups)
     parts = [
         _Populations(
@@ -337,18 +336,12 @@ def generators(rng: np.random.Generator, n: int) -> list[np.random.Generator]:
     return [np.random.default_rng(seed) for seed in rng.integers(2**63, size=n)]
 
 
-def systematic(weights: Array, offset: float, size: int) -> Indices:
-    """Choose `size` of some points by weights: each as often as expected, or nearly.
-
-    Args:
-        weights: Not negative, of any sum, (s,).
-        offset: Uniform on [0, 1); all the randomness there is.
-        size: How many.
-
-    Example:
-        >>> systematic(np.array([2.0, 0.0, 1.0, 1.0]), 0.5, 4)
-        array([0, 0, 2, 3])
-    """
+def systematic(
+    weights: Array,  # Not negative, of any sum, (s,)
+    offset: float,  # Uniform on [0, 1); all the randomness there is
+    size: int,  # How many
+) -> Indices:
+    """Choose `size` of some points by weights: each as often as expected, or nearly."""
     levels = np.cumsum(weights)
     places = (np.arange(size) + offset) / size * levels[-1]
     # Rounding may put the last place above the last level.
@@ -374,8 +367,7 @@ def spread_root(points: Array) -> Array:
 
 
 def move(
-    # (n, q, d) -> (n, q); −inf outside the support
-    log_density: Callable[[Array], Array],
+    log_density: Callable[[Array], Array],  # (n, q, d) -> (n, q); −inf outside
     gradient: Callable[[Array], Array],  # (n, q, d) -> (n, q, d)
     points: Array,  # Where to start, inside the support, (n, q, d)
     step: Array,  # Length of a step in units of `root`, (n,)
@@ -422,8 +414,7 @@ def move(
 
 
 def resample_move(
-    # (n, size, d) -> (n, size); −inf outside the support
-    log_density: Callable[[Array], Array],
+    log_density: Callable[[Array], Array],  # (n, q, d) -> (n, q); −inf outside
     gradient: Callable[[Array], Array],  # (n, size, d) -> (n, size, d)
     draws: Array,  # Shared importance draws, (s, d)
     weights: Array,  # Normalised weights of each row, (n, s)

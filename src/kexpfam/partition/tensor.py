@@ -18,6 +18,7 @@ from kexpfam.partition.panels import (
     panel_nodes,
     panel_rule,
 )
+from kexpfam.partition.unnormalized import rows_of
 
 # Two dimensions are printed with fewer digits than one; each further digit costs about
 # a tenth more nodes per coordinate.
@@ -47,14 +48,7 @@ class TensorDensity:
 
     def rows(self, index: Indices) -> "TensorDensity":
         """Only these rows."""
-        return TensorDensity(
-            self.edges,
-            self.log_partition[index],
-            self.error[index],
-            self.mean[index],
-            self.covariance[index],
-            self.log_mean[index],
-        )
+        return rows_of(self, index, "edges")
 
     def sample(
         self, log_density: RowLogDensity, size: int, rng: np.random.Generator
@@ -78,13 +72,11 @@ class TensorDensity:
 
 
 def integrate_tensor(
-    # Log unnormalised densities of a slice of rows at shared nodes
-    log_density: RowLogDensity,
+    log_density: RowLogDensity,  # Not normalised, of some rows at shared nodes
     n_rows: int,  # How many rows there are
     edges: tuple[Array, Array],  # Panels to begin with, per coordinate
     *,
-    # Sides on which panels may be added, per coordinate
-    extend: tuple[tuple[bool, bool], tuple[bool, bool]],
+    extend: tuple[tuple[bool, bool], tuple[bool, bool]],  # Where panels may be added
     tail_index: float = np.inf,  # Moments below this order are finite
 ) -> TensorDensity:
     """Normalise n densities in the plane."""

@@ -137,17 +137,13 @@ def fit_gaussian_process(
     X: Array,  # Conditions, (n, p)
     y: Array,  # Responses, (n,)
     *,
-    # Row weights, (n,); the noise variance of a row is divided by its own
-    weights: Array | None = None,
+    weights: Array | None = None,  # Noise variances are divided by them, (n,)
     # Known part l of the log deviation of the noise, (n,); the noise variance is
     # multiplied by exp(2 l)
     log_scale: Array | None = None,
-    # Hyperparameters at which the search begins; the prior's if None
-    start: Hyperparameters | None = None,
-    # Iterations of the search at most; 0 takes `start` as it is
-    max_iterations: int = 40,
-    # With more rows, inducing points stand for them
-    most_exact_rows: int = MOST_EXACT_ROWS,
+    start: Hyperparameters | None = None,  # Of the search; the prior's if None
+    max_iterations: int = 40,  # Of the search at most; 0 takes `start` as it is
+    most_exact_rows: int = MOST_EXACT_ROWS,  # Above, inducing points stand for rows
 ) -> GaussianProcessFit:
     """Fit a Gaussian process and predict every row from the others.
 

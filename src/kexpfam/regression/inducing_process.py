@@ -70,12 +70,7 @@ _POINTS_AT_ANY_PRICE = 800
 
 
 def number_of_points(n: int) -> int:
-    """Inducing points for n rows, at most.
-
-    Example:
-        >>> [number_of_points(n) for n in (3000, 20_000, 1_000_000)]
-        [1500, 1224, 800]
-    """
+    """Inducing points for n rows, at most."""
     affordable = math.sqrt(_OPERATIONS / max(n, 1))
     return int(min(max(affordable, _POINTS_AT_ANY_PRICE), _MOST_POINTS))
 
@@ -86,15 +81,7 @@ def choose_inducing_points(
     n_points: int,  # Points at most
     most_candidates: int = _MOST_CANDIDATES,
 ) -> Array:
-    """Rows that explain the others, most important first, (m, p).
-
-    Example:
-        >>> import numpy as np
-        >>> h = Hyperparameters(1.0, 1.0, 0.01, np.ones(1))
-        >>> choose_inducing_points(np.array([[0.0], [0.0], [3.0]]), h, 10)
-        array([[0.],
-               [3.]])
-    """
+    """Rows that explain the others, most important first, (m, p)."""
     n = len(Z)
     if n > most_candidates:
         rng = np.random.default_rng(_CANDIDATES_SEED)

@@ -80,15 +80,12 @@ class LinearFit:
 
 
 def fit_linear(
-    X: Array, y: Array, weights: Array, rng: np.random.Generator
+    X: Array,  # Conditions, (n, p)
+    y: Array,  # Responses, (n,)
+    weights: Array,  # Row weights, (n,)
+    rng: np.random.Generator,  # Deals the folds: 5, or 10 for at most 60 rows
 ) -> LinearFit:
     """Fit mean and log scale with the penalties of best held-out likelihood.
-
-    Args:
-        X: Conditions, (n, p).
-        y: Responses, (n,).
-        weights: Row weights, (n,).
-        rng: Deals the folds: 5, or 10 for at most 60 rows.
 
     Example:
         >>> import numpy as np

@@ -127,8 +127,7 @@ def fit_log_scale(
     penalties: tuple[float, ...] = PENALTIES,  # Values of τ to try
     n_folds: int = 5,  # Folds of the cross-validation
     least_mean_unit: float = 0.0,  # The unit of the mean as a feature is not smaller
-    # With more rows the scale is learned from so many of them
-    most_rows: int = _MOST_ROWS,
+    most_rows: int = _MOST_ROWS,  # Of more, so many are learned from
 ) -> LogScaleFit:
     """Fit l(x) with the penalty of best held-out likelihood.
 

@@ -180,12 +180,11 @@ class LogPosterior:
         return np.append([by_signal, by_linear, by_noise], by_length)
 
 
-def factorise(K: Array, noise: Array) -> Array:
+def factorise(
+    K: Array,  # Symmetric, C-contiguous, (n, n); destroyed
+    noise: Array,  # Noise variances, (n,)
+) -> Array:
     """Cholesky factor of K + diag(noise), in place.
-
-    Args:
-        K: Symmetric, C-contiguous, (n, n); destroyed.
-        noise: Noise variances, (n,).
 
     Returns:
         L in the lower triangle; the rest is not defined. Fortran-contiguous.
@@ -205,17 +204,13 @@ def factorise(K: Array, noise: Array) -> Array:
 
 
 def maximise_log_posterior(
-    X: Array, y: Array, noise_factors: Array, start: Array, max_iterations: int
+    X: Array,  # Conditions in standard units, (n, p)
+    y: Array,  # Responses in standard units, (n,)
+    noise_factors: Array,  # Known factors of the noise variances, (n,)
+    start: Array,  # Where the search begins, (3 + p,)
+    max_iterations: int,  # Iterations of L-BFGS at most
 ) -> Array:
-    """The θ of largest posterior density that L-BFGS finds from `start`.
-
-    Args:
-        X: Conditions in standard units, (n, p).
-        y: Responses in standard units, (n,).
-        noise_factors: Known factors of the noise variances, (n,).
-        start: Where the search begins, (3 + p,).
-        max_iterations: Iterations of L-BFGS at most.
-    """
+    """The θ of largest posterior density that L-BFGS finds from `start`."""
     posterior = LogPosterior(X, y, noise_factors)
     bounds = bounds_of(X.shape[1])
     first = np.clip(start, *bounds.T)

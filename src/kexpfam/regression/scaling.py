@@ -50,10 +50,5 @@ def usable_weights(weights: Array) -> Array:
     """Row weights of which none is zero, so that every fold has some weight.
 
     A row without weight counts a millionth, which no result shows.
-
-    Example:
-        >>> import numpy as np
-        >>> usable_weights(np.array([0.0, 2.0]))
-        array([2.e-06, 2.e+00])
     """
     return np.maximum(weights, _SMALLEST_SHARE * weights.max())

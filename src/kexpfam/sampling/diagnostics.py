@@ -31,24 +31,15 @@ FEWEST_DRAWS = 4
 _TAILS = (0.05, 0.95)
 
 
-def rank_r_hat(draws: Array) -> Array:
+def rank_r_hat(
+    draws: Array,  # (..., chains, draws). With one chain its halves are compared.
+) -> Array:
     """The larger R̂ of ranks and of ranked distances from the median.
-
-    Args:
-        draws: (..., chains, draws). With one chain its halves are compared.
 
     Returns:
         R̂ of each leading entry, near 1 if chains have mixed; not a number with fewer
         than 4 draws per chain or if all are equal, infinity if chains do not move but
         differ.
-
-    Example:
-        >>> rng = np.random.default_rng(0)
-        >>> mixed = rng.normal(size=(4, 500))
-        >>> bool(rank_r_hat(mixed) < 1.01)
-        True
-        >>> bool(rank_r_hat(mixed + np.arange(4)[:, None]) > 1.5)
-        True
     """
     if draws.shape[-1] < FEWEST_DRAWS:
         return np.full(draws.shape[:-2], np.nan)
@@ -59,32 +50,24 @@ def rank_r_hat(draws: Array) -> Array:
     return np.fmax(_r_hat(normal_scores(halves)), _r_hat(normal_scores(folded)))
 
 
-def bulk_effective_size(draws: Array) -> Array:
+def bulk_effective_size(
+    draws: Array,  # (..., chains, draws)
+) -> Array:
     """How many independent draws tell as much about the centre.
-
-    Args:
-        draws: (..., chains, draws).
 
     Returns:
         Effective sample size of each leading entry; not a number with fewer than 4
         draws per chain.
-
-    Example:
-        >>> rng = np.random.default_rng(0)
-        >>> bool(abs(bulk_effective_size(rng.normal(size=(4, 500))) - 2000) < 300)
-        True
     """
     if draws.shape[-1] < FEWEST_DRAWS:
         return np.full(draws.shape[:-2], np.nan)
     return effective_size(normal_scores(split_chains(draws)))
 
 
-def tail_effective_size(draws: Array) -> Array:
-    """The smaller effective sample size of the 5% and 95% quantiles.
-
-    Args:
-        draws: (..., chains, draws).
-    """
+def tail_effective_size(
+    draws: Array,  # (..., chains, draws)
+) -> Array:
+    """The smaller effective sample size of the 5% and 95% quantiles."""
     if draws.shape[-1] < FEWEST_DRAWS:
         return np.full(draws.shape[:-2], np.nan)
     halves = split_chains(draws)
@@ -94,13 +77,7 @@ def tail_effective_size(draws: Array) -> Array:
 
 
 def split_chains(draws: Array) -> Array:
-    """Each chain as two: (..., c, s) -> (..., 2c, s // 2); an odd middle is left out.
-
-    Example:
-        >>> split_chains(np.array([[1, 2, 3, 4, 5]]))
-        array([[1, 2],
-               [4, 5]])
-    """
+    """Chains in halves, (..., c, s) -> (..., 2c, s // 2), without an odd middle."""
     half = draws.shape[-1] // 2
     return np.concatenate([draws[..., :half], draws[..., -half:]], axis=-2)
 
@@ -129,12 +106,10 @@ def _variances(draws: Array) -> tuple[Array, Array]:
     return within, (n - 1) / n * within + between
 
 
-def effective_size(draws: Array) -> Array:
-    """Effective sample size of the mean, with Geyer's initial monotone sequence.
-
-    Args:
-        draws: (..., chains, draws), at least two chains.
-    """
+def effective_size(
+    draws: Array,  # (..., chains, draws), at least two chains
+) -> Array:
+    """Effective sample size of the mean, with Geyer's initial monotone sequence."""
     chains, n = draws.shape[-2:]
     within, total = _variances(draws)
     safe = np.where(total > 0, total, 1.0)

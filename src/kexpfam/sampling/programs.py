@@ -34,18 +34,9 @@ _MARGIN = 1e-6
 
 @dataclass(frozen=True)
 class Unconstrained:
-    """Coordinates v on the whole line for a support with ends.
+    """Coordinates v on the whole line for a support with ends."""
 
-    Example:
-        >>> line = Unconstrained(((0.0, np.inf),))
-        >>> v = line.from_support(np.array([[2.0]]))
-        >>> u, log_slope = line.at(v)
-        >>> u
-        array([[2.]])
-    """
-
-    # Lower and upper end of each column; either may be infinite
-    ends: tuple[tuple[float, float], ...]
+    ends: tuple[tuple[float, float], ...]  # Of each column; they may be infinite
 
     @classmethod
     def of(cls, support: Array) -> "Unconstrained":
@@ -168,8 +159,7 @@ class Leapfrog:
 
     target_acceptance: float  # Acceptance rate that sets the step size
     most_steps: int  # Numbers of steps are drawn from 1 to this
-    # Of all chains; None to adapt it, and the masses, in the warm-up
-    step_size: float | None
+    step_size: float | None  # None to adapt it, and the masses, in the warm-up
 
     def init(self, position: Any, log_p: LogDensity) -> Any:
         """The state of a chain at a position."""
@@ -249,7 +239,7 @@ def _warm_up(
 ) -> tuple[Any, Tuning]:
     """State and tuning of one chain after its warm-up."""
     jax, transition = library("jax"), recipe.transition
-    log_p = log_density(recipe, shared, row)
+    log_p = log_density_in_v(recipe, shared, row)
     if transition.step_size is None:
         # Stan's warm-up: step size by dual averaging, masses in growing windows
         adaptation = library("blackjax").window_adaptation(
@@ -276,7 +266,10 @@ def _advance(
 ) -> tuple[Any, Segment]:
     """One chain, SEGMENT kept draws further."""
     jax = library("jax")
-    log_p, kernel = log_density(recipe, shared, row), recipe.transition.build_kernel()
+    log_p, kernel = (
+        log_density_in_v(recipe, shared, row),
+        recipe.transition.build_kernel(),
+    )
 
     def move(state: Any, chance: Any) -> tuple[Any, Any]:
         key, steps = chance
@@ -292,14 +285,12 @@ def _advance(
     return jax.lax.scan(keep, state, (keys, steps))
 
 
-def log_density(recipe: Recipe, shared: Any, row: Any) -> LogDensity:
-    """Log density in v of one row, with the analytic gradient of that in u.
-
-    Args:
-        recipe: Names the formula and the coordinates.
-        shared: Arrays that all densities have in common.
-        row: Arrays of this one.
-    """
+def log_density_in_v(
+    recipe: Recipe,  # Names the formula and the coordinates
+    shared: Any,  # Arrays that all densities have in common
+    row: Any,  # Arrays of this one
+) -> LogDensity:
+    """Log density in v of one row, with the analytic gradient of that in u."""
 
     def evaluated(u: Any) -> tuple[Any, Any]:
         try:

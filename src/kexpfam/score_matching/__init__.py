@@ -1,7 +1,7 @@
 """Score matching: the objective, the exact fit, and the fitted function."""
 
 from kexpfam.score_matching.centers import CENTER_METHODS, choose_centers
-from kexpfam.score_matching.exact import ExactFit, fit_exact
+from kexpfam.score_matching.exact import fit_exact
 from kexpfam.score_matching.expansion import (
     KernelExpansion,
     ScoreSample,
@@ -9,8 +9,8 @@ from kexpfam.score_matching.expansion import (
 )
 from kexpfam.score_matching.iterative import (
     IterativeFit,
-    RowPanels,
     RowReduction,
+    RowsInMemory,
     fit_iterative,
 )
 from kexpfam.score_matching.low_rank import (
@@ -25,11 +25,10 @@ from kexpfam.score_matching.tilted import TiltedDensity, TiltedFormula
 __all__ = [
     "CENTER_METHODS",
     "Basis",
-    "ExactFit",
     "IterativeFit",
     "KernelExpansion",
-    "RowPanels",
     "RowReduction",
+    "RowsInMemory",
     "ScoreSample",
     "Statistics",
     "Summation",

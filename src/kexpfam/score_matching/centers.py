@@ -61,8 +61,7 @@ def choose_centers(
     Y: Array,  # Responses of the rows, (n, d)
     m: int,  # Number of centres; all distinct rows are returned if there are no more
     *,
-    # Draws the rows that are looked at, and what is random in a method
-    rng: np.random.Generator,
+    rng: np.random.Generator,  # For the rows looked at, and within a method
     # Row weights, (n,); None for equal ones. Clusters, leverage scores and random
     # pivots are weighted; otherwise only zero matters.
     weights: Array | None = None,
@@ -188,12 +187,11 @@ def _filled_up(
     return candidates.X[chosen], candidates.Y[chosen]
 
 
-def greedy_pivots(candidates: Candidates, m: int) -> tuple[Indices, Array]:
+def greedy_pivots(
+    candidates: Candidates,  # Rows
+    m: int,  # Number of pivots; there are fewer if nothing but rounding is left
+) -> tuple[Indices, Array]:
     """Rows with the largest residual of the kernel, and the residuals that are left.
-
-    Args:
-        candidates: Rows.
-        m: Number of pivots; there are fewer if nothing but rounding is left.
 
     Returns:
         Pivots (k,), and the residual diagonal of K, (N,).
@@ -215,7 +213,7 @@ def greedy_pivots(candidates: Candidates, m: int) -> tuple[Indices, Array]:
 
 
 def random_pivots(
-    candidates: Candidates, m: int, rng: np.random.Generator
+    candidates: Candidates, m: int, rng: np.random.Generator, size: int = _PIVOT_BLOCK
 ) -> tuple[Indices, Array]:
     """Rows drawn one after the other in proportion to their weighted residuals.
 
@@ -231,7 +229,7 @@ def random_pivots(
     k = 0
     while k < m and residual.max() > floor:
         share = np.cumsum(candidates.weights * residual)
-        draws = rng.random(_PIVOT_BLOCK) * share[-1]
+        draws = rng.random(size) * share[-1]
         proposed = np.searchsorted(share, draws, side="right")
         proposed = np.minimum(proposed, len(share) - 1)
         block = candidates.block(proposed) - L[:k, proposed].T @ L[:k, proposed]
@@ -253,16 +251,12 @@ def random_pivots(
 
 
 def _accept(
-    block: Array, floor: float, most: int, rng: np.random.Generator
+    block: Array,  # Residual matrix of the proposed rows, (b, b)
+    floor: float,  # Residuals that are rounding
+    most: int,  # How many may be taken
+    rng: np.random.Generator,  # Draws
 ) -> tuple[list[int], Array]:
-    """Which of the proposed rows to take, and their Cholesky factor.
-
-    Args:
-        block: Residual matrix of the proposed rows, (b, b).
-        floor: Residuals that are rounding.
-        most: How many may be taken.
-        rng: Draws.
-    """
+    """Which of the proposed rows to take, and their Cholesky factor."""
     left, before = block.copy(), block.diagonal()
     accepted: list[int] = []
     columns = np.zeros(block.shape)

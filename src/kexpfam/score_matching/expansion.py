@@ -16,7 +16,7 @@ vanishes at the edge; the weighted objective is quadratic in T as before.
 """
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -228,13 +228,7 @@ class ScoreSample:
 
     def part(self, rows: Indices | slice) -> "ScoreSample":
         """Some of the rows, with the weights that they have here."""
-        return ScoreSample(
-            self.X[rows],
-            self.Y[rows],
-            self.weights[rows],
-            self.drift[rows],
-            self.diffusion[rows],
-        )
+        return ScoreSample(*(getattr(self, f.name)[rows] for f in fields(self)))
 
 
 def score_matching_loss(T: KernelExpansion, sample: ScoreSample) -> float:

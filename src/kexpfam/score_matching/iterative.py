@@ -59,7 +59,7 @@ class RowReduction(ABC):
 
 
 @dataclass(frozen=True)
-class RowPanels(RowReduction):
+class RowsInMemory(RowReduction):
     """Rows in memory; features exist for a panel of them at a time."""
 
     basis: Basis  # The functions φ
@@ -157,30 +157,24 @@ class IterativeFit:
     # Why there were no more: "converged", "held_out" (the held-out loss no longer
     # fell), "max_iterations" or "rounding" (no more digits to be had)
     stopped: str
-    # Held-out score-matching loss of every iterate; None without such rows
-    losses: Array | None = field(default=None, repr=False)
+    losses: Array | None = field(default=None, repr=False)  # Held-out, of each iterate
 
 
 def fit_iterative(
     basis: Basis,  # The functions φ
-    # Training rows, or passes over them: `RowPanels(basis, sample, memory=...)` is
+    # Training rows, or passes over them: `RowsInMemory(basis, sample, memory=...)` is
     # faster where memory for features can be spared
     rows: ScoreSample | RowReduction,
     lam: float,  # Regulariser λ > 0
     *,
-    # Residual at which the system counts as solved, relative to b
-    tolerance: float = 1e-8,
-    # How many passes over the rows at most, with a warning
-    max_iterations: int = _MAX_ITERATIONS,
-    # Coefficients to start at, (M,), for example those of a nearby λ; None for zero
-    start: Array | None = None,
-    # Rows that decide when to stop; None to solve the system
-    held_out: ScoreSample | RowReduction | None = None,
+    tolerance: float = 1e-8,  # Residual of a solved system, relative to b
+    max_iterations: int = _MAX_ITERATIONS,  # Passes over the rows; then it warns
+    start: Array | None = None,  # Coefficients, (M,), of a nearby λ; None for zero
+    held_out: ScoreSample | RowReduction | None = None,  # They decide when to stop
     # Rows of C_s in the preconditioner, 0 for P = R; None for twice as many as there
     # are functions, or 0 with `held_out`
     preconditioner_rows: int | None = None,
-    # Draws these rows; None for always the same ones
-    rng: np.random.Generator | None = None,
+    rng: np.random.Generator | None = None,  # Draws these; None: always the same
     n_jobs: int | None = None,  # Threads; None for all cores
 ) -> IterativeFit:
     """Solve (C + λR)α = −b without forming C.
@@ -324,4 +318,4 @@ class _HeldOut:
 def _reduction(
     basis: Basis, rows: ScoreSample | RowReduction, n_jobs: int | None
 ) -> RowReduction:
-    return RowPanels(basis, rows, n_jobs) if isinstance(rows, ScoreSample) else rows
+    return RowsInMemory(basis, rows, n_jobs) if isinstance(rows, ScoreSample) else rows

@@ -51,9 +51,7 @@ class Basis:
     kernel: JointKernel  # The joint kernel K
     X: Array  # Conditions of the centres, (m, p)
     Y: Array  # Responses of the centres, (m, d)
-    # Highest order of the derivatives in the basis, 0, 1 or 2; False and True stand for
-    # 0 and 1
-    derivatives: int = 1
+    derivatives: int = 1  # Highest order in the basis, 0, 1 or 2
 
     def __post_init__(self) -> None:
         if self.derivatives not in (0, 1, 2):
@@ -188,13 +186,12 @@ class Summation:
         size = self.basis.size
         return Statistics(np.zeros((size, size), order="F"), np.zeros(size), 0.0)
 
-    def add(self, sums: Statistics, sample: ScoreSample) -> Statistics:
-        """Sums with more rows, whose arrays are written to.
-
-        Args:
-            sums: From `start`, or from here.
-            sample: Rows; their weights are taken as they are.
-        """
+    def add(
+        self,
+        sums: Statistics,  # From `start`, or from here
+        sample: ScoreSample,  # Rows; their weights are taken as they are
+    ) -> Statistics:
+        """Sums with more rows, whose arrays are written to."""
         pool = BufferPool()
         for panel in _panels(sample):
             if self._fast is not None:
@@ -237,8 +234,7 @@ class _GaussianPanels:
     """Centres of a product of two Gaussian kernels, ready for panels of rows."""
 
     origin: Array  # What is subtracted from all (x, y), (q,)
-    # What they are then divided by, (q,); infinite where k_X is constant
-    lengths: Array
+    lengths: Array  # What they are divided by, (q,); infinite if k_X is constant
     right: Array  # Second factor of the exponent, (q + 2, m)
     centers: tuple[Array, ...]  # Responses of the centres in these units, d of (m,)
 
@@ -359,15 +355,12 @@ def _panels(sample: ScoreSample) -> Iterator[ScoreSample]:
 
 
 def statistics(
-    basis: Basis, sample: ScoreSample, *, n_jobs: int | None = 1
+    basis: Basis,  # The kernel functions
+    sample: ScoreSample,  # The rows
+    *,
+    n_jobs: int | None = 1,  # Threads; None for all cores
 ) -> Statistics:
-    """C and b of (16) over the rows of a sample.
-
-    Args:
-        basis: The kernel functions.
-        sample: The rows.
-        n_jobs: Threads; None for all cores.
-    """
+    """C and b of (16) over the rows of a sample."""
     summation, n = Summation(basis), len(sample.Y)
     threads = max(1, min(thread_count(n_jobs), -(-n // PANEL_ROWS)))
     edges = np.linspace(0, n, threads + 1).astype(int)
