@@ -421,11 +421,7 @@ def resample_move(
     size: int,  # How many points per row
     rng: np.random.Generator,  # Source of randomness
 ) -> Array:
-    """Draw `size` points for each of n densities.
-
-    Returns:
-        Points, (n, size, d).
-    """
+    """Draw `size` points for each of n densities, (n, size, d)."""
     n, d = len(weights), draws.shape[1]
     if not size or not n:
         return np.empty((n, size, d))

@@ -147,9 +147,6 @@ def fit_gaussian_process(
 ) -> GaussianProcessFit:
     """Fit a Gaussian process and predict every row from the others.
 
-    Returns:
-        The process and its leave-one-out predictions.
-
     Example:
         >>> import numpy as np
         >>> x = np.linspace(0, 6, 60)[:, None]

@@ -122,12 +122,8 @@ def signal_covariance(
 class LogPosterior:
     """Log marginal likelihood plus log prior of θ, and its gradient.
 
-    It owns the n × n buffers that every evaluation uses again.
-
-    Args:
-        X: Conditions in standard units, (n, p).
-        y: Responses in standard units, (n,).
-        noise_factors: f, positive, (n,).
+    It owns the n × n buffers that every evaluation uses again. Conditions (n, p) and
+    responses (n,) are in standard units; noise factors f (n,) are positive.
     """
 
     def __init__(self, X: Array, y: Array, noise_factors: Array) -> None:
@@ -184,10 +180,7 @@ def factorise(
     K: Array,  # Symmetric, C-contiguous, (n, n); destroyed
     noise: Array,  # Noise variances, (n,)
 ) -> Array:
-    """Cholesky factor of K + diag(noise), in place.
-
-    Returns:
-        L in the lower triangle; the rest is not defined. Fortran-contiguous.
+    """Cholesky factor of K + diag(noise), in place, in the lower triangle only.
 
     Raises:
         IllConditionedError: The matrix is not positive definite or not finite.

@@ -66,10 +66,7 @@ def choose_centers(
     # pivots are weighted; otherwise only zero matters.
     weights: Array | None = None,
 ) -> tuple[Array, Array]:
-    """Centres of a basis, in nested order.
-
-    Returns:
-        Conditions (m, p) and responses (m, d) of the centres.
+    """Conditions (m, p) and responses (m, d) of centres of a basis, in nested order.
 
     Raises:
         ValueError: The method is not known, m is not positive, or no row has a positive
@@ -191,11 +188,7 @@ def greedy_pivots(
     candidates: Candidates,  # Rows
     m: int,  # Number of pivots; there are fewer if nothing but rounding is left
 ) -> tuple[Indices, Array]:
-    """Rows with the largest residual of the kernel, and the residuals that are left.
-
-    Returns:
-        Pivots (k,), and the residual diagonal of K, (N,).
-    """
+    """Rows with the largest residual of the kernel, (k,), and what is left, (N,)."""
     residual = candidates.diagonal()
     floor = _RESIDUAL_FLOOR * residual.max()
     L = np.empty((m, len(residual)))  # columns of the factor, as rows: contiguous
