@@ -24,7 +24,7 @@ from kexpfam.sampling.programs import (
     Unconstrained,
     double_precision,
     library,
-    log_density,
+    log_density_in_v,
     programs_of,
 )
 from tests.base_densities import cases as base_cases
@@ -101,7 +101,7 @@ def test_gradients_follow_the_coordinates_without_walls(upper):
         return target.rows([0]).log_unnormalized(u[None])[0] + log_slope[:, 0]
 
     with double_precision():
-        fast = log_density(recipe, target.shared_parameters(), row)
+        fast = log_density_in_v(recipe, target.shared_parameters(), row)
         value, slope = library("jax").vmap(library("jax").value_and_grad(fast))(V)
     np.testing.assert_allclose(value, slow(V), rtol=SAME_OPERATIONS)
     assert_close(
