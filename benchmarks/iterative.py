@@ -18,7 +18,7 @@ from kexpfam.kernels import Gaussian, separable
 from kexpfam.score_matching import (
     Basis,
     KernelExpansion,
-    RowPanels,
+    RowsInMemory,
     ScoreSample,
     fit_iterative,
     fit_low_rank,
@@ -53,7 +53,7 @@ def measure(sample: ScoreSample, m: int, lam: float) -> dict[str, Any]:
     found: dict[str, Any] = {"direct_seconds": seconds}
     for name, memory in MEMORY.items():
         start = time.perf_counter()
-        rows = RowPanels(basis, sample, n_jobs=1, memory=memory)
+        rows = RowsInMemory(basis, sample, n_jobs=1, memory=memory)
         fit = fit_iterative(basis, rows, lam, tolerance=TOLERANCE)
         own = time.perf_counter() - start
         found[name] = {

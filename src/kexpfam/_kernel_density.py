@@ -25,20 +25,15 @@ _LOG_ROOT = 0.5 * math.log(2.0 * math.pi)
 class KernelEstimate:
     """A mixture of normal densities.
 
-    Attributes:
-        centers: (k,).
-        widths: Standard deviations, (k,), or one for all.
-        masses: Positive, (k,), with sum one.
-
     Example:
         >>> pair = KernelEstimate(np.array([-1.0, 1.0]), np.ones(2), np.full(2, 0.5))
         >>> pair.gradient(np.zeros(1)), pair.tails(np.zeros(1))
         (array([0.]), (array([0.5]), array([0.5])))
     """
 
-    centers: Array
-    widths: Array
-    masses: Array
+    centers: Array  # (k,)
+    widths: Array  # Standard deviations, (k,), or one for all
+    masses: Array  # Positive, (k,), with sum one
 
     @classmethod
     def guarded(
@@ -86,22 +81,12 @@ class KernelEstimate:
 
 
 def moments(y: Array, weights: Array) -> tuple[float, float]:
-    """Mean and standard deviation of weighted values.
-
-    Example:
-        >>> moments(np.array([0.0, 2.0]), np.ones(2))
-        (1.0, 1.0)
-    """
+    """Mean and standard deviation of weighted values."""
     total = float(weights.sum())
     mean = float(weights @ y) / total
     return mean, math.sqrt(float(weights @ (y - mean) ** 2) / total)
 
 
 def silverman(deviation: float, count: float) -> float:
-    """The bandwidth for so many rows of one bump with this deviation.
-
-    Example:
-        >>> silverman(2.0, 32)
-        0.9
-    """
+    """The bandwidth for so many rows of one bump with this deviation."""
     return 0.9 * deviation * count**-0.2

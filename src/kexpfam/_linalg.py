@@ -81,23 +81,18 @@ class BufferPool(threading.local):
 
 
 def for_each_panel(
-    n_rows: int,
-    row_length: int,
+    n_rows: int,  # How many rows there are
+    row_length: int,  # Numbers in one row of a temporary, which sets the panel height
+    # Writes its own rows of the results and nothing else; gets its temporaries from
+    # `empty(shape)`, which are valid until it returns
     work: Callable[[slice, Empty], None],
     *,
-    n_jobs: int | None = None,
+    n_jobs: int | None = None,  # Number of threads; None for all cores
 ) -> None:
     """Call `work(rows, empty)` for every panel of rows, on all cores.
 
     Panels are handed out from the last row to the first, so that a lower triangle,
     whose last rows are the longest, is shared out evenly.
-
-    Args:
-        n_rows: How many rows there are.
-        row_length: Numbers in one row of a temporary, which sets the panel height.
-        work: Writes its own rows of the results and nothing else; gets its temporaries
-            from `empty(shape)`, which are valid until it returns.
-        n_jobs: Number of threads; None for all cores.
     """
     threads = thread_count(n_jobs)
     count = -(-n_rows // panel_rows(row_length))
@@ -122,17 +117,11 @@ def for_each_panel(
 
 @dataclass(frozen=True)
 class CholeskyFactor:
-    """Cholesky factor of a symmetric positive definite matrix A + ridge·I.
+    """Cholesky factor of a symmetric positive definite matrix A + ridge·I."""
 
-    Attributes:
-        upper: Rᵀ R = A + ridge·I, R in the upper triangle; the rest is not defined.
-        ridge: What was added to the diagonal.
-        rcond: Lower bound of the reciprocal condition number, ridge / (tr A + ridge).
-    """
-
-    upper: Array
-    ridge: float
-    rcond: float
+    upper: Array  # Rᵀ R = A + ridge·I, R in the upper triangle; the rest is not defined
+    ridge: float  # What was added to the diagonal
+    rcond: float  # Lower bound of 1/condition number, ridge / (tr A + ridge)
 
     def solve(self, rhs: Array) -> Array:
         """Solution z of (A + ridge·I) z = rhs for one or several right-hand sides."""
@@ -192,34 +181,22 @@ def ridge_cholesky(matrix: Array, ridge: float, *, remedy: str) -> CholeskyFacto
 
 
 class Iterate(NamedTuple):
-    """A step of `conjugate_gradients`.
+    """A step of `conjugate_gradients`."""
 
-    Attributes:
-        solution: z, (M,).
-        residual: rhs − A·z, (M,).
-        square: residual·P⁻¹·residual.
-    """
-
-    solution: Array
-    residual: Array
-    square: float
+    solution: Array  # z, (M,)
+    residual: Array  # rhs − A·z, (M,)
+    square: float  # residual·P⁻¹·residual
 
 
 def conjugate_gradients(
-    multiply: LinearMap,
-    rhs: Array,
-    precondition: LinearMap,
-    start: Array | None = None,
+    multiply: LinearMap,  # A·v for a symmetric positive definite A
+    rhs: Array,  # Right-hand side, (M,)
+    precondition: LinearMap,  # P⁻¹·v
+    start: Array | None = None,  # The first iterate, (M,); None for zero
 ) -> Iterator[Iterate]:
     """Iterates of A·z = rhs, the start first; whoever asks decides when to stop.
 
     Ends by itself only where rounding leaves no direction to go in.
-
-    Args:
-        multiply: A·v for a symmetric positive definite A.
-        rhs: Right-hand side, (M,).
-        precondition: P⁻¹·v.
-        start: The first iterate, (M,); None for zero.
 
     Example:
         >>> import itertools

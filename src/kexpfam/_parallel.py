@@ -107,35 +107,19 @@ _this_thread = threading.local()
 
 
 def single_threaded_blas() -> AbstractContextManager[None]:
-    """Inside it BLAS uses one thread, for work too small to be shared.
-
-    Example:
-        >>> with single_threaded_blas():
-        ...     pass
-    """
+    """Inside it BLAS uses one thread, for work too small to be shared."""
     return _blas_limit.held()
 
 
 def single_threaded_openmp() -> Any:
-    """Inside it OpenMP uses one thread, as in the trees of scikit-learn.
-
-    Example:
-        >>> with single_threaded_openmp():
-        ...     pass
-    """
+    """Inside it OpenMP uses one thread, as in the trees of scikit-learn."""
     # Looked up anew: a library that needs OpenMP may have been loaded just now.
     return threadpool_limits(limits=1, user_api="openmp")
 
 
 @contextmanager
 def one_of_many_threads() -> Iterator[None]:
-    """Inside it this thread starts no others: there is one for every core already.
-
-    Example:
-        >>> with one_of_many_threads():
-        ...     thread_count(None)
-        1
-    """
+    """Inside it this thread starts no others: there is one for every core already."""
     before = getattr(_this_thread, "alone", False)
     _this_thread.alone = True
     try:
@@ -149,10 +133,6 @@ def thread_count(n_jobs: int | None) -> int:
 
     Raises:
         ValueError: It is not a whole number, or zero.
-
-    Example:
-        >>> thread_count(2)
-        2
     """
     whole = isinstance(n_jobs, int | np.integer) and not isinstance(n_jobs, bool)
     if n_jobs is not None and (not whole or n_jobs == 0):
@@ -173,20 +153,15 @@ def thread_count(n_jobs: int | None) -> int:
 
 
 def on_threads(
-    work: Callable[[Item], Result],
-    items: Iterable[Item],
-    n_jobs: int | None = None,
+    work: Callable[[Item], Result],  # May not write to what others read
+    items: Iterable[Item],  # They are begun in this order
+    n_jobs: int | None = None,  # Number of threads; None for all cores
     *,
+    # What the calling thread does; None to work as one of the threads, so that one
+    # fewer has to be started
     meanwhile: Callable[[], None] | None = None,
 ) -> list[Result]:
     """Results of all items in their order, whatever the number of threads.
-
-    Args:
-        work: What to do with an item; it may not write to what others read.
-        items: They are begun in this order.
-        n_jobs: Number of threads; None for all cores.
-        meanwhile: What the calling thread does; None to work as one of the threads, so
-            that one fewer has to be started.
 
     Example:
         >>> on_threads(abs, [-3, 2, -1], n_jobs=2)
@@ -228,20 +203,15 @@ def on_threads(
 
 
 def shared_out(
-    work: Callable[..., Result],
-    calls: Sequence[tuple[Any, ...]],
+    work: Callable[..., Result],  # Of a module, so that other processes know it
+    calls: Sequence[tuple[Any, ...]],  # Arguments of each call
+    # Number of workers, as joblib counts them; None for the number that a surrounding
+    # `joblib.parallel_config` gives, and one without it
     n_jobs: int | None,
     *,
-    prefer: str = "threads",
+    prefer: str = "threads",  # Or "processes", if work holds the interpreter
 ) -> Iterator[list[Result]]:
     """Results of a function in the order of its calls, some at a time.
-
-    Args:
-        work: A function of a module, so that other processes know it.
-        calls: Arguments of each call.
-        n_jobs: Number of workers, as joblib counts them; None for the number that a
-            surrounding `joblib.parallel_config` gives, and one without it.
-        prefer: "threads", or "processes" for work that holds the interpreter.
 
     Example:
         >>> [results for results in shared_out(pow, [(2, 3), (3, 2)], n_jobs=1)]

@@ -8,18 +8,16 @@ from kexpfam._typing import Array, Indices
 
 
 def bracketed_roots(
-    f: Callable[[Array], Array], low: Array, high: Array, *, tolerance: float = 1e-13
+    f: Callable[[Array], Array],  # The functions at one point each, (q,) -> (q,)
+    low: Array,  # Left ends, (q,); f has another sign here than at the right ends
+    high: Array,  # Right ends, (q,)
+    *,
+    tolerance: float = 1e-13,  # Largest last step, relative to the first bracket
 ) -> Array:
     """Where functions change sign, one root per bracket.
 
     Regula falsi with the Illinois rule: an end that is kept twice running counts half,
     so that both ends close in; a bracket that three steps did not halve is bisected.
-
-    Args:
-        f: The functions at one point each, (q,) -> (q,).
-        low: Left ends, (q,); f has another sign here than at the right ends.
-        high: Right ends, (q,).
-        tolerance: Largest last step, relative to the first bracket.
 
     Example:
         >>> import numpy as np
@@ -58,22 +56,17 @@ def bracketed_roots(
 
 
 def increasing_roots(
+    # Some of the functions at one point each, and their derivatives: points (m,) and
+    # which functions, (m,) -> two arrays (m,)
     f: Callable[[Array, Indices], tuple[Array, Array]],
-    low: Array,
-    high: Array,
-    rounding: Array,
+    low: Array,  # Left ends, where f is not positive, (q,)
+    high: Array,  # Right ends, where f is not negative, (q,)
+    rounding: Array,  # Values of f that are zero but for rounding, (q,)
 ) -> Array:
     """Where increasing functions with a known slope are zero, one root per bracket.
 
     Newton's method, replaced by bisection wherever it leaves the bracket or does not
     halve it. The slope may be rough: it only decides how fast the root is found.
-
-    Args:
-        f: Some of the functions at one point each, and their derivatives: points (m,)
-            and which functions, (m,) -> two arrays (m,).
-        low: Left ends, where f is not positive, (q,).
-        high: Right ends, where f is not negative, (q,).
-        rounding: Values of f that are zero but for rounding, (q,).
 
     Example:
         >>> import numpy as np

@@ -14,9 +14,9 @@ from kexpfam.base_densities import (
     TransformedBase,
     UniformBase,
     fit_processes,
-    gaussian_process,
     heteroscedastic_cross_fit,
     homoscedastic_cross_fit,
+    regressed,
     resolve_base,
 )
 from kexpfam.base_densities.location_scale import standard_residuals
@@ -172,13 +172,13 @@ def test_fits_of_folds_can_start_at_the_fit_of_all_rows(rows, monkeypatch):
     X, Y, weights = rows
     processes = fit_processes(X, Y, weights)
     calls = []
-    fit = gaussian_process.fit_gaussian_process
+    fit = regressed.fit_gaussian_process
 
     def recording(*args, **options):
         calls.append((options["start"], options["max_iterations"]))
         return fit(*args, **options)
 
-    monkeypatch.setattr(gaussian_process, "fit_gaussian_process", recording)
+    monkeypatch.setattr(regressed, "fit_gaussian_process", recording)
     fit_processes(X[:40], Y[:40], weights[:40], start=processes, max_iterations=8)
     assert calls == [(part.process.hyperparameters, 8) for part in processes]
 

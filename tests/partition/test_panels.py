@@ -11,7 +11,6 @@ from scipy import stats
 from kexpfam.partition import (
     integrate_panels,
     invert_series,
-    panels,
     series_at,
     series_slopes,
     starting_edges,
@@ -213,15 +212,16 @@ def test_wavy_densities_equal_scipy_quadrature_within_the_stated_error(seed):
         assert_close(p.cdf(np.array([[u]]))[0, 0], slow.cdf(u), QUADRATURE, scale=1.0)
 
 
-def test_an_unresolved_density_admits_it(monkeypatch):
-    monkeypatch.setattr(panels, "FEWEST_PANELS", 24)
-    monkeypatch.setattr(panels, "MOST_NUMBERS", 0)
-
+def test_an_unresolved_density_admits_it():
     def log_density(u):
         return 8.0 * np.cos(60.0 * u) - u**2 / 8
 
     p = integrate_panels(
-        lambda u: log_density(u)[None], np.linspace(-12, 12, 17), extend=LINE
+        lambda u: log_density(u)[None],
+        np.linspace(-12, 12, 17),
+        extend=LINE,
+        fewest_panels=24,
+        most_numbers=0,
     )
     grid = np.linspace(-30, 30, 400_001)
     truth = np.log(np.exp(log_density(grid)).sum() * (grid[1] - grid[0]))

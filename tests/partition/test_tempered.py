@@ -131,11 +131,10 @@ def test_particles_stay_in_a_bounded_support():
     assert np.all(np.abs(estimate.mean.mean(axis=0) - means) < STANDARD_ERRORS * error)
 
 
-def test_a_density_does_not_depend_on_the_others_nor_on_blocks(monkeypatch):
+def test_a_density_does_not_depend_on_the_others_nor_on_blocks():
     target = modes_in_a_row(2, (0.3, 0.7), n=3)
     together = temper(target, seeds(3), particles=200)
-    monkeypatch.setattr("kexpfam.partition.tempered._BLOCK_NUMBERS", 1)
-    apart = temper(target, seeds(3), particles=200)
+    apart = temper(target, seeds(3), particles=200, block_numbers=1)
     assert_close(apart.log_partition, together.log_partition)
     assert_close(apart.draws, together.draws)
 

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize
 
 from kexpfam.errors import IllConditionedError
-from kexpfam.regression.marginal_likelihood import (
+from kexpfam.regression.process import (
     Hyperparameters,
     LogPosterior,
     bounds_of,

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from kexpfam.sampling.diagnostics import (
+    SamplingReport,
     bulk_effective_size,
     effective_size,
     normal_scores,
@@ -11,7 +12,6 @@ from kexpfam.sampling.diagnostics import (
     split_chains,
     tail_effective_size,
 )
-from kexpfam.sampling.report import SamplingReport
 from tests.oracles import chains as slow
 from tests.tolerances import assert_close
 

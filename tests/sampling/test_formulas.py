@@ -21,12 +21,12 @@ from kexpfam.sampling import NUTS
 from kexpfam.sampling.programs import (
     NoUTurn,
     Recipe,
+    Unconstrained,
     double_precision,
     library,
-    log_density,
+    log_density_in_v,
     programs_of,
 )
-from kexpfam.sampling.unconstrained import Unconstrained
 from tests.base_densities import cases as base_cases
 from tests.kernels.cases import ALL_CASES, case_id
 from tests.sampling.cases import by_jax, by_numpy, points, tilted
@@ -101,7 +101,7 @@ def test_gradients_follow_the_coordinates_without_walls(upper):
         return target.rows([0]).log_unnormalized(u[None])[0] + log_slope[:, 0]
 
     with double_precision():
-        fast = log_density(recipe, target.shared_parameters(), row)
+        fast = log_density_in_v(recipe, target.shared_parameters(), row)
         value, slope = library("jax").vmap(library("jax").value_and_grad(fast))(V)
     np.testing.assert_allclose(value, slow(V), rtol=SAME_OPERATIONS)
     assert_close(

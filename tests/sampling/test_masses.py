@@ -10,7 +10,7 @@ from scipy import stats
 from kexpfam import KEF, AutoKCEF
 from kexpfam.errors import SamplingWarning
 from kexpfam.sampling import Run, Sampler, SamplingReport, warn_of_other_masses
-from kexpfam.sampling.report import _distances
+from kexpfam.sampling.diagnostics import _distances
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kexpfam.sampling.unconstrained import Unconstrained
+from kexpfam.sampling.programs import Unconstrained
 from tests.tolerances import DIFFERENCES, assert_close
 
 ENDS = {

@@ -181,11 +181,10 @@ class _Scaled(JointKernel):
 
 
 @pytest.mark.parametrize("block", [1, 5, 64])
-def test_residual_of_random_pivots_is_that_of_elimination(block, monkeypatch):
-    monkeypatch.setattr(module, "_PIVOT_BLOCK", block)
+def test_residual_of_random_pivots_is_that_of_elimination(block):
     X, Y = rows(60)
     candidates = Candidates(KERNEL, X, Y, np.ones(60))
-    pivots, residual = random_pivots(candidates, 25, np.random.default_rng(0))
+    pivots, residual = random_pivots(candidates, 25, np.random.default_rng(0), block)
     assert len(set(pivots)) == 25
     K = KERNEL.at(X, Y, X, Y).partial(0, 0, 0, 0)
     inverse = np.linalg.inv(K[np.ix_(pivots, pivots)])
@@ -201,16 +200,15 @@ def test_random_pivots_end_at_rounding():
     assert residual.max() < 1e-13
 
 
-def test_random_pivots_are_drawn_in_proportion_to_the_residual(monkeypatch):
+def test_random_pivots_are_drawn_in_proportion_to_the_residual():
     """The second of two pivots, over many draws, against the residual of the first."""
-    monkeypatch.setattr(module, "_PIVOT_BLOCK", 8)
     X, Y = rows(6)
     weights = np.array([1.0, 2.0, 1.0, 0.5, 1.0, 1.0])
     K = KERNEL.at(X, Y, X, Y).partial(0, 0, 0, 0)
     candidates, rng = Candidates(KERNEL, X, Y, weights), np.random.default_rng(0)
     pairs, draws = np.zeros((6, 6)), 2000
     for _ in range(draws):
-        (a, b), _ = random_pivots(candidates, 2, rng)
+        (a, b), _ = random_pivots(candidates, 2, rng, 8)
         pairs[a, b] += 1
     left = weights * (1.0 - K**2)  # of the kernel with ones on its diagonal
     expected = left / left.sum(axis=1, keepdims=True)

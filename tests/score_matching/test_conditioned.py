@@ -6,7 +6,7 @@ import pytest
 from kexpfam import _linalg
 from kexpfam.kernels import Constant, Gaussian, Matern, separable
 from kexpfam.score_matching import fit_exact
-from kexpfam.score_matching.conditioned import ConditionedExpansion
+from kexpfam.score_matching.expansion import ConditionedExpansion
 from tests.score_matching.test_exact import LAM, NotStationary, make_sample
 from tests.tolerances import assert_close
 

@@ -10,8 +10,8 @@ from kexpfam.errors import ConvergenceWarning, IllConditionedError
 from kexpfam.kernels import Gaussian, separable
 from kexpfam.score_matching import (
     Basis,
-    RowPanels,
     RowReduction,
+    RowsInMemory,
     fit_iterative,
     statistics,
 )
@@ -40,7 +40,7 @@ def make(n=600, d=1, *, centers=40, derivatives=0, weighted=False):
 def test_passes_over_rows_equal_the_statistics(d, derivatives, weighted):
     basis, sample = make(50, d, centers=7, derivatives=derivatives, weighted=weighted)
     sample = replace(sample, weights=3.0 * sample.weights)
-    rows, direct = RowPanels(basis, sample), statistics(basis, sample)
+    rows, direct = RowsInMemory(basis, sample), statistics(basis, sample)
     v = np.random.default_rng(0).normal(size=basis.size)
     assert_close(rows.apply(v), direct.C @ v / direct.weight, ROUNDING)
     assert_close(rows.linear(), direct.b / direct.weight, ROUNDING)
@@ -49,10 +49,10 @@ def test_passes_over_rows_equal_the_statistics(d, derivatives, weighted):
 def test_panels_of_any_height_and_number_of_threads_give_the_same_sums(monkeypatch):
     basis, sample = make(100, 2, derivatives=1)
     v = np.random.default_rng(0).normal(size=basis.size)
-    whole = RowPanels(basis, sample, n_jobs=1).apply(v)
+    whole = RowsInMemory(basis, sample, n_jobs=1).apply(v)
     monkeypatch.setattr("kexpfam._linalg.PANEL_BYTES", 8 * 40 * 9)
     for n_jobs in (1, 3):
-        assert_close(RowPanels(basis, sample, n_jobs).apply(v), whole, ROUNDING)
+        assert_close(RowsInMemory(basis, sample, n_jobs).apply(v), whole, ROUNDING)
 
 
 @pytest.mark.parametrize("share", [0.3, 1.0])
@@ -62,9 +62,9 @@ def test_features_that_are_kept_fit_into_the_memory_and_change_nothing(
     basis, sample = make(100, 2, derivatives=1)
     monkeypatch.setattr("kexpfam._linalg.PANEL_BYTES", 8 * 40 * 9)
     everything = 8 * 100 * 2 * basis.size
-    rows = RowPanels(basis, sample, n_jobs=2, memory=int(share * everything))
+    rows = RowsInMemory(basis, sample, n_jobs=2, memory=int(share * everything))
     v = np.random.default_rng(0).normal(size=basis.size)
-    plain = RowPanels(basis, sample, n_jobs=2).apply(v)
+    plain = RowsInMemory(basis, sample, n_jobs=2).apply(v)
     for _ in range(3):
         assert_close(rows.apply(v), plain, ROUNDING)
     kept = sum(F.nbytes for found in rows._kept.values() for p in found for F in p)
@@ -93,7 +93,7 @@ def test_the_preconditioner_saves_most_iterations():
     """Twice as many rows as functions, against λR, against nothing."""
     basis, sample = make(2000, centers=100)
     lam, counts = 1e-3, []
-    R, data = basis.gram(), RowPanels(basis, sample)
+    R, data = basis.gram(), RowsInMemory(basis, sample)
     for rows in (None, 0):
         counts += [fit_iterative(basis, sample, lam, preconditioner_rows=rows)]
     plain = conjugate_gradients(
@@ -202,7 +202,7 @@ def test_too_few_iterations_warn_in_one_sentence():
 def test_a_matrix_that_is_not_positive_ends_the_path_with_a_warning():
     basis, sample = make(60, centers=10)
 
-    class Negative(RowPanels):
+    class Negative(RowsInMemory):
         def apply(self, v):
             return -v
 
@@ -223,7 +223,7 @@ def test_rows_of_weight_zero_have_no_influence():
     none = fit_iterative(basis, kept, 0.01)
     X, Y = sample.X, sample.Y
     assert_close(some.T.value(X, Y), none.T.value(X, Y), ITERATED)
-    drawn = RowPanels(basis, replace(sample, weights=weights)).draw(
+    drawn = RowsInMemory(basis, replace(sample, weights=weights)).draw(
         1000, np.random.default_rng(0)
     )
     assert len(drawn.Y) == 200
@@ -243,10 +243,10 @@ def test_any_reduction_over_rows_can_stand_in_for_the_sample():
 
         def apply(self, v):
             self.passes += 1
-            return sum(p.weights.sum() * RowPanels(basis, p).apply(v) for p in parts)
+            return sum(p.weights.sum() * RowsInMemory(basis, p).apply(v) for p in parts)
 
         def linear(self):
-            return sum(p.weights.sum() * RowPanels(basis, p).linear() for p in parts)
+            return sum(p.weights.sum() * RowsInMemory(basis, p).linear() for p in parts)
 
         def draw(self, count, rng):
             return parts[0]

@@ -9,7 +9,7 @@ from numpy.random import default_rng
 
 from kexpfam.kernels import Constant, Gaussian, RationalQuadratic, separable
 from kexpfam.score_matching import Basis, ScoreSample, Summation, statistics
-from kexpfam.score_matching.summation import PANEL_ROWS, _GaussianPanels
+from kexpfam.score_matching.low_rank import PANEL_ROWS, _GaussianPanels
 from tests.selection.cases import make_sample
 from tests.tolerances import assert_close
 

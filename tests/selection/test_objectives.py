@@ -21,9 +21,9 @@ from kexpfam.score_matching import (
     Basis,
     ScoreSample,
     fit_low_rank,
+    low_rank,
     score_matching_loss,
     statistics,
-    summation,
 )
 from kexpfam.selection import criteria as criteria_module
 from kexpfam.selection import fold_fits, sum_gradients
@@ -301,7 +301,7 @@ def test_panels_and_threads_change_nothing(monkeypatch, kernel, derivatives):
             patch.setattr(criteria_module, "panels_of", short_panels)
             patch.setattr(problem_module, "PANEL_ROWS", 7)
             patch.setattr(fold_fits, "PANEL_ROWS", 7)
-            patch.setattr(summation, "PANEL_ROWS", 7)
+            patch.setattr(low_rank, "PANEL_ROWS", 7)
             patch.setattr(sum_gradients, "_CACHED_BYTES", 3 * 8 * 12)
             for n_jobs in (1, 3):
                 parts = replace(objective, n_jobs=n_jobs)

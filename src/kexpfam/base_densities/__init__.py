@@ -1,25 +1,13 @@
 """Base densities q0(y) and q0(y|x): log density, gradient, sampling, support."""
 
-from kexpfam.base_densities.bounded import (
-    TruncatedBase,
-    UniformBase,
-    boundary_weights,
-)
+from kexpfam.base_densities.bounded import TruncatedBase, UniformBase, boundary_weights
 from kexpfam.base_densities.fixed import (
     GaussianBase,
     GeneralizedGaussianBase,
     LocationScaleDensity,
     StudentBase,
 )
-from kexpfam.base_densities.gaussian_process import (
-    GaussianProcessBase,
-    GaussianProcessFrame,
-    fit_processes,
-    heteroscedastic_cross_fit,
-    homoscedastic_cross_fit,
-)
 from kexpfam.base_densities.interface import Base, BaseDensity, TrainingResponses
-from kexpfam.base_densities.linear import LinearBase, LinearFrame
 from kexpfam.base_densities.location_scale import (
     ConditionalBase,
     CrossFit,
@@ -29,6 +17,15 @@ from kexpfam.base_densities.location_scale import (
 )
 from kexpfam.base_densities.marginal import MarginalBase
 from kexpfam.base_densities.names import resolve_base
+from kexpfam.base_densities.regressed import (
+    GaussianProcessBase,
+    GaussianProcessFrame,
+    LinearBase,
+    LinearFrame,
+    fit_processes,
+    heteroscedastic_cross_fit,
+    homoscedastic_cross_fit,
+)
 from kexpfam.base_densities.transformed import TransformedBase
 from kexpfam.base_densities.transforms import (
     Gaussianize,

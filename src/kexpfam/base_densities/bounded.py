@@ -13,15 +13,8 @@ import numpy as np
 
 from kexpfam._typing import Array, namespace_of
 from kexpfam.base_densities.fixed import GaussianBase, LocationScaleDensity
-from kexpfam.base_densities.interface import (
-    BaseDensity,
-    TrainingResponses,
-)
-from kexpfam.base_densities.parameters import (
-    as_parameter,
-    per_column,
-    require_columns,
-)
+from kexpfam.base_densities.interface import BaseDensity, TrainingResponses
+from kexpfam.base_densities.parameters import as_parameter, per_column, require_columns
 from kexpfam.errors import DegenerateDataError
 from kexpfam.persistence import saved_value
 

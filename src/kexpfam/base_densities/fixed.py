@@ -8,15 +8,8 @@ import numpy as np
 from scipy import special
 
 from kexpfam._typing import Array, namespace_of
-from kexpfam.base_densities.interface import (
-    BaseDensity,
-    TrainingResponses,
-)
-from kexpfam.base_densities.parameters import (
-    as_parameter,
-    per_column,
-    require_columns,
-)
+from kexpfam.base_densities.interface import BaseDensity, TrainingResponses
+from kexpfam.base_densities.parameters import as_parameter, per_column, require_columns
 from kexpfam.persistence import saved_value
 
 _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)

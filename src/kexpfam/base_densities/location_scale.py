@@ -76,39 +76,21 @@ class ConditionalBase(Base):
 
 @dataclass(frozen=True, eq=False)
 class StandardResiduals:
-    """Held-out residuals in units of their own deviation.
+    """Held-out residuals in units of their own deviation."""
 
-    Attributes:
-        values: Mean zero and unit deviation, (n, d).
-        log_scale: Held-out log scale, the unit included, (n, d).
-        center: Mean of the residuals before, (d,).
-        unit: Their deviation, (d,).
-    """
-
-    values: Array
-    log_scale: Array
-    center: Array
-    unit: Array
+    values: Array  # Mean zero and unit deviation, (n, d)
+    log_scale: Array  # Held-out log scale, the unit included, (n, d)
+    center: Array  # Mean of the residuals before, (d,)
+    unit: Array  # Their deviation, (d,)
 
 
 def standard_residuals(
-    Y: Array, location: Array, log_scale: Array, weights: Array
+    Y: Array,  # Responses, (n, d)
+    location: Array,  # Held-out locations, (n, d)
+    log_scale: Array,  # Held-out log scales, (n, d)
+    weights: Array,  # Row weights, (n,)
 ) -> StandardResiduals:
-    """Residuals of held-out locations and log scales, standardised.
-
-    Args:
-        Y: Responses, (n, d).
-        location: Held-out locations, (n, d).
-        log_scale: Held-out log scales, (n, d).
-        weights: Row weights, (n,).
-
-    Example:
-        >>> import numpy as np
-        >>> Y, zeros = np.array([[1.0], [5.0]]), np.zeros((2, 1))
-        >>> part = standard_residuals(Y, zeros, zeros, np.ones(2))
-        >>> part.values[:, 0], part.center, part.unit
-        (array([-1.,  1.]), array([3.]), array([2.]))
-    """
+    """Residuals of held-out locations and log scales, standardised."""
     raw = (Y - location) * np.exp(-log_scale)
     center = np.average(raw, axis=0, weights=weights)
     unit = np.sqrt(np.average((raw - center) ** 2, axis=0, weights=weights))

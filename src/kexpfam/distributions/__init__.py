@@ -1,11 +1,6 @@
 """Distribution objects: n densities at once, in the user's units."""
 
-from kexpfam.distributions.bridged import (
-    Bridge,
-    BridgedDensity,
-    BridgedRows,
-    bridge_sample,
-)
+from kexpfam.distributions.bridged import Bridge, BridgedDensity, bridge_sample
 from kexpfam.distributions.closed_form import ClosedFormDensity
 from kexpfam.distributions.interface import (
     Coordinates,
@@ -27,7 +22,6 @@ __all__ = [
     "BLOCK_ROWS",
     "Bridge",
     "BridgedDensity",
-    "BridgedRows",
     "ClosedFormDensity",
     "Coordinates",
     "Density",

@@ -36,15 +36,10 @@ FLOOR = 0.01
 @saved_value
 @dataclass(frozen=True)
 class Bridge:
-    """What is mixed in and taken away again.
+    """What is mixed in and taken away again."""
 
-    Attributes:
-        share: s, between 0 and 1.
-        m: The wide density, in the coordinates of the kernel.
-    """
-
-    share: float
-    m: BaseDensity
+    share: float  # s, between 0 and 1
+    m: BaseDensity  # The wide density, in the coordinates of the kernel
 
     def __post_init__(self) -> None:
         _check_share(self.share)
@@ -86,25 +81,16 @@ class BridgedRows(NamedTuple):
 
 
 def bridge_sample(
-    X: Array,
-    U: Array,
-    weights: Array,
-    share: float,
-    m: BaseDensity,
-    rng: np.random.Generator,
+    X: Array,  # Conditions, (n, p)
+    U: Array,  # Responses in the coordinates of the kernel, (n, d)
+    weights: Array,  # Row weights, (n,); their sum stays the same
+    share: float,  # s, between 0 and 1
+    m: BaseDensity,  # A density wide enough to bridge the gaps
+    rng: np.random.Generator,  # Where the draws come from
     *,
-    draws: int = 1,
+    draws: int = 1,  # Draws that each condition is paired with; more, less noise
 ) -> BridgedRows:
     """Mix rows with draws from m, so that these have the share s of the weight.
-
-    Args:
-        X: Conditions, (n, p).
-        U: Responses in the coordinates of the kernel, (n, d).
-        weights: Row weights, (n,); their sum stays the same.
-        share: s, between 0 and 1.
-        m: A density wide enough to bridge the gaps.
-        rng: Where the draws come from.
-        draws: How many draws each condition is paired with; more make less noise.
 
     Example:
         >>> from kexpfam.base_densities import GaussianBase
@@ -127,27 +113,16 @@ def bridge_sample(
 
 @dataclass(frozen=True)
 class BridgedFormula:
-    """`BridgedDensity` without its arrays.
+    """`BridgedDensity` without its arrays."""
 
-    Attributes:
-        mix: That of p_mix.
-        m: The density that was mixed in.
-        share: s.
-        floor: As in `BridgedDensity`.
-    """
-
-    mix: Formula
-    m: BaseDensity
-    share: float
-    floor: float
+    mix: Formula  # That of p_mix
+    m: BaseDensity  # The density that was mixed in
+    share: float  # s
+    floor: float  # As in `BridgedDensity`
 
     def at(
-        self,
-        shared: tuple[Array, ...],
-        row: tuple[Array, ...],
-        u: Array,
+        self, shared: tuple[Array, ...], row: tuple[Array, ...], u: Array
     ) -> tuple[Array, Array]:
-        """The log density of one row at one point u (d,), and its gradient (d,)."""
         log_partition, *mix_row = row
         log_mix, slope = self.mix.at(shared, tuple(mix_row), u)
         log_mix = log_mix - log_partition
@@ -161,21 +136,13 @@ class BridgedFormula:
 
 @dataclass(frozen=True)
 class BridgedDensity:
-    """(p_mix − s m)/(1 − s), an unnormalised density like any other.
+    """(p_mix − s m)/(1 − s), an unnormalised density like any other."""
 
-    Attributes:
-        mix: p_mix before it is normalised.
-        log_partition: log Z of p_mix, (n,).
-        m: The density that was mixed in.
-        share: s.
-        floor: Which share of p_mix is about left where the difference is negative.
-    """
-
-    mix: UnnormalizedDensity
-    log_partition: Array
-    m: BaseDensity
-    share: float
-    floor: float = FLOOR
+    mix: UnnormalizedDensity  # p_mix before it is normalised
+    log_partition: Array  # log Z of p_mix, (n,)
+    m: BaseDensity  # The density that was mixed in
+    share: float  # s
+    floor: float = FLOOR  # About the share of p_mix left where it is negative
 
     def __post_init__(self) -> None:
         _check_share(self.share)
@@ -203,12 +170,10 @@ class BridgedDensity:
 
     @property
     def responses(self) -> Array:
-        """Training responses, the draws among them."""
         return self.mix.responses
 
     @property
     def d(self) -> int:
-        """Number of columns."""
         return self.mix.d
 
     @property
@@ -218,26 +183,21 @@ class BridgedDensity:
 
     @property
     def same_rows(self) -> bool:
-        """As the mixture."""
         return self.mix.same_rows
 
     def rows(self, index: Any) -> "BridgedDensity":
-        """Only some of the densities."""
         return replace(
             self, mix=self.mix.rows(index), log_partition=self.log_partition[index]
         )
 
     def on_grid(self, nodes: Array) -> Array:
-        """Log densities at shared nodes, (g, d) -> (n, g)."""
         return self._difference(self.mix.on_grid(nodes), self.m.log_density(nodes))
 
     def log_unnormalized(self, U: Array) -> Array:
-        """Log densities at each row's own points, (n, q, d) -> (n, q)."""
         log_m = self.m.log_density(U.reshape(-1, self.d)).reshape(U.shape[:2])
         return self._difference(self.mix.log_unnormalized(U), log_m)
 
     def gradient(self, U: Array) -> Array:
-        """Their gradients, (n, q, d) -> (n, q, d)."""
         flat = U.reshape(-1, self.d)
         log_m = self.m.log_density(flat).reshape(U.shape[:2])
         log_mix = self.mix.log_unnormalized(U) - self.log_partition[:, None]
@@ -248,11 +208,9 @@ class BridgedDensity:
 
     @property
     def formula(self) -> BridgedFormula:
-        """The densities without their arrays."""
         return BridgedFormula(self.mix.formula, self.m, self.share, self.floor)
 
     def shared_parameters(self) -> tuple[Array, ...]:
-        """Those of the mixture."""
         return self.mix.shared_parameters()
 
     def row_parameters(self) -> tuple[Array, ...]:
@@ -260,7 +218,6 @@ class BridgedDensity:
         return (self.log_partition, *self.mix.row_parameters())
 
     def nearness(self) -> Array:
-        """How near each training response is to each density's x, (n, m), from 0."""
         return self.mix.nearness()
 
     @property

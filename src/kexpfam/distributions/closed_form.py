@@ -17,12 +17,6 @@ from kexpfam.distributions.one_column import OneColumnDensity
 class ClosedFormDensity(ExactDensity, OneColumnDensity):
     """n densities of y = location + scale·z, z from a Gaussian, Student's t and so on.
 
-    Args:
-        base: Density of z; its own location and scale apply to z.
-        location: (n,).
-        scale: (n,), positive.
-        single: Whether the leading axis is dropped.
-
     Example:
         >>> import numpy as np
         >>> from kexpfam.base_densities import StudentBase
@@ -35,11 +29,11 @@ class ClosedFormDensity(ExactDensity, OneColumnDensity):
 
     def __init__(
         self,
-        base: LocationScaleDensity,
-        location: Array,
-        scale: Array,
+        base: LocationScaleDensity,  # Of z; its own location and scale apply to z
+        location: Array,  # (n,)
+        scale: Array,  # (n,), positive
         *,
-        single: bool = False,
+        single: bool = False,  # Whether the leading axis is dropped
     ) -> None:
         if location.ndim != 1 or location.shape != scale.shape:
             raise ValueError(

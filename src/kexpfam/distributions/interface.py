@@ -21,33 +21,17 @@ from kexpfam.partition import UnnormalizedDensity
 from kexpfam.sampling import InverseCDF, Run, Sampler, resolve_sampler
 
 # What only densities of one variable have.
-_ONE_COLUMN_ONLY = (
-    "cdf",
-    "sf",
-    "ppf",
-    "median",
-    "interval",
-    "hpd",
-    "plot",
-    "to_scipy",
-)
+_ONE_COLUMN_ONLY = ("cdf", "sf", "ppf", "median", "interval", "hpd", "plot", "to_scipy")
 
 
 @dataclass(frozen=True)
 class Coordinates:
-    """t(y) = location + scale·u, row by row.
+    """t(y) = location + scale·u, row by row."""
 
-    Attributes:
-        location: (n, d).
-        scale: (n, d), positive.
-        support: Ends of the support as the user gave them, (d, 2).
-        transform: t, the same for all rows; None for t(y) = y.
-    """
-
-    location: Array
-    scale: Array
-    support: Array
-    transform: MonotoneTransform | None = None
+    location: Array  # (n, d)
+    scale: Array  # (n, d), positive
+    support: Array  # Ends of the support as the user gave them, (d, 2)
+    transform: MonotoneTransform | None = None  # t of all rows; None for t(y) = y
 
     def rows(self, index: Any) -> "Coordinates":
         """Only some rows."""

@@ -16,10 +16,9 @@ from scipy import special
 from kexpfam._roots import increasing_roots
 from kexpfam._typing import Array, ArrayLike, Indices
 from kexpfam._validation import as_numbers
-from kexpfam.distributions.one_column import OUTLINE, OneColumnDensity
-from kexpfam.distributions.regions import highest_density_regions
+from kexpfam.distributions.one_column import OUTLINE, OneColumnDensity, TabulatedDensity
 from kexpfam.distributions.row_panels import RowPanels, merged_edges
-from kexpfam.partition import panels_of
+from kexpfam.partition import panels_holding
 from kexpfam.sampling import Run, Sampler, SamplingReport
 
 # Weights may miss a sum of one by rounding, and are then divided by their sum.
@@ -36,7 +35,7 @@ _FEW_LEVELS = 8
 _ONE_STEP = 1e-6
 
 
-class MixtureDensity(OneColumnDensity):
+class MixtureDensity(TabulatedDensity):
     """n densities of one variable, each an average of the same k kinds of density.
 
     Args:
@@ -100,15 +99,6 @@ class MixtureDensity(OneColumnDensity):
         squares = (deviations / unit) ** 2 + (offsets / unit) ** 2
         std = unit * np.sqrt(self._weights @ squares)
         return self._out(np.where(np.isinf(deviations).any(axis=0), np.inf, std))
-
-    def mode(self) -> Array:
-        """Where the density is largest; the leftmost if there are several."""
-        if not self._n:
-            return np.empty(0)
-        return self._out(self._peaks(self._panels))
-
-    def entropy(self) -> Array:
-        return self._out(self._panels.entropy())
 
     def tabulated(self) -> RowPanels:
         """The same densities on panels, whose values cost little at many points.
@@ -242,9 +232,6 @@ class MixtureDensity(OneColumnDensity):
                 draws[row, column] = draw(part, most)[row, position[row, column]]
         return draws
 
-    def _regions(self, confidence: float) -> list[Array]:
-        return highest_density_regions(self._panels, confidence)
-
     def _around(
         self, levels: Array, rows: Indices | None = None
     ) -> tuple[Array, Array]:
@@ -271,7 +258,7 @@ class MixtureDensity(OneColumnDensity):
         points = np.take_along_axis(points, order, axis=1)
         below = np.cumsum(np.concatenate(weights)[order], axis=1)
         shares = np.tile(np.linspace(0.0, 1.0, len(OUTLINE)), (self._n, 1))
-        place = panels_of(below, shares) + 1
+        place = panels_holding(below, shares) + 1
         place[:, 0] = 0
         place = np.minimum(place, points.shape[1] - 1)
         return merged_edges(
@@ -318,10 +305,6 @@ class MixtureDensity(OneColumnDensity):
     @functools.cached_property
     def _means(self) -> Array:
         return self._gather("mean")
-
-    @functools.cached_property
-    def _panels(self) -> RowPanels:
-        return self._tabulated()
 
 
 def _check(components: Sequence[OneColumnDensity], weights: Array) -> None:

@@ -12,11 +12,7 @@ import numpy as np
 from scipy import optimize
 
 from kexpfam._typing import Array
-from kexpfam.distributions.interface import (
-    Coordinates,
-    SeveralColumns,
-    TiltedDensities,
-)
+from kexpfam.distributions.interface import Coordinates, SeveralColumns, TiltedDensities
 from kexpfam.errors import NormalizationWarning
 from kexpfam.partition import (
     ImportanceEstimate,

@@ -7,7 +7,7 @@ from panels in y.
 """
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -16,12 +16,8 @@ from scipy import special
 from kexpfam._roots import increasing_roots
 from kexpfam._typing import Array, Indices
 from kexpfam.distributions.interface import ExactDensity, SeveralColumns
-from kexpfam.distributions.one_column import OneColumnDensity
-from kexpfam.distributions.regions import highest_density_regions
-from kexpfam.distributions.row_panels import RowPanels
-
-# Points times components that are held at once.
-_AT_ONCE = 2**22
+from kexpfam.distributions.one_column import TabulatedDensity
+from kexpfam.partition import panels_holding
 
 # A point is a quantile if the mass beyond it is right up to this share.
 _LEVEL_TOLERANCE = 1e-14
@@ -39,6 +35,8 @@ _LOG_ROOT = 0.5 * np.log(2.0 * np.pi)
 
 class _NormalMixture(ExactDensity):
     """What mixtures of one column and of several share."""
+
+    _at_once = 2**22  # points times components that are held in memory
 
     def __init__(
         self, log_weights: Array, means: Array, scales: Array, *, single: bool = False
@@ -81,10 +79,17 @@ class _NormalMixture(ExactDensity):
         offsets = self._means - self._mean[:, None]
         return np.sqrt(self._expected(offsets**2 + self._scales**2))
 
-    def _chunks(self, rows: int, points: int) -> Iterator[slice]:
-        step = max(1, _AT_ONCE // max(1, points * self._log_weights.shape[1]))
-        for start in range(0, rows, step):
-            yield slice(start, min(start + step, rows))
+    def _in_blocks(
+        self,
+        work: Callable[[Array, Indices], Array],
+        Y: Array,
+        rows: Indices | None = None,
+    ) -> Array:
+        """What `work` makes of points (m, q, ...) of some rows, a few at a time."""
+        rows = np.arange(len(Y)) if rows is None else rows
+        step = max(1, self._at_once // max(1, Y.shape[1] * self._log_weights.shape[1]))
+        blocks = [slice(i, i + step) for i in range(0, max(len(Y), 1), step)]
+        return np.concatenate([work(Y[block], rows[block]) for block in blocks])
 
     def _parts(self, rows: Indices) -> tuple[Array, Array, Array]:
         """Log weights (m, 1, k), means and scales (m or 1, 1, k, d) of some rows."""
@@ -93,11 +98,9 @@ class _NormalMixture(ExactDensity):
         return self._log_weights[rows, None], means[:, None], scales[:, None]
 
     def _log_pdf(self, Y: Array) -> Array:
-        out = np.empty(Y.shape[:2])
-        for block in self._chunks(len(Y), Y.shape[1]):
-            terms, _, _ = self._log_terms(Y[block], np.arange(len(Y))[block])
-            out[block] = special.logsumexp(terms, axis=2)
-        return out
+        return self._in_blocks(
+            lambda y, some: special.logsumexp(self._log_terms(y, some)[0], axis=2), Y
+        )
 
     def _log_terms(self, Y: Array, rows: Indices) -> tuple[Array, Array, Array]:
         """Log w_c p_c (m, q, k), standardised points (m, q, k, d), and scales."""
@@ -107,28 +110,19 @@ class _NormalMixture(ExactDensity):
         return terms - 0.5 * (z**2).sum(axis=-1), z, scales
 
     def _gradient(self, Y: Array) -> Array:
-        out = np.empty(Y.shape)
-        for block in self._chunks(len(Y), Y.shape[1]):
-            terms, z, scales = self._log_terms(Y[block], np.arange(len(Y))[block])
+        def work(y: Array, some: Indices) -> Array:
+            terms, z, scales = self._log_terms(y, some)
             shares = special.softmax(terms, axis=2)
-            out[block] = -np.einsum("mqk,mqkd->mqd", shares, z / scales)
-        return out
+            return -np.einsum("mqk,mqkd->mqd", shares, z / scales)
+
+        return self._in_blocks(work, Y)
 
     def _draws(self, size: int, rng: np.random.Generator) -> Array:
         reached = np.cumsum(np.exp(self._log_weights), axis=1)
         reached /= reached[:, -1:]
         level = rng.random((self._n, size))
-        chosen = (
-            np.stack(
-                [
-                    np.searchsorted(row, u, side="right")
-                    for row, u in zip(reached, level, strict=True)
-                ]
-            )
-            if self._n
-            else np.empty((0, size), dtype=int)
-        )
-        chosen = np.minimum(chosen, reached.shape[1] - 1)
+        below = np.column_stack([np.zeros(self._n), reached[:, :-1]])
+        chosen = panels_holding(below, level)
         row = np.arange(self._n)[:, None]
         means = np.broadcast_to(self._means, self._shape)[row, chosen]
         scales = np.broadcast_to(self._scales, self._shape)[row, chosen]
@@ -140,7 +134,7 @@ class _NormalMixture(ExactDensity):
         return type(self)(self._log_weights[index], means, scales, single=single)
 
 
-class NormalMixtureDensity(_NormalMixture, OneColumnDensity):
+class NormalMixtureDensity(_NormalMixture, TabulatedDensity):
     """n mixtures of k normal densities of one variable.
 
     Args:
@@ -168,15 +162,6 @@ class NormalMixtureDensity(_NormalMixture, OneColumnDensity):
     def std(self) -> Array:
         return self._out(self._deviation[:, 0])
 
-    def mode(self) -> Array:
-        """Where the density is largest; the leftmost if there are several."""
-        if not self._n:
-            return np.empty(0)
-        return self._out(self._peaks(self._panels))
-
-    def entropy(self) -> Array:
-        return self._out(self._panels.entropy())
-
     def _cdf(self, y: Array, rows: Indices | None = None) -> Array:
         return self._summed(y, rows, special.ndtr)
 
@@ -184,24 +169,22 @@ class NormalMixtureDensity(_NormalMixture, OneColumnDensity):
         return self._summed(y, rows, lambda z: special.ndtr(-z))
 
     def _rough_pdf(self, y: Array, rows: Indices | None = None) -> Array:
-        chosen = np.arange(self._n) if rows is None else rows
-        out = np.empty(y.shape)
-        for block in self._chunks(len(y), y.shape[1]):
-            terms, _, _ = self._log_terms(y[block][..., None], chosen[block])
-            out[block] = np.exp(terms).sum(axis=2)
-        return out
+        return self._in_blocks(
+            lambda y, some: np.exp(self._log_terms(y[..., None], some)[0]).sum(axis=2),
+            y,
+            rows,
+        )
 
     def _summed(self, y: Array, rows: Indices | None, function: Any) -> Array:
         """Weighted sums of a function of standardised points, (m, q)."""
-        chosen = np.arange(self._n) if rows is None else rows
-        out = np.empty(y.shape)
-        for block in self._chunks(len(y), y.shape[1]):
-            log_weights, means, scales = self._parts(chosen[block])
-            z = (y[block][..., None] - means[..., 0]) / scales[..., 0]
-            out[block] = np.einsum(
-                "mqk,mk->mq", function(z), np.exp(log_weights[:, 0]), optimize=True
-            )
-        return np.clip(out, 0.0, 1.0)
+
+        def work(y: Array, some: Indices) -> Array:
+            log_weights, means, scales = self._parts(some)
+            values = function((y[..., None] - means[..., 0]) / scales[..., 0])
+            shares = np.exp(log_weights[:, 0])
+            return np.einsum("mqk,mk->mq", values, shares, optimize=True)
+
+        return np.clip(self._in_blocks(work, y, rows), 0.0, 1.0)
 
     def _ppf(self, levels: Array) -> Array:
         row = np.repeat(np.arange(self._n), levels.shape[1])
@@ -223,26 +206,18 @@ class NormalMixtureDensity(_NormalMixture, OneColumnDensity):
         self, levels: Array, rows: Indices | None = None
     ) -> tuple[Array, Array]:
         # Some component has less than the level below the quantile, and some has more.
-        chosen = np.arange(self._n) if rows is None else rows
-        low, high = np.empty(levels.shape), np.empty(levels.shape)
-        z = special.ndtri(levels)
-        for block in self._chunks(len(levels), levels.shape[1]):
-            log_weights, means, scales = self._parts(chosen[block])
+        def work(z: Array, some: Indices) -> Array:
+            log_weights, means, scales = self._parts(some)
             there = log_weights > np.log(_NEGLIGIBLE)
-            y = means[..., 0] + z[block][..., None] * scales[..., 0]
-            low[block] = np.where(there, y, np.inf).min(axis=2)
-            high[block] = np.where(there, y, -np.inf).max(axis=2)
-        return low, high
+            y = means[..., 0] + z[..., None] * scales[..., 0]
+            low = np.where(there, y, np.inf).min(axis=2)
+            return np.stack([low, np.where(there, y, -np.inf).max(axis=2)], axis=-1)
+
+        ends = self._in_blocks(work, special.ndtri(levels), rows)
+        return ends[..., 0], ends[..., 1]
 
     def _breaks(self) -> Array:
         return np.empty(0)
-
-    def _regions(self, confidence: float) -> list[Array]:
-        return highest_density_regions(self._panels, confidence)
-
-    @functools.cached_property
-    def _panels(self) -> RowPanels:
-        return self._tabulated()
 
 
 class NormalMixtureColumns(_NormalMixture, SeveralColumns):

@@ -4,6 +4,7 @@ A concrete class gives a few numbers per point: density, distribution function,
 quantiles, draws. The shapes, the checks and what follows from these are here.
 """
 
+import functools
 from abc import abstractmethod
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 from kexpfam._typing import Array, ArrayLike, Indices
 from kexpfam._validation import check_confidence, check_probability
 from kexpfam.distributions.interface import Density
+from kexpfam.distributions.regions import highest_density_regions
 from kexpfam.distributions.row_panels import RowPanels, merged_edges, tabulate
 
 # Levels of the points that outline a density: the ends of its mass, and between them
@@ -174,3 +176,21 @@ class OneColumnDensity(Density):
                 f"to_scipy(0)."
             )
         return frozen(self[0 if row is None else row])
+
+
+class TabulatedDensity(OneColumnDensity):
+    """Densities whose mode, entropy and regions come from panels in y."""
+
+    def mode(self) -> Array:
+        """Where the density is largest; the leftmost if there are several."""
+        return self._out(self._peaks(self._panels)) if self._n else np.empty(0)
+
+    def entropy(self) -> Array:
+        return self._out(self._panels.entropy())
+
+    def _regions(self, confidence: float) -> list[Array]:
+        return highest_density_regions(self._panels, confidence)
+
+    @functools.cached_property
+    def _panels(self) -> RowPanels:
+        return self._tabulated()

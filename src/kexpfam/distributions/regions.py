@@ -35,13 +35,11 @@ _MOST_LEVELS = 100
 _BLOCK_PANELS = 2**16
 
 
-def highest_density_regions(panels: RowPanels, confidence: float) -> list[Array]:
-    """The smallest set with this probability for each row, as intervals (k, 2).
-
-    Args:
-        panels: The densities.
-        confidence: The probability, between 0 and 1.
-    """
+def highest_density_regions(
+    panels: RowPanels,  # The densities
+    confidence: float,  # The probability, between 0 and 1
+) -> list[Array]:
+    """The smallest set with this probability for each row, as intervals (k, 2)."""
     n, k = panels.half.shape
     size = max(1, _BLOCK_PANELS // k)
     regions: list[Array] = []
@@ -63,19 +61,12 @@ class _Segments:
 
 @dataclass(frozen=True)
 class _LevelSets:
-    """Where densities are above levels.
+    """Where densities are above levels."""
 
-    Attributes:
-        panels: The densities.
-        samples: Their values at the samples of each panel, (n, k, 17).
-        plain: Which stretches between samples hold no extreme inside, (n, k, 16).
-        bent: The others, cut at their extremes.
-    """
-
-    panels: RowPanels
-    samples: Array
-    plain: Mask
-    bent: _Segments
+    panels: RowPanels  # The densities
+    samples: Array  # Their values at the samples of each panel, (n, k, 17)
+    plain: Mask  # Which stretches between samples hold no extreme inside, (n, k, 16)
+    bent: _Segments  # The others, cut at their extremes
 
     @classmethod
     def of(cls, panels: RowPanels) -> "_LevelSets":

@@ -20,7 +20,7 @@ from kexpfam._typing import Array, Indices, Mask
 from kexpfam.partition import (
     invert_series,
     panel_rule,
-    panels_of,
+    panels_holding,
     series_at,
     series_slopes,
 )
@@ -58,15 +58,10 @@ RowsFunction = Callable[[Array, Indices], Array]
 
 @dataclass(frozen=True)
 class RowPanels:
-    """n densities at the nodes of their panels.
+    """n densities at the nodes of their panels."""
 
-    Attributes:
-        edges: Ends of each row's panels, not decreasing, (n, k + 1).
-        density: Densities at the nodes, (n, k, 16).
-    """
-
-    edges: Array
-    density: Array
+    edges: Array  # Ends of each row's panels, not decreasing, (n, k + 1)
+    density: Array  # Densities at the nodes, (n, k, 16)
 
     @functools.cached_property
     def nodes(self) -> Array:
@@ -125,7 +120,7 @@ class RowPanels:
 
     def ppf(self, levels: Array) -> tuple[Array, Array, Array]:
         """Quantiles, (n, q) -> (n, q), and the ends of the panels that hold them."""
-        panel = panels_of(self.below, levels)
+        panel = panels_holding(self.below, levels)
         row = np.arange(len(levels))[:, None]
         place = row * self.half.shape[1] + panel
         target = levels - self.below.ravel()[place]
@@ -135,15 +130,10 @@ class RowPanels:
 
     def peaks(
         self,
-        log_density: Callable[[Array], Array],
-        slope: Callable[[Array], Array],
+        log_density: Callable[[Array], Array],  # At each row's own points, (n, q)
+        slope: Callable[[Array], Array],  # Derivatives at one point each, (n,)
     ) -> Array:
-        """Where each density is largest, (n,).
-
-        Args:
-            log_density: Log densities at each row's own points, (n, q) -> (n, q).
-            slope: Their derivatives at one point each, (n,) -> (n,).
-        """
+        """Where each density is largest, (n,)."""
         n, k, size = self.density.shape
         row = np.arange(n)
         heights = np.where((self.half > 0)[..., None], self.density, -np.inf)
@@ -193,7 +183,7 @@ class RowPanels:
         """Panels counted together, positions in them, and whether y is in any."""
         n, k = self.half.shape
         inside = (y >= self.edges[:, :1]) & (y <= self.edges[:, -1:])
-        panel = panels_of(self.edges[:, :-1], y)
+        panel = panels_holding(self.edges[:, :-1], y)
         place = np.arange(n)[:, None] * k + panel
         half = self.half.ravel()[place]
         offset = y - np.take_along_axis(self.edges, panel, axis=1)
@@ -216,19 +206,12 @@ def golden_section(
 
 @dataclass(frozen=True)
 class _Pieces:
-    """Panels of all rows in one list.
+    """Panels of all rows in one list."""
 
-    Attributes:
-        row: Which row each belongs to, (m,).
-        left: Left ends, (m,).
-        right: Right ends, (m,).
-        below: Mass below either end, (m, 2).
-    """
-
-    row: Indices
-    left: Array
-    right: Array
-    below: Array
+    row: Indices  # Which row each belongs to, (m,)
+    left: Array  # Left ends, (m,)
+    right: Array  # Right ends, (m,)
+    below: Array  # Mass below either end, (m, 2)
 
     def at(self, chosen: Mask) -> "_Pieces":
         return _Pieces(
@@ -250,16 +233,15 @@ class _Pieces:
 
 
 def tabulate(
-    pdf: RowsFunction, cdf: RowsFunction, edges: Array, *, second_moment: bool = False
+    pdf: RowsFunction,  # Densities of some rows at points of their own
+    cdf: RowsFunction,  # Their distribution functions
+    # Panels to begin with, not decreasing, (n, k + 1): from the beginning to the end of
+    # the mass, and cut wherever the density is not smooth
+    edges: Array,
+    *,
+    second_moment: bool = False,  # Whether its second moment is to be resolved too
 ) -> RowPanels:
     """Densities on panels that resolve them.
-
-    Args:
-        pdf: Densities of some rows at points of their own.
-        cdf: Their distribution functions.
-        edges: Panels to begin with, not decreasing, (n, k + 1): from the beginning to
-            the end of the mass, and cut wherever the density is not smooth.
-        second_moment: Whether its second moment is to be resolved too.
 
     Returns:
         Each row on its own panels, filled up with empty ones at the end.

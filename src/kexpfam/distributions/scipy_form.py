@@ -72,13 +72,5 @@ class ScipyDensity(stats.rv_continuous):
 
 
 def frozen(density: Any) -> Any:
-    """A single density of one variable as a frozen distribution.
-
-    Example:
-        >>> from kexpfam.base_densities import GaussianBase
-        >>> from kexpfam.distributions import ClosedFormDensity
-        >>> one = ClosedFormDensity(GaussianBase(2.0), np.ones(1), np.ones(1))[0]
-        >>> round(float(frozen(one).sf(3.0)), 6)
-        0.158655
-    """
+    """A single density of one variable as a frozen distribution."""
     return ScipyDensity(density).freeze()

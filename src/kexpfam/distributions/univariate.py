@@ -15,10 +15,7 @@ import numpy as np
 
 from kexpfam._roots import bracketed_roots
 from kexpfam._typing import Array, Indices
-from kexpfam.distributions.interface import (
-    Coordinates,
-    TiltedDensities,
-)
+from kexpfam.distributions.interface import Coordinates, TiltedDensities
 from kexpfam.distributions.one_column import OneColumnDensity
 from kexpfam.distributions.regions import highest_density_regions
 from kexpfam.distributions.row_panels import RowPanels
@@ -244,17 +241,14 @@ class UnivariateDensity(TiltedDensities, OneColumnDensity):
 
 
 def _stationary_points(
-    slope: Callable[[Array], Array], low: Array, high: Array
+    slope: Callable[[Array], Array],  # One point per row, (n,) -> (n,)
+    low: Array,  # Left ends, (n,)
+    high: Array,  # Right ends, (n,)
 ) -> Array:
     """The zero of d log p between two points around a peak, one per row.
 
     If the slope does not change sign the peak is at an end, which happens at the edge
     of a bounded support.
-
-    Args:
-        slope: One point per row, (n,) -> (n,).
-        low: Left ends, (n,).
-        high: Right ends, (n,).
     """
     f_low, f_high = slope(low), slope(high)
     bracketed = (f_low > 0) & (f_high < 0)

@@ -59,11 +59,7 @@ class Kernel(ABC):
 
     @abstractmethod
     def at(
-        self,
-        A: Array,
-        B: Array,
-        weight: Array | None = None,
-        empty: Empty = np.empty,
+        self, A: Array, B: Array, weight: Array | None = None, empty: Empty = np.empty
     ) -> Pairs:
         """The kernel on all pairs of rows of A and B.
 
@@ -147,11 +143,7 @@ class Constant(Kernel):
         return True
 
     def at(
-        self,
-        A: Array,
-        B: Array,
-        weight: Array | None = None,
-        empty: Empty = np.empty,
+        self, A: Array, B: Array, weight: Array | None = None, empty: Empty = np.empty
     ) -> Pairs:
         matrix = self.values(A, B, empty)
         if weight is not None:
@@ -215,11 +207,7 @@ class Sum(_Pair):
     """The sum of two kernels: functions are sums of functions of either space."""
 
     def at(
-        self,
-        A: Array,
-        B: Array,
-        weight: Array | None = None,
-        empty: Empty = np.empty,
+        self, A: Array, B: Array, weight: Array | None = None, empty: Empty = np.empty
     ) -> Pairs:
         terms = (
             self.first.at(A, B, weight, empty),
@@ -250,11 +238,7 @@ class Product(_Pair):
     """The product of two kernels: similar only where both say so."""
 
     def at(
-        self,
-        A: Array,
-        B: Array,
-        weight: Array | None = None,
-        empty: Empty = np.empty,
+        self, A: Array, B: Array, weight: Array | None = None, empty: Empty = np.empty
     ) -> Pairs:
         return _ProductPairs(
             self.first.at(A, B, weight, empty), self.second.at(A, B, empty=empty)

@@ -84,11 +84,7 @@ class RadialKernel(Kernel):
         return True
 
     def at(
-        self,
-        A: Array,
-        B: Array,
-        weight: Array | None = None,
-        empty: Empty = np.empty,
+        self, A: Array, B: Array, weight: Array | None = None, empty: Empty = np.empty
     ) -> Pairs:
         A, B, lengths = self._scaled(A, B)
         return RadialPairs(self, A, B, lengths, weight, empty)

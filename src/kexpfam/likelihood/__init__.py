@@ -1,13 +1,11 @@
 """Penalised maximum likelihood, the twin of the low-rank score-matching fit."""
 
-from kexpfam.likelihood.fit import LikelihoodFit, fit_likelihood
-from kexpfam.likelihood.held_out import held_out_log_densities
+from kexpfam.likelihood.fit import fit_likelihood, log_densities_along_path
 from kexpfam.likelihood.objective import PenalizedLikelihood, quadrature_nodes
 
 __all__ = [
-    "LikelihoodFit",
     "PenalizedLikelihood",
     "fit_likelihood",
-    "held_out_log_densities",
+    "log_densities_along_path",
     "quadrature_nodes",
 ]

@@ -5,11 +5,15 @@ In exchange it sees the masses of separated islands, to which score matching is 
 The objective is convex, so that Newton's method with backtracking finds the optimum
 from anywhere, in fewer steps the nearer it starts; a factorised Hessian is used again
 as long as it brings the gradient down fast.
+
+Held-out log densities are found along a path of λ. Each λ is fitted to all rows first,
+from the fit before it. From there a fit without one fold is a few steps away; being
+convex, it does not remember where it came from.
 """
 
 import itertools
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
@@ -22,6 +26,7 @@ from kexpfam._typing import Array
 from kexpfam.base_densities import BaseDensity
 from kexpfam.errors import ConvergenceWarning, NormalizationWarning
 from kexpfam.likelihood.objective import (
+    Parts,
     PenalizedLikelihood,
     State,
     quadrature_nodes,
@@ -56,58 +61,38 @@ _MOST_HALVINGS = 40
 
 @dataclass(frozen=True)
 class LikelihoodFit:
-    """The maximum of the penalised likelihood.
+    """The maximum of the penalised likelihood."""
 
-    Attributes:
-        alpha: Coefficients of the basis, (M,).
-        T: The fitted function.
-        objective: The penalised mean negative log-likelihood relative to q0.
-        iterations: Steps of Newton's method.
-        converged: Whether the gradient is below the tolerance, or the objective within
-            rounding of its minimum.
-        gradient_norm: Norm of the gradient in the RKHS, relative to that of mean φ.
-        log_partition_error: Largest difference of log Z to that on nodes half as far
-            apart, over the rows: an estimate of the error on the coarser ones.
-    """
-
-    alpha: Array
-    T: KernelExpansion
-    objective: float
-    iterations: int
+    alpha: Array  # Coefficients of the basis, (M,)
+    T: KernelExpansion  # The fitted function
+    objective: float  # The penalised mean negative log-likelihood relative to q0
+    iterations: int  # Steps of Newton's method
+    # Whether the gradient is below the tolerance, or the objective within rounding of
+    # its minimum
     converged: bool
-    gradient_norm: float
+    gradient_norm: float  # Norm of the gradient in the RKHS, relative to that of mean φ
+    # Largest difference of log Z to that on nodes half as far apart, over the rows: an
+    # estimate of the error on the coarser ones
     log_partition_error: float
 
 
 def fit_likelihood(
-    basis: Basis,
-    base: BaseDensity,
-    X: Array,
-    U: Array,
-    weights: Array,
-    lam: float,
+    basis: Basis,  # Kernel functions, of products k_X·k_Y or sums of them
+    base: BaseDensity,  # q0 in the coordinates of the kernel
+    X: Array,  # Conditions, (n, p)
+    U: Array,  # Responses, (n, 1)
+    weights: Array,  # Row weights, (n,); only their ratios matter
+    lam: float,  # λ
     *,
-    start: Array | None = None,
-    max_iterations: int = 50,
-    tolerance: float = 1e-8,
+    start: Array | None = None,  # Coefficients to start from, (M,); zero if None
+    max_iterations: int = 50,  # Steps of Newton's method, all refinements together
+    tolerance: float = 1e-8,  # Norm of the gradient to stop at, of that of mean φ
 ) -> LikelihoodFit:
     """Maximise the penalised likelihood over the span of a basis; one column of y.
 
     Log Z is computed on nodes of an analytic trapezoidal rule. They are refined until
     halving their distances changes log Z of no row by more than 1e-6; if three
     refinements are not enough, `log_partition_error` says so, and above 1e-4 a warning.
-
-    Args:
-        basis: Kernel functions, of products k_X·k_Y or sums of them.
-        base: q0 in the coordinates of the kernel.
-        X: Conditions, (n, p).
-        U: Responses, (n, 1).
-        weights: Row weights, (n,); only their ratios matter.
-        lam: λ.
-        start: Coefficients to start from, (M,), as those of score matching; zero if
-            None.
-        max_iterations: Steps of Newton's method, all refinements together.
-        tolerance: Norm of the gradient, relative to that of mean φ, to stop at.
 
     Raises:
         TypeError: The kernel is not a sum of products.
@@ -170,17 +155,12 @@ def fit_likelihood(
 
 @dataclass(frozen=True)
 class Minimum:
-    """Where Newton's method ended.
+    """Where Newton's method ended."""
 
-    Attributes:
-        state: The last state.
-        steps: How many steps it took.
-        converged: Whether the gradient is below the tolerance, or the objective within
-            rounding of its minimum.
-    """
-
-    state: State
-    steps: int
+    state: State  # The last state
+    steps: int  # How many steps it took
+    # Whether the gradient is below the tolerance, or the objective within rounding of
+    # its minimum
     converged: bool
 
 
@@ -312,3 +292,65 @@ def _largest_difference(
         for part in (problem.parts, finer.parts)
     ]
     return float(np.max(np.abs(log_z[0] - log_z[1])))
+
+
+# Log density of a row that is nowhere; no other is below it.
+LOWEST_LOG_DENSITY = -1e4
+
+# Gradients, relative to the mean of φ, below which log densities do not change in the
+# digits that choose among fits.
+PATH_TOLERANCE = 1e-5
+
+# Held-out densities are normalised on nodes whose distances are halved so often:
+# interpolating between them then costs no more than a thousandth of a nat or so.
+_REFINEMENT = 2
+
+_MOST_PATH_STEPS = 30
+
+
+def log_densities_along_path(
+    basis: Basis,  # Kernel functions, of products k_X·k_Y or sums of them
+    base: BaseDensity,  # q0 in the coordinates of the kernel
+    X: Array,  # Conditions, (n, p)
+    U: Array,  # Responses, (n, 1)
+    weights: Array,  # Row weights, (n,)
+    folds: Sequence[slice],  # Rows of each fold; every row in one
+    lams: Sequence[float],  # The λ, in an order in which neighbours are similar
+) -> Array:
+    """Log density of every row under fits that have not seen its fold, (l, n)."""
+    resolution = basis.kernel.resolution
+    nodes = quadrature_nodes(base, U, resolution)
+    problem = PenalizedLikelihood.of(basis, base, X, U, weights, lams[0], nodes)
+    starts = _path(problem, [np.zeros(basis.size)] * len(lams), lams)
+    fine = quadrature_nodes(base, U, resolution, refinement=_REFINEMENT)
+    judge = Parts.of(basis, base, X, fine)
+    log_q0 = judge.log_base - fine.log_weights
+    left, share = fine.interpolation(U[:, 0])
+    out = np.empty((len(lams), len(U)))
+    for fold in folds:
+        rest = np.delete(np.arange(len(U)), fold)
+        problem = PenalizedLikelihood.of(
+            basis, base, X[rest], U[rest], weights[rest], lams[0], nodes
+        )
+        held_out = judge.at(fold)
+        here = np.arange(len(held_out.Kx))
+        for k, beta in enumerate(_path(problem, starts, lams)):
+            T = held_out.on_nodes(problem.alpha(beta))
+            log_p = T + log_q0
+            _, log_z = held_out.probabilities(T)
+            at = (1 - share[fold]) * log_p[here, left[fold]]
+            at += share[fold] * log_p[here, left[fold] + 1]
+            out[k, fold] = at - log_z
+    return np.maximum(np.nan_to_num(out, nan=LOWEST_LOG_DENSITY), LOWEST_LOG_DENSITY)
+
+
+def _path(
+    problem: PenalizedLikelihood, starts: list[Array], lams: Sequence[float]
+) -> list[Array]:
+    """Whitened coefficients for each λ, from given starts or the λ before."""
+    found: list[Array] = []
+    for start, lam in zip(starts, lams, strict=True):
+        here = replace(problem, lam=lam)
+        beta = start if start.any() or not found else found[-1]
+        found.append(minimize(here, beta, _MOST_PATH_STEPS, PATH_TOLERANCE).state.beta)
+    return found

@@ -57,16 +57,13 @@ _MOST_WORK = 5e9
 
 
 def quadrature_nodes(
-    base: BaseDensity, U: Array, resolution: float, *, refinement: int = 0
+    base: BaseDensity,  # q0
+    U: Array,  # Training responses, (n, 1)
+    resolution: float,  # Length below which T is smooth
+    *,
+    refinement: int = 0,  # How often the distances are halved
 ) -> Nodes:
-    """Nodes on which q0 exp T can be integrated.
-
-    Args:
-        base: q0.
-        U: Training responses, (n, 1).
-        resolution: Length below which T is smooth.
-        refinement: How often the distances are halved.
-    """
+    """Nodes on which q0 exp T can be integrated."""
     data_low, data_high = float(U.min()), float(U.max())
     ell = min(resolution, 0.5 * (data_high - data_low) + 1e-3)
     step = min(_STEP_IN_LENGTHSCALES * resolution, _LARGEST_STEP) / 2**refinement
@@ -99,23 +96,14 @@ def _reach(base: BaseDensity, start: float, sign: float) -> float:
 
 @dataclass(frozen=True)
 class State:
-    """The objective at one point of its domain.
+    """The objective at one point of its domain."""
 
-    Attributes:
-        beta: Whitened coefficients, (M,).
-        value: L.
-        gradient: In whitened coordinates, (M,).
-        rounding: Differences of L below this are not visible.
-        P: Probabilities of the nodes for each condition, (r, g).
-        expectation: E_r[φ] for each condition, (r, M).
-    """
-
-    beta: Array
-    value: float
-    gradient: Array
-    rounding: float
-    P: Array
-    expectation: Array
+    beta: Array  # Whitened coefficients, (M,)
+    value: float  # L
+    gradient: Array  # In whitened coordinates, (M,)
+    rounding: float  # Differences of L below this are not visible
+    P: Array  # Probabilities of the nodes for each condition, (r, g)
+    expectation: Array  # E_r[φ] for each condition, (r, M)
 
 
 class CenterPairs(NamedTuple):
@@ -129,21 +117,13 @@ class CenterPairs(NamedTuple):
 
 @dataclass(frozen=True)
 class Parts:
-    """What the likelihood needs of a basis: everything that depends on rows or nodes.
+    """What the likelihood needs of a basis, whether it depends on rows or on nodes."""
 
-    Attributes:
-        Kx: k(x_r, x_c) for each condition and centre of each term, (r, c).
-        kappa: κ_sc(u_g) for each derivative s, (s, g, c).
-        log_base: log q0 plus the logarithm of the rule's weight, (g,).
-        L: Cholesky factor of R, lower, (M, M).
-        terms: How many centres share one coefficient.
-    """
-
-    Kx: Array
-    kappa: Array
-    log_base: Array
-    L: Array
-    terms: int
+    Kx: Array  # k(x_r, x_c) for each condition and centre of each term, (r, c)
+    kappa: Array  # κ_sc(u_g) for each derivative s, (s, g, c)
+    log_base: Array  # log q0 plus the logarithm of the rule's weight, (g,)
+    L: Array  # Cholesky factor of R, lower, (M, M)
+    terms: int  # How many centres share one coefficient
 
     @classmethod
     def of(cls, basis: Basis, base: BaseDensity, X: Array, nodes: Nodes) -> "Parts":
@@ -238,19 +218,12 @@ def _node_features(basis: Basis, kernel: SumOfProducts, nodes: Nodes) -> Array:
 
 @dataclass(frozen=True)
 class PenalizedLikelihood:
-    """L of (17) as a function of whitened coefficients.
+    """L of (17) as a function of whitened coefficients."""
 
-    Attributes:
-        parts: Kernel matrices at the distinct conditions and nodes.
-        share: Weight of each distinct condition, summing to one, (r,).
-        mean: (1/W) Σ_a w_a φ(x_a, u_a), (M,).
-        lam: λ.
-    """
-
-    parts: Parts
-    share: Array
-    mean: Array
-    lam: float
+    parts: Parts  # Kernel matrices at the distinct conditions and nodes
+    share: Array  # Weight of each distinct condition, summing to one, (r,)
+    mean: Array  # (1/W) Σ_a w_a φ(x_a, u_a), (M,)
+    lam: float  # λ
 
     @classmethod
     def of(

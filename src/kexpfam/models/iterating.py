@@ -12,7 +12,7 @@ import numpy as np
 from kexpfam._typing import Array
 from kexpfam.blocks import Accumulator, Block, Source, distinct_prints, reduce_blocks
 from kexpfam.models.design import Design
-from kexpfam.score_matching import RowPanels, RowReduction, ScoreSample
+from kexpfam.score_matching import RowReduction, RowsInMemory, ScoreSample
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +39,7 @@ class _Product(Accumulator[Array]):
         block = Block(block.X[new], block.Y[new], block.weights[new])
         if not len(block):
             return state
-        rows = RowPanels(self.design.basis, self.design.charted_block(block))
+        rows = RowsInMemory(self.design.basis, self.design.charted_block(block))
         part = rows.linear() if self.v is None else rows.apply(self.v)
         # Passes are for weights that sum to one; blocks have the weights they have.
         state += block.weights.sum() * part
@@ -84,8 +84,8 @@ class AllRows(RowReduction):
         return self._known.draw(count, rng)
 
     @property
-    def _known(self) -> RowPanels:
-        return RowPanels(self.design.basis, self.sample, self.n_jobs)
+    def _known(self) -> RowsInMemory:
+        return RowsInMemory(self.design.basis, self.sample, self.n_jobs)
 
     def _sum(self, known: Array, v: Array | None) -> Array:
         total = float(self.sample.weights.sum()) * known

@@ -17,7 +17,7 @@ from kexpfam.partition.panels import (
     PanelDensity,
     integrate_panels,
     panel_rule,
-    panels_of,
+    panels_holding,
     starting_edges,
 )
 from kexpfam.partition.series import invert_series, series_at, series_slopes
@@ -47,7 +47,7 @@ __all__ = [
     "invert_series",
     "make_proposal",
     "panel_rule",
-    "panels_of",
+    "panels_holding",
     "pareto_tail_index",
     "resample_move",
     "series_at",

@@ -13,6 +13,7 @@ import numpy as np
 from scipy import special
 
 from kexpfam._typing import Array, Indices, Mask
+from kexpfam.partition.unnormalized import rows_of
 
 # k̂ above this means that the mean of the weights converges too slowly to be trusted
 # at any practical number of draws (Vehtari et al. 2024).
@@ -27,33 +28,20 @@ _MOST_CENTERS = 1000
 
 @dataclass(frozen=True)
 class Proposal:
-    """Draws shared by all rows, and their log density.
+    """Draws shared by all rows, and their log density."""
 
-    Attributes:
-        draws: (s, d).
-        log_density: Log density of the mixture they come from, (s,).
-    """
-
-    draws: Array
-    log_density: Array
+    draws: Array  # (s, d)
+    log_density: Array  # Log density of the mixture they come from, (s,)
 
 
 def make_proposal(
-    log_q0: Callable[[Array], Array],
-    sample_q0: Callable[[int, np.random.Generator], Array],
-    training: Array,
-    n_draws: int,
-    rng: np.random.Generator,
+    log_q0: Callable[[Array], Array],  # Log density of q0, (s, d) -> (s,)
+    sample_q0: Callable[[int, np.random.Generator], Array],  # Draws from q0
+    training: Array,  # Training responses, (n, d)
+    n_draws: int,  # How many to draw in all
+    rng: np.random.Generator,  # Source of randomness
 ) -> Proposal:
-    """Draw half from q0 and half from an estimate of the training responses.
-
-    Args:
-        log_q0: Log density of q0, (s, d) -> (s,).
-        sample_q0: Draws from q0.
-        training: Training responses, (n, d).
-        n_draws: How many to draw in all.
-        rng: Source of randomness.
-    """
+    """Draw half from q0 and half from an estimate of the training responses."""
     d = training.shape[1]
     centers = training
     if len(training) > _MOST_CENTERS:
@@ -81,37 +69,19 @@ def _log_mixture(points: Array, centers: Array) -> Array:
 
 @dataclass(frozen=True)
 class ImportanceEstimate:
-    """log Z of n rows with what is needed to trust or distrust it.
+    """log Z of n rows with what is needed to trust or distrust it."""
 
-    Attributes:
-        log_partition: (n,).
-        error: Standard error of log Z, (n,).
-        effective_draws: Effective sample size of the weights, (n,).
-        tail_index: Pareto k̂ of the largest weights, (n,).
-        weights: Normalised weights of the shared draws, (n, s).
-        log_mean: Weighted mean of the log unnormalised density, (n,).
-        draws: The shared draws, (s, d).
-    """
-
-    log_partition: Array
-    error: Array
-    effective_draws: Array
-    tail_index: Array
-    weights: Array
-    log_mean: Array
-    draws: Array
+    log_partition: Array  # (n,)
+    error: Array  # Standard error of log Z, (n,)
+    effective_draws: Array  # Effective sample size of the weights, (n,)
+    tail_index: Array  # Pareto k̂ of the largest weights, (n,)
+    weights: Array  # Normalised weights of the shared draws, (n, s)
+    log_mean: Array  # Weighted mean of the log unnormalised density, (n,)
+    draws: Array  # The shared draws, (s, d)
 
     def rows(self, index: Indices) -> "ImportanceEstimate":
         """Only these rows."""
-        return ImportanceEstimate(
-            self.log_partition[index],
-            self.error[index],
-            self.effective_draws[index],
-            self.tail_index[index],
-            self.weights[index],
-            self.log_mean[index],
-            self.draws,
-        )
+        return rows_of(self, index, "draws")
 
     @property
     def mean(self) -> Array:
@@ -133,13 +103,11 @@ class ImportanceEstimate:
         )
 
 
-def estimate_partition(log_values: Array, proposal: Proposal) -> ImportanceEstimate:
-    """Log Z = log mean of exp(log_values − log proposal) for each row.
-
-    Args:
-        log_values: Log unnormalised densities at the draws, (n, s).
-        proposal: The draws.
-    """
+def estimate_partition(
+    log_values: Array,  # Log unnormalised densities at the draws, (n, s)
+    proposal: Proposal,  # The draws
+) -> ImportanceEstimate:
+    """Log Z = log mean of exp(log_values − log proposal) for each row."""
     s = log_values.shape[1]
     log_weights = log_values - proposal.log_density
     peak = log_weights.max(axis=1, keepdims=True)

@@ -39,15 +39,10 @@ _NODES_AT_END = 17
 
 @dataclass(frozen=True)
 class Nodes:
-    """Nodes of the trapezoidal rule.
+    """Nodes of the trapezoidal rule."""
 
-    Attributes:
-        points: In increasing order, (g,).
-        log_weights: Logarithms of the rule's weights, (g,).
-    """
-
-    points: Array
-    log_weights: Array
+    points: Array  # In increasing order, (g,)
+    log_weights: Array  # Logarithms of the rule's weights, (g,)
 
     @classmethod
     def covering(cls, U: Array, reach: float, resolution: float) -> "Nodes":
@@ -85,23 +80,16 @@ class Nodes:
     @classmethod
     def analytic(
         cls,
-        low: float,
-        high: float,
+        low: float,  # Where the densities' features begin
+        high: float,  # Where they end
         *,
-        step: float,
+        step: float,  # Distance of the nodes between
+        # Ends of the support; at a finite one the nodes accumulate
         support: tuple[float, float] = (-np.inf, np.inf),
-        reach: tuple[float, float],
-        growth: float = _GROWTH,
+        reach: tuple[float, float],  # How far to go where the support is not bounded
+        growth: float = _GROWTH,  # How fast distances grow there, from node to node
     ) -> "Nodes":
         """Nodes of an analytic map: `step` apart in [low, high], then farther.
-
-        Args:
-            low: Where the densities' features begin.
-            high: Where they end.
-            step: Distance of the nodes between.
-            support: Ends of the support; at a finite one the nodes accumulate.
-            reach: How far to go where the support is not bounded.
-            growth: How fast distances grow there, from node to node.
 
         Example:
             >>> nodes = Nodes.analytic(-2.0, 2.0, step=0.5, reach=(-9.0, 9.0))

@@ -17,6 +17,7 @@ from numpy.polynomial import legendre
 
 from kexpfam._typing import Array, Indices, Mask
 from kexpfam.partition.series import invert_series, series_at
+from kexpfam.partition.unnormalized import rows_of
 
 # Nodes of a panel: exact for polynomials of degree 31.
 NODES = 16
@@ -75,28 +76,16 @@ def panel_rule() -> PanelRule:
 
 @dataclass(frozen=True)
 class PanelDensity:
-    """n normalised densities as polynomials on shared panels.
+    """n normalised densities as polynomials on shared panels."""
 
-    Attributes:
-        edges: Ends of the panels, increasing, (k + 1,).
-        log_density: Log densities at the nodes, (n, k, 16).
-        log_partition: log Z of each row, (n,).
-        error: Estimated error of log Z, (n,).
-    """
-
-    edges: Array
-    log_density: Array
-    log_partition: Array
-    error: Array
+    edges: Array  # Ends of the panels, increasing, (k + 1,)
+    log_density: Array  # Log densities at the nodes, (n, k, 16)
+    log_partition: Array  # log Z of each row, (n,)
+    error: Array  # Estimated error of log Z, (n,)
 
     def rows(self, index: Indices) -> "PanelDensity":
         """Only these rows."""
-        return PanelDensity(
-            self.edges,
-            self.log_density[index],
-            self.log_partition[index],
-            self.error[index],
-        )
+        return rows_of(self, index, "edges")
 
     @functools.cached_property
     def nodes(self) -> Array:
@@ -133,7 +122,7 @@ class PanelDensity:
     def ppf(self, level: Array) -> Array:
         """The point with mass `level` below it, (n, q) -> (n, q)."""
         k = len(self.edges) - 1
-        panel = panels_of(self._below, level)
+        panel = panels_holding(self._below, level)
         place = k * np.arange(len(level))[:, None] + panel
         target = level - self._below.ravel()[place]
         t = invert_series(self._integral_table, place, target)
@@ -143,7 +132,9 @@ class PanelDensity:
 
     def around(self, level: Array, rows: Indices | None = None) -> tuple[Array, Array]:
         """Ends of the panels that hold the quantiles, (m, q) each."""
-        panel = panels_of(self._below if rows is None else self._below[rows], level)
+        panel = panels_holding(
+            self._below if rows is None else self._below[rows], level
+        )
         return self.edges[panel], self.edges[panel + 1]
 
     def logpdf(self, u: Array) -> tuple[Array, Mask]:
@@ -207,7 +198,7 @@ class PanelDensity:
         return np.cumsum(self._mass[:, ::-1], axis=1)[:, ::-1] - self._mass
 
 
-def panels_of(below: Array, level: Array) -> Indices:
+def panels_holding(below: Array, level: Array) -> Indices:
     """The panel that holds each quantile, from the mass left of each, (n, k)."""
     panel = np.empty(level.shape, dtype=np.intp)
     for row, (cumulated, wanted) in enumerate(zip(below, level, strict=True)):
@@ -304,22 +295,16 @@ class _Panels:
 
 
 def integrate_panels(
-    log_density: LogDensity,
-    edges: Array,
+    log_density: LogDensity,  # Not normalised, at shared nodes, (g,) -> (n, g)
+    edges: Array,  # Panels to begin with, fine enough that no peak hides between nodes
     *,
-    extend: tuple[bool, bool],
-    tail_index: float = np.inf,
-    rounding: float = 0.0,
+    extend: tuple[bool, bool],  # Whether mass may lie left and right of them
+    tail_index: float = np.inf,  # Moments below this order are finite
+    rounding: float = 0.0,  # Absolute rounding error of the log densities
+    fewest_panels: int = FEWEST_PANELS,
+    most_numbers: int = MOST_NUMBERS,
 ) -> PanelDensity:
-    """Normalise n densities on the line.
-
-    Args:
-        log_density: Log unnormalised densities at shared nodes, (g,) -> (n, g).
-        edges: Panels to begin with, fine enough that no peak hides between nodes.
-        extend: Whether mass may lie left and right of the first panels.
-        tail_index: Moments below this order are finite.
-        rounding: Absolute rounding error of the log densities.
-    """
+    """Normalise n densities on the line."""
 
     def evaluate(left: Array, right: Array) -> Array:
         values = log_density(panel_nodes(left, right).ravel())
@@ -327,7 +312,7 @@ def integrate_panels(
 
     left, right = edges[:-1].copy(), edges[1:].copy()
     panels = _Panels.of(left, right, evaluate(left, right))
-    most = max(FEWEST_PANELS, MOST_NUMBERS // (NODES * max(1, len(panels.reference))))
+    most = max(fewest_panels, most_numbers // (NODES * max(1, len(panels.reference))))
     while True:
         mass, error = panels.summary.mass, panels.summary.error
         total = mass.sum(axis=1)
@@ -365,20 +350,18 @@ def integrate_panels(
 
 
 def mass_beyond(
-    left: Array, right: Array, values: Array, mass: Array, tail_index: float
+    left: Array,  # Left ends of the panels, (k,), in any order
+    right: Array,  # Right ends, (k,)
+    # Densities at some nodes, the outermost among them, up to a factor per row, (n, k,
+    # ...)
+    values: Array,
+    mass: Array,  # Mass of each panel, with the same factor, (n, k)
+    tail_index: float,  # Moments below this order are finite
 ) -> Array:
     """Share of each row's mass, or second moment if larger, beyond either end, (n, 2).
 
     A bound for light tails, and right within a factor of about two for a tail like
     |u|^(−1−a): density at the end times its distance from the middle.
-
-    Args:
-        left: Left ends of the panels, (k,), in any order.
-        right: Right ends, (k,).
-        values: Densities at some nodes, the outermost among them, up to a factor per
-            row, (n, k, ...).
-        mass: Mass of each panel, with the same factor, (n, k).
-        tail_index: Moments below this order are finite.
     """
     first, last = left.argmin(), right.argmax()
     reach = 0.5 * (right[last] - left[first])
@@ -401,17 +384,16 @@ def _panels_to_add(panels: _Panels, extend: Mask) -> tuple[Array, Array]:
     return wanted[:, 0], wanted[:, 1]
 
 
-def starting_edges(low: float, high: float, points: Array, resolution: float) -> Array:
+def starting_edges(
+    low: float,  # Where the base density's mass, or its support, begins
+    high: float,  # Where it ends
+    points: Array,  # Training responses, (m,)
+    resolution: float,  # Length below which T is smooth
+) -> Array:
     """Panels to begin with: fine near the data, coarser the farther away.
 
     T can only have features near training responses, and none narrower than the
     resolution, so that no peak of exp(T) is missed, wherever the data are.
-
-    Args:
-        low: Where the base density's mass, or its support, begins.
-        high: Where it ends.
-        points: Training responses, (m,).
-        resolution: Length below which T is smooth.
     """
     first, last = max(low, float(points.min())), min(high, float(points.max()))
     span = max(last - first, 1e-3 * (high - low))

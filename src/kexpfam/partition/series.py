@@ -17,14 +17,12 @@ _BLOCK_POINTS = 4096
 _ROUNDED = 2e-16
 
 
-def series_at(table: Array, place: Indices, t: Array) -> Array:
-    """Σ_k c_k P_k(t) with the coefficients c = table[place].
-
-    Args:
-        table: Legendre coefficients of many series, (r, m), m > 1.
-        place: Which series each point belongs to, any shape.
-        t: The points, from −1 to 1, of the same shape.
-    """
+def series_at(
+    table: Array,  # Legendre coefficients of many series, (r, m), m > 1
+    place: Indices,  # Which series each point belongs to, any shape
+    t: Array,  # The points, from −1 to 1, of the same shape
+) -> Array:
+    """Σ_k c_k P_k(t) with the coefficients c = table[place]."""
     return _in_blocks(_clenshaw, table, place, t)
 
 
@@ -49,15 +47,14 @@ def series_slopes(table: Array) -> Array:
     return np.asarray(legendre.legder(table, axis=-1), dtype=float)
 
 
-def invert_series(table: Array, place: Indices, target: Array) -> Array:
+def invert_series(
+    table: Array,  # Legendre coefficients of the series, (r, m)
+    place: Indices,  # Which series each target belongs to, any shape
+    target: Array,  # Values of the series, of the same shape
+) -> Array:
     """T in [−1, 1] where increasing series, zero at −1, equal the targets.
 
     Newton's method, replaced by bisection wherever it leaves the bracket.
-
-    Args:
-        table: Legendre coefficients of the series, (r, m).
-        place: Which series each target belongs to, any shape.
-        target: Values of the series, of the same shape.
     """
     return _in_blocks(_invert, table, place, target)
 

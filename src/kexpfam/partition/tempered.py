@@ -24,7 +24,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from kexpfam._typing import Array, Indices, Mask
-from kexpfam.partition.unnormalized import UnnormalizedDensity
+from kexpfam.partition.unnormalized import UnnormalizedDensity, rows_of
 
 # An error of log Z above this is itself known badly: a few groups hold most of the
 # weight.
@@ -63,33 +63,21 @@ _RESAMPLED_MOVES = 20
 
 @dataclass(frozen=True, eq=False)
 class TemperedEstimate:
-    """log Z of n densities and weighted draws from them.
+    """log Z of n densities and weighted draws from them."""
 
-    Attributes:
-        log_partition: (n,).
-        error: Standard error of log Z, from the spread over groups, (n,).
-        draws: Particles at β = 1, (n, s, d).
-        weights: Their normalised weights, equal within a group, (n, s).
-        log_mean: Weighted mean of the log unnormalised density, (n,).
-        step: Step size of the moves at β = 1, (n,).
-        levels: How many steps β took, (n,).
-        acceptance: Acceptance rate of the moves at β = 1, (n,).
-        ancestors: How many particles of q0 have descendants, (n,).
-    """
-
-    log_partition: Array
-    error: Array
-    draws: Array
-    weights: Array
-    log_mean: Array
-    step: Array
-    levels: Indices
-    acceptance: Array
-    ancestors: Indices
+    log_partition: Array  # (n,)
+    error: Array  # Standard error of log Z, from the spread over groups, (n,)
+    draws: Array  # Particles at β = 1, (n, s, d)
+    weights: Array  # Their normalised weights, equal within a group, (n, s)
+    log_mean: Array  # Weighted mean of the log unnormalised density, (n,)
+    step: Array  # Step size of the moves at β = 1, (n,)
+    levels: Indices  # How many steps β took, (n,)
+    acceptance: Array  # Acceptance rate of the moves at β = 1, (n,)
+    ancestors: Indices  # How many particles of q0 have descendants, (n,)
 
     def rows(self, index: Indices) -> "TemperedEstimate":
         """Only these densities."""
-        return TemperedEstimate(*(getattr(self, f.name)[index] for f in fields(self)))
+        return rows_of(self, index)
 
     @property
     def mean(self) -> Array:
@@ -149,25 +137,17 @@ class TemperedEstimate:
 
 
 def temper(
-    target: UnnormalizedDensity,
-    rngs: Sequence[np.random.Generator],
+    target: UnnormalizedDensity,  # The densities
+    rngs: Sequence[np.random.Generator],  # Source of randomness of each density
     *,
-    particles: int = 2000,
-    groups: int = 8,
-    threshold: float = 0.7,
-    moves: int = 5,
+    particles: int = 2000,  # Of each density, in all groups together
+    groups: int = 8,  # That they form; the error has one degree of freedom less
+    threshold: float = 0.7,  # Effective share of particles after each level
+    moves: int = 5,  # Proposals to each particle at each level
+    block_numbers: int = _BLOCK_NUMBERS,
 ) -> TemperedEstimate:
-    """Normalise and draw from n densities q0 exp T, theory (24) and (25).
-
-    Args:
-        target: The densities.
-        rngs: Source of randomness of each density.
-        particles: Of each density, in all groups together.
-        groups: How many groups they form; the error has one degree of freedom less.
-        threshold: Effective share of the particles after each level, below one.
-        moves: Proposals to each particle at each level.
-    """
-    block = max(1, _BLOCK_NUMBERS // (particles * target.d))
+    """Normalise and draw from n densities q0 exp T, theory (24) and (25)."""
+    block = max(1, block_numbers // (particles * target.d))
     size = -(-particles // groups)
     parts = [
         _Populations(
@@ -344,17 +324,11 @@ def _tempered(
 
 @dataclass(frozen=True, eq=False)
 class Moved:
-    """Points after some moves.
+    """Points after some moves."""
 
-    Attributes:
-        points: (n, q, d).
-        step: Step size to go on with, (n,).
-        acceptance: Mean acceptance rate of the last half of the moves, (n,).
-    """
-
-    points: Array
-    step: Array
-    acceptance: Array
+    points: Array  # (n, q, d)
+    step: Array  # Step size to go on with, (n,)
+    acceptance: Array  # Mean acceptance rate of the last half of the moves, (n,)
 
 
 def generators(rng: np.random.Generator, n: int) -> list[np.random.Generator]:
@@ -362,18 +336,12 @@ def generators(rng: np.random.Generator, n: int) -> list[np.random.Generator]:
     return [np.random.default_rng(seed) for seed in rng.integers(2**63, size=n)]
 
 
-def systematic(weights: Array, offset: float, size: int) -> Indices:
-    """Choose `size` of some points by weights: each as often as expected, or nearly.
-
-    Args:
-        weights: Not negative, of any sum, (s,).
-        offset: Uniform on [0, 1); all the randomness there is.
-        size: How many.
-
-    Example:
-        >>> systematic(np.array([2.0, 0.0, 1.0, 1.0]), 0.5, 4)
-        array([0, 0, 2, 3])
-    """
+def systematic(
+    weights: Array,  # Not negative, of any sum, (s,)
+    offset: float,  # Uniform on [0, 1); all the randomness there is
+    size: int,  # How many
+) -> Indices:
+    """Choose `size` of some points by weights: each as often as expected, or nearly."""
     levels = np.cumsum(weights)
     places = (np.arange(size) + offset) / size * levels[-1]
     # Rounding may put the last place above the last level.
@@ -399,29 +367,20 @@ def spread_root(points: Array) -> Array:
 
 
 def move(
-    log_density: Callable[[Array], Array],
-    gradient: Callable[[Array], Array],
-    points: Array,
-    step: Array,
-    root: Array,
-    rngs: Sequence[np.random.Generator],
+    log_density: Callable[[Array], Array],  # (n, q, d) -> (n, q); −inf outside
+    gradient: Callable[[Array], Array],  # (n, q, d) -> (n, q, d)
+    points: Array,  # Where to start, inside the support, (n, q, d)
+    step: Array,  # Length of a step in units of `root`, (n,)
+    root: Array,  # R of the covariance RRᵀ that scales the moves, (n, d, d)
+    rngs: Sequence[np.random.Generator],  # Source of randomness of each density
     *,
-    moves: int,
+    moves: int,  # How many proposals
 ) -> Moved:
     """Propose Metropolis-adjusted Langevin moves to all points, `moves` times.
 
     A step along the gradient with noise is one leapfrog step of Hamiltonian dynamics
     from a random momentum, and is written so here. Points of a density share the spread
     that scales their moves, and a step size that follows their acceptance rate.
-
-    Args:
-        log_density: (n, q, d) -> (n, q); −inf outside the support.
-        gradient: (n, q, d) -> (n, q, d).
-        points: Where to start, inside the support, (n, q, d).
-        step: Length of a step in units of `root`, (n,).
-        root: R of the covariance RRᵀ that scales the moves, (n, d, d).
-        rngs: Source of randomness of each density.
-        moves: How many proposals.
     """
 
     def slope_at(u: Array) -> Array:
@@ -455,26 +414,14 @@ def move(
 
 
 def resample_move(
-    log_density: Callable[[Array], Array],
-    gradient: Callable[[Array], Array],
-    draws: Array,
-    weights: Array,
-    size: int,
-    rng: np.random.Generator,
+    log_density: Callable[[Array], Array],  # (n, q, d) -> (n, q); −inf outside
+    gradient: Callable[[Array], Array],  # (n, size, d) -> (n, size, d)
+    draws: Array,  # Shared importance draws, (s, d)
+    weights: Array,  # Normalised weights of each row, (n, s)
+    size: int,  # How many points per row
+    rng: np.random.Generator,  # Source of randomness
 ) -> Array:
-    """Draw `size` points for each of n densities.
-
-    Args:
-        log_density: (n, size, d) -> (n, size); −inf outside the support.
-        gradient: (n, size, d) -> (n, size, d).
-        draws: Shared importance draws, (s, d).
-        weights: Normalised weights of each row, (n, s).
-        size: How many points per row.
-        rng: Source of randomness.
-
-    Returns:
-        Points, (n, size, d).
-    """
+    """Draw `size` points for each of n densities, (n, size, d)."""
     n, d = len(weights), draws.shape[1]
     if not size or not n:
         return np.empty((n, size, d))

@@ -18,6 +18,7 @@ from kexpfam.partition.panels import (
     panel_nodes,
     panel_rule,
 )
+from kexpfam.partition.unnormalized import rows_of
 
 # Two dimensions are printed with fewer digits than one; each further digit costs about
 # a tenth more nodes per coordinate.
@@ -36,34 +37,18 @@ RowLogDensity = Callable[[slice, Array], Array]
 
 @dataclass(frozen=True)
 class TensorDensity:
-    """n normalised densities in the plane.
+    """n normalised densities in the plane."""
 
-    Attributes:
-        edges: Ends of the panels of either coordinate.
-        log_partition: log Z of each row, (n,).
-        error: Estimated error of log Z, (n,).
-        mean: (n, 2).
-        covariance: (n, 2, 2).
-        log_mean: E log of the unnormalised density, (n,), for the entropy.
-    """
-
-    edges: tuple[Array, Array]
-    log_partition: Array
-    error: Array
-    mean: Array
-    covariance: Array
-    log_mean: Array
+    edges: tuple[Array, Array]  # Ends of the panels of either coordinate
+    log_partition: Array  # log Z of each row, (n,)
+    error: Array  # Estimated error of log Z, (n,)
+    mean: Array  # (n, 2)
+    covariance: Array  # (n, 2, 2)
+    log_mean: Array  # E log of the unnormalised density, (n,), for the entropy
 
     def rows(self, index: Indices) -> "TensorDensity":
         """Only these rows."""
-        return TensorDensity(
-            self.edges,
-            self.log_partition[index],
-            self.error[index],
-            self.mean[index],
-            self.covariance[index],
-            self.log_mean[index],
-        )
+        return rows_of(self, index, "edges")
 
     def sample(
         self, log_density: RowLogDensity, size: int, rng: np.random.Generator
@@ -87,22 +72,14 @@ class TensorDensity:
 
 
 def integrate_tensor(
-    log_density: RowLogDensity,
-    n_rows: int,
-    edges: tuple[Array, Array],
+    log_density: RowLogDensity,  # Not normalised, of some rows at shared nodes
+    n_rows: int,  # How many rows there are
+    edges: tuple[Array, Array],  # Panels to begin with, per coordinate
     *,
-    extend: tuple[tuple[bool, bool], tuple[bool, bool]],
-    tail_index: float = np.inf,
+    extend: tuple[tuple[bool, bool], tuple[bool, bool]],  # Where panels may be added
+    tail_index: float = np.inf,  # Moments below this order are finite
 ) -> TensorDensity:
-    """Normalise n densities in the plane.
-
-    Args:
-        log_density: Log unnormalised densities of a slice of rows at shared nodes.
-        n_rows: How many rows there are.
-        edges: Panels to begin with, per coordinate.
-        extend: Sides on which panels may be added, per coordinate.
-        tail_index: Moments below this order are finite.
-    """
+    """Normalise n densities in the plane."""
     while True:
         summary = _Summary(n_rows, edges, np.array(extend), tail_index)
         for rows, log_values in _blocks(log_density, edges, n_rows):

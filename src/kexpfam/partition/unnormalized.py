@@ -1,10 +1,19 @@
 """What is normalised, and sampled from: densities known up to a constant."""
 
 from collections.abc import Hashable
-from typing import Any, Protocol
+from dataclasses import fields, replace
+from typing import Any, Protocol, TypeVar
 
 from kexpfam._typing import Array
 from kexpfam.base_densities import BaseDensity
+
+Estimate = TypeVar("Estimate", bound=Any)
+
+
+def rows_of(estimate: Estimate, index: Any, *shared: str) -> Estimate:
+    """Only some rows of an estimate, whose `shared` fields stay as they are."""
+    names = {field.name for field in fields(estimate)} - set(shared)
+    return replace(estimate, **{name: getattr(estimate, name)[index] for name in names})
 
 
 class Formula(Hashable, Protocol):
@@ -16,17 +25,11 @@ class Formula(Hashable, Protocol):
 
     def at(
         self,
-        shared: tuple[Array, ...],
-        row: tuple[Array, ...],
-        u: Array,
+        shared: tuple[Array, ...],  # `shared_parameters` of the densities
+        row: tuple[Array, ...],  # One entry of each of their `row_parameters`
+        u: Array,  # The point
     ) -> tuple[Array, Array]:
-        """The log density of one row at one point u (d,), and its gradient (d,).
-
-        Args:
-            shared: `shared_parameters` of the densities.
-            row: One entry of each of their `row_parameters`.
-            u: The point.
-        """
+        """The log density of one row at one point u (d,), and its gradient (d,)."""
 
 
 class UnnormalizedDensity(Protocol):

@@ -4,40 +4,27 @@ from kexpfam.regression.gaussian_process import (
     GaussianProcess,
     GaussianProcessFit,
     fit_gaussian_process,
-)
-from kexpfam.regression.heteroscedastic import (
-    HeteroscedasticFit,
     fit_heteroscedastic,
 )
 from kexpfam.regression.inducing_process import InducingProcess
-from kexpfam.regression.linear import LinearFit, LinearLocationScale, fit_linear
-from kexpfam.regression.log_scale import (
-    LogScale,
-    LogScaleFeatures,
-    LogScaleFit,
-    fit_log_scale,
-)
-from kexpfam.regression.marginal_likelihood import Hyperparameters, LogPosterior
-from kexpfam.regression.process import Process
-from kexpfam.regression.scaling import Scaling, scaling_of
+from kexpfam.regression.linear import LinearLocationScale, fit_linear
+from kexpfam.regression.log_scale import LogScale, LogScaleFeatures, fit_log_scale
+from kexpfam.regression.process import Hyperparameters, LogPosterior, Process
+from kexpfam.regression.scaling import Scaling
 
 __all__ = [
     "GaussianProcess",
     "GaussianProcessFit",
-    "HeteroscedasticFit",
     "Hyperparameters",
     "InducingProcess",
-    "LinearFit",
     "LinearLocationScale",
     "LogPosterior",
     "LogScale",
     "LogScaleFeatures",
-    "LogScaleFit",
     "Process",
     "Scaling",
     "fit_gaussian_process",
     "fit_heteroscedastic",
     "fit_linear",
     "fit_log_scale",
-    "scaling_of",
 ]

@@ -8,10 +8,15 @@ the responses, noise included (Rasmussen & Williams 2006, section 5.4.2),
 The hyperparameters are those of all rows; they are few, so that the row's own share in
 them is small. On many rows they are learned from some of them, and the rest of the work
 is one factorisation. On very many rows inducing points take over (`inducing_process`).
+
+Noise whose width depends on x takes three steps: a process with constant noise; a log
+scale of its leave-one-out residuals; the process again with noise variances
+σ_n² exp(2 l_i). A row's held-out width uses the log scale that other rows give it, not
+the one it took part in.
 """
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import blas, lapack
@@ -19,17 +24,22 @@ from scipy.linalg import blas, lapack
 from kexpfam._parallel import single_threaded_blas
 from kexpfam._typing import Array
 from kexpfam.persistence import saved_fit
-from kexpfam.regression.inducing_points import choose_inducing_points, number_of_points
-from kexpfam.regression.inducing_process import condition_on_sums
-from kexpfam.regression.marginal_likelihood import (
+from kexpfam.regression.inducing_process import (
+    choose_inducing_points,
+    condition_on_sums,
+    number_of_points,
+)
+from kexpfam.regression.log_scale import LogScale, fit_log_scale
+from kexpfam.regression.process import (
     CONSTANT_VARIANCE,
+    SMALLEST_VARIANCE,
     Hyperparameters,
+    Process,
     factorise,
     maximise_log_posterior,
     prior_of,
     signal_covariance,
 )
-from kexpfam.regression.process import SMALLEST_VARIANCE, Process
 from kexpfam.regression.scaling import Scaling, scaling_of, usable_weights
 
 # Rows the hyperparameters are learned from: first few, to come near cheaply, then as
@@ -72,49 +82,33 @@ class GaussianProcess(Process):
     """A Gaussian process given its training rows, for predictions anywhere.
 
     Everything but the scalings is in standard units.
-
-    Attributes:
-        X: Training conditions, (n, p).
-        coefficients: α = K⁻¹y, (n,).
-        noise: Noise variance of each training row, (n,).
-        hyperparameters: Those of the covariance.
-        x_scaling: Standard units of x.
-        y_scaling: Standard units of y, one column.
     """
 
-    X: Array
-    coefficients: Array
-    noise: Array
-    hyperparameters: Hyperparameters
-    x_scaling: Scaling
-    y_scaling: Scaling
+    X: Array  # Training conditions, (n, p)
+    coefficients: Array  # α = K⁻¹y, (n,)
+    noise: Array  # Noise variance of each training row, (n,)
+    hyperparameters: Hyperparameters  # Those of the covariance
+    x_scaling: Scaling  # Standard units of x
+    y_scaling: Scaling  # Standard units of y, one column
 
     def mean(self, X: Array) -> Array:
-        """Mean of the response at conditions in the units of the data, (m,)."""
-        Z = self.x_scaling.forward(X)
-        height = max(1, _CHUNK_NUMBERS // max(len(self.X), 1))
-        parts = [
-            _covariance(self.hyperparameters, Z[start : start + height], self.X)
-            @ self.coefficients
-            for start in range(0, len(Z), height)
+        means = [
+            _covariance(self.hyperparameters, Z, self.X) @ self.coefficients
+            for Z in self._chunks(X)
         ]
-        center, scale = float(self.y_scaling.center[0]), float(self.y_scaling.scale[0])
-        return center + scale * np.concatenate([*parts, np.empty(0)])
+        return self.in_units(np.concatenate([*means, np.empty(0)]))
 
-    def predict(self, X: Array) -> tuple[Array, Array]:
-        """Mean of the response and variance of that mean, without noise, (m,) each.
+    def predict(
+        self, X: Array, chunk_numbers: int = _CHUNK_NUMBERS
+    ) -> tuple[Array, Array]:
+        parts = [self._predict(Z) for Z in self._chunks(X, chunk_numbers)]
+        mean, variance = np.concatenate([*parts, np.empty((2, 0))], axis=1)
+        return self.in_units(mean), float(self.y_scaling.scale[0]) ** 2 * variance
 
-        Args:
-            X: Conditions in the units of the training data, (m, p).
-        """
+    def _chunks(self, X: Array, chunk_numbers: int = _CHUNK_NUMBERS) -> list[Array]:
         Z = self.x_scaling.forward(X)
-        mean, variance = np.empty(len(Z)), np.empty(len(Z))
-        height = max(1, _CHUNK_NUMBERS // max(len(self.X), 1))
-        for start in range(0, len(Z), height):
-            rows = slice(start, start + height)
-            mean[rows], variance[rows] = self._predict(Z[rows])
-        center, scale = float(self.y_scaling.center[0]), float(self.y_scaling.scale[0])
-        return center + scale * mean, scale**2 * variance
+        height = max(1, chunk_numbers // max(len(self.X), 1))
+        return [Z[start : start + height] for start in range(0, len(Z), height)]
 
     def _predict(self, Z: Array) -> tuple[Array, Array]:
         cross = _covariance(self.hyperparameters, Z, self.X)
@@ -132,43 +126,26 @@ class GaussianProcess(Process):
 
 @dataclass(frozen=True, eq=False)
 class GaussianProcessFit:
-    """A fitted Gaussian process and its leave-one-out predictions.
+    """A fitted Gaussian process and its leave-one-out predictions."""
 
-    Attributes:
-        process: For predictions at new conditions.
-        held_out_mean: Mean of each row given all others, in units of y, (n,).
-        held_out_variance: Variance of that mean, without noise, (n,).
-    """
-
-    process: Process
-    held_out_mean: Array
-    held_out_variance: Array
+    process: Process  # For predictions at new conditions
+    held_out_mean: Array  # Mean of each row given all others, in units of y, (n,)
+    held_out_variance: Array  # Variance of that mean, without noise, (n,)
 
 
 def fit_gaussian_process(
-    X: Array,
-    y: Array,
+    X: Array,  # Conditions, (n, p)
+    y: Array,  # Responses, (n,)
     *,
-    weights: Array | None = None,
+    weights: Array | None = None,  # Noise variances are divided by them, (n,)
+    # Known part l of the log deviation of the noise, (n,); the noise variance is
+    # multiplied by exp(2 l)
     log_scale: Array | None = None,
-    start: Hyperparameters | None = None,
-    max_iterations: int = 40,
-    most_exact_rows: int = MOST_EXACT_ROWS,
+    start: Hyperparameters | None = None,  # Of the search; the prior's if None
+    max_iterations: int = 40,  # Of the search at most; 0 takes `start` as it is
+    most_exact_rows: int = MOST_EXACT_ROWS,  # Above, inducing points stand for rows
 ) -> GaussianProcessFit:
     """Fit a Gaussian process and predict every row from the others.
-
-    Args:
-        X: Conditions, (n, p).
-        y: Responses, (n,).
-        weights: Row weights, (n,); the noise variance of a row is divided by its own.
-        log_scale: Known part l of the log deviation of the noise, (n,); the noise
-            variance is multiplied by exp(2 l).
-        start: Hyperparameters at which the search begins; the prior's if None.
-        max_iterations: Iterations of the search at most; 0 takes `start` as it is.
-        most_exact_rows: With more rows, inducing points stand for them.
-
-    Returns:
-        The process and its leave-one-out predictions.
 
     Example:
         >>> import numpy as np
@@ -289,3 +266,70 @@ def _search(
             Z[rows], u[rows], factors[rows], theta, iterations
         )
     return theta
+
+
+# The unit of the mean, as a feature of the log scale, in deviations of the response at
+# least: a mean that hardly varies says nothing, and the second process has another.
+_LEAST_MEAN_UNIT = 0.2
+
+
+# The second search starts at the first one's result and has little left to do.
+_REFIT_ITERATIONS = 10
+
+# Noise deviations of different rows differ by at most e^(2·4): the covariance must
+# remain one that can be factorised.
+_LARGEST_LOG_SCALE = 4.0
+
+
+@dataclass(frozen=True, eq=False)
+class HeteroscedasticFit:
+    """A Gaussian process with noise σ_n exp(l(x))."""
+
+    fit: GaussianProcessFit  # The process and its leave-one-out predictions
+    log_scale: LogScale  # l at any x
+    held_out_log_scale: Array  # l of each row by models that have not seen it, (n,)
+
+
+def fit_heteroscedastic(
+    first: GaussianProcessFit,  # Fit of the same rows with constant noise
+    X: Array,  # Conditions, (n, p)
+    y: Array,  # Responses, (n,)
+    weights: Array,  # Row weights, (n,)
+    rng: np.random.Generator,  # Deals the folds of the log scale
+) -> HeteroscedasticFit:
+    """Continue from a process with constant noise.
+
+    Example:
+        >>> import numpy as np
+        >>> rng = np.random.default_rng(0)
+        >>> x = rng.uniform(-1, 1, size=(200, 1))
+        >>> y = x[:, 0] + 0.3 * np.exp(x[:, 0]) * rng.normal(size=200)
+        >>> first = fit_gaussian_process(x, y)
+        >>> fit = fit_heteroscedastic(first, x, y, np.ones(200), rng)
+        >>> points = np.array([[-0.5], [0.5]])
+        >>> np.diff(fit.log_scale.at(points, points[:, 0])).round(0)
+        array([1.])
+    """
+    variance = first.held_out_variance + first.process.noise_variance
+    residuals = (y - first.held_out_mean) / np.sqrt(variance)
+    # The mean as a function of x, not the one held out: that moves against the row's
+    # own response, and a scale that follows it would know the residual in advance.
+    mean = first.process.mean(X)
+    unit = _LEAST_MEAN_UNIT * float(first.process.y_scaling.scale[0])
+    scale = fit_log_scale(X, mean, residuals, weights, rng, least_mean_unit=unit)
+    middle = float(np.average(scale.values, weights=weights))
+    low, high = middle - _LARGEST_LOG_SCALE, middle + _LARGEST_LOG_SCALE
+    model = replace(
+        scale.model,
+        lower=max(scale.model.lower, low),
+        upper=min(scale.model.upper, high),
+    )
+    second = fit_gaussian_process(
+        X,
+        y,
+        weights=weights,
+        log_scale=np.clip(scale.values, low, high),
+        start=first.process.hyperparameters,
+        max_iterations=_REFIT_ITERATIONS,
+    )
+    return HeteroscedasticFit(second, model, np.clip(scale.held_out, low, high))

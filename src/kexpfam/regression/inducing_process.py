@@ -17,6 +17,11 @@ and predictions are μ(x) = φ'A⁻¹b with variance ρ + φ'A⁻¹φ. A row is 
 form: with its leverage h_i = φ_i'A⁻¹φ_i/ν_i,
 
     μ_-i = y_i − (y_i − μ_i)/(1 − h_i),    var_-i = ρ_i + ν_i h_i/(1 − h_i).
+
+Inducing points are training rows that explain the covariance of the others. Pivoted
+Cholesky takes the row next that the rows taken so far explain least (greedily the
+largest conditional variance). It sees some of the rows only, and responses not at all,
+so that predictions of held-out rows stay honest.
 """
 
 import math
@@ -30,14 +35,77 @@ from kexpfam._linalg import PANEL_BYTES, RIDGE_FLOOR, Empty, for_each_panel, pan
 from kexpfam._parallel import single_threaded_blas
 from kexpfam._typing import Array
 from kexpfam.persistence import saved_fit
-from kexpfam.regression.marginal_likelihood import (
+from kexpfam.regression.process import (
     CONSTANT_VARIANCE,
+    SMALLEST_VARIANCE,
     Hyperparameters,
+    Process,
     factorise,
     signal_covariance,
 )
-from kexpfam.regression.process import SMALLEST_VARIANCE, Process
 from kexpfam.regression.scaling import Scaling
+
+# Rows among which points are chosen: the factorisation costs a third of its cube.
+_MOST_CANDIDATES = 2000
+
+# Seed of their choice, fixed so that a fit depends on its data only.
+_CANDIDATES_SEED = 20180612
+
+# Points with less conditional variance than this share are duplicates of others, up to
+# what can be factorised together with them.
+_SMALLEST_SHARE = 1e-7
+
+# No more points are taken when the variance that they leave unexplained, on average, is
+# less than that of a mean of the data with this many free coefficients, or than this
+# share of the noise, which costs less than 0.0001 nats.
+_COEFFICIENTS = 3.0
+_UNEXPLAINED_SHARE = 1e-4
+
+# Points at most: conditioning costs 3nm² operations and predicting up to m² a row, so
+# that smooth functions, which need few points, are fast, and rough ones get all they
+# can in a few seconds.
+_MOST_POINTS = 1500
+_OPERATIONS = 3e10
+_POINTS_AT_ANY_PRICE = 800
+
+
+def number_of_points(n: int) -> int:
+    """Inducing points for n rows, at most."""
+    affordable = math.sqrt(_OPERATIONS / max(n, 1))
+    return int(min(max(affordable, _POINTS_AT_ANY_PRICE), _MOST_POINTS))
+
+
+def choose_inducing_points(
+    Z: Array,  # Conditions in standard units, (n, p)
+    h: Hyperparameters,  # The noise says when more points would not show
+    n_points: int,  # Points at most
+    most_candidates: int = _MOST_CANDIDATES,
+) -> Array:
+    """Rows that explain the others, most important first, (m, p)."""
+    n = len(Z)
+    if n > most_candidates:
+        rng = np.random.default_rng(_CANDIDATES_SEED)
+        Z = Z[np.sort(rng.permutation(n)[:most_candidates])]
+    with single_threaded_blas():
+        K = signal_covariance(h, Z, Z)
+        # Without the rounding that would decide where to begin.
+        np.fill_diagonal(K, h.signal_variance)
+        tolerance = _SMALLEST_SHARE * h.signal_variance
+        factor, pivots, rank, _ = lapack.dpstrf(
+            K.T, tol=tolerance, lower=1, overwrite_a=1
+        )
+    # Column j of the factor holds what point j explains of each row.
+    explained = np.cumsum([_squares(factor, j) for j in range(min(rank, n_points))])
+    left = h.signal_variance - explained / len(Z)
+    enough = left <= max(_COEFFICIENTS / n, _UNEXPLAINED_SHARE) * h.noise_variance
+    count = int(np.argmax(enough)) + 1 if enough.any() else len(left)
+    return Z[pivots[:count] - 1]
+
+
+def _squares(factor: Array, j: int) -> float:
+    column = factor[j:, j]
+    return float(column @ column)
+
 
 # Sums over rows are made in so many parts, each in the order of its rows, so that the
 # number of threads and their pace do not change a bit of the result.
@@ -79,22 +147,14 @@ class InducingProcess(Process):
     Everything but the scalings is in standard units. The variance of a new row is
     reduced in some directions D of the features only, which makes it cheap and never
     too small: var(x) = prior(x) − ‖Dψ(x)‖².
-
-    Attributes:
-        inducing: Inducing points, (m, p).
-        coefficients: Of the features ψ in the mean, (m + p + 1,).
-        directions: D, zero below its diagonal, (r, m + p + 1).
-        hyperparameters: Those of the covariance.
-        x_scaling: Standard units of x.
-        y_scaling: Standard units of y, one column.
     """
 
-    inducing: Array
-    coefficients: Array
-    directions: Array
-    hyperparameters: Hyperparameters
-    x_scaling: Scaling
-    y_scaling: Scaling
+    inducing: Array  # Inducing points, (m, p)
+    coefficients: Array  # Of the features ψ in the mean, (m + p + 1,)
+    directions: Array  # D, zero below its diagonal, (r, m + p + 1)
+    hyperparameters: Hyperparameters  # Those of the covariance
+    x_scaling: Scaling  # Standard units of x
+    y_scaling: Scaling  # Standard units of y, one column
 
     @classmethod
     def before_directions(
@@ -133,7 +193,6 @@ class InducingProcess(Process):
         return found
 
     def mean(self, X: Array) -> Array:
-        """Mean of the response at conditions in the units of the data, (m,)."""
         Z = self.x_scaling.forward(X)
         mean = np.empty(len(Z))
 
@@ -142,14 +201,9 @@ class InducingProcess(Process):
             np.matmul(psi, self.coefficients, out=mean[rows])
 
         for_each_panel(len(Z), len(self.coefficients), work)
-        return self._in_units(mean)
+        return self.in_units(mean)
 
     def predict(self, X: Array) -> tuple[Array, Array]:
-        """Mean of the response and variance of that mean, without noise, (m,) each.
-
-        Args:
-            X: Conditions in the units of the training data, (m, p).
-        """
         Z = self.x_scaling.forward(X)
         h = self.hyperparameters
         mean, reduction = np.empty(len(Z)), np.empty(len(Z))
@@ -163,10 +217,7 @@ class InducingProcess(Process):
         for_each_panel(len(Z), len(self.coefficients), work)
         variance = np.maximum(h.prior_variance(Z) - reduction, SMALLEST_VARIANCE)
         scale = float(self.y_scaling.scale[0])
-        return self._in_units(mean), scale**2 * variance
-
-    def _in_units(self, mean: Array) -> Array:
-        return float(self.y_scaling.center[0]) + float(self.y_scaling.scale[0]) * mean
+        return self.in_units(mean), scale**2 * variance
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,22 +229,14 @@ class LeftOut:
 
 
 def condition_on_sums(
-    inducing: Array,
-    Z: Array,
-    u: Array,
-    noise: Array,
-    hyperparameters: Hyperparameters,
-    scalings: tuple[Scaling, Scaling],
+    inducing: Array,  # Inducing points in standard units, (m, p)
+    Z: Array,  # Conditions in standard units, (n, p)
+    u: Array,  # Responses in standard units, (n,)
+    noise: Array,  # Noise variance of each row, positive, (n,)
+    hyperparameters: Hyperparameters,  # Those of the covariance
+    scalings: tuple[Scaling, Scaling],  # Standard units of x and of y
 ) -> tuple[InducingProcess, LeftOut]:
     """The process given all rows, and the prediction of each row from the others.
-
-    Args:
-        inducing: Inducing points in standard units, (m, p).
-        Z: Conditions in standard units, (n, p).
-        u: Responses in standard units, (n,).
-        noise: Noise variance of each row, positive, (n,).
-        hyperparameters: Those of the covariance.
-        scalings: Standard units of x and of y.
 
     Raises:
         IllConditionedError: The sums are not finite.
@@ -288,19 +331,12 @@ def _sums(
 
 @dataclass(frozen=True, eq=False)
 class Reduction:
-    """What the rows tell about the features: enough to find directions D.
+    """What the rows tell about the features: enough to find directions D."""
 
-    Attributes:
-        A: A − I in the lower triangle, (q, q).
-        ridge: What is added to its diagonal.
-        W: With φ = W⁻¹ψ, (q, q).
-        n: Number of rows.
-    """
-
-    A: Array
-    ridge: float
-    W: Array
-    n: int
+    A: Array  # A − I in the lower triangle, (q, q)
+    ridge: float  # What is added to its diagonal
+    W: Array  # With φ = W⁻¹ψ, (q, q)
+    n: int  # Number of rows
 
     def directions(self, h: Hyperparameters) -> Array:
         """D with ‖Dψ‖² ≤ φ'(I − A⁻¹)φ for every x, equal where it matters.
@@ -310,39 +346,29 @@ class Reduction:
         which are all that is left far away from them.
         """
         with single_threaded_blas():
-            spectrum, vectors = np.linalg.eigh(self.A)
-            return _directions(spectrum + self.ridge, vectors, self.W, h, self.n)
+            return self._directions(h)
 
-
-def _directions(
-    spectrum: Array, vectors: Array, W: Array, h: Hyperparameters, n: int
-) -> Array:
-    """D of `Reduction.directions`.
-
-    Args:
-        spectrum: Eigenvalues of A, ascending, (q,).
-        vectors: Its eigenvectors, (q, q).
-        W: With φ = W⁻¹ψ, (q, q).
-        h: Hyperparameters.
-        n: Number of rows.
-    """
-    q, linear = len(W), 1 + len(h.lengthscales)
-    excess = np.maximum(spectrum - 1.0, 0.0)
-    reduction = excess / (1.0 + excess)
-    # In units of the noise an eigenvector has n⁻¹λ/(1 + λ) of the mean variance, with
-    # λ = a − 1, and leaving it out adds n⁻¹λ²/(1 + λ).
-    added = np.cumsum(excess * reduction)
-    allowed = max(_SHARE_OF_NOISE * n, _SHARE_OF_VARIANCE * float(reduction.sum()))
-    count = q - int(np.searchsorted(added, allowed, side="right"))
-    top = vectors[:, q - count :]
-    V = np.column_stack([top, np.eye(q)[:, q - linear :]])
-    MV = vectors @ (reduction[:, None] * (vectors.T @ V))
-    values, B = np.linalg.eigh(V.T @ MV)
-    kept = values > _SMALLEST_REDUCTION
-    D = (MV @ (B[:, kept] / np.sqrt(values[kept]))).T
-    D = blas.dtrsm(1.0, W, D, side=1, lower=1)
-    # A rotation changes no norm, and makes half of a square D zero.
-    return np.ascontiguousarray(np.linalg.qr(D, mode="r"))
+    def _directions(self, h: Hyperparameters) -> Array:
+        q, linear = len(self.W), 1 + len(h.lengthscales)
+        spectrum, vectors = np.linalg.eigh(self.A)
+        excess = np.maximum(spectrum + self.ridge - 1.0, 0.0)
+        reduction = excess / (1.0 + excess)
+        # In units of the noise an eigenvector has n⁻¹λ/(1 + λ) of the mean variance,
+        # with λ = a − 1, and leaving it out adds n⁻¹λ²/(1 + λ).
+        added = np.cumsum(excess * reduction)
+        allowed = max(
+            _SHARE_OF_NOISE * self.n, _SHARE_OF_VARIANCE * float(reduction.sum())
+        )
+        count = q - int(np.searchsorted(added, allowed, side="right"))
+        top = vectors[:, q - count :]
+        V = np.column_stack([top, np.eye(q)[:, q - linear :]])
+        MV = vectors @ (reduction[:, None] * (vectors.T @ V))
+        values, B = np.linalg.eigh(V.T @ MV)
+        kept = values > _SMALLEST_REDUCTION
+        D = (MV @ (B[:, kept] / np.sqrt(values[kept]))).T
+        D = blas.dtrsm(1.0, self.W, D, side=1, lower=1)
+        # A rotation changes no norm, and makes half of a square D zero.
+        return np.ascontiguousarray(np.linalg.qr(D, mode="r"))
 
 
 def _left_out(

@@ -54,21 +54,13 @@ _CHUNK_NUMBERS = 2**19
 )
 @dataclass(frozen=True, eq=False)
 class LinearLocationScale:
-    """y = m(x) + exp(l(x))·noise with linear m and l.
+    """y = m(x) + exp(l(x))·noise with linear m and l."""
 
-    Attributes:
-        x_scaling: Standard units of x.
-        location: b_0 and b, in units of y per standard unit of x, (1 + p,).
-        log_scale: c_0 and c, (1 + p,).
-        lower: Smallest l at any x.
-        upper: Largest l at any x.
-    """
-
-    x_scaling: Scaling
-    location: Array
-    log_scale: Array
-    lower: float
-    upper: float
+    x_scaling: Scaling  # Standard units of x
+    location: Array  # b_0 and b, in units of y per standard unit of x, (1 + p,)
+    log_scale: Array  # c_0 and c, (1 + p,)
+    lower: float  # Smallest l at any x
+    upper: float  # Largest l at any x
 
     def at(self, X: Array) -> tuple[Array, Array]:
         """Location and log scale at conditions X, (n,) each."""
@@ -79,31 +71,21 @@ class LinearLocationScale:
 
 @dataclass(frozen=True, eq=False)
 class LinearFit:
-    """A linear location and log scale, and held-out ones of the training rows.
+    """A linear location and log scale, and held-out ones of the training rows."""
 
-    Attributes:
-        model: Fitted on all rows.
-        held_out_location: Location of each row by a fit without it, (n,).
-        held_out_log_scale: Log scale of each row by the same fit, (n,).
-        penalties: The chosen ρ and τ.
-    """
-
-    model: LinearLocationScale
-    held_out_location: Array
-    held_out_log_scale: Array
-    penalties: tuple[float, float]
+    model: LinearLocationScale  # Fitted on all rows
+    held_out_location: Array  # Location of each row by a fit without it, (n,)
+    held_out_log_scale: Array  # Log scale of each row by the same fit, (n,)
+    penalties: tuple[float, float]  # The chosen ρ and τ
 
 
 def fit_linear(
-    X: Array, y: Array, weights: Array, rng: np.random.Generator
+    X: Array,  # Conditions, (n, p)
+    y: Array,  # Responses, (n,)
+    weights: Array,  # Row weights, (n,)
+    rng: np.random.Generator,  # Deals the folds: 5, or 10 for at most 60 rows
 ) -> LinearFit:
     """Fit mean and log scale with the penalties of best held-out likelihood.
-
-    Args:
-        X: Conditions, (n, p).
-        y: Responses, (n,).
-        weights: Row weights, (n,).
-        rng: Deals the folds: 5, or 10 for at most 60 rows.
 
     Example:
         >>> import numpy as np
@@ -236,11 +218,11 @@ def _weighted_ridge(D: Array, y: Array, W: Array, ridge: Array) -> Array:
     return np.asarray(solutions[:, :, 0], dtype=np.float64)
 
 
-def _grams(D: Array, W: Array) -> Array:
+def _grams(D: Array, W: Array, chunk_numbers: int = _CHUNK_NUMBERS) -> Array:
     """D'diag(w)D of every problem, (problems, 1 + p, 1 + p), by matrix products."""
     n, q = D.shape
     grams = np.zeros((len(W), q * q))
-    height = max(1, _CHUNK_NUMBERS // (q * q))
+    height = max(1, chunk_numbers // (q * q))
     for start in range(0, n, height):
         part = D[start : start + height]
         pairs = (part[:, :, None] * part[:, None, :]).reshape(len(part), q * q)

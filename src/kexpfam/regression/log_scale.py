@@ -60,19 +60,12 @@ _ROUNDING_NATS = 1e-7
 )
 @dataclass(frozen=True, eq=False)
 class LogScaleFeatures:
-    """Features of l(x): x, the predicted mean, and bumps at some training rows.
+    """Features of l(x): x, the predicted mean, and bumps at some training rows."""
 
-    Attributes:
-        x_scaling: Standard units of x.
-        mean_scaling: Standard units of the predicted mean, one column.
-        centers: Where the bumps are, in standard units, (m, p).
-        width: Width of the bumps.
-    """
-
-    x_scaling: Scaling
-    mean_scaling: Scaling
-    centers: Array
-    width: float
+    x_scaling: Scaling  # Standard units of x
+    mean_scaling: Scaling  # Standard units of the predicted mean, one column
+    centers: Array  # Where the bumps are, in standard units, (m, p)
+    width: float  # Width of the bumps
 
     def at(self, X: Array, mean: Array) -> Array:
         """Features at conditions X, (n, p), with predicted means (n,)."""
@@ -95,25 +88,17 @@ class LogScaleFeatures:
 )
 @dataclass(frozen=True, eq=False)
 class LogScale:
-    """A fitted log scale l(x) = intercept + features·coefficients, kept in bounds.
+    """A fitted log scale l(x) = intercept + features·coefficients, kept in bounds."""
 
-    Attributes:
-        features: How features are made.
-        intercept: Value where all features are zero.
-        coefficients: Of the features, (q,).
-        lower: Smallest value at any x.
-        upper: Largest value at any x.
-    """
+    features: LogScaleFeatures  # How features are made
+    intercept: float  # Value where all features are zero
+    coefficients: Array  # Of the features, (q,)
+    lower: float  # Smallest value at any x
+    upper: float  # Largest value at any x
 
-    features: LogScaleFeatures
-    intercept: float
-    coefficients: Array
-    lower: float
-    upper: float
-
-    def at(self, X: Array, mean: Array) -> Array:
+    def at(self, X: Array, mean: Array, chunk_numbers: int = _CHUNK_NUMBERS) -> Array:
         """Log scale at conditions X, (n, p), with predicted means (n,)."""
-        height = max(1, _CHUNK_NUMBERS // len(self.coefficients))
+        height = max(1, chunk_numbers // len(self.coefficients))
         starts = range(0, max(len(X), 1), height)
         parts = [slice(start, start + height) for start in starts]
         values = [self.features.at(X[i], mean[i]) @ self.coefficients for i in parts]
@@ -122,46 +107,29 @@ class LogScale:
 
 @dataclass(frozen=True, eq=False)
 class LogScaleFit:
-    """A log scale fitted to residuals.
+    """A log scale fitted to residuals."""
 
-    Attributes:
-        model: Log scale at any x.
-        values: The model at the training rows, (n,).
-        held_out: Log scale of each row by a model that has not seen it, (n,).
-        penalty: The chosen τ.
-    """
-
-    model: LogScale
-    values: Array
-    held_out: Array
-    penalty: float
+    model: LogScale  # Log scale at any x
+    values: Array  # The model at the training rows, (n,)
+    held_out: Array  # Log scale of each row by a model that has not seen it, (n,)
+    penalty: float  # The chosen τ
 
 
 def fit_log_scale(
-    X: Array,
+    X: Array,  # Conditions, (n, p)
+    # Predicted means, which the scale may follow, (n,). They must be a function of x:
+    # held-out means depend on the row's own response.
     mean: Array,
-    residuals: Array,
-    weights: Array,
-    rng: np.random.Generator,
+    residuals: Array,  # r, held out from the regression of the mean, (n,)
+    weights: Array,  # Row weights, (n,)
+    rng: np.random.Generator,  # Deals the folds and chooses the bumps
     *,
-    penalties: tuple[float, ...] = PENALTIES,
-    n_folds: int = 5,
-    least_mean_unit: float = 0.0,
-    most_rows: int = _MOST_ROWS,
+    penalties: tuple[float, ...] = PENALTIES,  # Values of τ to try
+    n_folds: int = 5,  # Folds of the cross-validation
+    least_mean_unit: float = 0.0,  # The unit of the mean as a feature is not smaller
+    most_rows: int = _MOST_ROWS,  # Of more, so many are learned from
 ) -> LogScaleFit:
     """Fit l(x) with the penalty of best held-out likelihood.
-
-    Args:
-        X: Conditions, (n, p).
-        mean: Predicted means, which the scale may follow, (n,). They must be a function
-            of x: held-out means depend on the row's own response.
-        residuals: r, held out from the regression of the mean, (n,).
-        weights: Row weights, (n,).
-        rng: Deals the folds and chooses the bumps.
-        penalties: Values of τ to try.
-        n_folds: Folds of the cross-validation.
-        least_mean_unit: The unit of the mean as a feature is not smaller.
-        most_rows: With more rows the scale is learned from so many of them.
 
     Example:
         >>> import numpy as np

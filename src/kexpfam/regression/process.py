@@ -1,10 +1,234 @@
-"""What every Gaussian process here can do, however it is conditioned on its rows."""
+"""What Gaussian processes share, and their hyperparameters by posterior mode.
 
+The covariance of the responses is
+
+    K = σ_f² exp(−½ Σ_j (x_j − x'_j)²/ℓ_j²) + σ_l² x·x' + 0.01 + diag(σ_n² f),
+
+with known noise factors f. The log marginal likelihood plus normal log priors is
+maximised over θ = (log σ_f², log σ_l², log σ_n², log ℓ_1 … log ℓ_p) by L-BFGS. With
+W = αα' − K⁻¹, α = K⁻¹y, its gradient is ½ Σ_ab W_ab ∂K_ab, and no term needs more than
+products of an n × n with an n × p matrix: with S the first term of K, z = x/ℓ and
+M = W∘S, ½ Σ_ab M_ab (z_aj − z_bj)² = Σ_a z_aj² (M1)_a − z_j'Mz_j.
+"""
+
+import math
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 
+import numpy as np
+from scipy.linalg import blas, lapack
+from scipy.optimize import minimize
+
+from kexpfam._parallel import single_threaded_blas
 from kexpfam._typing import Array
-from kexpfam.regression.marginal_likelihood import Hyperparameters
+from kexpfam.errors import IllConditionedError
+from kexpfam.persistence import saved_fit
 from kexpfam.regression.scaling import Scaling
+
+# Variance of the constant: the responses are centred, so little of it is left.
+CONSTANT_VARIANCE = 0.01
+
+# Smallest noise, added to the modelled one, in squared deviations of y: above the
+# rounding of Cholesky, far below any noise that is worth modelling.
+_SMALLEST_NOISE = 1e-8
+
+# Normal priors of the logarithms, for standardised x and y. Lengthscales grow with √p
+# because distances do.
+_VARIANCE_PRIOR = (math.log(0.5), 2.0)
+_NOISE_PRIOR = (math.log(0.2), 1.5)
+_LENGTHSCALE_PRIOR = (math.log(2.0), 1.0)
+
+# How far the logarithms may be from their prior means: up to where nothing changes any
+# more, and noise no smaller than what can be factorised.
+_VARIANCE_REACH = (-9.0, 4.5)
+_NOISE_REACH = (-12.0, 4.0)
+_LENGTHSCALE_REACH = (-5.0, 5.0)
+
+# The search ends when a step gains less than this many nats.
+_ENOUGH_NATS = 2e-3
+
+# Curvatures that L-BFGS remembers: there are few parameters, so all of them.
+_MEMORY = 20
+
+
+@saved_fit(
+    {
+        "signal_variance": "positive moderate",
+        "linear_variance": "positive moderate",
+        "noise_variance": "positive moderate",
+        "lengthscales": "p positive moderate divisor",
+    }
+)
+@dataclass(frozen=True, eq=False)
+class Hyperparameters:
+    """Hyperparameters in standard units of x and y."""
+
+    signal_variance: float  # σ_f² of the nonlinear part
+    linear_variance: float  # σ_l² of the coefficients of the linear part
+    noise_variance: float  # σ_n² of a row with noise factor one
+    lengthscales: Array  # ℓ of each column, (p,)
+
+    @classmethod
+    def from_logs(cls, theta: Array) -> "Hyperparameters":
+        """The hyperparameters with logarithms θ, (3 + p,)."""
+        values = np.exp(theta)
+        signal, linear, noise = values[:3].tolist()
+        return cls(signal, linear, noise, values[3:])
+
+    def logs(self) -> Array:
+        """Logarithms θ, (3 + p,)."""
+        variances = [self.signal_variance, self.linear_variance, self.noise_variance]
+        return np.log(np.append(variances, self.lengthscales))
+
+    def noise(self, factors: Array) -> Array:
+        """Noise variances of rows with noise factors f, (n,)."""
+        return self.noise_variance * factors + _SMALLEST_NOISE
+
+    def prior_variance(self, X: Array) -> Array:
+        """Variance of the latent function before any response is seen, (n,)."""
+        constant = self.signal_variance + CONSTANT_VARIANCE
+        return constant + self.linear_variance * np.einsum("ij,ij->i", X, X)
+
+
+def prior_of(p: int) -> tuple[Array, Array]:
+    """Means and deviations of the normal priors of θ, (3 + p,) each."""
+    length = (_LENGTHSCALE_PRIOR[0] + 0.5 * math.log(max(p, 1)), _LENGTHSCALE_PRIOR[1])
+    rows = [_VARIANCE_PRIOR, _VARIANCE_PRIOR, _NOISE_PRIOR, *[length] * p]
+    mean, deviation = np.array(rows).T
+    return mean, deviation
+
+
+def bounds_of(p: int) -> Array:
+    """Where θ is searched, (3 + p, 2)."""
+    mean, _ = prior_of(p)
+    reach = [_VARIANCE_REACH, _VARIANCE_REACH, _NOISE_REACH, *[_LENGTHSCALE_REACH] * p]
+    return mean[:, None] + np.array(reach)
+
+
+def signal_covariance(
+    hyperparameters: Hyperparameters, A: Array, B: Array, out: Array | None = None
+) -> Array:
+    """S_ab = σ_f² exp(−½‖(a − b)/ℓ‖²), (len(A), len(B))."""
+    U, V = A / hyperparameters.lengthscales, B / hyperparameters.lengthscales
+    # −½‖u − v‖² + log σ_f² as one product of vectors with two columns more
+    u2, v2 = np.einsum("ij,ij->i", U, U), np.einsum("ij,ij->i", V, V)
+    shift = math.log(hyperparameters.signal_variance)
+    left = np.column_stack([U, shift - 0.5 * u2, np.ones(len(U))])
+    right = np.column_stack([V, np.ones(len(V)), -0.5 * v2])
+    S = np.matmul(left, right.T, out=out)
+    return np.exp(S, out=S)
+
+
+class LogPosterior:
+    """Log marginal likelihood plus log prior of θ, and its gradient.
+
+    It owns the n × n buffers that every evaluation uses again. Conditions (n, p) and
+    responses (n,) are in standard units; noise factors f (n,) are positive.
+    """
+
+    def __init__(self, X: Array, y: Array, noise_factors: Array) -> None:
+        n, p = X.shape
+        self._X, self._y, self._factors = X, y, noise_factors
+        self._prior = prior_of(p)
+        self._linear = X @ X.T
+        self._signal, self._matrix = np.empty((n, n)), np.empty((n, n))
+
+    def negative(self, theta: Array) -> tuple[float, Array]:
+        """Minus the log posterior at θ, and its gradient, for minimisers."""
+        value, gradient = self.evaluate(theta)
+        return -value, -gradient
+
+    def evaluate(self, theta: Array) -> tuple[float, Array]:
+        """Log posterior at θ, up to the constant of the prior, and its gradient."""
+        h = Hyperparameters.from_logs(theta)
+        S = signal_covariance(h, self._X, self._X, out=self._signal)
+        K = self._matrix
+        np.multiply(self._linear, h.linear_variance, out=K)
+        K += S
+        K += CONSTANT_VARIANCE
+        factor = factorise(K, h.noise(self._factors))
+        alpha, _ = lapack.dpotrs(factor, self._y, lower=1)
+        value = -0.5 * self._y @ alpha - np.log(factor.diagonal()).sum()
+        value -= 0.5 * len(S) * math.log(2.0 * math.pi)
+        inverse, _ = lapack.dpotri(factor, lower=1, overwrite_c=1)
+        gradient = self._gradient(h, S, alpha, inverse)
+        mean, deviation = self._prior
+        off = (theta - mean) / deviation
+        return float(value - 0.5 * off @ off), gradient - off / deviation
+
+    def _gradient(
+        self, h: Hyperparameters, S: Array, alpha: Array, inverse: Array
+    ) -> Array:
+        # Only the lower triangle of `inverse` is defined; dsymm reads no other.
+        minus_W = blas.dsyr(-1.0, alpha, a=inverse, lower=1, overwrite_a=1)
+        X = self._X
+        by_noise = -0.5 * h.noise_variance * float(minus_W.diagonal() @ self._factors)
+        product = blas.dsymm(1.0, minus_W, X, lower=1)
+        by_linear = -0.5 * h.linear_variance * float(np.vdot(X, product))
+        minus_W *= S.T
+        Z = X / h.lengthscales
+        product = blas.dsymm(
+            1.0, minus_W, np.column_stack([Z, np.ones(len(Z))]), lower=1
+        )
+        sums, rest = product[:, -1], product[:, :-1]
+        by_signal = -0.5 * float(sums.sum())
+        by_length = np.einsum("aj,aj->j", Z, rest) - sums @ (Z * Z)
+        return np.append([by_signal, by_linear, by_noise], by_length)
+
+
+def factorise(
+    K: Array,  # Symmetric, C-contiguous, (n, n); destroyed
+    noise: Array,  # Noise variances, (n,)
+) -> Array:
+    """Cholesky factor of K + diag(noise), in place, in the lower triangle only.
+
+    Raises:
+        IllConditionedError: The matrix is not positive definite or not finite.
+    """
+    n = len(K)
+    K.flat[:: n + 1] += noise
+    factor, info = lapack.dpotrf(K.T, lower=1, overwrite_a=1, clean=0)
+    if info != 0 or not math.isfinite(float(factor.diagonal().sum())):
+        raise IllConditionedError(
+            f"The {n}x{n} covariance of a Gaussian process is not positive definite in "
+            f"double precision; remove outliers of x or rescale it."
+        )
+    return factor
+
+
+def maximise_log_posterior(
+    X: Array,  # Conditions in standard units, (n, p)
+    y: Array,  # Responses in standard units, (n,)
+    noise_factors: Array,  # Known factors of the noise variances, (n,)
+    start: Array,  # Where the search begins, (3 + p,)
+    max_iterations: int,  # Iterations of L-BFGS at most
+) -> Array:
+    """The θ of largest posterior density that L-BFGS finds from `start`."""
+    posterior = LogPosterior(X, y, noise_factors)
+    bounds = bounds_of(X.shape[1])
+    first = np.clip(start, *bounds.T)
+    if max_iterations == 0:
+        return first
+    options = {
+        "maxiter": max_iterations,
+        "maxfun": 2 * max_iterations,
+        "maxcor": _MEMORY,
+        # relative to the objective, which is of the order of n
+        "ftol": _ENOUGH_NATS / max(len(y), 1),
+        "gtol": 0.01,
+    }
+    # On these sizes BLAS threads wait for each other longer than they work.
+    with single_threaded_blas():
+        found = minimize(
+            posterior.negative,
+            first,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=bounds,
+            options=options,
+        )
+    return np.clip(found.x, *bounds.T)
+
 
 # A latent variance is not below this share of the response's variance.
 SMALLEST_VARIANCE = 1e-12
@@ -28,14 +252,14 @@ class Process(ABC):
         scale = float(self.y_scaling.scale[0])
         return self.hyperparameters.noise_variance * scale**2
 
+    def in_units(self, mean: Array) -> Array:
+        """A mean in standard units in those of y."""
+        return float(self.y_scaling.center[0]) + float(self.y_scaling.scale[0]) * mean
+
     @abstractmethod
     def mean(self, X: Array) -> Array:
         """Mean of the response at conditions in the units of the data, (m,)."""
 
     @abstractmethod
     def predict(self, X: Array) -> tuple[Array, Array]:
-        """Mean of the response and variance of that mean, without noise, (m,) each.
-
-        Args:
-            X: Conditions in the units of the training data, (m, p).
-        """
+        """Mean of the response and variance of that mean, without noise, (m,) each."""

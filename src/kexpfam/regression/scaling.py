@@ -23,15 +23,10 @@ _SMALLEST_SHARE = 1e-6
 @saved_fit({"center": "p", "scale": "p positive"})
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    """Centre and deviation of each column.
+    """Centre and deviation of each column."""
 
-    Attributes:
-        center: What is subtracted, (p,).
-        scale: What is divided by, positive, (p,).
-    """
-
-    center: Array
-    scale: Array
+    center: Array  # What is subtracted, (p,)
+    scale: Array  # What is divided by, positive, (p,)
 
     def forward(self, data: Array) -> Array:
         """Data in standard units, (n, p)."""
@@ -55,10 +50,5 @@ def usable_weights(weights: Array) -> Array:
     """Row weights of which none is zero, so that every fold has some weight.
 
     A row without weight counts a millionth, which no result shows.
-
-    Example:
-        >>> import numpy as np
-        >>> usable_weights(np.array([0.0, 2.0]))
-        array([2.e-06, 2.e+00])
     """
     return np.maximum(weights, _SMALLEST_SHARE * weights.max())

@@ -1,11 +1,11 @@
 """Samplers of densities that are known up to a constant."""
 
-from kexpfam.sampling.interface import Chains, Run, Sampler
-from kexpfam.sampling.report import (
+from kexpfam.sampling.diagnostics import (
     SamplingReport,
     TemperingReport,
     warn_of_other_masses,
 )
+from kexpfam.sampling.interface import Chains, Run, Sampler
 from kexpfam.sampling.samplers import (
     HMC,
     NUTS,

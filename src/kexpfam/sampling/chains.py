@@ -11,7 +11,8 @@ import numpy as np
 from kexpfam._typing import Array, Indices
 from kexpfam._validation import check_count
 from kexpfam.errors import SamplingWarning
-from kexpfam.partition import UnnormalizedDensity
+from kexpfam.partition import UnnormalizedDensity, panels_holding
+from kexpfam.sampling.diagnostics import SamplingReport
 from kexpfam.sampling.interface import Chains, Run, Sampler
 from kexpfam.sampling.programs import (
     SEGMENT,
@@ -19,12 +20,11 @@ from kexpfam.sampling.programs import (
     Recipe,
     Segment,
     Transition,
+    Unconstrained,
     double_precision,
     library,
     programs_of,
 )
-from kexpfam.sampling.report import SamplingReport
-from kexpfam.sampling.unconstrained import Unconstrained
 
 # Chains that move together: more of them only wait for the slowest.
 _CHAINS_AT_ONCE = 1024
@@ -40,20 +40,12 @@ _JITTER = 0.1
 
 @dataclass(frozen=True)
 class MarkovChains(Sampler):
-    """Chains of each density, moved by the transition of a subclass.
+    """Chains of each density, moved by the transition of a subclass."""
 
-    Attributes:
-        chains: Chains of each density; fewer if fewer draws are asked for.
-        warmup: Moves of each chain that adapt it and are thrown away.
-        draws: Kept draws of each chain; None for as many as `size` takes, and at least
-            100, which diagnosis needs.
-        thin: Moves per kept draw.
-    """
-
-    chains: int = 4
-    warmup: int = 500
-    draws: int | None = None
-    thin: int = 1
+    chains: int = 4  # Chains of each density; fewer if fewer draws are asked for
+    warmup: int = 500  # Moves of each chain that adapt it and are thrown away
+    draws: int | None = None  # Kept of each chain; None for 100, or more if needed
+    thin: int = 1  # Moves per kept draw
 
     def __post_init__(self) -> None:
         for name in ("chains", "warmup", "thin"):
@@ -107,25 +99,18 @@ class MarkovChains(Sampler):
 
 
 def starting_points(
-    target: UnnormalizedDensity, chains: int, rng: np.random.Generator
+    target: UnnormalizedDensity,  # The densities
+    chains: int,  # How many points for each
+    rng: np.random.Generator,  # Source of randomness
 ) -> Array:
-    """Responses of training rows near each x, moved a little, (n, chains, d).
-
-    Args:
-        target: The densities.
-        chains: How many points for each.
-        rng: Source of randomness.
-    """
+    """Responses of training rows near each x, moved a little, (n, chains, d)."""
     responses, weights = target.responses, target.nearness()
     # Where no row is near, all are as good.
     weights = weights + np.where(weights.max(axis=1) > 0, 0.0, 1.0)[:, None]
     levels = np.cumsum(weights, axis=1)
     wanted = rng.random((len(levels), chains)) * levels[:, -1:]
-    chosen = [
-        np.searchsorted(row, at, "right")
-        for row, at in zip(levels, wanted, strict=True)
-    ]
-    picked = responses[np.minimum(chosen, len(responses) - 1)]
+    below = np.column_stack([np.zeros(len(levels)), levels[:, :-1]])
+    picked = responses[panels_holding(below, wanted)]
     spread = np.maximum(responses.std(axis=0), np.finfo(float).tiny)
     return picked + _JITTER * spread * rng.standard_normal(picked.shape)
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from kexpfam._typing import Array, Mask
 from kexpfam.partition import UnnormalizedDensity
-from kexpfam.sampling.report import SamplingReport, TemperingReport
+from kexpfam.sampling.diagnostics import SamplingReport, TemperingReport
 
 
 @dataclass(frozen=True, eq=False)

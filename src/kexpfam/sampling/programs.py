@@ -8,17 +8,81 @@ A program is compiled for a formula, a move and the shapes of the arrays; centre
 coefficients and conditions are arguments. So another call with a model of the same form
 finds it ready. The log density brings its own gradient, the analytic one: automatic
 differentiation would divide zero by zero where a point meets a centre.
+
+Markov chains move best where there are no walls. With one finite end e a column is
+u = e ± exp(v), with two it is u = low + (high − low)/(1 + exp(−v)), and v is sampled,
+whose log density has log |du/dv| added.
 """
 
 import functools
+import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from kexpfam._optional import needed
+from kexpfam._typing import Array, namespace_of
 from kexpfam.partition import Formula
-from kexpfam.sampling.unconstrained import Unconstrained
+
+# Starting points keep this distance from a finite end, as a share of the interval (or
+# in units of the kernel's coordinates): on the edge itself v is infinite.
+_MARGIN = 1e-6
+
+
+@dataclass(frozen=True)
+class Unconstrained:
+    """Coordinates v on the whole line for a support with ends."""
+
+    ends: tuple[tuple[float, float], ...]  # Of each column; they may be infinite
+
+    @classmethod
+    def of(cls, support: Array) -> "Unconstrained":
+        """From the ends of each column's support, (d, 2)."""
+        return cls(tuple((float(low), float(high)) for low, high in support))
+
+    def at(self, V: Array) -> tuple[Array, Array]:
+        """The points u of the support that V (..., d) stands for, and log |du/dv|."""
+        columns = [_column(V[..., i], *ends) for i, ends in enumerate(self.ends)]
+        u, log_slope = zip(*columns, strict=True)
+        xp = namespace_of(V)
+        return xp.stack(u, axis=-1), xp.stack(log_slope, axis=-1)
+
+    def from_support(self, U: Array) -> Array:
+        """V for points U (..., d); what lies on an end, or beyond, is moved inside."""
+        columns = [_inverse(U[..., i], *ends) for i, ends in enumerate(self.ends)]
+        return np.stack(columns, axis=-1)
+
+
+def _column(v: Array, low: float, high: float) -> tuple[Array, Array]:
+    xp = namespace_of(v)
+    if math.isinf(low) and math.isinf(high):
+        return v, xp.zeros_like(v)
+    if math.isinf(high):
+        return low + xp.exp(v), v
+    if math.isinf(low):
+        return high - xp.exp(v), v
+    width = high - low
+    # −log of the shares of the interval below and above: neither can overflow, and the
+    # nearer end keeps its digits.
+    below, above = xp.logaddexp(0.0, -v), xp.logaddexp(0.0, v)
+    from_low, from_high = width * xp.exp(-below), width * xp.exp(-above)
+    u = xp.where(v < 0, low + from_low, high - from_high)
+    return u, math.log(width) - below - above
+
+
+def _inverse(u: Array, low: float, high: float) -> Array:
+    if math.isinf(low) and math.isinf(high):
+        return u
+    if math.isinf(high):
+        return np.log(np.maximum(u - low, _MARGIN))
+    if math.isinf(low):
+        return np.log(np.maximum(high - u, _MARGIN))
+    share = np.clip((u - low) / (high - low), _MARGIN, 1.0 - _MARGIN)
+    return np.log(share) - np.log1p(-share)
+
 
 # Trajectories of the warm-up may double so many times, and once more for each column up
 # to three: before the step size is known they would be long for nothing, and all chains
@@ -54,28 +118,18 @@ def double_precision() -> AbstractContextManager[None]:
 
 
 class Tuning(NamedTuple):
-    """What a chain learns in its warm-up.
+    """What a chain learns in its warm-up."""
 
-    Attributes:
-        step_size: Of the leapfrog integrator, a number.
-        inverse_mass: Variances of the columns, (d,).
-    """
-
-    step_size: Any
-    inverse_mass: Any
+    step_size: Any  # Of the leapfrog integrator, a number
+    inverse_mass: Any  # Variances of the columns, (d,)
 
 
 @dataclass(frozen=True)
 class NoUTurn:
-    """Trajectories that end where they turn back, as an algorithm of BlackJAX.
+    """Trajectories that end where they turn back, as an algorithm of BlackJAX."""
 
-    Attributes:
-        target_acceptance: Acceptance rate that sets the step size.
-        max_doublings: A trajectory has at most 2 to this power steps.
-    """
-
-    target_acceptance: float
-    max_doublings: int
+    target_acceptance: float  # Acceptance rate that sets the step size
+    max_doublings: int  # A trajectory has at most 2 to this power steps
     most_steps = 1
     step_size = None
 
@@ -101,17 +155,11 @@ class NoUTurn:
 
 @dataclass(frozen=True)
 class Leapfrog:
-    """Trajectories of a random number of steps, as an algorithm of BlackJAX.
+    """Trajectories of a random number of steps, as an algorithm of BlackJAX."""
 
-    Attributes:
-        target_acceptance: Acceptance rate that sets the step size.
-        most_steps: Numbers of steps are drawn from 1 to this.
-        step_size: Of all chains; None to adapt it, and the masses, in the warm-up.
-    """
-
-    target_acceptance: float
-    most_steps: int
-    step_size: float | None
+    target_acceptance: float  # Acceptance rate that sets the step size
+    most_steps: int  # Numbers of steps are drawn from 1 to this
+    step_size: float | None  # None to adapt it, and the masses, in the warm-up
 
     def init(self, position: Any, log_p: LogDensity) -> Any:
         """The state of a chain at a position."""
@@ -138,47 +186,30 @@ Transition = NoUTurn | Leapfrog
 
 @dataclass(frozen=True)
 class Recipe:
-    """What programs are compiled for.
+    """What programs are compiled for."""
 
-    Attributes:
-        formula: The densities without their arrays.
-        line: Coordinates without ends.
-        transition: The move.
-        warmup: Moves of the warm-up.
-        thin: Every so many-th draw is kept.
-    """
-
-    formula: Formula
-    line: Unconstrained
-    transition: Transition
-    warmup: int
-    thin: int
+    formula: Formula  # The densities without their arrays
+    line: Unconstrained  # Coordinates without ends
+    transition: Transition  # The move
+    warmup: int  # Moves of the warm-up
+    thin: int  # Every so many-th draw is kept
 
 
 class Segment(NamedTuple):
-    """Kept draws of n densities and c chains.
+    """Kept draws of n densities and c chains."""
 
-    Attributes:
-        draws: (n, c, SEGMENT, d), points of the support.
-        divergent: Divergent moves before each draw, (n, c, SEGMENT).
-        acceptance: Their mean acceptance rate, (n, c, SEGMENT).
-    """
-
-    draws: Any
-    divergent: Any
-    acceptance: Any
+    draws: Any  # (n, c, SEGMENT, d), points of the support
+    divergent: Any  # Divergent moves before each draw, (n, c, SEGMENT)
+    acceptance: Any  # Their mean acceptance rate, (n, c, SEGMENT)
 
 
 class Programs(NamedTuple):
-    """Two compiled functions.
+    """Two compiled functions."""
 
-    Attributes:
-        warm_up: (shared, rows, start (n, c, d), keys (n, c)) -> state and tuning.
-        advance: (shared, rows, state, tuning, keys (n, c), steps) -> state and a
-            `Segment`; steps (SEGMENT, thin) are the numbers of leapfrog steps.
-    """
-
+    # (shared, rows, start (n, c, d), keys (n, c)) -> state and tuning
     warm_up: Callable[..., Any]
+    # (shared, rows, state, tuning, keys (n, c), steps) -> state and a `Segment`; steps
+    # (SEGMENT, thin) are the numbers of leapfrog steps
     advance: Callable[..., Any]
 
 
@@ -208,7 +239,7 @@ def _warm_up(
 ) -> tuple[Any, Tuning]:
     """State and tuning of one chain after its warm-up."""
     jax, transition = library("jax"), recipe.transition
-    log_p = log_density(recipe, shared, row)
+    log_p = log_density_in_v(recipe, shared, row)
     if transition.step_size is None:
         # Stan's warm-up: step size by dual averaging, masses in growing windows
         adaptation = library("blackjax").window_adaptation(
@@ -235,7 +266,10 @@ def _advance(
 ) -> tuple[Any, Segment]:
     """One chain, SEGMENT kept draws further."""
     jax = library("jax")
-    log_p, kernel = log_density(recipe, shared, row), recipe.transition.build_kernel()
+    log_p, kernel = (
+        log_density_in_v(recipe, shared, row),
+        recipe.transition.build_kernel(),
+    )
 
     def move(state: Any, chance: Any) -> tuple[Any, Any]:
         key, steps = chance
@@ -251,14 +285,12 @@ def _advance(
     return jax.lax.scan(keep, state, (keys, steps))
 
 
-def log_density(recipe: Recipe, shared: Any, row: Any) -> LogDensity:
-    """Log density in v of one row, with the analytic gradient of that in u.
-
-    Args:
-        recipe: Names the formula and the coordinates.
-        shared: Arrays that all densities have in common.
-        row: Arrays of this one.
-    """
+def log_density_in_v(
+    recipe: Recipe,  # Names the formula and the coordinates
+    shared: Any,  # Arrays that all densities have in common
+    row: Any,  # Arrays of this one
+) -> LogDensity:
+    """Log density in v of one row, with the analytic gradient of that in u."""
 
     def evaluated(u: Any) -> tuple[Any, Any]:
         try:

@@ -16,16 +16,11 @@ import numpy as np
 
 from kexpfam._validation import check_count, check_positive
 from kexpfam.errors import SamplingWarning
-from kexpfam.partition import (
-    TemperedEstimate,
-    UnnormalizedDensity,
-    generators,
-    temper,
-)
+from kexpfam.partition import TemperedEstimate, UnnormalizedDensity, generators, temper
 from kexpfam.sampling.chains import MarkovChains
+from kexpfam.sampling.diagnostics import TemperingReport
 from kexpfam.sampling.interface import Run, Sampler
 from kexpfam.sampling.programs import Leapfrog, NoUTurn, Transition
-from kexpfam.sampling.report import TemperingReport
 
 # More doublings than this are 16 million steps.
 _MOST_DOUBLINGS = 24

@@ -1,27 +1,34 @@
 """Score matching: the objective, the exact fit, and the fitted function."""
 
 from kexpfam.score_matching.centers import CENTER_METHODS, choose_centers
-from kexpfam.score_matching.exact import ExactFit, fit_exact
-from kexpfam.score_matching.expansion import KernelExpansion
+from kexpfam.score_matching.exact import fit_exact
+from kexpfam.score_matching.expansion import (
+    KernelExpansion,
+    ScoreSample,
+    score_matching_loss,
+)
 from kexpfam.score_matching.iterative import (
     IterativeFit,
-    RowPanels,
     RowReduction,
+    RowsInMemory,
     fit_iterative,
 )
-from kexpfam.score_matching.low_rank import Basis, Statistics
-from kexpfam.score_matching.objective import ScoreSample, score_matching_loss
-from kexpfam.score_matching.summation import Summation, fit_low_rank, statistics
+from kexpfam.score_matching.low_rank import (
+    Basis,
+    Statistics,
+    Summation,
+    fit_low_rank,
+    statistics,
+)
 from kexpfam.score_matching.tilted import TiltedDensity, TiltedFormula
 
 __all__ = [
     "CENTER_METHODS",
     "Basis",
-    "ExactFit",
     "IterativeFit",
     "KernelExpansion",
-    "RowPanels",
     "RowReduction",
+    "RowsInMemory",
     "ScoreSample",
     "Statistics",
     "Summation",

@@ -55,29 +55,18 @@ _PILOT_JITTER = 1e-10
 
 
 def choose_centers(
-    method: str,
-    kernel: JointKernel,
-    X: Array,
-    Y: Array,
-    m: int,
+    method: str,  # "uniform", "kmeans", "leverage", "pivoted" or "random_pivoted"
+    kernel: JointKernel,  # The joint kernel K
+    X: Array,  # Conditions of the rows, (n, p)
+    Y: Array,  # Responses of the rows, (n, d)
+    m: int,  # Number of centres; all distinct rows are returned if there are no more
     *,
-    rng: np.random.Generator,
+    rng: np.random.Generator,  # For the rows looked at, and within a method
+    # Row weights, (n,); None for equal ones. Clusters, leverage scores and random
+    # pivots are weighted; otherwise only zero matters.
     weights: Array | None = None,
 ) -> tuple[Array, Array]:
-    """Centres of a basis, in nested order.
-
-    Args:
-        method: "uniform", "kmeans", "leverage", "pivoted" or "random_pivoted".
-        kernel: The joint kernel K.
-        X: Conditions of the rows, (n, p).
-        Y: Responses of the rows, (n, d).
-        m: Number of centres; all distinct rows are returned if there are no more.
-        rng: Draws the rows that are looked at, and what is random in a method.
-        weights: Row weights, (n,); None for equal ones. Clusters, leverage scores and
-            random pivots are weighted; otherwise only zero matters.
-
-    Returns:
-        Conditions (m, p) and responses (m, d) of the centres.
+    """Conditions (m, p) and responses (m, d) of centres of a basis, in nested order.
 
     Raises:
         ValueError: The method is not known, m is not positive, or no row has a positive
@@ -117,19 +106,12 @@ def choose_centers(
 
 @dataclass(frozen=True)
 class Candidates:
-    """Distinct rows of positive weight, in random order.
+    """Distinct rows of positive weight, in random order."""
 
-    Attributes:
-        kernel: The joint kernel K.
-        X: Conditions, (N, p).
-        Y: Responses, (N, d).
-        weights: Row weights, (N,).
-    """
-
-    kernel: JointKernel
-    X: Array
-    Y: Array
-    weights: Array
+    kernel: JointKernel  # The joint kernel K
+    X: Array  # Conditions, (N, p)
+    Y: Array  # Responses, (N, d)
+    weights: Array  # Row weights, (N,)
 
     def columns(self, rows: Indices) -> Array:
         """K of all rows and some of them, (N, k)."""
@@ -202,16 +184,11 @@ def _filled_up(
     return candidates.X[chosen], candidates.Y[chosen]
 
 
-def greedy_pivots(candidates: Candidates, m: int) -> tuple[Indices, Array]:
-    """Rows with the largest residual of the kernel, and the residuals that are left.
-
-    Args:
-        candidates: Rows.
-        m: Number of pivots; there are fewer if nothing but rounding is left.
-
-    Returns:
-        Pivots (k,), and the residual diagonal of K, (N,).
-    """
+def greedy_pivots(
+    candidates: Candidates,  # Rows
+    m: int,  # Number of pivots; there are fewer if nothing but rounding is left
+) -> tuple[Indices, Array]:
+    """Rows with the largest residual of the kernel, (k,), and what is left, (N,)."""
     residual = candidates.diagonal()
     floor = _RESIDUAL_FLOOR * residual.max()
     L = np.empty((m, len(residual)))  # columns of the factor, as rows: contiguous
@@ -229,7 +206,7 @@ def greedy_pivots(candidates: Candidates, m: int) -> tuple[Indices, Array]:
 
 
 def random_pivots(
-    candidates: Candidates, m: int, rng: np.random.Generator
+    candidates: Candidates, m: int, rng: np.random.Generator, size: int = _PIVOT_BLOCK
 ) -> tuple[Indices, Array]:
     """Rows drawn one after the other in proportion to their weighted residuals.
 
@@ -245,7 +222,7 @@ def random_pivots(
     k = 0
     while k < m and residual.max() > floor:
         share = np.cumsum(candidates.weights * residual)
-        draws = rng.random(_PIVOT_BLOCK) * share[-1]
+        draws = rng.random(size) * share[-1]
         proposed = np.searchsorted(share, draws, side="right")
         proposed = np.minimum(proposed, len(share) - 1)
         block = candidates.block(proposed) - L[:k, proposed].T @ L[:k, proposed]
@@ -267,16 +244,12 @@ def random_pivots(
 
 
 def _accept(
-    block: Array, floor: float, most: int, rng: np.random.Generator
+    block: Array,  # Residual matrix of the proposed rows, (b, b)
+    floor: float,  # Residuals that are rounding
+    most: int,  # How many may be taken
+    rng: np.random.Generator,  # Draws
 ) -> tuple[list[int], Array]:
-    """Which of the proposed rows to take, and their Cholesky factor.
-
-    Args:
-        block: Residual matrix of the proposed rows, (b, b).
-        floor: Residuals that are rounding.
-        most: How many may be taken.
-        rng: Draws.
-    """
+    """Which of the proposed rows to take, and their Cholesky factor."""
     left, before = block.copy(), block.diagonal()
     accepted: list[int] = []
     columns = np.zeros(block.shape)
@@ -432,8 +405,7 @@ def _inverse_lengths(kernel: Kernel, columns: int) -> Array | None:
 
 
 _METHODS: dict[
-    str,
-    Callable[[Candidates, int, np.random.Generator], tuple[Array, Array]],
+    str, Callable[[Candidates, int, np.random.Generator], tuple[Array, Array]]
 ] = {
     "uniform": _uniform,
     "kmeans": _kmeans,

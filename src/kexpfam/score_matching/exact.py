@@ -23,39 +23,26 @@ import numpy as np
 from kexpfam._linalg import Empty, for_each_panel, ridge_cholesky
 from kexpfam._typing import Array
 from kexpfam.kernels import JointKernel
-from kexpfam.score_matching.expansion import KernelExpansion
-from kexpfam.score_matching.objective import ScoreSample
+from kexpfam.score_matching.expansion import KernelExpansion, ScoreSample
 
 
 @dataclass(frozen=True)
 class ExactFit:
-    """The minimiser, and how well-conditioned the system was.
+    """The minimiser, and how well-conditioned the system was."""
 
-    Attributes:
-        T: The fitted function.
-        lam: The λ used: what was asked for, unless it was too small to resolve.
-        rcond: Lower bound of the reciprocal condition number of the system.
-    """
-
-    T: KernelExpansion
-    lam: float
-    rcond: float
+    T: KernelExpansion  # The fitted function
+    lam: float  # The λ used: what was asked for, unless it was too small to resolve
+    rcond: float  # Lower bound of the reciprocal condition number of the system
 
 
 def fit_exact(
-    kernel: JointKernel,
-    sample: ScoreSample,
-    lam: float,
+    kernel: JointKernel,  # Joint kernel of (x, y)
+    sample: ScoreSample,  # Training rows
+    lam: float,  # Regulariser λ > 0
     *,
-    n_jobs: int | None = None,
+    n_jobs: int | None = None,  # Threads; None for all cores
 ) -> ExactFit:
     """Minimise the penalised score-matching objective over the RKHS.
-
-    Args:
-        kernel: Joint kernel of (x, y).
-        sample: Training rows.
-        lam: Regulariser λ > 0.
-        n_jobs: Threads; None for all cores.
 
     Raises:
         IllConditionedError: λ is too small for double precision.

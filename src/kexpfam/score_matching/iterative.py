@@ -25,10 +25,8 @@ from scipy.linalg import lapack
 from kexpfam._linalg import Empty, Iterate, conjugate_gradients, for_each_panel
 from kexpfam._typing import Array
 from kexpfam.errors import ConvergenceWarning, IllConditionedError
-from kexpfam.score_matching.expansion import KernelExpansion
-from kexpfam.score_matching.low_rank import RELATIVE_JITTER, Basis
-from kexpfam.score_matching.objective import ScoreSample
-from kexpfam.score_matching.summation import statistics
+from kexpfam.score_matching.expansion import KernelExpansion, ScoreSample
+from kexpfam.score_matching.low_rank import RELATIVE_JITTER, Basis, statistics
 
 # Rows of the preconditioner for each function of the basis.
 _ROWS_PER_FUNCTION = 2
@@ -61,20 +59,14 @@ class RowReduction(ABC):
 
 
 @dataclass(frozen=True)
-class RowPanels(RowReduction):
-    """Rows in memory; features exist for a panel of them at a time.
+class RowsInMemory(RowReduction):
+    """Rows in memory; features exist for a panel of them at a time."""
 
-    Attributes:
-        basis: The functions φ.
-        sample: The rows.
-        n_jobs: Threads; None for all cores.
-        memory: Bytes of features that are kept from one pass for the next, of the first
-            rows; passes are several times faster over these.
-    """
-
-    basis: Basis
-    sample: ScoreSample
-    n_jobs: int | None = None
+    basis: Basis  # The functions φ
+    sample: ScoreSample  # The rows
+    n_jobs: int | None = None  # Threads; None for all cores
+    # Bytes of features that are kept from one pass for the next, of the first rows;
+    # passes are several times faster over these
     memory: int = 0
     _kept: dict[int, list[list[Array]]] = field(
         default_factory=dict, init=False, repr=False, compare=False
@@ -154,39 +146,36 @@ class RowPanels(RowReduction):
 
 @dataclass(frozen=True)
 class IterativeFit:
-    """An iterate, and how it was reached.
+    """An iterate, and how it was reached."""
 
-    Attributes:
-        T: The fitted function.
-        alpha: Its coefficients, (M,).
-        iterations: How many iterations lead to it; one pass over the rows each.
-        residuals: ‖(C + λR)α + b‖ of every iterate relative to ‖b‖, in the norm of P⁻¹,
-            from the start on, by the recurrence of the method.
-        stopped: Why there were no more: "converged", "held_out" (the held-out loss no
-            longer fell), "max_iterations" or "rounding" (no more digits to be had).
-        losses: Held-out score-matching loss of every iterate; None without such rows.
-    """
-
-    T: KernelExpansion = field(repr=False)
-    alpha: Array = field(repr=False)
-    iterations: int
+    T: KernelExpansion = field(repr=False)  # The fitted function
+    alpha: Array = field(repr=False)  # Its coefficients, (M,)
+    iterations: int  # How many iterations lead to it; one pass over the rows each
+    # ‖(C + λR)α + b‖ of every iterate relative to ‖b‖, in the norm of P⁻¹, from the
+    # start on, by the recurrence of the method
     residuals: Array = field(repr=False)
+    # Why there were no more: "converged", "held_out" (the held-out loss no longer
+    # fell), "max_iterations" or "rounding" (no more digits to be had)
     stopped: str
-    losses: Array | None = field(default=None, repr=False)
+    losses: Array | None = field(default=None, repr=False)  # Held-out, of each iterate
 
 
 def fit_iterative(
-    basis: Basis,
+    basis: Basis,  # The functions φ
+    # Training rows, or passes over them: `RowsInMemory(basis, sample, memory=...)` is
+    # faster where memory for features can be spared
     rows: ScoreSample | RowReduction,
-    lam: float,
+    lam: float,  # Regulariser λ > 0
     *,
-    tolerance: float = 1e-8,
-    max_iterations: int = _MAX_ITERATIONS,
-    start: Array | None = None,
-    held_out: ScoreSample | RowReduction | None = None,
+    tolerance: float = 1e-8,  # Residual of a solved system, relative to b
+    max_iterations: int = _MAX_ITERATIONS,  # Passes over the rows; then it warns
+    start: Array | None = None,  # Coefficients, (M,), of a nearby λ; None for zero
+    held_out: ScoreSample | RowReduction | None = None,  # They decide when to stop
+    # Rows of C_s in the preconditioner, 0 for P = R; None for twice as many as there
+    # are functions, or 0 with `held_out`
     preconditioner_rows: int | None = None,
-    rng: np.random.Generator | None = None,
-    n_jobs: int | None = None,
+    rng: np.random.Generator | None = None,  # Draws these; None: always the same
+    n_jobs: int | None = None,  # Threads; None for all cores
 ) -> IterativeFit:
     """Solve (C + λR)α = −b without forming C.
 
@@ -197,21 +186,6 @@ def fit_iterative(
     that: it leads to the solution for λ in few steps, all of them as rough. With few
     rows, or many functions for the rows, the best iterate is one of the first two or
     three; that path is too coarse, and a choice among several λ does better.
-
-    Args:
-        basis: The functions φ.
-        rows: Training rows, or passes over them: `RowPanels(basis, sample, memory=...)`
-            is faster where memory for features can be spared.
-        lam: Regulariser λ > 0.
-        tolerance: Residual at which the system counts as solved, relative to b.
-        max_iterations: How many passes over the rows at most, with a warning.
-        start: Coefficients to start at, (M,), for example those of a nearby λ; None for
-            zero.
-        held_out: Rows that decide when to stop; None to solve the system.
-        preconditioner_rows: Rows of C_s in the preconditioner, 0 for P = R; None for
-            twice as many as there are functions, or 0 with `held_out`.
-        rng: Draws these rows; None for always the same ones.
-        n_jobs: Threads; None for all cores.
 
     Raises:
         IllConditionedError: λR is not positive definite: λ is too small.
@@ -344,4 +318,4 @@ class _HeldOut:
 def _reduction(
     basis: Basis, rows: ScoreSample | RowReduction, n_jobs: int | None
 ) -> RowReduction:
-    return RowPanels(basis, rows, n_jobs) if isinstance(rows, ScoreSample) else rows
+    return RowsInMemory(basis, rows, n_jobs) if isinstance(rows, ScoreSample) else rows

@@ -8,31 +8,24 @@ import numpy as np
 from kexpfam._typing import Array, namespace_of
 from kexpfam.base_densities import BaseDensity
 from kexpfam.kernels import Constant, JointKernel, SumOfProducts
-from kexpfam.score_matching.conditioned import ConditionedExpansion, pairs_at
-from kexpfam.score_matching.expansion import KernelExpansion
+from kexpfam.score_matching.expansion import (
+    ConditionedExpansion,
+    KernelExpansion,
+    pairs_at,
+)
 
 
 @dataclass(frozen=True)
 class TiltedFormula:
-    """log q0(u) + T(x, u) for given centres and coefficients: theory (1) and (3).
+    """log q0(u) + T(x, u) for given centres and coefficients: theory (1) and (3)."""
 
-    Attributes:
-        base: q0.
-        kernel: The joint kernel of T.
-        present: Whether T has first and second derivatives and the kernel itself.
-    """
-
-    base: BaseDensity
-    kernel: JointKernel
-    present: tuple[bool, ...]
+    base: BaseDensity  # q0
+    kernel: JointKernel  # The joint kernel of T
+    present: tuple[bool, ...]  # Whether T has ∂, ∂² and K itself
 
     def at(
-        self,
-        shared: tuple[Array, ...],
-        row: tuple[Array, ...],
-        u: Array,
+        self, shared: tuple[Array, ...], row: tuple[Array, ...], u: Array
     ) -> tuple[Array, Array]:
-        """The log density of one row at one point u (d,), and its gradient (d,)."""
         X, Y, *rest = shared
         given = iter(rest)
         first, second, zeroth = (next(given) if has else None for has in self.present)
@@ -47,24 +40,17 @@ class TiltedFormula:
 
 @dataclass(frozen=True)
 class TiltedDensity:
-    """n unnormalised densities in the coordinates of the kernel, theory (1).
+    """n unnormalised densities in the coordinates of the kernel, theory (1)."""
 
-    Attributes:
-        base: q0.
-        T: The fitted function.
-        X: The conditions, (n, p).
-    """
-
-    base: BaseDensity
-    T: KernelExpansion
-    X: Array
+    base: BaseDensity  # q0
+    T: KernelExpansion  # The fitted function
+    X: Array  # The conditions, (n, p)
 
     def __len__(self) -> int:
         return len(self.X)
 
     @property
     def d(self) -> int:
-        """Number of columns of the response."""
         return self.T.Y.shape[1]
 
     @functools.cached_property
@@ -76,7 +62,6 @@ class TiltedDensity:
 
     @property
     def responses(self) -> Array:
-        """Training responses, near which T may have features, (m, d)."""
         return self.T.Y
 
     @property
@@ -88,28 +73,23 @@ class TiltedDensity:
         )
 
     def rows(self, index: Array | slice) -> "TiltedDensity":
-        """Only these conditions."""
         return TiltedDensity(self.base, self.T, self.X[index])
 
     def on_grid(self, nodes: Array) -> Array:
-        """Log q0 + T at nodes shared by all conditions, (g, d) -> (n, g)."""
         log_p = self._conditioned.on_nodes(nodes)
         log_p += self.base.log_density(nodes)
         return log_p
 
     def log_unnormalized(self, U: Array) -> Array:
-        """Log q0 + T at each row's own points, (n, q, d) -> (n, q)."""
         log_q0 = self.base.log_density(U.reshape(-1, self.d)).reshape(U.shape[:2])
         return _tilted(log_q0, self._conditioned.value(U))
 
     def gradient(self, U: Array) -> Array:
-        """∂(log q0 + T) at each row's own points, (n, q, d) -> (n, q, d)."""
         slope = self.base.grad_log_density(U.reshape(-1, self.d)).reshape(U.shape)
         return slope + self._conditioned.gradient(U)
 
     @property
     def formula(self) -> "TiltedFormula":
-        """The densities without their arrays."""
         T = self.T
         present = tuple(c is not None for c in (T.first, T.second, T.zeroth))
         return TiltedFormula(self.base, T.kernel, present)
@@ -125,7 +105,6 @@ class TiltedDensity:
         return self._conditioned.row_parameters()
 
     def nearness(self) -> Array:
-        """How near each training response is to each density's x, (n, m), from 0."""
         return self._conditioned.nearness()
 
     @functools.cached_property

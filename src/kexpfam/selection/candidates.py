@@ -10,7 +10,7 @@ from kexpfam._typing import Array
 from kexpfam.base_densities import BaseDensity, GaussianBase, StudentBase
 from kexpfam.errors import IllConditionedError
 from kexpfam.kernels import JointKernel
-from kexpfam.likelihood import held_out_log_densities as likelihood_log_densities
+from kexpfam.likelihood import log_densities_along_path
 from kexpfam.score_matching import statistics
 from kexpfam.selection.held_out import Remainder, held_out_log_densities
 from kexpfam.selection.problem import HeldOutProblem
@@ -147,7 +147,7 @@ def _by_score(
 def _by_likelihood(problem: HeldOutProblem, line: Line) -> Array:
     sample = problem.sample
     # Warm starts go from smooth fits to rough ones.
-    log_p = likelihood_log_densities(
+    log_p = log_densities_along_path(
         problem.basis(line.kernel),
         problem.base,
         sample.X,

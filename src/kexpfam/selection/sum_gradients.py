@@ -11,7 +11,7 @@ size of dC is formed, and a panel of rows is forgotten once it is summed.
 
 A feature is a product k_X·∂ʳ∂'ˢk_Y; the weights times the y-factors, summed over
 features, weigh dk_X, and the weights times k_X weigh d(∂ʳ∂'ˢk_Y). For a product of two
-Gaussian kernels this is done by hand, as in `score_matching.summation`: in units of the
+Gaussian kernels this is done by hand, as in `score_matching.low_rank`: in units of the
 lengthscales, rows u and centres c differ by t = u − c, and
 
     d∂_iφ = t_j² ∂_iφ dlog ℓ_j,   d∂_i²φ = t_j² ∂_i²φ dlog ℓ_j   for columns j of x;
