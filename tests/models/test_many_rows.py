@@ -9,6 +9,7 @@ import pytest
 from numpy.random import default_rng
 from scipy import integrate
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 
 from kexpfam import KCEF, KEF, AutoKCEF, load
 from kexpfam.base_densities import GaussianBase, LinearBase, UniformBase
@@ -394,11 +395,12 @@ def test_reliability_counts_all_rows():
 def test_attributes_wait_until_they_are_asked_for():
     X, y = rows(200)
     model = settled().partial_fit(X, y)
-    assert "family_" not in vars(model)
+    assert model._fitted is None
     assert model.regularization_ == 0.05
-    assert "family_" in vars(model)
-    with pytest.raises(AttributeError, match="no attribute 'nonsense_'"):
-        _ = model.nonsense_
+    assert model._fitted is not None
+    assert not hasattr(KCEF(), "kernel_")
+    with pytest.raises(NotFittedError):
+        _ = KCEF().family_
 
 
 @pytest.mark.parametrize("value", [0, -1, 1.5, np.nan, "slow", True])

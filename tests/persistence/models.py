@@ -2,6 +2,7 @@
 
 import functools
 import warnings
+from dataclasses import replace
 from unittest import mock
 
 import numpy as np
@@ -64,7 +65,10 @@ def _warped():
     options = ChartOptions(GaussianProcessBase(StudentBase(0.9, df=5.0)), warp_x=True)
     charted = fit_chart(X, Y[:, None], np.ones(len(Y)), options, rng)
     kernel = separable(Gaussian(1.0), Gaussian(0.8))
-    return untuned().fit(X, Y)._restore(solve(charted, kernel, 0.1, seed=3))
+    model = untuned().fit(X, Y)
+    family = solve(charted, kernel, 0.1, seed=3)
+    model._restore(replace(model._solved, family=family))
+    return model
 
 
 def _inducing():

@@ -367,7 +367,8 @@ class OwnFrame(Frame):
 def _own_frame():
     model = copy.copy(fitted("linear"))
     chart = replace(model.family_.chart, frame=OwnFrame())
-    return model._restore(replace(model.family_, chart=chart))
+    model._restore(replace(model._solved, family=replace(model.family_, chart=chart)))
+    return model
 
 
 def _foreign_factor():

@@ -22,7 +22,6 @@ from kexpfam.distributions import (
 )
 from kexpfam.kernels import Constant, Gaussian, separable
 from kexpfam.models.chart import Charted
-from kexpfam.models.choice import Selection
 from kexpfam.models.conditional import KCEF
 from kexpfam.models.contest import Contest
 from kexpfam.models.entries import PLAIN, default_entries
@@ -32,7 +31,7 @@ from kexpfam.models.estimator import (
     warn_of_a_column,
 )
 from kexpfam.models.family import FittedFamily, Options, solve, training_rows
-from kexpfam.models.fitting import COUNTED_ROWS, collected
+from kexpfam.models.fitting import COUNTED_ROWS, FamilyFit, collected
 from kexpfam.models.learned import FittedAverage, FittedMember
 from kexpfam.models.many_rows import (
     DESIGN_ROWS,
@@ -251,7 +250,8 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
             )
             for k, family in zip(kept, fits, strict=False)
         ]
-        self.best_ = self._best(selection, fits[-1])
+        best = FamilyFit(fits[-1], selection)
+        self.best_ = self._best(selection.chosen.method, best)
         self.members_ = Members(members, GUARD_WEIGHT)
         self.guard_ = (float(center[0]), float(scale[0]))
         self.n_candidates_ = len(candidates)
@@ -301,15 +301,13 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
             self.neighbourhood_ = self.neighbourhood_.scaled(fits[0].weight)
         return fits
 
-    def _best(self, selection: Selection, family: FittedFamily) -> KCEF:
+    def _best(self, method: str, fit: FamilyFit) -> KCEF:
         """The best single family, as the estimator it would be."""
         model = KCEF(
-            fit_method=selection.chosen.method,
-            standardize=self.standardize,
-            n_jobs=self.n_jobs,
+            fit_method=method, standardize=self.standardize, n_jobs=self.n_jobs
         )
-        model.neighbourhood_ = self.neighbourhood_
-        return model._restore(family, selection)
+        model._restore(replace(fit, neighbourhood=self.neighbourhood_))
+        return model
 
     def _learned(self) -> FittedAverage:
         members = tuple(
@@ -336,13 +334,7 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
         self.members_ = Members(members, fitted.guard_weight)
         # Numbers of a wrong form in its members show when they are printed.
         repr(self.members_)
-        self.best_ = KCEF(
-            fit_method=fitted.best_method,
-            standardize=self.standardize,
-            n_jobs=self.n_jobs,
-        )
-        self.best_.neighbourhood_ = fitted.neighbourhood
-        self.best_._restore(fitted.best)
+        self.best_ = self._best(fitted.best_method, FamilyFit(fitted.best))
         self.guard_ = fitted.guard
         self.n_candidates_ = fitted.n_candidates
         self.stopped_ = fitted.stopped

@@ -35,6 +35,7 @@ from kexpfam.models.many_rows import (
     sample_rows,
     with_all_rows,
 )
+from kexpfam.models.neighbourhood import Neighbourhood
 from kexpfam.models.running import LambdaRule, Running
 from kexpfam.models.selected import choose
 from kexpfam.models.solvers import COMPONENTS
@@ -60,7 +61,7 @@ SOLVERS = ("exact", "low-rank", "iterative")
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
+class FamilyFit:
     """What a fit leaves behind.
 
     Attributes:
@@ -73,16 +74,20 @@ class Fit:
         weight: Sum of the row weights.
         iterative: How conjugate gradients went; None if they were not used.
         complete: Whether all rows were in memory, and not only a sample of them.
+        solver: How it was computed, for the user.
+        neighbourhood: The rows behind `reliability`.
     """
 
     family: FittedFamily
-    selection: Selection | SearchResult | None
+    selection: Selection | SearchResult | None = None
     islands: IslandReport | None = None
     running: Running | None = None
     components: Components | None = None
     weight: float = 0.0
     iterative: IterativeFit | None = None
     complete: bool = True
+    solver: str = ""
+    neighbourhood: Neighbourhood | None = None
 
 
 @dataclass(frozen=True)
@@ -109,8 +114,8 @@ def fit_rows(
     options: Options,
     rng: np.random.Generator,
     how: How,
-) -> Fit:
-    """Fit the family to validated rows, and choose what the user left open.
+) -> FamilyFit:
+    """FamilyFit the family to validated rows, and choose what the user left open.
 
     Args:
         X: Conditions, (n, p); p is 0 for the unconditional family.
@@ -140,11 +145,11 @@ def _in_memory(
     how: How,
     *,
     exact: bool,
-) -> Fit:
+) -> FamilyFit:
     """A fit to rows that are all there is."""
     settled = how.select is None or _is_settled(options)
     if exact or (settled and options.fit_method != "score"):
-        fit = Fit(fit_family(rows, options, rng), None)
+        fit = FamilyFit(fit_family(rows, options, rng))
     elif settled:
         fit = _low_rank(_given(rows, options, rng), options)
     else:
@@ -154,7 +159,7 @@ def _in_memory(
 
 def _selected(
     rows: TrainingRows, options: Options, rng: np.random.Generator, how: How
-) -> Fit:
+) -> FamilyFit:
     seed = int(rng.integers(2**31))
     choice = _chosen(rows, options, rng, how)
     if options.fit_method == "score" and choice.centers is not None:
@@ -173,12 +178,12 @@ def _selected(
         n_jobs=options.n_jobs,
         method=options.fit_method,
     )
-    return Fit(family, choice.result)
+    return FamilyFit(family, choice.result)
 
 
 def fit_source(
     source: Source, options: Options, rng: np.random.Generator, how: How
-) -> tuple[Fit, Block]:
+) -> tuple[FamilyFit, Block]:
     """The same for rows that are read block by block, in as little memory.
 
     Few rows are collected and fitted as if they had been in memory. Fits by likelihood
@@ -210,7 +215,7 @@ def fit_source(
         start, result = _start(choice, options, how, seed), choice.result
     running = _with_enough_centers(begin(start, options), source, sampled, options, how)
     family, components = running.solved(options.n_jobs)
-    fit = Fit(family, result, None, running, components, running.weight)
+    fit = FamilyFit(family, result, None, running, components, running.weight)
     if options.solver == "iterative":
         family, found = iterated(
             start,
@@ -249,13 +254,13 @@ def _with_enough_centers(
         running = started.limited([size, *larger])
 
 
-def _low_rank(start: Start, options: Options) -> Fit:
+def _low_rank(start: Start, options: Options) -> FamilyFit:
     running = begin(start, options)
     family, components = running.solved(options.n_jobs)
     if options.solver == "iterative":
         family, found = iterated(start, options, family.lam, running.weight)
-        return Fit(family, None, components=components, iterative=found)
-    return Fit(family, None, None, running, components)
+        return FamilyFit(family, components=components, iterative=found)
+    return FamilyFit(family, None, None, running, components)
 
 
 def _given(rows: TrainingRows, options: Options, rng: np.random.Generator) -> Start:
@@ -302,7 +307,9 @@ def collected(source: Source) -> Block:
     )
 
 
-def _looked_at(fit: Fit, options: Options, X: Array, Y: Array, weights: Array) -> Fit:
+def _looked_at(
+    fit: FamilyFit, options: Options, X: Array, Y: Array, weights: Array
+) -> FamilyFit:
     """A fit with its masses of islands compared with counts."""
     if Y.shape[1] > 1:
         return fit
