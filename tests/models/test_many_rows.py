@@ -15,13 +15,13 @@ from kexpfam import KCEF, KEF, AutoKCEF, load
 from kexpfam.base_densities import GaussianBase, LinearBase, UniformBase
 from kexpfam.blocks import ArraySource, Block, reduce_blocks
 from kexpfam.kernels import Gaussian, RationalQuadratic
-from kexpfam.models import averaged, conditional, fitting, many_rows, stream
-from kexpfam.models import contest as contest_module
 from kexpfam.models import design as design_module
+from kexpfam.models import stream
 from kexpfam.models.contest import Contest
 from kexpfam.models.design import N_FOLDS, Design, Judges, SumOfRows
 from kexpfam.models.entries import Entry
-from kexpfam.models.family import Options, training_rows
+from kexpfam.models.estimator import ConditionalEstimator
+from kexpfam.models.family import Limits, Options, training_rows
 from kexpfam.models.many_rows import component_sizes, sample_rows
 from kexpfam.models.running import Running
 from kexpfam.score_matching import CENTER_METHODS
@@ -31,6 +31,7 @@ from tests.tolerances import assert_close
 SAME = 1e-10
 
 SAMPLED = 300
+LIMITS = Limits(design_rows=SAMPLED)
 
 # The models here are crude on purpose: few centres, and λ from nowhere.
 pytestmark = pytest.mark.filterwarnings("ignore::kexpfam.errors.BlindnessWarning")
@@ -38,10 +39,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::kexpfam.errors.BlindnessWarning
 
 @pytest.fixture(autouse=True)
 def few_rows_make_a_design(monkeypatch):
-    for module in (fitting, averaged):
-        monkeypatch.setattr(module, "DESIGN_ROWS", SAMPLED)
-    for module in (stream, conditional):
-        monkeypatch.setattr(module, "KEPT_ROWS", SAMPLED)
+    monkeypatch.setattr(ConditionalEstimator, "_limits", LIMITS)
 
 
 def rows(n=1000, seed=0, p=2):
@@ -229,7 +227,7 @@ def test_conjugate_gradients_find_the_direct_solution(n, derivatives):
 
 
 def test_iterations_take_more_centres_than_a_direct_choice_judges(monkeypatch):
-    monkeypatch.setattr(many_rows, "MOST_CENTERS", 30)
+    monkeypatch.setattr(KCEF, "_limits", replace(LIMITS, most_centers=30))
     X, y = rows(700)
     model = settled(n_components=60, solver="iterative").fit(X, y)
     assert len(model.family_.T.Y) == 60
@@ -263,7 +261,7 @@ def test_more_centres_are_asked_for_where_they_help():
 
 
 def test_centres_are_doubled_while_all_rows_say_that_it_helps(monkeypatch):
-    monkeypatch.setattr(many_rows, "FEWEST_CENTERS", 4)
+    monkeypatch.setattr(KCEF, "_limits", replace(LIMITS, fewest_centers=4))
     rng = default_rng(0)
     x = rng.uniform(-3, 3, size=(3000, 1))
     y = np.sin(5 * x[:, 0]) + 0.1 * rng.normal(size=3000)
@@ -279,10 +277,10 @@ def test_centres_are_doubled_while_all_rows_say_that_it_helps(monkeypatch):
 
 
 def test_sizes_double_and_do_not_exceed_the_rows():
-    assert component_sizes(50, None) == (50,)
-    assert component_sizes(10_000, None) == (128, 256, 512, 1024)
-    assert component_sizes(10_000, 7) == (3, 7)
-    assert component_sizes(5, 700) == (2, 5)
+    assert component_sizes(50, None, LIMITS) == (50,)
+    assert component_sizes(10_000, None, LIMITS) == (128, 256, 512, 1024)
+    assert component_sizes(10_000, 7, LIMITS) == (3, 7)
+    assert component_sizes(5, 700, LIMITS) == (2, 5)
 
 
 def test_centres_that_do_not_fit_into_the_budget_are_refused():
@@ -423,7 +421,7 @@ def test_models_from_files_have_no_sums(tmp_path):
 
 
 def test_exact_fits_keep_their_rows_until_they_are_too_many(monkeypatch):
-    monkeypatch.setattr(fitting, "EXACT_SIZE", 250)
+    monkeypatch.setattr(KCEF, "_limits", replace(LIMITS, exact_size=250))
     X, y = rows(500)
     exact = KCEF(select=None, random_state=0).fit(X[:100], y[:100])
     exact.partial_fit(X[100:200], y[100:200])
@@ -611,11 +609,12 @@ def test_judges_are_limited():
 
 
 def test_a_regression_that_goes_astray_on_more_rows_is_not_used(monkeypatch):
-    monkeypatch.setattr(contest_module, "JUDGED_ROWS", 150)
     X, y = rows(250)
     options = Options(None, None, None, None, None, True, None)
     contest = Contest.of(
-        training_rows(X, y[:, None], np.ones(250), options), default_rng(0)
+        training_rows(X, y[:, None], np.ones(250), options),
+        default_rng(0),
+        Limits(judged_rows=150),
     )
     contest.add_charts([Entry("linear", LinearBase())])
     judged = contest.charts["linear"].chart

@@ -20,7 +20,6 @@ from kexpfam.base_densities import (
 )
 from kexpfam.errors import BlindnessWarning
 from kexpfam.kernels import Constant, Gaussian, Matern, RationalQuadratic, separable
-from kexpfam.models import averaged
 from kexpfam.models.chart import ChartOptions, fit_chart
 from kexpfam.models.entries import default_entries
 from kexpfam.models.family import solve
@@ -82,7 +81,7 @@ def _inducing():
 def _average():
     """An average of a few charts, of which some are shared."""
     few = default_entries()[:4]
-    with mock.patch.object(averaged, "default_entries", return_value=few):
+    with mock.patch.object(AutoKCEF, "_entries", return_value=few):
         return AutoKCEF(likelihood=False, random_state=0).fit(X, Y)
 
 

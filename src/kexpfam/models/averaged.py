@@ -31,10 +31,9 @@ from kexpfam.models.estimator import (
     warn_of_a_column,
 )
 from kexpfam.models.family import FittedFamily, Options, solve, training_rows
-from kexpfam.models.fitting import COUNTED_ROWS, FamilyFit, collected
+from kexpfam.models.fitting import FamilyFit, collected
 from kexpfam.models.learned import FittedAverage, FittedMember
 from kexpfam.models.many_rows import (
-    DESIGN_ROWS,
     SampledRows,
     Start,
     begin,
@@ -66,11 +65,6 @@ GUARD = StudentBase(scale=0.85, df=5.0)
 # number are left out of the final density.
 PER_CHART = 2
 DROPPED_WEIGHT = 0.005
-
-
-# Centres of each member, at most, where there are so many rows that their number is
-# judged: the members share one pass over the rows.
-MEMBER_CENTERS = 512
 
 
 @saved_estimator
@@ -114,6 +108,9 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
         >>> model.predict_quantiles([[0.5]], [0.05, 0.5, 0.95]).round(1)
         array([[0.7, 1. , 1.4]])
     """
+
+    # What competes.
+    _entries = staticmethod(default_entries)
 
     def __init__(
         self,
@@ -168,7 +165,7 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
             return self
         rows = Block(*self._training_rows(X, y, sample_weight))
         warn_of_a_column(y, rows.Y)
-        if np.count_nonzero(rows.weights) > DESIGN_ROWS:
+        if np.count_nonzero(rows.weights) > self._limits.design_rows:
             source = ArraySource(rows.X, rows.Y, rows.weights)
             return self._fit_source(source, rng, client)
         return self._fit_rows(rows, rng, None)
@@ -178,7 +175,11 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
     ) -> Self:
         seed = int(rng.integers(2**31))
         sampled = sample_rows(
-            source, DESIGN_ROWS, seed, n_jobs=self.n_jobs, client=client
+            source,
+            self._limits.design_rows,
+            seed,
+            n_jobs=self.n_jobs,
+            client=client,
         )
         if sampled.complete:
             return self._fit_rows(collected(source), rng, None)
@@ -193,10 +194,9 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
                 f"AutoKCEF is for one column of y, got {rows.Y.shape[1]}; use KCEF for "
                 f"several columns at once."
             )
-        options = Options(None, None, None, None, None, self.standardize, self.n_jobs)
-        training = training_rows(rows.X, rows.Y, rows.weights, options)
+        training = training_rows(rows.X, rows.Y, rows.weights, self._options())
         self.neighbourhood_ = Neighbourhood.of(rows.X, rows.weights)
-        contest = Contest.of(training, rng)
+        contest = Contest.of(training, rng, self._limits)
         contest.n_jobs = self.n_jobs
         self._compete(contest)
         self._average(contest, int(rng.integers(2**31)), others)
@@ -213,8 +213,13 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
         check_is_fitted(self)
         save_estimator(self, path, extra)
 
+    def _options(self) -> Options:
+        none = (None,) * 5  # kernels, base density and λ compete
+        limits = replace(self._limits, most_centers=self._limits.member_centers)
+        return Options(*none, self.standardize, self.n_jobs, limits=limits)
+
     def _compete(self, contest: Contest) -> None:
-        contest.add_charts(default_entries())
+        contest.add_charts(self._entries())
         contest.add_bases()
         few = len(contest.rows.Y) <= LIKELIHOOD_ROWS
         wanted = few if self.likelihood is None else self.likelihood
@@ -265,18 +270,15 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
         others: "Others | None",
     ) -> list[FittedFamily]:
         """Candidates fitted to all rows."""
-        if others is None and len(contest.all_rows.Y) < COUNTED_ROWS:
+        if others is None and len(contest.all_rows.Y) < self._limits.counted_rows:
             return [
                 fit_candidate(contest.final(c.chart), c, seed, self.n_jobs)
                 for c in chosen
             ]
         # With more rows λ is judged again, and so is the number of centres.
-        options = Options(None, None, None, None, None, self.standardize, self.n_jobs)
+        options = self._options()
         tilted = [k for k, c in enumerate(chosen) if c.method == "score"]
-        fits = [
-            begin(_start(contest, chosen[k], seed), options, most=MEMBER_CENTERS)
-            for k in tilted
-        ]
+        fits = [begin(_start(contest, chosen[k], seed), options) for k in tilted]
         if others is not None:
             fits = self._with_others(fits, others)
         solved = dict(zip(tilted, fits, strict=True))

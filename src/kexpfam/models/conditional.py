@@ -25,7 +25,6 @@ from kexpfam.models.fitting import FamilyFit, How, fit_rows, fit_source
 from kexpfam.models.learned import FittedModel, opened
 from kexpfam.models.neighbourhood import Neighbourhood
 from kexpfam.models.stream import (
-    KEPT_ROWS,
     Kept,
     Stream,
     Summed,
@@ -445,14 +444,16 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
 
     def _settle_later(self, stream: Stream) -> None:
         """Take a stream, whose model is made when it is needed."""
-        if isinstance(stream, Kept) and stream.full and self.fit_method != "score":
+        most = self._limits.design_rows
+        kept = len(stream.rows) if isinstance(stream, Kept) else 0
+        if kept > most and self.fit_method != "score":
             raise ValueError(
                 f"fit_method={self.fit_method!r} has no sums to add rows to, so at "
-                f"most {KEPT_ROWS} rows can come in pieces, got {len(stream.rows)}; "
+                f"most {most} rows can come in pieces, got {kept}; "
                 f"use fit, or fit_method='score'."
             )
         self._fitted, self.stream_ = None, stream
-        if isinstance(stream, Kept) and stream.full:
+        if kept > most:
             self._settle()  # and give the rows up
 
     def _settle(self) -> FamilyFit:
@@ -469,17 +470,17 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
         seed = 0 if self.random_state is None else self.random_state
         rng, how = as_generator(seed), self._how(None)
         fit = fit_rows(rows.X, rows.Y, rows.weights, options, rng, how)
-        return self._take(fit, rows, None if stream.full else stream)
+        return self._take(fit, rows, keep=True)
 
-    def _take(
-        self, fit: FamilyFit, rows: Block, stream: Stream | None = None
-    ) -> FamilyFit:
-        """Take what was fitted, to these rows or to more, and what goes on from it."""
+    def _take(self, fit: FamilyFit, rows: Block, *, keep: bool = False) -> FamilyFit:
+        """Take what was fitted to these rows or to more; keep few rows, not sums."""
         near = Neighbourhood.of(rows.X, rows.weights)
-        if stream is None and fit.running is not None:
-            stream = Summed(fit.running, near)
-        elif stream is None and len(rows) <= KEPT_ROWS and fit.complete:
+        stream: Stream | None = None
+        keep = keep or (fit.running is None and fit.complete)
+        if keep and len(rows) <= self._limits.design_rows:
             stream = Kept(rows)
+        elif fit.running is not None:
+            stream = Summed(fit.running, near)
         fit = replace(fit, running=None, neighbourhood=near.scaled(fit.weight))
         return self._restore(fit, stream)
 
@@ -504,6 +505,7 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
             check_flag("derivative_features", self.derivative_features),
             self.solver,
             parse_memory(self.memory_budget),
+            self._limits,
         )
 
     def _restore(self, fit: FamilyFit, stream: Stream | None = None) -> FamilyFit:

@@ -41,7 +41,7 @@ from kexpfam.models.entries import (
     is_marginal,
     lines_of,
 )
-from kexpfam.models.family import TrainingRows
+from kexpfam.models.family import Limits, TrainingRows
 from kexpfam.models.relevance import (
     CENTERS,
     RELEVANT_MULTIPLES,
@@ -57,11 +57,6 @@ from kexpfam.selection import (
     bases_alone,
     tilted,
 )
-
-# Rows that candidates are judged on, at most; the chosen ones are fitted to all. With
-# several columns of y rows are nodes of an integral too, and cost their square.
-JUDGED_ROWS = 5000
-JUDGED_ROWS_OF_SEVERAL = 1500
 
 # Folds, and the number of rows up to which there are more of them.
 FOLDS, MANY_FOLDS, FEW_ROWS = 5, 10, 60
@@ -126,9 +121,12 @@ class Contest:
     n_jobs: int | None = None
 
     @classmethod
-    def of(cls, rows: TrainingRows, rng: np.random.Generator) -> "Contest":
+    def of(
+        cls, rows: TrainingRows, rng: np.random.Generator, limits: Limits
+    ) -> "Contest":
         """Shuffle rows into folds; of very many rows, some."""
-        most = JUDGED_ROWS if rows.Y.shape[1] == 1 else JUDGED_ROWS_OF_SEVERAL
+        several = rows.Y.shape[1] > 1
+        most = limits.judged_rows_of_several if several else limits.judged_rows
         n = min(len(rows.Y), most)
         order = rng.permutation(len(rows.Y))[:n]
         count = min(n, MANY_FOLDS if n <= FEW_ROWS else FOLDS)

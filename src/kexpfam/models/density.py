@@ -168,6 +168,7 @@ class KEF(DensityEstimator):
             self.standardize,
             self.n_jobs,
             fit_method=self.fit_method,
+            limits=self._limits,
             response_name="X",
             kernel_name="kernel",
         )

@@ -26,6 +26,7 @@ from kexpfam._validation import (
 )
 from kexpfam.blocks import Source
 from kexpfam.distributions import BLOCK_ROWS, Density
+from kexpfam.models.family import Limits
 from kexpfam.models.neighbourhood import Neighbourhood
 from kexpfam.sampling import Sampler, resolve_sampler
 
@@ -40,6 +41,7 @@ class DensityEstimator(DensityMixin, BaseEstimator):
     """
 
     extra_: dict[str, Any] | None = None
+    _limits = Limits()
 
     @abstractmethod
     def score_samples(self, X: ArrayLike) -> Array:
@@ -70,6 +72,7 @@ class ConditionalEstimator(RegressorMixin, BaseEstimator, Generic[D]):
     """
 
     extra_: dict[str, Any] | None = None
+    _limits = Limits()
     neighbourhood_: Neighbourhood
     n_jobs: int | None
 

@@ -71,6 +71,39 @@ _SHORTEST, _LONGEST = 1e-50, 1e50
 
 
 @dataclass(frozen=True)
+class Limits:
+    """How large a fit may be, and from where on it is made in another way.
+
+    Attributes:
+        design_rows: Rows that a design is chosen on, and that `partial_fit` keeps, at
+            most: what is chosen from so many hardly changes with more.
+        exact_size: Rows times columns of y up to which a fit without a choice is exact
+            unless told how many centres to have: a second or two.
+        counted_rows: Rows from which on the number of centres is judged, if it is open.
+        fewest_centers: Centres that are judged if the user does not say how many: from
+            this number on, doubled up to
+        most_centers: this one,
+        rows_per_center: and no more than one for so many rows.
+        member_centers: Centres of each member of an average, at most, where their
+            number is judged: the members share one pass over the rows.
+        judged_rows: Rows that candidates are judged on, at most; the chosen ones are
+            fitted to all.
+        judged_rows_of_several: The same with several columns of y, where rows are nodes
+            of an integral too, and cost their square.
+    """
+
+    design_rows: int = 20_000
+    exact_size: int = 5000
+    counted_rows: int = 1000
+    fewest_centers: int = 128
+    most_centers: int = 1024
+    rows_per_center: int = 2
+    member_centers: int = 512
+    judged_rows: int = 5000
+    judged_rows_of_several: int = 1500
+
+
+@dataclass(frozen=True)
 class Options:
     """What a user can choose; None stands for the untuned default."""
 
@@ -87,6 +120,7 @@ class Options:
     derivatives: bool = False
     solver: str | None = None
     memory_budget: int = DEFAULT_BUDGET
+    limits: Limits = Limits()
     # What the user calls the responses and their kernel, for error messages.
     response_name: str = "y"
     kernel_name: str = "kernel_y"

@@ -27,7 +27,6 @@ from kexpfam.models.family import (
 )
 from kexpfam.models.finishing import Components
 from kexpfam.models.many_rows import (
-    DESIGN_ROWS,
     SampledRows,
     Start,
     begin,
@@ -46,14 +45,6 @@ from kexpfam.selection import (
     SearchMethod,
     SearchResult,
 )
-
-# Rows times columns of y up to which a fit without a choice is exact unless told how
-# many centres to have: a second or two.
-EXACT_SIZE = 5000
-
-# Rows from which on the number of centres is judged, if it is open.
-COUNTED_ROWS = 1000
-
 
 # How the linear system of a fit is solved: what `KCEF.solver` may say and
 # `KCEF.solver_` says.
@@ -130,7 +121,7 @@ def fit_rows(
     """
     _check_choices(options, how, Y.shape[1])
     exact = _is_exact(options, how, Y)
-    if len(Y) > DESIGN_ROWS and not exact and np.count_nonzero(weights) > DESIGN_ROWS:
+    if not exact and np.count_nonzero(weights) > options.limits.design_rows:
         return fit_source(ArraySource(X, Y, weights), options, rng, how)[0]
     # In an order of their own, the rows give the same model in any order of the user.
     rows = training_rows(X, Y, weights, options, shuffled=True)
@@ -164,7 +155,7 @@ def _selected(
     choice = _chosen(rows, options, rng, how)
     if options.fit_method == "score" and choice.centers is not None:
         start = _start(choice, options, how, seed)
-        if len(rows.Y) < COUNTED_ROWS and options.n_components is None:
+        if len(rows.Y) < options.limits.counted_rows and options.n_components is None:
             # With few rows what was judged is what is fitted: same centres, same λ.
             start = replace(start, centers=choice.centers)
         return replace(_low_rank(start, options), selection=choice.result)
@@ -195,7 +186,7 @@ def fit_source(
     work = {"n_jobs": options.n_jobs, "client": how.client}
     state = rng.bit_generator.state
     seed = int(rng.integers(2**31))
-    sampled = sample_rows(source, DESIGN_ROWS, seed, **work)
+    sampled = sample_rows(source, options.limits.design_rows, seed, **work)
     if sampled.complete:
         rng.bit_generator.state = state  # as if they had been in memory all along
         all_rows = collected(source)
@@ -336,7 +327,7 @@ def _is_exact(options: Options, how: How, Y: Array) -> bool:
                 "solver out."
             )
         return True
-    small = Y.size <= EXACT_SIZE and options.solver is None
+    small = Y.size <= options.limits.exact_size and options.solver is None
     return settled and small and options.n_components is None
 
 

@@ -21,7 +21,7 @@ from kexpfam.blocks import Block, RowSample, Source, reduce_blocks
 from kexpfam.kernels import JointKernel
 from kexpfam.models.chart import Charted
 from kexpfam.models.design import N_FOLDS, Design, FoldSums, Judges, SumOfRows
-from kexpfam.models.family import FittedFamily, Options, TrainingRows
+from kexpfam.models.family import FittedFamily, Limits, Options, TrainingRows
 from kexpfam.models.iterating import AllRows
 from kexpfam.models.running import LambdaRule, Running
 from kexpfam.score_matching import (
@@ -31,13 +31,6 @@ from kexpfam.score_matching import (
     choose_centers,
     fit_iterative,
 )
-
-# Rows that a design is chosen on, at most.
-DESIGN_ROWS = 20_000
-
-# Centres that are judged if the user does not say how many: from the first number on,
-# doubled up to the second, and no more than one for so many rows.
-FEWEST_CENTERS, MOST_CENTERS, ROWS_PER_CENTER = 128, 1024, 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,15 +55,9 @@ class Start:
     centers: Indices | None = None
 
 
-def begin(start: Start, options: Options, *, most: int | None = None) -> Running:
-    """A low-rank fit to the rows of the sample, with centres among them.
-
-    Args:
-        start: What the sample has decided.
-        options: The user's choices.
-        most: Centres at most, if the user did not say; None for `MOST_CENTERS`.
-    """
-    basis, sizes = _basis(start, options, most or MOST_CENTERS)
+def begin(start: Start, options: Options) -> Running:
+    """A low-rank fit to the rows of the sample, with centres among them."""
+    basis, sizes = _basis(start, options)
     design = Design.of(start.charted, basis, start.seed)
     charted = start.charted
     prints = design.prints_of(start.rows.X, start.rows.Y)
@@ -86,7 +73,7 @@ def begin(start: Start, options: Options, *, most: int | None = None) -> Running
     )
 
 
-def _basis(start: Start, options: Options, most: int) -> tuple[Basis, tuple[int, ...]]:
+def _basis(start: Start, options: Options) -> tuple[Basis, tuple[int, ...]]:
     """The basis, and how many of its centres are judged."""
     charted, rows = start.charted, start.centers
     if rows is not None:
@@ -96,14 +83,16 @@ def _basis(start: Start, options: Options, most: int) -> tuple[Basis, tuple[int,
     if wanted is not None:
         wanted = min(wanted, len(charted.U))
     if wanted is not None and options.solver == "iterative":
-        wanted = min(wanted, most)
+        wanted = min(wanted, options.limits.most_centers)
     if wanted is not None and wanted > affordable:
         raise ValueError(
             f"n_components={wanted} needs more than memory_budget, "
             f"{options.memory_budget / 2**20:.0f} MiB, for sums over the rows; at most "
             f"{affordable} fit into it. Raise it, or use solver='iterative'."
         )
-    sizes = component_sizes(len(charted.U), wanted, min(most, affordable))
+    most = min(options.limits.most_centers, affordable)
+    limits = replace(options.limits, most_centers=most)
+    sizes = component_sizes(len(charted.U), wanted, limits)
     with single_threaded_blas():  # many small products
         Z, U = choose_centers(
             options.centers,
@@ -138,7 +127,7 @@ def iterated(
         sampled: The sample of these.
         client: Dask client, or None.
     """
-    wanted = options.n_components or MOST_CENTERS
+    wanted = options.n_components or options.limits.most_centers
     # Passes over the rows need no sums: only the preconditioner, a single matrix.
     unlimited = replace(
         options,
@@ -149,7 +138,7 @@ def iterated(
         * options.memory_budget
         // 3,
     )
-    basis, _ = _basis(start, unlimited, wanted)
+    basis, _ = _basis(start, unlimited)
     design = Design.of(start.charted, basis, start.seed)
     charted = start.charted
     rows = AllRows(
@@ -178,20 +167,21 @@ def affordable_centers(charted: Charted, options: Options) -> int:
     return max(1, math.isqrt(options.memory_budget // (8 * matrices)) // groups)
 
 
-def component_sizes(
-    n: int, wanted: int | None, most: int = MOST_CENTERS
-) -> tuple[int, ...]:
+def component_sizes(n: int, wanted: int | None, limits: Limits) -> tuple[int, ...]:
     """Numbers of centres to judge with n rows, few first.
 
     Example:
-        >>> component_sizes(3000, None), component_sizes(3000, 100)
-        ((128, 256, 512, 1024), (50, 100))
+        >>> component_sizes(3000, None, Limits())
+        (128, 256, 512, 1024)
+        >>> component_sizes(3000, 100, Limits())
+        (50, 100)
     """
     if wanted is not None:
         count = min(wanted, n)
         return tuple(sorted({max(1, count // 2), count}))
-    sizes = [min(FEWEST_CENTERS, most, n)]
-    while 2 * sizes[-1] <= min(most, n // ROWS_PER_CENTER):
+    most = limits.most_centers
+    sizes = [min(limits.fewest_centers, most, n)]
+    while 2 * sizes[-1] <= min(most, n // limits.rows_per_center):
         sizes.append(2 * sizes[-1])
     return tuple(sizes)
 

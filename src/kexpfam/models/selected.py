@@ -92,7 +92,7 @@ def choose(
         verbose: Show a progress bar.
     """
     _check(rows, options, objective, search)
-    contest = Contest.of(rows, rng)
+    contest = Contest.of(rows, rng, options.limits)
     contest.n_centers, contest.n_jobs = judged_components(options), options.n_jobs
     if isinstance(search, PaperGrid):
         with single_threaded_blas():

@@ -1,7 +1,7 @@
 """Rows that come piece by piece: what `KCEF.partial_fit` keeps, adds and forgets.
 
 As long as the rows are few they are kept, and the model is the one that `fit` makes of
-all of them: what can be chosen is chosen from all that is known. From `KEPT_ROWS` on
+all of them: what can be chosen is chosen from all that is known. From 20,000 on
 the design is frozen, the rows are summed and given up, and new rows are only added to
 the sums. Neither depends on how the rows were split, nor on their order.
 """
@@ -13,12 +13,8 @@ from typing import Any
 import numpy as np
 
 from kexpfam.blocks import BLOCK_ROWS, Block
-from kexpfam.models.many_rows import DESIGN_ROWS
 from kexpfam.models.neighbourhood import Neighbourhood
 from kexpfam.models.running import Running
-
-# Rows that are kept, at most.
-KEPT_ROWS = DESIGN_ROWS
 
 
 class Stream(ABC):
@@ -76,11 +72,6 @@ class Kept(Stream):
     @property
     def weight(self) -> float:
         return float(self.rows.weights.sum())
-
-    @property
-    def full(self) -> bool:
-        """Whether the rows are too many to be kept."""
-        return len(self.rows) > KEPT_ROWS
 
     @property
     def columns(self) -> tuple[int, int]:
