@@ -16,14 +16,13 @@ from kexpfam.base_densities import GaussianBase, LinearBase, UniformBase
 from kexpfam.blocks import ArraySource, Block, reduce_blocks
 from kexpfam.kernels import Gaussian, RationalQuadratic
 from kexpfam.models import design as design_module
-from kexpfam.models import stream
 from kexpfam.models.contest import Contest
 from kexpfam.models.design import N_FOLDS, Design, Judges, SumOfRows
-from kexpfam.models.entries import Entry
+from kexpfam.models.entries import ChartEntry
 from kexpfam.models.estimator import ConditionalEstimator
 from kexpfam.models.family import Limits, Options, training_rows
 from kexpfam.models.many_rows import component_sizes, sample_rows
-from kexpfam.models.running import Running
+from kexpfam.models.running import Kept, Running, Summed
 from kexpfam.score_matching import CENTER_METHODS
 from tests.tolerances import assert_close
 
@@ -336,9 +335,9 @@ def test_pieces_of_few_rows_are_one_fit():
 def test_a_design_is_frozen_when_rows_are_too_many_to_be_kept():
     X, y = rows(900)
     model = settled().partial_fit(X[:250], y[:250])
-    assert isinstance(model.stream_, stream.Kept)
+    assert isinstance(model.stream_, Kept)
     model.partial_fit(X[250:400], y[250:400])
-    assert isinstance(model.stream_, stream.Summed)
+    assert isinstance(model.stream_, Summed)
     kernel = model.family_.T.X.copy()
     model.partial_fit(X[400:], y[400:])
     np.testing.assert_array_equal(model.family_.T.X, kernel)
@@ -616,7 +615,7 @@ def test_a_regression_that_goes_astray_on_more_rows_is_not_used(monkeypatch):
         default_rng(0),
         Limits(judged_rows=150),
     )
-    contest.add_charts([Entry("linear", LinearBase())])
+    contest.add_charts([ChartEntry("linear", LinearBase())])
     judged = contest.charts["linear"].chart
     good = contest.final("linear").chart
     contest.finals.clear()

@@ -12,7 +12,7 @@ from kexpfam.models.entries import (
     GAUSSIANIZED,
     PLAIN,
     PLAIN_GRID,
-    Entry,
+    ChartEntry,
     default_entries,
 )
 from kexpfam.models.family import Limits, Options, training_rows
@@ -125,7 +125,7 @@ def test_noise_is_not_taken_for_a_column_that_matters(columns):
             np.random.default_rng(seed),
             Limits(),
         )
-        contest.add_charts([Entry(PLAIN, GaussianBase(scale=1.0))])
+        contest.add_charts([ChartEntry(PLAIN, GaussianBase(scale=1.0))])
         contest.add_bases()
         contest.kernels_x(PLAIN, PLAIN_GRID)
         assert contest.relevant == {PLAIN: None}
@@ -140,7 +140,7 @@ def test_units_of_x_do_not_matter():
             np.random.default_rng(0),
             Limits(),
         )
-        contest.add_charts([Entry(PLAIN, GaussianBase(scale=1.0))])
+        contest.add_charts([ChartEntry(PLAIN, GaussianBase(scale=1.0))])
         contest.add_bases()
         contest.kernels_x(PLAIN, PLAIN_GRID)
         found.append(contest.relevant[PLAIN] / unit)

@@ -27,7 +27,7 @@ from kexpfam.kernels import (
     separable,
 )
 from kexpfam.models.family import Limits
-from kexpfam.models.stream import Kept, Summed
+from kexpfam.models.running import Kept, Summed
 from kexpfam.persistence import registry
 from kexpfam.persistence.encoding import Decoder, Encoder
 from kexpfam.selection import Bounds, CoarseSearch, GradientSearch, PaperGrid

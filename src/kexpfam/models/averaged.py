@@ -22,6 +22,7 @@ from kexpfam.distributions import (
 )
 from kexpfam.kernels import Constant, Gaussian, separable
 from kexpfam.models.chart import Charted
+from kexpfam.models.choice import Member, Members
 from kexpfam.models.conditional import KCEF
 from kexpfam.models.contest import Contest
 from kexpfam.models.entries import PLAIN, default_entries
@@ -40,7 +41,6 @@ from kexpfam.models.many_rows import (
     sample_rows,
     with_all_rows,
 )
-from kexpfam.models.members import Member, Members
 from kexpfam.models.neighbourhood import Neighbourhood
 from kexpfam.models.running import LambdaRule, Running
 from kexpfam.models.selected import best_of

@@ -21,10 +21,10 @@ from kexpfam.models.choice import Selection
 from kexpfam.models.estimator import ConditionalEstimator, named_columns
 from kexpfam.models.family import FittedFamily, Options
 from kexpfam.models.finishing import Components
-from kexpfam.models.fitting import FamilyFit, How, fit_rows, fit_source
+from kexpfam.models.fitting import FamilyFit, How, fit_in_memory, fit_source
 from kexpfam.models.learned import FittedModel, opened
 from kexpfam.models.neighbourhood import Neighbourhood
-from kexpfam.models.stream import (
+from kexpfam.models.running import (
     Kept,
     Stream,
     Summed,
@@ -212,7 +212,7 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
             self._take(fit, sampled)
             return self
         rows = Block(*self._training_rows(X, y, sample_weight))
-        self._take(fit_rows(rows.X, rows.Y, rows.weights, options, rng, how), rows)
+        self._take(fit_in_memory(rows.X, rows.Y, rows.weights, options, rng, how), rows)
         return self
 
     def partial_fit(
@@ -469,7 +469,7 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
         # The same for any order of blocks, also without a seed.
         seed = 0 if self.random_state is None else self.random_state
         rng, how = as_generator(seed), self._how(None)
-        fit = fit_rows(rows.X, rows.Y, rows.weights, options, rng, how)
+        fit = fit_in_memory(rows.X, rows.Y, rows.weights, options, rng, how)
         return self._take(fit, rows, keep=True)
 
     def _take(self, fit: FamilyFit, rows: Block, *, keep: bool = False) -> FamilyFit:

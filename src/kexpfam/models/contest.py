@@ -21,7 +21,6 @@ from kexpfam.base_densities import (
     fit_processes,
 )
 from kexpfam.kernels import Constant, Gaussian, Kernel
-from kexpfam.models.bridging import bridged_candidates, bridged_in_folds
 from kexpfam.models.chart import (
     Charted,
     ChartOptions,
@@ -36,8 +35,8 @@ from kexpfam.models.entries import (
     PLAIN_GRID,
     REFITTED_ROWS,
     REGRESSION_GRID,
-    Entry,
-    Grid,
+    ChartEntry,
+    KernelGrid,
     is_marginal,
     lines_of,
 )
@@ -48,7 +47,13 @@ from kexpfam.models.relevance import (
     held_out_worth,
     relevant_lengthscales,
 )
-from kexpfam.models.solvers import COMPONENTS, chosen_centers, score_sample
+from kexpfam.models.solvers import (
+    COMPONENTS,
+    bridged_candidates,
+    bridged_in_folds,
+    chosen_centers,
+    score_sample,
+)
 from kexpfam.selection import (
     BASES_ALONE,
     Candidate,
@@ -113,7 +118,7 @@ class Contest:
     candidates: list[Candidate] = field(default_factory=list)
     reason: str = "all candidates were tried"
     everyone: TrainingRows | None = None
-    entries: dict[str, Entry] = field(default_factory=dict)
+    entries: dict[str, ChartEntry] = field(default_factory=dict)
     finals: dict[str, Charted] = field(default_factory=dict)
     final_processes: SharedProcesses = field(default_factory=SharedProcesses)
     order: Indices = field(default_factory=lambda: np.arange(0))
@@ -180,14 +185,14 @@ class Contest:
         """Row weights, in the order of `held_out`."""
         return self.rows.weights
 
-    def add_charts(self, entries: Sequence[Entry]) -> None:
+    def add_charts(self, entries: Sequence[ChartEntry]) -> None:
         """Fit charts, honestly for every row; those without an effect are left out."""
         # Products and factorisations here are small: threads of BLAS would wait for
         # each other for longer than they work.
         with single_threaded_blas():
             self._add_charts(entries)
 
-    def _add_charts(self, entries: Sequence[Entry]) -> None:
+    def _add_charts(self, entries: Sequence[ChartEntry]) -> None:
         everyone = SharedProcesses()
         in_fold = [SharedProcesses(start=everyone) for _ in self.folds]
         for entry in entries:
@@ -315,7 +320,7 @@ class Contest:
 
     def _chart(
         self,
-        entry: Entry,
+        entry: ChartEntry,
         index: slice | Indices,
         processes: SharedProcesses,
         rows: TrainingRows | None = None,
@@ -339,7 +344,7 @@ class Contest:
         )
 
     def _refitted(
-        self, entry: Entry, charted: Charted, in_fold: list[SharedProcesses]
+        self, entry: ChartEntry, charted: Charted, in_fold: list[SharedProcesses]
     ) -> Charted:
         shared = iter(in_fold)
         everyone = np.arange(len(self.rows.Y))
@@ -361,7 +366,7 @@ class Contest:
         lengths: Array = np.min([fit.process.lengthscales for fit in fits], axis=0)
         return lengths
 
-    def kernels_x(self, name: str, grid: Grid) -> list[Kernel]:
+    def kernels_x(self, name: str, grid: KernelGrid) -> list[Kernel]:
         """Kernels of x to try: none, isotropic, by a process, by columns that help."""
         charted = self.charts[name]
         Z, p = charted.Z, charted.Z.shape[1]
@@ -458,7 +463,7 @@ def _held_out_mean(charted: Charted) -> float:
     return float(max(log_q) + charted.log_slope @ share)
 
 
-def _is_idle(entry: Entry, charted: Charted) -> bool:
+def _is_idle(entry: ChartEntry, charted: Charted) -> bool:
     """Whether a transform turned out to be none, so that another chart is the same."""
     if entry.warp_x and charted.chart.x_transform is None:
         return True

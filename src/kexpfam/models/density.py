@@ -25,7 +25,7 @@ from kexpfam.kernels import Constant, Kernel, SumOfProducts
 from kexpfam.models.choice import Selection
 from kexpfam.models.estimator import DensityEstimator
 from kexpfam.models.family import FittedFamily, Options
-from kexpfam.models.fitting import How, fit_rows, fit_source
+from kexpfam.models.fitting import How, fit_in_memory, fit_source
 from kexpfam.models.learned import FittedModel
 from kexpfam.persistence import save_estimator, saved_estimator
 from kexpfam.sampling import Sampler
@@ -149,7 +149,7 @@ class KEF(DensityEstimator):
             data = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
             weights = check_weights(sample_weight, len(data))
             no_condition = np.empty((len(data), 0))
-            fit = fit_rows(no_condition, data, weights, options, rng, how)
+            fit = fit_in_memory(no_condition, data, weights, options, rng, how)
         return self._restore(fit.family, fit.selection, fit.islands)
 
     def _options(self) -> Options:

@@ -27,7 +27,7 @@ from kexpfam.models.chart import Chart, Charted
 from kexpfam.models.solvers import weighted_sample
 from kexpfam.persistence import saved_fit
 from kexpfam.score_matching import Basis, ScoreSample, Statistics, Summation
-from kexpfam.selection import Rows
+from kexpfam.selection import FoldedRows
 
 N_FOLDS = 5
 
@@ -264,12 +264,12 @@ class Judges:
         return self._at(np.arange(0))
 
     @property
-    def in_folds(self) -> tuple[Rows, Array]:
+    def in_folds(self) -> tuple[FoldedRows, Array]:
         """The rows sorted by fold, and their log slopes."""
         judges = self._at(np.lexsort((self.keys, self.folds)))
         edges = np.searchsorted(judges.folds, np.arange(N_FOLDS + 1)).tolist()
         slices = tuple(slice(edges[k], edges[k + 1]) for k in range(N_FOLDS))
-        rows = Rows(judges.Z, judges.U, judges.weights, slices)
+        rows = FoldedRows(judges.Z, judges.U, judges.weights, slices)
         return rows, judges.log_slope
 
     def _kept(self) -> "Judges":

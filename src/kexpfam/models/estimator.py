@@ -101,7 +101,7 @@ class ConditionalEstimator(RegressorMixin, BaseEstimator, Generic[D]):
 
     def score_samples(self, X: ArrayLike, y: ArrayLike) -> Array:
         """Log p(y_a|x_a) of each row, (n,)."""
-        X, Y = self._conditions(X), as_columns(as_numbers("y", y))
+        X, Y = self._conditions(X), response_columns(as_numbers("y", y))
         d = self._response_columns
         if Y.shape != (len(X), d):
             raise ValueError(
@@ -232,7 +232,7 @@ class ConditionalEstimator(RegressorMixin, BaseEstimator, Generic[D]):
             ensure_min_samples=least,
             reset=first,
         )
-        Y = as_columns(responses)
+        Y = response_columns(responses)
         weights = check_weights(sample_weight, len(Y))
         return conditions, Y, weights
 
@@ -289,7 +289,7 @@ def in_blocks(
     return on_threads(result, blocks, n_jobs)
 
 
-def as_columns(y: Array) -> Array:
+def response_columns(y: Array) -> Array:
     """Responses (n,) or (n, d) as (n, d)."""
     Y = np.asarray(y, dtype=np.float64)
     return Y[:, None] if Y.ndim == 1 else Y

@@ -40,7 +40,6 @@ from kexpfam.kernels import (
     separable,
 )
 from kexpfam.models.chart import Chart, Charted, ChartOptions, fit_chart
-from kexpfam.models.distinct import distinct_rows
 from kexpfam.models.solvers import (
     COMPONENTS,
     chosen_centers,
@@ -401,3 +400,37 @@ def _require_ordinary_lengths(kernel: SumOfProducts) -> SumOfProducts:
     for _, kernel_y in kernel.terms:
         kernel_y.map_lengthscales(check)
     return kernel
+
+
+def distinct_rows(X: Array, Y: Array, weights: Array) -> tuple[Indices, Array]:
+    """One of all equal rows of positive weight, and what they weigh together.
+
+    Rows that are all equal are left as they are: there is nothing to learn from them,
+    and messages should count them.
+
+    Args:
+        X: Conditions, (n, p).
+        Y: Responses, (n, d).
+        weights: Row weights, not negative, (n,).
+
+    Returns:
+        Row numbers (k,), the first of each that are equal, in the order of their
+        content, and total weights (k,).
+
+    Example:
+        >>> x, y = np.array([[2.0], [1.0], [2.0]]), np.array([[0.0], [5.0], [0.0]])
+        >>> distinct_rows(x, y, np.ones(3))
+        (array([0, 1]), array([2., 1.]))
+    """
+    used = np.flatnonzero(weights > 0)
+    order = used[np.lexsort((weights[used], *X[used].T, *Y[used].T))]
+    new = np.ones(len(order), dtype=bool)
+    new[1:] = np.any(Y[order[1:]] != Y[order[:-1]], axis=1)
+    new[1:] |= np.any(X[order[1:]] != X[order[:-1]], axis=1)
+    if new.all():
+        return order, weights[order]
+    starts = np.flatnonzero(new)
+    if len(starts) == 1:
+        return used, weights[used]
+    totals = np.add.reduceat(weights[order], starts)
+    return np.minimum.reduceat(order, starts), totals

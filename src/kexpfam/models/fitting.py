@@ -98,7 +98,7 @@ class How:
     client: Any = None
 
 
-def fit_rows(
+def fit_in_memory(
     X: Array,
     Y: Array,
     weights: Array,
@@ -191,7 +191,7 @@ def fit_source(
         rng.bit_generator.state = state  # as if they had been in memory all along
         all_rows = collected(source)
         X, Y, weights = all_rows.X, all_rows.Y, all_rows.weights
-        return fit_rows(X, Y, weights, options, rng, how), all_rows
+        return fit_in_memory(X, Y, weights, options, rng, how), all_rows
     block = sampled.block
     _check_choices(options, how, block.Y.shape[1])
     rows = training_rows(block.X, block.Y, block.weights, options)

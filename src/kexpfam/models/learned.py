@@ -21,8 +21,7 @@ from kexpfam.kernels import SumOfProducts
 from kexpfam.models.design import N_FOLDS, Design, Judges
 from kexpfam.models.family import FittedFamily
 from kexpfam.models.neighbourhood import Neighbourhood
-from kexpfam.models.running import LambdaRule, Running
-from kexpfam.models.stream import Kept, Stream, Summed
+from kexpfam.models.running import Kept, LambdaRule, Running, Stream, Summed
 from kexpfam.persistence import saved_fit
 from kexpfam.score_matching import Basis, Statistics
 

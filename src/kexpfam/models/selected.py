@@ -32,8 +32,8 @@ from kexpfam.models.entries import (
     PLAIN,
     PLAIN_GRID,
     REGRESSION_GRID,
-    Entry,
-    Grid,
+    ChartEntry,
+    KernelGrid,
     default_entries,
 )
 from kexpfam.models.family import (
@@ -140,16 +140,16 @@ def _is_coarse(search: SearchMethod) -> bool:
     return not isinstance(search, GradientSearch | PaperGrid)
 
 
-def _entries(rows: TrainingRows, options: Options, objective: str) -> list[Entry]:
+def _entries(rows: TrainingRows, options: Options, objective: str) -> list[ChartEntry]:
     given = options.base, options.kernel, options.kernel_x, options.kernel_y
     some = any(part is not None for part in (*given, options.regularization))
     if some or objective == "score":
         # Lengths and λ of the user are meant for one chart, and scores in different
         # coordinates cannot be compared.
-        return [Entry(PLAIN, rows.options.base)]
+        return [ChartEntry(PLAIN, rows.options.base)]
     entries = default_entries()
     if options.fit_method == "bridged":
-        entries[0] = Entry(PLAIN, rows.options.base)  # wide enough for a bridge
+        entries[0] = ChartEntry(PLAIN, rows.options.base)  # wide enough for a bridge
     if rows.Y.shape[1] > 1 or not rows.X.shape[1]:
         # Transforms are for one column of y, regressions need columns of x.
         entries = [e for e in entries if not isinstance(e.base, TransformedBase)]
@@ -201,7 +201,7 @@ def _is_open(kernel: Kernel | None) -> bool:
 
 
 def _kernels_x(
-    contest: Contest, name: str, grid: Grid, options: Options
+    contest: Contest, name: str, grid: KernelGrid, options: Options
 ) -> list[Kernel]:
     given = options.kernel_x
     if given is not None and not _is_open(given):
@@ -216,7 +216,7 @@ def _kernels_x(
     ]
 
 
-def _kernels_y(grid: Grid, options: Options) -> list[Kernel]:
+def _kernels_y(grid: KernelGrid, options: Options) -> list[Kernel]:
     given = options.kernel_y
     if given is not None and not _is_open(given):
         return [given]
@@ -234,7 +234,7 @@ def _with_lengthscale(kernel: Kernel, lengthscale: Any) -> Kernel:
     return kernel.map_lengthscales(replacement)
 
 
-def _lams(grid: Grid, kernel: JointKernel, options: Options) -> tuple[float, ...]:
+def _lams(grid: KernelGrid, kernel: JointKernel, options: Options) -> tuple[float, ...]:
     if options.regularization is not None:
         return (options.regularization,)
     if options.fit_method == "likelihood":
@@ -325,7 +325,7 @@ def _on_paper_grid(
             f"search='paper' chooses all lengthscales, but {name}={value!r} was given; "
             f"leave it out, or use search='grid'."
         )
-    contest.add_charts([Entry(PLAIN, contest.rows.options.base)])
+    contest.add_charts([ChartEntry(PLAIN, contest.rows.options.base)])
     problem = contest.problem(PLAIN)
     lam = options.regularization
     result = paper_grid(

@@ -7,6 +7,7 @@ density, which connect the islands; the base is taken away from the fitted densi
 """
 
 import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -27,6 +28,7 @@ from kexpfam.score_matching import (
     fit_low_rank,
     statistics,
 )
+from kexpfam.selection import Candidate, HeldOutProblem, Line, tilted
 
 # How T can be fitted, and how many centres the basis of a low-rank fit then has; fewer
 # for likelihood, whose cost grows with their square.
@@ -201,3 +203,55 @@ def _check_memory(size: int) -> None:
             f"{needed / 2**30:.0f} GiB, and this machine has "
             f"{physical / 2**30:.0f} GiB; fit a random subset of the rows."
         )
+
+
+def bridged_in_folds(
+    charted: Charted, centers: Indices, folds: Sequence[slice]
+) -> tuple[Charted, Indices, tuple[slice, ...]]:
+    """Rows and draws sorted by fold, with centres and folds among them."""
+    n = len(charted.U)
+    mixed = bridged_rows(charted)
+    copies = n * np.arange(1 + BRIDGE_DRAWS)[:, None]
+    order = np.concatenate([(copies + np.arange(n)[fold]).ravel() for fold in folds])
+    place = np.argsort(order)
+    sizes = (1 + BRIDGE_DRAWS) * np.array([fold.stop - fold.start for fold in folds])
+    ends = np.cumsum(sizes)
+    sorted_folds = tuple(
+        slice(int(end - size), int(end)) for end, size in zip(ends, sizes, strict=True)
+    )
+    mixed = replace(
+        mixed,
+        Z=mixed.Z[order],
+        U=mixed.U[order],
+        weights=mixed.weights[order],
+        log_slope=mixed.log_slope[order],
+    )
+    return mixed, place[bridged_centers(centers, n)], sorted_folds
+
+
+def bridged_candidates(
+    chart: str, log_slope: Array, problem: HeldOutProblem, line: Line
+) -> Iterator[Candidate]:
+    """Families of one chart, fitted to rows with a bridge, one for each λ.
+
+    Args:
+        chart: Name of the chart.
+        log_slope: Log |du/dy| of its rows without the bridge, sorted by fold.
+        problem: Rows and draws of `bridged_in_folds`.
+        line: Kernel and values of λ.
+    """
+    bridge = Bridge(BRIDGE_SHARE, problem.base)
+    rows = _own_rows(problem.folds)
+    slope = np.zeros(len(problem.sample.Y))
+    # The bridge is the base density, so that log q0 on the nodes is log m.
+    for candidate in tilted(chart, problem, slope, [line], remainder=bridge.log_rest):
+        log_p = candidate.held_out[rows] + log_slope
+        yield replace(candidate, method="bridged", held_out=log_p)
+
+
+def _own_rows(folds: Sequence[slice]) -> Array:
+    """Where the rows are among rows and draws: at the beginning of each fold."""
+    sizes = [(fold.stop - fold.start) // (1 + BRIDGE_DRAWS) for fold in folds]
+    return np.concatenate(
+        [fold.start + np.arange(size) for fold, size in zip(folds, sizes, strict=True)]
+    )

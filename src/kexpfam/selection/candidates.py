@@ -12,7 +12,7 @@ from kexpfam.errors import IllConditionedError
 from kexpfam.kernels import JointKernel
 from kexpfam.likelihood import held_out_log_densities as likelihood_log_densities
 from kexpfam.score_matching import statistics
-from kexpfam.selection.held_out import Remainder, held_out_log_densities
+from kexpfam.selection.held_out import Remainder, log_densities_by_score
 from kexpfam.selection.problem import HeldOutProblem
 
 # Base densities that compete without a kernel part: the second for outliers. A t with
@@ -133,7 +133,7 @@ def tilted(
 def _by_score(
     problem: HeldOutProblem, line: Line, remainder: Remainder | None
 ) -> Array:
-    return held_out_log_densities(
+    return log_densities_by_score(
         problem.basis(line.kernel),
         problem.rows,
         problem.base,

@@ -28,8 +28,7 @@ from kexpfam._typing import Array
 from kexpfam.kernels import JointKernel
 from kexpfam.score_matching import KernelExpansion
 from kexpfam.score_matching.conditioned import ConditionedExpansion
-from kexpfam.selection.held_out import LOWEST_LOG_DENSITY
-from kexpfam.selection.normalize import log_densities, nodes_inside
+from kexpfam.selection.held_out import LOWEST_LOG_DENSITY, log_densities, nodes_inside
 from kexpfam.selection.problem import HeldOutProblem
 
 

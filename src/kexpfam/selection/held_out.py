@@ -28,8 +28,55 @@ from kexpfam._typing import Array, Indices
 from kexpfam.base_densities import BaseDensity
 from kexpfam.errors import IllConditionedError
 from kexpfam.kernels import Kernel, SumOfProducts
+from kexpfam.partition import Nodes
 from kexpfam.score_matching import Basis, ScoreSample, Statistics, statistics
-from kexpfam.selection.normalize import nodes_inside
+
+
+def nodes_inside(
+    bases: Sequence[BaseDensity], U: Array, reach: float, resolution: float
+) -> Nodes:
+    """Nodes fine near responses U (n, 1), within the support of the base densities.
+
+    The ends of a bounded support are nodes; with nodes beyond them, a response between
+    the last node inside and the end would have a neighbour where q0 is zero.
+    """
+    nodes = Nodes.covering(U, reach, resolution)
+    supports = np.array([base.support(1)[0] for base in bases])
+    low, high = supports[:, 0].min(), supports[:, 1].max()
+    if low < nodes.points[0] and high > nodes.points[-1]:
+        return nodes
+    inside = nodes.points[(nodes.points > low) & (nodes.points < high)]
+    ends = [np.array([end]) if np.isfinite(end) else np.zeros(0) for end in (low, high)]
+    points = np.concatenate([ends[0], inside, ends[1]])
+    return Nodes.trapezoidal(points)
+
+
+def log_densities(nodes: Nodes, log_tilted: Array, u: Array) -> tuple[Array, Array]:
+    """Log density of one response per row, and the mass of each node.
+
+    Args:
+        nodes: g nodes.
+        log_tilted: Log q0 + T of each row at the nodes, (n, g); destroyed.
+        u: The responses, (n,).
+
+    Returns:
+        Log densities (n,), −∞ where q0 vanishes at a neighbouring node, and masses
+        (n, g) that sum to one.
+    """
+    rows = np.arange(len(u))
+    left, share = nodes.interpolation(u)
+    with np.errstate(invalid="ignore"):  # 0 · (−∞) outside the support of q0
+        log_p = (1 - share) * log_tilted[rows, left]
+        log_p += share * log_tilted[rows, left + 1]
+    log_tilted += nodes.log_weights
+    peak = log_tilted.max(axis=1)
+    log_tilted -= peak[:, None]
+    masses = np.exp(log_tilted, out=log_tilted)
+    total = masses.sum(axis=1)
+    masses /= total[:, None]
+    log_p -= np.log(total) + peak
+    return np.nan_to_num(log_p, nan=-np.inf, neginf=-np.inf, posinf=np.inf), masses
+
 
 # With several columns of y: how many nodes, the least width around each row in
 # deviations, and the width and share of draws far from all rows.
@@ -47,7 +94,7 @@ Remainder = Callable[[Array, Array], Array]
 
 
 @dataclass(frozen=True)
-class Rows:
+class FoldedRows:
     """Training rows sorted by fold.
 
     Attributes:
@@ -63,15 +110,17 @@ class Rows:
     folds: tuple[slice, ...]
 
 
-def fold_statistics(basis: Basis, rows: Rows, sample: ScoreSample) -> list[Statistics]:
+def fold_statistics(
+    basis: Basis, rows: FoldedRows, sample: ScoreSample
+) -> list[Statistics]:
     """Statistics (16) of each fold."""
     weighted = replace(sample, weights=rows.weights)
     return [statistics(basis, weighted.part(fold)) for fold in rows.folds]
 
 
-def held_out_log_densities(
+def log_densities_by_score(
     basis: Basis,
-    rows: Rows,
+    rows: FoldedRows,
     base: BaseDensity,
     sample: ScoreSample,
     lams: Sequence[float],
@@ -113,7 +162,7 @@ def judged_log_densities(
         R: Gram matrix of the basis.
         folds: Those of the rows that judge.
         lams: Values of λ.
-        remainder: See `held_out_log_densities`.
+        remainder: See `log_densities_by_score`.
     """
     total = functools.reduce(operator.add, per_fold)
     out = np.full((len(lams), len(normalizer.left)), LOWEST_LOG_DENSITY)
@@ -149,7 +198,7 @@ class Normalizer:
 
     @classmethod
     def of(
-        cls, basis: Basis, rows: Rows, base: BaseDensity, reach: float
+        cls, basis: Basis, rows: FoldedRows, base: BaseDensity, reach: float
     ) -> "Normalizer":
         assert isinstance(basis.kernel, SumOfProducts)
         if rows.U.shape[1] == 1:
