@@ -28,12 +28,9 @@ from kexpfam.score_matching import (
 from kexpfam.selection import criteria as criteria_module
 from kexpfam.selection import fold_fits, sum_gradients
 from kexpfam.selection import problem as problem_module
+from kexpfam.selection.criteria import HeldOutLikelihood, HeldOutScore
 from kexpfam.selection.held_out import log_densities_by_score
-from kexpfam.selection.objectives import (
-    HeldOutLikelihood,
-    HeldOutObjective,
-    HeldOutScore,
-)
+from kexpfam.selection.objectives import HeldOutObjective
 from kexpfam.selection.parameters import Parameters, Penalty
 from kexpfam.selection.sum_gradients import (
     GaussianSumGradient,

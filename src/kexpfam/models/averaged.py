@@ -1,7 +1,8 @@
 """AutoKCEF: an average of families, weighted by what they say about unseen rows."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -35,7 +36,6 @@ from kexpfam.models.family import FittedFamily, Options, solve, training_rows
 from kexpfam.models.fitting import FamilyFit, collected
 from kexpfam.models.learned import FittedAverage, FittedMember
 from kexpfam.models.many_rows import (
-    SampledRows,
     Start,
     begin,
     sample_rows,
@@ -65,6 +65,10 @@ GUARD = StudentBase(scale=0.85, df=5.0)
 # number are left out of the final density.
 PER_CHART = 2
 DROPPED_WEIGHT = 0.005
+
+
+# Adds rows to fits beside those that the families compete on.
+Others = Callable[..., list[Running]]
 
 
 @saved_estimator
@@ -183,10 +187,11 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
         )
         if sampled.complete:
             return self._fit_rows(collected(source), rng, None)
-        return self._fit_rows(sampled.block, rng, Others(source, sampled, client))
+        others = partial(with_all_rows, source=source, sampled=sampled, client=client)
+        return self._fit_rows(sampled.block, rng, others)
 
     def _fit_rows(
-        self, rows: Block, rng: np.random.Generator, others: "Others | None"
+        self, rows: Block, rng: np.random.Generator, others: Others | None
     ) -> Self:
         """Compete on rows in memory, and fit the best to these and to others."""
         if rows.Y.shape[1] > 1:
@@ -228,7 +233,7 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
             if wanted and contest.reason != "interrupted":
                 contest.run(contest.likelihood_tasks(), bar)
 
-    def _average(self, contest: Contest, seed: int, others: "Others | None") -> None:
+    def _average(self, contest: Contest, seed: int, others: Others | None) -> None:
         candidates = contest.candidates
         center, scale = spread_of("y", contest.rows.Y, contest.weights)
         guard = GUARD.log_density((contest.rows.Y - center) / scale) - np.log(scale)
@@ -267,7 +272,7 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
         contest: Contest,
         chosen: list[Candidate],
         seed: int,
-        others: "Others | None",
+        others: Others | None,
     ) -> list[FittedFamily]:
         """Candidates fitted to all rows."""
         if others is None and len(contest.all_rows.Y) < self._limits.counted_rows:
@@ -280,7 +285,11 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
         tilted = [k for k, c in enumerate(chosen) if c.method == "score"]
         fits = [begin(_start(contest, chosen[k], seed), options) for k in tilted]
         if others is not None:
-            fits = self._with_others(fits, others)
+            fits = [fit.narrowed() for fit in fits]
+            with ProgressBar("AutoKCEF, parts of the data", shown=self.verbose) as bar:
+                fits = others(fits, n_jobs=self.n_jobs, progress=bar)
+        if others is not None and fits:
+            self.neighbourhood_ = self.neighbourhood_.scaled(fits[0].weight)
         solved = dict(zip(tilted, fits, strict=True))
         return [
             solved[k].solved(self.n_jobs)[0]
@@ -288,20 +297,6 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
             else fit_candidate(contest.final(c.chart), c, seed, self.n_jobs)
             for k, c in enumerate(chosen)
         ]
-
-    def _with_others(self, fits: list[Running], others: "Others") -> list[Running]:
-        with ProgressBar("AutoKCEF, parts of the data", shown=self.verbose) as bar:
-            fits = with_all_rows(
-                [fit.narrowed() for fit in fits],
-                others.source,
-                others.sampled,
-                n_jobs=self.n_jobs,
-                progress=bar,
-                client=others.client,
-            )
-        if fits:
-            self.neighbourhood_ = self.neighbourhood_.scaled(fits[0].weight)
-        return fits
 
     def _best(self, method: str, fit: FamilyFit) -> KCEF:
         """The best single family, as the estimator it would be."""
@@ -368,21 +363,6 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "members_")
-
-
-@dataclass(frozen=True, eq=False)
-class Others:
-    """Rows beside those that the families compete on.
-
-    Attributes:
-        source: All rows.
-        sampled: Those that they compete on.
-        client: Dask client that passes over the rows, or None.
-    """
-
-    source: Source
-    sampled: SampledRows
-    client: Any
 
 
 def _start(contest: Contest, candidate: Candidate, seed: int) -> Start:

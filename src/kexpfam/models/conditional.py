@@ -21,7 +21,7 @@ from kexpfam.models.choice import Selection
 from kexpfam.models.estimator import ConditionalEstimator, named_columns
 from kexpfam.models.family import FittedFamily, Options
 from kexpfam.models.finishing import Components
-from kexpfam.models.fitting import FamilyFit, How, fit_in_memory, fit_source
+from kexpfam.models.fitting import FamilyFit, fit_in_memory, fit_source
 from kexpfam.models.learned import FittedModel, opened
 from kexpfam.models.neighbourhood import Neighbourhood
 from kexpfam.models.running import (
@@ -199,7 +199,7 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
         Returns:
             The estimator itself.
         """
-        how, options = self._how(client), self._options()
+        options = replace(self._options(), client=client)
         rng = as_generator(self.random_state)
         budget = options.memory_budget
         X, y, sample_weight = named_columns(X, y, sample_weight)
@@ -207,12 +207,12 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
             X, y, sample_weight, memory_budget=budget, n_jobs=self.n_jobs
         )
         if source is not None:
-            fit, sampled = fit_source(source, options, rng, how)
+            fit, sampled = fit_source(source, options, rng)
             self._take_columns(source)
             self._take(fit, sampled)
             return self
         rows = Block(*self._training_rows(X, y, sample_weight))
-        self._take(fit_in_memory(rows.X, rows.Y, rows.weights, options, rng, how), rows)
+        self._take(fit_in_memory(rows, options, rng), rows)
         return self
 
     def partial_fit(
@@ -465,12 +465,10 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
             fit = FamilyFit(family, components=components, neighbourhood=near)
             return self._restore(fit, stream)
         assert isinstance(stream, Kept)
-        rows, options = stream.rows, self._options()
         # The same for any order of blocks, also without a seed.
         seed = 0 if self.random_state is None else self.random_state
-        rng, how = as_generator(seed), self._how(None)
-        fit = fit_in_memory(rows.X, rows.Y, rows.weights, options, rng, how)
-        return self._take(fit, rows, keep=True)
+        fit = fit_in_memory(stream.rows, self._options(), as_generator(seed))
+        return self._take(fit, stream.rows, keep=True)
 
     def _take(self, fit: FamilyFit, rows: Block, *, keep: bool = False) -> FamilyFit:
         """Take what was fitted to these rows or to more; keep few rows, not sums."""
@@ -483,9 +481,6 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
             stream = Summed(fit.running, near)
         fit = replace(fit, running=None, neighbourhood=near.scaled(fit.weight))
         return self._restore(fit, stream)
-
-    def _how(self, client: Any) -> How:
-        return How(self.select, resolve_search(self.search), self.verbose, client)
 
     def _options(self) -> Options:
         components = self.n_components
@@ -506,6 +501,9 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
             self.solver,
             parse_memory(self.memory_budget),
             self._limits,
+            self.select,
+            resolve_search(self.search),
+            self.verbose,
         )
 
     def _restore(self, fit: FamilyFit, stream: Stream | None = None) -> FamilyFit:

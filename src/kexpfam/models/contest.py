@@ -23,7 +23,6 @@ from kexpfam.base_densities import (
 from kexpfam.kernels import Constant, Gaussian, Kernel
 from kexpfam.models.chart import (
     Charted,
-    ChartOptions,
     SharedProcesses,
     fit_chart,
     refitted,
@@ -193,27 +192,26 @@ class Contest:
             self._add_charts(entries)
 
     def _add_charts(self, entries: Sequence[ChartEntry]) -> None:
-        everyone = SharedProcesses()
+        n, several, everyone = len(self.rows.Y), len(entries) > 1, SharedProcesses()
         in_fold = [SharedProcesses(start=everyone) for _ in self.folds]
         for entry in entries:
             learned = not isinstance(entry.base, BaseDensity)
-            if learned and len(entries) > 1 and len(self.rows.Y) < FEWEST_ROWS:
-                continue
-            if len(entries) > 1 and len(self.rows.Y) < entry.fewest_rows:
+            fewest = max(entry.fewest_rows, FEWEST_ROWS if learned else 0)
+            if several and n < fewest:
                 continue
             charted = self._chart(entry, slice(None), everyone)
-            if len(entries) > 1 and _is_idle(entry, charted):
+            if several and _is_idle(entry, charted):
                 continue
             # A transform alone is cheap to fit again, and a density estimate that has
             # seen a row flatters it.
-            if learned and (len(self.rows.Y) <= REFITTED_ROWS or is_marginal(entry)):
+            if learned and (n <= REFITTED_ROWS or is_marginal(entry)):
                 try:
                     charted = self._refitted(entry, charted, in_fold)
                 except ValueError:
                     # Without some fold too few rows, or rows that are all alike, are
                     # left. A chart that cannot be judged does not compete; the only
                     # one is judged by what is known of it.
-                    if len(entries) > 1:
+                    if several:
                         continue
             self.charts[entry.name] = charted
             self.entries[entry.name] = entry
@@ -327,21 +325,14 @@ class Contest:
     ) -> Charted:
         rows = rows or self.rows
         numbers = rows.options.row_numbers
-        options = ChartOptions(
-            entry.base,
-            rows.options.standardize,
-            entry.warp_x,
-            rows.options.response_name,
-            None if numbers is None else numbers[index],
+        options = replace(
+            rows.options,
+            base=entry.base,
+            warp_x=entry.warp_x,
+            row_numbers=None if numbers is None else numbers[index],
         )
-        return fit_chart(
-            rows.X[index],
-            rows.Y[index],
-            rows.weights[index],
-            options,
-            self.rng,
-            processes,
-        )
+        some = rows.X[index], rows.Y[index], rows.weights[index]
+        return fit_chart(*some, options, self.rng, processes)
 
     def _refitted(
         self, entry: ChartEntry, charted: Charted, in_fold: list[SharedProcesses]

@@ -266,14 +266,8 @@ def in_blocks(
     """What `work` makes of the densities of some rows at a time, on all cores.
 
     What is needed for a block is forgotten with it, so that the cost of a row and the
-    memory do not depend on their number.
-
-    Args:
-        densities: Densities at some rows.
-        X: Conditions, (n, p).
-        work: Takes densities and which rows they are of.
-        n_jobs: Threads; None for all cores.
-        progress: Called with blocks done and all blocks, by whoever did one.
+    memory do not depend on their number. `work` takes densities and which rows they are
+    of; `progress` is called with blocks done and all blocks, by whoever did one.
     """
     starts = range(0, max(len(X), 1), BLOCK_ROWS)
     blocks = [slice(start, min(start + BLOCK_ROWS, len(X))) for start in starts]
@@ -310,9 +304,6 @@ def named_columns(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
     """Responses and weights that are names of columns of a frame in memory, taken out.
 
     Anything else is returned as it is.
-
-    Raises:
-        ValueError: The frame has no such columns.
     """
     names = [y] if isinstance(y, str) else y
     listed = isinstance(names, list | tuple) and all(isinstance(n, str) for n in names)

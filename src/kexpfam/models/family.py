@@ -5,7 +5,8 @@ lengthscales and λ, solve. The unconditional family is the conditional one with
 columns of x and a constant kernel of x.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -43,13 +44,12 @@ from kexpfam.models.chart import Chart, Charted, ChartOptions, fit_chart
 from kexpfam.models.solvers import (
     COMPONENTS,
     chosen_centers,
-    solve_bridged,
-    solve_by_likelihood,
-    solve_by_score,
+    fit_function,
     untuned_lambda,
 )
 from kexpfam.persistence import saved_fit
 from kexpfam.score_matching import KernelExpansion, TiltedDensity
+from kexpfam.selection import CoarseSearch, SearchMethod
 
 # Untuned lengthscales in median distances
 # (docs/decisions/0003-untuned-defaults.md says how they were found).
@@ -120,6 +120,12 @@ class Options:
     solver: str | None = None
     memory_budget: int = DEFAULT_BUDGET
     limits: Limits = Limits()
+    # How to choose what is open: by "likelihood", by "score", or not at all.
+    select: str | None = "likelihood"
+    search: SearchMethod = field(default_factory=CoarseSearch)
+    verbose: bool = False
+    # Dask client for passes over a source.
+    client: Any = None
     # What the user calls the responses and their kernel, for error messages.
     response_name: str = "y"
     kernel_name: str = "kernel_y"
@@ -252,16 +258,8 @@ def training_rows(
 ) -> TrainingRows:
     """Rows that count, equal ones as one, and the chart that the user asked for.
 
-    Args:
-        X: Conditions, (n, p); p is 0 for the unconditional family.
-        Y: Responses, (n, d).
-        weights: Row weights, not negative; their sum counts the rows.
-        options: The user's choices.
-        shuffled: Take the rows in a random order that does not depend on the order in
-            which they come, nor on units: sorted first. If not, in that of the user.
-
-    Raises:
-        DegenerateDataError: There are too few rows.
+    If shuffled, in a random order that does not depend on the order in which they come,
+    nor on units: sorted first. If not, in that of the user.
     """
     check_flag("standardize", options.standardize)
     thread_count(options.n_jobs)  # refuses what is not a number of threads
@@ -286,16 +284,7 @@ def training_rows(
 def fit_family(
     rows: TrainingRows, options: Options, rng: np.random.Generator
 ) -> FittedFamily:
-    """Fit the family to rows, with rules for what the user left open.
-
-    Args:
-        rows: Training rows.
-        options: The user's choices.
-        rng: Used by conditional bases for their folds, and for a seed.
-
-    Raises:
-        DegenerateDataError: A column of y has no spread, or y leaves the support.
-    """
+    """Fit the family to rows, with rules for what the user left open."""
     seed = int(rng.integers(2**31))
     charted = fit_chart(rows.X, rows.Y, rows.weights, rows.options, rng)
     kernel = resolve_joint(options, charted.Z, charted.U, charted.weights)
@@ -333,22 +322,10 @@ def solve(
 ) -> FittedFamily:
     """Fit T to rows in a chart, with a kernel and λ that are settled.
 
-    Args:
-        charted: Rows in a chart.
-        kernel: The joint kernel.
-        lam: λ.
-        seed: Seed of the draws that normalise several columns.
-        centers: Rows at which the basis of a low-rank fit is; None for an exact fit by
-            score matching.
-        n_jobs: Threads.
-        method: "score", "likelihood" or "bridged".
+    `centers` are rows at which the basis of a low-rank fit is; None for an exact fit by
+    score matching.
     """
-    if method == "score":
-        found = solve_by_score(charted, kernel, lam, centers, n_jobs)
-    else:
-        assert centers is not None
-        way = solve_by_likelihood if method == "likelihood" else solve_bridged
-        found = way(charted, kernel, lam, centers, n_jobs)
+    found = fit_function(charted, kernel, lam, centers, n_jobs, method)
     return FittedFamily(
         charted.chart, charted.base, found.T, found.lam, found.rcond, seed, found.bridge
     )
@@ -405,17 +382,11 @@ def _require_ordinary_lengths(kernel: SumOfProducts) -> SumOfProducts:
 def distinct_rows(X: Array, Y: Array, weights: Array) -> tuple[Indices, Array]:
     """One of all equal rows of positive weight, and what they weigh together.
 
-    Rows that are all equal are left as they are: there is nothing to learn from them,
-    and messages should count them.
-
-    Args:
-        X: Conditions, (n, p).
-        Y: Responses, (n, d).
-        weights: Row weights, not negative, (n,).
-
-    Returns:
-        Row numbers (k,), the first of each that are equal, in the order of their
-        content, and total weights (k,).
+    Row numbers are in the order of their content. To a density equal rows are the same.
+    But copies of a row that are in different folds, or that predict each other where a
+    row is left out, know the answer: everything that is judged on what was held out
+    would be flattered. Rows that are all equal are left as they are: there is nothing
+    to learn from them, and messages should count them.
 
     Example:
         >>> x, y = np.array([[2.0], [1.0], [2.0]]), np.array([[0.0], [5.0], [0.0]])

@@ -142,11 +142,7 @@ class FittedModel:
     def of(
         cls, estimator: Any, family: FittedFamily, stream: Stream | None = None
     ) -> "FittedModel":
-        """What an estimator has learned.
-
-        Raises:
-            CannotSaveError: Its base density is a scikit-learn regressor.
-        """
+        """What an estimator has learned; a scikit-learn regressor cannot be saved."""
         if isinstance(family.chart.frame, RegressionFrame):
             raise CannotSaveError(
                 f"A model with base={estimator.base!r} cannot be saved: fitted "

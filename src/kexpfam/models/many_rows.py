@@ -126,18 +126,10 @@ def iterated(
     weight: float,
     source: Source | None = None,
     sampled: "SampledRows | None" = None,
-    client: Any = None,
 ) -> tuple[FittedFamily, IterativeFit]:
     """A fit with all centres that the user wants, by conjugate gradients.
 
-    Args:
-        start: What the sample has decided.
-        options: The user's choices.
-        lam: λ, judged with fewer centres.
-        weight: Sum of the weights of all rows.
-        source: All rows; None if the sample is all.
-        sampled: The sample of these.
-        client: Dask client, or None.
+    λ was judged with fewer. Without a source, the sample is all rows.
     """
     wanted = options.n_components or options.limits.most_centers
     # Passes over the rows need no sums: only the preconditioner, a single matrix.
@@ -161,7 +153,7 @@ def iterated(
         0 if sampled is None else sampled.seed,
         weight,
         options.n_jobs,
-        client,
+        options.client,
     )
     fit = fit_iterative(basis, rows, lam, n_jobs=options.n_jobs)
     T = replace(fit.T, n_jobs=options.n_jobs)

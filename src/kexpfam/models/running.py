@@ -103,11 +103,7 @@ class Running:
         return replace(self.plus(more), judges=judges)
 
     def merged(self, other: "Running") -> "Running":
-        """With the rows of another one.
-
-        Raises:
-            ValueError: The other has another design.
-        """
+        """With the rows of another one, of the same design."""
         if not self.design.agrees_with(other.design):
             raise ValueError(
                 "The models do not share a design (chart, kernel and centres), so "
@@ -130,11 +126,7 @@ class Running:
     def solved(
         self, n_jobs: int | None = None
     ) -> tuple[FittedFamily, Components | None]:
-        """The family, and how λ and the number of centres were chosen, if they were.
-
-        Raises:
-            DegenerateDataError: There are no rows.
-        """
+        """The family, and how λ and the number of centres were chosen, if they were."""
         if self.weight <= 0:
             raise DegenerateDataError(
                 "The model has seen no rows yet; add some with partial_fit."
@@ -230,11 +222,7 @@ class Stream(ABC):
         """Columns of x and of y."""
 
     def require_columns(self, x: int, y: int) -> None:
-        """Refuse rows of another shape.
-
-        Raises:
-            ValueError: They have other columns than those before.
-        """
+        """Refuse rows of another shape than those before."""
         if (x, y) != self.columns:
             raise ValueError(
                 f"X and y must have {self.columns[0]} and {self.columns[1]} column(s) "
@@ -327,11 +315,7 @@ class Summed(Stream):
 
 
 def check_forgetting(value: Any) -> float:
-    """A factor above 0 and at most 1.
-
-    Raises:
-        ValueError: It is something else.
-    """
+    """A factor above 0 and at most 1."""
     number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
     if not number or not 0 < value <= 1:
         raise ValueError(

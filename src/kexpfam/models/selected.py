@@ -72,25 +72,10 @@ MOST_CHARTS = {"score": 1 + MOST_REGRESSIONS, "likelihood": 2, "bridged": 2}
 LAST_TRIALS = 8
 
 
-def choose(
-    rows: TrainingRows,
-    options: Options,
-    rng: np.random.Generator,
-    *,
-    objective: str,
-    search: SearchMethod,
-    verbose: bool = False,
-) -> Choice:
-    """Choose what the user left open.
-
-    Args:
-        rows: Training rows.
-        options: The user's choices.
-        rng: Deals folds and centres.
-        objective: "likelihood" or "score".
-        search: How to search.
-        verbose: Show a progress bar.
-    """
+def choose(rows: TrainingRows, options: Options, rng: np.random.Generator) -> Choice:
+    """Choose what the user left open."""
+    objective, search, verbose = options.select, options.search, options.verbose
+    assert objective is not None
     _check(rows, options, objective, search)
     contest = Contest.of(rows, rng, options.limits)
     contest.n_centers, contest.n_jobs = judged_components(options), options.n_jobs

@@ -65,49 +65,37 @@ class Solution:
     bridge: Bridge | None = None
 
 
-def solve_by_score(
+def fit_function(
     charted: Charted,
     kernel: JointKernel,
     lam: float,
     centers: Indices | None,
     n_jobs: int | None,
+    method: str,
 ) -> Solution:
-    """Score matching, exact or in a basis at some rows."""
-    sample = score_sample(charted)
+    """T by "score", "likelihood" or "bridged"; without centres an exact one by score.
+
+    Likelihood goes on from score matching. Bridged is score matching of the rows mixed
+    with draws from their base density.
+    """
+    if method == "bridged":
+        assert centers is not None
+        mixed, both = bridged_rows(charted), bridged_centers(centers, len(charted.U))
+        solution = fit_function(mixed, kernel, lam, both, n_jobs, "score")
+        return replace(solution, bridge=Bridge(BRIDGE_SHARE, charted.base))
     if centers is None:
+        sample = score_sample(charted)
         _check_memory(charted.U.size)
         fit = fit_exact(kernel, sample, lam, n_jobs=n_jobs)
         return Solution(fit.T, fit.lam, fit.rcond)
-    basis = basis_at(charted, kernel, centers)
-    return Solution(fit_low_rank(basis, sample, lam, n_jobs=n_jobs), lam)
-
-
-def solve_by_likelihood(
-    charted: Charted,
-    kernel: JointKernel,
-    lam: float,
-    centers: Indices,
-    n_jobs: int | None,
-) -> Solution:
-    """Penalised likelihood in a basis at some rows, from score matching on."""
-    basis = basis_at(charted, kernel, centers)
+    basis = Basis(kernel, charted.Z[centers], charted.U[centers], derivatives=False)
+    if method == "score":
+        T = fit_low_rank(basis, score_sample(charted), lam, n_jobs=n_jobs)
+        return Solution(T, lam)
     rows = charted.Z, charted.U, charted.weights
     start = _score_matching_start(charted, basis)
-    fit = fit_likelihood(basis, charted.base, *rows, lam, start=start)
-    return Solution(replace(fit.T, n_jobs=n_jobs), lam)
-
-
-def solve_bridged(
-    charted: Charted,
-    kernel: JointKernel,
-    lam: float,
-    centers: Indices,
-    n_jobs: int | None,
-) -> Solution:
-    """Score matching of the rows mixed with draws from their base density."""
-    both = bridged_centers(centers, len(charted.U))
-    solution = solve_by_score(bridged_rows(charted), kernel, lam, both, n_jobs)
-    return replace(solution, bridge=Bridge(BRIDGE_SHARE, charted.base))
+    found = fit_likelihood(basis, charted.base, *rows, lam, start=start)
+    return Solution(replace(found.T, n_jobs=n_jobs), lam)
 
 
 def bridged_centers(centers: Indices, n: int) -> Indices:
@@ -124,11 +112,6 @@ def bridged_rows(charted: Charted) -> Charted:
     )
     log_slope = np.tile(charted.log_slope, 1 + BRIDGE_DRAWS)
     return replace(charted, Z=Z, U=U, weights=weights, log_slope=log_slope)
-
-
-def basis_at(charted: Charted, kernel: JointKernel, centers: Indices) -> Basis:
-    """The basis of a low-rank fit."""
-    return Basis(kernel, charted.Z[centers], charted.U[centers], derivatives=False)
 
 
 def chosen_centers(n: int, n_components: int) -> Indices:
@@ -168,12 +151,7 @@ def weighted_sample(
 ) -> ScoreSample:
     """The same for any rows, whose weights are taken as they are.
 
-    Args:
-        base: q0 in the coordinates of the kernel.
-        Z: Conditions in these, (n, p).
-        U: Responses in these, (n, d).
-        weights: (n,).
-        spread: Deviation of all responses, which says how near an edge is, (d,).
+    The deviation of all responses, `spread` (d,), says how near an edge is.
     """
     g, slope = boundary_weights(U, base.support(U.shape[1]), spread)
     drift = slope + g * base.grad_log_density(U)
@@ -232,13 +210,9 @@ def bridged_in_folds(
 def bridged_candidates(
     chart: str, log_slope: Array, problem: HeldOutProblem, line: Line
 ) -> Iterator[Candidate]:
-    """Families of one chart, fitted to rows with a bridge, one for each λ.
+    """Families fitted to rows and draws of `bridged_in_folds`, one for each λ.
 
-    Args:
-        chart: Name of the chart.
-        log_slope: Log |du/dy| of its rows without the bridge, sorted by fold.
-        problem: Rows and draws of `bridged_in_folds`.
-        line: Kernel and values of λ.
+    `log_slope` is that of the rows without the bridge, sorted by fold.
     """
     bridge = Bridge(BRIDGE_SHARE, problem.base)
     rows = _own_rows(problem.folds)

@@ -14,12 +14,9 @@ from kexpfam.selection.candidates import (
     bases_alone,
     tilted,
 )
+from kexpfam.selection.criteria import HeldOutLikelihood, HeldOutScore
 from kexpfam.selection.held_out import FoldedRows, Normalizer, judged_log_densities
-from kexpfam.selection.objectives import (
-    HeldOutLikelihood,
-    HeldOutObjective,
-    HeldOutScore,
-)
+from kexpfam.selection.objectives import HeldOutObjective
 from kexpfam.selection.parameters import Bounds, Parameters, Penalty
 from kexpfam.selection.problem import HeldOutProblem
 from kexpfam.selection.search import (

@@ -123,25 +123,19 @@ def tilted(
         if objective == "score":
             worth = -held_out_scores(problem, line.kernel, line.lams)
         elif method == "score":
-            worth = _by_score(problem, line, remainder) + log_slope
+            worth = log_slope + log_densities_by_score(
+                problem.basis(line.kernel),
+                problem.rows,
+                problem.base,
+                problem.sample,
+                line.lams,
+                problem.reach,
+                remainder,
+            )
         else:
             worth = _by_likelihood(problem, line) + log_slope
         for lam, row in zip(line.lams, worth, strict=True):
             yield Candidate(chart, problem.base, line.kernel, lam, method, row)
-
-
-def _by_score(
-    problem: HeldOutProblem, line: Line, remainder: Remainder | None
-) -> Array:
-    return log_densities_by_score(
-        problem.basis(line.kernel),
-        problem.rows,
-        problem.base,
-        problem.sample,
-        line.lams,
-        problem.reach,
-        remainder,
-    )
 
 
 def _by_likelihood(problem: HeldOutProblem, line: Line) -> Array:
@@ -168,7 +162,7 @@ def held_out_scores(
     failed.
     """
     basis, sample = problem.basis(kernel), problem.sample
-    per_fold = [statistics(basis, problem.part(fold)) for fold in problem.folds]
+    per_fold = [statistics(basis, problem.sample.part(fold)) for fold in problem.folds]
     total = sum(per_fold[1:], start=per_fold[0])
     R = basis.gram()
     scores = np.zeros((len(lams), len(sample.Y)))

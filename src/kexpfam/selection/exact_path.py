@@ -132,12 +132,7 @@ class ExactPath:
     ) -> Array:
         """Log density of the rows under fits without their fold, (l, n).
 
-        Args:
-            lams: Values of λ.
-            resolution: Length that nodes must resolve; None for the kernel's.
-
-        Raises:
-            ValueError: y has several columns.
+        `resolution` is the length that nodes must resolve; None for the kernel's.
         """
         sample, base = self.problem.sample, self.problem.base
         if sample.Y.shape[1] > 1:

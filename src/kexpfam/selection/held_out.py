@@ -54,14 +54,9 @@ def nodes_inside(
 def log_densities(nodes: Nodes, log_tilted: Array, u: Array) -> tuple[Array, Array]:
     """Log density of one response per row, and the mass of each node.
 
-    Args:
-        nodes: g nodes.
-        log_tilted: Log q0 + T of each row at the nodes, (n, g); destroyed.
-        u: The responses, (n,).
-
-    Returns:
-        Log densities (n,), −∞ where q0 vanishes at a neighbouring node, and masses
-        (n, g) that sum to one.
+    `log_tilted` is log q0 + T of each row at the nodes, (n, g), and is destroyed. Log
+    densities (n,) are −∞ where q0 vanishes at a neighbouring node; masses (n, g) sum to
+    one.
     """
     rows = np.arange(len(u))
     left, share = nodes.interpolation(u)
@@ -129,15 +124,8 @@ def log_densities_by_score(
 ) -> Array:
     """Log density of every row under fits that have not seen its fold, (l, n).
 
-    Args:
-        basis: Kernel functions, of products k_X·k_Y or sums of them.
-        rows: Training rows in folds.
-        base: q0 in the coordinates of the kernel.
-        sample: What score matching needs to know of the rows.
-        lams: Values of λ.
-        reach: Densities of one variable are normalised from −reach to reach, at least.
-        remainder: What is left of a fitted density of one variable, and is judged in
-            its place; None for all of it.
+    Densities of one variable are normalised from −reach to reach, at least. `remainder`
+    tells what is left of a fitted density, and is judged in its place.
     """
     normalizer = Normalizer.of(basis, rows, base, reach)
     per_fold = fold_statistics(basis, rows, sample)
@@ -261,16 +249,11 @@ class Normalizer:
 
 
 def scattered_nodes(U: Array) -> tuple[Array, Array]:
-    """Points near responses of several columns, and the logarithms of their weights.
+    """Points (g, d) near responses of several columns U (n, d), and their log weights.
 
-    Rows, and draws from a kernel estimate of their density widened by a few far ones,
-    weighted by the inverse of that density: importance sampling with shared points.
-
-    Args:
-        U: Responses, (n, d).
-
-    Returns:
-        Points (g, d), of which the first n are the rows, and log weights (g,).
+    Rows first, then draws from a kernel estimate of their density widened by a few far
+    ones, weighted by the inverse of that density: importance sampling with shared
+    points.
     """
     n, d = U.shape
     rng = np.random.default_rng(0)

@@ -141,14 +141,8 @@ def stretch_x(
     """Σ weights · dk_X/dlog ℓ_j for each column j of x, (p,).
 
     k_X = φ(s) with s = Σ_j s_j and s_j = (x_j − x'_j)²/ℓ_j², so dk_X/dlog ℓ_j is
-    −2 s_j φ′(s). Kernels without lengthscales have no entries.
-
-    Args:
-        kernel: k_X.
-        X: First points, (n, p).
-        X2: Second points, (m, p).
-        values: k_X of all pairs, (n, m).
-        weights: (n, m).
+    −2 s_j φ′(s). Kernels without lengthscales have no entries. `values` are k_X of all
+    pairs, (n, m), like the weights.
     """
     if not isinstance(kernel, RadialKernel):
         return np.zeros(0)
@@ -198,12 +192,7 @@ class SumGradient(ABC):
 
     @abstractmethod
     def of(self, sample: ScoreSample, weights: SumWeights) -> Array:
-        """For log ℓ_x of each column and log ℓ_y, (p + 1,).
-
-        Args:
-            sample: A panel of rows, whose weights are taken as they are.
-            weights: How the loss depends on the sums over them.
-        """
+        """For log ℓ_x of each column and log ℓ_y, (p + 1,), of a panel of rows."""
 
 
 def sum_gradient(
@@ -213,15 +202,7 @@ def sum_gradient(
     Y: Array,
     orders: list[tuple[int, int]],
 ) -> SumGradient:
-    """The fastest way for these kernels and centres.
-
-    Args:
-        kernel_x: Kernel of x.
-        kernel_y: Kernel of y, with the same lengthscale for all columns.
-        X: Conditions of the centres, (m, p).
-        Y: Responses of the centres, (m, d).
-        orders: Order and column of the derivative of each group of basis functions.
-    """
+    """The fastest way for these kernels and centres, and orders of basis functions."""
     if (
         len(orders) == 1
         and isinstance(kernel_x, Gaussian | Constant)

@@ -1,4 +1,4 @@
-"""Keeps the trials of a search, tells its progress, and ends it well."""
+"""The trials of a search while it runs, what it found, and why it stopped."""
 
 import math
 from collections.abc import Callable
@@ -140,11 +140,7 @@ class Tracker:
             self._progress(*told)
 
     def run(self, search: Callable[[], str]) -> str:
-        """Why the search stopped: its own reason, or "interrupted" by Ctrl-C.
-
-        Raises:
-            KeyboardInterrupt: It came before the first trial was done.
-        """
+        """Why the search stopped: its own reason, or "interrupted" by Ctrl-C."""
         with self._bar:
             try:
                 return search()
@@ -162,11 +158,7 @@ class Tracker:
         penalty: Penalty | None,
         reason: str,
     ) -> SearchResult:
-        """The best trial and how it was found.
-
-        Raises:
-            IllConditionedError: No trial has a finite value.
-        """
+        """The best trial and how it was found."""
         best = self.best
         if not math.isfinite(best.value):
             raise IllConditionedError(
