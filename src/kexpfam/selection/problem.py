@@ -65,6 +65,10 @@ class HeldOutProblem:
         sample, centers = self.sample, self.centers
         return Basis(kernel, sample.X[centers], sample.Y[centers], self.derivatives)
 
+    def part(self, rows: slice) -> ScoreSample:
+        """Some of the rows."""
+        return self.sample.part(rows)
+
 
 @dataclass(frozen=True)
 class Panel:
