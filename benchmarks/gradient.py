@@ -18,12 +18,8 @@ from record import write_result
 from kexpfam.base_densities import GaussianBase
 from kexpfam.kernels import Gaussian, Matern, RadialKernel, separable
 from kexpfam.score_matching import ScoreSample, statistics
-from kexpfam.selection.objectives import (
-    Criterion,
-    HeldOutLikelihood,
-    HeldOutObjective,
-    HeldOutScore,
-)
+from kexpfam.selection.criteria import Criterion, HeldOutLikelihood, HeldOutScore
+from kexpfam.selection.objectives import HeldOutObjective
 from kexpfam.selection.parameters import Parameters
 from kexpfam.selection.problem import HeldOutProblem
 

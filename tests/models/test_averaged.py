@@ -37,7 +37,7 @@ def few_charts(monkeypatch):
     genuine = entries.default_entries
     kept = {"normal", "Gaussian process", "Yeo-Johnson, heteroscedastic"}
     small = [entry for entry in genuine() if entry.name in kept]
-    monkeypatch.setattr("kexpfam.models.averaged.default_entries", lambda: small)
+    monkeypatch.setattr(AutoKCEF, "_entries", lambda _: small)
 
 
 CONDITIONS = np.array([[-0.7], [0.0], [0.8]])

@@ -16,7 +16,9 @@ from sklearn.model_selection import GridSearchCV
 from kexpfam import KCEF, AutoKCEF
 from kexpfam._progress import ProgressBar
 from kexpfam.kernels import Gaussian
-from kexpfam.models import averaged, fitting
+from kexpfam.models import fitting
+from kexpfam.models.estimator import ConditionalEstimator
+from kexpfam.models.family import Limits
 from tests.clusters import cluster
 from tests.models.test_many_rows import SAME, SAMPLED, log_p, rows, settled
 from tests.tolerances import assert_close
@@ -40,8 +42,8 @@ PARTS = 8  # of 1000 rows
 @pytest.fixture(autouse=True)
 def few_rows_make_a_design(monkeypatch):
     # In this process only: workers read and sum, and do not ask.
-    for module in (fitting, averaged):
-        monkeypatch.setattr(module, "DESIGN_ROWS", SAMPLED)
+    limits = Limits(design_rows=SAMPLED)
+    monkeypatch.setattr(ConditionalEstimator, "_limits", limits)
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +75,7 @@ def frame():
 def expected():
     """Log densities of the model of rows in memory."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fitting, "DESIGN_ROWS", SAMPLED)
+        patch.setattr(KCEF, "_limits", Limits(design_rows=SAMPLED))
         return log_p(settled().fit(*rows()))
 
 

@@ -15,7 +15,7 @@ from kexpfam.blocks import (
     reduce_blocks,
 )
 from kexpfam.kernels import Gaussian
-from kexpfam.models import fitting, many_rows
+from kexpfam.models.family import Limits
 from tests.blocks.accumulators import RowCount
 from tests.tolerances import assert_close
 
@@ -30,12 +30,15 @@ pytestmark = pytest.mark.filterwarnings("ignore::kexpfam.errors.BlindnessWarning
 
 @pytest.fixture(autouse=True)
 def few_rows_make_a_design(monkeypatch):
-    monkeypatch.setattr(fitting, "DESIGN_ROWS", SAMPLED)
-    # Exact fits are for fewer rows than designs, here as elsewhere.
-    monkeypatch.setattr(fitting, "EXACT_SIZE", SAMPLED)
-    # So few that their system is well-conditioned.
-    monkeypatch.setattr(many_rows, "FEWEST_CENTERS", 10)
-    monkeypatch.setattr(many_rows, "ROWS_PER_CENTER", SAMPLED)
+    limits = Limits(
+        design_rows=SAMPLED,
+        # Exact fits are for fewer rows than designs, here as elsewhere.
+        exact_size=SAMPLED,
+        # So few that their system is well-conditioned.
+        fewest_centers=10,
+        rows_per_center=SAMPLED,
+    )
+    monkeypatch.setattr(KEF, "_limits", limits)
 
 
 def rows(n=1000, seed=0):

@@ -14,12 +14,13 @@ from kexpfam.distributions import Bridge
 from kexpfam.errors import BlindnessWarning
 from kexpfam.kernels import Constant, Gaussian, separable
 from kexpfam.likelihood import fit_likelihood
-from kexpfam.models.bridging import bridged_candidates, bridged_in_folds
 from kexpfam.models.chart import ChartOptions, fit_chart
 from kexpfam.models.family import Options, training_rows
 from kexpfam.models.solvers import (
     BRIDGE_DRAWS,
     BRIDGE_SHARE,
+    bridged_candidates,
+    bridged_in_folds,
     bridged_rows,
     chosen_centers,
     score_sample,

@@ -5,8 +5,8 @@ import pytest
 
 from kexpfam import KCEF
 from kexpfam.kernels import Gaussian
-from kexpfam.models import contest as contest_module
 from kexpfam.models import selected
+from kexpfam.models.family import Limits
 from kexpfam.selection import GradientSearch, HeldOutObjective
 
 JUDGED, N = 150, 600
@@ -16,7 +16,7 @@ OPTIONS = {"base": "gaussian", "random_state": 0, "n_components": 20}
 @pytest.fixture
 def rows(monkeypatch):
     """Rows sorted by x, of which some are judged."""
-    monkeypatch.setattr(contest_module, "JUDGED_ROWS", JUDGED)
+    monkeypatch.setattr(KCEF, "_limits", Limits(judged_rows=JUDGED))
     rng = np.random.default_rng(0)
     x = np.sort(rng.normal(size=(N, 2)), axis=0)
     return x, np.sin(2.0 * x[:, 0]) + 0.3 * rng.normal(size=N)
@@ -84,7 +84,7 @@ def test_what_the_user_gave_stays_with_all_rows_too(rows, problems):
 
 
 def test_no_second_descent_if_all_rows_were_judged(rows, problems, monkeypatch):
-    monkeypatch.setattr(contest_module, "JUDGED_ROWS", N)
+    monkeypatch.setattr(KCEF, "_limits", Limits(judged_rows=N))
     found = KCEF(**OPTIONS, search="gradient").fit(*rows).selection_
     assert {len(problem.sample.Y) for problem in problems} == {N}
     assert "from there" not in found.reason

@@ -9,20 +9,20 @@ import pytest
 from numpy.random import default_rng
 from scipy import integrate
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 
 from kexpfam import KCEF, KEF, AutoKCEF, load
 from kexpfam.base_densities import GaussianBase, LinearBase, UniformBase
 from kexpfam.blocks import ArraySource, Block, reduce_blocks
 from kexpfam.kernels import Gaussian, RationalQuadratic
-from kexpfam.models import averaged, conditional, fitting, many_rows, stream
-from kexpfam.models import contest as contest_module
 from kexpfam.models import design as design_module
 from kexpfam.models.contest import Contest
 from kexpfam.models.design import N_FOLDS, Design, Judges, SumOfRows
-from kexpfam.models.entries import Entry
-from kexpfam.models.family import Options, training_rows
+from kexpfam.models.entries import ChartEntry
+from kexpfam.models.estimator import ConditionalEstimator
+from kexpfam.models.family import Limits, Options, training_rows
 from kexpfam.models.many_rows import component_sizes, sample_rows
-from kexpfam.models.running import Running
+from kexpfam.models.running import Kept, Running, Summed
 from kexpfam.score_matching import CENTER_METHODS
 from tests.tolerances import assert_close
 
@@ -30,6 +30,7 @@ from tests.tolerances import assert_close
 SAME = 1e-10
 
 SAMPLED = 300
+LIMITS = Limits(design_rows=SAMPLED)
 
 # The models here are crude on purpose: few centres, and λ from nowhere.
 pytestmark = pytest.mark.filterwarnings("ignore::kexpfam.errors.BlindnessWarning")
@@ -37,10 +38,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::kexpfam.errors.BlindnessWarning
 
 @pytest.fixture(autouse=True)
 def few_rows_make_a_design(monkeypatch):
-    for module in (fitting, averaged):
-        monkeypatch.setattr(module, "DESIGN_ROWS", SAMPLED)
-    for module in (stream, conditional):
-        monkeypatch.setattr(module, "KEPT_ROWS", SAMPLED)
+    monkeypatch.setattr(ConditionalEstimator, "_limits", LIMITS)
 
 
 def rows(n=1000, seed=0, p=2):
@@ -228,7 +226,7 @@ def test_conjugate_gradients_find_the_direct_solution(n, derivatives):
 
 
 def test_iterations_take_more_centres_than_a_direct_choice_judges(monkeypatch):
-    monkeypatch.setattr(many_rows, "MOST_CENTERS", 30)
+    monkeypatch.setattr(KCEF, "_limits", replace(LIMITS, most_centers=30))
     X, y = rows(700)
     model = settled(n_components=60, solver="iterative").fit(X, y)
     assert len(model.family_.T.Y) == 60
@@ -262,7 +260,7 @@ def test_more_centres_are_asked_for_where_they_help():
 
 
 def test_centres_are_doubled_while_all_rows_say_that_it_helps(monkeypatch):
-    monkeypatch.setattr(many_rows, "FEWEST_CENTERS", 4)
+    monkeypatch.setattr(KCEF, "_limits", replace(LIMITS, fewest_centers=4))
     rng = default_rng(0)
     x = rng.uniform(-3, 3, size=(3000, 1))
     y = np.sin(5 * x[:, 0]) + 0.1 * rng.normal(size=3000)
@@ -278,10 +276,10 @@ def test_centres_are_doubled_while_all_rows_say_that_it_helps(monkeypatch):
 
 
 def test_sizes_double_and_do_not_exceed_the_rows():
-    assert component_sizes(50, None) == (50,)
-    assert component_sizes(10_000, None) == (128, 256, 512, 1024)
-    assert component_sizes(10_000, 7) == (3, 7)
-    assert component_sizes(5, 700) == (2, 5)
+    assert component_sizes(50, None, LIMITS) == (50,)
+    assert component_sizes(10_000, None, LIMITS) == (128, 256, 512, 1024)
+    assert component_sizes(10_000, 7, LIMITS) == (3, 7)
+    assert component_sizes(5, 700, LIMITS) == (2, 5)
 
 
 def test_centres_that_do_not_fit_into_the_budget_are_refused():
@@ -337,9 +335,9 @@ def test_pieces_of_few_rows_are_one_fit():
 def test_a_design_is_frozen_when_rows_are_too_many_to_be_kept():
     X, y = rows(900)
     model = settled().partial_fit(X[:250], y[:250])
-    assert isinstance(model.stream_, stream.Kept)
+    assert isinstance(model.stream_, Kept)
     model.partial_fit(X[250:400], y[250:400])
-    assert isinstance(model.stream_, stream.Summed)
+    assert isinstance(model.stream_, Summed)
     kernel = model.family_.T.X.copy()
     model.partial_fit(X[400:], y[400:])
     np.testing.assert_array_equal(model.family_.T.X, kernel)
@@ -394,11 +392,12 @@ def test_reliability_counts_all_rows():
 def test_attributes_wait_until_they_are_asked_for():
     X, y = rows(200)
     model = settled().partial_fit(X, y)
-    assert "family_" not in vars(model)
+    assert model._fitted is None
     assert model.regularization_ == 0.05
-    assert "family_" in vars(model)
-    with pytest.raises(AttributeError, match="no attribute 'nonsense_'"):
-        _ = model.nonsense_
+    assert model._fitted is not None
+    assert not hasattr(KCEF(), "kernel_")
+    with pytest.raises(NotFittedError):
+        _ = KCEF().family_
 
 
 @pytest.mark.parametrize("value", [0, -1, 1.5, np.nan, "slow", True])
@@ -421,7 +420,7 @@ def test_models_from_files_have_no_sums(tmp_path):
 
 
 def test_exact_fits_keep_their_rows_until_they_are_too_many(monkeypatch):
-    monkeypatch.setattr(fitting, "EXACT_SIZE", 250)
+    monkeypatch.setattr(KCEF, "_limits", replace(LIMITS, exact_size=250))
     X, y = rows(500)
     exact = KCEF(select=None, random_state=0).fit(X[:100], y[:100])
     exact.partial_fit(X[100:200], y[100:200])
@@ -609,13 +608,14 @@ def test_judges_are_limited():
 
 
 def test_a_regression_that_goes_astray_on_more_rows_is_not_used(monkeypatch):
-    monkeypatch.setattr(contest_module, "JUDGED_ROWS", 150)
     X, y = rows(250)
     options = Options(None, None, None, None, None, True, None)
     contest = Contest.of(
-        training_rows(X, y[:, None], np.ones(250), options), default_rng(0)
+        training_rows(X, y[:, None], np.ones(250), options),
+        default_rng(0),
+        Limits(judged_rows=150),
     )
-    contest.add_charts([Entry("linear", LinearBase())])
+    contest.add_charts([ChartEntry("linear", LinearBase())])
     judged = contest.charts["linear"].chart
     good = contest.final("linear").chart
     contest.finals.clear()

@@ -12,10 +12,10 @@ from kexpfam.models.entries import (
     GAUSSIANIZED,
     PLAIN,
     PLAIN_GRID,
-    Entry,
+    ChartEntry,
     default_entries,
 )
-from kexpfam.models.family import Options, training_rows
+from kexpfam.models.family import Limits, Options, training_rows
 from kexpfam.models.relevance import IGNORED, MULTIPLES, relevant_lengthscales
 
 
@@ -102,7 +102,7 @@ def test_gaussianized_responses_are_judged_on_rows_that_they_have_not_seen(law):
     X = rng.normal(size=(800, 1))
     y = rng.normal(size=(800, 1)) if law == "normal" else rng.standard_t(5, (800, 1))
     rows = training_rows(X, y, np.ones(800), options(n_jobs=1))
-    contest = Contest.of(rows, np.random.default_rng(0))
+    contest = Contest.of(rows, np.random.default_rng(0), Limits())
     contest.add_charts([e for e in default_entries() if e.name == GAUSSIANIZED] * 2)
     judged = contest.charts[GAUSSIANIZED]
     base = TransformedBase("gaussianize", GaussianBase(scale=1.0))
@@ -123,8 +123,9 @@ def test_noise_is_not_taken_for_a_column_that_matters(columns):
         contest = Contest.of(
             training_rows(X, y, np.ones(500), options(n_jobs=1)),
             np.random.default_rng(seed),
+            Limits(),
         )
-        contest.add_charts([Entry(PLAIN, GaussianBase(scale=1.0))])
+        contest.add_charts([ChartEntry(PLAIN, GaussianBase(scale=1.0))])
         contest.add_bases()
         contest.kernels_x(PLAIN, PLAIN_GRID)
         assert contest.relevant == {PLAIN: None}
@@ -137,8 +138,9 @@ def test_units_of_x_do_not_matter():
         contest = Contest.of(
             training_rows(unit * X, y[:, None], np.ones(500), options(False, n_jobs=1)),
             np.random.default_rng(0),
+            Limits(),
         )
-        contest.add_charts([Entry(PLAIN, GaussianBase(scale=1.0))])
+        contest.add_charts([ChartEntry(PLAIN, GaussianBase(scale=1.0))])
         contest.add_bases()
         contest.kernels_x(PLAIN, PLAIN_GRID)
         found.append(contest.relevant[PLAIN] / unit)

@@ -16,8 +16,8 @@ from kexpfam.base_densities import (
 from kexpfam.kernels import Constant, Gaussian, Matern, SumOfProducts, separable
 from kexpfam.models import contest as contest_module
 from kexpfam.models.contest import Contest
-from kexpfam.models.entries import PLAIN, Entry
-from kexpfam.models.family import Options, training_rows
+from kexpfam.models.entries import PLAIN, ChartEntry
+from kexpfam.models.family import Limits, Options, training_rows
 from kexpfam.selection import (
     GradientSearch,
     HeldOutLikelihood,
@@ -216,8 +216,10 @@ def held_out_loss(rows, candidate):
     options = Options(None, None, None, "gaussian", None, True, None)
     rng.integers(2**31)  # the seed that `fit` draws first
     Y, ones = y[:, None], np.ones(40)
-    contest = Contest.of(training_rows(X, Y, ones, options, shuffled=True), rng)
-    contest.add_charts([Entry(PLAIN, contest.rows.options.base)])
+    contest = Contest.of(
+        training_rows(X, Y, ones, options, shuffled=True), rng, Limits()
+    )
+    contest.add_charts([ChartEntry(PLAIN, contest.rows.options.base)])
     problem = contest.problem(PLAIN)
     ((kernel_x, kernel_y),) = candidate.kernel.terms
     parameters = Parameters(

@@ -15,7 +15,7 @@ from kexpfam import KCEF, AutoKCEF
 from kexpfam._parallel import shared_out, thread_count
 from kexpfam.models import contest as contest_module
 from kexpfam.models import entries
-from kexpfam.models.family import Options, training_rows
+from kexpfam.models.family import Limits, Options, training_rows
 
 # The models here are crude on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore::kexpfam.errors.BlindnessWarning")
@@ -169,7 +169,7 @@ def contest_of(rows):
     X, y = rows
     options = Options(None, None, None, None, None, True, 2)
     training = training_rows(X, y[:, None], np.ones(len(y)), options)
-    contest = contest_module.Contest.of(training, default_rng(0))
+    contest = contest_module.Contest.of(training, default_rng(0), Limits())
     contest.n_jobs = 2
     contest.add_charts(entries.default_entries()[:1])
     contest.add_bases()

@@ -66,8 +66,8 @@ def three_charts(monkeypatch):
     """
     kept = {"normal", "Gaussian process", "linear"}
     small = [entry for entry in default_entries() if entry.name in kept]
-    for module in ("averaged", "selected"):
-        monkeypatch.setattr(f"kexpfam.models.{module}.default_entries", lambda: small)
+    monkeypatch.setattr(AutoKCEF, "_entries", lambda _: small)
+    monkeypatch.setattr("kexpfam.models.selected.default_entries", lambda: small)
 
 
 @pytest.mark.filterwarnings("ignore::kexpfam.errors.NormalizationWarning")

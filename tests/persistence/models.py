@@ -2,6 +2,7 @@
 
 import functools
 import warnings
+from dataclasses import replace
 from unittest import mock
 
 import numpy as np
@@ -19,7 +20,6 @@ from kexpfam.base_densities import (
 )
 from kexpfam.errors import BlindnessWarning
 from kexpfam.kernels import Constant, Gaussian, Matern, RationalQuadratic, separable
-from kexpfam.models import averaged
 from kexpfam.models.chart import ChartOptions, fit_chart
 from kexpfam.models.entries import default_entries
 from kexpfam.models.family import solve
@@ -64,7 +64,10 @@ def _warped():
     options = ChartOptions(GaussianProcessBase(StudentBase(0.9, df=5.0)), warp_x=True)
     charted = fit_chart(X, Y[:, None], np.ones(len(Y)), options, rng)
     kernel = separable(Gaussian(1.0), Gaussian(0.8))
-    return untuned().fit(X, Y)._restore(solve(charted, kernel, 0.1, seed=3))
+    model = untuned().fit(X, Y)
+    family = solve(charted, kernel, 0.1, seed=3)
+    model._restore(replace(model._solved, family=family))
+    return model
 
 
 def _inducing():
@@ -78,7 +81,7 @@ def _inducing():
 def _average():
     """An average of a few charts, of which some are shared."""
     few = default_entries()[:4]
-    with mock.patch.object(averaged, "default_entries", return_value=few):
+    with mock.patch.object(AutoKCEF, "_entries", return_value=few):
         return AutoKCEF(likelihood=False, random_state=0).fit(X, Y)
 
 

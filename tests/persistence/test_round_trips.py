@@ -26,8 +26,8 @@ from kexpfam.kernels import (
     RadialKernel,
     separable,
 )
-from kexpfam.models import conditional, fitting, stream
-from kexpfam.models.stream import Kept, Summed
+from kexpfam.models.family import Limits
+from kexpfam.models.running import Kept, Summed
 from kexpfam.persistence import registry
 from kexpfam.persistence.encoding import Decoder, Encoder
 from kexpfam.selection import Bounds, CoarseSearch, GradientSearch, PaperGrid
@@ -367,7 +367,8 @@ class OwnFrame(Frame):
 def _own_frame():
     model = copy.copy(fitted("linear"))
     chart = replace(model.family_.chart, frame=OwnFrame())
-    return model._restore(replace(model.family_, chart=chart))
+    model._restore(replace(model._solved, family=replace(model.family_, chart=chart)))
+    return model
 
 
 def _foreign_factor():
@@ -477,9 +478,7 @@ def test_a_stream_of_one_row_leaves_folds_without_rows(tmp_path):
 
 
 def test_kept_rows_that_become_too_many_are_summed_after_loading(tmp_path, monkeypatch):
-    monkeypatch.setattr(fitting, "DESIGN_ROWS", 70)
-    for module in (stream, conditional):
-        monkeypatch.setattr(module, "KEPT_ROWS", 70)
+    monkeypatch.setattr(KCEF, "_limits", Limits(design_rows=70))
     model = summed().partial_fit(MORE_X[:60], MORE_Y[:60])
     loaded = _loaded(model, tmp_path / "model")
     assert isinstance(loaded.stream_, Kept)
@@ -541,8 +540,7 @@ def test_part_of_an_average_has_nothing_to_go_on_with(tmp_path):
 def test_too_many_rows_for_iterations_leave_nothing_to_go_on_with(
     tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(fitting, "DESIGN_ROWS", 70)
-    monkeypatch.setattr(conditional, "KEPT_ROWS", 70)
+    monkeypatch.setattr(KCEF, "_limits", Limits(design_rows=70))
     model = summed(solver="iterative").fit(MORE_X, MORE_Y)
     with pytest.raises(CannotSaveError, match="sums=True needs rows or sums"):
         model.save(tmp_path / "model", sums=True)

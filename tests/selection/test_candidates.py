@@ -7,7 +7,7 @@ from kexpfam.base_densities import GaussianBase
 from kexpfam.kernels import Gaussian, separable
 from kexpfam.selection import BASES_ALONE, Candidate, Line, bases_alone, tilted
 from kexpfam.selection.candidates import held_out_scores
-from kexpfam.selection.held_out import held_out_log_densities
+from kexpfam.selection.held_out import log_densities_by_score
 from tests.selection.cases import make_problem
 from tests.tolerances import assert_close
 
@@ -50,7 +50,7 @@ def test_tilted_candidates_have_the_held_out_densities_of_their_line(d):
     problem = make_problem(n=20, d=d, derivatives=False)
     slope = np.linspace(0.0, 1.0, 20)
     found = list(tilted("c", problem, slope, [Line(KERNEL, LAMS)]))
-    expected = held_out_log_densities(
+    expected = log_densities_by_score(
         problem.basis(KERNEL),
         problem.rows,
         problem.base,

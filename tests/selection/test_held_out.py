@@ -11,10 +11,10 @@ from kexpfam.score_matching import ScoreSample, fit_low_rank
 from kexpfam.selection.held_out import (
     LOWEST_LOG_DENSITY,
     fold_statistics,
-    held_out_log_densities,
+    log_densities_by_score,
+    nodes_inside,
     scattered_nodes,
 )
-from kexpfam.selection.normalize import nodes_inside
 from kexpfam.selection.problem import HeldOutProblem
 from tests.oracles.integrals import integral
 from tests.selection.cases import BASE, make_problem
@@ -29,7 +29,7 @@ KERNELS = {
 
 
 def log_densities(problem, kernel, lams):
-    return held_out_log_densities(
+    return log_densities_by_score(
         problem.basis(kernel),
         problem.rows,
         problem.base,
@@ -139,7 +139,7 @@ def test_what_is_reported_never_integrates_to_more_than_one(lam):
     )
     folds = (slice(0, 15), slice(15, len(Y)))
     many = HeldOutProblem(moved, folds, problem.centers, BASE, problem.reach, False)
-    (found,) = held_out_log_densities(basis, many.rows, BASE, moved, [lam], many.reach)
+    (found,) = log_densities_by_score(basis, many.rows, BASE, moved, [lam], many.reach)
     density = np.exp(found[15:])
     # The steps are 0.004 apart, a tenth of the nodes' distance.
     assert integrate.trapezoid(density, steps) < 1.0 + 1e-3

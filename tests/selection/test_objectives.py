@@ -28,18 +28,15 @@ from kexpfam.score_matching import (
 from kexpfam.selection import criteria as criteria_module
 from kexpfam.selection import fold_fits, sum_gradients
 from kexpfam.selection import problem as problem_module
-from kexpfam.selection.factors import stretch_x
-from kexpfam.selection.held_out import held_out_log_densities
-from kexpfam.selection.objectives import (
-    HeldOutLikelihood,
-    HeldOutObjective,
-    HeldOutScore,
-)
+from kexpfam.selection.criteria import HeldOutLikelihood, HeldOutScore
+from kexpfam.selection.held_out import log_densities_by_score
+from kexpfam.selection.objectives import HeldOutObjective
 from kexpfam.selection.parameters import Parameters, Penalty
 from kexpfam.selection.sum_gradients import (
     GaussianSumGradient,
     GeneralSumGradient,
     SumWeights,
+    stretch_x,
     sum_gradient,
 )
 from tests.selection.cases import BASE, differences, in_folds, make_problem, make_sample
@@ -175,7 +172,7 @@ def test_likelihood_equals_held_out_log_densities():
     kernel = separable(
         Gaussian(parameters.lengthscale_x), Gaussian(parameters.lengthscale_y)
     )
-    fast = held_out_log_densities(
+    fast = log_densities_by_score(
         problem.basis(kernel),
         problem.rows,
         BASE,
@@ -245,7 +242,7 @@ def test_rows_at_the_ends_of_a_bounded_support_have_their_density():
     # Nodes 0.1 apart; T has second derivatives of about one here.
     assert_close(objective.value(theta).loss, slow, 2e-3, scale=1.0)
     assert_gradient_is_right(objective, theta)
-    fast = held_out_log_densities(
+    fast = log_densities_by_score(
         problem.basis(kernel), problem.rows, base, problem.sample, [0.05], 1.0
     )
     assert fast.min() > -5.0
@@ -432,7 +429,7 @@ def test_judges_are_judged_by_fits_to_all_rows():
     objective = HeldOutObjective(problem, Gaussian(), Gaussian(), criterion)
     parameters = Parameters.from_theta(THETA)
     kernel = separable(*objective.kernels(parameters))
-    log_p = held_out_log_densities(
+    log_p = log_densities_by_score(
         problem.basis(kernel),
         problem.rows,
         BASE,

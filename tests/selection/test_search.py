@@ -10,12 +10,9 @@ from kexpfam._progress import ProgressBar
 from kexpfam.errors import IllConditionedError
 from kexpfam.kernels import Constant, Gaussian, Matern, separable
 from kexpfam.selection.candidates import Line, tilted
+from kexpfam.selection.criteria import HeldOutLikelihood, HeldOutScore
 from kexpfam.selection.exact_path import ExactPath
-from kexpfam.selection.objectives import (
-    HeldOutLikelihood,
-    HeldOutObjective,
-    HeldOutScore,
-)
+from kexpfam.selection.objectives import HeldOutObjective
 from kexpfam.selection.parameters import Bounds, Parameters, Penalty
 from kexpfam.selection.search import paper_grid, refine
 from tests.selection.cases import BASE, in_folds, make_problem, make_sample

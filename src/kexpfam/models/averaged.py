@@ -1,7 +1,8 @@
 """AutoKCEF: an average of families, weighted by what they say about unseen rows."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -22,7 +23,7 @@ from kexpfam.distributions import (
 )
 from kexpfam.kernels import Constant, Gaussian, separable
 from kexpfam.models.chart import Charted
-from kexpfam.models.choice import Selection
+from kexpfam.models.choice import Member, Members
 from kexpfam.models.conditional import KCEF
 from kexpfam.models.contest import Contest
 from kexpfam.models.entries import PLAIN, default_entries
@@ -32,17 +33,14 @@ from kexpfam.models.estimator import (
     warn_of_a_column,
 )
 from kexpfam.models.family import FittedFamily, Options, solve, training_rows
-from kexpfam.models.fitting import COUNTED_ROWS, collected
+from kexpfam.models.fitting import FamilyFit, collected
 from kexpfam.models.learned import FittedAverage, FittedMember
 from kexpfam.models.many_rows import (
-    DESIGN_ROWS,
-    SampledRows,
     Start,
     begin,
     sample_rows,
     with_all_rows,
 )
-from kexpfam.models.members import Member, Members
 from kexpfam.models.neighbourhood import Neighbourhood
 from kexpfam.models.running import LambdaRule, Running
 from kexpfam.models.selected import best_of
@@ -69,9 +67,8 @@ PER_CHART = 2
 DROPPED_WEIGHT = 0.005
 
 
-# Centres of each member, at most, where there are so many rows that their number is
-# judged: the members share one pass over the rows.
-MEMBER_CENTERS = 512
+# Adds rows to fits beside those that the families compete on.
+Others = Callable[..., list[Running]]
 
 
 @saved_estimator
@@ -115,6 +112,9 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
         >>> model.predict_quantiles([[0.5]], [0.05, 0.5, 0.95]).round(1)
         array([[0.7, 1. , 1.4]])
     """
+
+    # What competes.
+    _entries = staticmethod(default_entries)
 
     def __init__(
         self,
@@ -169,7 +169,7 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
             return self
         rows = Block(*self._training_rows(X, y, sample_weight))
         warn_of_a_column(y, rows.Y)
-        if np.count_nonzero(rows.weights) > DESIGN_ROWS:
+        if np.count_nonzero(rows.weights) > self._limits.design_rows:
             source = ArraySource(rows.X, rows.Y, rows.weights)
             return self._fit_source(source, rng, client)
         return self._fit_rows(rows, rng, None)
@@ -179,14 +179,19 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
     ) -> Self:
         seed = int(rng.integers(2**31))
         sampled = sample_rows(
-            source, DESIGN_ROWS, seed, n_jobs=self.n_jobs, client=client
+            source,
+            self._limits.design_rows,
+            seed,
+            n_jobs=self.n_jobs,
+            client=client,
         )
         if sampled.complete:
             return self._fit_rows(collected(source), rng, None)
-        return self._fit_rows(sampled.block, rng, Others(source, sampled, client))
+        others = partial(with_all_rows, source=source, sampled=sampled, client=client)
+        return self._fit_rows(sampled.block, rng, others)
 
     def _fit_rows(
-        self, rows: Block, rng: np.random.Generator, others: "Others | None"
+        self, rows: Block, rng: np.random.Generator, others: Others | None
     ) -> Self:
         """Compete on rows in memory, and fit the best to these and to others."""
         if rows.Y.shape[1] > 1:
@@ -194,10 +199,9 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
                 f"AutoKCEF is for one column of y, got {rows.Y.shape[1]}; use KCEF for "
                 f"several columns at once."
             )
-        options = Options(None, None, None, None, None, self.standardize, self.n_jobs)
-        training = training_rows(rows.X, rows.Y, rows.weights, options)
+        training = training_rows(rows.X, rows.Y, rows.weights, self._options())
         self.neighbourhood_ = Neighbourhood.of(rows.X, rows.weights)
-        contest = Contest.of(training, rng)
+        contest = Contest.of(training, rng, self._limits)
         contest.n_jobs = self.n_jobs
         self._compete(contest)
         self._average(contest, int(rng.integers(2**31)), others)
@@ -214,8 +218,13 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
         check_is_fitted(self)
         save_estimator(self, path, extra)
 
+    def _options(self) -> Options:
+        none = (None,) * 5  # kernels, base density and λ compete
+        limits = replace(self._limits, most_centers=self._limits.member_centers)
+        return Options(*none, self.standardize, self.n_jobs, limits=limits)
+
     def _compete(self, contest: Contest) -> None:
-        contest.add_charts(default_entries())
+        contest.add_charts(self._entries())
         contest.add_bases()
         few = len(contest.rows.Y) <= LIKELIHOOD_ROWS
         wanted = few if self.likelihood is None else self.likelihood
@@ -224,7 +233,7 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
             if wanted and contest.reason != "interrupted":
                 contest.run(contest.likelihood_tasks(), bar)
 
-    def _average(self, contest: Contest, seed: int, others: "Others | None") -> None:
+    def _average(self, contest: Contest, seed: int, others: Others | None) -> None:
         candidates = contest.candidates
         center, scale = spread_of("y", contest.rows.Y, contest.weights)
         guard = GUARD.log_density((contest.rows.Y - center) / scale) - np.log(scale)
@@ -251,7 +260,8 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
             )
             for k, family in zip(kept, fits, strict=False)
         ]
-        self.best_ = self._best(selection, fits[-1])
+        best = FamilyFit(fits[-1], selection)
+        self.best_ = self._best(selection.chosen.method, best)
         self.members_ = Members(members, GUARD_WEIGHT)
         self.guard_ = (float(center[0]), float(scale[0]))
         self.n_candidates_ = len(candidates)
@@ -262,23 +272,24 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
         contest: Contest,
         chosen: list[Candidate],
         seed: int,
-        others: "Others | None",
+        others: Others | None,
     ) -> list[FittedFamily]:
         """Candidates fitted to all rows."""
-        if others is None and len(contest.all_rows.Y) < COUNTED_ROWS:
+        if others is None and len(contest.all_rows.Y) < self._limits.counted_rows:
             return [
                 fit_candidate(contest.final(c.chart), c, seed, self.n_jobs)
                 for c in chosen
             ]
         # With more rows λ is judged again, and so is the number of centres.
-        options = Options(None, None, None, None, None, self.standardize, self.n_jobs)
+        options = self._options()
         tilted = [k for k, c in enumerate(chosen) if c.method == "score"]
-        fits = [
-            begin(_start(contest, chosen[k], seed), options, most=MEMBER_CENTERS)
-            for k in tilted
-        ]
+        fits = [begin(_start(contest, chosen[k], seed), options) for k in tilted]
         if others is not None:
-            fits = self._with_others(fits, others)
+            fits = [fit.narrowed() for fit in fits]
+            with ProgressBar("AutoKCEF, parts of the data", shown=self.verbose) as bar:
+                fits = others(fits, n_jobs=self.n_jobs, progress=bar)
+        if others is not None and fits:
+            self.neighbourhood_ = self.neighbourhood_.scaled(fits[0].weight)
         solved = dict(zip(tilted, fits, strict=True))
         return [
             solved[k].solved(self.n_jobs)[0]
@@ -287,29 +298,13 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
             for k, c in enumerate(chosen)
         ]
 
-    def _with_others(self, fits: list[Running], others: "Others") -> list[Running]:
-        with ProgressBar("AutoKCEF, parts of the data", shown=self.verbose) as bar:
-            fits = with_all_rows(
-                [fit.narrowed() for fit in fits],
-                others.source,
-                others.sampled,
-                n_jobs=self.n_jobs,
-                progress=bar,
-                client=others.client,
-            )
-        if fits:
-            self.neighbourhood_ = self.neighbourhood_.scaled(fits[0].weight)
-        return fits
-
-    def _best(self, selection: Selection, family: FittedFamily) -> KCEF:
+    def _best(self, method: str, fit: FamilyFit) -> KCEF:
         """The best single family, as the estimator it would be."""
         model = KCEF(
-            fit_method=selection.chosen.method,
-            standardize=self.standardize,
-            n_jobs=self.n_jobs,
+            fit_method=method, standardize=self.standardize, n_jobs=self.n_jobs
         )
-        model.neighbourhood_ = self.neighbourhood_
-        return model._restore(family, selection)
+        model._restore(replace(fit, neighbourhood=self.neighbourhood_))
+        return model
 
     def _learned(self) -> FittedAverage:
         members = tuple(
@@ -336,13 +331,7 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
         self.members_ = Members(members, fitted.guard_weight)
         # Numbers of a wrong form in its members show when they are printed.
         repr(self.members_)
-        self.best_ = KCEF(
-            fit_method=fitted.best_method,
-            standardize=self.standardize,
-            n_jobs=self.n_jobs,
-        )
-        self.best_.neighbourhood_ = fitted.neighbourhood
-        self.best_._restore(fitted.best)
+        self.best_ = self._best(fitted.best_method, FamilyFit(fitted.best))
         self.guard_ = fitted.guard
         self.n_candidates_ = fitted.n_candidates
         self.stopped_ = fitted.stopped
@@ -374,21 +363,6 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "members_")
-
-
-@dataclass(frozen=True, eq=False)
-class Others:
-    """Rows beside those that the families compete on.
-
-    Attributes:
-        source: All rows.
-        sampled: Those that they compete on.
-        client: Dask client that passes over the rows, or None.
-    """
-
-    source: Source
-    sampled: SampledRows
-    client: Any
 
 
 def _start(contest: Contest, candidate: Candidate, seed: int) -> Start:

@@ -37,14 +37,7 @@ def island_report(
 ) -> IslandReport:
     """Masses of islands by a fit with one column of y, and by counting.
 
-    Args:
-        family: The fit.
-        X: Training conditions, (n, p).
-        Y: Training responses, (n, 1).
-        weights: Row weights, not negative, (n,).
-
-    Returns:
-        Row numbers are those of X, and valleys are in the units of Y.
+    Valleys are in the units of Y, and row numbers those of X.
     """
     rows = np.flatnonzero(weights > 0)
     alike = _ignores_x(family)

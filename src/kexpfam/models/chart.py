@@ -202,11 +202,7 @@ def fit_chart(
     rng: np.random.Generator,
     processes: SharedProcesses | None = None,
 ) -> Charted:
-    """Fit a chart to rows, and bring them into its coordinates.
-
-    Raises:
-        DegenerateDataError: A column of y has no spread, or y leaves the support.
-    """
+    """Fit a chart to rows, and bring them into its coordinates."""
     name = options.response_name
     x_transform = _unskewed(X, weights) if options.warp_x else None
     X = X if x_transform is None else x_transform.forward(X)
@@ -268,13 +264,6 @@ def refitted(
 
     Closed-form leave-one-out residuals share hyperparameters with the row that is left
     out, which flatters them when rows are few. Here everything is fitted again.
-
-    Args:
-        charted: Rows in the chart fitted on all of them.
-        X: The user's conditions, (n, p).
-        Y: The user's responses, (n, d).
-        fit: Fits the chart to some of the rows.
-        folds: Rows of each fold.
     """
     U, log_slope = np.empty_like(charted.U), np.empty_like(charted.log_slope)
     everyone = np.arange(len(Y))

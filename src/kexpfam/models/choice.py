@@ -1,15 +1,54 @@
-"""What a `KCEF` chose, among what, and why; and what the final fit needs of it."""
+"""What was chosen, among what, and why: one family by `KCEF`, several by `AutoKCEF`."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import overload
 
 import numpy as np
 
 from kexpfam._typing import Array, Indices
-from kexpfam.kernels import JointKernel
+from kexpfam.base_densities import GaussianBase, StudentBase
+from kexpfam.kernels import Constant, Gaussian, JointKernel, SumOfProducts
 from kexpfam.models.chart import Charted
-from kexpfam.models.family import TrainingRows
-from kexpfam.models.wording import kernel_in_words, short
+from kexpfam.models.family import FittedFamily, TrainingRows
 from kexpfam.selection import Candidate, SearchResult
+
+# Lengthscales that are shown of a kernel with one per column.
+_SHOWN = 4
+
+
+def short(value: object) -> str:
+    """A kernel or base density with its numbers rounded.
+
+    Example:
+        >>> short(Gaussian((0.123456, 2.0))), short(StudentBase(0.85, df=5.0))
+        ('Gaussian(0.12, 2)', 't(5)')
+    """
+    if isinstance(value, Gaussian):
+        ell = np.atleast_1d(np.asarray(value.lengthscale, dtype=float))
+        shown = ", ".join(f"{length:.2g}" for length in ell[:_SHOWN])
+        return f"Gaussian({shown}{', ...' if len(ell) > _SHOWN else ''})"
+    if isinstance(value, GaussianBase) and np.ndim(value.scale) == 0:
+        return f"N(0, {value.scale:.2g}²)"
+    if isinstance(value, StudentBase):
+        return f"t({value.df:.2g})"
+    return "constant" if isinstance(value, Constant) else repr(value)
+
+
+def kernel_in_words(kernel: JointKernel | None) -> str:
+    """A joint kernel as products of its parts.
+
+    Example:
+        >>> from kexpfam.kernels import separable
+        >>> kernel_in_words(separable(Constant(), Gaussian(0.5)))
+        'constant x Gaussian(0.5)'
+    """
+    if kernel is None:
+        return "none"
+    if not isinstance(kernel, SumOfProducts):
+        return repr(kernel)
+    return " + ".join(f"{short(kx)} x {short(ky)}" for kx, ky in kernel.terms)
+
 
 # A candidate is worth its mean held-out log density minus so many standard errors:
 # with few rows the best mean is often a lucky one.
@@ -95,3 +134,82 @@ class Choice:
     lam: float
     centers: Indices | None
     result: Selection | SearchResult
+
+
+# Members that are printed.
+SHOWN = 12
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Member:
+    """One family of an average.
+
+    Attributes:
+        weight: Its share.
+        chart: Its base density, regression and transforms, in words.
+        candidate: What was judged: base density, kernel, λ, held-out log densities.
+        family: The fit to all rows.
+        held_out: Mean held-out log density.
+    """
+
+    weight: float
+    chart: str
+    candidate: Candidate
+    family: FittedFamily
+    held_out: float
+
+    def __repr__(self) -> str:
+        base = f"{self.chart}, {short(self.candidate.base)}"
+        return f"<Member: weight {self.weight:.3f}, {base}, kernel {self.kernel}>"
+
+    @property
+    def kernel(self) -> str:
+        """Kernel of x and y in a few words."""
+        return kernel_in_words(self.candidate.kernel)
+
+
+class Members(Sequence[Member]):
+    """The members of an average, largest weight first; prints as a table."""
+
+    def __init__(self, members: Sequence[Member], guard: float) -> None:
+        """Take members in any order, and the weight of the guard."""
+        self._members = tuple(sorted(members, key=lambda m: -m.weight))
+        self.guard = guard
+
+    @overload
+    def __getitem__(self, index: int) -> Member: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Member]: ...
+    def __getitem__(self, index: int | slice) -> Member | Sequence[Member]:
+        return self._members[index]
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def __iter__(self) -> Iterator[Member]:
+        return iter(self._members)
+
+    def __repr__(self) -> str:
+        header = ("weight", "log p", "fitted by", "base density", "lambda", "kernel")
+        table = [header]
+        for member in self._members[:SHOWN]:
+            lam = (
+                "" if np.isinf(member.candidate.lam) else f"{member.candidate.lam:.2g}"
+            )
+            method = {"none": "-"}.get(member.candidate.method, member.candidate.method)
+            base = f"{member.chart}, {short(member.candidate.base)}"
+            row = f"{member.weight:.3f}", f"{member.held_out:.3f}", method, base
+            table.append((*row, lam, member.kernel))
+        rest = sum(member.weight for member in self._members[SHOWN:])
+        if rest:
+            more = f"({len(self) - SHOWN} more)"
+            table.append((f"{rest:.3f}", "", "", more, "", ""))
+        table.append((f"{self.guard:.3f}", "", "-", "guard, t(5) of y", "", "none"))
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        lines = [
+            "  ".join(
+                cell.ljust(width) for cell, width in zip(row, widths, strict=True)
+            )
+            for row in table
+        ]
+        return "\n".join(line.rstrip() for line in lines)

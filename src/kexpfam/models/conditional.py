@@ -1,6 +1,7 @@
 """KCEF: the kernel conditional exponential family as a scikit-learn estimator."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -10,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kexpfam._typing import Array, ArrayLike, RandomState
 from kexpfam._validation import as_generator, check_count, check_flag
-from kexpfam.base_densities import Base
+from kexpfam.base_densities import Base, BaseDensity
 from kexpfam.blocks import Block, as_source, parse_memory
 from kexpfam.distributions import MultivariateDensity, UnivariateDensity
 from kexpfam.errors import CannotSaveError
@@ -20,11 +21,10 @@ from kexpfam.models.choice import Selection
 from kexpfam.models.estimator import ConditionalEstimator, named_columns
 from kexpfam.models.family import FittedFamily, Options
 from kexpfam.models.finishing import Components
-from kexpfam.models.fitting import Fit, How, fit_rows, fit_source
+from kexpfam.models.fitting import FamilyFit, fit_in_memory, fit_source
 from kexpfam.models.learned import FittedModel, opened
 from kexpfam.models.neighbourhood import Neighbourhood
-from kexpfam.models.stream import (
-    KEPT_ROWS,
+from kexpfam.models.running import (
     Kept,
     Stream,
     Summed,
@@ -33,23 +33,6 @@ from kexpfam.models.stream import (
 from kexpfam.persistence import save_estimator, saved_estimator
 from kexpfam.score_matching import IterativeFit
 from kexpfam.selection import SearchMethod, SearchResult, resolve_search
-
-# What is learned. After partial_fit it is found when it is first asked for.
-_SETTLED = frozenset(
-    {
-        "family_",
-        "kernel_",
-        "base_",
-        "regularization_",
-        "solver_",
-        "selection_",
-        "islands_",
-        "components_",
-        "iterative_",
-        "neighbourhood_",
-    }
-)
-
 
 _NOTHING_LEFT = (
     "needs the rows or the sums of a fit, which a model does not have that was saved "
@@ -147,8 +130,10 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
         array([[0.5, 0.9, 1.2]])
     """
 
-    stream_: Stream | None
-    iterative_: IterativeFit | None
+    # What was solved for; None as long as only rows were seen.
+    _fitted: FamilyFit | None = None
+    # What partial_fit goes on with; None if there is nothing.
+    stream_: Stream | None = None
 
     def __init__(
         self,
@@ -214,7 +199,7 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
         Returns:
             The estimator itself.
         """
-        how, options = self._how(client), self._options()
+        options = replace(self._options(), client=client)
         rng = as_generator(self.random_state)
         budget = options.memory_budget
         X, y, sample_weight = named_columns(X, y, sample_weight)
@@ -222,12 +207,13 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
             X, y, sample_weight, memory_budget=budget, n_jobs=self.n_jobs
         )
         if source is not None:
-            fit, sampled = fit_source(source, options, rng, how)
+            fit, sampled = fit_source(source, options, rng)
             self._take_columns(source)
-            return self._take(fit, sampled)
+            self._take(fit, sampled)
+            return self
         rows = Block(*self._training_rows(X, y, sample_weight))
-        fit = fit_rows(rows.X, rows.Y, rows.weights, options, rng, how)
-        return self._take(fit, rows)
+        self._take(fit_in_memory(rows, options, rng), rows)
+        return self
 
     def partial_fit(
         self,
@@ -368,7 +354,7 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
                 "A model that has seen no rows cannot be saved; save the one that it "
                 "was made from with sums=True, and call emptied() after loading."
             )
-        family = self._family  # solved for first: rows may have become sums then
+        family = self.family_  # solved for first: rows may have become sums then
         if wanted and self.stream_ is None:
             raise CannotSaveError(
                 "sums=True needs rows or sums to go on with, and this model has none: "
@@ -379,15 +365,16 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
         save_estimator(self, path, extra, learned)
 
     def _learned(self) -> FittedModel:
-        return FittedModel.of(self, self._family)
+        return FittedModel.of(self, self.family_)
 
     def _relearn(self, learned: object) -> None:
         if not isinstance(learned, FittedModel) or learned.neighbourhood is None:
             raise ValueError("a KCEF has a family with conditions")
-        self._restore(learned.family)
-        self.neighbourhood_ = learned.neighbourhood
-        if learned.stream is not None:
-            self.stream_ = opened(learned.stream, learned.family)
+        stream = learned.stream
+        self._restore(
+            FamilyFit(learned.family, neighbourhood=learned.neighbourhood),
+            None if stream is None else opened(stream, learned.family),
+        )
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -395,63 +382,105 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
         return tags
 
     def __sklearn_is_fitted__(self) -> bool:
-        return "family_" in vars(self) or vars(self).get("stream_") is not None
+        return self._fitted is not None or self.stream_ is not None
 
-    def __getattr__(self, name: str) -> Any:
-        # Called for what is not there: after partial_fit, all that is to be solved for.
-        if name in _SETTLED and vars(self).get("stream_") is not None:
-            self._settle()
-            return vars(self)[name]
-        raise AttributeError(
-            f"{type(self).__name__!r} object has no attribute {name!r}"
-        )
+    @property
+    def _solved(self) -> FamilyFit:
+        """What was learned; after partial_fit it is solved for here."""
+        check_is_fitted(self)
+        return self._fitted or self._settle()
+
+    @property
+    def family_(self) -> FittedFamily:
+        """The fitted family."""
+        return self._solved.family
+
+    @property
+    def kernel_(self) -> JointKernel:
+        """The joint kernel used."""
+        return self.family_.T.kernel
+
+    @property
+    def base_(self) -> BaseDensity:
+        """The base density used, in the coordinates of the kernel."""
+        return self.family_.base
+
+    @property
+    def regularization_(self) -> float:
+        """The λ used."""
+        return self.family_.lam
+
+    @property
+    def solver_(self) -> str:
+        """How the fit was computed, "exact", "low-rank" or "iterative"."""
+        return self._solved.solver
+
+    @property
+    def selection_(self) -> Selection | SearchResult | None:
+        """What was tried and chosen; None if there was nothing to choose."""
+        return self._solved.selection
+
+    @property
+    def islands_(self) -> IslandReport | None:
+        """Masses of separated modes by the fit and by counting."""
+        return self._solved.islands
+
+    @property
+    def components_(self) -> Components | None:
+        """Numbers of centres that were judged; None if they were not."""
+        return self._solved.components
+
+    @property
+    def iterative_(self) -> IterativeFit | None:
+        """How conjugate gradients went; None if they were not used."""
+        return self._solved.iterative
+
+    @property
+    def neighbourhood_(self) -> Neighbourhood:  # type: ignore[override]  # read-only
+        """The rows behind `reliability`."""
+        found = self._solved.neighbourhood
+        assert found is not None
+        return found
 
     def _settle_later(self, stream: Stream) -> None:
         """Take a stream, whose model is made when it is needed."""
-        if isinstance(stream, Kept) and stream.full and self.fit_method != "score":
+        most = self._limits.design_rows
+        kept = len(stream.rows) if isinstance(stream, Kept) else 0
+        if kept > most and self.fit_method != "score":
             raise ValueError(
                 f"fit_method={self.fit_method!r} has no sums to add rows to, so at "
-                f"most {KEPT_ROWS} rows can come in pieces, got {len(stream.rows)}; "
+                f"most {most} rows can come in pieces, got {kept}; "
                 f"use fit, or fit_method='score'."
             )
-        for name in _SETTLED:
-            self.__dict__.pop(name, None)
-        self.stream_ = stream
-        if isinstance(stream, Kept) and stream.full:
+        self._fitted, self.stream_ = None, stream
+        if kept > most:
             self._settle()  # and give the rows up
 
-    def _settle(self) -> None:
+    def _settle(self) -> FamilyFit:
         """Make the model of the rows in the stream."""
         stream = self.stream_
         if isinstance(stream, Summed):
             family, components = stream.running.solved(self.n_jobs)
-            self._restore(family, components=components)
-            self.neighbourhood_ = stream.neighbourhood.scaled(stream.weight)
-            self.stream_ = stream
-            return
+            near = stream.neighbourhood.scaled(stream.weight)
+            fit = FamilyFit(family, components=components, neighbourhood=near)
+            return self._restore(fit, stream)
         assert isinstance(stream, Kept)
-        rows, options = stream.rows, self._options()
         # The same for any order of blocks, also without a seed.
         seed = 0 if self.random_state is None else self.random_state
-        rng, how = as_generator(seed), self._how(None)
-        self._take(fit_rows(rows.X, rows.Y, rows.weights, options, rng, how), rows)
-        if not stream.full:
-            self.stream_ = stream
+        fit = fit_in_memory(stream.rows, self._options(), as_generator(seed))
+        return self._take(fit, stream.rows, keep=True)
 
-    def _take(self, fit: Fit, rows: Block) -> Self:
-        """Take what was fitted, to these rows or to more."""
-        self._restore(fit.family, fit.selection, fit.islands, fit.components)
-        self.iterative_ = fit.iterative
+    def _take(self, fit: FamilyFit, rows: Block, *, keep: bool = False) -> FamilyFit:
+        """Take what was fitted to these rows or to more; keep few rows, not sums."""
         near = Neighbourhood.of(rows.X, rows.weights)
-        self.neighbourhood_ = near.scaled(fit.weight)
-        if fit.running is not None:
-            self.stream_ = Summed(fit.running, near)
-        elif len(rows) <= KEPT_ROWS and fit.complete:
-            self.stream_ = Kept(rows)
-        return self
-
-    def _how(self, client: Any) -> How:
-        return How(self.select, resolve_search(self.search), self.verbose, client)
+        stream: Stream | None = None
+        keep = keep or (fit.running is None and fit.complete)
+        if keep and len(rows) <= self._limits.design_rows:
+            stream = Kept(rows)
+        elif fit.running is not None:
+            stream = Summed(fit.running, near)
+        fit = replace(fit, running=None, neighbourhood=near.scaled(fit.weight))
+        return self._restore(fit, stream)
 
     def _options(self) -> Options:
         components = self.n_components
@@ -471,38 +500,24 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
             check_flag("derivative_features", self.derivative_features),
             self.solver,
             parse_memory(self.memory_budget),
+            self._limits,
+            self.select,
+            resolve_search(self.search),
+            self.verbose,
         )
 
-    def _restore(
-        self,
-        family: FittedFamily,
-        result: Selection | SearchResult | None = None,
-        islands: IslandReport | None = None,
-        components: Components | None = None,
-    ) -> Self:
-        """Take a fitted family, from `fit` or from a file."""
-        self.components_ = components
-        self.iterative_ = None
-        self.stream_ = None
-        self.family_ = family
-        self.n_features_in_ = family.chart.p
-        self.kernel_ = family.T.kernel
-        self.base_ = family.base
-        self.regularization_ = family.lam
-        iterated = family.solver == "low-rank" and self.solver == "iterative"
-        self.solver_ = "iterative" if iterated else family.solver
-        self.selection_ = result
-        self.islands_ = islands
-        return self
-
-    @property
-    def _family(self) -> FittedFamily:
-        check_is_fitted(self)
-        return self.family_
+    def _restore(self, fit: FamilyFit, stream: Stream | None = None) -> FamilyFit:
+        """Take what was learned, from `fit` or from a file."""
+        solver = fit.family.solver
+        if solver == "low-rank" and self.solver == "iterative":
+            solver = "iterative"
+        self.n_features_in_ = fit.family.chart.p
+        self._fitted, self.stream_ = replace(fit, solver=solver), stream
+        return self._fitted
 
     def _density(self, X: Array) -> UnivariateDensity | MultivariateDensity:
-        return self._family.density(X)
+        return self.family_.density(X)
 
     @property
     def _response_columns(self) -> int:
-        return self._family.d
+        return self.family_.d

@@ -21,10 +21,8 @@ from kexpfam.base_densities import (
     fit_processes,
 )
 from kexpfam.kernels import Constant, Gaussian, Kernel
-from kexpfam.models.bridging import bridged_candidates, bridged_in_folds
 from kexpfam.models.chart import (
     Charted,
-    ChartOptions,
     SharedProcesses,
     fit_chart,
     refitted,
@@ -36,19 +34,25 @@ from kexpfam.models.entries import (
     PLAIN_GRID,
     REFITTED_ROWS,
     REGRESSION_GRID,
-    Entry,
-    Grid,
+    ChartEntry,
+    KernelGrid,
     is_marginal,
     lines_of,
 )
-from kexpfam.models.family import TrainingRows
+from kexpfam.models.family import Limits, TrainingRows
 from kexpfam.models.relevance import (
     CENTERS,
     RELEVANT_MULTIPLES,
     held_out_worth,
     relevant_lengthscales,
 )
-from kexpfam.models.solvers import COMPONENTS, chosen_centers, score_sample
+from kexpfam.models.solvers import (
+    COMPONENTS,
+    bridged_candidates,
+    bridged_in_folds,
+    chosen_centers,
+    score_sample,
+)
 from kexpfam.selection import (
     BASES_ALONE,
     Candidate,
@@ -57,11 +61,6 @@ from kexpfam.selection import (
     bases_alone,
     tilted,
 )
-
-# Rows that candidates are judged on, at most; the chosen ones are fitted to all. With
-# several columns of y rows are nodes of an integral too, and cost their square.
-JUDGED_ROWS = 5000
-JUDGED_ROWS_OF_SEVERAL = 1500
 
 # Folds, and the number of rows up to which there are more of them.
 FOLDS, MANY_FOLDS, FEW_ROWS = 5, 10, 60
@@ -118,7 +117,7 @@ class Contest:
     candidates: list[Candidate] = field(default_factory=list)
     reason: str = "all candidates were tried"
     everyone: TrainingRows | None = None
-    entries: dict[str, Entry] = field(default_factory=dict)
+    entries: dict[str, ChartEntry] = field(default_factory=dict)
     finals: dict[str, Charted] = field(default_factory=dict)
     final_processes: SharedProcesses = field(default_factory=SharedProcesses)
     order: Indices = field(default_factory=lambda: np.arange(0))
@@ -126,9 +125,12 @@ class Contest:
     n_jobs: int | None = None
 
     @classmethod
-    def of(cls, rows: TrainingRows, rng: np.random.Generator) -> "Contest":
+    def of(
+        cls, rows: TrainingRows, rng: np.random.Generator, limits: Limits
+    ) -> "Contest":
         """Shuffle rows into folds; of very many rows, some."""
-        most = JUDGED_ROWS if rows.Y.shape[1] == 1 else JUDGED_ROWS_OF_SEVERAL
+        several = rows.Y.shape[1] > 1
+        most = limits.judged_rows_of_several if several else limits.judged_rows
         n = min(len(rows.Y), most)
         order = rng.permutation(len(rows.Y))[:n]
         count = min(n, MANY_FOLDS if n <= FEW_ROWS else FOLDS)
@@ -182,35 +184,34 @@ class Contest:
         """Row weights, in the order of `held_out`."""
         return self.rows.weights
 
-    def add_charts(self, entries: Sequence[Entry]) -> None:
+    def add_charts(self, entries: Sequence[ChartEntry]) -> None:
         """Fit charts, honestly for every row; those without an effect are left out."""
         # Products and factorisations here are small: threads of BLAS would wait for
         # each other for longer than they work.
         with single_threaded_blas():
             self._add_charts(entries)
 
-    def _add_charts(self, entries: Sequence[Entry]) -> None:
-        everyone = SharedProcesses()
+    def _add_charts(self, entries: Sequence[ChartEntry]) -> None:
+        n, several, everyone = len(self.rows.Y), len(entries) > 1, SharedProcesses()
         in_fold = [SharedProcesses(start=everyone) for _ in self.folds]
         for entry in entries:
             learned = not isinstance(entry.base, BaseDensity)
-            if learned and len(entries) > 1 and len(self.rows.Y) < FEWEST_ROWS:
-                continue
-            if len(entries) > 1 and len(self.rows.Y) < entry.fewest_rows:
+            fewest = max(entry.fewest_rows, FEWEST_ROWS if learned else 0)
+            if several and n < fewest:
                 continue
             charted = self._chart(entry, slice(None), everyone)
-            if len(entries) > 1 and _is_idle(entry, charted):
+            if several and _is_idle(entry, charted):
                 continue
             # A transform alone is cheap to fit again, and a density estimate that has
             # seen a row flatters it.
-            if learned and (len(self.rows.Y) <= REFITTED_ROWS or is_marginal(entry)):
+            if learned and (n <= REFITTED_ROWS or is_marginal(entry)):
                 try:
                     charted = self._refitted(entry, charted, in_fold)
                 except ValueError:
                     # Without some fold too few rows, or rows that are all alike, are
                     # left. A chart that cannot be judged does not compete; the only
                     # one is judged by what is known of it.
-                    if len(entries) > 1:
+                    if several:
                         continue
             self.charts[entry.name] = charted
             self.entries[entry.name] = entry
@@ -317,31 +318,24 @@ class Contest:
 
     def _chart(
         self,
-        entry: Entry,
+        entry: ChartEntry,
         index: slice | Indices,
         processes: SharedProcesses,
         rows: TrainingRows | None = None,
     ) -> Charted:
         rows = rows or self.rows
         numbers = rows.options.row_numbers
-        options = ChartOptions(
-            entry.base,
-            rows.options.standardize,
-            entry.warp_x,
-            rows.options.response_name,
-            None if numbers is None else numbers[index],
+        options = replace(
+            rows.options,
+            base=entry.base,
+            warp_x=entry.warp_x,
+            row_numbers=None if numbers is None else numbers[index],
         )
-        return fit_chart(
-            rows.X[index],
-            rows.Y[index],
-            rows.weights[index],
-            options,
-            self.rng,
-            processes,
-        )
+        some = rows.X[index], rows.Y[index], rows.weights[index]
+        return fit_chart(*some, options, self.rng, processes)
 
     def _refitted(
-        self, entry: Entry, charted: Charted, in_fold: list[SharedProcesses]
+        self, entry: ChartEntry, charted: Charted, in_fold: list[SharedProcesses]
     ) -> Charted:
         shared = iter(in_fold)
         everyone = np.arange(len(self.rows.Y))
@@ -363,7 +357,7 @@ class Contest:
         lengths: Array = np.min([fit.process.lengthscales for fit in fits], axis=0)
         return lengths
 
-    def kernels_x(self, name: str, grid: Grid) -> list[Kernel]:
+    def kernels_x(self, name: str, grid: KernelGrid) -> list[Kernel]:
         """Kernels of x to try: none, isotropic, by a process, by columns that help."""
         charted = self.charts[name]
         Z, p = charted.Z, charted.Z.shape[1]
@@ -460,7 +454,7 @@ def _held_out_mean(charted: Charted) -> float:
     return float(max(log_q) + charted.log_slope @ share)
 
 
-def _is_idle(entry: Entry, charted: Charted) -> bool:
+def _is_idle(entry: ChartEntry, charted: Charted) -> bool:
     """Whether a transform turned out to be none, so that another chart is the same."""
     if entry.warp_x and charted.chart.x_transform is None:
         return True

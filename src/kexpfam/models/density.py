@@ -1,6 +1,7 @@
 """KEF: the kernel exponential family as a scikit-learn density estimator."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -11,6 +12,7 @@ from kexpfam._typing import Array, ArrayLike, RandomState
 from kexpfam._validation import as_generator, check_count, check_weights
 from kexpfam.base_densities import Base, resolve_base
 from kexpfam.blocks import (
+    Block,
     UnconditionalSource,
     as_unconditional_source,
     parse_memory,
@@ -25,11 +27,11 @@ from kexpfam.kernels import Constant, Kernel, SumOfProducts
 from kexpfam.models.choice import Selection
 from kexpfam.models.estimator import DensityEstimator
 from kexpfam.models.family import FittedFamily, Options
-from kexpfam.models.fitting import How, fit_rows, fit_source
+from kexpfam.models.fitting import fit_in_memory, fit_source
 from kexpfam.models.learned import FittedModel
 from kexpfam.persistence import save_estimator, saved_estimator
 from kexpfam.sampling import Sampler
-from kexpfam.selection import CoarseSearch, SearchResult
+from kexpfam.selection import SearchResult
 
 
 @saved_estimator
@@ -134,7 +136,7 @@ class KEF(DensityEstimator):
         Returns:
             The estimator itself.
         """
-        options, how = self._options(), How(self.select, CoarseSearch(), client=client)
+        options = replace(self._options(), client=client)
         rng = as_generator(self.random_state)
         source = as_unconditional_source(
             X,
@@ -144,12 +146,12 @@ class KEF(DensityEstimator):
         )
         if source is not None:
             self._take_names(source)
-            fit, _ = fit_source(source, options, rng, how)
+            fit, _ = fit_source(source, options, rng)
         else:
             data = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
             weights = check_weights(sample_weight, len(data))
             no_condition = np.empty((len(data), 0))
-            fit = fit_rows(no_condition, data, weights, options, rng, how)
+            fit = fit_in_memory(Block(no_condition, data, weights), options, rng)
         return self._restore(fit.family, fit.selection, fit.islands)
 
     def _options(self) -> Options:
@@ -168,6 +170,8 @@ class KEF(DensityEstimator):
             self.standardize,
             self.n_jobs,
             fit_method=self.fit_method,
+            limits=self._limits,
+            select=self.select,
             response_name="X",
             kernel_name="kernel",
         )

@@ -9,7 +9,7 @@ has helped to predict itself. The other rows have not helped by nature.
 """
 
 import functools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from kexpfam.models.chart import Chart, Charted
 from kexpfam.models.solvers import weighted_sample
 from kexpfam.persistence import saved_fit
 from kexpfam.score_matching import Basis, ScoreSample, Statistics, Summation
-from kexpfam.selection import Rows
+from kexpfam.selection import FoldedRows
 
 N_FOLDS = 5
 
@@ -248,11 +248,9 @@ class Judges:
 
     def plus(self, more: "Judges") -> "Judges":
         """Some of the rows of both."""
-        names = ("Z", "U", "weights", "log_slope", "folds", "keys")
-        joined = Judges(
-            *(np.concatenate([getattr(self, k), getattr(more, k)]) for k in names)
-        )
-        return joined._kept()
+        names = [field.name for field in fields(self)]
+        pairs = ([getattr(self, name), getattr(more, name)] for name in names)
+        return Judges(*map(np.concatenate, pairs))._kept()
 
     def forgetting(self, factor: float) -> "Judges":
         """All rows count `factor` times as much, and are given up sooner."""
@@ -264,12 +262,12 @@ class Judges:
         return self._at(np.arange(0))
 
     @property
-    def in_folds(self) -> tuple[Rows, Array]:
+    def in_folds(self) -> tuple[FoldedRows, Array]:
         """The rows sorted by fold, and their log slopes."""
         judges = self._at(np.lexsort((self.keys, self.folds)))
         edges = np.searchsorted(judges.folds, np.arange(N_FOLDS + 1)).tolist()
         slices = tuple(slice(edges[k], edges[k + 1]) for k in range(N_FOLDS))
-        rows = Rows(judges.Z, judges.U, judges.weights, slices)
+        rows = FoldedRows(judges.Z, judges.U, judges.weights, slices)
         return rows, judges.log_slope
 
     def _kept(self) -> "Judges":
@@ -279,11 +277,4 @@ class Judges:
         return self._at(np.sort(np.argpartition(self.keys, most)[:most]))
 
     def _at(self, rows: Indices) -> "Judges":
-        return Judges(
-            self.Z[rows],
-            self.U[rows],
-            self.weights[rows],
-            self.log_slope[rows],
-            self.folds[rows],
-            self.keys[rows],
-        )
+        return Judges(*(getattr(self, field.name)[rows] for field in fields(self)))

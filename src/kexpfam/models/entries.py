@@ -25,7 +25,7 @@ GAUSSIANIZED = "Gaussianized"
 
 
 @dataclass(frozen=True)
-class Grid:
+class KernelGrid:
     """Kernels and λ to try in a chart.
 
     Attributes:
@@ -40,14 +40,16 @@ class Grid:
     relative_lams: tuple[float, ...]
 
 
-PLAIN_GRID = Grid((0.35, 0.8, 1.8), (0.35, 0.8, 1.8, 4.0), (1e-3, 1e-2, 1e-1, 1.0))
-REGRESSION_GRID = Grid((0.35, 1.2), (0.35, 0.8, 2.0), (1e-2, 1e-1, 1.0))
+PLAIN_GRID = KernelGrid(
+    (0.35, 0.8, 1.8), (0.35, 0.8, 1.8, 4.0), (1e-3, 1e-2, 1e-1, 1.0)
+)
+REGRESSION_GRID = KernelGrid((0.35, 1.2), (0.35, 0.8, 2.0), (1e-2, 1e-1, 1.0))
 # λ of likelihood fits does not scale with the lengthscale, so these are λ themselves.
-LIKELIHOOD_GRID = Grid((0.8, 1.8), (0.35, 0.8), (1e-3, 1e-2))
+LIKELIHOOD_GRID = KernelGrid((0.8, 1.8), (0.35, 0.8), (1e-3, 1e-2))
 
 
 @dataclass(frozen=True)
-class Entry:
+class ChartEntry:
     """A chart that takes part.
 
     Attributes:
@@ -63,13 +65,13 @@ class Entry:
     fewest_rows: int = 0
 
 
-def is_marginal(entry: Entry) -> bool:
+def is_marginal(entry: ChartEntry) -> bool:
     """Whether a chart is a transform of y without a regression."""
     base = entry.base
     return isinstance(base, TransformedBase) and isinstance(base.base, BaseDensity)
 
 
-def default_entries() -> list[Entry]:
+def default_entries() -> list[ChartEntry]:
     """The charts of `AutoKCEF`, and of a `KCEF` that chooses its base."""
     noise = GaussianBase(scale=1.0)
     process = GaussianProcessBase(noise)
@@ -84,17 +86,17 @@ def default_entries() -> list[Entry]:
     # A density estimate of few rows is no better than a normal one.
     gaussianized = TransformedBase("gaussianize", noise)
     entries = [
-        Entry(PLAIN, noise),
-        Entry(GAUSSIANIZED, gaussianized, fewest_rows=REFITTED_ROWS + 1),
+        ChartEntry(PLAIN, noise),
+        ChartEntry(GAUSSIANIZED, gaussianized, fewest_rows=REFITTED_ROWS + 1),
     ]
     for name, base in plain:
-        entries.append(Entry(name, base))
-        entries.append(Entry(f"{name}, transformed x", base, warp_x=True))
+        entries.append(ChartEntry(name, base))
+        entries.append(ChartEntry(f"{name}, transformed x", base, warp_x=True))
     return entries
 
 
 def lines_of(
-    grid: Grid, kernels_x: Sequence[Kernel], *, relative: bool = True
+    grid: KernelGrid, kernels_x: Sequence[Kernel], *, relative: bool = True
 ) -> Iterator[Line]:
     """All products of kernels of x with those of y, with their λ."""
     for kernel_x, ell in itertools.product(kernels_x, grid.lengthscales_y):

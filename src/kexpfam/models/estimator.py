@@ -26,6 +26,7 @@ from kexpfam._validation import (
 )
 from kexpfam.blocks import Source
 from kexpfam.distributions import BLOCK_ROWS, Density
+from kexpfam.models.family import Limits
 from kexpfam.models.neighbourhood import Neighbourhood
 from kexpfam.sampling import Sampler, resolve_sampler
 
@@ -40,6 +41,7 @@ class DensityEstimator(DensityMixin, BaseEstimator):
     """
 
     extra_: dict[str, Any] | None = None
+    _limits = Limits()
 
     @abstractmethod
     def score_samples(self, X: ArrayLike) -> Array:
@@ -70,6 +72,7 @@ class ConditionalEstimator(RegressorMixin, BaseEstimator, Generic[D]):
     """
 
     extra_: dict[str, Any] | None = None
+    _limits = Limits()
     neighbourhood_: Neighbourhood
     n_jobs: int | None
 
@@ -98,7 +101,7 @@ class ConditionalEstimator(RegressorMixin, BaseEstimator, Generic[D]):
 
     def score_samples(self, X: ArrayLike, y: ArrayLike) -> Array:
         """Log p(y_a|x_a) of each row, (n,)."""
-        X, Y = self._conditions(X), as_columns(as_numbers("y", y))
+        X, Y = self._conditions(X), response_columns(as_numbers("y", y))
         d = self._response_columns
         if Y.shape != (len(X), d):
             raise ValueError(
@@ -229,7 +232,7 @@ class ConditionalEstimator(RegressorMixin, BaseEstimator, Generic[D]):
             ensure_min_samples=least,
             reset=first,
         )
-        Y = as_columns(responses)
+        Y = response_columns(responses)
         weights = check_weights(sample_weight, len(Y))
         return conditions, Y, weights
 
@@ -263,14 +266,8 @@ def in_blocks(
     """What `work` makes of the densities of some rows at a time, on all cores.
 
     What is needed for a block is forgotten with it, so that the cost of a row and the
-    memory do not depend on their number.
-
-    Args:
-        densities: Densities at some rows.
-        X: Conditions, (n, p).
-        work: Takes densities and which rows they are of.
-        n_jobs: Threads; None for all cores.
-        progress: Called with blocks done and all blocks, by whoever did one.
+    memory do not depend on their number. `work` takes densities and which rows they are
+    of; `progress` is called with blocks done and all blocks, by whoever did one.
     """
     starts = range(0, max(len(X), 1), BLOCK_ROWS)
     blocks = [slice(start, min(start + BLOCK_ROWS, len(X))) for start in starts]
@@ -286,7 +283,7 @@ def in_blocks(
     return on_threads(result, blocks, n_jobs)
 
 
-def as_columns(y: Array) -> Array:
+def response_columns(y: Array) -> Array:
     """Responses (n,) or (n, d) as (n, d)."""
     Y = np.asarray(y, dtype=np.float64)
     return Y[:, None] if Y.ndim == 1 else Y
@@ -307,9 +304,6 @@ def named_columns(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
     """Responses and weights that are names of columns of a frame in memory, taken out.
 
     Anything else is returned as it is.
-
-    Raises:
-        ValueError: The frame has no such columns.
     """
     names = [y] if isinstance(y, str) else y
     listed = isinstance(names, list | tuple) and all(isinstance(n, str) for n in names)

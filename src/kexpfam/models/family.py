@@ -5,7 +5,8 @@ lengthscales and λ, solve. The unconditional family is the conditional one with
 columns of x and a constant kernel of x.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -40,17 +41,15 @@ from kexpfam.kernels import (
     separable,
 )
 from kexpfam.models.chart import Chart, Charted, ChartOptions, fit_chart
-from kexpfam.models.distinct import distinct_rows
 from kexpfam.models.solvers import (
     COMPONENTS,
     chosen_centers,
-    solve_bridged,
-    solve_by_likelihood,
-    solve_by_score,
+    fit_function,
     untuned_lambda,
 )
 from kexpfam.persistence import saved_fit
 from kexpfam.score_matching import KernelExpansion, TiltedDensity
+from kexpfam.selection import CoarseSearch, SearchMethod
 
 # Untuned lengthscales in median distances
 # (docs/decisions/0003-untuned-defaults.md says how they were found).
@@ -71,6 +70,39 @@ _SHORTEST, _LONGEST = 1e-50, 1e50
 
 
 @dataclass(frozen=True)
+class Limits:
+    """How large a fit may be, and from where on it is made in another way.
+
+    Attributes:
+        design_rows: Rows that a design is chosen on, and that `partial_fit` keeps, at
+            most: what is chosen from so many hardly changes with more.
+        exact_size: Rows times columns of y up to which a fit without a choice is exact
+            unless told how many centres to have: a second or two.
+        counted_rows: Rows from which on the number of centres is judged, if it is open.
+        fewest_centers: Centres that are judged if the user does not say how many: from
+            this number on, doubled up to
+        most_centers: this one,
+        rows_per_center: and no more than one for so many rows.
+        member_centers: Centres of each member of an average, at most, where their
+            number is judged: the members share one pass over the rows.
+        judged_rows: Rows that candidates are judged on, at most; the chosen ones are
+            fitted to all.
+        judged_rows_of_several: The same with several columns of y, where rows are nodes
+            of an integral too, and cost their square.
+    """
+
+    design_rows: int = 20_000
+    exact_size: int = 5000
+    counted_rows: int = 1000
+    fewest_centers: int = 128
+    most_centers: int = 1024
+    rows_per_center: int = 2
+    member_centers: int = 512
+    judged_rows: int = 5000
+    judged_rows_of_several: int = 1500
+
+
+@dataclass(frozen=True)
 class Options:
     """What a user can choose; None stands for the untuned default."""
 
@@ -87,6 +119,13 @@ class Options:
     derivatives: bool = False
     solver: str | None = None
     memory_budget: int = DEFAULT_BUDGET
+    limits: Limits = Limits()
+    # How to choose what is open: by "likelihood", by "score", or not at all.
+    select: str | None = "likelihood"
+    search: SearchMethod = field(default_factory=CoarseSearch)
+    verbose: bool = False
+    # Dask client for passes over a source.
+    client: Any = None
     # What the user calls the responses and their kernel, for error messages.
     response_name: str = "y"
     kernel_name: str = "kernel_y"
@@ -219,16 +258,8 @@ def training_rows(
 ) -> TrainingRows:
     """Rows that count, equal ones as one, and the chart that the user asked for.
 
-    Args:
-        X: Conditions, (n, p); p is 0 for the unconditional family.
-        Y: Responses, (n, d).
-        weights: Row weights, not negative; their sum counts the rows.
-        options: The user's choices.
-        shuffled: Take the rows in a random order that does not depend on the order in
-            which they come, nor on units: sorted first. If not, in that of the user.
-
-    Raises:
-        DegenerateDataError: There are too few rows.
+    If shuffled, in a random order that does not depend on the order in which they come,
+    nor on units: sorted first. If not, in that of the user.
     """
     check_flag("standardize", options.standardize)
     thread_count(options.n_jobs)  # refuses what is not a number of threads
@@ -253,16 +284,7 @@ def training_rows(
 def fit_family(
     rows: TrainingRows, options: Options, rng: np.random.Generator
 ) -> FittedFamily:
-    """Fit the family to rows, with rules for what the user left open.
-
-    Args:
-        rows: Training rows.
-        options: The user's choices.
-        rng: Used by conditional bases for their folds, and for a seed.
-
-    Raises:
-        DegenerateDataError: A column of y has no spread, or y leaves the support.
-    """
+    """Fit the family to rows, with rules for what the user left open."""
     seed = int(rng.integers(2**31))
     charted = fit_chart(rows.X, rows.Y, rows.weights, rows.options, rng)
     kernel = resolve_joint(options, charted.Z, charted.U, charted.weights)
@@ -300,22 +322,10 @@ def solve(
 ) -> FittedFamily:
     """Fit T to rows in a chart, with a kernel and λ that are settled.
 
-    Args:
-        charted: Rows in a chart.
-        kernel: The joint kernel.
-        lam: λ.
-        seed: Seed of the draws that normalise several columns.
-        centers: Rows at which the basis of a low-rank fit is; None for an exact fit by
-            score matching.
-        n_jobs: Threads.
-        method: "score", "likelihood" or "bridged".
+    `centers` are rows at which the basis of a low-rank fit is; None for an exact fit by
+    score matching.
     """
-    if method == "score":
-        found = solve_by_score(charted, kernel, lam, centers, n_jobs)
-    else:
-        assert centers is not None
-        way = solve_by_likelihood if method == "likelihood" else solve_bridged
-        found = way(charted, kernel, lam, centers, n_jobs)
+    found = fit_function(charted, kernel, lam, centers, n_jobs, method)
     return FittedFamily(
         charted.chart, charted.base, found.T, found.lam, found.rcond, seed, found.bridge
     )
@@ -367,3 +377,31 @@ def _require_ordinary_lengths(kernel: SumOfProducts) -> SumOfProducts:
     for _, kernel_y in kernel.terms:
         kernel_y.map_lengthscales(check)
     return kernel
+
+
+def distinct_rows(X: Array, Y: Array, weights: Array) -> tuple[Indices, Array]:
+    """One of all equal rows of positive weight, and what they weigh together.
+
+    Row numbers are in the order of their content. To a density equal rows are the same.
+    But copies of a row that are in different folds, or that predict each other where a
+    row is left out, know the answer: everything that is judged on what was held out
+    would be flattered. Rows that are all equal are left as they are: there is nothing
+    to learn from them, and messages should count them.
+
+    Example:
+        >>> x, y = np.array([[2.0], [1.0], [2.0]]), np.array([[0.0], [5.0], [0.0]])
+        >>> distinct_rows(x, y, np.ones(3))
+        (array([0, 1]), array([2., 1.]))
+    """
+    used = np.flatnonzero(weights > 0)
+    order = used[np.lexsort((weights[used], *X[used].T, *Y[used].T))]
+    new = np.ones(len(order), dtype=bool)
+    new[1:] = np.any(Y[order[1:]] != Y[order[:-1]], axis=1)
+    new[1:] |= np.any(X[order[1:]] != X[order[:-1]], axis=1)
+    if new.all():
+        return order, weights[order]
+    starts = np.flatnonzero(new)
+    if len(starts) == 1:
+        return used, weights[used]
+    totals = np.add.reduceat(weights[order], starts)
+    return np.minimum.reduceat(order, starts), totals

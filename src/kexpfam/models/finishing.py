@@ -8,8 +8,7 @@ centres can be judged at no price, and whether more of them would help can be to
 
 import functools
 import operator
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 
@@ -100,42 +99,33 @@ def choose_components(
     sizes: Sequence[int],
     free: bool = True,
 ) -> Components | None:
-    """Judge numbers of centres and λ by what is held out.
+    """Judge numbers of centres, few first, and λ by what is held out.
 
-    Args:
-        design: Its basis has the most centres that are judged.
-        sums: Over the rows of each fold.
-        judges: Rows that judge, of the likelihood.
-        objective: "likelihood" or "score".
-        lams: λ to try.
-        sizes: Numbers of centres to try, few first.
-        free: Whether any of them may be taken, or only the last.
-
-    Returns:
-        None if some fold is empty, or if no fit succeeds.
+    If not free, only the last number may be taken. None if some fold is empty, or if no
+    fit succeeds.
     """
     if min(own.weight for own in sums) <= 0 or not len(judges.keys):
         return None  # so few rows that a fold has none
     full = [Summation.finished(own) for own in sums]
     R = design.basis.gram()
-    likelihood = objective == "likelihood"
-    units = _JudgingRows(design, judges) if likelihood else _JudgingFolds(sums)
+    merits_of: _Merits = _judging_folds
+    share = np.array([own.weight for own in sums])
+    share = share / share.sum()
+    if objective == "likelihood":
+        share, merits_of = _judging_rows(design, judges)
     judged: list[_Judged] = []
     for size in sizes:
         index = leading_functions(design.basis, size)
         parts = [own.of_functions(index) for own in full]
-        near = lams if not judged else _near(lams, judged[-1].lam)
+        near = lams
+        if judged:  # within an order of magnitude of the best with fewer centres
+            near = [lam for lam in lams if 0.09 < lam / judged[-1].lam < 11.0]
         with single_threaded_blas() if len(index) <= _SMALL else nullcontext():
-            merits = units.merits(parts, R[np.ix_(index, index)], size, near)
-        judged.append(_Judged.of(size, merits, near, units.share))
+            merits = merits_of(parts, R[np.ix_(index, index)], size, near)
+        judged.append(_Judged.of(size, merits, near, share))
         if free and len(judged) > 1 and judged[-1].mean < judged[-2].mean + TOLERANCE:
             break  # more would not help either
-    return _chosen(judged, units.share, free)
-
-
-def _near(lams: Sequence[float], best: float) -> list[float]:
-    """Values of λ within an order of magnitude of the best with fewer centres."""
-    return [lam for lam in lams if 0.09 < lam / best < 11.0]
+    return _chosen(judged, share, free)
 
 
 def leading_functions(basis: Basis, centers: int) -> Indices:
@@ -149,56 +139,40 @@ def leading_basis(basis: Basis, centers: int) -> Basis:
     return replace(basis, X=basis.X[:centers], Y=basis.Y[:centers])
 
 
-class _Units(ABC):
-    """What is held out, each with a share and with a merit under every fit."""
-
-    share: Array
-
-    @abstractmethod
-    def merits(
-        self, parts: list[Statistics], R: Array, size: int, lams: Sequence[float]
-    ) -> Array:
-        """Merit of each unit under the fit without its fold, (l, units)."""
+# Merit of each held-out unit under fits without its fold, (l, units), from the sums of
+# each fold, R, the number of centres and the values of λ.
+_Merits = Callable[[list[Statistics], Array, int, Sequence[float]], Array]
 
 
-class _JudgingRows(_Units):
-    """Rows, and their log densities."""
-
-    def __init__(self, design: Design, judges: Judges) -> None:
-        reach = float(np.max(np.abs(design.base.column_range(0))))
-        rows, self._log_slope = judges.in_folds
-        self._normalizer = Normalizer.of(design.basis, rows, design.base, reach)
-        self._folds = rows.folds
-        self.share = rows.weights / rows.weights.sum()
+def _judging_rows(design: Design, judges: Judges) -> tuple[Array, _Merits]:
+    """Shares of rows, and their log densities."""
+    reach = float(np.max(np.abs(design.base.column_range(0))))
+    rows, log_slope = judges.in_folds
+    normalizer = Normalizer.of(design.basis, rows, design.base, reach)
 
     def merits(
-        self, parts: list[Statistics], R: Array, size: int, lams: Sequence[float]
+        parts: list[Statistics], R: Array, size: int, lams: Sequence[float]
     ) -> Array:
-        normalizer = self._normalizer.leading(size)
-        log_p = judged_log_densities(normalizer, parts, R, self._folds, lams)
-        return log_p + self._log_slope
+        leading = normalizer.leading(size)
+        return judged_log_densities(leading, parts, R, rows.folds, lams) + log_slope
+
+    return rows.weights / rows.weights.sum(), merits
 
 
-class _JudgingFolds(_Units):
-    """Folds, and minus their score-matching losses, ½αᵀCα + bᵀα."""
-
-    def __init__(self, sums: FoldSums) -> None:
-        weights = np.array([own.weight for own in sums])
-        self.share = weights / weights.sum()
-
-    def merits(
-        self, parts: list[Statistics], R: Array, size: int, lams: Sequence[float]
-    ) -> Array:
-        total = functools.reduce(operator.add, parts)
-        found = np.full((len(lams), len(parts)), -np.inf)
-        for k, own in enumerate(parts):
-            rest = total - own
-            for j, lam in enumerate(lams):
-                with suppress(IllConditionedError):
-                    alpha = rest.solve(R, lam)
-                    loss = 0.5 * alpha @ own.C @ alpha + own.b @ alpha
-                    found[j, k] = -loss / own.weight
-        return found
+def _judging_folds(
+    parts: list[Statistics], R: Array, size: int, lams: Sequence[float]
+) -> Array:
+    """Minus the score-matching losses of the folds, ½αᵀCα + bᵀα."""
+    total = functools.reduce(operator.add, parts)
+    found = np.full((len(lams), len(parts)), -np.inf)
+    for k, own in enumerate(parts):
+        rest = total - own
+        for j, lam in enumerate(lams):
+            with suppress(IllConditionedError):
+                alpha = rest.solve(R, lam)
+                loss = 0.5 * alpha @ own.C @ alpha + own.b @ alpha
+                found[j, k] = -loss / own.weight
+    return found
 
 
 @dataclass(frozen=True, eq=False)

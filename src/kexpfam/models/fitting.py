@@ -2,7 +2,6 @@
 
 import warnings
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -27,7 +26,6 @@ from kexpfam.models.family import (
 )
 from kexpfam.models.finishing import Components
 from kexpfam.models.many_rows import (
-    DESIGN_ROWS,
     SampledRows,
     Start,
     begin,
@@ -35,6 +33,7 @@ from kexpfam.models.many_rows import (
     sample_rows,
     with_all_rows,
 )
+from kexpfam.models.neighbourhood import Neighbourhood
 from kexpfam.models.running import LambdaRule, Running
 from kexpfam.models.selected import choose
 from kexpfam.models.solvers import COMPONENTS
@@ -42,17 +41,8 @@ from kexpfam.score_matching import CENTER_METHODS, IterativeFit
 from kexpfam.selection import (
     CoarseSearch,
     PaperGrid,
-    SearchMethod,
     SearchResult,
 )
-
-# Rows times columns of y up to which a fit without a choice is exact unless told how
-# many centres to have: a second or two.
-EXACT_SIZE = 5000
-
-# Rows from which on the number of centres is judged, if it is open.
-COUNTED_ROWS = 1000
-
 
 # How the linear system of a fit is solved: what `KCEF.solver` may say and
 # `KCEF.solver_` says.
@@ -60,7 +50,7 @@ SOLVERS = ("exact", "low-rank", "iterative")
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
+class FamilyFit:
     """What a fit leaves behind.
 
     Attributes:
@@ -73,93 +63,55 @@ class Fit:
         weight: Sum of the row weights.
         iterative: How conjugate gradients went; None if they were not used.
         complete: Whether all rows were in memory, and not only a sample of them.
+        solver: How it was computed, for the user.
+        neighbourhood: The rows behind `reliability`.
     """
 
     family: FittedFamily
-    selection: Selection | SearchResult | None
+    selection: Selection | SearchResult | None = None
     islands: IslandReport | None = None
     running: Running | None = None
     components: Components | None = None
     weight: float = 0.0
     iterative: IterativeFit | None = None
     complete: bool = True
+    solver: str = ""
+    neighbourhood: Neighbourhood | None = None
 
 
-@dataclass(frozen=True)
-class How:
-    """How to choose what is open, and where to work.
-
-    Attributes:
-        select: By "likelihood" or "score"; or None, not at all.
-        search: Where to look.
-        verbose: Show a progress bar.
-        client: Dask client for passes over a source.
-    """
-
-    select: str | None
-    search: SearchMethod
-    verbose: bool = False
-    client: Any = None
-
-
-def fit_rows(
-    X: Array,
-    Y: Array,
-    weights: Array,
-    options: Options,
-    rng: np.random.Generator,
-    how: How,
-) -> Fit:
-    """Fit the family to validated rows, and choose what the user left open.
-
-    Args:
-        X: Conditions, (n, p); p is 0 for the unconditional family.
-        Y: Responses, (n, d).
-        weights: Row weights, not negative; their sum counts the rows.
-        options: The user's choices.
-        rng: Deals folds, and gives a seed.
-        how: How to choose.
-
-    Raises:
-        ValueError: Arguments that do not go together.
-    """
-    _check_choices(options, how, Y.shape[1])
-    exact = _is_exact(options, how, Y)
-    if len(Y) > DESIGN_ROWS and not exact and np.count_nonzero(weights) > DESIGN_ROWS:
-        return fit_source(ArraySource(X, Y, weights), options, rng, how)[0]
+def fit_in_memory(rows: Block, options: Options, rng: np.random.Generator) -> FamilyFit:
+    """Fit the family to validated rows, and choose what the user left open."""
+    _check_choices(options, rows.Y.shape[1])
+    exact = _is_exact(options, rows.Y)
+    if not exact and np.count_nonzero(rows.weights) > options.limits.design_rows:
+        return fit_source(ArraySource(rows.X, rows.Y, rows.weights), options, rng)[0]
     # In an order of their own, the rows give the same model in any order of the user.
-    rows = training_rows(X, Y, weights, options, shuffled=True)
-    fit = _in_memory(rows, options, rng, how, exact=exact)
-    return _looked_at(fit, options, X, Y, weights)
+    training = training_rows(rows.X, rows.Y, rows.weights, options, shuffled=True)
+    return _looked_at(_of_all(training, options, rng, exact=exact), options, rows)
 
 
-def _in_memory(
-    rows: TrainingRows,
-    options: Options,
-    rng: np.random.Generator,
-    how: How,
-    *,
-    exact: bool,
-) -> Fit:
+def _of_all(
+    rows: TrainingRows, options: Options, rng: np.random.Generator, *, exact: bool
+) -> FamilyFit:
     """A fit to rows that are all there is."""
-    settled = how.select is None or _is_settled(options)
+    settled = _is_settled(options)
     if exact or (settled and options.fit_method != "score"):
-        fit = Fit(fit_family(rows, options, rng), None)
+        fit = FamilyFit(fit_family(rows, options, rng))
     elif settled:
         fit = _low_rank(_given(rows, options, rng), options)
     else:
-        fit = _selected(rows, options, rng, how)
+        fit = _selected(rows, options, rng)
     return replace(fit, weight=float(rows.weights.sum()))
 
 
 def _selected(
-    rows: TrainingRows, options: Options, rng: np.random.Generator, how: How
-) -> Fit:
+    rows: TrainingRows, options: Options, rng: np.random.Generator
+) -> FamilyFit:
     seed = int(rng.integers(2**31))
-    choice = _chosen(rows, options, rng, how)
+    choice = choose(rows, options, rng)
     if options.fit_method == "score" and choice.centers is not None:
-        start = _start(choice, options, how, seed)
-        if len(rows.Y) < COUNTED_ROWS and options.n_components is None:
+        start = _start(choice, options, seed)
+        if len(rows.Y) < options.limits.counted_rows and options.n_components is None:
             # With few rows what was judged is what is fitted: same centres, same λ.
             start = replace(start, centers=choice.centers)
         return replace(_low_rank(start, options), selection=choice.result)
@@ -173,74 +125,57 @@ def _selected(
         n_jobs=options.n_jobs,
         method=options.fit_method,
     )
-    return Fit(family, choice.result)
+    return FamilyFit(family, choice.result)
 
 
 def fit_source(
-    source: Source, options: Options, rng: np.random.Generator, how: How
-) -> tuple[Fit, Block]:
-    """The same for rows that are read block by block, in as little memory.
+    source: Source, options: Options, rng: np.random.Generator
+) -> tuple[FamilyFit, Block]:
+    """The same for rows that are read block by block, in little memory; and a sample.
 
     Few rows are collected and fitted as if they had been in memory. Fits by likelihood
     and bridged ones are fits to a sample.
-
-    Returns:
-        The fit, and a sample of the rows.
     """
-    work = {"n_jobs": options.n_jobs, "client": how.client}
+    work = {"n_jobs": options.n_jobs, "client": options.client}
     state = rng.bit_generator.state
     seed = int(rng.integers(2**31))
-    sampled = sample_rows(source, DESIGN_ROWS, seed, **work)
+    sampled = sample_rows(source, options.limits.design_rows, seed, **work)
     if sampled.complete:
         rng.bit_generator.state = state  # as if they had been in memory all along
         all_rows = collected(source)
-        X, Y, weights = all_rows.X, all_rows.Y, all_rows.weights
-        return fit_rows(X, Y, weights, options, rng, how), all_rows
+        return fit_in_memory(all_rows, options, rng), all_rows
     block = sampled.block
-    _check_choices(options, how, block.Y.shape[1])
+    _check_choices(options, block.Y.shape[1])
     rows = training_rows(block.X, block.Y, block.weights, options)
-    if options.fit_method != "score" or isinstance(how.search, PaperGrid):
-        fit = _in_memory(rows, options, rng, how, exact=False)
-        fit = replace(fit, complete=False)
-        return _looked_at(fit, options, block.X, block.Y, block.weights), block
-    if how.select is None or _is_settled(options):
+    if options.fit_method != "score" or isinstance(options.search, PaperGrid):
+        fit = replace(_of_all(rows, options, rng, exact=False), complete=False)
+        return _looked_at(fit, options, block), block
+    if _is_settled(options):
         start, result = _given(rows, options, rng), None
     else:
-        choice = _chosen(rows, options, rng, how)
-        start, result = _start(choice, options, how, seed), choice.result
-    running = _with_enough_centers(begin(start, options), source, sampled, options, how)
+        choice = choose(rows, options, rng)
+        start, result = _start(choice, options, seed), choice.result
+    running = _with_enough_centers(begin(start, options), source, sampled, options)
     family, components = running.solved(options.n_jobs)
-    fit = Fit(family, result, None, running, components, running.weight)
+    fit = FamilyFit(
+        family, result, None, running, components, running.weight, complete=False
+    )
     if options.solver == "iterative":
-        family, found = iterated(
-            start,
-            options,
-            family.lam,
-            running.weight,
-            source,
-            sampled,
-            client=how.client,
-        )
+        weight = running.weight
+        family, found = iterated(start, options, family.lam, weight, source, sampled)
         fit = replace(fit, family=family, running=None, iterative=found)
-    fit = replace(fit, complete=False)
-    return _looked_at(fit, options, block.X, block.Y, block.weights), block
+    return _looked_at(fit, options, block), block
 
 
 def _with_enough_centers(
-    started: Running, source: Source, sampled: SampledRows, options: Options, how: How
+    started: Running, source: Source, sampled: SampledRows, options: Options
 ) -> Running:
     """Sums over all rows; once more with twice the centres, while that would help."""
     running = started.narrowed()
+    work = {"n_jobs": options.n_jobs, "client": options.client}
     while True:
-        with ProgressBar("KCEF, parts of the data", shown=how.verbose) as bar:
-            (running,) = with_all_rows(
-                [running],
-                source,
-                sampled,
-                n_jobs=options.n_jobs,
-                progress=bar,
-                client=how.client,
-            )
+        with ProgressBar("KCEF, parts of the data", shown=options.verbose) as bar:
+            (running,) = with_all_rows([running], source, sampled, progress=bar, **work)
         size = running.sizes[-1]
         larger = [m for m in started.sizes if size < m <= 2 * size]
         found = running.components() if larger and running.free else None
@@ -249,13 +184,13 @@ def _with_enough_centers(
         running = started.limited([size, *larger])
 
 
-def _low_rank(start: Start, options: Options) -> Fit:
+def _low_rank(start: Start, options: Options) -> FamilyFit:
     running = begin(start, options)
     family, components = running.solved(options.n_jobs)
     if options.solver == "iterative":
         family, found = iterated(start, options, family.lam, running.weight)
-        return Fit(family, None, components=components, iterative=found)
-    return Fit(family, None, None, running, components)
+        return FamilyFit(family, components=components, iterative=found)
+    return FamilyFit(family, None, None, running, components)
 
 
 def _given(rows: TrainingRows, options: Options, rng: np.random.Generator) -> Start:
@@ -270,23 +205,9 @@ def _given(rows: TrainingRows, options: Options, rng: np.random.Generator) -> St
     return Start(charted, rows, kernel, LambdaRule(objective, lam, True), seed)
 
 
-def _chosen(
-    rows: TrainingRows, options: Options, rng: np.random.Generator, how: How
-) -> Choice:
-    assert how.select is not None
-    return choose(
-        rows,
-        options,
-        rng,
-        objective=how.select,
-        search=how.search,
-        verbose=how.verbose,
-    )
-
-
-def _start(choice: Choice, options: Options, how: How, seed: int) -> Start:
+def _start(choice: Choice, options: Options, seed: int) -> Start:
     given = options.regularization is not None
-    rule = LambdaRule(how.select, choice.lam, given)
+    rule = LambdaRule(options.select, choice.lam, given)
     return Start(choice.charted, choice.rows, choice.kernel, rule, seed)
 
 
@@ -302,11 +223,11 @@ def collected(source: Source) -> Block:
     )
 
 
-def _looked_at(fit: Fit, options: Options, X: Array, Y: Array, weights: Array) -> Fit:
+def _looked_at(fit: FamilyFit, options: Options, rows: Block) -> FamilyFit:
     """A fit with its masses of islands compared with counts."""
-    if Y.shape[1] > 1:
+    if rows.Y.shape[1] > 1:
         return fit
-    islands = island_report(fit.family, X, Y, weights)
+    islands = island_report(fit.family, rows.X, rows.Y, rows.weights)
     if options.fit_method == "score" and islands.suspicious:
         warnings.warn(
             f"Masses of separated islands are wrong: {islands.finding}. Score matching "
@@ -318,9 +239,9 @@ def _looked_at(fit: Fit, options: Options, X: Array, Y: Array, weights: Array) -
     return replace(fit, islands=islands)
 
 
-def _is_exact(options: Options, how: How, Y: Array) -> bool:
+def _is_exact(options: Options, Y: Array) -> bool:
     """Whether there is nothing to choose, and the fit is small enough to be exact."""
-    settled = how.select is None or _is_settled(options)
+    settled = _is_settled(options)
     if options.solver == "exact":
         if not settled or options.n_components is not None:
             raise ValueError(
@@ -329,12 +250,12 @@ def _is_exact(options: Options, how: How, Y: Array) -> bool:
                 "solver out."
             )
         return True
-    small = Y.size <= EXACT_SIZE and options.solver is None
+    small = Y.size <= options.limits.exact_size and options.solver is None
     return settled and small and options.n_components is None
 
 
-def _check_choices(options: Options, how: How, d: int) -> None:
-    select, search = how.select, how.search
+def _check_choices(options: Options, d: int) -> None:
+    select, search = options.select, options.search
     if select not in ("likelihood", "score", None):
         raise ValueError(
             f"select must be 'likelihood', 'score' or None, got {select!r}."
@@ -380,7 +301,9 @@ def _check_choices(options: Options, how: How, d: int) -> None:
 
 
 def _is_settled(options: Options) -> bool:
-    """Whether kernels and λ leave nothing to choose; own kernels are not tuned."""
+    """Whether there is nothing to choose; own kernels are not tuned."""
+    if options.select is None:
+        return True
     if options.kernel is not None and not isinstance(options.kernel, SumOfProducts):
         return True
     kernels = (

@@ -21,8 +21,7 @@ from kexpfam.kernels import SumOfProducts
 from kexpfam.models.design import N_FOLDS, Design, Judges
 from kexpfam.models.family import FittedFamily
 from kexpfam.models.neighbourhood import Neighbourhood
-from kexpfam.models.running import LambdaRule, Running
-from kexpfam.models.stream import Kept, Stream, Summed
+from kexpfam.models.running import Kept, LambdaRule, Running, Stream, Summed
 from kexpfam.persistence import saved_fit
 from kexpfam.score_matching import Basis, Statistics
 
@@ -143,11 +142,7 @@ class FittedModel:
     def of(
         cls, estimator: Any, family: FittedFamily, stream: Stream | None = None
     ) -> "FittedModel":
-        """What an estimator has learned.
-
-        Raises:
-            CannotSaveError: Its base density is a scikit-learn regressor.
-        """
+        """What an estimator has learned; a scikit-learn regressor cannot be saved."""
         if isinstance(family.chart.frame, RegressionFrame):
             raise CannotSaveError(
                 f"A model with base={estimator.base!r} cannot be saved: fitted "

@@ -5,6 +5,10 @@
    kernel, a first λ. How many centres are worth their price is judged there too.
 3. One more pass over all rows sums C and b (theory 16), fold by fold.
 4. λ and the number of centres are judged again, with fits to all rows but a fold.
+
+With so many centres that C is not formed, λ is judged with as many as a direct solution
+affords, and then used with all of them. Conjugate gradients solve for the coefficients;
+every iteration is one pass over the rows, in memory or block by block.
 """
 
 import math
@@ -16,28 +20,29 @@ import numpy as np
 
 from kexpfam._parallel import on_threads, single_threaded_blas, thread_count
 from kexpfam._progress import Progress
-from kexpfam._typing import Indices
-from kexpfam.blocks import Block, RowSample, Source, reduce_blocks
+from kexpfam._typing import Array, Indices
+from kexpfam.blocks import (
+    Accumulator,
+    Block,
+    RowSample,
+    Source,
+    distinct_prints,
+    reduce_blocks,
+)
 from kexpfam.kernels import JointKernel
 from kexpfam.models.chart import Charted
 from kexpfam.models.design import N_FOLDS, Design, FoldSums, Judges, SumOfRows
-from kexpfam.models.family import FittedFamily, Options, TrainingRows
-from kexpfam.models.iterating import AllRows
+from kexpfam.models.family import FittedFamily, Limits, Options, TrainingRows
 from kexpfam.models.running import LambdaRule, Running
 from kexpfam.score_matching import (
     Basis,
     IterativeFit,
+    RowReduction,
+    RowsInMemory,
     ScoreSample,
     choose_centers,
     fit_iterative,
 )
-
-# Rows that a design is chosen on, at most.
-DESIGN_ROWS = 20_000
-
-# Centres that are judged if the user does not say how many: from the first number on,
-# doubled up to the second, and no more than one for so many rows.
-FEWEST_CENTERS, MOST_CENTERS, ROWS_PER_CENTER = 128, 1024, 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,15 +67,9 @@ class Start:
     centers: Indices | None = None
 
 
-def begin(start: Start, options: Options, *, most: int | None = None) -> Running:
-    """A low-rank fit to the rows of the sample, with centres among them.
-
-    Args:
-        start: What the sample has decided.
-        options: The user's choices.
-        most: Centres at most, if the user did not say; None for `MOST_CENTERS`.
-    """
-    basis, sizes = _basis(start, options, most or MOST_CENTERS)
+def begin(start: Start, options: Options) -> Running:
+    """A low-rank fit to the rows of the sample, with centres among them."""
+    basis, sizes = _basis(start, options)
     design = Design.of(start.charted, basis, start.seed)
     charted = start.charted
     prints = design.prints_of(start.rows.X, start.rows.Y)
@@ -86,7 +85,7 @@ def begin(start: Start, options: Options, *, most: int | None = None) -> Running
     )
 
 
-def _basis(start: Start, options: Options, most: int) -> tuple[Basis, tuple[int, ...]]:
+def _basis(start: Start, options: Options) -> tuple[Basis, tuple[int, ...]]:
     """The basis, and how many of its centres are judged."""
     charted, rows = start.charted, start.centers
     if rows is not None:
@@ -96,14 +95,16 @@ def _basis(start: Start, options: Options, most: int) -> tuple[Basis, tuple[int,
     if wanted is not None:
         wanted = min(wanted, len(charted.U))
     if wanted is not None and options.solver == "iterative":
-        wanted = min(wanted, most)
+        wanted = min(wanted, options.limits.most_centers)
     if wanted is not None and wanted > affordable:
         raise ValueError(
             f"n_components={wanted} needs more than memory_budget, "
             f"{options.memory_budget / 2**20:.0f} MiB, for sums over the rows; at most "
             f"{affordable} fit into it. Raise it, or use solver='iterative'."
         )
-    sizes = component_sizes(len(charted.U), wanted, min(most, affordable))
+    most = min(options.limits.most_centers, affordable)
+    limits = replace(options.limits, most_centers=most)
+    sizes = component_sizes(len(charted.U), wanted, limits)
     with single_threaded_blas():  # many small products
         Z, U = choose_centers(
             options.centers,
@@ -125,20 +126,12 @@ def iterated(
     weight: float,
     source: Source | None = None,
     sampled: "SampledRows | None" = None,
-    client: Any = None,
 ) -> tuple[FittedFamily, IterativeFit]:
     """A fit with all centres that the user wants, by conjugate gradients.
 
-    Args:
-        start: What the sample has decided.
-        options: The user's choices.
-        lam: λ, judged with fewer centres.
-        weight: Sum of the weights of all rows.
-        source: All rows; None if the sample is all.
-        sampled: The sample of these.
-        client: Dask client, or None.
+    λ was judged with fewer. Without a source, the sample is all rows.
     """
-    wanted = options.n_components or MOST_CENTERS
+    wanted = options.n_components or options.limits.most_centers
     # Passes over the rows need no sums: only the preconditioner, a single matrix.
     unlimited = replace(
         options,
@@ -149,7 +142,7 @@ def iterated(
         * options.memory_budget
         // 3,
     )
-    basis, _ = _basis(start, unlimited, wanted)
+    basis, _ = _basis(start, unlimited)
     design = Design.of(start.charted, basis, start.seed)
     charted = start.charted
     rows = AllRows(
@@ -160,7 +153,7 @@ def iterated(
         0 if sampled is None else sampled.seed,
         weight,
         options.n_jobs,
-        client,
+        options.client,
     )
     fit = fit_iterative(basis, rows, lam, n_jobs=options.n_jobs)
     T = replace(fit.T, n_jobs=options.n_jobs)
@@ -178,20 +171,21 @@ def affordable_centers(charted: Charted, options: Options) -> int:
     return max(1, math.isqrt(options.memory_budget // (8 * matrices)) // groups)
 
 
-def component_sizes(
-    n: int, wanted: int | None, most: int = MOST_CENTERS
-) -> tuple[int, ...]:
+def component_sizes(n: int, wanted: int | None, limits: Limits) -> tuple[int, ...]:
     """Numbers of centres to judge with n rows, few first.
 
     Example:
-        >>> component_sizes(3000, None), component_sizes(3000, 100)
-        ((128, 256, 512, 1024), (50, 100))
+        >>> component_sizes(3000, None, Limits())
+        (128, 256, 512, 1024)
+        >>> component_sizes(3000, 100, Limits())
+        (50, 100)
     """
     if wanted is not None:
         count = min(wanted, n)
         return tuple(sorted({max(1, count // 2), count}))
-    sizes = [min(FEWEST_CENTERS, most, n)]
-    while 2 * sizes[-1] <= min(most, n // ROWS_PER_CENTER):
+    most = limits.most_centers
+    sizes = [min(limits.fewest_centers, most, n)]
+    while 2 * sizes[-1] <= min(most, n // limits.rows_per_center):
         sizes.append(2 * sizes[-1])
     return tuple(sizes)
 
@@ -264,3 +258,85 @@ def _sums(
     add, start = design.summation.add, design.summation.start
     with single_threaded_blas():
         return tuple(on_threads(lambda part: add(start(), part), parts, n_jobs))
+
+
+@dataclass(frozen=True, eq=False)
+class _Product(Accumulator[Array]):
+    """Σ over rows of what one block adds to C·v, or to b if v is None.
+
+    Attributes:
+        design: The basis, and the chart of the rows.
+        known_below: See `SumOfRows`.
+        sample_seed: See `SumOfRows`.
+        v: What C is applied to, (M,).
+    """
+
+    design: Design
+    known_below: int
+    sample_seed: int
+    v: Array | None
+
+    def start(self) -> Array:
+        return np.zeros(self.design.basis.size)
+
+    def add(self, state: Array, block: Block) -> Array:
+        new = distinct_prints(block, self.sample_seed) >= np.uint64(self.known_below)
+        block = Block(block.X[new], block.Y[new], block.weights[new])
+        if not len(block):
+            return state
+        rows = RowsInMemory(self.design.basis, self.design.charted_block(block))
+        part = rows.linear() if self.v is None else rows.apply(self.v)
+        # Passes are for weights that sum to one; blocks have the weights they have.
+        state += block.weights.sum() * part
+        return state
+
+    def combine(self, first: Array, second: Array) -> Array:
+        first += second
+        return first
+
+
+@dataclass(frozen=True, eq=False)
+class AllRows(RowReduction):
+    """Rows of a sample in its chart, and all other rows of a source.
+
+    Attributes:
+        design: The basis, and the chart of the rows.
+        sample: The rows of the sample, whose weights count them.
+        source: All rows, or None if the sample is all.
+        known_below: Rows with smaller fingerprints are in the sample.
+        sample_seed: Seed of these fingerprints.
+        weight: Sum of the weights of all rows.
+        n_jobs: Threads; None for all cores.
+        client: Dask client, or None.
+    """
+
+    design: Design
+    sample: ScoreSample
+    source: Source | None
+    known_below: int
+    sample_seed: int
+    weight: float
+    n_jobs: int | None = None
+    client: Any = None
+
+    def apply(self, v: Array) -> Array:
+        return self._sum(self._known.apply(v), v)
+
+    def linear(self) -> Array:
+        return self._sum(self._known.linear(), None)
+
+    def draw(self, count: int, rng: np.random.Generator) -> ScoreSample:
+        return self._known.draw(count, rng)
+
+    @property
+    def _known(self) -> RowsInMemory:
+        return RowsInMemory(self.design.basis, self.sample, self.n_jobs)
+
+    def _sum(self, known: Array, v: Array | None) -> Array:
+        total = float(self.sample.weights.sum()) * known
+        if self.source is not None:
+            product = _Product(self.design, self.known_below, self.sample_seed, v)
+            total = total + reduce_blocks(
+                self.source, product, n_jobs=self.n_jobs, client=self.client
+            )
+        return total / self.weight

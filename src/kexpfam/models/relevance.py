@@ -42,9 +42,8 @@ def relevant_lengthscales(
 ) -> Array | None:
     """Lengths of the columns of x, large for those that do not help; None if none does.
 
-    Args:
-        worth: Total held-out log density with some lengths, (p,).
-        units: A typical distance along each column, positive, (p,).
+    `worth` is the total held-out log density with some lengths, and `units` are typical
+    distances along each column, (p,).
 
     Example:
         >>> target = np.array([IGNORED, 0.5])
@@ -78,14 +77,7 @@ def relevant_lengthscales(
 def held_out_worth(
     problem: HeldOutProblem, log_slope: Array, weights: Array, units: Array
 ) -> Callable[[Array], float]:
-    """Total held-out log density as a function of the lengths of the columns of x.
-
-    Args:
-        problem: Rows in folds, with their base density.
-        log_slope: Log |du/dy| of each row, (n,).
-        weights: Row weights, (n,).
-        units: A typical distance along each column, (p,).
-    """
+    """Total held-out log density as a function of the lengths of the columns of x."""
     y = Gaussian(LENGTHSCALE_Y)
     lams = tuple(relative / LENGTHSCALE_Y**2 for relative in RELATIVE_LAMS)
 

@@ -1,17 +1,23 @@
-"""A low-rank fit that goes on: rows can be added, forgotten, and merged.
+"""Fits that go on: rows can be added piece by piece, forgotten, and merged.
 
-It is a design and sums. The coefficients are solved for when they are asked for, with λ
-and the number of centres judged anew, so that λ falls as rows come in.
+As long as the rows are few they are kept, and the model is the one that `fit` makes of
+all of them: what can be chosen is chosen from all that is known. From 20,000 on the
+design is frozen, the rows are summed and given up, and new rows are only added to the
+sums. Neither depends on how the rows were split, nor on their order. Coefficients are
+solved for when they are asked for, with λ and the number of centres judged anew, so
+that λ falls as rows come in.
 """
 
 import functools
 import operator
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
-from kexpfam.blocks import Block
+from kexpfam.blocks import BLOCK_ROWS, Block
 from kexpfam.errors import DegenerateDataError
 from kexpfam.kernels import JointKernel
 from kexpfam.models.design import Design, FoldSums, Judges
@@ -23,6 +29,7 @@ from kexpfam.models.finishing import (
     leading_basis,
     leading_functions,
 )
+from kexpfam.models.neighbourhood import Neighbourhood
 from kexpfam.models.solvers import untuned_lambda
 from kexpfam.persistence import saved_fit
 from kexpfam.score_matching import Summation
@@ -96,11 +103,7 @@ class Running:
         return replace(self.plus(more), judges=judges)
 
     def merged(self, other: "Running") -> "Running":
-        """With the rows of another one.
-
-        Raises:
-            ValueError: The other has another design.
-        """
+        """With the rows of another one, of the same design."""
         if not self.design.agrees_with(other.design):
             raise ValueError(
                 "The models do not share a design (chart, kernel and centres), so "
@@ -123,11 +126,7 @@ class Running:
     def solved(
         self, n_jobs: int | None = None
     ) -> tuple[FittedFamily, Components | None]:
-        """The family, and how λ and the number of centres were chosen, if they were.
-
-        Raises:
-            DegenerateDataError: There are no rows.
-        """
+        """The family, and how λ and the number of centres were chosen, if they were."""
         if self.weight <= 0:
             raise DegenerateDataError(
                 "The model has seen no rows yet; add some with partial_fit."
@@ -191,3 +190,136 @@ class Running:
         """With sums over other rows."""
         sums = tuple(map(operator.add, self.sums, more))
         return replace(self, sums=sums, settled=False)
+
+
+class Stream(ABC):
+    """What is known of all rows so far."""
+
+    @property
+    @abstractmethod
+    def weight(self) -> float:
+        """Sum of the weights of the rows, less what was forgotten."""
+
+    @abstractmethod
+    def plus(self, rows: Block) -> "Stream":
+        """With more rows."""
+
+    @abstractmethod
+    def forgetting(self, factor: float) -> "Stream":
+        """All rows so far count `factor` times as much."""
+
+    @abstractmethod
+    def merged(self, other: "Stream") -> "Stream":
+        """With the rows of another stream."""
+
+    @abstractmethod
+    def emptied(self) -> "Stream":
+        """Without its rows."""
+
+    @property
+    @abstractmethod
+    def columns(self) -> tuple[int, int]:
+        """Columns of x and of y."""
+
+    def require_columns(self, x: int, y: int) -> None:
+        """Refuse rows of another shape than those before."""
+        if (x, y) != self.columns:
+            raise ValueError(
+                f"X and y must have {self.columns[0]} and {self.columns[1]} column(s) "
+                f"as before, got {x} and {y}."
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Kept(Stream):
+    """Rows that are still known one by one.
+
+    Attributes:
+        rows: All of them.
+    """
+
+    rows: Block
+
+    @property
+    def weight(self) -> float:
+        return float(self.rows.weights.sum())
+
+    @property
+    def columns(self) -> tuple[int, int]:
+        return self.rows.X.shape[1], self.rows.Y.shape[1]
+
+    def plus(self, rows: Block) -> "Kept":
+        mine = self.rows
+        return Kept(
+            Block(
+                np.concatenate([mine.X, rows.X]),
+                np.concatenate([mine.Y, rows.Y]),
+                np.concatenate([mine.weights, rows.weights]),
+            )
+        )
+
+    def forgetting(self, factor: float) -> "Kept":
+        return Kept(replace(self.rows, weights=self.rows.weights * factor))
+
+    def merged(self, other: Stream) -> Stream:
+        if isinstance(other, Kept):
+            return self.plus(other.rows)
+        return other.plus(self.rows)
+
+    def emptied(self) -> "Kept":
+        rows = self.rows
+        return Kept(Block(rows.X[:0], rows.Y[:0], rows.weights[:0]))
+
+
+@dataclass(frozen=True, eq=False)
+class Summed(Stream):
+    """Sums, for a design that stays.
+
+    Attributes:
+        running: Design and sums.
+        neighbourhood: Where the rows are that the design was chosen on.
+    """
+
+    running: Running
+    neighbourhood: Neighbourhood
+
+    @property
+    def weight(self) -> float:
+        return self.running.weight
+
+    @property
+    def columns(self) -> tuple[int, int]:
+        return self.running.design.chart.p, self.running.design.chart.d
+
+    def plus(self, rows: Block) -> "Summed":
+        running = self.running
+        for start in range(0, len(rows), BLOCK_ROWS):
+            part = slice(start, start + BLOCK_ROWS)
+            block = Block(rows.X[part], rows.Y[part], rows.weights[part])
+            running = running.added(block)
+        return replace(self, running=running)
+
+    def forgetting(self, factor: float) -> "Summed":
+        if factor == 1.0:
+            return self
+        return replace(self, running=self.running.forgetting(factor))
+
+    def merged(self, other: Stream) -> "Summed":
+        if isinstance(other, Kept):
+            return self.plus(other.rows)
+        assert isinstance(other, Summed)
+        return replace(self, running=self.running.merged(other.running))
+
+    def emptied(self) -> "Summed":
+        return replace(self, running=self.running.emptied())
+
+
+def check_forgetting(value: Any) -> float:
+    """A factor above 0 and at most 1."""
+    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    if not number or not 0 < value <= 1:
+        raise ValueError(
+            f"forgetting must be a number above 0 and at most 1, got {value!r}; 0.99 "
+            f"lets what was seen before count 0.99 times as much."
+        )
+    return float(value)

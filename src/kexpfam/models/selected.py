@@ -32,8 +32,8 @@ from kexpfam.models.entries import (
     PLAIN,
     PLAIN_GRID,
     REGRESSION_GRID,
-    Entry,
-    Grid,
+    ChartEntry,
+    KernelGrid,
     default_entries,
 )
 from kexpfam.models.family import (
@@ -72,27 +72,12 @@ MOST_CHARTS = {"score": 1 + MOST_REGRESSIONS, "likelihood": 2, "bridged": 2}
 LAST_TRIALS = 8
 
 
-def choose(
-    rows: TrainingRows,
-    options: Options,
-    rng: np.random.Generator,
-    *,
-    objective: str,
-    search: SearchMethod,
-    verbose: bool = False,
-) -> Choice:
-    """Choose what the user left open.
-
-    Args:
-        rows: Training rows.
-        options: The user's choices.
-        rng: Deals folds and centres.
-        objective: "likelihood" or "score".
-        search: How to search.
-        verbose: Show a progress bar.
-    """
+def choose(rows: TrainingRows, options: Options, rng: np.random.Generator) -> Choice:
+    """Choose what the user left open."""
+    objective, search, verbose = options.select, options.search, options.verbose
+    assert objective is not None
     _check(rows, options, objective, search)
-    contest = Contest.of(rows, rng)
+    contest = Contest.of(rows, rng, options.limits)
     contest.n_centers, contest.n_jobs = judged_components(options), options.n_jobs
     if isinstance(search, PaperGrid):
         with single_threaded_blas():
@@ -140,16 +125,16 @@ def _is_coarse(search: SearchMethod) -> bool:
     return not isinstance(search, GradientSearch | PaperGrid)
 
 
-def _entries(rows: TrainingRows, options: Options, objective: str) -> list[Entry]:
+def _entries(rows: TrainingRows, options: Options, objective: str) -> list[ChartEntry]:
     given = options.base, options.kernel, options.kernel_x, options.kernel_y
     some = any(part is not None for part in (*given, options.regularization))
     if some or objective == "score":
         # Lengths and λ of the user are meant for one chart, and scores in different
         # coordinates cannot be compared.
-        return [Entry(PLAIN, rows.options.base)]
+        return [ChartEntry(PLAIN, rows.options.base)]
     entries = default_entries()
     if options.fit_method == "bridged":
-        entries[0] = Entry(PLAIN, rows.options.base)  # wide enough for a bridge
+        entries[0] = ChartEntry(PLAIN, rows.options.base)  # wide enough for a bridge
     if rows.Y.shape[1] > 1 or not rows.X.shape[1]:
         # Transforms are for one column of y, regressions need columns of x.
         entries = [e for e in entries if not isinstance(e.base, TransformedBase)]
@@ -201,7 +186,7 @@ def _is_open(kernel: Kernel | None) -> bool:
 
 
 def _kernels_x(
-    contest: Contest, name: str, grid: Grid, options: Options
+    contest: Contest, name: str, grid: KernelGrid, options: Options
 ) -> list[Kernel]:
     given = options.kernel_x
     if given is not None and not _is_open(given):
@@ -216,7 +201,7 @@ def _kernels_x(
     ]
 
 
-def _kernels_y(grid: Grid, options: Options) -> list[Kernel]:
+def _kernels_y(grid: KernelGrid, options: Options) -> list[Kernel]:
     given = options.kernel_y
     if given is not None and not _is_open(given):
         return [given]
@@ -234,7 +219,7 @@ def _with_lengthscale(kernel: Kernel, lengthscale: Any) -> Kernel:
     return kernel.map_lengthscales(replacement)
 
 
-def _lams(grid: Grid, kernel: JointKernel, options: Options) -> tuple[float, ...]:
+def _lams(grid: KernelGrid, kernel: JointKernel, options: Options) -> tuple[float, ...]:
     if options.regularization is not None:
         return (options.regularization,)
     if options.fit_method == "likelihood":
@@ -325,7 +310,7 @@ def _on_paper_grid(
             f"search='paper' chooses all lengthscales, but {name}={value!r} was given; "
             f"leave it out, or use search='grid'."
         )
-    contest.add_charts([Entry(PLAIN, contest.rows.options.base)])
+    contest.add_charts([ChartEntry(PLAIN, contest.rows.options.base)])
     problem = contest.problem(PLAIN)
     lam = options.regularization
     result = paper_grid(

@@ -7,6 +7,7 @@ density, which connect the islands; the base is taken away from the fitted densi
 """
 
 import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -27,6 +28,7 @@ from kexpfam.score_matching import (
     fit_low_rank,
     statistics,
 )
+from kexpfam.selection import Candidate, HeldOutProblem, Line, tilted
 
 # How T can be fitted, and how many centres the basis of a low-rank fit then has; fewer
 # for likelihood, whose cost grows with their square.
@@ -63,49 +65,37 @@ class Solution:
     bridge: Bridge | None = None
 
 
-def solve_by_score(
+def fit_function(
     charted: Charted,
     kernel: JointKernel,
     lam: float,
     centers: Indices | None,
     n_jobs: int | None,
+    method: str,
 ) -> Solution:
-    """Score matching, exact or in a basis at some rows."""
-    sample = score_sample(charted)
+    """T by "score", "likelihood" or "bridged"; without centres an exact one by score.
+
+    Likelihood goes on from score matching. Bridged is score matching of the rows mixed
+    with draws from their base density.
+    """
+    if method == "bridged":
+        assert centers is not None
+        mixed, both = bridged_rows(charted), bridged_centers(centers, len(charted.U))
+        solution = fit_function(mixed, kernel, lam, both, n_jobs, "score")
+        return replace(solution, bridge=Bridge(BRIDGE_SHARE, charted.base))
     if centers is None:
+        sample = score_sample(charted)
         _check_memory(charted.U.size)
         fit = fit_exact(kernel, sample, lam, n_jobs=n_jobs)
         return Solution(fit.T, fit.lam, fit.rcond)
-    basis = basis_at(charted, kernel, centers)
-    return Solution(fit_low_rank(basis, sample, lam, n_jobs=n_jobs), lam)
-
-
-def solve_by_likelihood(
-    charted: Charted,
-    kernel: JointKernel,
-    lam: float,
-    centers: Indices,
-    n_jobs: int | None,
-) -> Solution:
-    """Penalised likelihood in a basis at some rows, from score matching on."""
-    basis = basis_at(charted, kernel, centers)
+    basis = Basis(kernel, charted.Z[centers], charted.U[centers], derivatives=False)
+    if method == "score":
+        T = fit_low_rank(basis, score_sample(charted), lam, n_jobs=n_jobs)
+        return Solution(T, lam)
     rows = charted.Z, charted.U, charted.weights
     start = _score_matching_start(charted, basis)
-    fit = fit_likelihood(basis, charted.base, *rows, lam, start=start)
-    return Solution(replace(fit.T, n_jobs=n_jobs), lam)
-
-
-def solve_bridged(
-    charted: Charted,
-    kernel: JointKernel,
-    lam: float,
-    centers: Indices,
-    n_jobs: int | None,
-) -> Solution:
-    """Score matching of the rows mixed with draws from their base density."""
-    both = bridged_centers(centers, len(charted.U))
-    solution = solve_by_score(bridged_rows(charted), kernel, lam, both, n_jobs)
-    return replace(solution, bridge=Bridge(BRIDGE_SHARE, charted.base))
+    found = fit_likelihood(basis, charted.base, *rows, lam, start=start)
+    return Solution(replace(found.T, n_jobs=n_jobs), lam)
 
 
 def bridged_centers(centers: Indices, n: int) -> Indices:
@@ -122,11 +112,6 @@ def bridged_rows(charted: Charted) -> Charted:
     )
     log_slope = np.tile(charted.log_slope, 1 + BRIDGE_DRAWS)
     return replace(charted, Z=Z, U=U, weights=weights, log_slope=log_slope)
-
-
-def basis_at(charted: Charted, kernel: JointKernel, centers: Indices) -> Basis:
-    """The basis of a low-rank fit."""
-    return Basis(kernel, charted.Z[centers], charted.U[centers], derivatives=False)
 
 
 def chosen_centers(n: int, n_components: int) -> Indices:
@@ -166,12 +151,7 @@ def weighted_sample(
 ) -> ScoreSample:
     """The same for any rows, whose weights are taken as they are.
 
-    Args:
-        base: q0 in the coordinates of the kernel.
-        Z: Conditions in these, (n, p).
-        U: Responses in these, (n, d).
-        weights: (n,).
-        spread: Deviation of all responses, which says how near an edge is, (d,).
+    The deviation of all responses, `spread` (d,), says how near an edge is.
     """
     g, slope = boundary_weights(U, base.support(U.shape[1]), spread)
     drift = slope + g * base.grad_log_density(U)
@@ -201,3 +181,51 @@ def _check_memory(size: int) -> None:
             f"{needed / 2**30:.0f} GiB, and this machine has "
             f"{physical / 2**30:.0f} GiB; fit a random subset of the rows."
         )
+
+
+def bridged_in_folds(
+    charted: Charted, centers: Indices, folds: Sequence[slice]
+) -> tuple[Charted, Indices, tuple[slice, ...]]:
+    """Rows and draws sorted by fold, with centres and folds among them."""
+    n = len(charted.U)
+    mixed = bridged_rows(charted)
+    copies = n * np.arange(1 + BRIDGE_DRAWS)[:, None]
+    order = np.concatenate([(copies + np.arange(n)[fold]).ravel() for fold in folds])
+    place = np.argsort(order)
+    sizes = (1 + BRIDGE_DRAWS) * np.array([fold.stop - fold.start for fold in folds])
+    ends = np.cumsum(sizes)
+    sorted_folds = tuple(
+        slice(int(end - size), int(end)) for end, size in zip(ends, sizes, strict=True)
+    )
+    mixed = replace(
+        mixed,
+        Z=mixed.Z[order],
+        U=mixed.U[order],
+        weights=mixed.weights[order],
+        log_slope=mixed.log_slope[order],
+    )
+    return mixed, place[bridged_centers(centers, n)], sorted_folds
+
+
+def bridged_candidates(
+    chart: str, log_slope: Array, problem: HeldOutProblem, line: Line
+) -> Iterator[Candidate]:
+    """Families fitted to rows and draws of `bridged_in_folds`, one for each λ.
+
+    `log_slope` is that of the rows without the bridge, sorted by fold.
+    """
+    bridge = Bridge(BRIDGE_SHARE, problem.base)
+    rows = _own_rows(problem.folds)
+    slope = np.zeros(len(problem.sample.Y))
+    # The bridge is the base density, so that log q0 on the nodes is log m.
+    for candidate in tilted(chart, problem, slope, [line], remainder=bridge.log_rest):
+        log_p = candidate.held_out[rows] + log_slope
+        yield replace(candidate, method="bridged", held_out=log_p)
+
+
+def _own_rows(folds: Sequence[slice]) -> Array:
+    """Where the rows are among rows and draws: at the beginning of each fold."""
+    sizes = [(fold.stop - fold.start) // (1 + BRIDGE_DRAWS) for fold in folds]
+    return np.concatenate(
+        [fold.start + np.arange(size) for fold, size in zip(folds, sizes, strict=True)]
+    )

@@ -14,29 +14,28 @@ from kexpfam.selection.candidates import (
     bases_alone,
     tilted,
 )
-from kexpfam.selection.held_out import Normalizer, Rows, judged_log_densities
-from kexpfam.selection.methods import (
+from kexpfam.selection.criteria import HeldOutLikelihood, HeldOutScore
+from kexpfam.selection.held_out import FoldedRows, Normalizer, judged_log_densities
+from kexpfam.selection.objectives import HeldOutObjective
+from kexpfam.selection.parameters import Bounds, Parameters, Penalty
+from kexpfam.selection.problem import HeldOutProblem
+from kexpfam.selection.search import (
     CoarseSearch,
     GradientSearch,
     PaperGrid,
     SearchMethod,
+    paper_grid,
+    refine,
     resolve_search,
 )
-from kexpfam.selection.objectives import (
-    HeldOutLikelihood,
-    HeldOutObjective,
-    HeldOutScore,
-)
-from kexpfam.selection.parameters import Bounds, Parameters, Penalty
-from kexpfam.selection.problem import HeldOutProblem
-from kexpfam.selection.result import SearchResult, Trial
-from kexpfam.selection.search import paper_grid, refine
+from kexpfam.selection.tracker import SearchResult, Trial
 
 __all__ = [
     "BASES_ALONE",
     "Bounds",
     "Candidate",
     "CoarseSearch",
+    "FoldedRows",
     "GradientSearch",
     "HeldOutLikelihood",
     "HeldOutObjective",
@@ -48,7 +47,6 @@ __all__ = [
     "Parameters",
     "Penalty",
     "ProgressBar",
-    "Rows",
     "SearchMethod",
     "SearchResult",
     "Trial",

@@ -12,7 +12,7 @@ from kexpfam.errors import IllConditionedError
 from kexpfam.kernels import JointKernel
 from kexpfam.likelihood import log_densities_along_path
 from kexpfam.score_matching import statistics
-from kexpfam.selection.held_out import Remainder, held_out_log_densities
+from kexpfam.selection.held_out import Remainder, log_densities_by_score
 from kexpfam.selection.problem import HeldOutProblem
 
 # Base densities that compete without a kernel part: the second for outliers. A t with
@@ -123,25 +123,19 @@ def tilted(
         if objective == "score":
             worth = -held_out_scores(problem, line.kernel, line.lams)
         elif method == "score":
-            worth = _by_score(problem, line, remainder) + log_slope
+            worth = log_slope + log_densities_by_score(
+                problem.basis(line.kernel),
+                problem.rows,
+                problem.base,
+                problem.sample,
+                line.lams,
+                problem.reach,
+                remainder,
+            )
         else:
             worth = _by_likelihood(problem, line) + log_slope
         for lam, row in zip(line.lams, worth, strict=True):
             yield Candidate(chart, problem.base, line.kernel, lam, method, row)
-
-
-def _by_score(
-    problem: HeldOutProblem, line: Line, remainder: Remainder | None
-) -> Array:
-    return held_out_log_densities(
-        problem.basis(line.kernel),
-        problem.rows,
-        problem.base,
-        problem.sample,
-        line.lams,
-        problem.reach,
-        remainder,
-    )
 
 
 def _by_likelihood(problem: HeldOutProblem, line: Line) -> Array:
@@ -168,7 +162,7 @@ def held_out_scores(
     failed.
     """
     basis, sample = problem.basis(kernel), problem.sample
-    per_fold = [statistics(basis, problem.part(fold)) for fold in problem.folds]
+    per_fold = [statistics(basis, problem.sample.part(fold)) for fold in problem.folds]
     total = sum(per_fold[1:], start=per_fold[0])
     R = basis.gram()
     scores = np.zeros((len(lams), len(sample.Y)))

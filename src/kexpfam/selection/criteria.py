@@ -4,7 +4,7 @@ The score of all rows is known from the sums of (16) alone. A likelihood is judg
 some thousands of rows, the judges, however many the fits have seen: more would cost
 more than the fits, and tell hardly more.
 
-The likelihood is that of `held_out_log_densities`, in double precision and on nodes
+The likelihood is that of `log_densities_by_score`, in double precision and on nodes
 that do not move with the lengthscales, so that it is a smooth function of them. Like
 there, no held-out row counts as less than a log density of −50; rows at that floor have
 no gradient.
@@ -17,11 +17,11 @@ import numpy as np
 
 from kexpfam._typing import Array, Indices
 from kexpfam.partition import Nodes
-from kexpfam.selection.factors import ResponseFactors, stretch_x
 from kexpfam.selection.fold_fits import FoldFits, Sensitivity
-from kexpfam.selection.normalize import log_densities, nodes_inside
+from kexpfam.selection.held_out import log_densities, nodes_inside
 from kexpfam.selection.parameters import Bounds
 from kexpfam.selection.problem import HeldOutProblem, Panel, over_panels, panels_of
+from kexpfam.selection.sum_gradients import ResponseFactors, stretch_x
 
 # A row counts at least this log density: a descent must not be led by one absurd row.
 LOWEST_LOG_DENSITY = -50.0

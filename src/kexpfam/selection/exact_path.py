@@ -28,8 +28,7 @@ from kexpfam._typing import Array
 from kexpfam.kernels import JointKernel
 from kexpfam.score_matching import KernelExpansion
 from kexpfam.score_matching.expansion import ConditionedExpansion
-from kexpfam.selection.held_out import LOWEST_LOG_DENSITY
-from kexpfam.selection.normalize import log_densities, nodes_inside
+from kexpfam.selection.held_out import LOWEST_LOG_DENSITY, log_densities, nodes_inside
 from kexpfam.selection.problem import HeldOutProblem
 
 
@@ -133,12 +132,7 @@ class ExactPath:
     ) -> Array:
         """Log density of the rows under fits without their fold, (l, n).
 
-        Args:
-            lams: Values of λ.
-            resolution: Length that nodes must resolve; None for the kernel's.
-
-        Raises:
-            ValueError: y has several columns.
+        `resolution` is the length that nodes must resolve; None for the kernel's.
         """
         sample, base = self.problem.sample, self.problem.base
         if sample.Y.shape[1] > 1:

@@ -22,7 +22,6 @@ from kexpfam._typing import Array, Mask
 from kexpfam.kernels import Kernel, RadialKernel, separable
 from kexpfam.score_matching import Basis, Statistics, Summation
 from kexpfam.score_matching.low_rank import RELATIVE_JITTER
-from kexpfam.selection.factors import ResponseFactors, stretch_x
 from kexpfam.selection.problem import (
     PANEL_ROWS,
     HeldOutProblem,
@@ -30,7 +29,12 @@ from kexpfam.selection.problem import (
     over_panels,
     panels_of,
 )
-from kexpfam.selection.sum_gradients import SumWeights, sum_gradient
+from kexpfam.selection.sum_gradients import (
+    ResponseFactors,
+    SumWeights,
+    stretch_x,
+    sum_gradient,
+)
 
 
 @dataclass(frozen=True)

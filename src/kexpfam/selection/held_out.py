@@ -28,8 +28,50 @@ from kexpfam._typing import Array, Indices
 from kexpfam.base_densities import BaseDensity
 from kexpfam.errors import IllConditionedError
 from kexpfam.kernels import Kernel, SumOfProducts
+from kexpfam.partition import Nodes
 from kexpfam.score_matching import Basis, ScoreSample, Statistics, statistics
-from kexpfam.selection.normalize import nodes_inside
+
+
+def nodes_inside(
+    bases: Sequence[BaseDensity], U: Array, reach: float, resolution: float
+) -> Nodes:
+    """Nodes fine near responses U (n, 1), within the support of the base densities.
+
+    The ends of a bounded support are nodes; with nodes beyond them, a response between
+    the last node inside and the end would have a neighbour where q0 is zero.
+    """
+    nodes = Nodes.covering(U, reach, resolution)
+    supports = np.array([base.support(1)[0] for base in bases])
+    low, high = supports[:, 0].min(), supports[:, 1].max()
+    if low < nodes.points[0] and high > nodes.points[-1]:
+        return nodes
+    inside = nodes.points[(nodes.points > low) & (nodes.points < high)]
+    ends = [np.array([end]) if np.isfinite(end) else np.zeros(0) for end in (low, high)]
+    points = np.concatenate([ends[0], inside, ends[1]])
+    return Nodes.trapezoidal(points)
+
+
+def log_densities(nodes: Nodes, log_tilted: Array, u: Array) -> tuple[Array, Array]:
+    """Log density of one response per row, and the mass of each node.
+
+    `log_tilted` is log q0 + T of each row at the nodes, (n, g), and is destroyed. Log
+    densities (n,) are −∞ where q0 vanishes at a neighbouring node; masses (n, g) sum to
+    one.
+    """
+    rows = np.arange(len(u))
+    left, share = nodes.interpolation(u)
+    with np.errstate(invalid="ignore"):  # 0 · (−∞) outside the support of q0
+        log_p = (1 - share) * log_tilted[rows, left]
+        log_p += share * log_tilted[rows, left + 1]
+    log_tilted += nodes.log_weights
+    peak = log_tilted.max(axis=1)
+    log_tilted -= peak[:, None]
+    masses = np.exp(log_tilted, out=log_tilted)
+    total = masses.sum(axis=1)
+    masses /= total[:, None]
+    log_p -= np.log(total) + peak
+    return np.nan_to_num(log_p, nan=-np.inf, neginf=-np.inf, posinf=np.inf), masses
+
 
 # With several columns of y: how many nodes, the least width around each row in
 # deviations, and the width and share of draws far from all rows.
@@ -47,7 +89,7 @@ Remainder = Callable[[Array, Array], Array]
 
 
 @dataclass(frozen=True)
-class Rows:
+class FoldedRows:
     """Training rows sorted by fold.
 
     Attributes:
@@ -63,15 +105,17 @@ class Rows:
     folds: tuple[slice, ...]
 
 
-def fold_statistics(basis: Basis, rows: Rows, sample: ScoreSample) -> list[Statistics]:
+def fold_statistics(
+    basis: Basis, rows: FoldedRows, sample: ScoreSample
+) -> list[Statistics]:
     """Statistics (16) of each fold."""
     weighted = replace(sample, weights=rows.weights)
     return [statistics(basis, weighted.part(fold)) for fold in rows.folds]
 
 
-def held_out_log_densities(
+def log_densities_by_score(
     basis: Basis,
-    rows: Rows,
+    rows: FoldedRows,
     base: BaseDensity,
     sample: ScoreSample,
     lams: Sequence[float],
@@ -80,15 +124,8 @@ def held_out_log_densities(
 ) -> Array:
     """Log density of every row under fits that have not seen its fold, (l, n).
 
-    Args:
-        basis: Kernel functions, of products k_X·k_Y or sums of them.
-        rows: Training rows in folds.
-        base: q0 in the coordinates of the kernel.
-        sample: What score matching needs to know of the rows.
-        lams: Values of λ.
-        reach: Densities of one variable are normalised from −reach to reach, at least.
-        remainder: What is left of a fitted density of one variable, and is judged in
-            its place; None for all of it.
+    Densities of one variable are normalised from −reach to reach, at least. `remainder`
+    tells what is left of a fitted density, and is judged in its place.
     """
     normalizer = Normalizer.of(basis, rows, base, reach)
     per_fold = fold_statistics(basis, rows, sample)
@@ -113,7 +150,7 @@ def judged_log_densities(
         R: Gram matrix of the basis.
         folds: Those of the rows that judge.
         lams: Values of λ.
-        remainder: See `held_out_log_densities`.
+        remainder: See `log_densities_by_score`.
     """
     total = functools.reduce(operator.add, per_fold)
     out = np.full((len(lams), len(normalizer.left)), LOWEST_LOG_DENSITY)
@@ -149,7 +186,7 @@ class Normalizer:
 
     @classmethod
     def of(
-        cls, basis: Basis, rows: Rows, base: BaseDensity, reach: float
+        cls, basis: Basis, rows: FoldedRows, base: BaseDensity, reach: float
     ) -> "Normalizer":
         assert isinstance(basis.kernel, SumOfProducts)
         if rows.U.shape[1] == 1:
@@ -212,16 +249,11 @@ class Normalizer:
 
 
 def scattered_nodes(U: Array) -> tuple[Array, Array]:
-    """Points near responses of several columns, and the logarithms of their weights.
+    """Points (g, d) near responses of several columns U (n, d), and their log weights.
 
-    Rows, and draws from a kernel estimate of their density widened by a few far ones,
-    weighted by the inverse of that density: importance sampling with shared points.
-
-    Args:
-        U: Responses, (n, d).
-
-    Returns:
-        Points (g, d), of which the first n are the rows, and log weights (g,).
+    Rows first, then draws from a kernel estimate of their density widened by a few far
+    ones, weighted by the inverse of that density: importance sampling with shared
+    points.
     """
     n, d = U.shape
     rng = np.random.default_rng(0)

@@ -12,20 +12,10 @@ from dataclasses import dataclass, replace
 
 from kexpfam._typing import Array
 from kexpfam.kernels import Constant, Kernel, RadialKernel
-from kexpfam.selection.criteria import Criterion, HeldOutLikelihood, HeldOutScore
+from kexpfam.selection.criteria import Criterion
 from kexpfam.selection.fold_fits import FoldFits, fit_folds
 from kexpfam.selection.parameters import Parameters, Penalty
 from kexpfam.selection.problem import HeldOutProblem
-
-__all__ = [
-    "Criterion",
-    "HeldOutLikelihood",
-    "HeldOutObjective",
-    "HeldOutScore",
-    "ObjectiveValue",
-    "check_searchable",
-    "with_lengthscale",
-]
 
 
 @dataclass(frozen=True)
@@ -64,6 +54,7 @@ class HeldOutObjective:
         >>> from kexpfam.base_densities import GaussianBase
         >>> from kexpfam.kernels import Gaussian
         >>> from kexpfam.score_matching import ScoreSample
+        >>> from kexpfam.selection import HeldOutLikelihood
         >>> rng = np.random.default_rng(0)
         >>> X, Y = rng.normal(size=(40, 2)), rng.normal(size=(40, 1))
         >>> base = GaussianBase(1.5)
@@ -132,12 +123,7 @@ class HeldOutObjective:
 
 
 def check_searchable(kernel_x: Kernel, kernel_y: Kernel) -> None:
-    """Refuse kernels whose lengthscales cannot be replaced.
-
-    Raises:
-        TypeError: A kernel is not radial, nor is that of x constant.
-        ValueError: The kernel of y has several lengthscales, which would be lost.
-    """
+    """Refuse kernels whose lengthscales cannot be replaced, or would be lost."""
     if not isinstance(kernel_x, RadialKernel | Constant):
         raise TypeError(
             f"kernel_x must be a radial kernel or Constant to be searched, got "

@@ -16,7 +16,7 @@ from kexpfam._typing import Array, Indices
 from kexpfam.base_densities import BaseDensity
 from kexpfam.kernels import JointKernel
 from kexpfam.score_matching import Basis, ScoreSample
-from kexpfam.selection.held_out import Rows
+from kexpfam.selection.held_out import FoldedRows
 
 # Rows of a panel; few enough for the caches, and enough for products at full speed.
 PANEL_ROWS = 1024
@@ -46,9 +46,9 @@ class HeldOutProblem:
     derivatives: bool = True
 
     @property
-    def rows(self) -> Rows:
-        """The rows as `held_out_log_densities` takes them."""
-        return Rows(self.sample.X, self.sample.Y, self.sample.weights, self.folds)
+    def rows(self) -> FoldedRows:
+        """The rows as `log_densities_by_score` takes them."""
+        return FoldedRows(self.sample.X, self.sample.Y, self.sample.weights, self.folds)
 
     @property
     def rows_of_folds(self) -> list[Indices]:
