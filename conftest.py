@@ -1,6 +1,6 @@
 """What is collected: doctests of a module only where it can be imported.
 
-Pages and docstrings whose examples train networks, compile or fit many models are slow.
+Files whose examples train networks, compile or fit many models are slow.
 
 And Ctrl-C works: shells let programs in the background ignore it, which tests of it,
 and the programs that they start, would inherit.
@@ -28,12 +28,13 @@ SLOW = {
     "docs/scale.md",
     "docs/tutorials/multimodal.md",
     "src/kexpfam/baselines/rnade.py",
-    "src/kexpfam/graphs/ordering.py",
+    "src/kexpfam/graphs/held_out.py",
+    "tests/baselines/test_rnade.py",
 }
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give slow pages the marker that tests give themselves."""
+    """Give slow files the marker that single tests give themselves."""
     for item in items:
         if item.path.relative_to(ROOT).as_posix() in SLOW:
             item.add_marker(pytest.mark.slow)

@@ -20,6 +20,7 @@ def test_every_bridge_has_an_example():
     assert set(BLOCKS) == {"skpro", "qp", "arviz"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("library", BLOCKS)
 @pytest.mark.filterwarnings("ignore::FutureWarning")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")

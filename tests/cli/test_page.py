@@ -14,6 +14,7 @@ def outputs_of(words):
     return [words[i + 1] for i, w in enumerate(words) if w in ("-o", "--plot")]
 
 
+@pytest.mark.slow
 def test_the_page_runs_from_top_to_bottom(run, tmp_path, monkeypatch):
     pytest.importorskip("pyarrow")
     monkeypatch.chdir(tmp_path)

@@ -70,6 +70,7 @@ def three_charts(monkeypatch):
     monkeypatch.setattr("kexpfam.models.selected.default_entries", lambda: small)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::kexpfam.errors.NormalizationWarning")
 @pytest.mark.usefixtures("three_charts")
 @parametrize_with_checks(
