@@ -210,7 +210,8 @@ def test_every_public_name_has_an_entry_in_the_reference(name):
     value = getattr(kexpfam, name)
     home = getattr(value, "__module__", "")
     places = {f"kexpfam.{name}", f"{home}.{name}", ".".join(home.split(".")[:2])}
-    assert places & documented(), name
+    parts = [entry for entry in documented() if entry.startswith(f"kexpfam.{name}.")]
+    assert places & documented() or parts, name
     assert f"`kexpfam.{name}`" in PAGES["docs/api/index.md"]
 
 

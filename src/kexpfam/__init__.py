@@ -20,7 +20,6 @@ __version__ = "0.1.0.dev0"
 _ROOMS = (
     "base_densities",
     "baselines",
-    "blocks",
     "bridges",
     "causal",
     "comparison",
