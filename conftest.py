@@ -30,6 +30,12 @@ SLOW = {
     "src/kexpfam/baselines/rnade.py",
     "src/kexpfam/graphs/held_out.py",
     "tests/baselines/test_rnade.py",
+    "tests/benchmarks/test_rivals.py",
+    "tests/blocks/test_memory.py",
+    "tests/models/test_properties.py",
+    "tests/reproduction/test_figure1.py",
+    "tests/reproduction/test_table1_table2.py",
+    "tests/reproduction/test_table3.py",
 }
 
 
