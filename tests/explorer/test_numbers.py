@@ -9,9 +9,9 @@ from kexpfam.explorer.numbers import (
     axis_of,
     curve_numbers,
     density_numbers,
-    modes,
     trained_share,
 )
+from kexpfam.explorer.refinement import modes, region_near
 
 # Quantiles by Newton's method and by bracketing differ by rounding.
 SAME = {"rtol": 1e-9}
@@ -83,6 +83,13 @@ def test_regions_of_two_intervals_have_equal_heights_and_the_mass(two_modes, lev
     assert np.diff(p.cdf(found.region.ravel()))[::2].sum() == pytest.approx(level)
     heights = p.pdf(found.region.ravel())
     np.testing.assert_allclose(heights, heights[0], rtol=1e-8)
+
+
+def test_a_region_that_ends_with_the_grid_is_left_to_the_density(two_modes):
+    p = two_modes.given(np.zeros((1, 1)))[0]
+    grid = np.linspace(-2.0, 2.0, 200)  # which ends at the modes
+    found = region_near(p, 0.9, grid, p.pdf(grid), p.cdf(grid))
+    np.testing.assert_array_equal(found, p.hpd(0.9))
 
 
 def test_a_density_beyond_the_axis_makes_it_longer(two_modes):

@@ -1,19 +1,19 @@
 """The numbers behind the pictures, all of them the model's own.
 
-A density is asked for once per answer: quantiles, a region, moments, and values on a
-grid that resolves both the axis and the density, which tell its modes.
+A density is asked for once per answer: values on a grid that resolves both the axis and
+the density, moments, and what `refinement` makes of the grid: quantiles, a region and a
+list of modes.
 """
 
-import itertools
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from scipy.signal import find_peaks
 
 from kexpfam._parallel import single_threaded_blas
 from kexpfam._typing import Array, Mask
 from kexpfam.display import few_near
+from kexpfam.explorer.refinement import Mode, modes, quantiles_near, region_near
 from kexpfam.explorer.subject import Control, Subject
 
 # Levels of the quantiles that are always shown.
@@ -30,23 +30,6 @@ _APART = 0.05
 _CUT_OFF, _LEFT_OVER = 0.01, 0.002
 
 _CURVE_POINTS = 41
-
-# A dip of less than this share of the highest peak does not make two modes.
-_PROMINENCE = 0.02
-
-
-class Mode(NamedTuple):
-    """A local maximum of a density.
-
-    Attributes:
-        place: Where it is.
-        height: The density there.
-        mass: Probability between the dips at its sides.
-    """
-
-    place: float
-    height: float
-    mass: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,84 +85,64 @@ def density_numbers(
     # Held once: one x is small work, and each step would ask for it again.
     with single_threaded_blas():
         p = model.given(row)[0]
-        # Regions first: what they tabulate makes quantiles of an average quicker.
-        region = p.hpd(level) if highest else None
-        quantiles = p.ppf(np.array([*LEVELS, 0.5 - 0.5 * level, 0.5 + 0.5 * level]))
-        interval = quantiles[-2:]
-        axis = _long_enough(p, axis, zoom)
-        grid = _grid(axis, quantiles[0], quantiles[len(LEVELS) - 1])
-        pdf, cdf = p.pdf(grid), p.cdf(grid)
-        return DensityNumbers(
-            grid,
-            pdf,
-            cdf,
-            axis,
-            float(p.mean()),
-            float(p.std()) if deviation else np.nan,
-            quantiles[: len(LEVELS)],
-            interval,
-            interval[None, :] if region is None else region,
-            modes(grid, pdf, cdf),
-        )
+        spread = float(p.std()) if deviation else np.nan
+        return _density_numbers(p, axis, level, highest, zoom, spread)
 
 
-def _long_enough(p: Any, axis: tuple[float, float], zoom: bool) -> tuple[float, float]:
-    """An axis on which nearly all of the density is seen; with zoom, nothing else."""
-    below, within = p.cdf(np.array(axis))
-    if not zoom and max(below, 1.0 - within) <= _CUT_OFF:
-        return axis
-    low, high = p.ppf(np.array([_LEFT_OVER, 1.0 - _LEFT_OVER])).tolist()
-    pad = 0.04 * (high - low)
-    own = low - pad, high + pad
-    return own if zoom else (min(axis[0], own[0]), max(axis[1], own[1]))
+def _density_numbers(
+    p: Any,
+    axis: tuple[float, float],
+    level: float,
+    highest: bool,
+    zoom: bool,
+    deviation: float,
+) -> DensityNumbers:
+    wanted = np.array([*LEVELS, 0.5 - 0.5 * level, 0.5 + 0.5 * level])
+    axis, grid, pdf, cdf = _curves(p, axis, zoom)
+    quantiles = quantiles_near(p, wanted, grid, pdf, cdf)
+    region = region_near(p, level, grid, pdf, cdf) if highest else None
+    interval = quantiles[-2:]
+    return DensityNumbers(
+        grid,
+        pdf,
+        cdf,
+        axis,
+        float(p.mean()),
+        deviation,
+        quantiles[: len(LEVELS)],
+        interval,
+        interval[None, :] if region is None else region,
+        modes(grid, pdf, cdf),
+    )
 
 
-def _grid(axis: tuple[float, float], low: float, high: float) -> Array:
-    """Points along the axis, more of them where most of the mass is."""
+def _curves(
+    p: Any, axis: tuple[float, float], zoom: bool
+) -> tuple[tuple[float, float], Array, Array, Array]:
+    """Ends of the axis, a grid that resolves the density, its pdf and its cdf."""
+    grid = np.linspace(*axis, _EVEN)
+    cdf = p.cdf(grid)
+    if zoom or max(cdf[0], 1.0 - cdf[-1]) > _CUT_OFF:
+        axis = _longer(p, axis, zoom)
+        grid = np.linspace(*axis, _EVEN)
+        cdf = p.cdf(grid)
+    low, high = np.interp([LEVELS[0], LEVELS[-1]], cdf, grid)
     wide = 0.75 * (high - low)
     start, end = np.clip([low - wide, high + wide], *axis).tolist()
     dense = np.linspace(start, end, _DENSE)
-    both = np.sort(np.concatenate([np.linspace(*axis, _EVEN), dense]))
+    both, first = np.unique(np.concatenate([grid, dense]), return_index=True)
+    cdf = np.concatenate([cdf, p.cdf(dense)])[first]
     # Points that nearly coincide would make slopes between them inaccurate.
-    return both[np.diff(both, prepend=-np.inf) > _APART * (dense[1] - dense[0])]
+    apart = np.diff(both, prepend=-np.inf) > _APART * (dense[1] - dense[0])
+    return axis, both[apart], p.pdf(both[apart]), cdf[apart]
 
 
-def modes(grid: Array, pdf: Array, cdf: Array) -> tuple[Mode, ...]:
-    """Local maxima, by parabolas through the logarithms of three points; highest first.
-
-    Example:
-        >>> y = np.linspace(-4.0, 4.0, 100)
-        >>> from scipy.stats import norm
-        >>> modes(y, norm.pdf(y, 0.3), norm.cdf(y, 0.3))[0].place
-        0.3...
-    """
-    padded = np.concatenate([[0.0], pdf, [0.0]])
-    peaks = find_peaks(padded, prominence=_PROMINENCE * pdf.max())[0] - 1
-    dips = [a + int(pdf[a : b + 1].argmin()) for a, b in itertools.pairwise(peaks)]
-    masses = np.diff([0.0, *cdf[dips], 1.0])
-    found = [
-        Mode(*_summit(grid, pdf, int(peak)), float(mass))
-        for peak, mass in zip(peaks, masses, strict=True)
-    ]
-    return tuple(sorted(found, key=lambda mode: -mode.height))
-
-
-def _summit(grid: Array, pdf: Array, peak: int) -> tuple[float, float]:
-    """Place and height of a maximum near a point of the grid."""
-    three = slice(peak - 1, peak + 2)
-    if not 0 < peak < len(grid) - 1 or not np.all(pdf[three] > 0):
-        return float(grid[peak]), float(pdf[peak])
-    left, middle, right = np.log(pdf[three])
-    before, after = grid[peak - 1] - grid[peak], grid[peak + 1] - grid[peak]
-    # log p = middle + slope·u + bend·u² through the other two points.
-    first, second = (left - middle) / before, (right - middle) / after
-    bend = (second - first) / (after - before)
-    slope = first - bend * before
-    if not bend < 0:
-        return float(grid[peak]), float(pdf[peak])
-    u = np.clip(-0.5 * slope / bend, before, after)
-    height = np.exp(middle + slope * u + bend * u**2)
-    return float(grid[peak] + u), float(height)
+def _longer(p: Any, axis: tuple[float, float], zoom: bool) -> tuple[float, float]:
+    """An axis on which nearly all of the density is seen."""
+    ends = p.ppf(np.array([_LEFT_OVER, 1.0 - _LEFT_OVER]))
+    pad = 0.04 * float(ends[1] - ends[0])
+    own = float(ends[0]) - pad, float(ends[1]) + pad
+    return own if zoom else (min(axis[0], own[0]), max(axis[1], own[1]))
 
 
 @dataclass(frozen=True, eq=False)
