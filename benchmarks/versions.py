@@ -1,0 +1,136 @@
+"""Speed of the working tree against that of an earlier commit, job by job.
+
+    python benchmarks/versions.py COMMIT [--rounds 5] [--jobs NAME ...]
+
+A job runs in a process of its own that imports the package of one of the two, and
+prints how long it took after a first time to warm up. The two take turns, so that what
+else the machine does hits both alike; what counts is the median ratio of neighbours.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from statistics import median
+
+from record import write_result
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+
+PREPARE = """
+import time
+import numpy as np
+from kexpfam import KCEF, AutoKCEF
+from kexpfam.base_densities import GaussianBase
+from kexpfam.kernels import Gaussian
+rng = np.random.default_rng(0)
+def rows(n, p=5):
+    X = rng.normal(size=(n, p))
+    return X, np.sin(X[:, 0]) + 0.5 * rng.normal(size=n)
+GIVEN = dict(kernel_x=Gaussian(2.0), kernel_y=Gaussian(1.0), regularization=1e-3,
+             base=GaussianBase(scale=2.0), random_state=0)
+"""
+
+# What is prepared, what is timed, and how often in one process.
+JOBS = {
+    "exact_fit_2000": (
+        "X, y = rows(2000)",
+        "KCEF(select=None).fit(X, y)",
+        5,
+    ),
+    "low_rank_fit_50000_given": (
+        "X, y = rows(50_000)",
+        "KCEF(**GIVEN, n_components=500).fit(X, y)",
+        3,
+    ),
+    "kcef_fit_40": ("X, y = rows(40, 1)", "KCEF(random_state=0).fit(X, y)", 3),
+    "kcef_fit_500": ("X, y = rows(500)", "KCEF(random_state=0).fit(X, y)", 1),
+    "kcef_fit_3000": ("X, y = rows(3000)", "KCEF(random_state=0).fit(X, y)", 1),
+    "auto_fit_100": ("X, y = rows(100)", "AutoKCEF(random_state=0).fit(X, y)", 1),
+    "auto_fit_500": ("X, y = rows(500)", "AutoKCEF(random_state=0).fit(X, y)", 1),
+    "score_samples_5000": (
+        "X, y = rows(500); model = KCEF(random_state=0).fit(X, y); X, y = rows(5000)",
+        "model.score_samples(X, y)",
+        5,
+    ),
+    "auto_quantiles_2000": (
+        "X, y = rows(200); model = AutoKCEF(random_state=0).fit(X, y); "
+        "X, y = rows(2000)",
+        "model.predict_quantiles(X, [0.05, 0.5, 0.95])",
+        3,
+    ),
+    "import": (
+        "import subprocess, sys; "
+        "run = lambda: subprocess.run([sys.executable, '-c', 'import kexpfam'])",
+        "run()",
+        3,
+    ),
+}
+
+
+def seconds(package: Path, job: str) -> float:
+    """Median seconds of a job, with the package that lies in a folder."""
+    prepare, action, repeats = JOBS[job]
+    code = f"""{PREPARE}
+{prepare}
+{action}
+times = []
+for _ in range({repeats}):
+    start = time.perf_counter()
+    {action}
+    times.append(time.perf_counter() - start)
+print(sorted(times)[len(times) // 2])
+"""
+    run = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"PYTHONPATH": str(package)},
+    )
+    return float(run.stdout.split()[-1])
+
+
+def compared(before: Path, job: str, rounds: int) -> dict[str, float]:
+    """Both versions in turns, each round in the other order."""
+    old, new = [], []
+    for turn in range(rounds):
+        pairs = [(before, old), (ROOT / "src", new)]
+        for package, times in pairs if turn % 2 == 0 else pairs[::-1]:
+            times.append(seconds(package, job))
+    return {
+        "before_seconds": median(old),
+        "seconds": median(new),
+        "ratio": median(b / a for a, b in zip(old, new, strict=True)),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("commit")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--jobs", nargs="*", choices=list(JOBS), default=list(JOBS))
+    arguments = parser.parse_args()
+    load = os.getloadavg()[0]
+    with tempfile.TemporaryDirectory() as folder:
+        tree = Path(folder) / "before"
+        git = ["git", "-C", str(ROOT), "worktree"]
+        subprocess.run(
+            [*git, "add", "--quiet", "--detach", tree, arguments.commit], check=True
+        )
+        try:
+            found = {}
+            for job in arguments.jobs:
+                found[job] = compared(tree / "src", job, arguments.rounds)
+                print(job, {k: round(v, 4) for k, v in found[job].items()}, flush=True)
+        finally:
+            subprocess.run([*git, "remove", "--force", tree], check=True)
+    result = {"before": arguments.commit, "load_at_start": load, "jobs": found}
+    print(write_result("versions", result))
+
+
+if __name__ == "__main__":
+    main()
