@@ -59,8 +59,8 @@ def make_problem(name: str) -> tuple[Array, Array]:
 
 def as_sample(X: Array, Y: Array) -> ScoreSample:
     n = len(Y)
-    drift = BASE.grad_log_density(Y)
-    return ScoreSample(X, Y, np.full(n, 1 / n), drift, np.ones_like(Y))
+    gsm_linear = BASE.grad_log_density(Y)
+    return ScoreSample(X, Y, np.full(n, 1 / n), gsm_linear, np.ones_like(Y))
 
 
 def make_kernel(X: Array, Y: Array, factor: float) -> SumOfProducts:

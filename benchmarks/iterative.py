@@ -35,8 +35,8 @@ def make_sample() -> ScoreSample:
     X = rng.normal(size=(N, 2))
     Y = np.sin(2.0 * X[:, :1]) + 0.5 * np.exp(0.3 * X[:, 1:]) * rng.normal(size=(N, 1))
     Y = (Y - Y.mean()) / Y.std()
-    drift = GaussianBase(1.5).grad_log_density(Y)
-    return ScoreSample(X, Y, np.full(N, 1 / N), drift, np.ones_like(Y))
+    gsm_linear = GaussianBase(1.5).grad_log_density(Y)
+    return ScoreSample(X, Y, np.full(N, 1 / N), gsm_linear, np.ones_like(Y))
 
 
 def distance(T: KernelExpansion, other: KernelExpansion, sample: ScoreSample) -> float:

@@ -8,7 +8,7 @@ import pytest
 from scipy import linalg as scipy_linalg
 
 from kexpfam import _linalg
-from kexpfam._linalg import BufferPool, for_each_panel, panel_rows, ridge_cholesky
+from kexpfam._linalg import BufferPool, block_height, for_each_row_block, ridge_cholesky
 from kexpfam.errors import ConditioningWarning, IllConditionedError
 from tests.tolerances import ROUNDING, assert_close
 
@@ -123,7 +123,7 @@ def test_panels_cover_every_row_once(n_rows, height, n_jobs, monkeypatch):
         visits[rows] += 1
         heights.append(rows.stop - rows.start)
 
-    for_each_panel(n_rows, 10, work, n_jobs=n_jobs)
+    for_each_row_block(n_rows, 10, work, n_jobs=n_jobs)
     np.testing.assert_array_equal(visits, 1)
     assert max(heights, default=0) <= height
 
@@ -131,7 +131,7 @@ def test_panels_cover_every_row_once(n_rows, height, n_jobs, monkeypatch):
 def test_panels_start_with_the_last_rows(monkeypatch):
     monkeypatch.setattr(_linalg, "PANEL_BYTES", 8 * 10 * 4)
     starts = []
-    for_each_panel(10, 10, lambda rows, empty: starts.append(rows.start), n_jobs=1)
+    for_each_row_block(10, 10, lambda rows, empty: starts.append(rows.start), n_jobs=1)
     assert starts == [8, 4, 0]
 
 
@@ -144,13 +144,13 @@ def test_an_exception_in_a_panel_reaches_the_caller(n_jobs, monkeypatch):
             raise ZeroDivisionError("panel five")
 
     with pytest.raises(ZeroDivisionError, match="panel five"):
-        for_each_panel(20, 10, work, n_jobs=n_jobs)
+        for_each_row_block(20, 10, work, n_jobs=n_jobs)
 
 
 def test_two_jobs_run_on_two_threads(monkeypatch):
     monkeypatch.setattr(_linalg, "PANEL_BYTES", 8 * 10)
     both = threading.Barrier(2, timeout=10)  # breaks if one thread does all the work
-    for_each_panel(2, 10, lambda rows, empty: both.wait(), n_jobs=2)
+    for_each_row_block(2, 10, lambda rows, empty: both.wait(), n_jobs=2)
 
 
 def test_a_thread_keeps_its_temporaries_while_another_works(monkeypatch):
@@ -169,16 +169,16 @@ def test_a_thread_keeps_its_temporaries_while_another_works(monkeypatch):
         elif len(calls) == 3:
             others_are_done.set()
 
-    for_each_panel(3, 10, work, n_jobs=2)
+    for_each_row_block(3, 10, work, n_jobs=2)
     np.testing.assert_array_equal(kept, np.ones((1, 1, 10)))
 
 
 def test_panel_rows_fill_the_given_bytes_and_are_never_zero(monkeypatch):
     monkeypatch.setattr(_linalg, "PANEL_BYTES", 8 * 100)
-    assert panel_rows(10) == 10
-    assert panel_rows(33) == 3
-    assert panel_rows(101) == 1
-    assert panel_rows(0) == 100
+    assert block_height(10) == 10
+    assert block_height(33) == 3
+    assert block_height(101) == 1
+    assert block_height(0) == 100
 
 
 def test_pool_hands_out_disjoint_arrays_of_any_size_until_recycled():

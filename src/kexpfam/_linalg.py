@@ -46,7 +46,7 @@ _SMALL_SYSTEM = 500
 RIDGE_FLOOR = 16 * float(np.finfo(np.float64).eps)
 
 
-def panel_rows(row_length: int) -> int:
+def block_height(row_length: int) -> int:
     """Rows of a panel whose rows hold `row_length` numbers each."""
     return max(1, PANEL_BYTES // (8 * max(1, row_length)))
 
@@ -80,7 +80,7 @@ class BufferPool(threading.local):
         self._slab, self._used = 0, 0
 
 
-def for_each_panel(
+def for_each_row_block(
     n_rows: int,  # How many rows there are
     row_length: int,  # Numbers in one row of a temporary, which sets the panel height
     # Writes its own rows of the results and nothing else; gets its temporaries from
@@ -95,7 +95,7 @@ def for_each_panel(
     whose last rows are the longest, is shared out evenly.
     """
     threads = thread_count(n_jobs)
-    count = -(-n_rows // panel_rows(row_length))
+    count = -(-n_rows // block_height(row_length))
     if count > 1:
         count = -(-count // threads) * threads  # as many for each thread
     height = -(-n_rows // max(count, 1))

@@ -99,7 +99,7 @@ def check_weights(sample_weight: ArrayLike | None, n: int) -> Array:
     return weights
 
 
-def spread_of(name: str, Y: Array, weights: Array) -> tuple[Array, Array]:
+def mean_and_std(name: str, Y: Array, weights: Array) -> tuple[Array, Array]:
     """Weighted mean and standard deviation of each column, safe at any scale.
 
     A column whose values differ only by rounding has spread zero.

@@ -95,7 +95,7 @@ def test_slopes_equal_differences(transform):
     size = np.ptp(Y, axis=0)
     step = 1e-6 * size
     rise = transform.forward(Y + step) - transform.forward(Y - step)
-    slope = np.exp(transform.log_slope(Y)) * size
+    slope = np.exp(transform.log_abs_det_jacobian(Y)) * size
     # Rounding of t, at most a few dozen units of eps, is divided by the step 2e-6, and
     # a kink of the slope may lie between the two points.
     away = np.abs(rise / (2e-6) - slope)
@@ -103,7 +103,9 @@ def test_slopes_equal_differences(transform):
     assert away.max() < 1e-4 * slope.max()
     # Splines have features as narrow as 1e-3 of the range, so ten thousand steps.
     step = 1e-7 * size
-    change = transform.log_slope(Y + step) - transform.log_slope(Y - step)
+    change = transform.log_abs_det_jacobian(Y + step) - transform.log_abs_det_jacobian(
+        Y - step
+    )
     gradient = transform.slope_gradient(Y) * size
     for i in range(Y.shape[1]):
         breaks = transform.column_breaks(i)
@@ -118,11 +120,11 @@ def test_slope_is_continuous_and_constant_outside(transform):
     for i in range(_columns(transform)):
         breaks = transform.column_breaks(i)
         gap = 1e-9 * (breaks[-1] - breaks[0])
-        left = transform.column_log_slope(breaks - gap, i)
-        right = transform.column_log_slope(breaks + gap, i)
+        left = transform.column_log_abs_det_jacobian(breaks - gap, i)
+        right = transform.column_log_abs_det_jacobian(breaks + gap, i)
         assert_close(left, right, 1e-5, scale=1.0)
         low, high = breaks[0] - 1.0, breaks[-1] + 1.0
-        ends = transform.column_log_slope(
+        ends = transform.column_log_abs_det_jacobian(
             np.array([low, breaks[0], breaks[-1], high]), i
         )
         assert_close(ends[[0, 3]], ends[[1, 2]], scale=1.0)
@@ -131,7 +133,7 @@ def test_slope_is_continuous_and_constant_outside(transform):
 def test_shapes_are_kept():
     transform = TRANSFORMS["power per column"]
     Y = np.random.default_rng(0).normal(size=(4, 3, 2))
-    for method in ("forward", "inverse", "log_slope", "slope_gradient"):
+    for method in ("forward", "inverse", "log_abs_det_jacobian", "slope_gradient"):
         values = getattr(transform, method)(Y)
         assert values.shape == Y.shape
         for i in range(2):
@@ -217,7 +219,7 @@ def test_many_rows_are_condensed_without_a_change(monkeypatch):
 def test_tied_values_make_no_spikes(name):
     y = _standardized(name)
     t = fit_gaussianize(y, np.ones(len(y)))
-    slope = np.exp(t.log_slope(np.linspace(y.min(), y.max(), 2000)[:, None]))
+    slope = np.exp(t.log_abs_det_jacobian(np.linspace(y.min(), y.max(), 2000)[:, None]))
     rule = 0.9 * len(y) ** -0.2
     # No slope steeper than that of a jump smoothed by the narrowest bandwidth allowed:
     # from -2 to 2 within four bandwidths.
@@ -253,4 +255,4 @@ def test_the_steepest_slopes_that_are_allowed_still_increase():
     t = Gaussianize(((0.0, 1.0),), ((0.0, 1.0),), ((edge, edge),))
     y = np.linspace(0.0, 1.0, 1001)[:, None]
     assert np.all(np.diff(t.forward(y), axis=0) > 0)
-    assert math.isfinite(t.log_slope(np.array([[0.5]]))[0, 0])
+    assert math.isfinite(t.log_abs_det_jacobian(np.array([[0.5]]))[0, 0])

@@ -35,8 +35,8 @@ def two_islands(n, seed):
 
 def fit(X, U, weights, centers):
     basis = Basis(separable(Gaussian(1.0), Gaussian(ELL)), X[centers], U[centers])
-    drift, ones = BASE.grad_log_density(U), np.ones_like(U)
-    sample = ScoreSample(X, U, weights / weights.sum(), drift, ones)
+    gsm_linear, ones = BASE.grad_log_density(U), np.ones_like(U)
+    sample = ScoreSample(X, U, weights / weights.sum(), gsm_linear, ones)
     return TiltedDensity(BASE, fit_low_rank(basis, sample, 1e-3), CONDITIONS)
 
 

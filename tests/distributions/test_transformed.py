@@ -98,7 +98,7 @@ def test_density_is_that_of_v_times_the_slope(model, p):
     y = p.ppf([[0.01, 0.3, 0.6, 0.99]])
     v = transform.forward(y[..., None])[..., 0]
     of_v = inner.given(CONDITIONS)
-    expected = of_v.logpdf(v) + transform.log_slope(y[..., None])[..., 0]
+    expected = of_v.logpdf(v) + transform.log_abs_det_jacobian(y[..., None])[..., 0]
     assert_close(p.logpdf(y), expected, 1e-9)
     assert_close(p.cdf(y), of_v.cdf(v), 1e-9)
     assert_close(p.sf(y), of_v.sf(v), 1e-9)

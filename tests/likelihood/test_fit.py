@@ -34,8 +34,8 @@ def make_basis(X, U, m=20, ell=0.6):
 
 def by_score_matching(basis, base, X, U, weights, lam):
     share = weights / weights.sum()
-    drift, ones = base.grad_log_density(U), np.ones_like(U)
-    sample = ScoreSample(X, U, share, drift, ones)
+    gsm_linear, ones = base.grad_log_density(U), np.ones_like(U)
+    sample = ScoreSample(X, U, share, gsm_linear, ones)
     return statistics(basis, sample).solve(basis.gram(), lam)
 
 

@@ -75,7 +75,7 @@ def test_without_a_regression_rows_are_where_the_chart_puts_them(rows, name):
     coordinates = charted.chart.coordinates(charted.chart.conditions(X))
     assert_close(charted.U, coordinates.to_kernel(Y[:, None])[:, 0], 1e-9)
     slope = -coordinates.log_volume(Y[:, None])[:, 0]
-    assert_close(charted.log_slope, slope, 1e-9)
+    assert_close(charted.log_abs_det_jacobian, slope, 1e-9)
 
 
 @pytest.mark.parametrize("name", ["linear", "process", "transformed process"])
@@ -108,7 +108,9 @@ def test_refitted_rows_do_not_depend_on_the_responses_of_their_own_fold(rows, na
     before, after = coordinates_of(Y), coordinates_of(changed)
     others = np.setdiff1d(FOLDS[0], [3])
     assert_close(after.U[others], before.U[others])
-    assert_close(after.log_slope[others], before.log_slope[others])
+    assert_close(
+        after.log_abs_det_jacobian[others], before.log_abs_det_jacobian[others]
+    )
     # The other folds have seen it.
     assert np.abs(after.U[10:] - before.U[10:]).max() > 1e-3
 

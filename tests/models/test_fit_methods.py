@@ -290,7 +290,9 @@ def test_bridged_candidates_are_judged_by_what_is_left_without_their_fold():
     )
     kernel = separable(Gaussian(1.0), Gaussian(0.7))
     line = Line(kernel, (0.02,))
-    (candidate,) = bridged_candidates("plain", charted.log_slope, problem, line)
+    (candidate,) = bridged_candidates(
+        "plain", charted.log_abs_det_jacobian, problem, line
+    )
     assert candidate.method == "bridged"
     bridge = Bridge(BRIDGE_SHARE, charted.base)
     u = np.linspace(-12.0, 12.0, 20_001)
@@ -301,8 +303,8 @@ def test_bridged_candidates_are_judged_by_what_is_left_without_their_fold():
             X=sample.X[rest],
             Y=sample.Y[rest],
             weights=sample.weights[rest] / sample.weights[rest].sum(),
-            drift=sample.drift[rest],
-            diffusion=sample.diffusion[rest],
+            gsm_linear=sample.gsm_linear[rest],
+            gsm_weights=sample.gsm_weights[rest],
         )
         T = fit_low_rank(problem.basis(kernel), kept, 0.02)
         tilted = TiltedDensity(charted.base, T, charted.Z[fold])
@@ -310,7 +312,7 @@ def test_bridged_candidates_are_judged_by_what_is_left_without_their_fold():
         log_mix -= np.log(np.trapezoid(np.exp(log_mix), u, axis=1))[:, None]
         log_rest = bridge.log_rest(log_mix, charted.base.log_density(u[:, None]))
         log_rest -= np.log(np.trapezoid(np.exp(log_rest), u, axis=1))[:, None]
-        expected = charted.log_slope[fold] + [
+        expected = charted.log_abs_det_jacobian[fold] + [
             np.interp(value, u, row)
             for value, row in zip(charted.U[fold][:, 0], log_rest, strict=True)
         ]

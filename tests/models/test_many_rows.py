@@ -95,7 +95,7 @@ def test_rows_beyond_the_sample_are_summed_as_one_fit_would(changes):
     sample = design.sample(Z, U, np.ones(len(y)))
     pairs = design.basis.pairs(Z, U)
     F, S = design.basis.features(pairs, 1, 0), design.basis.features(pairs, 2, 0)
-    C, b = F.T @ F, S.sum(axis=0) + sample.drift[:, 0] @ F
+    C, b = F.T @ F, S.sum(axis=0) + sample.gsm_linear[:, 0] @ F
     R = design.basis.gram()
     alpha = np.linalg.solve(C / 1000 + 0.05 * R, -b / 1000)
     assert_close(family.T.zeroth, alpha, 1e-8)
@@ -491,10 +491,10 @@ def test_folds_depend_on_content_only():
     design = settled().fit(X, y).stream_.running.design
     assert isinstance(design, Design)
     order = default_rng(0).permutation(100)
-    prints = design.prints_of(X, y[:, None])
-    folds = design.folds_of(prints)
+    hashes = design.hashes_of(X, y[:, None])
+    folds = design.folds_of(hashes)
     np.testing.assert_array_equal(
-        design.prints_of(X[order], y[order, None]), prints[order]
+        design.hashes_of(X[order], y[order, None]), hashes[order]
     )
     assert set(folds) == set(range(N_FOLDS))
 
@@ -556,7 +556,7 @@ def test_units_do_not_change_folds():
     for unit_x, unit_y, shift in ((1.0, 1.0, 0.0), (1e3, 7.0, -3.0)):
         scaled_x, scaled_y = unit_x * X, unit_y * y + shift
         design = settled().fit(scaled_x, scaled_y).stream_.running.design
-        folds.append(design.folds_of(design.prints_of(scaled_x, scaled_y[:, None])))
+        folds.append(design.folds_of(design.hashes_of(scaled_x, scaled_y[:, None])))
     # Standardised values agree to rounding, which may cross a grain once in a while.
     assert np.mean(folds[0] == folds[1]) > 0.99
 

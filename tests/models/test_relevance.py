@@ -106,11 +106,13 @@ def test_gaussianized_responses_are_judged_on_rows_that_they_have_not_seen(law):
     contest.add_charts([e for e in default_entries() if e.name == GAUSSIANIZED] * 2)
     judged = contest.charts[GAUSSIANIZED]
     base = TransformedBase("gaussianize", GaussianBase(scale=1.0))
-    claimed = float((judged.base.log_density(judged.U) + judged.log_slope).mean())
+    claimed = float(
+        (judged.base.log_density(judged.U) + judged.log_abs_det_jacobian).mean()
+    )
     whole = fit_chart(
         rows.X, rows.Y, rows.weights, ChartOptions(base), contest.rng, SharedProcesses()
     )
-    seen = float((whole.base.log_density(whole.U) + whole.log_slope).mean())
+    seen = float((whole.base.log_density(whole.U) + whole.log_abs_det_jacobian).mean())
     assert claimed < seen
 
 

@@ -81,7 +81,7 @@ class SlowFit:
         return total
 
 
-def system(joint, X, Y, weights, drift, diffusion):
+def system(joint, X, Y, weights, gsm_linear, gsm_weights):
     """G (nd, nd) and h (n, d) of equations (2) and (3)."""
     n, d = Y.shape
     P = joint_partials(joint, X, Y, X, Y)
@@ -89,32 +89,34 @@ def system(joint, X, Y, weights, drift, diffusion):
     for a, b, i, j in np.ndindex(n, n, d, d):
         G[a * d + i, b * d + j] = P[a, b, i, j, 1, 1]
         # h_ai = ∂_iξ(a), ξ = Σ_b w_b Σ_j [m_bj ∂'_jK + g_bj ∂'_j²K]
-        h[a, i] += weights[b] * drift[b, j] * P[a, b, i, j, 1, 1]
-        h[a, i] += weights[b] * diffusion[b, j] * P[a, b, i, j, 1, 2]
+        h[a, i] += weights[b] * gsm_linear[b, j] * P[a, b, i, j, 1, 1]
+        h[a, i] += weights[b] * gsm_weights[b, j] * P[a, b, i, j, 1, 2]
     return G, h
 
 
-def slow_fit(joint, X, Y, weights, drift, diffusion, lam) -> SlowFit:
+def slow_fit(joint, X, Y, weights, gsm_linear, gsm_weights, lam) -> SlowFit:
     n, d = Y.shape
-    G, h = system(joint, X, Y, weights, drift, diffusion)
-    D = (weights[:, None] * diffusion).ravel()
+    G, h = system(joint, X, Y, weights, gsm_linear, gsm_weights)
+    D = (weights[:, None] * gsm_weights).ravel()
     left = lam * np.eye(n * d) + D[:, None] * G
     beta = np.linalg.solve(left, D * h.ravel() / lam).reshape(n, d)
     return SlowFit(
         joint,
         X,
         Y,
-        first=beta - weights[:, None] * drift / lam,
-        second=-weights[:, None] * diffusion / lam,
+        first=beta - weights[:, None] * gsm_linear / lam,
+        second=-weights[:, None] * gsm_weights / lam,
     )
 
 
-def slow_loss(gradient, curvature, weights, drift, diffusion):
+def slow_loss(gradient, curvature, weights, gsm_linear, gsm_weights):
     """The objective (1) without its penalty, from ∂T and ∂²T at the rows, (n, d)."""
     total = 0.0
     for a in range(len(weights)):
         for i in range(gradient.shape[1]):
-            term = 0.5 * diffusion[a, i] * gradient[a, i] ** 2
-            term += diffusion[a, i] * curvature[a, i] + drift[a, i] * gradient[a, i]
+            term = 0.5 * gsm_weights[a, i] * gradient[a, i] ** 2
+            term += (
+                gsm_weights[a, i] * curvature[a, i] + gsm_linear[a, i] * gradient[a, i]
+            )
             total += weights[a] * term
     return total

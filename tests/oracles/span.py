@@ -27,10 +27,10 @@ def fit_in_span(basis, sample, lam):
     pairs = basis.pairs(sample.X, sample.Y)
     for i in range(sample.Y.shape[1]):
         F = basis.features(pairs, 1, i) @ W
-        diffusion = weights * sample.diffusion[:, i]
-        b += (weights * sample.drift[:, i]) @ F
-        b += (diffusion @ basis.features(pairs, 2, i)) @ W
-        C += F.T @ (diffusion[:, None] * F)
+        gsm_weights = weights * sample.gsm_weights[:, i]
+        b += (weights * sample.gsm_linear[:, i]) @ F
+        b += (gsm_weights @ basis.features(pairs, 2, i)) @ W
+        C += F.T @ (gsm_weights[:, None] * F)
     zeta = np.linalg.solve(C + lam * np.eye(len(C)), -b)
     return basis.expansion(W @ zeta)
 

@@ -233,15 +233,15 @@ def test_moves_are_those_of_langevin_proposals_written_out():
     accepted = 0
     for i, u in enumerate(points[0]):
 
-        def drift(v):
+        def gsm_linear(v):
             slope = target.gradient(v[None, None])[0, 0]
             return v + 0.5 * step**2 * C @ slope
 
-        new = drift(u) + step * root @ noise[i]
+        new = gsm_linear(u) + step * root @ noise[i]
         law = stats.multivariate_normal(np.zeros(2), step**2 * C)
         ratio = target.log_unnormalized(new[None, None])[0, 0]
         ratio -= target.log_unnormalized(u[None, None])[0, 0]
-        ratio += law.logpdf(u - drift(new)) - law.logpdf(new - drift(u))
+        ratio += law.logpdf(u - gsm_linear(new)) - law.logpdf(new - gsm_linear(u))
         taken = np.log(uniform[i]) < ratio
         accepted += taken
         assert_close(moved.points[0, i], new if taken else u, 1e-9)

@@ -449,7 +449,12 @@ NUMBERS = [
             "process": ["centers", "log_scales.0.coefficients", "processes.0.X"],
             "linear": ["location", "log_scale"],
             "inducing": ["inducing", "directions", "processes.0.coefficients"],
-            "sums": ["folds.0.triangle", "folds.4.b", "judges.U", "judges.log_slope"],
+            "sums": [
+                "folds.0.triangle",
+                "folds.4.b",
+                "judges.U",
+                "judges.log_abs_det_jacobian",
+            ],
         }.items()
         for ending in endings
     ),

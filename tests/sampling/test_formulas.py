@@ -97,8 +97,10 @@ def test_gradients_follow_the_coordinates_without_walls(upper):
     V, h = np.array([[-1.3], [0.0], [0.4]]), 1e-5
 
     def slow(V):
-        u, log_slope = line.at(V)
-        return target.rows([0]).log_unnormalized(u[None])[0] + log_slope[:, 0]
+        u, log_abs_det_jacobian = line.at(V)
+        return (
+            target.rows([0]).log_unnormalized(u[None])[0] + log_abs_det_jacobian[:, 0]
+        )
 
     with double_precision():
         fast = log_density_in_v(recipe, target.shared_parameters(), row)

@@ -45,9 +45,9 @@ def test_points_on_an_end_or_beyond_become_finite(name):
 
 def test_far_points_of_an_interval_do_not_overflow():
     line = Unconstrained(((0.0, 1.0),))
-    u, log_slope = line.at(np.array([[-900.0], [900.0]]))
+    u, log_abs_det_jacobian = line.at(np.array([[-900.0], [900.0]]))
     assert_close(u, [[0.0], [1.0]], scale=1.0)
-    assert np.all(np.isfinite(log_slope))
+    assert np.all(np.isfinite(log_abs_det_jacobian))
 
 
 def test_columns_have_their_own_ends():

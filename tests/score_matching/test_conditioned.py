@@ -18,9 +18,9 @@ SUM = PRODUCT + separable(Constant(), Matern(2.0))
     "kernel", [PRODUCT, SUM, NotStationary(SUM)], ids=["product", "sum", "other"]
 )
 @pytest.mark.parametrize("d", [1, 2])
-@pytest.mark.parametrize("panel_rows", [None, 2])
+@pytest.mark.parametrize("block_height", [None, 2])
 def test_shared_nodes_and_own_points_equal_single_pairs(
-    kernel, d, panel_rows, monkeypatch
+    kernel, d, block_height, monkeypatch
 ):
     sample = make_sample(d, 2, n=12, weighted=True)
     T = fit_exact(kernel, sample, LAM).T
@@ -39,8 +39,8 @@ def test_shared_nodes_and_own_points_equal_single_pairs(
             for x, ys in zip(X, own, strict=True)
         ]
     )
-    if panel_rows:
-        monkeypatch.setattr(_linalg, "PANEL_BYTES", 8 * 12 * panel_rows)
+    if block_height:
+        monkeypatch.setattr(_linalg, "PANEL_BYTES", 8 * 12 * block_height)
     conditioned = ConditionedExpansion(T, X)
     assert_close(conditioned.on_nodes(nodes), value)
     assert_close(conditioned.value(own), own_value)

@@ -37,7 +37,7 @@ with_and_without_x = pytest.mark.parametrize("p", [0, 2])
 
 
 def make_sample(d, p, n=6, seed=11, *, weighted=False, bounded=False) -> ScoreSample:
-    """Rows with the drift of a N(0, 2²) base; two rows share their responses.
+    """Rows with the gsm_linear of a N(0, 2²) base; two rows share their responses.
 
     Other responses keep a distance, because the oracle's derivatives of a Matérn kernel
     lose digits near, but not at, a coincidence.
@@ -54,8 +54,8 @@ def make_sample(d, p, n=6, seed=11, *, weighted=False, bounded=False) -> ScoreSa
         X=rng.normal(size=(n, p)),
         Y=Y,
         weights=weights / weights.sum(),
-        drift=slope - g * Y / 4.0,
-        diffusion=g,
+        gsm_linear=slope - g * Y / 4.0,
+        gsm_weights=g,
     )
 
 
@@ -88,8 +88,8 @@ def slow_fit_of(joint, sample, lam=LAM):
         sample.X,
         sample.Y,
         sample.weights,
-        sample.drift,
-        sample.diffusion,
+        sample.gsm_linear,
+        sample.gsm_weights,
         lam,
     )
 
@@ -126,7 +126,7 @@ def test_fit_equals_loops(case, d, p):
 @with_and_without_x
 def test_boundary_weighted_fit_equals_loops(d, p):
     sample = make_sample(d, p, weighted=True, bounded=True)
-    assert np.ptp(sample.diffusion) > 0.1
+    assert np.ptp(sample.gsm_weights) > 0.1
     fast, oracle = joint_pair(PLAIN_CASES[0], d, p)
     T = fit_exact(fast, sample, LAM).T
     X, Y = queries(sample)
@@ -141,7 +141,12 @@ def test_assembled_matrix_and_right_hand_side_equal_loops(d, p):
     S = np.random.default_rng(1).uniform(0.5, 1.0, size=sample.Y.shape)
     matrix, h = _assemble(fast, sample, S, n_jobs=1)
     G, slow_h = system(
-        oracle, sample.X, sample.Y, sample.weights, sample.drift, sample.diffusion
+        oracle,
+        sample.X,
+        sample.Y,
+        sample.weights,
+        sample.gsm_linear,
+        sample.gsm_weights,
     )
     wanted = S.ravel()[:, None] * G * S.ravel()
     assert_close(np.tril(matrix), np.tril(wanted), SOLVE)
@@ -172,7 +177,7 @@ def test_no_direction_of_the_rkhs_lowers_the_penalised_objective(d, p):
     T = fit_exact(fast, sample, LAM).T
     _, gradient, curvature = derivatives_of(T, sample.X, sample.Y)
     loss = slow_loss(
-        gradient, curvature, sample.weights, sample.drift, sample.diffusion
+        gradient, curvature, sample.weights, sample.gsm_linear, sample.gsm_weights
     )
     objective = loss + 0.5 * LAM * T.squared_norm()
     rng = np.random.default_rng(5)
@@ -193,8 +198,8 @@ def test_no_direction_of_the_rkhs_lowers_the_penalised_objective(d, p):
                 gradient + step * slope,
                 curvature + step * bend,
                 sample.weights,
-                sample.drift,
-                sample.diffusion,
+                sample.gsm_linear,
+                sample.gsm_weights,
             )
             norm = T.squared_norm() + 2 * step * inner + step**2 * squared
             return moved_loss + 0.5 * LAM * norm
@@ -223,7 +228,7 @@ def test_score_matching_loss_equals_loops_on_other_rows(d):
         held_out.X, held_out.Y
     )
     expected = slow_loss(
-        gradient, curvature, held_out.weights, held_out.drift, held_out.diffusion
+        gradient, curvature, held_out.weights, held_out.gsm_linear, held_out.gsm_weights
     )
     assert_close(score_matching_loss(T, held_out), expected, SOLVE)
 
@@ -264,7 +269,7 @@ def test_panel_height_and_threads_do_not_change_the_fit(d, rows, n_jobs, monkeyp
     X, Y = queries(sample)
     whole = derivatives_of(fit_exact(kernel, sample, LAM, n_jobs=1).T, X, Y)
     monkeypatch.setattr(_linalg, "PANEL_BYTES", 8 * 30 * rows)
-    assert _linalg.panel_rows(30) == rows
+    assert _linalg.block_height(30) == rows
     T = fit_exact(kernel, sample, LAM, n_jobs=n_jobs).T
     assert_same_function(T, whole, X, Y, ROUNDING)
 
@@ -278,11 +283,11 @@ def test_integer_weights_equal_repeated_rows(d):
         sample.X[again],
         sample.Y[again],
         np.full(len(again), 1 / len(again)),
-        sample.drift[again],
-        sample.diffusion[again],
+        sample.gsm_linear[again],
+        sample.gsm_weights[again],
     )
     weighted = ScoreSample(
-        sample.X, sample.Y, counts / counts.sum(), sample.drift, sample.diffusion
+        sample.X, sample.Y, counts / counts.sum(), sample.gsm_linear, sample.gsm_weights
     )
     kernel = separable(Gaussian(1.2), Gaussian(0.9))
     one, two = (fit_exact(kernel, s, LAM).T for s in (weighted, repeated))
@@ -298,13 +303,15 @@ def test_rows_of_weight_zero_have_no_influence(d):
     weights /= weights.sum()
     used = weights > 0
     wild = np.where(used[:, None], sample.Y, 50.0)
-    with_zero = ScoreSample(sample.X, wild, weights, sample.drift, sample.diffusion)
+    with_zero = ScoreSample(
+        sample.X, wild, weights, sample.gsm_linear, sample.gsm_weights
+    )
     without = ScoreSample(
         sample.X[used],
         sample.Y[used],
         weights[used],
-        sample.drift[used],
-        sample.diffusion[used],
+        sample.gsm_linear[used],
+        sample.gsm_weights[used],
     )
     kernel = separable(Gaussian(1.2), Gaussian(0.9))
     one, two = (fit_exact(kernel, s, LAM).T for s in (with_zero, without))
@@ -337,7 +344,12 @@ def test_rcond_is_a_lower_bound_of_the_true_one():
     sample = make_sample(2, 2)
     fast, oracle = joint_pair(PLAIN_CASES[0], 2, 2)
     G, _ = system(
-        oracle, sample.X, sample.Y, sample.weights, sample.drift, sample.diffusion
+        oracle,
+        sample.X,
+        sample.Y,
+        sample.weights,
+        sample.gsm_linear,
+        sample.gsm_weights,
     )
     true = 1.0 / np.linalg.cond(G + len(sample.Y) * LAM * np.eye(len(G)))
     rcond = fit_exact(fast, sample, LAM).rcond

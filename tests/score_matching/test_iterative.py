@@ -152,7 +152,7 @@ def test_early_stopping_returns_the_minimiser_of_the_held_out_loss(rows):
     losses = []
     for (alpha, *_), _ in zip(path, fit.losses, strict=False):
         losses.append(0.5 * alpha @ judge.C @ alpha + judge.b @ alpha)
-    # Iterates of an ill-conditioned system drift apart by rounding.
+    # Iterates of an ill-conditioned system gsm_linear apart by rounding.
     assert_close(fit.losses, losses, 1e-6)
     assert fit.stopped == "held_out"
     assert fit.iterations == np.argmin(losses)

@@ -70,7 +70,11 @@ def test_statistics_and_gram_matrix_equal_loops(d, derivatives):
         F = slow_features(basis, sample.X, sample.Y, 1, i)
         S = slow_features(basis, sample.X, sample.Y, 2, i)
         for a in range(len(sample.Y)):
-            g, m, w = sample.diffusion[a, i], sample.drift[a, i], sample.weights[a]
+            g, m, w = (
+                sample.gsm_weights[a, i],
+                sample.gsm_linear[a, i],
+                sample.weights[a],
+            )
             C += w * g * np.outer(F[a], F[a])
             b += w * (g * S[a] + m * F[a])
     assert_close(found.C, C, LOOPS)
@@ -86,8 +90,8 @@ def part(sample, rows):
         sample.X[rows],
         sample.Y[rows],
         sample.weights[rows],
-        sample.drift[rows],
-        sample.diffusion[rows],
+        sample.gsm_linear[rows],
+        sample.gsm_weights[rows],
     )
 
 
@@ -137,7 +141,7 @@ def test_the_fit_minimises_the_penalised_objective_over_its_coefficients(derivat
         gradient = np.stack([f @ alpha for f in F], axis=1)
         curvature = np.stack([s @ alpha for s in S], axis=1)
         loss = slow_loss(
-            gradient, curvature, sample.weights, sample.drift, sample.diffusion
+            gradient, curvature, sample.weights, sample.gsm_linear, sample.gsm_weights
         )
         return loss + 0.5 * LAM * alpha @ R @ alpha
 

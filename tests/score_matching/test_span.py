@@ -28,7 +28,7 @@ every_kernel = pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 
 
 def bounded_sample(n, d, seed):
-    """Uneven weights, and a diffusion that vanishes at the edge y = −3."""
+    """Uneven weights, and a gsm_weights that vanishes at the edge y = −3."""
     sample = make_sample(n, 2, d, seed=seed, weighted=True)
     Y = np.maximum(sample.Y, -2.9)
     g, slope = -np.expm1(-(Y + 3.0) / 2.0), np.exp(-(Y + 3.0) / 2.0) / 2.0

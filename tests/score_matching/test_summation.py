@@ -9,7 +9,7 @@ from numpy.random import default_rng
 
 from kexpfam.kernels import Constant, Gaussian, RationalQuadratic, separable
 from kexpfam.score_matching import Basis, ScoreSample, Summation, statistics
-from kexpfam.score_matching.low_rank import PANEL_ROWS, _GaussianPanels
+from kexpfam.score_matching.low_rank import ROW_BLOCK, _GaussianRowBlocks
 from tests.selection.cases import make_sample
 from tests.tolerances import assert_close
 
@@ -32,9 +32,9 @@ def slow_statistics(basis, sample):
         for i in range(sample.Y.shape[1]):
             F = basis.features(pairs, 1, i)[0]
             S = basis.features(pairs, 2, i)[0]
-            g, drift = sample.diffusion[a, i], sample.drift[a, i]
+            g, gsm_linear = sample.gsm_weights[a, i], sample.gsm_linear[a, i]
             C += sample.weights[a] * g * np.outer(F, F)
-            b += sample.weights[a] * (g * S + drift * F)
+            b += sample.weights[a] * (g * S + gsm_linear * F)
     return C, b
 
 
@@ -47,10 +47,10 @@ def basis_of(kernel, sample, centers=7):
 def test_panels_of_gaussian_products_equal_sums_over_rows(name, bounded):
     sample = make_sample(60, 2, 2, seed=5, weighted=True)
     if bounded:
-        sample = replace(sample, diffusion=default_rng(1).uniform(0, 1, (60, 2)))
-        sample.diffusion[3] = 0.0  # on the edge of the support
+        sample = replace(sample, gsm_weights=default_rng(1).uniform(0, 1, (60, 2)))
+        sample.gsm_weights[3] = 0.0  # on the edge of the support
     basis = basis_of(KERNELS[name], sample)
-    assert _GaussianPanels.of(basis) is not None
+    assert _GaussianRowBlocks.of(basis) is not None
     found = statistics(basis, sample)
     C, b = slow_statistics(basis, sample)
     assert_close(found.C, C, SUMS)
@@ -66,7 +66,7 @@ def test_other_kernels_and_derivative_bases_take_the_general_way():
         Basis(KERNELS["isotropic"], sample.X[:5], sample.Y[:5], True),
         basis_of(KERNELS["isotropic"] + KERNELS["constant in x"], sample),
     ):
-        assert _GaussianPanels.of(basis) is None
+        assert _GaussianRowBlocks.of(basis) is None
         C, b = slow_statistics(basis, sample)
         found = statistics(basis, sample)
         assert_close(found.C, C, SUMS)
@@ -92,12 +92,12 @@ def test_centres_far_out_are_left_to_exact_differences():
     sample = make_sample(30, 2, 1, seed=6)
     wide = replace(sample, X=1e6 * sample.X)
     basis = basis_of(KERNELS["isotropic"], wide)
-    assert _GaussianPanels.of(basis) is None
+    assert _GaussianRowBlocks.of(basis) is None
     C, _ = slow_statistics(basis, wide)
     assert_close(statistics(basis, wide).C, C, SUMS)
 
 
-def many_rows(n=3 * PANEL_ROWS + 17):
+def many_rows(n=3 * ROW_BLOCK + 17):
     rng = default_rng(0)
     X, Y = rng.normal(size=(n, 3)), rng.normal(size=(n, 1))
     return ScoreSample(X, Y, rng.uniform(0.1, 2, n), -Y / 4, np.ones((n, 1)))

@@ -18,11 +18,11 @@ def make_sample(n=40, p=2, d=1, *, seed=0, weighted=False) -> ScoreSample:
     Y = 0.5 * rng.normal(size=(n, d))
     if p:
         Y[:, 0] += np.sin(2.0 * X[:, 0])
-    weights, diffusion = np.ones(n), np.ones((n, d))
+    weights, gsm_weights = np.ones(n), np.ones((n, d))
     if weighted:
-        weights, diffusion = rng.uniform(0.2, 2.0, n), rng.uniform(0.5, 1.0, (n, d))
-    drift = diffusion * BASE.grad_log_density(Y)
-    return ScoreSample(X, Y, weights / weights.sum(), drift, diffusion)
+        weights, gsm_weights = rng.uniform(0.2, 2.0, n), rng.uniform(0.5, 1.0, (n, d))
+    gsm_linear = gsm_weights * BASE.grad_log_density(Y)
+    return ScoreSample(X, Y, weights / weights.sum(), gsm_linear, gsm_weights)
 
 
 def make_problem(n=40, p=2, d=1, *, n_folds=4, n_centers=12, **options):

@@ -33,8 +33,8 @@ def refit(problem, kernel, lam, fold):
         sample.X[keep],
         sample.Y[keep],
         weights / weights.sum(),
-        sample.drift[keep],
-        sample.diffusion[keep],
+        sample.gsm_linear[keep],
+        sample.gsm_weights[keep],
     )
     return fit_exact(kernel, rest, lam / weights.sum()).T
 
@@ -70,7 +70,9 @@ def test_coefficients_of_all_rows_equal_the_exact_fit(weighted):
     path = ExactPath.of(KERNELS[0], problem)
     for lam in LAMS:
         T = fit_exact(KERNELS[0], problem.sample, lam).T
-        beta = T.first + problem.sample.weights[:, None] * problem.sample.drift / lam
+        beta = (
+            T.first + problem.sample.weights[:, None] * problem.sample.gsm_linear / lam
+        )
         assert_close(path.coefficients(lam), beta, SOLVE)
 
 

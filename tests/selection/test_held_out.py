@@ -47,8 +47,8 @@ def refit(problem, kernel, lam, fold):
         sample.X[keep],
         sample.Y[keep],
         sample.weights[keep] / sample.weights[keep].sum(),
-        sample.drift[keep],
-        sample.diffusion[keep],
+        sample.gsm_linear[keep],
+        sample.gsm_weights[keep],
     )
     return fit_low_rank(problem.basis(kernel), rest, lam)
 

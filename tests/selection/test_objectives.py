@@ -78,8 +78,8 @@ def refits(problem, kernel, lam):
             sample.X[keep],
             sample.Y[keep],
             weights / weights.sum(),
-            sample.drift[keep],
-            sample.diffusion[keep],
+            sample.gsm_linear[keep],
+            sample.gsm_weights[keep],
         )
         yield fold, fit_low_rank(problem.basis(kernel), rest, lam)
 
@@ -251,7 +251,7 @@ def test_rows_at_the_ends_of_a_bounded_support_have_their_density():
 
 def test_a_row_counts_at_least_the_floor_and_has_no_gradient_there():
     problem = make_problem()
-    problem.sample.drift[problem.folds[0]] = -4000.0
+    problem.sample.gsm_linear[problem.folds[0]] = -4000.0
     objective = HeldOutObjective(
         problem, Gaussian(), Gaussian(), HeldOutLikelihood.of(problem)
     )
@@ -282,7 +282,7 @@ def value_and_gradient(objective, theta):
 
 
 def short_panels(folds, height=7):
-    return problem_module.panels_of(folds, height)
+    return problem_module.row_blocks_of(folds, height)
 
 
 @pytest.mark.parametrize("kernel", [Gaussian(), Matern(nu=2.5)], ids=str)
@@ -294,11 +294,11 @@ def test_panels_and_threads_change_nothing(monkeypatch, kernel, derivatives):
         whole = value_and_gradient(objective, THETA)
         with monkeypatch.context() as patch:
             # Panels of 7 rows, in pieces of 3, instead of one for each fold.
-            patch.setattr(fold_fits, "panels_of", short_panels)
-            patch.setattr(criteria_module, "panels_of", short_panels)
-            patch.setattr(problem_module, "PANEL_ROWS", 7)
-            patch.setattr(fold_fits, "PANEL_ROWS", 7)
-            patch.setattr(low_rank, "PANEL_ROWS", 7)
+            patch.setattr(fold_fits, "row_blocks_of", short_panels)
+            patch.setattr(criteria_module, "row_blocks_of", short_panels)
+            patch.setattr(problem_module, "ROW_BLOCK", 7)
+            patch.setattr(fold_fits, "ROW_BLOCK", 7)
+            patch.setattr(low_rank, "ROW_BLOCK", 7)
             patch.setattr(sum_gradients, "_CACHED_BYTES", 3 * 8 * 12)
             for n_jobs in (1, 3):
                 parts = replace(objective, n_jobs=n_jobs)
@@ -306,7 +306,7 @@ def test_panels_and_threads_change_nothing(monkeypatch, kernel, derivatives):
 
 
 def test_threads_give_the_same_digits_every_time(monkeypatch):
-    monkeypatch.setattr(problem_module, "PANEL_ROWS", 7)
+    monkeypatch.setattr(problem_module, "ROW_BLOCK", 7)
     problem = make_problem(n=100, derivatives=False)
     for criterion in criteria(problem):
         objective = HeldOutObjective(problem, Gaussian(), Gaussian(), criterion)

@@ -169,7 +169,7 @@ def test_refinement_with_the_score_works_for_several_columns_of_y():
 def test_ties_do_not_drive_the_lengthscale_of_y_below_its_bound(step):
     sample = make_sample(n=80, p=1)
     Y = step * np.round(sample.Y / step)
-    sample = replace(sample, Y=Y, drift=BASE.grad_log_density(Y))
+    sample = replace(sample, Y=Y, gsm_linear=BASE.grad_log_density(Y))
     problem = in_folds(sample, BASE, 4, np.random.default_rng(1), n_centers=25)
     start = Parameters((1.0,), 0.1, 3.0)
     fine = HeldOutLikelihood.of(problem, resolution=0.02)

@@ -59,9 +59,9 @@ class MonotoneTransform(ABC):
         """The y with t(y) = v, (..., d) -> (..., d)."""
         return _by_column(self.column_inverse, V)
 
-    def log_slope(self, Y: Array) -> Array:
+    def log_abs_det_jacobian(self, Y: Array) -> Array:
         """Log dt/dy, (..., d) -> (..., d)."""
-        return _by_column(self.column_log_slope, Y)
+        return _by_column(self.column_log_abs_det_jacobian, Y)
 
     def slope_gradient(self, Y: Array) -> Array:
         """d/dy log dt/dy, (..., d) -> (..., d)."""
@@ -76,7 +76,7 @@ class MonotoneTransform(ABC):
         """Its inverse."""
 
     @abstractmethod
-    def column_log_slope(self, y: Array, i: int) -> Array:
+    def column_log_abs_det_jacobian(self, y: Array, i: int) -> Array:
         """Log of its derivative."""
 
     @abstractmethod
@@ -102,7 +102,7 @@ class ContinuedTransform(MonotoneTransform):
     def _formula_inverse(self, v: Array, i: int) -> Array: ...
 
     @abstractmethod
-    def _formula_log_slope(self, y: Array, i: int) -> Array: ...
+    def _formula_log_abs_det_jacobian(self, y: Array, i: int) -> Array: ...
 
     @abstractmethod
     def _formula_slope_gradient(self, y: Array, i: int) -> Array: ...
@@ -112,7 +112,7 @@ class ContinuedTransform(MonotoneTransform):
 
     def column_forward(self, y: Array, i: int) -> Array:
         inside = np.clip(y, *self.column_ends(i))
-        beyond = (y - inside) * np.exp(self._formula_log_slope(inside, i))
+        beyond = (y - inside) * np.exp(self._formula_log_abs_det_jacobian(inside, i))
         return self._formula(inside, i) + beyond
 
     def column_inverse(self, v: Array, i: int) -> Array:
@@ -120,10 +120,10 @@ class ContinuedTransform(MonotoneTransform):
         inside = np.clip(v, *self._formula(ends, i))
         # Rounding of the inverse must not leave the formula's range.
         y = np.clip(self._formula_inverse(inside, i), *ends)
-        return y + (v - inside) * np.exp(-self._formula_log_slope(y, i))
+        return y + (v - inside) * np.exp(-self._formula_log_abs_det_jacobian(y, i))
 
-    def column_log_slope(self, y: Array, i: int) -> Array:
-        return self._formula_log_slope(np.clip(y, *self.column_ends(i)), i)
+    def column_log_abs_det_jacobian(self, y: Array, i: int) -> Array:
+        return self._formula_log_abs_det_jacobian(np.clip(y, *self.column_ends(i)), i)
 
     def column_slope_gradient(self, y: Array, i: int) -> Array:
         low, high = self.column_ends(i)
@@ -178,7 +178,7 @@ class YeoJohnson(ContinuedTransform):
         left = -_power_inverse(np.maximum(-v, 0.0), 2.0 - lam)
         return np.where(v < 0, left, _power_inverse(np.maximum(v, 0.0), lam))
 
-    def _formula_log_slope(self, y: Array, i: int) -> Array:
+    def _formula_log_abs_det_jacobian(self, y: Array, i: int) -> Array:
         return (per_column(self.lam, i) - 1.0) * np.sign(y) * np.log1p(np.abs(y))
 
     def _formula_slope_gradient(self, y: Array, i: int) -> Array:
@@ -251,7 +251,7 @@ class Gaussianize(ContinuedTransform):
         t = _cubic_root(self._coefficients[i][:, piece], v)
         return y[piece] + t * (y[piece + 1] - y[piece])
 
-    def _formula_log_slope(self, y: Array, i: int) -> Array:
+    def _formula_log_abs_det_jacobian(self, y: Array, i: int) -> Array:
         piece, t, width = self._locate(y, i)
         _, c1, c2, c3 = self._coefficients[i][:, piece]
         return np.log((c1 + t * (2.0 * c2 + t * 3.0 * c3)) / width)
@@ -320,8 +320,8 @@ class Rescaled(MonotoneTransform):
         center, scale = per_column(self.center, i), per_column(self.scale, i)
         return center + scale * self.inner.column_inverse(v, i)
 
-    def column_log_slope(self, y: Array, i: int) -> Array:
-        inner = self.inner.column_log_slope(self._inside(y, i), i)
+    def column_log_abs_det_jacobian(self, y: Array, i: int) -> Array:
+        inner = self.inner.column_log_abs_det_jacobian(self._inside(y, i), i)
         return inner - math.log(per_column(self.scale, i))
 
     def column_slope_gradient(self, y: Array, i: int) -> Array:
@@ -381,7 +381,7 @@ def _normal_likelihood(t: MonotoneTransform, y: Array, share: Array) -> float:
     """Mean log likelihood of y, up to a constant, if t(y) were normal."""
     v = t.column_forward(y, 0)
     variance = float(share @ (v - share @ v) ** 2)
-    return float(share @ t.column_log_slope(y, 0)) - 0.5 * math.log(variance)
+    return float(share @ t.column_log_abs_det_jacobian(y, 0)) - 0.5 * math.log(variance)
 
 
 def _widened(Y: Array) -> tuple[Array, Array]:
@@ -414,7 +414,7 @@ def _gaussianized(
     knots = power.column_inverse(at, 0)
     log_normal = -0.5 * values * values - 0.5 * math.log(2.0 * math.pi)
     slopes = np.exp(own.log_density(at) - log_normal)
-    slopes = slopes * np.exp(power.column_log_slope(knots, 0))
+    slopes = slopes * np.exp(power.column_log_abs_det_jacobian(knots, 0))
     secants = _smaller_secants(knots, values)
     slopes = np.clip(slopes, _FLATTEST * secants, _STEEPEST * secants)
     return tuple(knots.tolist()), tuple(values.tolist()), tuple(slopes.tolist())

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.utils import Tags
 
 from kexpfam._typing import Array
-from kexpfam._validation import spread_of
+from kexpfam._validation import mean_and_std
 from kexpfam.distributions import Density, NormalMixtureColumns, NormalMixtureDensity
 from kexpfam.errors import DegenerateDataError
 from kexpfam.models.estimator import ConditionalEstimator
@@ -36,7 +36,7 @@ class StandardizedEstimator(ConditionalEstimator[Density]):
     def _standardized_conditions(self, X: Array, weights: Array) -> Array:
         """Conditions with unit spread in each column."""
         self.neighbourhood_ = Neighbourhood.of(X, weights)
-        self.x_center_, deviation = spread_of("X", X, weights)
+        self.x_center_, deviation = mean_and_std("X", X, weights)
         # A column of x that does not vary says nothing, whatever its values are later.
         self.x_scale_ = np.where(deviation > 0, deviation, np.inf)
         return self._scaled(X)
@@ -78,7 +78,7 @@ class MixtureEstimator(StandardizedEstimator):
 
 def positive_spread(name: str, Y: Array, weights: Array) -> tuple[Array, Array]:
     """Center and spread of the columns; `DegenerateDataError` if one is constant."""
-    center, scale = spread_of(name, Y, weights)
+    center, scale = mean_and_std(name, Y, weights)
     if np.any(scale == 0):
         column = int(np.flatnonzero(scale == 0)[0])
         raise DegenerateDataError(

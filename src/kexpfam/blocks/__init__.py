@@ -10,13 +10,6 @@ from kexpfam.blocks.block import (
     UnconditionalSource,
 )
 from kexpfam.blocks.dask import DaskSource
-from kexpfam.blocks.fingerprint import (
-    Fingerprints,
-    RowSample,
-    Sample,
-    distinct_prints,
-    fingerprints,
-)
 from kexpfam.blocks.memory import (
     DEFAULT_BUDGET,
     block_rows,
@@ -25,6 +18,13 @@ from kexpfam.blocks.memory import (
     resident_now,
 )
 from kexpfam.blocks.reduction import reduce_blocks
+from kexpfam.blocks.row_hashes import (
+    RowHashes,
+    RowSample,
+    Sample,
+    distinct_hashes,
+    row_hashes,
+)
 from kexpfam.blocks.sources import as_source, as_unconditional_source
 from kexpfam.blocks.tables import ParquetSource, PolarsSource
 
@@ -35,10 +35,10 @@ __all__ = [
     "ArraySource",
     "Block",
     "DaskSource",
-    "Fingerprints",
     "ParquetSource",
     "Part",
     "PolarsSource",
+    "RowHashes",
     "RowSample",
     "Sample",
     "Source",
@@ -46,10 +46,10 @@ __all__ = [
     "as_source",
     "as_unconditional_source",
     "block_rows",
-    "distinct_prints",
-    "fingerprints",
+    "distinct_hashes",
     "parse_memory",
     "peak_resident",
     "reduce_blocks",
     "resident_now",
+    "row_hashes",
 ]

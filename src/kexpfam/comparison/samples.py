@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kexpfam._heuristics import median_distance, median_filler
-from kexpfam._linalg import PANEL_BYTES, BufferPool, Empty, for_each_panel
+from kexpfam._linalg import PANEL_BYTES, BufferPool, Empty, for_each_row_block
 from kexpfam._typing import Array
-from kexpfam._validation import as_numbers, check_count, spread_of
+from kexpfam._validation import as_numbers, check_count, mean_and_std
 from kexpfam.errors import DegenerateDataError
 from kexpfam.kernels import Gaussian, Kernel
 
@@ -81,7 +81,7 @@ def kernel_for(kernel: Kernel | None, sample: Array) -> Kernel:
     ones = np.ones(len(ordered))
     if kernel is not None:
         return kernel.map_lengthscales(median_filler(ordered, ones, 1.0))
-    _, spread = spread_of("The sample", ordered, ones)
+    _, spread = mean_and_std("The sample", ordered, ones)
     # A constant column has no length of its own, and one is as good as another.
     spread = np.where(spread > 0, spread, 1.0)
     return Gaussian(tuple(median_distance(ordered / spread) * spread))
@@ -193,5 +193,5 @@ def _sums_of_tiles(
             work(t)
 
     # A row as long as a panel makes each of them a piece of work.
-    for_each_panel(count, PANEL_BYTES // 8, through)
+    for_each_row_block(count, PANEL_BYTES // 8, through)
     return rows, columns.sum(axis=0), np.sum(found, axis=0)

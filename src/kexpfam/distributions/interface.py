@@ -73,14 +73,16 @@ class Coordinates:
         """Log |dy/du| at points (n, q, d), (n, q), or (n, 1) if it is the same."""
         if self.transform is None:
             return self.log_scale[:, None]
-        return self.log_scale[:, None] - self.transform.log_slope(Y).sum(axis=-1)
+        return self.log_scale[:, None] - self.transform.log_abs_det_jacobian(Y).sum(
+            axis=-1
+        )
 
     def gradient(self, slope: Array, Y: Array) -> Array:
         """Slope of log p(y) at points Y, from d log p(u)/du there, (n, q, d) each."""
         slope = slope / self.scale[:, None]
         if self.transform is None:
             return slope
-        inner = slope * np.exp(self.transform.log_slope(Y))
+        inner = slope * np.exp(self.transform.log_abs_det_jacobian(Y))
         return inner + self.transform.slope_gradient(Y)
 
 

@@ -142,7 +142,9 @@ class UnivariateDensity(TiltedDensities, OneColumnDensity):
         entropy = -self._panels.integral(log_p) + self._coordinates.log_scale
         transform = self._coordinates.transform
         if transform is not None:
-            entropy -= self._expectation(lambda y: transform.column_log_slope(y, 0))
+            entropy -= self._expectation(
+                lambda y: transform.column_log_abs_det_jacobian(y, 0)
+            )
         return self._out(entropy)
 
     def _cdf(self, y: Array, rows: Indices | None = None) -> Array:

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kexpfam._progress import ProgressBar
 from kexpfam._typing import Array, RandomState
-from kexpfam._validation import as_generator, spread_of
+from kexpfam._validation import as_generator, mean_and_std
 from kexpfam.base_densities import LocationScaleDensity, StudentBase
 from kexpfam.blocks import ArraySource, Block, Source, as_source, parse_memory
 from kexpfam.distributions import (
@@ -235,7 +235,7 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
 
     def _average(self, contest: Contest, seed: int, others: Others | None) -> None:
         candidates = contest.candidates
-        center, scale = spread_of("y", contest.rows.Y, contest.weights)
+        center, scale = mean_and_std("y", contest.rows.Y, contest.weights)
         guard = GUARD.log_density((contest.rows.Y - center) / scale) - np.log(scale)
         # What is judged is what will be used: every member beside the guard.
         held_out = np.logaddexp(

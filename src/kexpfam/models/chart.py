@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from kexpfam._typing import Array, Indices
-from kexpfam._validation import spread_of
+from kexpfam._validation import mean_and_std
 from kexpfam.base_densities import (
     Base,
     BaseDensity,
@@ -97,7 +97,7 @@ class Chart:
             if transform is not None:
                 # Touched once, so that parameters of a wrong length show up here.
                 middle = transform.inverse(np.zeros((1, columns)))
-                if not np.isfinite(transform.log_slope(middle)).all():
+                if not np.isfinite(transform.log_abs_det_jacobian(middle)).all():
                     raise ValueError("a transform is not a finite function")
 
     @property
@@ -138,7 +138,7 @@ class Charted:
         Z: Conditions in the coordinates of the kernel, (n, p).
         U: Responses in these coordinates, held out where a regression is involved, so
             that no row has helped to predict itself, (n, d).
-        log_slope: Log |du/dy| of each row, held out in the same way, (n,).
+        log_abs_det_jacobian: Log |du/dy| of each row, held out in the same way, (n,).
         weights: Row weights, (n,).
         lengthscales: Distances in each column of z over which y changes, according to
             a Gaussian process, (p,); or None if there is none.
@@ -148,7 +148,7 @@ class Charted:
     base: BaseDensity
     Z: Array
     U: Array
-    log_slope: Array
+    log_abs_det_jacobian: Array
     weights: Array
     lengthscales: Array | None
 
@@ -233,12 +233,16 @@ def fit_chart(
         transform=transform,
         x_transform=x_transform,
     )
-    log_slope = np.full(len(Y), -np.log(y_scale).sum())
+    log_abs_det_jacobian = np.full(len(Y), -np.log(y_scale).sum())
     if transform is not None:
-        log_slope = log_slope + transform.log_slope(Y).sum(axis=1)
+        log_abs_det_jacobian = log_abs_det_jacobian + transform.log_abs_det_jacobian(
+            Y
+        ).sum(axis=1)
     if isinstance(base, BaseDensity):
         assert prepared is not None
-        return Charted(chart, prepared, Z, training.Y, log_slope, weights, None)
+        return Charted(
+            chart, prepared, Z, training.Y, log_abs_det_jacobian, weights, None
+        )
     key = (x_transform is not None, repr(getattr(options.base, "transform", None)))
     shared = processes or SharedProcesses()
     fit, lengthscales = _regression(base, key, Z, training, rng, shared)
@@ -247,7 +251,7 @@ def fit_chart(
         base=base.noise.prepared(replace(training, Y=fit.residuals)),
         Z=Z,
         U=fit.residuals,
-        log_slope=log_slope - fit.log_scale.sum(axis=1),
+        log_abs_det_jacobian=log_abs_det_jacobian - fit.log_scale.sum(axis=1),
         weights=weights,
         lengthscales=lengthscales,
     )
@@ -265,15 +269,18 @@ def refitted(
     Closed-form leave-one-out residuals share hyperparameters with the row that is left
     out, which flatters them when rows are few. Here everything is fitted again.
     """
-    U, log_slope = np.empty_like(charted.U), np.empty_like(charted.log_slope)
+    U, log_abs_det_jacobian = (
+        np.empty_like(charted.U),
+        np.empty_like(charted.log_abs_det_jacobian),
+    )
     everyone = np.arange(len(Y))
     for fold in folds:
         chart = fit(np.setdiff1d(everyone, fold, assume_unique=True)).chart
         coordinates = chart.coordinates(chart.conditions(X[fold]))
         points = Y[fold][:, None]
         U[fold] = coordinates.to_kernel(points)[:, 0]
-        log_slope[fold] = -coordinates.log_volume(points)[:, 0]
-    return replace(charted, U=U, log_slope=log_slope)
+        log_abs_det_jacobian[fold] = -coordinates.log_volume(points)[:, 0]
+    return replace(charted, U=U, log_abs_det_jacobian=log_abs_det_jacobian)
 
 
 def standardizer(
@@ -285,7 +292,7 @@ def standardizer(
     must_vary: bool = False,
 ) -> tuple[Array, Array]:
     """Centre and scale of each column; zeros and ones if not to be standardised."""
-    center, deviation = spread_of(name, data, weights)
+    center, deviation = mean_and_std(name, data, weights)
     if must_vary and np.any(deviation == 0):
         column = int(np.flatnonzero(deviation == 0)[0])
         raise DegenerateDataError(

@@ -167,12 +167,23 @@ class Contest:
         Z = judged.chart.conditions(rows.X)
         coordinates, points = judged.chart.coordinates(Z), rows.Y[:, None]
         U = coordinates.to_kernel(points)[:, 0]
-        log_slope = -np.broadcast_to(coordinates.log_volume(points), (len(Z), 1))[:, 0]
-        log_slope = log_slope.copy()
+        log_abs_det_jacobian = -np.broadcast_to(
+            coordinates.log_volume(points), (len(Z), 1)
+        )[:, 0]
+        log_abs_det_jacobian = log_abs_det_jacobian.copy()
         # Those that the chart was fitted to have held-out residuals; the others have
         # not helped by nature.
-        U[self.order], log_slope[self.order] = judged.U, judged.log_slope
-        return replace(judged, Z=Z, U=U, log_slope=log_slope, weights=rows.weights)
+        U[self.order], log_abs_det_jacobian[self.order] = (
+            judged.U,
+            judged.log_abs_det_jacobian,
+        )
+        return replace(
+            judged,
+            Z=Z,
+            U=U,
+            log_abs_det_jacobian=log_abs_det_jacobian,
+            weights=rows.weights,
+        )
 
     @property
     def all_rows(self) -> TrainingRows:
@@ -219,7 +230,9 @@ class Contest:
     def add_bases(self) -> None:
         """Candidates without a kernel part, in every chart."""
         for name, charted in self.charts.items():
-            self.candidates += bases_alone(name, charted.U, charted.log_slope)
+            self.candidates += bases_alone(
+                name, charted.U, charted.log_abs_det_jacobian
+            )
 
     def promising(self) -> list[str]:
         """Charts worth a kernel part: plain ones, and the best regressions."""
@@ -284,7 +297,10 @@ class Contest:
         objective: str = "likelihood",
     ) -> None:
         """Try tasks; Ctrl-C ends this, and what was tried so far counts."""
-        calls = [(task, self.charts[task.chart].log_slope, objective) for task in tasks]
+        calls = [
+            (task, self.charts[task.chart].log_abs_det_jacobian, objective)
+            for task in tasks
+        ]
         done = 0
         try:
             for results in shared_out(_tried, calls, self.n_jobs):
@@ -417,7 +433,9 @@ class Contest:
         )
         problem = self.problem(name, BASES_ALONE[0])
         problem = replace(problem, centers=chosen_centers(len(charted.U), CENTERS))
-        worth = held_out_worth(problem, charted.log_slope, self.weights, units)
+        worth = held_out_worth(
+            problem, charted.log_abs_det_jacobian, self.weights, units
+        )
         return relevant_lengthscales(worth, units)
 
 
@@ -431,15 +449,17 @@ class Task:
     method: str
 
 
-def _tried(task: Task, log_slope: Array, objective: str) -> list[Candidate]:
+def _tried(task: Task, log_abs_det_jacobian: Array, objective: str) -> list[Candidate]:
     """Candidates of a task, from any thread or process."""
     if task.method == "bridged":
-        found = bridged_candidates(task.chart, log_slope, task.problem, task.line)
+        found = bridged_candidates(
+            task.chart, log_abs_det_jacobian, task.problem, task.line
+        )
     else:
         found = tilted(
             task.chart,
             task.problem,
-            log_slope,
+            log_abs_det_jacobian,
             [task.line],
             method=task.method,
             objective=objective,
@@ -451,7 +471,7 @@ def _held_out_mean(charted: Charted) -> float:
     """Mean log density of the rows without a kernel part, with the better tails."""
     share = charted.weights / charted.weights.sum()
     log_q = [base.log_density(charted.U) @ share for base in BASES_ALONE]
-    return float(max(log_q) + charted.log_slope @ share)
+    return float(max(log_q) + charted.log_abs_det_jacobian @ share)
 
 
 def _is_idle(entry: ChartEntry, charted: Charted) -> bool:

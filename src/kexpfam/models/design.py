@@ -14,14 +14,14 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from kexpfam._typing import Array, Indices
-from kexpfam._validation import spread_of
+from kexpfam._validation import mean_and_std
 from kexpfam.base_densities import BaseDensity
 from kexpfam.blocks import (
     Accumulator,
     Block,
-    Fingerprints,
-    distinct_prints,
-    fingerprints,
+    RowHashes,
+    distinct_hashes,
+    row_hashes,
 )
 from kexpfam.models.chart import Chart, Charted
 from kexpfam.models.solvers import weighted_sample
@@ -65,7 +65,7 @@ class Design:
     @classmethod
     def of(cls, charted: Charted, basis: Basis, seed: int) -> "Design":
         """For rows in a chart."""
-        _, spread = spread_of("y", charted.U, charted.weights)
+        _, spread = mean_and_std("y", charted.U, charted.weights)
         return cls(charted.chart, charted.base, basis, spread, seed)
 
     @functools.cached_property
@@ -81,18 +81,18 @@ class Design:
         """Sums over no rows."""
         return tuple(self.summation.start() for _ in range(N_FOLDS))
 
-    def prints_of(self, X: Array, Y: Array) -> Fingerprints:
+    def hashes_of(self, X: Array, Y: Array) -> RowHashes:
         """Fingerprint of each row of the user, (n,), that units do not change."""
         chart = self.chart
         V = Y if chart.transform is None else chart.transform.forward(Y)
         V = (V - chart.y_center) / chart.y_scale
         with np.errstate(over="ignore"):
             Z, V = (np.rint(part / _GRAIN) for part in (chart.conditions(X), V))
-        return fingerprints(Z, V, self.seed)
+        return row_hashes(Z, V, self.seed)
 
-    def folds_of(self, prints: Fingerprints) -> Indices:
+    def folds_of(self, hashes: RowHashes) -> Indices:
         """Fold of each row, (n,): its content decides, not its place."""
-        return ((prints >> np.uint64(32)) % np.uint64(N_FOLDS)).astype(np.intp)
+        return ((hashes >> np.uint64(32)) % np.uint64(N_FOLDS)).astype(np.intp)
 
     def add(self, sums: FoldSums, sample: ScoreSample, folds: Indices) -> FoldSums:
         """Sums with more rows, whose arrays are written to."""
@@ -111,7 +111,7 @@ class Design:
 
     def add_block(self, sums: FoldSums, block: Block) -> FoldSums:
         """Sums with such rows, whose arrays are written to."""
-        folds = self.folds_of(self.prints_of(block.X, block.Y))
+        folds = self.folds_of(self.hashes_of(block.X, block.Y))
         return self.add(sums, self.charted_block(block), folds)
 
     def combine(self, first: FoldSums, second: FoldSums) -> FoldSums:
@@ -156,9 +156,9 @@ class SumOfRows(Accumulator[tuple[FoldSums, ...]]):
 
     Attributes:
         designs: What to sum for.
-        known_below: Rows with a smaller fingerprint are left out: the designs were
+        known_below: Rows with a smaller row_hash are left out: the designs were
             chosen on them.
-        sample_seed: Seed of these fingerprints.
+        sample_seed: Seed of these row_hashes.
     """
 
     designs: tuple[Design, ...]
@@ -169,7 +169,7 @@ class SumOfRows(Accumulator[tuple[FoldSums, ...]]):
         return tuple(design.start() for design in self.designs)
 
     def add(self, state: tuple[FoldSums, ...], block: Block) -> tuple[FoldSums, ...]:
-        new = distinct_prints(block, self.sample_seed) >= np.uint64(self.known_below)
+        new = distinct_hashes(block, self.sample_seed) >= np.uint64(self.known_below)
         if not new.all():
             block = Block(block.X[new], block.Y[new], block.weights[new])
         if not len(block):
@@ -193,12 +193,12 @@ class SumOfRows(Accumulator[tuple[FoldSums, ...]]):
         "Z": "n p moderate",
         "U": "n d moderate",
         "weights": "n moderate nonnegative some",
-        "log_slope": "n moderate",
+        "log_abs_det_jacobian": "n moderate",
         "folds": "n whole nonnegative",
         "keys": "n moderate",
     },
     name="SavedJudges",
-    names={"Z": "X"},
+    names={"Z": "X", "log_abs_det_jacobian": "log_slope"},
 )
 @dataclass(frozen=True, eq=False)
 class Judges:
@@ -208,31 +208,35 @@ class Judges:
         Z: Conditions in the coordinates of the kernel, (n, p).
         U: Responses in these coordinates, (n, d).
         weights: (n,).
-        log_slope: Log |du/dy| of each, (n,).
+        log_abs_det_jacobian: Log |du/dy| of each, (n,).
         folds: Fold of each, (n,).
         keys: The rows with the smallest of these are kept, (n,): random numbers from
-            their fingerprints, larger for rows that are half forgotten.
+            their row_hashes, larger for rows that are half forgotten.
     """
 
     Z: Array
     U: Array
     weights: Array
-    log_slope: Array
+    log_abs_det_jacobian: Array
     folds: Indices
     keys: Array
 
     @classmethod
     def of(
-        cls, design: Design, sample: ScoreSample, log_slope: Array, prints: Fingerprints
+        cls,
+        design: Design,
+        sample: ScoreSample,
+        log_abs_det_jacobian: Array,
+        hashes: RowHashes,
     ) -> "Judges":
         """Some of these rows."""
         everyone = cls(
             sample.X,
             sample.Y,
             sample.weights,
-            log_slope,
-            design.folds_of(prints),
-            prints.astype(np.float64) / 2.0**64,
+            log_abs_det_jacobian,
+            design.folds_of(hashes),
+            hashes.astype(np.float64) / 2.0**64,
         )
         return everyone._kept()
 
@@ -242,9 +246,9 @@ class Judges:
         sample = design.charted_block(block)
         points = block.Y[:, None]
         log_volume = design.chart.coordinates(sample.X).log_volume(points)
-        log_slope = -np.broadcast_to(log_volume, (len(block), 1))[:, 0]
-        prints = design.prints_of(block.X, block.Y)
-        return cls.of(design, sample, log_slope, prints)
+        log_abs_det_jacobian = -np.broadcast_to(log_volume, (len(block), 1))[:, 0]
+        hashes = design.hashes_of(block.X, block.Y)
+        return cls.of(design, sample, log_abs_det_jacobian, hashes)
 
     def plus(self, more: "Judges") -> "Judges":
         """Some of the rows of both."""
@@ -268,7 +272,7 @@ class Judges:
         edges = np.searchsorted(judges.folds, np.arange(N_FOLDS + 1)).tolist()
         slices = tuple(slice(edges[k], edges[k + 1]) for k in range(N_FOLDS))
         rows = FoldedRows(judges.Z, judges.U, judges.weights, slices)
-        return rows, judges.log_slope
+        return rows, judges.log_abs_det_jacobian
 
     def _kept(self) -> "Judges":
         most = MOST_JUDGES if self.U.shape[1] == 1 else MOST_JUDGES_OF_SEVERAL

@@ -147,14 +147,17 @@ _Merits = Callable[[list[Statistics], Array, int, Sequence[float]], Array]
 def _judging_rows(design: Design, judges: Judges) -> tuple[Array, _Merits]:
     """Shares of rows, and their log densities."""
     reach = float(np.max(np.abs(design.base.column_range(0))))
-    rows, log_slope = judges.in_folds
+    rows, log_abs_det_jacobian = judges.in_folds
     normalizer = Normalizer.of(design.basis, rows, design.base, reach)
 
     def merits(
         parts: list[Statistics], R: Array, size: int, lams: Sequence[float]
     ) -> Array:
         leading = normalizer.leading(size)
-        return judged_log_densities(leading, parts, R, rows.folds, lams) + log_slope
+        return (
+            judged_log_densities(leading, parts, R, rows.folds, lams)
+            + log_abs_det_jacobian
+        )
 
     return rows.weights / rows.weights.sum(), merits
 

@@ -26,7 +26,7 @@ from kexpfam.blocks import (
     Block,
     RowSample,
     Source,
-    distinct_prints,
+    distinct_hashes,
     reduce_blocks,
 )
 from kexpfam.kernels import JointKernel
@@ -72,12 +72,12 @@ def begin(start: Start, options: Options) -> Running:
     basis, sizes = _basis(start, options)
     design = Design.of(start.charted, basis, start.seed)
     charted = start.charted
-    prints = design.prints_of(start.rows.X, start.rows.Y)
+    hashes = design.hashes_of(start.rows.X, start.rows.Y)
     sample = design.sample(charted.Z, charted.U, charted.weights)
     return Running(
         design,
-        _sums(design, sample, design.folds_of(prints), options.n_jobs),
-        Judges.of(design, sample, charted.log_slope, prints),
+        _sums(design, sample, design.folds_of(hashes), options.n_jobs),
+        Judges.of(design, sample, charted.log_abs_det_jacobian, hashes),
         start.rule,
         sizes,
         free=options.n_components is None,
@@ -212,8 +212,8 @@ class SampledRows:
 
     Attributes:
         block: The rows, in random order.
-        known_below: Exactly the rows with smaller fingerprints are in the sample.
-        seed: Of the fingerprints.
+        known_below: Exactly the rows with smaller row_hashes are in the sample.
+        seed: Of the row_hashes.
         complete: Whether these are all rows.
     """
 
@@ -243,8 +243,8 @@ def sample_rows(
     if len(sample) <= size:
         return SampledRows(sample, 2**64 - 1, seed, True)
     # Of rows that are alike to the last one it is not known whether they are here.
-    last = sample.prints[-1]
-    kept = int(np.searchsorted(sample.prints, last))
+    last = sample.hashes[-1]
+    kept = int(np.searchsorted(sample.hashes, last))
     rows = slice(0, kept)
     block = Block(sample.X[rows], sample.Y[rows], sample.weights[rows])
     return SampledRows(block, int(last), seed, False)
@@ -280,7 +280,7 @@ class _Product(Accumulator[Array]):
         return np.zeros(self.design.basis.size)
 
     def add(self, state: Array, block: Block) -> Array:
-        new = distinct_prints(block, self.sample_seed) >= np.uint64(self.known_below)
+        new = distinct_hashes(block, self.sample_seed) >= np.uint64(self.known_below)
         block = Block(block.X[new], block.Y[new], block.weights[new])
         if not len(block):
             return state
@@ -303,8 +303,8 @@ class AllRows(RowReduction):
         design: The basis, and the chart of the rows.
         sample: The rows of the sample, whose weights count them.
         source: All rows, or None if the sample is all.
-        known_below: Rows with smaller fingerprints are in the sample.
-        sample_seed: Seed of these fingerprints.
+        known_below: Rows with smaller row_hashes are in the sample.
+        sample_seed: Seed of these row_hashes.
         weight: Sum of the weights of all rows.
         n_jobs: Threads; None for all cores.
         client: Dask client, or None.

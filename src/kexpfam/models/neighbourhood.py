@@ -11,7 +11,7 @@ import numpy as np
 
 from kexpfam._heuristics import median_distance
 from kexpfam._typing import Array
-from kexpfam._validation import spread_of
+from kexpfam._validation import mean_and_std
 from kexpfam.kernels import Gaussian
 from kexpfam.persistence import saved_fit
 
@@ -52,7 +52,7 @@ class Neighbourhood:
     @classmethod
     def of(cls, X: Array, weights: Array) -> "Neighbourhood":
         """Take the training rows."""
-        center, deviation = spread_of("X", X, weights)
+        center, deviation = mean_and_std("X", X, weights)
         scale = np.where(deviation > 0, deviation, 1.0)
         Z = (X - center) / scale
         width = _MEDIANS * median_distance(Z, weights)

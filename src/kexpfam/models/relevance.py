@@ -75,7 +75,7 @@ def relevant_lengthscales(
 
 
 def held_out_worth(
-    problem: HeldOutProblem, log_slope: Array, weights: Array, units: Array
+    problem: HeldOutProblem, log_abs_det_jacobian: Array, weights: Array, units: Array
 ) -> Callable[[Array], float]:
     """Total held-out log density as a function of the lengths of the columns of x."""
     y = Gaussian(LENGTHSCALE_Y)
@@ -84,7 +84,7 @@ def held_out_worth(
     def worth(lengths: Array) -> float:
         everywhere = bool(np.all(lengths >= IGNORED * units))
         x: Kernel = Constant() if everywhere else Gaussian(tuple(lengths.tolist()))
-        fits = tilted("", problem, log_slope, [Line(separable(x, y), lams)])
+        fits = tilted("", problem, log_abs_det_jacobian, [Line(separable(x, y), lams)])
         return max(float(fit.held_out @ weights) for fit in fits)
 
     return worth

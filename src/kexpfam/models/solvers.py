@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from kexpfam._typing import Array, Indices
-from kexpfam._validation import spread_of
+from kexpfam._validation import mean_and_std
 from kexpfam.base_densities import BaseDensity, boundary_weights
 from kexpfam.distributions import Bridge, bridge_sample
 from kexpfam.errors import DegenerateDataError, IllConditionedError
@@ -110,8 +110,10 @@ def bridged_rows(charted: Charted) -> Charted:
     Z, U, weights = bridge_sample(
         *rows, BRIDGE_SHARE, charted.base, rng, draws=BRIDGE_DRAWS
     )
-    log_slope = np.tile(charted.log_slope, 1 + BRIDGE_DRAWS)
-    return replace(charted, Z=Z, U=U, weights=weights, log_slope=log_slope)
+    log_abs_det_jacobian = np.tile(charted.log_abs_det_jacobian, 1 + BRIDGE_DRAWS)
+    return replace(
+        charted, Z=Z, U=U, weights=weights, log_abs_det_jacobian=log_abs_det_jacobian
+    )
 
 
 def chosen_centers(n: int, n_components: int) -> Indices:
@@ -136,9 +138,9 @@ def score_sample(charted: Charted, base: BaseDensity | None = None) -> ScoreSamp
     Weights are made to sum to one.
     """
     base, U, weights = base or charted.base, charted.U, charted.weights
-    _, spread = spread_of("y", U, weights)
+    _, spread = mean_and_std("y", U, weights)
     sample = weighted_sample(base, charted.Z, U, weights / weights.sum(), spread)
-    if not np.any(sample.diffusion > 0):
+    if not np.any(sample.gsm_weights > 0):
         raise DegenerateDataError(
             f"All {len(U)} rows lie on an edge of the base density's support, where "
             f"score matching learns nothing; widen the bounds."
@@ -154,8 +156,8 @@ def weighted_sample(
     The deviation of all responses, `spread` (d,), says how near an edge is.
     """
     g, slope = boundary_weights(U, base.support(U.shape[1]), spread)
-    drift = slope + g * base.grad_log_density(U)
-    return ScoreSample(Z, U, weights, drift, g)
+    gsm_linear = slope + g * base.grad_log_density(U)
+    return ScoreSample(Z, U, weights, gsm_linear, g)
 
 
 def _score_matching_start(charted: Charted, basis: Basis) -> Array | None:
@@ -202,24 +204,24 @@ def bridged_in_folds(
         Z=mixed.Z[order],
         U=mixed.U[order],
         weights=mixed.weights[order],
-        log_slope=mixed.log_slope[order],
+        log_abs_det_jacobian=mixed.log_abs_det_jacobian[order],
     )
     return mixed, place[bridged_centers(centers, n)], sorted_folds
 
 
 def bridged_candidates(
-    chart: str, log_slope: Array, problem: HeldOutProblem, line: Line
+    chart: str, log_abs_det_jacobian: Array, problem: HeldOutProblem, line: Line
 ) -> Iterator[Candidate]:
     """Families fitted to rows and draws of `bridged_in_folds`, one for each λ.
 
-    `log_slope` is that of the rows without the bridge, sorted by fold.
+    `log_abs_det_jacobian` is that of the rows without the bridge, sorted by fold.
     """
     bridge = Bridge(BRIDGE_SHARE, problem.base)
     rows = _own_rows(problem.folds)
     slope = np.zeros(len(problem.sample.Y))
     # The bridge is the base density, so that log q0 on the nodes is log m.
     for candidate in tilted(chart, problem, slope, [line], remainder=bridge.log_rest):
-        log_p = candidate.held_out[rows] + log_slope
+        log_p = candidate.held_out[rows] + log_abs_det_jacobian
         yield replace(candidate, method="bridged", held_out=log_p)
 
 

@@ -31,7 +31,13 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import blas, lapack
 
-from kexpfam._linalg import PANEL_BYTES, RIDGE_FLOOR, Empty, for_each_panel, panel_rows
+from kexpfam._linalg import (
+    PANEL_BYTES,
+    RIDGE_FLOOR,
+    Empty,
+    block_height,
+    for_each_row_block,
+)
 from kexpfam._parallel import single_threaded_blas
 from kexpfam._typing import Array
 from kexpfam.persistence import saved_fit
@@ -200,7 +206,7 @@ class InducingProcess(Process):
             psi = _features(self.hyperparameters, self.inducing, Z[rows], empty)
             np.matmul(psi, self.coefficients, out=mean[rows])
 
-        for_each_panel(len(Z), len(self.coefficients), work)
+        for_each_row_block(len(Z), len(self.coefficients), work)
         return self.in_units(mean)
 
     def predict(self, X: Array) -> tuple[Array, Array]:
@@ -214,7 +220,7 @@ class InducingProcess(Process):
             np.matmul(psi, self.coefficients, out=mean[rows])
             reduction[rows] = _squared_norms(directions, psi, empty)
 
-        for_each_panel(len(Z), len(self.coefficients), work)
+        for_each_row_block(len(Z), len(self.coefficients), work)
         variance = np.maximum(h.prior_variance(Z) - reduction, SMALLEST_VARIANCE)
         scale = float(self.y_scaling.scale[0])
         return self.in_units(mean), scale**2 * variance
@@ -294,7 +300,7 @@ def _prior_factor(h: Hyperparameters, inducing: Array) -> Array:
 
 
 def _panels(start: int, stop: int, row_length: int) -> Iterator[slice]:
-    height = panel_rows(row_length)
+    height = block_height(row_length)
     for first in range(start, stop, height):
         yield slice(first, min(first + height, stop))
 
@@ -319,13 +325,13 @@ def _sums(
         b[k] += phi @ (u[rows] / deviation)
 
     def work(parts: slice, empty: Empty) -> None:
-        buffer = empty((panel_rows(q), q))
+        buffer = empty((block_height(q), q))
         for k in range(parts.start, parts.stop):
             for rows in _panels(k * n // _PARTS, (k + 1) * n // _PARTS, q):
                 add(k, rows, lambda shape: buffer[: shape[0]])
 
     # So long a row makes each part a panel of its own.
-    for_each_panel(_PARTS, PANEL_BYTES, work)
+    for_each_row_block(_PARTS, PANEL_BYTES, work)
     return sum(A[1:], A[0]), sum(b[1:], b[0]), unexplained
 
 
@@ -388,7 +394,7 @@ def _left_out(
         whitened = blas.dtrsm(1.0, joint, psi.T, lower=1, overwrite_b=1)
         np.einsum("ij,ij->j", whitened, whitened, out=spread[rows])
 
-    for_each_panel(len(u), len(joint), work)
+    for_each_row_block(len(u), len(joint), work)
     complement = np.maximum(1.0 - spread / total, _SMALLEST_COMPLEMENT)
     mean = u - (u - fitted) / complement
     variance = unexplained + spread / complement

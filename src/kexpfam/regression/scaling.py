@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kexpfam._typing import Array
-from kexpfam._validation import spread_of
+from kexpfam._validation import mean_and_std
 from kexpfam.persistence import saved_fit
 
 # New points further out than this many deviations are moved here: squares stay far
@@ -42,7 +42,7 @@ def scaling_of(name: str, data: Array, weights: Array) -> Scaling:
         >>> scaling_of("x", np.array([[1.0, 5.0], [3.0, 5.0]]), np.ones(2)).scale
         array([1., 1.])
     """
-    center, deviation = spread_of(name, data, weights)
+    center, deviation = mean_and_std(name, data, weights)
     return Scaling(center, np.where(deviation > 0, deviation, 1.0))
 
 

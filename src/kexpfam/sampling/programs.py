@@ -46,9 +46,9 @@ class Unconstrained:
     def at(self, V: Array) -> tuple[Array, Array]:
         """The points u of the support that V (..., d) stands for, and log |du/dv|."""
         columns = [_column(V[..., i], *ends) for i, ends in enumerate(self.ends)]
-        u, log_slope = zip(*columns, strict=True)
+        u, log_abs_det_jacobian = zip(*columns, strict=True)
         xp = namespace_of(V)
-        return xp.stack(u, axis=-1), xp.stack(log_slope, axis=-1)
+        return xp.stack(u, axis=-1), xp.stack(log_abs_det_jacobian, axis=-1)
 
     def from_support(self, U: Array) -> Array:
         """V for points U (..., d); what lies on an end, or beyond, is moved inside."""
@@ -307,7 +307,7 @@ def log_density_in_v(
     of_u.defvjp(evaluated, lambda gradient, weight: (weight * gradient,))
 
     def of_v(v: Any) -> Any:
-        u, log_slope = recipe.line.at(v)
-        return of_u(u) + log_slope.sum()
+        u, log_abs_det_jacobian = recipe.line.at(v)
+        return of_u(u) + log_abs_det_jacobian.sum()
 
     return of_v

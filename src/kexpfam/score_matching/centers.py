@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from kexpfam._linalg import Empty, for_each_panel
+from kexpfam._linalg import Empty, for_each_row_block
 from kexpfam._typing import Array, Indices
 from kexpfam.kernels import Constant, JointKernel, Kernel, RadialKernel, SumOfProducts
 
@@ -362,7 +362,7 @@ def _nearest(points: Array, centers: Array) -> Indices:
         table += squares
         np.argmin(table, axis=1, out=label[rows])
 
-    for_each_panel(len(points), len(centers), work)
+    for_each_row_block(len(points), len(centers), work)
     return label
 
 

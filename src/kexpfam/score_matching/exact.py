@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kexpfam._linalg import Empty, for_each_panel, ridge_cholesky
+from kexpfam._linalg import Empty, for_each_row_block, ridge_cholesky
 from kexpfam._typing import Array
 from kexpfam.kernels import JointKernel
 from kexpfam.score_matching.expansion import KernelExpansion, ScoreSample
@@ -48,7 +48,7 @@ def fit_exact(
         IllConditionedError: λ is too small for double precision.
     """
     n, d = sample.Y.shape
-    D = sample.weights[:, None] * sample.diffusion
+    D = sample.weights[:, None] * sample.gsm_weights
     delta = float(D.max())
     S = np.sqrt(D / delta)
 
@@ -69,7 +69,7 @@ def fit_exact(
         kernel=kernel,
         X=sample.X,
         Y=sample.Y,
-        first=beta - sample.weights[:, None] * sample.drift / lam,
+        first=beta - sample.weights[:, None] * sample.gsm_linear / lam,
         second=-D / lam,
         n_jobs=n_jobs,
     )
@@ -92,8 +92,8 @@ def _assemble(
     h = np.zeros((n, d))
     h_lock = threading.Lock()
     scaled = bool(np.any(S != 1.0))
-    drift = sample.weights[:, None] * sample.drift
-    diffusion = sample.weights[:, None] * sample.diffusion
+    gsm_linear = sample.weights[:, None] * sample.gsm_linear
+    gsm_weights = sample.weights[:, None] * sample.gsm_weights
 
     def work(rows: slice, empty: Empty) -> None:
         left = rows.start if kernel.stationary else 0
@@ -105,12 +105,12 @@ def _assemble(
         for i, j in itertools.product(range(d), repeat=2):
             # (7): h_ai = Σ_bj drift_bj ∂_i∂'_jK(a, b) + diffusion_bj ∂_i∂'_j²K(a, b)
             third = pairs.partial(1, i, 2, j)
-            h_rows[:, i] += third @ diffusion[cols, j]
-            h_left[:, i] -= diffusion[rows, j] @ third[:, :left]
+            h_rows[:, i] += third @ gsm_weights[cols, j]
+            h_left[:, i] -= gsm_weights[rows, j] @ third[:, :left]
             # (6): G_(a,i),(b,j) = ∂_i∂'_jK(a, b)
             G = pairs.partial(1, i, 1, j)
-            h_rows[:, i] += G @ drift[cols, j]
-            h_left[:, j] += drift[rows, i] @ G[:, :left]
+            h_rows[:, i] += G @ gsm_linear[cols, j]
+            h_left[:, j] += gsm_linear[rows, i] @ G[:, :left]
             if scaled:
                 G *= S[rows, i, None]
                 G *= S[cols, j]
@@ -119,5 +119,5 @@ def _assemble(
             h[rows] += h_rows
             h[:left] += h_left
 
-    for_each_panel(n, n, work, n_jobs=n_jobs)
+    for_each_row_block(n, n, work, n_jobs=n_jobs)
     return matrix, h

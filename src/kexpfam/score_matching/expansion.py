@@ -20,7 +20,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from kexpfam._linalg import Empty, for_each_panel
+from kexpfam._linalg import Empty, for_each_row_block
 from kexpfam._typing import Array, Indices
 from kexpfam.kernels import JointKernel, Kernel, Pairs, SumOfProducts, SumPairs
 from kexpfam.persistence import saved_fit
@@ -97,7 +97,7 @@ class KernelExpansion:
             for j in range(out.shape[1]):
                 out[rows, j] = self.contract(pairs, order, j)
 
-        for_each_panel(len(Y), len(self.Y), work, n_jobs=self.n_jobs)
+        for_each_row_block(len(Y), len(self.Y), work, n_jobs=self.n_jobs)
         return out
 
     def contract(self, pairs: Pairs, order: int, j: int) -> Array:
@@ -148,7 +148,7 @@ class ConditionedExpansion:
         def work(rows: slice, empty: Empty) -> None:
             matrix[rows] = kx.values(self.X[rows], self.T.X, empty)
 
-        for_each_panel(*matrix.shape, work, n_jobs=self.T.n_jobs)
+        for_each_row_block(*matrix.shape, work, n_jobs=self.T.n_jobs)
         return matrix
 
     def _node_features(self, ky: Kernel, nodes: Array) -> Array:
@@ -166,7 +166,7 @@ class ConditionedExpansion:
                 out = term if order else empty(term.shape)
                 panel += np.multiply(term, coefficients, out=out)
 
-        for_each_panel(*features.shape, work, n_jobs=T.n_jobs)
+        for_each_row_block(*features.shape, work, n_jobs=T.n_jobs)
         return features
 
     def _evaluate(self, order: int, U: Array) -> Array:
@@ -183,7 +183,7 @@ class ConditionedExpansion:
 
         if isinstance(self.T.kernel, SumOfProducts):
             assert self._matrices  # computed here, before threads ask for it
-        for_each_panel(n * q, len(self.T.Y), work, n_jobs=self.T.n_jobs)
+        for_each_row_block(n * q, len(self.T.Y), work, n_jobs=self.T.n_jobs)
         return out.reshape(n, q, out.shape[1])
 
     def row_parameters(self) -> tuple[Array, ...]:
@@ -223,8 +223,8 @@ class ScoreSample:
     X: Array  # Conditions, (n, p)
     Y: Array  # Responses in the coordinates of the kernel, (n, d)
     weights: Array  # Row weights that sum to one, (n,)
-    drift: Array  # g_i′ + g_i ∂_i log q0 at each row, (n, d); ∂ log q0 where g = 1
-    diffusion: Array  # g_i at each row, (n, d)
+    gsm_linear: Array  # g_i′ + g_i ∂_i log q0 at each row, (n, d); ∂ log q0 where g = 1
+    gsm_weights: Array  # g_i at each row, (n, d)
 
     def part(self, rows: Indices | slice) -> "ScoreSample":
         """Some of the rows, with the weights that they have here."""
@@ -238,5 +238,8 @@ def score_matching_loss(T: KernelExpansion, sample: ScoreSample) -> float:
     """
     gradient = T.gradient(sample.X, sample.Y)
     curvature = T.second_derivative(sample.X, sample.Y)
-    terms = sample.diffusion * (0.5 * gradient**2 + curvature) + sample.drift * gradient
+    terms = (
+        sample.gsm_weights * (0.5 * gradient**2 + curvature)
+        + sample.gsm_linear * gradient
+    )
     return float(sample.weights @ np.sum(terms, axis=1))

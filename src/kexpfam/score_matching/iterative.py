@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from scipy.linalg import lapack
 
-from kexpfam._linalg import Empty, Iterate, conjugate_gradients, for_each_panel
+from kexpfam._linalg import Empty, Iterate, conjugate_gradients, for_each_row_block
 from kexpfam._typing import Array
 from kexpfam.errors import ConvergenceWarning, IllConditionedError
 from kexpfam.score_matching.expansion import KernelExpansion, ScoreSample
@@ -73,7 +73,7 @@ class RowsInMemory(RowReduction):
     )
 
     def apply(self, v: Array) -> Array:
-        diffusion = self._weighted(self.sample.diffusion)
+        gsm_weights = self._weighted(self.sample.gsm_weights)
         groups = v.reshape(len(self.basis.orders), -1)
 
         def add(rows: slice, total: Array, empty: Empty) -> None:
@@ -82,7 +82,7 @@ class RowsInMemory(RowReduction):
                 slope = np.zeros(rows.stop - rows.start)
                 for k, F in enumerate(parts):
                     slope += F @ groups[k]
-                slope *= diffusion[rows, i]
+                slope *= gsm_weights[rows, i]
                 for k, F in enumerate(parts):
                     total[k] += slope @ F
 
@@ -90,15 +90,15 @@ class RowsInMemory(RowReduction):
 
     def linear(self) -> Array:
         sample = self.sample
-        drift = self._weighted(sample.drift)
-        diffusion = self._weighted(sample.diffusion)
+        gsm_linear = self._weighted(sample.gsm_linear)
+        gsm_weights = self._weighted(sample.gsm_weights)
 
         def add(rows: slice, total: Array, empty: Empty) -> None:
             pairs = self.basis.pairs(sample.X[rows], sample.Y[rows], empty)
-            for i in range(diffusion.shape[1]):
+            for i in range(gsm_weights.shape[1]):
                 for k, (s, j) in enumerate(self.basis.orders):
-                    total[k] += drift[rows, i] @ pairs.partial(1, i, s, j)
-                    total[k] += diffusion[rows, i] @ pairs.partial(2, i, s, j)
+                    total[k] += gsm_linear[rows, i] @ pairs.partial(1, i, s, j)
+                    total[k] += gsm_weights[rows, i] @ pairs.partial(2, i, s, j)
 
         return self._sum(add)
 
@@ -140,7 +140,7 @@ class RowsInMemory(RowReduction):
             with lock:
                 total[...] += part
 
-        for_each_panel(len(self.sample.Y), len(basis.Y), work, n_jobs=self.n_jobs)
+        for_each_row_block(len(self.sample.Y), len(basis.Y), work, n_jobs=self.n_jobs)
         return total.ravel()
 
 

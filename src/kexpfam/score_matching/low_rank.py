@@ -158,7 +158,7 @@ class Statistics:
 
 # Rows of a rank-k update, and how many bytes of features stay in the cache meanwhile;
 # measured best from 500 to 2000 rows, and from 32 to 64 rows of a thousand numbers.
-PANEL_ROWS = 1024
+ROW_BLOCK = 1024
 _CACHED_BYTES = 2**19
 
 # Centres farther out than this, in lengthscales, cost more digits of the exponent than
@@ -179,7 +179,7 @@ class Summation:
 
     def __init__(self, basis: Basis) -> None:
         self.basis = basis
-        self._fast = _GaussianPanels.of(basis)
+        self._fast = _GaussianRowBlocks.of(basis)
 
     def start(self) -> Statistics:
         """Statistics of no rows."""
@@ -221,16 +221,16 @@ class Summation:
         basis = self.basis
         pairs = basis.kernel.at(sample.X, sample.Y, basis.X, basis.Y, pool.empty)
         for i in range(sample.Y.shape[1]):
-            diffusion = sample.weights * sample.diffusion[:, i]
-            sums.b[...] += diffusion @ basis.features(pairs, 2, i)
+            gsm_weights = sample.weights * sample.gsm_weights[:, i]
+            sums.b[...] += gsm_weights @ basis.features(pairs, 2, i)
             F = basis.features(pairs, 1, i)
-            sums.b[...] += (sample.weights * sample.drift[:, i]) @ F
-            F *= np.sqrt(diffusion)[:, None]
+            sums.b[...] += (sample.weights * sample.gsm_linear[:, i]) @ F
+            F *= np.sqrt(gsm_weights)[:, None]
             _add_products(sums.C, F)
 
 
 @dataclass(frozen=True)
-class _GaussianPanels:
+class _GaussianRowBlocks:
     """Centres of a product of two Gaussian kernels, ready for panels of rows."""
 
     origin: Array  # What is subtracted from all (x, y), (q,)
@@ -239,7 +239,7 @@ class _GaussianPanels:
     centers: tuple[Array, ...]  # Responses of the centres in these units, d of (m,)
 
     @classmethod
-    def of(cls, basis: Basis) -> "_GaussianPanels | None":
+    def of(cls, basis: Basis) -> "_GaussianRowBlocks | None":
         """None if the basis is not plain, or not of one product of Gaussians."""
         kernel = basis.kernel
         if basis.derivatives or not isinstance(kernel, SumOfProducts):
@@ -287,8 +287,8 @@ class _GaussianPanels:
                 F[i][rows] -= self.centers[i]
                 F[i][rows] *= values
         for i in range(d):
-            if not np.all(sample.diffusion[:, i] == 1.0):
-                F[i] *= np.sqrt(sample.diffusion[:, i])[:, None]
+            if not np.all(sample.gsm_weights[:, i] == 1.0):
+                F[i] *= np.sqrt(sample.gsm_weights[:, i])[:, None]
             ell = float(self.lengths[i - d])
             _add_products(sums.C, F[i], 1.0 / ell**2)
             sums.b[...] += self._linear_part(found[5 * i : 5 * i + 5], i, ell)
@@ -312,20 +312,26 @@ class _GaussianPanels:
         root = np.sqrt(sample.weights)  # the other root is in K
         rows = []
         for i in range(own.shape[1]):
-            diffusion, drift = (
-                root * sample.diffusion[:, i],
-                root * sample.drift[:, i],
+            gsm_weights, gsm_linear = (
+                root * sample.gsm_weights[:, i],
+                root * sample.gsm_linear[:, i],
             )
             y = own[:, i]
-            rows += [diffusion, diffusion * y, diffusion * y**2, drift, drift * y]
+            rows += [
+                gsm_weights,
+                gsm_weights * y,
+                gsm_weights * y**2,
+                gsm_linear,
+                gsm_linear * y,
+            ]
         return np.stack(rows)
 
     def _linear_part(self, moments: Array, i: int, ell: float) -> Array:
-        """Σ_a w (g ∂_i²φ + drift ∂_iφ) from moments of (a_i − c_i), (m,)."""
+        """Σ_a w (g ∂_i²φ + gsm_linear ∂_iφ) from moments of (a_i − c_i), (m,)."""
         c = self.centers[i]
-        zeroth, first, second, drift, drift_first = moments
+        zeroth, first, second, gsm_linear, drift_first = moments
         squares = second - 2.0 * c * first + c**2 * zeroth
-        return (squares - zeroth) / ell**2 - (drift_first - c * drift) / ell
+        return (squares - zeroth) / ell**2 - (drift_first - c * gsm_linear) / ell
 
 
 def _lengths(kernel: Gaussian | Constant, points: Array) -> Array:
@@ -347,11 +353,11 @@ def _add_products(C: Array, F: Array, factor: float = 1.0) -> None:
 
 def _panels(sample: ScoreSample) -> Iterator[ScoreSample]:
     n = len(sample.Y)
-    if n <= PANEL_ROWS:
+    if n <= ROW_BLOCK:
         yield sample
         return
-    for start in range(0, n, PANEL_ROWS):
-        yield sample.part(slice(start, start + PANEL_ROWS))
+    for start in range(0, n, ROW_BLOCK):
+        yield sample.part(slice(start, start + ROW_BLOCK))
 
 
 def statistics(
@@ -362,7 +368,7 @@ def statistics(
 ) -> Statistics:
     """C and b of (16) over the rows of a sample."""
     summation, n = Summation(basis), len(sample.Y)
-    threads = max(1, min(thread_count(n_jobs), -(-n // PANEL_ROWS)))
+    threads = max(1, min(thread_count(n_jobs), -(-n // ROW_BLOCK)))
     edges = np.linspace(0, n, threads + 1).astype(int)
     parts = [
         sample.part(slice(int(start), int(stop)))

@@ -80,7 +80,7 @@ class Line:
 def bases_alone(
     chart: str,
     U: Array,
-    log_slope: Array,
+    log_abs_det_jacobian: Array,
     bases: Sequence[BaseDensity] = BASES_ALONE,
 ) -> Iterator[Candidate]:
     """Base densities without a kernel part.
@@ -88,18 +88,18 @@ def bases_alone(
     Args:
         chart: Name of the chart.
         U: Held-out responses in the chart, (n, d).
-        log_slope: Log |du/dy| of each row, (n,).
+        log_abs_det_jacobian: Log |du/dy| of each row, (n,).
         bases: The densities.
     """
     for base in bases:
-        log_p = base.log_density(U) + log_slope
+        log_p = base.log_density(U) + log_abs_det_jacobian
         yield Candidate(chart, base, None, np.inf, "none", log_p)
 
 
 def tilted(
     chart: str,
     problem: HeldOutProblem,
-    log_slope: Array,
+    log_abs_det_jacobian: Array,
     lines: Sequence[Line],
     *,
     method: str = "score",
@@ -111,7 +111,7 @@ def tilted(
     Args:
         chart: Name of the chart.
         problem: Rows in the chart, in folds, with their base density.
-        log_slope: Log |du/dy| of each row, (n,).
+        log_abs_det_jacobian: Log |du/dy| of each row, (n,).
         lines: Kernels and values of λ.
         method: How families are fitted: "score" matching or "likelihood".
         objective: How they are judged: "likelihood", or by the paper's "score", whose
@@ -123,7 +123,7 @@ def tilted(
         if objective == "score":
             worth = -held_out_scores(problem, line.kernel, line.lams)
         elif method == "score":
-            worth = log_slope + log_densities_by_score(
+            worth = log_abs_det_jacobian + log_densities_by_score(
                 problem.basis(line.kernel),
                 problem.rows,
                 problem.base,
@@ -133,7 +133,7 @@ def tilted(
                 remainder,
             )
         else:
-            worth = _by_likelihood(problem, line) + log_slope
+            worth = _by_likelihood(problem, line) + log_abs_det_jacobian
         for lam, row in zip(line.lams, worth, strict=True):
             yield Candidate(chart, problem.base, line.kernel, lam, method, row)
 
@@ -175,7 +175,10 @@ def held_out_scores(
         for i in range(sample.Y.shape[1]):
             gradient = basis.features(pairs, 1, i) @ alphas
             curvature = basis.features(pairs, 2, i) @ alphas
-            g, drift = sample.diffusion[fold, i, None], sample.drift[fold, i, None]
-            terms = g * (0.5 * gradient**2 + curvature) + drift * gradient
+            g, gsm_linear = (
+                sample.gsm_weights[fold, i, None],
+                sample.gsm_linear[fold, i, None],
+            )
+            terms = g * (0.5 * gradient**2 + curvature) + gsm_linear * gradient
             scores[:, fold] += terms.T
     return np.nan_to_num(scores, nan=np.inf, posinf=np.inf)

@@ -20,7 +20,12 @@ from kexpfam.partition import Nodes
 from kexpfam.selection.fold_fits import FoldFits, Sensitivity
 from kexpfam.selection.held_out import log_densities, nodes_inside
 from kexpfam.selection.parameters import Bounds
-from kexpfam.selection.problem import HeldOutProblem, Panel, over_panels, panels_of
+from kexpfam.selection.problem import (
+    HeldOutProblem,
+    Panel,
+    over_row_blocks,
+    row_blocks_of,
+)
 from kexpfam.selection.sum_gradients import ResponseFactors, stretch_x
 
 # A row counts at least this log density: a descent must not be led by one absurd row.
@@ -49,7 +54,7 @@ class Criterion(ABC):
 
 @dataclass(frozen=True)
 class HeldOutScore(Criterion):
-    """Σ_a w_a Σ_i [½ g (∂_iT)² + g ∂_i²T + drift ∂_iT], T not fitted to a's fold.
+    """Σ_a w_a Σ_i [½ g (∂_iT)² + g ∂_i²T + gsm_linear ∂_iT], T not fitted to a's fold.
 
     This is Σ_f (½ α·C_f α + b_f·α) with the sums over each held-out fold.
     """
@@ -130,12 +135,12 @@ class HeldOutLikelihood(Criterion):
 
     def loss(self, fits: FoldFits) -> float:
         judging = _Judging.of(self, fits)
-        return sum(over_panels(judging.loss, self._panels(fits), fits.n_jobs))
+        return sum(over_row_blocks(judging.loss, self._panels(fits), fits.n_jobs))
 
     def sensitivity(self, fits: FoldFits) -> tuple[float, Sensitivity]:
         judging, panels = _Judging.of(self, fits), self._panels(fits)
         stretched = judging.stretched()
-        found = over_panels(
+        found = over_row_blocks(
             lambda panel: judging.sensitivity(panel, stretched), panels, fits.n_jobs
         )
         to_alpha = np.zeros_like(fits.alpha)
@@ -145,7 +150,7 @@ class HeldOutLikelihood(Criterion):
         return sum(loss for loss, _, _ in found), Sensitivity(to_alpha, explicit)
 
     def _panels(self, fits: FoldFits) -> list[Panel]:
-        return panels_of(self.judges or fits.problem.rows_of_folds)
+        return row_blocks_of(self.judges or fits.problem.rows_of_folds)
 
 
 def _judges(problem: HeldOutProblem, count: int) -> tuple[Indices, ...]:

@@ -68,8 +68,8 @@ class ExactPath:
         """Assemble and decompose the system: about ten Cholesky factorisations."""
         sample = problem.sample
         n, d = sample.Y.shape
-        D = problem.mean_weights[:, None] * sample.diffusion
-        drift = problem.mean_weights[:, None] * sample.drift
+        D = problem.mean_weights[:, None] * sample.gsm_weights
+        gsm_linear = problem.mean_weights[:, None] * sample.gsm_linear
         pairs = kernel.at(sample.X, sample.Y, sample.X, sample.Y)
         G, P = np.empty((n, d, n, d)), np.empty((n, d, n, d))
         h, curvature = (np.zeros((n, d, len(problem.folds))) for _ in range(2))
@@ -78,9 +78,9 @@ class ExactPath:
             P[:, i, :, j] = pairs.partial(2, i, 1, j)
             # (7) and its derivative, split by the fold that the sum runs over
             h[:, i] += _by_fold(problem, pairs.partial(1, i, 2, j), D[:, j])
-            h[:, i] += _by_fold(problem, G[:, i, :, j], drift[:, j])
+            h[:, i] += _by_fold(problem, G[:, i, :, j], gsm_linear[:, j])
             curvature[:, i] += _by_fold(problem, pairs.partial(2, i, 2, j), D[:, j])
-            curvature[:, i] += _by_fold(problem, P[:, i, :, j], drift[:, j])
+            curvature[:, i] += _by_fold(problem, P[:, i, :, j], gsm_linear[:, j])
         delta = float(D.max())
         S, flat = np.sqrt(D / delta).ravel(), G.reshape(n * d, n * d)
         # The usual routine gives up on some matrices whose entries underflow.
@@ -172,8 +172,8 @@ class ExactPath:
 
     def _without_fold(self, lam: float, beta: Array, fold: slice) -> KernelExpansion:
         sample, weights = self.problem.sample, self.problem.mean_weights[:, None]
-        first = beta[:, None] - weights * sample.drift / lam
-        second = -weights * sample.diffusion / lam
+        first = beta[:, None] - weights * sample.gsm_linear / lam
+        second = -weights * sample.gsm_weights / lam
         keep = np.ones(len(beta), dtype=bool)
         keep[fold] = False
         return KernelExpansion(
@@ -194,8 +194,8 @@ class ExactPath:
 
 def held_out_loss(problem: HeldOutProblem, gradient: Array, curvature: Array) -> float:
     """Score (2) without penalty from ∂_iT and ∂_i²T at every row, (n, d)."""
-    g, drift = problem.sample.diffusion, problem.sample.drift
-    terms = g * (0.5 * gradient**2 + curvature) + drift * gradient
+    g, gsm_linear = problem.sample.gsm_weights, problem.sample.gsm_linear
+    terms = g * (0.5 * gradient**2 + curvature) + gsm_linear * gradient
     return float(problem.mean_weights @ terms.sum(axis=1))
 
 

@@ -23,11 +23,11 @@ from kexpfam.kernels import Kernel, RadialKernel, separable
 from kexpfam.score_matching import Basis, Statistics, Summation
 from kexpfam.score_matching.low_rank import RELATIVE_JITTER
 from kexpfam.selection.problem import (
-    PANEL_ROWS,
+    ROW_BLOCK,
     HeldOutProblem,
     Panel,
-    over_panels,
-    panels_of,
+    over_row_blocks,
+    row_blocks_of,
 )
 from kexpfam.selection.sum_gradients import (
     ResponseFactors,
@@ -129,8 +129,8 @@ class FoldFits:
         def work(panel: Panel) -> Array:
             return way.of(sample.part(panel.rows), weights[panel.fold])
 
-        panels = panels_of(problem.rows_of_folds)
-        total: Array = np.sum(over_panels(work, panels, self.n_jobs), axis=0)
+        panels = row_blocks_of(problem.rows_of_folds)
+        total: Array = np.sum(over_row_blocks(work, panels, self.n_jobs), axis=0)
         return total
 
     def _gram_gradient(self, mu: Array) -> Array:
@@ -185,7 +185,7 @@ def _fold_sums(
     problem: HeldOutProblem, basis: Basis, n_jobs: int | None
 ) -> tuple[Statistics, ...]:
     """C and b of (16) of each fold."""
-    if len(problem.sample.Y) <= PANEL_ROWS:
+    if len(problem.sample.Y) <= ROW_BLOCK:
         return _fold_sums_of_few(problem, basis)
     summation, folds = Summation(basis), problem.rows_of_folds
 
@@ -194,9 +194,9 @@ def _fold_sums(
 
     # Each thread has a part of each fold, unless that is less than a panel.
     largest = max(len(rows) for rows in folds)
-    panels = panels_of(folds, max(PANEL_ROWS, -(-largest // thread_count(n_jobs))))
+    panels = row_blocks_of(folds, max(ROW_BLOCK, -(-largest // thread_count(n_jobs))))
     sums = [summation.start() for _ in folds]
-    for panel, own in zip(panels, over_panels(work, panels, n_jobs), strict=True):
+    for panel, own in zip(panels, over_row_blocks(work, panels, n_jobs), strict=True):
         sums[panel.fold] = summation.combine(sums[panel.fold], own)
     return tuple(summation.finished(own) for own in sums)
 
@@ -208,13 +208,13 @@ def _fold_sums_of_few(problem: HeldOutProblem, basis: Basis) -> tuple[Statistics
     b = np.zeros((len(folds), basis.size))
     pairs = basis.pairs(sample.X, sample.Y)
     for i in range(sample.Y.shape[1]):
-        diffusion = sample.weights * sample.diffusion[:, i]
-        drift = sample.weights * sample.drift[:, i]
+        gsm_weights = sample.weights * sample.gsm_weights[:, i]
+        gsm_linear = sample.weights * sample.gsm_linear[:, i]
         S, F = basis.features(pairs, 2, i), basis.features(pairs, 1, i)
         # With a root on either side the product is symmetric, which halves its cost.
-        rooted = np.sqrt(diffusion)[:, None] * F
+        rooted = np.sqrt(gsm_weights)[:, None] * F
         for k, fold in enumerate(folds):
             C[k] += rooted[fold].T @ rooted[fold]
-            b[k] += drift[fold] @ F[fold] + diffusion[fold] @ S[fold]
+            b[k] += gsm_linear[fold] @ F[fold] + gsm_weights[fold] @ S[fold]
     weights = [float(sample.weights[fold].sum()) for fold in folds]
     return tuple(map(Statistics, C, b, weights))

@@ -19,7 +19,7 @@ from kexpfam.score_matching import Basis, ScoreSample
 from kexpfam.selection.held_out import FoldedRows
 
 # Rows of a panel; few enough for the caches, and enough for products at full speed.
-PANEL_ROWS = 1024
+ROW_BLOCK = 1024
 
 Result = TypeVar("Result")
 
@@ -83,12 +83,13 @@ class Panel:
     rows: Indices
 
 
-def panels_of(folds: Sequence[Indices], height: int = PANEL_ROWS) -> list[Panel]:
+def row_blocks_of(folds: Sequence[Indices], height: int = ROW_BLOCK) -> list[Panel]:
     """The rows of each fold in panels of at most `height` rows.
 
     Example:
         >>> import numpy as np
-        >>> [len(panel.rows) for panel in panels_of([np.arange(5), np.arange(2)], 3)]
+        >>> blocks = row_blocks_of([np.arange(5), np.arange(2)], 3)
+        >>> [len(block.rows) for block in blocks]
         [3, 2, 2]
     """
     return [
@@ -98,12 +99,12 @@ def panels_of(folds: Sequence[Indices], height: int = PANEL_ROWS) -> list[Panel]
     ]
 
 
-def over_panels(
+def over_row_blocks(
     work: Callable[[Panel], Result], panels: Sequence[Panel], n_jobs: int | None
 ) -> list[Result]:
     """Results of all panels in their order; few rows are not shared out."""
     rows = sum(len(panel.rows) for panel in panels)
-    threads = max(1, min(thread_count(n_jobs), rows // PANEL_ROWS))
+    threads = max(1, min(thread_count(n_jobs), rows // ROW_BLOCK))
     # The products inside a panel are too small to share among BLAS threads.
     with single_threaded_blas():
         return on_threads(work, panels, threads)

@@ -6,8 +6,8 @@ Equation numbers are those of docs/theory.md. A loss of the sums has a different
 
 with few vectors l_r, r_r and one v. Written out over rows a this is a sum of weights
 times d∂_iφ and d∂_i²φ: with F = ∂_iφ(a) the first has the weights
-w g Σ_r [(F·r_r) l_r + (F·l_r) r_r] + w drift v, and the second w g v. Nothing of the
-size of dC is formed, and a panel of rows is forgotten once it is summed.
+w g Σ_r [(F·r_r) l_r + (F·l_r) r_r] + w gsm_linear v, and the second w g v. Nothing of
+the size of dC is formed, and a panel of rows is forgotten once it is summed.
 
 A feature is a product k_X·∂ʳ∂'ˢk_Y; the weights times the y-factors, summed over
 features, weigh dk_X, and the weights times k_X weigh d(∂ʳ∂'ˢk_Y). Both derivatives are
@@ -253,11 +253,11 @@ class GeneralSumGradient(SumGradient):
             F = np.concatenate(
                 [K * factors.part(1, i, s, j) for s, j in self.orders], axis=1
             )
-            diffusion = sample.weights * sample.diffusion[:, i]
-            drift = sample.weights * sample.drift[:, i]
-            first = (diffusion[:, None] * (F @ others)) @ ways.T
-            first += drift[:, None] * weights.linear
-            second = diffusion[:, None] * weights.linear
+            gsm_weights = sample.weights * sample.gsm_weights[:, i]
+            gsm_linear = sample.weights * sample.gsm_linear[:, i]
+            first = (gsm_weights[:, None] * (F @ others)) @ ways.T
+            first += gsm_linear[:, None] * weights.linear
+            second = gsm_weights[:, None] * weights.linear
             to_y += self._contract(factors, K, (1, i), first, to_K)
             to_y += self._contract(factors, K, (2, i), second, to_K)
         to_x = stretch_x(self.kernel_x, sample.X, self.X, K, to_K)
@@ -365,19 +365,19 @@ class GaussianSumGradient(SumGradient):
         ways = np.concatenate([weights.left, weights.right], axis=1)
         others = np.concatenate([weights.right, weights.left], axis=1)
         for i in range(d):
-            diffusion = sample.weights * sample.diffusion[:, i]
-            drift = sample.weights * sample.drift[:, i]
+            gsm_weights = sample.weights * sample.gsm_weights[:, i]
+            gsm_linear = sample.weights * sample.gsm_linear[:, i]
             u, c = left[:, q - d + i], self.centers[:, q - d + i]
-            found[(1 + i) * size : (2 + i) * size] += (diffusion * powers) @ K
+            found[(1 + i) * size : (2 + i) * size] += (gsm_weights * powers) @ K
             # F̃ = t_i K. In place, which is twice as fast as a broadcast difference.
             F = np.empty_like(K)
             np.copyto(F, u[:, None])
             F -= c
             F *= K
             # ∂_iφ = −F̃/ℓ and ∂_i²φ = (t_i F̃ − K)/ℓ²: what weighs F̃ is of low rank.
-            onto = diffusion[:, None] * (F @ others) / ell**2
-            linear = (diffusion * u / ell - drift) / ell
-            onto = np.column_stack([onto, linear, diffusion / -(ell**2)])
+            onto = gsm_weights[:, None] * (F @ others) / ell**2
+            linear = (gsm_weights * u / ell - gsm_linear) / ell
+            onto = np.column_stack([onto, linear, gsm_weights / -(ell**2)])
             F *= onto @ np.column_stack([ways, v, v * c]).T
             found[:size] += powers @ F
 

@@ -3,7 +3,7 @@
 Whatever is decided by them, such as which rows are in a sample, does not depend on the
 order of the rows, nor on how they are split into parts. Rows that are equal get the
 same number. Where that would take or leave them together, as in a sample, copies in a
-block get numbers of their own (`distinct_prints`): for rows that repeat, a sample then
+block get numbers of their own (`distinct_hashes`): for rows that repeat, a sample then
 depends on the blocks, but not on their order.
 """
 
@@ -16,7 +16,7 @@ from kexpfam._typing import Array, Indices
 from kexpfam._validation import check_count
 from kexpfam.blocks.block import Accumulator, Block
 
-Fingerprints = NDArray[np.uint64]
+RowHashes = NDArray[np.uint64]
 
 # Constants of splitmix64 (Steele, Lea, Flood 2014): the golden ratio, and multipliers
 # after which flipping one bit changes each other with probability near one half.
@@ -25,7 +25,7 @@ _FIRST = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND = np.uint64(0x94D049BB133111EB)
 
 
-def fingerprints(X: Array, Y: Array, seed: int) -> Fingerprints:
+def row_hashes(X: Array, Y: Array, seed: int) -> RowHashes:
     """A hash of each row: equal for equal rows, as if random for others.
 
     Args:
@@ -38,8 +38,8 @@ def fingerprints(X: Array, Y: Array, seed: int) -> Fingerprints:
 
     Example:
         >>> rows = np.array([[1.0], [2.0], [1.0]])
-        >>> prints = fingerprints(rows, rows, seed=0)
-        >>> bool(prints[0] == prints[2]), bool(prints[0] == prints[1])
+        >>> hashes = row_hashes(rows, rows, seed=0)
+        >>> bool(hashes[0] == hashes[2]), bool(hashes[0] == hashes[1])
         (True, False)
     """
     salt = (seed * _GOLDEN + 1) % 2**64
@@ -52,7 +52,7 @@ def fingerprints(X: Array, Y: Array, seed: int) -> Fingerprints:
     return mixed
 
 
-def _mix(values: Fingerprints) -> None:
+def _mix(values: RowHashes) -> None:
     # The finaliser of splitmix64, in place; products of arrays wrap around silently.
     values += np.uint64(_GOLDEN)
     values ^= values >> np.uint64(30)
@@ -62,47 +62,47 @@ def _mix(values: Fingerprints) -> None:
     values ^= values >> np.uint64(31)
 
 
-def distinct_prints(block: Block, seed: int) -> Fingerprints:
-    """Fingerprints, but others for the second and later copies of a row in a block.
+def distinct_hashes(block: Block, seed: int) -> RowHashes:
+    """RowHashes, but others for the second and later copies of a row in a block.
 
     Example:
         >>> rows = np.array([[1.0], [2.0], [1.0]])
-        >>> prints = distinct_prints(Block(rows, rows, np.ones(3)), seed=0)
-        >>> len(set(prints.tolist()))
+        >>> hashes = distinct_hashes(Block(rows, rows, np.ones(3)), seed=0)
+        >>> len(set(hashes.tolist()))
         3
     """
-    prints = fingerprints(block.X, block.Y, seed)
-    order = np.argsort(prints, kind="stable")
-    new = np.ones(len(prints), dtype=bool)
-    np.not_equal(prints[order[1:]], prints[order[:-1]], out=new[1:])
+    hashes = row_hashes(block.X, block.Y, seed)
+    order = np.argsort(hashes, kind="stable")
+    new = np.ones(len(hashes), dtype=bool)
+    np.not_equal(hashes[order[1:]], hashes[order[:-1]], out=new[1:])
     if new.all():
-        return prints
+        return hashes
     first = np.flatnonzero(new)
-    copies = np.diff(np.append(first, len(prints)))
-    rank = np.arange(len(prints)) - np.repeat(first, copies)
+    copies = np.diff(np.append(first, len(hashes)))
+    rank = np.arange(len(hashes)) - np.repeat(first, copies)
     again = order[rank > 0]
     # The whole block has a say, or copies in different blocks would be alike again.
-    changed = prints[again] ^ np.bitwise_xor.reduce(prints[order[first]])
+    changed = hashes[again] ^ np.bitwise_xor.reduce(hashes[order[first]])
     changed += rank[rank > 0].astype(np.uint64) * np.uint64(_GOLDEN)
     _mix(changed)
-    prints[again] = changed
-    return prints
+    hashes[again] = changed
+    return hashes
 
 
 @dataclass(frozen=True)
 class Sample(Block):
-    """Rows sorted by fingerprint.
+    """Rows sorted by row_hash.
 
     Attributes:
-        prints: (n,) fingerprints.
+        hashes: (n,) row_hashes.
     """
 
-    prints: Fingerprints
+    hashes: RowHashes
 
 
 @dataclass(frozen=True)
 class RowSample(Accumulator[Sample]):
-    """The `size` rows with the smallest fingerprints.
+    """The `size` rows with the smallest row_hashes.
 
     Attributes:
         size: How many rows to keep.
@@ -129,22 +129,22 @@ class RowSample(Accumulator[Sample]):
         return Sample(nothing, nothing, np.empty(0), np.empty(0, dtype=np.uint64))
 
     def add(self, state: Sample, block: Block) -> Sample:
-        prints = distinct_prints(block, self.seed)
+        hashes = distinct_hashes(block, self.seed)
         if len(state) == self.size:
             # Most rows end here, once many have been seen.
-            kept = np.flatnonzero(prints <= state.prints[-1])
+            kept = np.flatnonzero(hashes <= state.hashes[-1])
         else:
-            kept = np.arange(len(prints))
+            kept = np.arange(len(hashes))
         if len(kept) > self.size:
             # Those equal to the last stay: which of them are taken is decided by all.
-            last = np.partition(prints[kept], self.size - 1)[self.size - 1]
-            kept = kept[prints[kept] <= last]
+            last = np.partition(hashes[kept], self.size - 1)[self.size - 1]
+            kept = kept[hashes[kept] <= last]
         # Adding 0.0 turns -0.0 into 0.0, so that equal rows are equal in every bit.
         rows = Sample(
             block.X[kept] + 0.0,
             block.Y[kept] + 0.0,
             block.weights[kept],
-            prints[kept],
+            hashes[kept],
         )
         return self.combine(state, rows)
 
@@ -157,22 +157,22 @@ class RowSample(Accumulator[Sample]):
             np.concatenate([first.X, second.X]),
             np.concatenate([first.Y, second.Y]),
             np.concatenate([first.weights, second.weights]),
-            np.concatenate([first.prints, second.prints]),
+            np.concatenate([first.hashes, second.hashes]),
         )
         return _rows(joined, _order(joined)[: self.size])
 
 
 def _rows(sample: Sample, rows: Indices) -> Sample:
     return Sample(
-        sample.X[rows], sample.Y[rows], sample.weights[rows], sample.prints[rows]
+        sample.X[rows], sample.Y[rows], sample.weights[rows], sample.hashes[rows]
     )
 
 
 def _order(sample: Sample) -> Indices:
-    """By fingerprint, and where these are equal by content and weight."""
-    order = np.argsort(sample.prints, kind="stable")
-    ordered = sample.prints[order]
+    """By row_hash, and where these are equal by content and weight."""
+    order = np.argsort(sample.hashes, kind="stable")
+    ordered = sample.hashes[order]
     if np.any(ordered[1:] == ordered[:-1]):
         rows = np.column_stack([sample.X, sample.Y])
-        order = np.lexsort((sample.weights, *rows.T, sample.prints))
+        order = np.lexsort((sample.weights, *rows.T, sample.hashes))
     return order

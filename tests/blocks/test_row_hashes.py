@@ -1,4 +1,4 @@
-"""Fingerprints depend on content alone, and so do the samples they choose."""
+"""RowHashes depend on content alone, and so do the samples they choose."""
 
 import numpy as np
 import pytest
@@ -7,9 +7,9 @@ from kexpfam.blocks import (
     ArraySource,
     Block,
     RowSample,
-    distinct_prints,
-    fingerprints,
+    distinct_hashes,
     reduce_blocks,
+    row_hashes,
 )
 
 MASK = 2**64 - 1
@@ -29,7 +29,7 @@ def slow_fingerprint(row, seed):
 
 
 def slow_sample(X, Y, weights, size, seed):
-    """Sort everything by fingerprint, content and weight, and take the first."""
+    """Sort everything by row_hash, content and weight, and take the first."""
     rows = [
         (slow_fingerprint([*x, *y], seed), *(x + 0.0), *(y + 0.0), weight)
         for x, y, weight in zip(X, Y, weights, strict=True)
@@ -55,30 +55,30 @@ def rows(request):
 def test_fingerprints_are_those_of_a_loop_over_rows(rows, seed):
     X, Y, _ = rows
     slow = [slow_fingerprint([*x, *y], seed) for x, y in zip(X, Y, strict=True)]
-    assert fingerprints(X, Y, seed).tolist() == slow
+    assert row_hashes(X, Y, seed).tolist() == slow
 
 
 def test_zeros_of_both_signs_are_equal():
     X = np.array([[0.0], [-0.0]])
-    first, second = fingerprints(X, X, seed=3)
+    first, second = row_hashes(X, X, seed=3)
     assert first == second
 
 
 def test_places_of_values_matter():
     x, y = np.array([[1.0, 2.0]]), np.array([[3.0]])
-    prints = [fingerprints(a, b, 0)[0] for a, b in ((x, y), (x[:, ::-1], y))]
-    prints += [fingerprints(y, y, 0)[0], fingerprints(x, y, 1)[0]]
-    assert len(set(prints)) == 4
+    hashes = [row_hashes(a, b, 0)[0] for a, b in ((x, y), (x[:, ::-1], y))]
+    hashes += [row_hashes(y, y, 0)[0], row_hashes(x, y, 1)[0]]
+    assert len(set(hashes)) == 4
 
 
 def test_every_bit_is_set_in_half_of_the_fingerprints():
     # Neighbouring numbers, which differ in few bits: 20 000 draws of a fair coin stay
     # within five standard deviations, 0.018, for each of 64 bits.
     numbers = np.arange(20_000.0)[:, None]
-    prints = fingerprints(numbers, np.zeros_like(numbers), seed=0)
-    bits = (prints[:, None] >> np.arange(64, dtype=np.uint64)) & np.uint64(1)
+    hashes = row_hashes(numbers, np.zeros_like(numbers), seed=0)
+    bits = (hashes[:, None] >> np.arange(64, dtype=np.uint64)) & np.uint64(1)
     assert np.abs(bits.mean(axis=0) - 0.5).max() < 0.018
-    assert len(np.unique(prints)) == len(prints)
+    assert len(np.unique(hashes)) == len(hashes)
 
 
 def as_table(sample):
@@ -117,11 +117,11 @@ def test_the_sample_of_any_rows_is_the_same_for_any_order_of_blocks(rows):
 def test_copies_in_a_block_have_prints_of_their_own(rows):
     X, Y, weights = rows
     block = Block(X, Y, weights)
-    prints = distinct_prints(block, seed=2)
-    assert len(np.unique(prints)) == len(prints)
-    # One copy keeps the fingerprint of the row.
-    assert set(fingerprints(X, Y, 2).tolist()) <= set(prints.tolist())
-    np.testing.assert_array_equal(distinct_prints(block, seed=2), prints)
+    hashes = distinct_hashes(block, seed=2)
+    assert len(np.unique(hashes)) == len(hashes)
+    # One copy keeps the row_hash of the row.
+    assert set(row_hashes(X, Y, 2).tolist()) <= set(hashes.tolist())
+    np.testing.assert_array_equal(distinct_hashes(block, seed=2), hashes)
 
 
 def test_rows_that_repeat_are_sampled_in_proportion():
