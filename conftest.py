@@ -31,7 +31,7 @@ SLOW = {
     "src/kexpfam/graphs/held_out.py",
     "tests/baselines/test_rnade.py",
     "tests/benchmarks/test_rivals.py",
-    "tests/blocks/test_memory.py",
+    "tests/data/test_memory.py",
     "tests/models/test_properties.py",
     "tests/reproduction/test_figure1.py",
     "tests/reproduction/test_table1_table2.py",

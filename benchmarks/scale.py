@@ -129,7 +129,7 @@ MEMORY_SCRIPT = """
 import json, sys, time
 import numpy as np
 from kexpfam import KCEF
-from kexpfam.blocks import peak_resident, resident_now
+from kexpfam.data import peak_resident, resident_now
 from kexpfam.kernels import Gaussian
 folder, n, m, chosen = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
 X = np.memmap(f"{folder}/x", dtype=float, mode="r", shape=(n, 10))

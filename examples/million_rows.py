@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from kexpfam import KCEF
-from kexpfam.blocks import peak_resident, resident_now
+from kexpfam.data import peak_resident, resident_now
 
 NAMES = ["a", "b", "c"]
 

@@ -24,7 +24,7 @@ FOUNDATION = {
     "persistence",
 }
 PARTS = {
-    "blocks",
+    "data",
     "_linalg",
     "_roots",
     "_heuristics",
@@ -51,11 +51,12 @@ MAY_IMPORT = {
     **dict.fromkeys(FOUNDATION, FOUNDATION),
     # layer 1
     **dict.fromkeys(PARTS, FOUNDATION),
-    "blocks": FOUNDATION | {"_linalg"},
+    "data": FOUNDATION | {"_linalg"},
     "kernels": FOUNDATION | {"_linalg"},
     "regression": FOUNDATION | {"_linalg"},
     "_heuristics": FOUNDATION | {"kernels"},
     "base_densities": FOUNDATION | {"_kernel_density", "regression"},
+    "blocks": {"data"},  # the former name of `data`
     # layer 2
     **dict.fromkeys(FITTING, FOUNDATION | PARTS),
     "datasets": FOUNDATION | PARTS,

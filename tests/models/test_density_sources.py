@@ -8,7 +8,7 @@ import pytest
 from numpy.random import default_rng
 
 from kexpfam import KEF
-from kexpfam.blocks import (
+from kexpfam.data import (
     ArraySource,
     UnconditionalSource,
     as_unconditional_source,
@@ -16,7 +16,7 @@ from kexpfam.blocks import (
 )
 from kexpfam.kernels import Gaussian
 from kexpfam.models.family import Limits
-from tests.blocks.accumulators import RowCount
+from tests.data.accumulators import RowCount
 from tests.tolerances import assert_close
 
 # Coefficients solve a system of condition 1e6 or so; sums differ by rounding.

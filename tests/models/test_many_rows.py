@@ -13,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 
 from kexpfam import KCEF, KEF, AutoKCEF, load
 from kexpfam.base_densities import GaussianBase, LinearBase, UniformBase
-from kexpfam.blocks import ArraySource, Block, reduce_blocks
+from kexpfam.data import ArraySource, Rows, reduce_blocks
 from kexpfam.kernels import Gaussian, RationalQuadratic
 from kexpfam.models import design as design_module
 from kexpfam.models.contest import Contest
@@ -503,7 +503,7 @@ def test_a_block_of_nothing_new_changes_nothing():
     X, y = rows(60)
     design = settled().fit(X, y).stream_.running.design
     everything = SumOfRows((design,), 2**64 - 1, 0)
-    (sums,) = everything.add(everything.start(), Block(X, y[:, None], np.ones(60)))
+    (sums,) = everything.add(everything.start(), Rows(X, y[:, None], np.ones(60)))
     assert all(own.weight == 0 for own in sums)
 
 
@@ -586,7 +586,7 @@ def test_judges_are_rows_of_all_pieces_in_any_order():
     X, y = rows(900)
     start = settled().fit(X[:100], y[:100]).stream_.running
     blocks = [
-        Block(X[a : a + 200], y[a : a + 200, None], np.ones(200))
+        Rows(X[a : a + 200], y[a : a + 200, None], np.ones(200))
         for a in range(100, 900, 200)
     ]
     forward = functools.reduce(lambda r, b: r.added(b), blocks, start.emptied())
@@ -600,7 +600,7 @@ def test_judges_are_rows_of_all_pieces_in_any_order():
 def test_judges_are_limited():
     X, y = rows(900)
     running = settled().fit(X[:100], y[:100]).stream_.running
-    many = Judges.of_block(running.design, Block(X, y[:, None], np.ones(900)))
+    many = Judges.of_block(running.design, Rows(X, y[:, None], np.ones(900)))
     few = many._at(np.argsort(many.keys)[:50])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(design_module, "MOST_JUDGES", 50)

@@ -13,7 +13,6 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from kexpfam.blocks.tables import as_floats, is_numeric, open_parquet
 from kexpfam.cli.tables import (
     Column,
     Table,
@@ -22,6 +21,7 @@ from kexpfam.cli.tables import (
     as_number,
     label_of,
 )
+from kexpfam.data.tables import as_floats, is_numeric, open_parquet
 from kexpfam.errors import MissingDependencyError
 
 # Cells that mean "not known", in lower case.

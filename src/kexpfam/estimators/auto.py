@@ -13,7 +13,7 @@ from kexpfam._progress import ProgressBar
 from kexpfam._typing import Array, RandomState
 from kexpfam._validation import as_generator, mean_and_std
 from kexpfam.base_densities import LocationScaleDensity, StudentBase
-from kexpfam.blocks import ArraySource, Block, Source, as_source, parse_memory
+from kexpfam.data import ArraySource, Rows, Source, as_source, parse_memory
 from kexpfam.distributions import (
     ClosedFormDensity,
     Coordinates,
@@ -167,7 +167,7 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
             self._fit_source(source, rng, client)
             self._take_columns(source)
             return self
-        rows = Block(*self._training_rows(X, y, sample_weight))
+        rows = Rows(*self._training_rows(X, y, sample_weight))
         warn_of_a_column(y, rows.Y)
         if np.count_nonzero(rows.weights) > self._limits.design_rows:
             source = ArraySource(rows.X, rows.Y, rows.weights)
@@ -191,7 +191,7 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
         return self._fit_rows(sampled.block, rng, others)
 
     def _fit_rows(
-        self, rows: Block, rng: np.random.Generator, others: Others | None
+        self, rows: Rows, rng: np.random.Generator, others: Others | None
     ) -> Self:
         """Compete on rows in memory, and fit the best to these and to others."""
         if rows.Y.shape[1] > 1:

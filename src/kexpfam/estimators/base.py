@@ -24,7 +24,7 @@ from kexpfam._validation import (
     check_probability,
     check_weights,
 )
-from kexpfam.blocks import Source
+from kexpfam.data import Source
 from kexpfam.distributions import BLOCK_ROWS, Density
 from kexpfam.models.family import Limits
 from kexpfam.models.neighbourhood import Neighbourhood

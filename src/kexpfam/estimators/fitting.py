@@ -8,7 +8,7 @@ import numpy as np
 from kexpfam._progress import ProgressBar
 from kexpfam._typing import Array
 from kexpfam._validation import check_positive
-from kexpfam.blocks import ArraySource, Block, Source
+from kexpfam.data import ArraySource, Rows, Source
 from kexpfam.errors import BlindnessWarning, DegenerateDataError
 from kexpfam.islands import IslandReport
 from kexpfam.kernels import SumOfProducts
@@ -79,7 +79,7 @@ class FamilyFit:
     neighbourhood: Neighbourhood | None = None
 
 
-def fit_in_memory(rows: Block, options: Options, rng: np.random.Generator) -> FamilyFit:
+def fit_in_memory(rows: Rows, options: Options, rng: np.random.Generator) -> FamilyFit:
     """Fit the family to validated rows, and choose what the user left open."""
     _check_choices(options, rows.Y.shape[1])
     exact = _is_exact(options, rows.Y)
@@ -130,7 +130,7 @@ def _selected(
 
 def fit_source(
     source: Source, options: Options, rng: np.random.Generator
-) -> tuple[FamilyFit, Block]:
+) -> tuple[FamilyFit, Rows]:
     """The same for rows that are read block by block, in little memory; and a sample.
 
     Few rows are collected and fitted as if they had been in memory. Fits by likelihood
@@ -211,19 +211,19 @@ def _start(choice: Choice, options: Options, seed: int) -> Start:
     return Start(choice.charted, choice.rows, choice.kernel, rule, seed)
 
 
-def collected(source: Source) -> Block:
+def collected(source: Source) -> Rows:
     """All rows, in their order."""
     blocks = [block for part in source.parts for block in part.read()]
     if not blocks:
         raise DegenerateDataError("There are no rows with positive weight.")
-    return Block(
+    return Rows(
         np.concatenate([block.X for block in blocks]),
         np.concatenate([block.Y for block in blocks]),
         np.concatenate([block.weights for block in blocks]),
     )
 
 
-def _looked_at(fit: FamilyFit, options: Options, rows: Block) -> FamilyFit:
+def _looked_at(fit: FamilyFit, options: Options, rows: Rows) -> FamilyFit:
     """A fit with its masses of islands compared with counts."""
     if rows.Y.shape[1] > 1:
         return fit

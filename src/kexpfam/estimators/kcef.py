@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from kexpfam._typing import Array, ArrayLike, RandomState
 from kexpfam._validation import as_generator, check_count, check_flag
 from kexpfam.base_densities import Base, BaseDensity
-from kexpfam.blocks import Block, as_source, parse_memory
+from kexpfam.data import Rows, as_source, parse_memory
 from kexpfam.distributions import MultivariateDensity, UnivariateDensity
 from kexpfam.errors import CannotSaveError
 from kexpfam.islands import IslandReport
@@ -188,7 +188,7 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
             X: Conditions, (n, p): array, pandas or polars. Or rows that are read block
                 by block: a `numpy.memmap`, a path of Parquet files, a pyarrow dataset,
                 a lazy Polars frame, a Dask array or data frame, or a source of
-                `kexpfam.blocks`.
+                `kexpfam.data`.
             y: Responses, (n,) or (n, d); of frames and Parquet files also the name of
                 their column, or several names.
             sample_weight: Weight of each row; a row of weight two equals two rows, so
@@ -211,7 +211,7 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
             self._take_columns(source)
             self._take(fit, sampled)
             return self
-        rows = Block(*self._training_rows(X, y, sample_weight))
+        rows = Rows(*self._training_rows(X, y, sample_weight))
         self._take(fit_in_memory(rows, options, rng), rows)
         return self
 
@@ -258,7 +258,7 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
         first = not self.__sklearn_is_fitted__()
         if not first and self.stream_ is None:
             raise ValueError(f"partial_fit {_NOTHING_LEFT}")
-        rows = Block(*self._training_rows(X, y, sample_weight, first=first, least=1))
+        rows = Rows(*self._training_rows(X, y, sample_weight, first=first, least=1))
         if first:
             self._settle_later(Kept(rows))
         else:
@@ -470,7 +470,7 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
         fit = fit_in_memory(stream.rows, self._options(), as_generator(seed))
         return self._take(fit, stream.rows, keep=True)
 
-    def _take(self, fit: FamilyFit, rows: Block, *, keep: bool = False) -> FamilyFit:
+    def _take(self, fit: FamilyFit, rows: Rows, *, keep: bool = False) -> FamilyFit:
         """Take what was fitted to these rows or to more; keep few rows, not sums."""
         near = Neighbourhood.of(rows.X, rows.weights)
         stream: Stream | None = None

@@ -11,8 +11,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from kexpfam._typing import Array, ArrayLike, RandomState
 from kexpfam._validation import as_generator, check_count, check_weights
 from kexpfam.base_densities import Base, resolve_base
-from kexpfam.blocks import (
-    Block,
+from kexpfam.data import (
+    Rows,
     UnconditionalSource,
     as_unconditional_source,
     parse_memory,
@@ -151,7 +151,7 @@ class KEF(DensityEstimator):
             data = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
             weights = check_weights(sample_weight, len(data))
             no_condition = np.empty((len(data), 0))
-            fit = fit_in_memory(Block(no_condition, data, weights), options, rng)
+            fit = fit_in_memory(Rows(no_condition, data, weights), options, rng)
         return self._restore(fit.family, fit.selection, fit.islands)
 
     def _options(self) -> Options:

@@ -15,7 +15,7 @@ import numpy as np
 
 from kexpfam._typing import Array, Mask
 from kexpfam.base_densities import RegressionFrame
-from kexpfam.blocks import Block
+from kexpfam.data import Rows
 from kexpfam.errors import CannotSaveError
 from kexpfam.kernels import SumOfProducts
 from kexpfam.models.design import N_FOLDS, Design, Judges
@@ -136,7 +136,7 @@ class FittedModel:
 
     family: FittedFamily
     neighbourhood: Neighbourhood | None = None
-    stream: Block | SavedSums | None = None
+    stream: Rows | SavedSums | None = None
 
     @classmethod
     def of(
@@ -232,7 +232,7 @@ class FittedAverage:
             raise ValueError("an average has conditions")
 
 
-def closed(stream: Stream) -> Block | SavedSums:
+def closed(stream: Stream) -> Rows | SavedSums:
     """A stream as files hold it."""
     if isinstance(stream, Kept):
         return stream.rows
@@ -255,9 +255,9 @@ def closed(stream: Stream) -> Block | SavedSums:
     )
 
 
-def opened(saved: Block | SavedSums, family: FittedFamily) -> Stream:
+def opened(saved: Rows | SavedSums, family: FittedFamily) -> Stream:
     """The stream that was saved with a family."""
-    if isinstance(saved, Block):
+    if isinstance(saved, Rows):
         return Kept(saved)
     basis = Basis(family.T.kernel, saved.X, saved.Y, saved.derivatives)
     design = Design(family.chart, family.base, basis, saved.spread, family.seed)

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from kexpfam.blocks import BLOCK_ROWS, Block
+from kexpfam.data import BLOCK_ROWS, Rows
 from kexpfam.errors import DegenerateDataError
 from kexpfam.kernels import JointKernel
 from kexpfam.models.design import Design, FoldSums, Judges
@@ -96,7 +96,7 @@ class Running:
         """Sum of the weights of all rows, as far as they are not forgotten."""
         return sum(own.weight for own in self.sums)
 
-    def added(self, block: Block) -> "Running":
+    def added(self, block: Rows) -> "Running":
         """With more rows, of which none has helped to choose the design."""
         more = self.design.add_block(self.design.start(), block)
         judges = self.judges.plus(Judges.of_block(self.design, block))
@@ -201,7 +201,7 @@ class Stream(ABC):
         """Sum of the weights of the rows, less what was forgotten."""
 
     @abstractmethod
-    def plus(self, rows: Block) -> "Stream":
+    def plus(self, rows: Rows) -> "Stream":
         """With more rows."""
 
     @abstractmethod
@@ -238,7 +238,7 @@ class Kept(Stream):
         rows: All of them.
     """
 
-    rows: Block
+    rows: Rows
 
     @property
     def weight(self) -> float:
@@ -248,10 +248,10 @@ class Kept(Stream):
     def columns(self) -> tuple[int, int]:
         return self.rows.X.shape[1], self.rows.Y.shape[1]
 
-    def plus(self, rows: Block) -> "Kept":
+    def plus(self, rows: Rows) -> "Kept":
         mine = self.rows
         return Kept(
-            Block(
+            Rows(
                 np.concatenate([mine.X, rows.X]),
                 np.concatenate([mine.Y, rows.Y]),
                 np.concatenate([mine.weights, rows.weights]),
@@ -268,7 +268,7 @@ class Kept(Stream):
 
     def emptied(self) -> "Kept":
         rows = self.rows
-        return Kept(Block(rows.X[:0], rows.Y[:0], rows.weights[:0]))
+        return Kept(Rows(rows.X[:0], rows.Y[:0], rows.weights[:0]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -291,11 +291,11 @@ class Summed(Stream):
     def columns(self) -> tuple[int, int]:
         return self.running.design.chart.p, self.running.design.chart.d
 
-    def plus(self, rows: Block) -> "Summed":
+    def plus(self, rows: Rows) -> "Summed":
         running = self.running
         for start in range(0, len(rows), BLOCK_ROWS):
             part = slice(start, start + BLOCK_ROWS)
-            block = Block(rows.X[part], rows.Y[part], rows.weights[part])
+            block = Rows(rows.X[part], rows.Y[part], rows.weights[part])
             running = running.added(block)
         return replace(self, running=running)
 

@@ -21,9 +21,9 @@ import numpy as np
 from kexpfam._parallel import on_threads, single_threaded_blas, thread_count
 from kexpfam._progress import Progress
 from kexpfam._typing import Array, Indices
-from kexpfam.blocks import (
+from kexpfam.data import (
     Accumulator,
-    Block,
+    Rows,
     RowSample,
     Source,
     distinct_hashes,
@@ -217,7 +217,7 @@ class SampledRows:
         complete: Whether these are all rows.
     """
 
-    block: Block
+    block: Rows
     known_below: int
     seed: int
     complete: bool
@@ -246,7 +246,7 @@ def sample_rows(
     last = sample.hashes[-1]
     kept = int(np.searchsorted(sample.hashes, last))
     rows = slice(0, kept)
-    block = Block(sample.X[rows], sample.Y[rows], sample.weights[rows])
+    block = Rows(sample.X[rows], sample.Y[rows], sample.weights[rows])
     return SampledRows(block, int(last), seed, False)
 
 
@@ -279,9 +279,9 @@ class _Product(Accumulator[Array]):
     def start(self) -> Array:
         return np.zeros(self.design.basis.size)
 
-    def add(self, state: Array, block: Block) -> Array:
+    def add(self, state: Array, block: Rows) -> Array:
         new = distinct_hashes(block, self.sample_seed) >= np.uint64(self.known_below)
-        block = Block(block.X[new], block.Y[new], block.weights[new])
+        block = Rows(block.X[new], block.Y[new], block.weights[new])
         if not len(block):
             return state
         rows = RowsInMemory(self.design.basis, self.design.charted_block(block))

@@ -22,7 +22,7 @@ from kexpfam.base_densities import (
     TrainingResponses,
     resolve_base,
 )
-from kexpfam.blocks import DEFAULT_BUDGET
+from kexpfam.data import DEFAULT_BUDGET
 from kexpfam.distributions import (
     Bridge,
     BridgedDensity,

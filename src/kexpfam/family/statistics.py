@@ -16,10 +16,10 @@ import numpy as np
 from kexpfam._typing import Array, Indices
 from kexpfam._validation import mean_and_std
 from kexpfam.base_densities import BaseDensity
-from kexpfam.blocks import (
+from kexpfam.data import (
     Accumulator,
-    Block,
     RowHashes,
+    Rows,
     distinct_hashes,
     row_hashes,
 )
@@ -103,13 +103,13 @@ class Design:
             for k, own in enumerate(sums)
         )
 
-    def charted_block(self, block: Block) -> ScoreSample:
+    def charted_block(self, block: Rows) -> ScoreSample:
         """Rows of the user that have not helped to choose the design."""
         Z = self.chart.conditions(block.X)
         U = self.chart.coordinates(Z).to_kernel(block.Y[:, None])[:, 0]
         return self.sample(Z, U, block.weights)
 
-    def add_block(self, sums: FoldSums, block: Block) -> FoldSums:
+    def add_block(self, sums: FoldSums, block: Rows) -> FoldSums:
         """Sums with such rows, whose arrays are written to."""
         folds = self.folds_of(self.hashes_of(block.X, block.Y))
         return self.add(sums, self.charted_block(block), folds)
@@ -168,10 +168,10 @@ class SumOfRows(Accumulator[tuple[FoldSums, ...]]):
     def start(self) -> tuple[FoldSums, ...]:
         return tuple(design.start() for design in self.designs)
 
-    def add(self, state: tuple[FoldSums, ...], block: Block) -> tuple[FoldSums, ...]:
+    def add(self, state: tuple[FoldSums, ...], block: Rows) -> tuple[FoldSums, ...]:
         new = distinct_hashes(block, self.sample_seed) >= np.uint64(self.known_below)
         if not new.all():
-            block = Block(block.X[new], block.Y[new], block.weights[new])
+            block = Rows(block.X[new], block.Y[new], block.weights[new])
         if not len(block):
             return state
         return tuple(
@@ -241,7 +241,7 @@ class Judges:
         return everyone._kept()
 
     @classmethod
-    def of_block(cls, design: Design, block: Block) -> "Judges":
+    def of_block(cls, design: Design, block: Rows) -> "Judges":
         """Some rows of the user that have not helped to choose the design."""
         sample = design.charted_block(block)
         points = block.Y[:, None]

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from kexpfam.blocks import (
+from kexpfam.data import (
     ArraySource,
-    Block,
+    Rows,
     RowSample,
     distinct_hashes,
     reduce_blocks,
@@ -116,7 +116,7 @@ def test_the_sample_of_any_rows_is_the_same_for_any_order_of_blocks(rows):
 
 def test_copies_in_a_block_have_prints_of_their_own(rows):
     X, Y, weights = rows
-    block = Block(X, Y, weights)
+    block = Rows(X, Y, weights)
     hashes = distinct_hashes(block, seed=2)
     assert len(np.unique(hashes)) == len(hashes)
     # One copy keeps the row_hash of the row.

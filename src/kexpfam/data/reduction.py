@@ -20,16 +20,16 @@ from kexpfam._parallel import (
     thread_count,
 )
 from kexpfam._progress import Progress
-from kexpfam.blocks.block import (
+from kexpfam.data.dask import DaskSource, reduce_on_dask
+from kexpfam.data.rows import (
     Accumulator,
-    Block,
     OfTurnedBlocks,
     Part,
+    Rows,
     S,
     Source,
     UnconditionalSource,
 )
-from kexpfam.blocks.dask import DaskSource, reduce_on_dask
 
 # Seconds between looks for an error elsewhere, and for Ctrl-C on systems where it does
 # not end a wait.
@@ -67,7 +67,7 @@ def reduce_blocks(
 
     Example:
         >>> import numpy as np
-        >>> from kexpfam.blocks import ArraySource, RowSample
+        >>> from kexpfam.data import ArraySource, RowSample
         >>> source = ArraySource(np.zeros((20_000, 2)), np.ones(20_000))
         >>> len(reduce_blocks(source, RowSample(100, seed=0), n_jobs=2))
         100
@@ -98,7 +98,7 @@ def _reduce_locally(
             return functools.reduce(accumulator.add, blocks, accumulator.start())
 
 
-def _read(parts: Sequence[Part], progress: Progress | None) -> Iterator[Block]:
+def _read(parts: Sequence[Part], progress: Progress | None) -> Iterator[Rows]:
     for done, part in enumerate(parts, start=1):
         yield from part.read()
         if progress is not None:
@@ -115,7 +115,7 @@ def _in_turn(
     # One entry for each finished part, and None for each thread that ended.
     finished: queue.SimpleQueue[int | None] = queue.SimpleQueue()
 
-    def blocks_of(thread: int, stop: threading.Event) -> Generator[Block, None, None]:
+    def blocks_of(thread: int, stop: threading.Event) -> Generator[Rows, None, None]:
         try:
             for number in range(thread, len(parts), threads):
                 yield from parts[number].read()
@@ -138,12 +138,12 @@ def _in_turn(
     return _on_threads(accumulator, threads, blocks_of, watch)
 
 
-def _dealt(blocks: Iterator[Block], accumulator: Accumulator[S], threads: int) -> S:
+def _dealt(blocks: Iterator[Rows], accumulator: Accumulator[S], threads: int) -> S:
     """The calling thread reads for all."""
     # One waits while one is worked on: no more, because blocks take memory.
-    hands: list[queue.Queue[Block | None]] = [queue.Queue(1) for _ in range(threads)]
+    hands: list[queue.Queue[Rows | None]] = [queue.Queue(1) for _ in range(threads)]
 
-    def blocks_of(thread: int, stop: threading.Event) -> Generator[Block, None, None]:
+    def blocks_of(thread: int, stop: threading.Event) -> Generator[Rows, None, None]:
         while not stop.is_set():
             try:
                 block = hands[thread].get(timeout=_WAIT)
@@ -153,7 +153,7 @@ def _dealt(blocks: Iterator[Block], accumulator: Accumulator[S], threads: int) -
                 return
             yield block
 
-    def give(thread: int, block: Block | None, stop: threading.Event) -> None:
+    def give(thread: int, block: Rows | None, stop: threading.Event) -> None:
         while not stop.is_set():
             try:
                 hands[thread].put(block, timeout=_WAIT)
@@ -175,7 +175,7 @@ def _dealt(blocks: Iterator[Block], accumulator: Accumulator[S], threads: int) -
 def _on_threads(
     accumulator: Accumulator[S],
     threads: int,
-    blocks_of: Callable[[int, threading.Event], Generator[Block, None, None]],
+    blocks_of: Callable[[int, threading.Event], Generator[Rows, None, None]],
     meanwhile: Callable[[threading.Event], None],
 ) -> S:
     """Sums of the blocks of each thread, combined in order of the threads.

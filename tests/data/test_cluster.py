@@ -7,9 +7,10 @@ import time
 import numpy as np
 import pytest
 
-from kexpfam.blocks import ArraySource, DaskSource, ParquetSource, reduce_blocks
-from tests.blocks.accumulators import Failing, Heavy, Moments, Owner, Rows
-from tests.blocks.cases import (
+from kexpfam.data import ArraySource, DaskSource, ParquetSource, reduce_blocks
+from tests.clusters import cluster
+from tests.data.accumulators import AllRows, Failing, Heavy, Moments, Owner
+from tests.data.cases import (
     RESPONSES,
     all_sources,
     dask_frame,
@@ -17,7 +18,6 @@ from tests.blocks.cases import (
     slow_moments,
     some_rows,
 )
-from tests.clusters import cluster
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
@@ -115,7 +115,7 @@ def test_order_of_partitions_is_kept_through_the_tree(rows, processes):
     # 100 partitions: three levels of combining eight
     numbers = np.arange(1000.0)[:, None]
     X = da.from_array(numbers, chunks=(10, 1))
-    got = reduce_blocks(DaskSource(X, numbers), Rows(), client=processes)
+    got = reduce_blocks(DaskSource(X, numbers), AllRows(), client=processes)
     np.testing.assert_array_equal(np.concatenate(got)[:, :1], numbers)
 
 

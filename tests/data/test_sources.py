@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kexpfam.blocks import (
+from kexpfam.data import (
     ArraySource,
     DaskSource,
     ParquetSource,
@@ -11,8 +11,8 @@ from kexpfam.blocks import (
     as_source,
     reduce_blocks,
 )
-from tests.blocks.accumulators import Failing, Moments, RowCount, Rows
-from tests.blocks.cases import (
+from tests.data.accumulators import AllRows, Failing, Moments, RowCount
+from tests.data.cases import (
     FEATURES,
     RESPONSES,
     all_sources,
@@ -98,7 +98,7 @@ def test_blocks_of_a_single_part_are_dealt_to_all_threads(rows, tmp_path):
     path = parquet_file(tmp_path, (numbers, y, np.ones(1000)), row_group_size=1000)
     source = ParquetSource(path, RESPONSES, "w", rows=100)
     assert len(source.parts) == 1
-    got = reduce_blocks(source, Rows(), n_jobs=3)
+    got = reduce_blocks(source, AllRows(), n_jobs=3)
     starts = [int(block[0, 0]) // 100 for block in got]
     assert starts == [0, 3, 6, 9, 1, 4, 7, 2, 5, 8]
 
@@ -211,11 +211,11 @@ def test_missing_values_are_named_with_file_row_and_column(rows, column, tmp_pat
     source = ParquetSource(tmp_path / "bad.parquet", RESPONSES, "w", rows=30)
     wanted = rf"Column '{column}' .* none in row 777 of .*bad\.parquet; drop or fill"
     with pytest.raises(ValueError, match=wanted):
-        reduce_blocks(source, Rows(), n_jobs=2)
+        reduce_blocks(source, AllRows(), n_jobs=2)
     frame = pl.scan_parquet(tmp_path / "bad.parquet")
     wanted = f"Column '{column}' .* none in row 777 of the query; drop or fill"
     with pytest.raises(ValueError, match=wanted):
-        reduce_blocks(PolarsSource(frame, RESPONSES, "w", rows=30), Rows(), n_jobs=2)
+        reduce_blocks(PolarsSource(frame, RESPONSES, "w", rows=30), AllRows(), n_jobs=2)
 
 
 @pytest.mark.parametrize(
@@ -239,14 +239,14 @@ def test_values_that_are_not_finite_are_named_with_their_column(
         (DaskSource(frame, *names), "277 of partition 1"),
     ):
         with pytest.raises(ValueError, match=place.format(row)):
-            reduce_blocks(source, Rows(), n_jobs=2)
+            reduce_blocks(source, AllRows(), n_jobs=2)
 
 
 def test_missing_values_of_nullable_dask_columns_are_refused(rows):
     frame = dask_frame(rows).astype({"b": "Float64"})
     frame["b"] = frame["b"].mask(frame["b"] > 0.0)
     with pytest.raises(ValueError, match=r"X must hold finite .* column 'b'"):
-        reduce_blocks(DaskSource(frame, RESPONSES, "w"), Rows())
+        reduce_blocks(DaskSource(frame, RESPONSES, "w"), AllRows())
 
 
 @pytest.mark.parametrize(
@@ -313,7 +313,7 @@ def test_dask_collections_that_do_not_fit_together_are_refused(rows):
     with pytest.raises(ValueError, match=r"Dask array of 6 row chunks .*sizes are not"):
         DaskSource(unknown, rows[1])
     with pytest.raises(ValueError, match="as many rows as X, but in partition"):
-        reduce_blocks(DaskSource(unknown, y[y[:, 0] > 0]), Rows())
+        reduce_blocks(DaskSource(unknown, y[y[:, 0] > 0]), AllRows())
     with pytest.raises(ValueError, match="X must be a data frame, got a series"):
         DaskSource(dask_frame(rows)["a"], "d")
     frame, other = dask_frame(rows), dask_frame(rows, npartitions=3)

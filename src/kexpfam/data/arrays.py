@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from kexpfam._typing import ArrayLike
-from kexpfam.blocks.block import BLOCK_ROWS, Block, Part, Source, converted
+from kexpfam.data.rows import BLOCK_ROWS, Part, Rows, Source, converted
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class ArrayPart(Part):
     sample_weight: Any
     start: int
 
-    def read(self) -> Iterator[Block]:
+    def read(self) -> Iterator[Rows]:
         block = converted(self.X, self.y, self.sample_weight, self._place)
         for array in (self.X, self.y, self.sample_weight):
             release_pages(array)

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 
 from kexpfam._parallel import thread_count
-from kexpfam.blocks.arrays import ArraySource
-from kexpfam.blocks.block import Source, UnconditionalSource
-from kexpfam.blocks.dask import DaskSource, is_dask_array, is_dask_frame
-from kexpfam.blocks.memory import DEFAULT_BUDGET, block_rows
-from kexpfam.blocks.tables import ParquetSource, PolarsSource, is_lazy_frame, is_parquet
+from kexpfam.data.arrays import ArraySource
+from kexpfam.data.dask import DaskSource, is_dask_array, is_dask_frame
+from kexpfam.data.memory import DEFAULT_BUDGET, block_rows
+from kexpfam.data.rows import Source, UnconditionalSource
+from kexpfam.data.tables import ParquetSource, PolarsSource, is_lazy_frame, is_parquet
 
 
 def as_source(

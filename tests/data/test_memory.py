@@ -7,7 +7,7 @@ import textwrap
 import numpy as np
 import pytest
 
-from kexpfam.blocks import (
+from kexpfam.data import (
     DEFAULT_BUDGET,
     block_rows,
     parse_memory,
@@ -23,8 +23,8 @@ ROWS, COLUMNS = 1_310_720, 20  # 200 MiB as float64
 READ = """
     import sys
     import numpy as np
-    from kexpfam.blocks import as_source, peak_resident, reduce_blocks
-    from tests.blocks.accumulators import RowCount
+    from kexpfam.data import as_source, peak_resident, reduce_blocks
+    from tests.data.accumulators import RowCount
     {load}
     def read(name, rows):
         data, y = load(sys.argv[1] + "/" + name, rows)
@@ -135,7 +135,7 @@ def test_resident_memory_rises_with_what_is_held():
     # In a process of its own: this one may hold memory that others have given back.
     code = """
 import numpy as np
-from kexpfam.blocks import peak_resident, resident_now
+from kexpfam.data import peak_resident, resident_now
 before = resident_now()
 held = np.ones(50 * 2**17)  # 50 MiB
 print(resident_now() - before, peak_resident() - resident_now(), held[-1])

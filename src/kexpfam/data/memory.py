@@ -8,7 +8,7 @@ import re
 import sys
 from pathlib import Path
 
-from kexpfam.blocks.block import BLOCK_ROWS
+from kexpfam.data.rows import BLOCK_ROWS
 
 # Bytes above what the process held at the start, unless told otherwise.
 DEFAULT_BUDGET = 2**30

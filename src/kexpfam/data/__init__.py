@@ -1,45 +1,45 @@
 """Rows of (X, y, weights) that are read block by block, and sums over them."""
 
-from kexpfam.blocks.arrays import ArraySource
-from kexpfam.blocks.block import (
-    BLOCK_ROWS,
-    Accumulator,
-    Block,
-    Part,
-    Source,
-    UnconditionalSource,
-)
-from kexpfam.blocks.dask import DaskSource
-from kexpfam.blocks.memory import (
+from kexpfam.data.arrays import ArraySource
+from kexpfam.data.dask import DaskSource
+from kexpfam.data.memory import (
     DEFAULT_BUDGET,
     block_rows,
     parse_memory,
     peak_resident,
     resident_now,
 )
-from kexpfam.blocks.reduction import reduce_blocks
-from kexpfam.blocks.row_hashes import (
+from kexpfam.data.reduction import reduce_blocks
+from kexpfam.data.row_hashes import (
     RowHashes,
     RowSample,
     Sample,
     distinct_hashes,
     row_hashes,
 )
-from kexpfam.blocks.sources import as_source, as_unconditional_source
-from kexpfam.blocks.tables import ParquetSource, PolarsSource
+from kexpfam.data.rows import (
+    BLOCK_ROWS,
+    Accumulator,
+    Part,
+    Rows,
+    Source,
+    UnconditionalSource,
+)
+from kexpfam.data.sources import as_source, as_unconditional_source
+from kexpfam.data.tables import ParquetSource, PolarsSource
 
 __all__ = [
     "BLOCK_ROWS",
     "DEFAULT_BUDGET",
     "Accumulator",
     "ArraySource",
-    "Block",
     "DaskSource",
     "ParquetSource",
     "Part",
     "PolarsSource",
     "RowHashes",
     "RowSample",
+    "Rows",
     "Sample",
     "Source",
     "UnconditionalSource",

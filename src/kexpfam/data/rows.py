@@ -2,8 +2,8 @@
 
 A `Source` is data that may not fit into memory. It consists of `Part`s, which can be
 read independently of each other, in any order, by any thread or process; a part is read
-as `Block`s, arrays of some thousand rows. An `Accumulator` says how blocks become a
-sum, and two sums one. `kexpfam.blocks.reduction` brings them together.
+as `Rows`, arrays of some thousand rows. An `Accumulator` says how blocks become a
+sum, and two sums one. `kexpfam.data.reduction` brings them together.
 
 Whatever the data came from, blocks are checked when they are read: all numbers finite,
 no negative weight. Rows of weight zero are dropped.
@@ -11,12 +11,13 @@ no negative weight. Rows of weight zero are dropped.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from dataclasses import dataclass, fields
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from kexpfam._typing import Array
+from kexpfam._typing import Array, Indices
 from kexpfam.persistence import saved_fit
 
 S = TypeVar("S")
@@ -31,18 +32,20 @@ Place = Callable[[str, int, int], str]
 
 @saved_fit({"X": "n p", "Y": "n d", "weights": "n nonnegative some"}, name="SavedRows")
 @dataclass(frozen=True)
-class Block:
-    """Some rows, in memory.
+class Rows:
+    """Some rows with their weights, in memory.
 
-    Attributes:
+    Args:
         X: (n, p).
         Y: (n, d).
-        weights: (n,), positive.
+        weights: (n,), not negative.
 
     Example:
-        >>> block = Block(np.zeros((3, 2)), np.zeros((3, 1)), np.ones(3))
-        >>> len(block)
-        3
+        >>> rows = Rows(np.zeros((3, 2)), np.arange(3.0)[:, None], np.ones(3))
+        >>> len(rows), len(rows[:2]), len(Rows.concatenate([rows, rows[:2]]))
+        (3, 2, 5)
+        >>> rows[rows.Y[:, 0] > 0].Y.ravel()
+        array([1., 2.])
     """
 
     X: Array
@@ -52,12 +55,25 @@ class Block:
     def __len__(self) -> int:
         return len(self.weights)
 
+    def __getitem__(self, index: slice | Indices | NDArray[np.bool_]) -> Self:
+        """Some of the rows, by a slice, numbers or a mask."""
+        return type(self)(*(array[index] for array in _arrays(self)))
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[Self]) -> Self:
+        """The rows of all parts, at least one, in their order."""
+        return cls(*map(np.concatenate, zip(*map(_arrays, parts), strict=True)))
+
+
+def _arrays(rows: Rows) -> list[Array]:
+    return [getattr(rows, field.name) for field in fields(rows)]
+
 
 class Part(ABC):
     """Rows that are read by one thread or one process, from first to last."""
 
     @abstractmethod
-    def read(self) -> Iterator[Block]:
+    def read(self) -> Iterator[Rows]:
         """The rows, as blocks that are not empty."""
 
 
@@ -97,7 +113,7 @@ class Accumulator(ABC, Generic[S]):
         """The sum of no rows: a new object every time."""
 
     @abstractmethod
-    def add(self, state: S, block: Block) -> S:
+    def add(self, state: S, block: Rows) -> S:
         """The sum with the rows of a block added; may change `state` in place."""
 
     @abstractmethod
@@ -123,7 +139,7 @@ class UnconditionalSource(Source):
         ValueError: It has some.
 
     Example:
-        >>> from kexpfam.blocks import ArraySource
+        >>> from kexpfam.data import ArraySource
         >>> data = np.arange(6.0).reshape(3, 2)
         >>> source = UnconditionalSource(ArraySource(data, data[:, :0]))
         >>> source.n_features, source.n_responses
@@ -152,7 +168,7 @@ class _TurnedPart(Part):
 
     part: Part
 
-    def read(self) -> Iterator[Block]:
+    def read(self) -> Iterator[Rows]:
         return map(turned, self.part.read())
 
 
@@ -165,16 +181,16 @@ class OfTurnedBlocks(Accumulator[S]):
     def start(self) -> S:
         return self.accumulator.start()
 
-    def add(self, state: S, block: Block) -> S:
+    def add(self, state: S, block: Rows) -> S:
         return self.accumulator.add(state, turned(block))
 
     def combine(self, first: S, second: S) -> S:
         return self.accumulator.combine(first, second)
 
 
-def turned(block: Block) -> Block:
+def turned(block: Rows) -> Rows:
     """A block whose X is the Y of another, and has no columns of its own."""
-    return Block(block.X[:, :0], block.X, block.weights)
+    return Rows(block.X[:, :0], block.X, block.weights)
 
 
 def float_columns(name: str, values: Any) -> Array:
@@ -189,25 +205,24 @@ def float_columns(name: str, values: Any) -> Array:
     return array[:, None] if array.ndim == 1 else array
 
 
-def converted(X: Any, Y: Any, weights: Any, place: Place) -> Block:
+def converted(X: Any, Y: Any, weights: Any, place: Place) -> Rows:
     """A checked block of copies of arrays of any numbers, of one or two dimensions."""
     if weights is not None:
         weights = float_columns("sample_weight", weights)[:, 0]
     return checked(float_columns("X", X), float_columns("y", Y), weights, place)
 
 
-def checked(X: Array, Y: Array, weights: Array | None, place: Place) -> Block:
+def checked(X: Array, Y: Array, weights: Array | None, place: Place) -> Rows:
     """A block of the rows whose weight is not zero; `place` says where bad ones are."""
     for name, values in (("X", X), ("y", Y)):
         _refuse(name, values, np.isfinite(values), "finite numbers only", place)
     if weights is None:
-        return Block(X, Y, np.ones(len(X)))
+        return Rows(X, Y, np.ones(len(X)))
     good = np.isfinite(weights) & (weights >= 0)
     _refuse("sample_weight", weights, good, "finite numbers from 0 on", place)
     kept = weights > 0
-    if not kept.all():
-        X, Y, weights = X[kept], Y[kept], weights[kept]
-    return Block(X, Y, weights)
+    rows = Rows(X, Y, weights)
+    return rows if kept.all() else rows[kept]
 
 
 def _refuse(name: str, values: Array, good: Any, wanted: str, place: Place) -> None:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from kexpfam.blocks import (
+from kexpfam.data import (
     ArraySource,
     DaskSource,
     ParquetSource,

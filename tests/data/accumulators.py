@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from threadpoolctl import threadpool_info
 
-from kexpfam.blocks import Accumulator
+from kexpfam.data import Accumulator
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class RowCount(Accumulator):
 
 
 @dataclass(frozen=True)
-class Rows(Accumulator):
+class AllRows(Accumulator):
     """All rows, in the order of reading."""
 
     def start(self):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from kexpfam._typing import Array, Indices
 from kexpfam._validation import check_count
-from kexpfam.blocks.block import Accumulator, Block
+from kexpfam.data.rows import Accumulator, Rows
 
 RowHashes = NDArray[np.uint64]
 
@@ -62,12 +62,12 @@ def _mix(values: RowHashes) -> None:
     values ^= values >> np.uint64(31)
 
 
-def distinct_hashes(block: Block, seed: int) -> RowHashes:
+def distinct_hashes(block: Rows, seed: int) -> RowHashes:
     """RowHashes, but others for the second and later copies of a row in a block.
 
     Example:
         >>> rows = np.array([[1.0], [2.0], [1.0]])
-        >>> hashes = distinct_hashes(Block(rows, rows, np.ones(3)), seed=0)
+        >>> hashes = distinct_hashes(Rows(rows, rows, np.ones(3)), seed=0)
         >>> len(set(hashes.tolist()))
         3
     """
@@ -90,7 +90,7 @@ def distinct_hashes(block: Block, seed: int) -> RowHashes:
 
 
 @dataclass(frozen=True)
-class Sample(Block):
+class Sample(Rows):
     """Rows sorted by row_hash.
 
     Attributes:
@@ -109,7 +109,7 @@ class RowSample(Accumulator[Sample]):
         seed: Which sample.
 
     Example:
-        >>> from kexpfam.blocks import ArraySource, reduce_blocks
+        >>> from kexpfam.data import ArraySource, reduce_blocks
         >>> X = np.arange(1000.0)[:, None]
         >>> sample = reduce_blocks(ArraySource(X, X), RowSample(10, seed=0))
         >>> again = reduce_blocks(ArraySource(X[::-1], X[::-1]), RowSample(10, seed=0))
@@ -128,7 +128,7 @@ class RowSample(Accumulator[Sample]):
         nothing = np.empty((0, 0))
         return Sample(nothing, nothing, np.empty(0), np.empty(0, dtype=np.uint64))
 
-    def add(self, state: Sample, block: Block) -> Sample:
+    def add(self, state: Sample, block: Rows) -> Sample:
         hashes = distinct_hashes(block, self.seed)
         if len(state) == self.size:
             # Most rows end here, once many have been seen.
@@ -152,20 +152,9 @@ class RowSample(Accumulator[Sample]):
         if len(second) == 0:
             return first
         if len(first) == 0:
-            first = _rows(second, np.arange(0))
-        joined = Sample(
-            np.concatenate([first.X, second.X]),
-            np.concatenate([first.Y, second.Y]),
-            np.concatenate([first.weights, second.weights]),
-            np.concatenate([first.hashes, second.hashes]),
-        )
-        return _rows(joined, _order(joined)[: self.size])
-
-
-def _rows(sample: Sample, rows: Indices) -> Sample:
-    return Sample(
-        sample.X[rows], sample.Y[rows], sample.weights[rows], sample.hashes[rows]
-    )
+            first = second[:0]
+        joined = Sample.concatenate([first, second])
+        return joined[_order(joined)[: self.size]]
 
 
 def _order(sample: Sample) -> Indices:

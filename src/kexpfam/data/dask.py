@@ -29,16 +29,16 @@ from kexpfam._optional import is_instance, needed
 from kexpfam._parallel import one_of_many_threads, single_threaded_blas, thread_count
 from kexpfam._progress import Progress
 from kexpfam._typing import Array
-from kexpfam.blocks.block import (
+from kexpfam.data.rows import (
     BLOCK_ROWS,
     Accumulator,
-    Block,
     Part,
+    Rows,
     S,
     Source,
     converted,
 )
-from kexpfam.blocks.tables import Columns, choose_columns
+from kexpfam.data.tables import Columns, choose_columns
 
 # Sums that one task combines: more would take more memory at once, fewer more tasks.
 FAN_IN = 8
@@ -62,7 +62,7 @@ class Layout:
     y_inside: bool
     weighted: bool
 
-    def blocks(self, number: int, pieces: Sequence[Any]) -> Iterator[Block]:
+    def blocks(self, number: int, pieces: Sequence[Any]) -> Iterator[Rows]:
         """The blocks of partition `number`."""
         X, Y, weights = self._arrays(pieces)
         if not len(X) == len(Y) == (len(X) if weights is None else len(weights)):
@@ -121,7 +121,7 @@ class DaskPart(Part):
     layout: Layout
     number: int
 
-    def read(self) -> Iterator[Block]:
+    def read(self) -> Iterator[Rows]:
         import dask
 
         yield from self.layout.blocks(self.number, dask.compute(*self.pieces))
@@ -359,7 +359,7 @@ def _accumulate_part(accumulator: Accumulator[S], part: Part) -> S:
     return _accumulate(accumulator, part.read())
 
 
-def _accumulate(accumulator: Accumulator[S], blocks: Iterable[Block]) -> S:
+def _accumulate(accumulator: Accumulator[S], blocks: Iterable[Rows]) -> S:
     with single_threaded_blas(), one_of_many_threads():
         return functools.reduce(accumulator.add, blocks, accumulator.start())
 

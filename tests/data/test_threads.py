@@ -7,8 +7,8 @@ import sys
 import numpy as np
 import pytest
 
-from kexpfam.blocks import ArraySource, reduce_blocks
-from tests.blocks.accumulators import BlasThreads
+from kexpfam.data import ArraySource, reduce_blocks
+from tests.data.accumulators import BlasThreads
 
 TWO_TASKS = """
 import threading

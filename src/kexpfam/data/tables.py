@@ -22,7 +22,7 @@ import numpy as np
 
 from kexpfam._optional import is_instance, needed
 from kexpfam._typing import Array
-from kexpfam.blocks.block import BLOCK_ROWS, Block, Part, Source, checked
+from kexpfam.data.rows import BLOCK_ROWS, Part, Rows, Source, checked
 from kexpfam.errors import MissingDependencyError
 
 # Bytes of a file that are read at once for each column; smaller was no slower.
@@ -64,7 +64,7 @@ class Columns:
 
     def block(
         self, column: Callable[[Any], Array | float], n: int, start: int, where: str
-    ) -> Block:
+    ) -> Rows:
         """A checked block of n rows, the first being row `start` of `where`."""
 
         def matrix(names: Sequence[Any]) -> Array:
@@ -190,7 +190,7 @@ class RowGroup(Part):
     columns: Columns
     rows: int
 
-    def read(self) -> Iterator[Block]:
+    def read(self) -> Iterator[Rows]:
         import pyarrow as pa
 
         start = self.start
@@ -373,7 +373,7 @@ class PolarsQuery(Part):
     rows: int
     start: int
 
-    def read(self) -> Iterator[Block]:
+    def read(self) -> Iterator[Rows]:
         batches = self.frame.collect_batches(
             chunk_size=self.rows, maintain_order=True, lazy=True
         )
@@ -386,7 +386,7 @@ class PolarsQuery(Part):
                 if len(block):
                     yield block
 
-    def _block(self, batch: Any, start: int) -> Block:
+    def _block(self, batch: Any, start: int) -> Rows:
         def column(name: str) -> Array:
             if batch[name].null_count():
                 row = start + int(batch[name].is_null().arg_max())

@@ -7,9 +7,9 @@ import threading
 import numpy as np
 import pytest
 
-from kexpfam.blocks import ArraySource, Block, as_source, reduce_blocks
-from tests.blocks.accumulators import Failing, Moments, RowCount, Rows
-from tests.blocks.cases import read_all, slow_moments, some_rows
+from kexpfam.data import ArraySource, Rows, as_source, reduce_blocks
+from tests.data.accumulators import AllRows, Failing, Moments, RowCount
+from tests.data.cases import read_all, slow_moments, some_rows
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def test_sums_are_the_same_bits_for_the_same_number_of_threads(rows):
 def test_threads_take_parts_in_turn(rows):
     _, y, _ = rows
     numbers = np.arange(1000.0)[:, None]
-    got = reduce_blocks(ArraySource(numbers, y, rows=100), Rows(), n_jobs=3)
+    got = reduce_blocks(ArraySource(numbers, y, rows=100), AllRows(), n_jobs=3)
     starts = [int(block[0, 0]) // 100 for block in got]
     assert starts == [0, 3, 6, 9, 1, 4, 7, 2, 5, 8]
 
@@ -239,4 +239,4 @@ def test_the_summary_is_that_of_the_rows(rows):
     np.testing.assert_array_equal(summary.X_max, X[kept].max(axis=0))
     np.testing.assert_array_equal(summary.Y_min, y[kept].min(axis=0))
     np.testing.assert_array_equal(summary.Y_max, y[kept].max(axis=0))
-    assert isinstance(read_all(ArraySource(*rows))[0], Block)
+    assert isinstance(read_all(ArraySource(*rows))[0], Rows)
