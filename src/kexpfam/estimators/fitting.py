@@ -1,4 +1,14 @@
-"""A fit as both estimators make it: choose what is open, solve, look for islands."""
+"""The way of a fit: rows, coordinates, statistics, family.
+
+    spec      what the user gave and left open
+    choose    what is open, by what is held out          selection
+    placed    rows in the coordinates of the kernel      family.coordinates
+    stats     C and b of every fold, once                family.statistics
+    family    (C + λR) α = −b                            family.components
+
+Exact fits and those by likelihood have a solver of their own instead of statistics.
+Rows that are read block by block go the same way, chosen for on a sample of them.
+"""
 
 import warnings
 from dataclasses import dataclass, replace
@@ -10,205 +20,196 @@ from kexpfam._typing import Array
 from kexpfam._validation import check_positive
 from kexpfam.data import ArraySource, Rows, Source
 from kexpfam.errors import BlindnessWarning, DegenerateDataError
-from kexpfam.islands import IslandReport
-from kexpfam.kernels import SumOfProducts
-from kexpfam.models.blindness import island_report
-from kexpfam.models.chart import fit_chart
-from kexpfam.models.choice import Choice, Selection
-from kexpfam.models.family import (
+from kexpfam.estimators.neighbourhood import Neighbourhood
+from kexpfam.family import (
+    SOLVERS,
+    Components,
     FittedFamily,
-    Options,
-    TrainingRows,
-    fit_family,
-    resolve_joint,
-    solve,
-    training_rows,
-)
-from kexpfam.models.finishing import Components
-from kexpfam.models.many_rows import (
+    FoldStatistics,
+    IsolatedComponents,
+    LambdaRule,
     SampledRows,
-    Start,
-    begin,
-    iterated,
+    Spec,
+    TrainingRows,
+    check_masses,
+    choose_components,
+    chosen_centers,
+    fit_coordinates,
+    given_base,
+    narrowed,
+    resolve_kernel,
     sample_rows,
+    solve,
+    solve_iteratively,
+    solve_statistics,
+    sum_statistics,
+    training_rows,
     with_all_rows,
 )
-from kexpfam.models.neighbourhood import Neighbourhood
-from kexpfam.models.running import LambdaRule, Running
-from kexpfam.models.selected import choose
-from kexpfam.models.solvers import COMPONENTS
+from kexpfam.kernels import SumOfProducts
 from kexpfam.score_matching import CENTER_METHODS, IterativeFit
 from kexpfam.selection import (
     CoarseSearch,
     PaperGrid,
     SearchResult,
+    Selected,
+    Selection,
+    choose,
 )
 
 # How the linear system of a fit is solved: what `KCEF.solver` may say and
 # `KCEF.solver_` says.
-SOLVERS = ("exact", "low-rank", "iterative")
+LINEAR_SOLVERS = ("exact", "low-rank", "iterative")
 
 
 @dataclass(frozen=True, eq=False)
 class FamilyFit:
-    """What a fit leaves behind.
-
-    Attributes:
-        family: The fitted family.
-        selection: How its hyperparameters were found; None if they were given.
-        islands: Masses of islands, compared with counts; None for several columns of y.
-        running: Sums to which rows can be added; None if the fit is not low-rank.
-        components: How many centres there are, and whether more would help; None if
-            that was not judged.
-        weight: Sum of the row weights.
-        iterative: How conjugate gradients went; None if they were not used.
-        complete: Whether all rows were in memory, and not only a sample of them.
-        solver: How it was computed, for the user.
-        neighbourhood: The rows behind `reliability`.
-    """
+    """What a fit leaves behind."""
 
     family: FittedFamily
-    selection: Selection | SearchResult | None = None
-    islands: IslandReport | None = None
-    running: Running | None = None
-    components: Components | None = None
-    weight: float = 0.0
-    iterative: IterativeFit | None = None
-    complete: bool = True
-    solver: str = ""
-    neighbourhood: Neighbourhood | None = None
+    selection: Selection | SearchResult | None = None  # None if nothing was open
+    isolated: IsolatedComponents | None = None  # None for several columns of y
+    statistics: FoldStatistics | None = None  # None if the fit is not low-rank
+    components: Components | None = None  # None if their number was not chosen
+    weight: float = 0.0  # Sum of the row weights
+    iterative: IterativeFit | None = None  # None if there were no iterations
+    complete: bool = True  # Whether all rows were in memory, and not only a sample
+    solver: str = ""  # How it was computed, for the user
+    neighbourhood: Neighbourhood | None = None  # The rows behind `reliability`
 
 
-def fit_in_memory(rows: Rows, options: Options, rng: np.random.Generator) -> FamilyFit:
+def fit_rows(rows: Rows, spec: Spec, rng: np.random.Generator) -> FamilyFit:
     """Fit the family to validated rows, and choose what the user left open."""
-    _check_choices(options, rows.Y.shape[1])
-    exact = _is_exact(options, rows.Y)
-    if not exact and np.count_nonzero(rows.weights) > options.limits.design_rows:
-        return fit_source(ArraySource(rows.X, rows.Y, rows.weights), options, rng)[0]
+    _check(spec, rows.Y.shape[1])
+    exact = _is_exact(spec, rows.Y)
+    if not exact and np.count_nonzero(rows.weights) > spec.limits.design_rows:
+        return fit_source(ArraySource(rows.X, rows.Y, rows.weights), spec, rng)[0]
     # In an order of their own, the rows give the same model in any order of the user.
-    training = training_rows(rows.X, rows.Y, rows.weights, options, shuffled=True)
-    return _looked_at(_of_all(training, options, rng, exact=exact), options, rows)
-
-
-def _of_all(
-    rows: TrainingRows, options: Options, rng: np.random.Generator, *, exact: bool
-) -> FamilyFit:
-    """A fit to rows that are all there is."""
-    settled = _is_settled(options)
-    if exact or (settled and options.fit_method != "score"):
-        fit = FamilyFit(fit_family(rows, options, rng))
-    elif settled:
-        fit = _low_rank(_given(rows, options, rng), options)
-    else:
-        fit = _selected(rows, options, rng)
-    return replace(fit, weight=float(rows.weights.sum()))
-
-
-def _selected(
-    rows: TrainingRows, options: Options, rng: np.random.Generator
-) -> FamilyFit:
-    seed = int(rng.integers(2**31))
-    choice = choose(rows, options, rng)
-    if options.fit_method == "score" and choice.centers is not None:
-        start = _start(choice, options, seed)
-        if len(rows.Y) < options.limits.counted_rows and options.n_components is None:
-            # With few rows what was judged is what is fitted: same centres, same λ.
-            start = replace(start, centers=choice.centers)
-        return replace(_low_rank(start, options), selection=choice.result)
-    # What was judged is what is fitted: the same estimator with the same centres.
-    family = solve(
-        choice.charted,
-        choice.kernel,
-        choice.lam,
-        seed=seed,
-        centers=choice.centers,
-        n_jobs=options.n_jobs,
-        method=options.fit_method,
-    )
-    return FamilyFit(family, choice.result)
+    training = training_rows(rows, shuffled=True)
+    return _with_masses(_fit(training, spec, rng, exact=exact), spec, rows)
 
 
 def fit_source(
-    source: Source, options: Options, rng: np.random.Generator
+    source: Source, spec: Spec, rng: np.random.Generator
 ) -> tuple[FamilyFit, Rows]:
     """The same for rows that are read block by block, in little memory; and a sample.
 
     Few rows are collected and fitted as if they had been in memory. Fits by likelihood
     and bridged ones are fits to a sample.
     """
-    work = {"n_jobs": options.n_jobs, "client": options.client}
+    work = {"n_jobs": spec.n_jobs, "client": spec.client}
     state = rng.bit_generator.state
     seed = int(rng.integers(2**31))
-    sampled = sample_rows(source, options.limits.design_rows, seed, **work)
+    sampled = sample_rows(source, spec.limits.design_rows, seed, **work)
     if sampled.complete:
         rng.bit_generator.state = state  # as if they had been in memory all along
-        all_rows = collected(source)
-        return fit_in_memory(all_rows, options, rng), all_rows
-    block = sampled.block
-    _check_choices(options, block.Y.shape[1])
-    rows = training_rows(block.X, block.Y, block.weights, options)
-    if options.fit_method != "score" or isinstance(options.search, PaperGrid):
-        fit = replace(_of_all(rows, options, rng, exact=False), complete=False)
-        return _looked_at(fit, options, block), block
-    if _is_settled(options):
-        start, result = _given(rows, options, rng), None
-    else:
-        choice = choose(rows, options, rng)
-        start, result = _start(choice, options, seed), choice.result
-    running = _with_enough_centers(begin(start, options), source, sampled, options)
-    family, components = running.solved(options.n_jobs)
-    fit = FamilyFit(
-        family, result, None, running, components, running.weight, complete=False
+        everything = collected(source)
+        return fit_rows(everything, spec, rng), everything
+    _check(spec, sampled.rows.Y.shape[1])
+    rows = training_rows(sampled.rows)
+    if spec.fit_method != "score" or isinstance(spec.search, PaperGrid):
+        fit = replace(_fit(rows, spec, rng, exact=False), complete=False)
+        return _with_masses(fit, spec, sampled.rows), sampled.rows
+    if _is_settled(spec):
+        seed = int(rng.integers(2**31))
+    selected, rule = _selected(rows, spec, rng)
+    stats = sum_statistics(
+        selected.placed, selected.rows, selected.kernel, rule, spec, seed=seed
     )
-    if options.solver == "iterative":
-        weight = running.weight
-        family, found = iterated(start, options, family.lam, weight, source, sampled)
-        fit = replace(fit, family=family, running=None, iterative=found)
-    return _looked_at(fit, options, block), block
+    stats = _with_enough_centers(stats, source, sampled, spec)
+    family, components = solve_statistics(stats, spec.n_jobs)
+    fit = FamilyFit(
+        family, selected.result, None, stats, components, stats.weight, complete=False
+    )
+    if spec.solver == "iterative":
+        family, found = solve_iteratively(
+            selected.placed, stats, spec, family.lam, source, sampled
+        )
+        fit = replace(fit, family=family, statistics=None, iterative=found)
+    return _with_masses(fit, spec, sampled.rows), sampled.rows
 
 
-def _with_enough_centers(
-    started: Running, source: Source, sampled: SampledRows, options: Options
-) -> Running:
-    """Sums over all rows; once more with twice the centres, while that would help."""
-    running = started.narrowed()
-    work = {"n_jobs": options.n_jobs, "client": options.client}
-    while True:
-        with ProgressBar("KCEF, parts of the data", shown=options.verbose) as bar:
-            (running,) = with_all_rows([running], source, sampled, progress=bar, **work)
-        size = running.sizes[-1]
-        larger = [m for m in started.sizes if size < m <= 2 * size]
-        found = running.components() if larger and running.free else None
-        if found is None or not found.more_would_help:
-            return running
-        running = started.limited([size, *larger])
+def _fit(
+    rows: TrainingRows, spec: Spec, rng: np.random.Generator, *, exact: bool
+) -> FamilyFit:
+    """A fit to rows that are all there is."""
+    seed, weight = int(rng.integers(2**31)), float(rows.weights.sum())
+    selected, rule = _selected(rows, spec, rng)
+    settled = _is_settled(spec)
+    by_statistics = settled or selected.centers is not None
+    if exact or spec.fit_method != "score" or not by_statistics:
+        # What was validated is what is fitted: the same solver, the same centres.
+        family = solve(
+            selected.placed,
+            selected.kernel,
+            check_positive("regularization", selected.lam),
+            seed=seed,
+            centers=None if exact else selected.centers,
+            n_jobs=spec.n_jobs,
+            solver=SOLVERS[spec.fit_method],
+        )
+        return FamilyFit(family, selected.result, weight=weight)
+    # With few rows what was validated is what is fitted: same centres, same λ.
+    few = len(rows) < spec.limits.counted_rows and spec.n_components is None
+    stats = sum_statistics(
+        selected.placed,
+        selected.rows,
+        selected.kernel,
+        rule,
+        spec,
+        seed=seed,
+        centers=selected.centers if few and not settled else None,
+    )
+    family, components = solve_statistics(stats, spec.n_jobs)
+    fit = FamilyFit(family, selected.result, None, stats, components, weight)
+    if spec.solver == "iterative":
+        family, found = solve_iteratively(selected.placed, stats, spec, family.lam)
+        fit = replace(fit, family=family, statistics=None, iterative=found)
+    return fit
 
 
-def _low_rank(start: Start, options: Options) -> FamilyFit:
-    running = begin(start, options)
-    family, components = running.solved(options.n_jobs)
-    if options.solver == "iterative":
-        family, found = iterated(start, options, family.lam, running.weight)
-        return FamilyFit(family, components=components, iterative=found)
-    return FamilyFit(family, None, None, running, components)
-
-
-def _given(rows: TrainingRows, options: Options, rng: np.random.Generator) -> Start:
-    """What the user gave, and rules for what is open."""
-    seed = int(rng.integers(2**31))
-    charted = fit_chart(rows.X, rows.Y, rows.weights, rows.options, rng)
-    kernel = resolve_joint(options, charted.Z, charted.U, charted.weights)
-    lam = options.regularization
+def _selected(
+    rows: TrainingRows, spec: Spec, rng: np.random.Generator
+) -> tuple[Selected, LambdaRule]:
+    """What the user gave, with rules for what is open, or what was chosen; and how λ is
+    found from statistics.
+    """
+    if not _is_settled(spec):
+        selected = choose(rows, spec, rng)
+        given = spec.regularization is not None
+        return selected, LambdaRule(spec.select, selected.lam, given)
+    placed = fit_coordinates(rows, given_base(spec), spec, rng)
+    kernel = resolve_kernel(spec, placed.Z, placed.U, placed.weights)
+    solver, lam = SOLVERS[spec.fit_method], spec.regularization
     if lam is not None:
         check_positive("regularization", lam)
     objective = "likelihood" if isinstance(kernel, SumOfProducts) else "score"
-    return Start(charted, rows, kernel, LambdaRule(objective, lam, True), seed)
+    selected = Selected(
+        placed,
+        rows,
+        kernel,
+        solver.untuned_lambda(kernel, rows.weights.sum()) if lam is None else lam,
+        chosen_centers(len(rows), spec.n_components or solver.n_components),
+        None,
+    )
+    return selected, LambdaRule(objective, lam, True)
 
 
-def _start(choice: Choice, options: Options, seed: int) -> Start:
-    given = options.regularization is not None
-    rule = LambdaRule(options.select, choice.lam, given)
-    return Start(choice.charted, choice.rows, choice.kernel, rule, seed)
+def _with_enough_centers(
+    started: FoldStatistics, source: Source, sampled: SampledRows, spec: Spec
+) -> FoldStatistics:
+    """Sums over all rows; once more with twice the centres, while that would help."""
+    stats = narrowed(started)
+    work = {"n_jobs": spec.n_jobs, "client": spec.client}
+    while True:
+        with ProgressBar("KCEF, parts of the data", shown=spec.verbose) as bar:
+            (stats,) = with_all_rows([stats], source, sampled, progress=bar, **work)
+        size = stats.sizes[-1]
+        larger = [m for m in started.sizes if size < m <= 2 * size]
+        found = choose_components(stats) if larger and stats.free else None
+        if found is None or not found.more_would_help:
+            return stats
+        stats = started.limited([size, *larger])
 
 
 def collected(source: Source) -> Rows:
@@ -216,97 +217,90 @@ def collected(source: Source) -> Rows:
     blocks = [block for part in source.parts for block in part.read()]
     if not blocks:
         raise DegenerateDataError("There are no rows with positive weight.")
-    return Rows(
-        np.concatenate([block.X for block in blocks]),
-        np.concatenate([block.Y for block in blocks]),
-        np.concatenate([block.weights for block in blocks]),
-    )
+    return Rows.concatenate(blocks)
 
 
-def _looked_at(fit: FamilyFit, options: Options, rows: Rows) -> FamilyFit:
-    """A fit with its masses of islands compared with counts."""
+def _with_masses(fit: FamilyFit, spec: Spec, rows: Rows) -> FamilyFit:
+    """A fit with its masses of isolated components compared with counts."""
     if rows.Y.shape[1] > 1:
         return fit
-    islands = island_report(fit.family, rows.X, rows.Y, rows.weights)
-    if options.fit_method == "score" and islands.suspicious:
+    isolated = check_masses(fit.family, rows.X, rows.Y, rows.weights)
+    if spec.fit_method == "score" and isolated.suspicious:
         warnings.warn(
-            f"Masses of separated islands are wrong: {islands.finding}. Score matching "
-            f"does not see them; use fit_method='likelihood' or fit_method='bridged', "
-            f"or AutoKCEF, which considers likelihood fits by itself.",
+            f"Masses of isolated components are wrong: {isolated.finding}. Score "
+            f"matching does not see them; use fit_method='likelihood' or "
+            f"fit_method='bridged', or AutoKCEF, which considers likelihood fits by "
+            f"itself.",
             BlindnessWarning,
             stacklevel=4,
         )
-    return replace(fit, islands=islands)
+    return replace(fit, isolated=isolated)
 
 
-def _is_exact(options: Options, Y: Array) -> bool:
+def _is_exact(spec: Spec, Y: Array) -> bool:
     """Whether there is nothing to choose, and the fit is small enough to be exact."""
-    settled = _is_settled(options)
-    if options.solver == "exact":
-        if not settled or options.n_components is not None:
+    settled = _is_settled(spec)
+    if spec.solver == "exact":
+        if not settled or spec.n_components is not None:
             raise ValueError(
                 "solver='exact' is for a fit whose kernels and regularization are "
                 "given, or select=None, and without n_components; give them, or leave "
                 "solver out."
             )
         return True
-    small = Y.size <= options.limits.exact_size and options.solver is None
-    return settled and small and options.n_components is None
+    small = Y.size <= spec.limits.exact_size and spec.solver is None
+    free = spec.n_components is None and spec.fit_method == "score"
+    return settled and small and free
 
 
-def _check_choices(options: Options, d: int) -> None:
-    select, search = options.select, options.search
-    if select not in ("likelihood", "score", None):
+def _check(spec: Spec, d: int) -> None:
+    """Refuse what does not fit together."""
+    if spec.select not in ("likelihood", "score", None):
         raise ValueError(
-            f"select must be 'likelihood', 'score' or None, got {select!r}."
+            f"select must be 'likelihood', 'score' or None, got {spec.select!r}."
         )
-    if options.solver not in (None, *SOLVERS):
-        raise ValueError(
-            f"solver must be one of {', '.join(map(repr, SOLVERS))}, or None, got "
-            f"{options.solver!r}."
-        )
-    if options.centers not in CENTER_METHODS:
-        raise ValueError(
-            f"centers must be one of {', '.join(map(repr, CENTER_METHODS))}, got "
-            f"{options.centers!r}."
-        )
-    method = options.fit_method
-    if method not in COMPONENTS:
+    for name, value, known in (
+        ("solver", spec.solver, (None, *LINEAR_SOLVERS)),
+        ("centers", spec.centers, CENTER_METHODS),
+    ):
+        if value not in known:
+            words = ", ".join(repr(word) for word in known if word is not None)
+            ending = ", or None" if None in known else ""
+            raise ValueError(f"{name} must be one of {words}{ending}, got {value!r}.")
+    method = spec.fit_method
+    if method not in SOLVERS:
         raise ValueError(
             f"fit_method must be 'score', 'likelihood' or 'bridged', got {method!r}."
         )
     if method == "score":
         return
-    if options.solver not in (None, "low-rank"):
+    if spec.solver not in (None, "low-rank"):
         raise ValueError(
-            f"solver={options.solver!r} is for fit_method='score', and fit_method is "
+            f"solver={spec.solver!r} is for fit_method='score', and fit_method is "
             f"{method!r}, whose fits are always low-rank; leave solver out."
         )
-    name = options.response_name
     if d > 1:
         raise ValueError(
-            f"fit_method={method!r} is for one column of {name}, got {d}; use "
-            f"fit_method='score', or model the columns one after another."
+            f"fit_method={method!r} is for one column of {spec.response_name}, got "
+            f"{d}; use fit_method='score', or model the columns one after another."
         )
-    if select == "score":
+    if spec.select == "score":
         raise ValueError(
             f"select='score' judges fits by score matching only, and fit_method is "
             f"{method!r}; use select='likelihood' or None."
         )
-    if select is not None and not isinstance(search, CoarseSearch):
+    if spec.select is not None and not isinstance(spec.search, CoarseSearch):
         raise ValueError(
-            f"search must be 'grid' with fit_method={method!r}, got {search!r}; the "
-            f"other searches are for fit_method='score'."
+            f"search must be 'grid' with fit_method={method!r}, got {spec.search!r}; "
+            f"the other searches are for fit_method='score'."
         )
 
 
-def _is_settled(options: Options) -> bool:
+def _is_settled(spec: Spec) -> bool:
     """Whether there is nothing to choose; own kernels are not tuned."""
-    if options.select is None:
+    if spec.select is None:
         return True
-    if options.kernel is not None and not isinstance(options.kernel, SumOfProducts):
+    if spec.kernel is not None and not isinstance(spec.kernel, SumOfProducts):
         return True
-    kernels = (
-        [options.kernel] if options.kernel else [options.kernel_x, options.kernel_y]
-    )
-    return all(part is not None for part in [*kernels, options.regularization])
+    kernels = [spec.kernel] if spec.kernel else [spec.kernel_x, spec.kernel_y]
+    return all(part is not None for part in [*kernels, spec.regularization])

@@ -1,8 +1,8 @@
 """What estimators have learned, as files hold it.
 
 A stream that `KCEF.partial_fit` goes on with is written as rows, or as sums. Of each
-fold's C one triangle is kept, row by row, which halves the file. Chart, base density,
-kernel and seed of a stream of sums are those of the family solved from it, and are not
+fold's C one triangle is kept, row by row, which halves the file. Coordinates, base
+density, kernel and seed of a stream of sums are those of the family solved from it, and are not
 written again: `opened` takes them from there, so that the loaded stream and the loaded
 family share them as the saved ones did.
 """
@@ -18,10 +18,16 @@ from kexpfam.base_densities import RegressionFrame
 from kexpfam.data import Rows
 from kexpfam.errors import CannotSaveError
 from kexpfam.kernels import SumOfProducts
-from kexpfam.models.design import N_FOLDS, Design, Judges
-from kexpfam.models.family import FittedFamily
-from kexpfam.models.neighbourhood import Neighbourhood
-from kexpfam.models.running import Kept, LambdaRule, Running, Stream, Summed
+from kexpfam.estimators.neighbourhood import Neighbourhood
+from kexpfam.estimators.streams import KeptRows, Stream, SummedRows
+from kexpfam.family import (
+    N_FOLDS,
+    FittedFamily,
+    FoldStatistics,
+    LambdaRule,
+    LowRankSpec,
+    ValidationRows,
+)
 from kexpfam.persistence import saved_fit
 from kexpfam.score_matching import Basis, Statistics
 
@@ -59,44 +65,31 @@ class SavedFold:
     {
         "X": "m p moderate",
         "Y": "m d moderate",
-        "spread": "d positive moderate divisor",
+        "std": "d positive moderate divisor",
         "folds": f"{N_FOLDS} M",
-        "judges": "p d",
+        "validation": "p d",
         "neighbourhood": "p",
-    }
+    },
+    names={"std": "spread", "validation": "judges"},
 )
 @dataclass(frozen=True, eq=False)
 class SavedSums:
-    """Sums for a design, without what the family tells.
+    """Statistics, without what the family tells."""
 
-    Attributes:
-        X: Conditions of the centres, (m, p).
-        Y: Responses of the centres, (m, d).
-        derivatives: Highest order of the derivatives in the basis.
-        spread: Deviation of the responses in the coordinates of the kernel, (d,).
-        folds: Sums over the rows of each fold.
-        judges: Rows on which λ is judged.
-        rule: How λ is found.
-        sizes: Numbers of centres that are judged, few first.
-        free: Whether any of them may be taken.
-        settled: Whether λ and centres were judged together with the design.
-        neighbourhood: Where the rows are that the design was chosen on.
-    """
-
-    X: Array
-    Y: Array
-    derivatives: int
-    spread: Array
-    folds: tuple[SavedFold, ...]
-    judges: Judges
-    rule: LambdaRule
-    sizes: tuple[int, ...]
-    free: bool
-    settled: bool
-    neighbourhood: Neighbourhood
+    X: Array  # Conditions of the centres, (m, p)
+    Y: Array  # Responses of the centres, (m, d)
+    derivatives: int  # Highest order of the derivatives in the basis
+    std: Array  # Of the responses in the coordinates of the kernel, (d,)
+    folds: tuple[SavedFold, ...]  # Sums over the rows of each fold
+    validation: ValidationRows  # Rows that choose λ
+    rule: LambdaRule  # How it is found
+    sizes: tuple[int, ...]  # Numbers of centres to try, few first
+    free: bool  # Whether any of them may be taken
+    settled: bool  # Whether λ and centres were chosen together with the spec
+    neighbourhood: Neighbourhood  # Of the rows that the spec was chosen on
 
     def check_saved(self) -> None:
-        """Refuse sums that are not of the basis, and judges in other folds."""
+        """Refuse sums that are not of the basis, and rows in other folds."""
         m, d = self.Y.shape
         if self.derivatives not in (0, 1, 2):
             raise ValueError("the basis has unknown functions")
@@ -104,8 +97,8 @@ class SavedSums:
             raise ValueError("array b of SavedFold is not of the basis")
         if not sum(fold.weight for fold in self.folds) > 0:
             raise ValueError("the sums are over no rows")
-        if self.judges.folds.max() >= N_FOLDS:
-            raise ValueError(f"the judges are not in {N_FOLDS} folds")
+        if self.validation.folds.max() >= N_FOLDS:
+            raise ValueError(f"the validation rows are not in {N_FOLDS} folds")
         if not self.sizes or self.sizes[0] <= 0 or self.sizes[-1] != m:
             raise ValueError(f"the numbers of centres do not end with {m}")
         if not all(first < second for first, second in pairwise(self.sizes)):
@@ -120,7 +113,7 @@ class SavedSums:
         if held != [order <= self.derivatives for order in range(3)]:
             raise ValueError("the basis of SavedSums has other functions than T")
         if m not in self.sizes:
-            raise ValueError(f"T has {m} centres, which were not judged")
+            raise ValueError(f"T has {m} centres, which were not tried")
 
 
 @saved_fit({"family": "p d", "neighbourhood": "p", "stream": "p d optional"})
@@ -143,7 +136,7 @@ class FittedModel:
         cls, estimator: Any, family: FittedFamily, stream: Stream | None = None
     ) -> "FittedModel":
         """What an estimator has learned; a scikit-learn regressor cannot be saved."""
-        if isinstance(family.chart.frame, RegressionFrame):
+        if isinstance(family.coordinates.location_scale, RegressionFrame):
             raise CannotSaveError(
                 f"A model with base={estimator.base!r} cannot be saved: fitted "
                 f"scikit-learn regressors have no file format that is safe to open. "
@@ -154,32 +147,26 @@ class FittedModel:
 
     def check_saved(self) -> None:
         """Refuse what is missing, or too much, with conditions or without."""
-        if (self.neighbourhood is None) != (self.family.chart.p == 0):
+        if (self.neighbourhood is None) != (self.family.coordinates.p == 0):
             raise ValueError("the neighbourhood of x is missing")
-        if self.stream is not None and not self.family.chart.p:
+        if self.stream is not None and not self.family.coordinates.p:
             raise ValueError("a family without conditions takes no more rows")
         if isinstance(self.stream, SavedSums):
             self.stream.check_family(self.family.T)
 
 
-@saved_fit({"weight": "positive share", "family": "p d"})
+@saved_fit(
+    {"weight": "positive share", "family": "p d"}, names={"coordinates": "chart"}
+)
 @dataclass(frozen=True, eq=False)
 class FittedMember:
-    """A member of an average, without what is told by its family.
+    """A member of an average, without what is told by its family."""
 
-    Attributes:
-        weight: Its share.
-        chart: Name of its chart.
-        method: How it was fitted; "none" for a base density alone.
-        held_out: Mean held-out log density.
-        family: The fit to all rows.
-    """
-
-    weight: float
-    chart: str
-    method: str
-    held_out: float
-    family: FittedFamily
+    weight: float  # Its share
+    coordinates: str  # Name of its coordinates
+    method: str  # How it was fitted; "none" for a base density alone
+    held_out: float  # Mean held-out log density
+    family: FittedFamily  # The fit to all rows
 
     def check_saved(self) -> None:
         """Refuse kernels that no member has."""
@@ -193,64 +180,53 @@ class FittedMember:
         "neighbourhood": "p",
         "members": "k p d=1",
         "best": "p d=1",
-        "guard_weight": "nonnegative share",
+        "defensive_weight": "nonnegative share",
         "n_candidates": "positive",
-    }
+    },
+    names={"defensive_weight": "guard_weight", "defensive": "guard"},
 )
 @dataclass(frozen=True, eq=False)
 class FittedAverage:
-    """What `AutoKCEF` has learned.
+    """What `AutoKCEF` has learned."""
 
-    Attributes:
-        members: Largest weight first.
-        guard_weight: Weight of the guard.
-        guard: Centre and scale of the guard.
-        best: The best single family.
-        best_method: How it was fitted.
-        neighbourhood: The rows behind `reliability`.
-        n_candidates: How many families competed.
-        stopped: Why no more were tried.
-    """
-
-    members: tuple[FittedMember, ...]
-    guard_weight: float
-    guard: tuple[float, float]
-    best: FittedFamily
-    best_method: str
-    neighbourhood: Neighbourhood
-    n_candidates: int
-    stopped: str
+    members: tuple[FittedMember, ...]  # Largest weight first
+    defensive_weight: float
+    defensive: tuple[float, float]  # Centre and scale of the defensive component
+    best: FittedFamily  # The best single family
+    best_method: str  # How it was fitted
+    neighbourhood: Neighbourhood  # The rows behind `reliability`
+    n_candidates: int  # How many were tried
+    stopped: str  # Why no more were
 
     def check_saved(self) -> None:
         """Refuse shares of something else than one, and what is no density."""
-        total = sum(member.weight for member in self.members) + self.guard_weight
+        total = sum(member.weight for member in self.members) + self.defensive_weight
         if not abs(total - 1.0) < _ROUNDING:
             raise ValueError("the weights do not sum to one")
-        if not self.guard[1] > 0:
-            raise ValueError("the guard is not a density")
+        if not self.defensive[1] > 0:
+            raise ValueError("the defensive component is not a density")
         if not len(self.neighbourhood.center):
             raise ValueError("an average has conditions")
 
 
 def closed(stream: Stream) -> Rows | SavedSums:
     """A stream as files hold it."""
-    if isinstance(stream, Kept):
+    if isinstance(stream, KeptRows):
         return stream.rows
-    assert isinstance(stream, Summed)
-    running = stream.running
-    design, basis = running.design, running.design.basis
+    assert isinstance(stream, SummedRows)
+    stats, basis = stream.statistics, stream.statistics.spec.basis
     lower = _lower(basis.size)
     return SavedSums(
         basis.X,
         basis.Y,
         int(basis.derivatives),
-        design.spread,
-        tuple(SavedFold(own.C[lower], own.b, own.weight) for own in running.sums),
-        running.judges,
-        running.rule,
-        running.sizes,
-        running.free,
-        running.settled,
+        stats.spec.std,
+        tuple(SavedFold(own.C[lower], own.b, own.weight) for own in stats.sums),
+        stats.validation,
+        stats.rule,
+        stats.sizes,
+        stats.free,
+        stats.settled,
         stream.neighbourhood,
     )
 
@@ -258,20 +234,20 @@ def closed(stream: Stream) -> Rows | SavedSums:
 def opened(saved: Rows | SavedSums, family: FittedFamily) -> Stream:
     """The stream that was saved with a family."""
     if isinstance(saved, Rows):
-        return Kept(saved)
+        return KeptRows(saved)
     basis = Basis(family.T.kernel, saved.X, saved.Y, saved.derivatives)
-    design = Design(family.chart, family.base, basis, saved.spread, family.seed)
+    spec = LowRankSpec(family.coordinates, family.base, basis, saved.std, family.seed)
     lower = _lower(basis.size)
-    running = Running(
-        design,
+    statistics = FoldStatistics(
+        spec,
         tuple(_opened_fold(fold, lower) for fold in saved.folds),
-        saved.judges,
+        saved.validation,
         saved.rule,
         saved.sizes,
         saved.free,
         saved.settled,
     )
-    return Summed(running, saved.neighbourhood)
+    return SummedRows(statistics, saved.neighbourhood)
 
 
 def _lower(size: int) -> Mask:

@@ -1,0 +1,106 @@
+"""The family: rows in coordinates, statistics, solvers, cross-validation."""
+
+from kexpfam.family.all_rows import (
+    SampledRows,
+    sample_rows,
+    solve_iteratively,
+    sum_statistics,
+    with_all_rows,
+)
+from kexpfam.family.blindness import check_masses
+from kexpfam.family.components import (
+    Components,
+    choose_components,
+    narrowed,
+    solve_statistics,
+)
+from kexpfam.family.coordinates import (
+    CoordinateRows,
+    Coordinates,
+    SharedProcesses,
+    fit_coordinates,
+    refitted,
+)
+from kexpfam.family.cross_validation import (
+    HeldOutProblem,
+    LogDensities,
+    RowScores,
+    cross_validated,
+    equal_folds,
+    nodes_inside,
+)
+from kexpfam.family.family import FittedFamily, given_base, resolve_kernel, solve
+from kexpfam.family.isolated_components import (
+    IsolatedComponents,
+    MassComparison,
+    check_isolated_components,
+)
+from kexpfam.family.solvers import (
+    SCORE,
+    SOLVERS,
+    Criterion,
+    Solver,
+    chosen_centers,
+    score_sample,
+)
+from kexpfam.family.spec import (
+    Limits,
+    Spec,
+    TrainingRows,
+    distinct_rows,
+    training_rows,
+)
+from kexpfam.family.statistics import (
+    N_FOLDS,
+    FoldStatistics,
+    LambdaRule,
+    LowRankSpec,
+    ValidationRows,
+)
+
+__all__ = [
+    "N_FOLDS",
+    "SCORE",
+    "SOLVERS",
+    "Components",
+    "CoordinateRows",
+    "Coordinates",
+    "Criterion",
+    "FittedFamily",
+    "FoldStatistics",
+    "HeldOutProblem",
+    "IsolatedComponents",
+    "LambdaRule",
+    "Limits",
+    "LogDensities",
+    "LowRankSpec",
+    "MassComparison",
+    "RowScores",
+    "SampledRows",
+    "SharedProcesses",
+    "Solver",
+    "Spec",
+    "TrainingRows",
+    "ValidationRows",
+    "check_isolated_components",
+    "check_masses",
+    "choose_components",
+    "chosen_centers",
+    "cross_validated",
+    "distinct_rows",
+    "equal_folds",
+    "fit_coordinates",
+    "given_base",
+    "narrowed",
+    "nodes_inside",
+    "refitted",
+    "resolve_kernel",
+    "sample_rows",
+    "score_sample",
+    "solve",
+    "solve_iteratively",
+    "solve_statistics",
+    "sum_statistics",
+    "training_rows",
+    "with_all_rows",
+]

@@ -1,12 +1,12 @@
-"""Fits to many rows: a design chosen on some of them, and sums over all.
+"""Fits to many rows: a spec chosen on some of them, and sums over all.
 
 1. A random sample of the rows is drawn, the same in whatever blocks they come.
 2. On the sample everything is chosen that a small fit would choose: base density,
-   kernel, a first λ. How many centres are worth their price is judged there too.
+   kernel, a first λ, centres.
 3. One more pass over all rows sums C and b (theory 16), fold by fold.
-4. λ and the number of centres are judged again, with fits to all rows but a fold.
+4. λ and the number of centres are chosen again, with fits to all rows but a fold.
 
-With so many centres that C is not formed, λ is judged with as many as a direct solution
+With so many centres that C is not formed, λ is chosen with as many as a direct solution
 affords, and then used with all of them. Conjugate gradients solve for the coefficients;
 every iteration is one pass over the rows, in memory or block by block.
 """
@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from kexpfam._parallel import on_threads, single_threaded_blas, thread_count
+from kexpfam._parallel import single_threaded_blas, thread_count
 from kexpfam._progress import Progress
 from kexpfam._typing import Array, Indices
 from kexpfam.data import (
@@ -29,11 +29,17 @@ from kexpfam.data import (
     distinct_hashes,
     reduce_blocks,
 )
+from kexpfam.family.coordinates import CoordinateRows
+from kexpfam.family.family import FittedFamily
+from kexpfam.family.spec import Limits, Spec
+from kexpfam.family.statistics import (
+    N_FOLDS,
+    FoldStatistics,
+    LambdaRule,
+    LowRankSpec,
+    SumOfRows,
+)
 from kexpfam.kernels import JointKernel
-from kexpfam.models.chart import Charted
-from kexpfam.models.design import N_FOLDS, Design, FoldSums, Judges, SumOfRows
-from kexpfam.models.family import FittedFamily, Limits, Options, TrainingRows
-from kexpfam.models.running import LambdaRule, Running
 from kexpfam.score_matching import (
     Basis,
     IterativeFit,
@@ -45,134 +51,91 @@ from kexpfam.score_matching import (
 )
 
 
-@dataclass(frozen=True, eq=False)
-class Start:
-    """What a sample of the rows has decided.
+def sum_statistics(
+    placed: CoordinateRows,
+    rows: Rows,
+    kernel: JointKernel,
+    rule: LambdaRule,
+    spec: Spec,
+    *,
+    seed: int,
+    centers: Indices | None = None,
+) -> FoldStatistics:
+    """C and b over rows in memory, with centres among them.
 
-    Attributes:
-        charted: The sample in its chart, in random order.
+    Args:
+        placed: The rows in coordinates.
         rows: The same in the units of the user, and in the same order.
         kernel: The kernel.
         rule: How λ is found.
+        spec: What the user wants.
         seed: Of folds, centres and importance sampling.
-        centers: Rows that are centres, if what was judged with them is to be fitted
+        centers: Rows that are centres, if what was validated with them is to be fitted
             with λ as it is; None to choose centres, and their number.
     """
-
-    charted: Charted
-    rows: TrainingRows
-    kernel: JointKernel
-    rule: LambdaRule
-    seed: int
-    centers: Indices | None = None
-
-
-def begin(start: Start, options: Options) -> Running:
-    """A low-rank fit to the rows of the sample, with centres among them."""
-    basis, sizes = _basis(start, options)
-    design = Design.of(start.charted, basis, start.seed)
-    charted = start.charted
-    hashes = design.hashes_of(start.rows.X, start.rows.Y)
-    sample = design.sample(charted.Z, charted.U, charted.weights)
-    return Running(
-        design,
-        _sums(design, sample, design.folds_of(hashes), options.n_jobs),
-        Judges.of(design, sample, charted.log_abs_det_jacobian, hashes),
-        start.rule,
+    if centers is None:
+        basis, sizes = _basis(placed, kernel, spec, seed)
+    else:
+        Z, U = placed.Z[centers], placed.U[centers]
+        basis, sizes = Basis(kernel, Z, U, int(spec.derivatives)), (len(U),)
+    return FoldStatistics.sum(
+        placed,
+        rows,
+        basis,
+        rule,
         sizes,
-        free=options.n_components is None,
-        settled=start.centers is not None,
+        seed=seed,
+        free=spec.n_components is None,
+        settled=centers is not None,
+        n_jobs=spec.n_jobs,
     )
 
 
-def _basis(start: Start, options: Options) -> tuple[Basis, tuple[int, ...]]:
-    """The basis, and how many of its centres are judged."""
-    charted, rows = start.charted, start.centers
-    if rows is not None:
-        Z, U = charted.Z[rows], charted.U[rows]
-        return Basis(start.kernel, Z, U, int(options.derivatives)), (len(U),)
-    wanted, affordable = options.n_components, affordable_centers(charted, options)
+def _basis(
+    placed: CoordinateRows, kernel: JointKernel, spec: Spec, seed: int
+) -> tuple[Basis, tuple[int, ...]]:
+    """The basis, and numbers of its centres to try."""
+    wanted, affordable = spec.n_components, affordable_centers(placed, spec)
     if wanted is not None:
-        wanted = min(wanted, len(charted.U))
-    if wanted is not None and options.solver == "iterative":
-        wanted = min(wanted, options.limits.most_centers)
+        wanted = min(wanted, len(placed))
+    if wanted is not None and spec.solver == "iterative":
+        wanted = min(wanted, spec.limits.most_centers)
     if wanted is not None and wanted > affordable:
         raise ValueError(
             f"n_components={wanted} needs more than memory_budget, "
-            f"{options.memory_budget / 2**20:.0f} MiB, for sums over the rows; at most "
+            f"{spec.memory_budget / 2**20:.0f} MiB, for sums over the rows; at most "
             f"{affordable} fit into it. Raise it, or use solver='iterative'."
         )
-    most = min(options.limits.most_centers, affordable)
-    limits = replace(options.limits, most_centers=most)
-    sizes = component_sizes(len(charted.U), wanted, limits)
+    most = min(spec.limits.most_centers, affordable)
+    sizes = component_sizes(
+        len(placed), wanted, replace(spec.limits, most_centers=most)
+    )
     with single_threaded_blas():  # many small products
         Z, U = choose_centers(
-            options.centers,
-            start.kernel,
-            charted.Z,
-            charted.U,
+            spec.centers,
+            kernel,
+            placed.Z,
+            placed.U,
             sizes[-1],
-            rng=np.random.default_rng(start.seed),
-            weights=charted.weights,
+            rng=np.random.default_rng(seed),
+            weights=placed.weights,
         )
-    basis = Basis(start.kernel, Z, U, int(options.derivatives))
+    basis = Basis(kernel, Z, U, int(spec.derivatives))
     return basis, tuple(sorted({min(size, len(U)) for size in sizes}))
 
 
-def iterated(
-    start: Start,
-    options: Options,
-    lam: float,
-    weight: float,
-    source: Source | None = None,
-    sampled: "SampledRows | None" = None,
-) -> tuple[FittedFamily, IterativeFit]:
-    """A fit with all centres that the user wants, by conjugate gradients.
-
-    λ was judged with fewer. Without a source, the sample is all rows.
-    """
-    wanted = options.n_components or options.limits.most_centers
-    # Passes over the rows need no sums: only the preconditioner, a single matrix.
-    unlimited = replace(
-        options,
-        solver=None,
-        n_components=wanted,
-        memory_budget=N_FOLDS
-        * (thread_count(options.n_jobs) + 2)
-        * options.memory_budget
-        // 3,
-    )
-    basis, _ = _basis(start, unlimited)
-    design = Design.of(start.charted, basis, start.seed)
-    charted = start.charted
-    rows = AllRows(
-        design,
-        design.sample(charted.Z, charted.U, charted.weights),
-        source,
-        0 if sampled is None else sampled.known_below,
-        0 if sampled is None else sampled.seed,
-        weight,
-        options.n_jobs,
-        options.client,
-    )
-    fit = fit_iterative(basis, rows, lam, n_jobs=options.n_jobs)
-    T = replace(fit.T, n_jobs=options.n_jobs)
-    nan = float("nan")
-    return FittedFamily(design.chart, design.base, T, lam, nan, start.seed), fit
-
-
-def affordable_centers(charted: Charted, options: Options) -> int:
+def affordable_centers(placed: CoordinateRows, spec: Spec) -> int:
     """How many centres fit into the memory budget.
 
     Each thread has sums of its own for every fold; two more are the result and a copy.
     """
-    groups = 1 + charted.U.shape[1] * int(options.derivatives)
-    matrices = N_FOLDS * (thread_count(options.n_jobs) + 2)
-    return max(1, math.isqrt(options.memory_budget // (8 * matrices)) // groups)
+    groups = 1 + placed.U.shape[1] * int(spec.derivatives)
+    matrices = N_FOLDS * (thread_count(spec.n_jobs) + 2)
+    return max(1, math.isqrt(spec.memory_budget // (8 * matrices)) // groups)
 
 
 def component_sizes(n: int, wanted: int | None, limits: Limits) -> tuple[int, ...]:
-    """Numbers of centres to judge with n rows, few first.
+    """Numbers of centres to try with n rows, few first.
 
     Example:
         >>> component_sizes(3000, None, Limits())
@@ -190,101 +153,101 @@ def component_sizes(n: int, wanted: int | None, limits: Limits) -> tuple[int, ..
     return tuple(sizes)
 
 
-def with_all_rows(
-    fits: Sequence[Running],
-    source: Source,
-    sampled: "SampledRows",
-    *,
-    n_jobs: int | None = None,
-    progress: Progress | None = None,
-    client: Any = None,
-) -> list[Running]:
-    """Fits to a sample of the rows, with the others added in one pass."""
-    designs = tuple(running.design for running in fits)
-    rest = SumOfRows(designs, sampled.known_below, sampled.seed)
-    sums = reduce_blocks(source, rest, n_jobs=n_jobs, progress=progress, client=client)
-    return [running.plus(own) for running, own in zip(fits, sums, strict=True)]
-
-
 @dataclass(frozen=True, eq=False)
 class SampledRows:
-    """A random sample of the rows of a source.
+    """A random sample of the rows of a source."""
 
-    Attributes:
-        block: The rows, in random order.
-        known_below: Exactly the rows with smaller row_hashes are in the sample.
-        seed: Of the row_hashes.
-        complete: Whether these are all rows.
-    """
-
-    block: Rows
-    known_below: int
-    seed: int
-    complete: bool
+    rows: Rows  # In random order
+    known_below: int  # Exactly the rows with smaller hashes are in the sample
+    seed: int  # Of the hashes
+    complete: bool  # Whether these are all rows
 
 
-def sample_rows(
-    source: Source,
-    size: int,
-    seed: int,
-    *,
-    n_jobs: int | None = None,
-    progress: Progress | None = None,
-    client: Any = None,
-) -> SampledRows:
-    """Draw a sample in one pass over the rows."""
-    sample = reduce_blocks(
-        source,
-        RowSample(size + 1, seed),
-        n_jobs=n_jobs,
-        progress=progress,
-        client=client,
-    )
+def sample_rows(source: Source, size: int, seed: int, **work: Any) -> SampledRows:
+    """Draw a sample in one pass over the rows; `work` is for `reduce_blocks`."""
+    sample = reduce_blocks(source, RowSample(size + 1, seed), **work)
     if len(sample) <= size:
         return SampledRows(sample, 2**64 - 1, seed, True)
     # Of rows that are alike to the last one it is not known whether they are here.
     last = sample.hashes[-1]
-    kept = int(np.searchsorted(sample.hashes, last))
-    rows = slice(0, kept)
-    block = Rows(sample.X[rows], sample.Y[rows], sample.weights[rows])
-    return SampledRows(block, int(last), seed, False)
+    kept = slice(0, int(np.searchsorted(sample.hashes, last)))
+    rows = Rows(sample.X[kept], sample.Y[kept], sample.weights[kept])
+    return SampledRows(rows, int(last), seed, False)
 
 
-def _sums(
-    design: Design, sample: ScoreSample, folds: Indices, n_jobs: int | None
-) -> FoldSums:
-    """Sums over rows in the chart of a design, one fold for each thread."""
-    parts = [sample.part(np.flatnonzero(folds == k)) for k in range(N_FOLDS)]
-    add, start = design.summation.add, design.summation.start
-    with single_threaded_blas():
-        return tuple(on_threads(lambda part: add(start(), part), parts, n_jobs))
+def with_all_rows(
+    fits: Sequence[FoldStatistics],
+    source: Source,
+    sampled: SampledRows,
+    *,
+    n_jobs: int | None = None,
+    progress: Progress | None = None,
+    client: Any = None,
+) -> list[FoldStatistics]:
+    """Statistics of a sample of the rows, with the others added in one pass."""
+    specs = tuple(stats.spec for stats in fits)
+    rest = SumOfRows(specs, sampled.known_below, sampled.seed)
+    sums = reduce_blocks(source, rest, n_jobs=n_jobs, progress=progress, client=client)
+    return [stats.plus(own) for stats, own in zip(fits, sums, strict=True)]
+
+
+def solve_iteratively(
+    placed: CoordinateRows,
+    stats: FoldStatistics,
+    spec: Spec,
+    lam: float,
+    source: Source | None = None,
+    sampled: SampledRows | None = None,
+) -> tuple[FittedFamily, IterativeFit]:
+    """A fit with all centres that the user wants, by conjugate gradients.
+
+    λ was chosen with the fewer centres of the statistics. Without a source, the sample
+    is all rows.
+    """
+    wanted = spec.n_components or spec.limits.most_centers
+    # Passes over the rows need no sums: only the preconditioner, a single matrix.
+    matrices = N_FOLDS * (thread_count(spec.n_jobs) + 2)
+    budget = matrices * spec.memory_budget // 3
+    free = replace(spec, solver=None, n_components=wanted, memory_budget=budget)
+    kernel, seed = stats.spec.basis.kernel, stats.spec.seed
+    basis, _ = _basis(placed, kernel, free, seed)
+    low_rank = LowRankSpec.of(placed, basis, seed)
+    rows = AllRows(
+        low_rank,
+        low_rank.sample(placed.Z, placed.U, placed.weights),
+        source,
+        0 if sampled is None else sampled.known_below,
+        0 if sampled is None else sampled.seed,
+        stats.weight,
+        spec.n_jobs,
+        spec.client,
+    )
+    fit = fit_iterative(basis, rows, lam, n_jobs=spec.n_jobs)
+    T = replace(fit.T, n_jobs=spec.n_jobs)
+    nan = float("nan")
+    return FittedFamily(low_rank.coordinates, low_rank.base, T, lam, nan, seed), fit
 
 
 @dataclass(frozen=True, eq=False)
 class _Product(Accumulator[Array]):
-    """Σ over rows of what one block adds to C·v, or to b if v is None.
+    """Σ over rows of what one block adds to C·v, or to b if v is None."""
 
-    Attributes:
-        design: The basis, and the chart of the rows.
-        known_below: See `SumOfRows`.
-        sample_seed: See `SumOfRows`.
-        v: What C is applied to, (M,).
-    """
-
-    design: Design
-    known_below: int
+    spec: LowRankSpec
+    known_below: int  # See `SumOfRows`
     sample_seed: int
-    v: Array | None
+    v: Array | None  # What C is applied to, (M,)
 
     def start(self) -> Array:
-        return np.zeros(self.design.basis.size)
+        return np.zeros(self.spec.basis.size)
 
     def add(self, state: Array, block: Rows) -> Array:
         new = distinct_hashes(block, self.sample_seed) >= np.uint64(self.known_below)
-        block = Rows(block.X[new], block.Y[new], block.weights[new])
+        block = block[new]
         if not len(block):
             return state
-        rows = RowsInMemory(self.design.basis, self.design.charted_block(block))
+        Z, U, _ = self.spec.coordinates.rows(block)
+        sample = self.spec.sample(Z, U, block.weights)
+        rows = RowsInMemory(self.spec.basis, sample)
         part = rows.linear() if self.v is None else rows.apply(self.v)
         # Passes are for weights that sum to one; blocks have the weights they have.
         state += block.weights.sum() * part
@@ -297,25 +260,14 @@ class _Product(Accumulator[Array]):
 
 @dataclass(frozen=True, eq=False)
 class AllRows(RowReduction):
-    """Rows of a sample in its chart, and all other rows of a source.
+    """Rows of a sample in its coordinates, and all other rows of a source."""
 
-    Attributes:
-        design: The basis, and the chart of the rows.
-        sample: The rows of the sample, whose weights count them.
-        source: All rows, or None if the sample is all.
-        known_below: Rows with smaller row_hashes are in the sample.
-        sample_seed: Seed of these row_hashes.
-        weight: Sum of the weights of all rows.
-        n_jobs: Threads; None for all cores.
-        client: Dask client, or None.
-    """
-
-    design: Design
-    sample: ScoreSample
-    source: Source | None
-    known_below: int
+    spec: LowRankSpec
+    sample: ScoreSample  # The rows of the sample, whose weights count them
+    source: Source | None  # All rows, or None if the sample is all
+    known_below: int  # See `SumOfRows`
     sample_seed: int
-    weight: float
+    weight: float  # Sum of the weights of all rows
     n_jobs: int | None = None
     client: Any = None
 
@@ -330,12 +282,12 @@ class AllRows(RowReduction):
 
     @property
     def _known(self) -> RowsInMemory:
-        return RowsInMemory(self.design.basis, self.sample, self.n_jobs)
+        return RowsInMemory(self.spec.basis, self.sample, self.n_jobs)
 
     def _sum(self, known: Array, v: Array | None) -> Array:
         total = float(self.sample.weights.sum()) * known
         if self.source is not None:
-            product = _Product(self.design, self.known_below, self.sample_seed, v)
+            product = _Product(self.spec, self.known_below, self.sample_seed, v)
             total = total + reduce_blocks(
                 self.source, product, n_jobs=self.n_jobs, client=self.client
             )

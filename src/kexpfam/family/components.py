@@ -1,35 +1,33 @@
-"""λ and the number of centres, from sums over all rows.
+"""λ and the number of centres, from the statistics of all rows, and the family.
 
 The sums of each fold are subtracted from the total, so that a fit without it costs one
 small Cholesky factorisation for each λ, however many rows there are. The first centres
 of a basis are a basis too, whose sums are among those of the whole one: half as many
-centres can be judged at no price, and whether more of them would help can be told.
+centres can be validated at no price, and whether more of them would help can be told.
 """
 
-import functools
-import operator
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext, suppress
-from dataclasses import dataclass, replace
+from contextlib import nullcontext
+from dataclasses import dataclass
 
 import numpy as np
 
 from kexpfam._parallel import single_threaded_blas
-from kexpfam._typing import Array, Indices
-from kexpfam.errors import IllConditionedError
-from kexpfam.models.design import Design, FoldSums, Judges
-from kexpfam.score_matching import Basis, Statistics, Summation
-from kexpfam.selection import Normalizer, judged_log_densities
-
-# λ to try, in multiples of the one chosen with fewer rows: more rows need less.
-LAM_FACTORS = tuple(10.0 ** np.arange(1.0, -4.1, -0.5))
+from kexpfam._typing import Array
+from kexpfam.errors import DegenerateDataError
+from kexpfam.family.cross_validation import (
+    FoldCriterion,
+    FoldScores,
+    LogDensities,
+    coefficients_without_folds,
+    cross_validated,
+)
+from kexpfam.family.family import FittedFamily
+from kexpfam.family.statistics import FoldStatistics
+from kexpfam.score_matching import Statistics, Summation
 
 # Fewer centres are taken if they lose no more than this, in nats per row.
 TOLERANCE = 0.002
-
-# Systems up to this size are factorised by one thread, in 50 ms or less: on a busy
-# machine threads of BLAS wait for each other for longer than that.
-_SMALL = 2000
 
 
 @dataclass(frozen=True)
@@ -39,13 +37,13 @@ class ComponentTrial:
     Attributes:
         n_components: Number of centres.
         regularization: The λ that was best with them.
-        merit: Mean held-out log density, or minus the held-out score.
+        held_out: Mean held-out log density, or minus the held-out score.
         error: Its standard error; NaN for the score.
     """
 
     n_components: int
     regularization: float
-    merit: float
+    held_out: float
     error: float
 
 
@@ -54,10 +52,9 @@ class Components:
     """How many centres a low-rank fit has, and whether more of them would help.
 
     Attributes:
-        trials: What was judged, few centres first.
+        trials: What was validated, few centres first.
         chosen: The one that was taken.
-        gain: What the larger half of the most centres that were judged gained, in nats
-            per row.
+        gain: What the larger half of the most centres gained, in nats per row.
         gain_error: Standard error of that.
     """
 
@@ -78,7 +75,7 @@ class Components:
         for trial in self.trials:
             mark = "  <- taken" if trial is self.chosen else ""
             lines.append(
-                f"{trial.n_components:8d}  {trial.merit:9.4f}  {trial.error:8.4f}  "
+                f"{trial.n_components:8d}  {trial.held_out:9.4f}  {trial.error:8.4f}  "
                 f"{trial.regularization:.3g}{mark}"
             )
         if len(self.trials) > 1:
@@ -89,126 +86,113 @@ class Components:
         return "\n".join(lines)
 
 
-def choose_components(
-    design: Design,
-    sums: FoldSums,
-    judges: Judges,
-    *,
-    objective: str,
-    lams: Sequence[float],
-    sizes: Sequence[int],
-    free: bool = True,
-) -> Components | None:
-    """Judge numbers of centres, few first, and λ by what is held out.
-
-    If not free, only the last number may be taken. None if some fold is empty, or if no
-    fit succeeds.
-    """
-    if min(own.weight for own in sums) <= 0 or not len(judges.keys):
-        return None  # so few rows that a fold has none
-    full = [Summation.finished(own) for own in sums]
-    R = design.basis.gram()
-    merits_of: _Merits = _judging_folds
-    share = np.array([own.weight for own in sums])
-    share = share / share.sum()
-    if objective == "likelihood":
-        share, merits_of = _judging_rows(design, judges)
-    judged: list[_Judged] = []
-    for size in sizes:
-        index = leading_functions(design.basis, size)
-        parts = [own.of_functions(index) for own in full]
-        near = lams
-        if judged:  # within an order of magnitude of the best with fewer centres
-            near = [lam for lam in lams if 0.09 < lam / judged[-1].lam < 11.0]
-        with single_threaded_blas() if len(index) <= _SMALL else nullcontext():
-            merits = merits_of(parts, R[np.ix_(index, index)], size, near)
-        judged.append(_Judged.of(size, merits, near, share))
-        if free and len(judged) > 1 and judged[-1].mean < judged[-2].mean + TOLERANCE:
-            break  # more would not help either
-    return _chosen(judged, share, free)
-
-
-def leading_functions(basis: Basis, centers: int) -> Indices:
-    """Which functions of a basis are at its first centres."""
-    groups = np.arange(len(basis.orders))[:, None] * len(basis.Y)
-    return (groups + np.arange(centers)).ravel()
-
-
-def leading_basis(basis: Basis, centers: int) -> Basis:
-    """The basis of the first centres."""
-    return replace(basis, X=basis.X[:centers], Y=basis.Y[:centers])
-
-
-# Merit of each held-out unit under fits without its fold, (l, units), from the sums of
-# each fold, R, the number of centres and the values of λ.
-_Merits = Callable[[list[Statistics], Array, int, Sequence[float]], Array]
-
-
-def _judging_rows(design: Design, judges: Judges) -> tuple[Array, _Merits]:
-    """Shares of rows, and their log densities."""
-    reach = float(np.max(np.abs(design.base.column_range(0))))
-    rows, log_abs_det_jacobian = judges.in_folds
-    normalizer = Normalizer.of(design.basis, rows, design.base, reach)
-
-    def merits(
-        parts: list[Statistics], R: Array, size: int, lams: Sequence[float]
-    ) -> Array:
-        leading = normalizer.leading(size)
-        return (
-            judged_log_densities(leading, parts, R, rows.folds, lams)
-            + log_abs_det_jacobian
+def solve_statistics(
+    stats: FoldStatistics, n_jobs: int | None = None
+) -> tuple[FittedFamily, Components | None]:
+    """The family, and how λ and the number of centres were chosen, if they were."""
+    if stats.weight <= 0:
+        raise DegenerateDataError(
+            "The model has seen no rows yet; add some with partial_fit."
         )
+    spec, found = stats.spec, choose_components(stats)
+    if found is None:
+        lam, size = stats.rule.first(spec.basis.kernel, stats.weight), stats.sizes[-1]
+    else:
+        lam, size = found.chosen.regularization, found.chosen.n_components
+    basis, alpha = stats.coefficients(lam, size)
+    T = basis.expansion(alpha, n_jobs)
+    family = FittedFamily(spec.coordinates, spec.base, T, lam, float("nan"), spec.seed)
+    return family, found
 
-    return rows.weights / rows.weights.sum(), merits
+
+def narrowed(stats: FoldStatistics) -> FoldStatistics:
+    """Only as many centres as pay, and twice as many for the rows to come."""
+    several = stats.free and len(stats.sizes) > 1
+    found = choose_components(stats) if several else None
+    if found is None:
+        return stats
+    best = found.chosen.n_components
+    return stats.limited([s for s in stats.sizes if best <= s <= 2 * best])
 
 
-def _judging_folds(
-    parts: list[Statistics], R: Array, size: int, lams: Sequence[float]
-) -> Array:
-    """Minus the score-matching losses of the folds, ½αᵀCα + bᵀα."""
-    total = functools.reduce(operator.add, parts)
-    found = np.full((len(lams), len(parts)), -np.inf)
-    for k, own in enumerate(parts):
-        rest = total - own
-        for j, lam in enumerate(lams):
-            with suppress(IllConditionedError):
-                alpha = rest.solve(R, lam)
-                loss = 0.5 * alpha @ own.C @ alpha + own.b @ alpha
-                found[j, k] = -loss / own.weight
-    return found
+def choose_components(stats: FoldStatistics) -> Components | None:
+    """Validate numbers of centres, few first, and λ by what is held out.
+
+    None if that is settled, if some fold is empty, or if no fit succeeds.
+    """
+    if stats.rule.objective is None or stats.settled:
+        return None
+    if min(own.weight for own in stats.sums) <= 0 or not len(stats.validation.keys):
+        return None  # so few rows that a fold has none
+    full, R = [Summation.finished(own) for own in stats.sums], stats.spec.basis.gram()
+    share, criterion, offset = _criterion(stats)
+    trials: list[_Trial] = []
+    for size in stats.sizes:
+        _, index = stats.spec.leading(size)
+        parts = [own.of_functions(index) for own in full]
+        lams = stats.lambda_path
+        if trials:  # within an order of magnitude of the best with fewer centres
+            lams = [lam for lam in lams if 0.09 < lam / trials[-1].lam < 11.0]
+        # Systems up to this size are factorised by one thread, in 50 ms or less: on a
+        # busy machine threads of BLAS wait for each other for longer than that.
+        with single_threaded_blas() if len(index) <= 2000 else nullcontext():
+            alphas = coefficients_without_folds(parts, R[np.ix_(index, index)], lams)
+            held_out = cross_validated(alphas, criterion(size, parts)) + offset
+        trials.append(_Trial.of(size, held_out, lams, share))
+        few = len(trials) < 2
+        if not few and stats.free and trials[-1].mean < trials[-2].mean + TOLERANCE:
+            break  # more would not help either
+    return _chosen(trials, share, stats.free)
+
+
+def _criterion(
+    stats: FoldStatistics,
+) -> tuple[Array, Callable[[int, Sequence[Statistics]], FoldCriterion], Array]:
+    """Shares of what is held out, its criterion for a number of centres, its offset."""
+    if stats.rule.objective == "score":
+        weights = np.array([own.weight for own in stats.sums])
+        nothing = np.zeros(len(weights))
+        return weights / weights.sum(), lambda _, parts: FoldScores(parts), nothing
+    problem, log_jacobian = stats.validation.in_folds(stats.spec)
+    log_densities = LogDensities.of(problem, stats.spec.basis)
+    weights = problem.sample.weights
+    share = weights / weights.sum()
+    return share, lambda size, _: log_densities.leading(size), log_jacobian
 
 
 @dataclass(frozen=True, eq=False)
-class _Judged:
-    """The best λ with some number of centres, and the merit of every unit with it."""
+class _Trial:
+    """The best λ with some number of centres, and what every unit is worth with it."""
 
     size: int
     lam: float
     mean: float
-    merit: Array
+    held_out: Array
 
     @classmethod
     def of(
-        cls, size: int, merits: Array, lams: Sequence[float], share: Array
-    ) -> "_Judged":
-        means = np.nan_to_num(merits @ share, nan=-np.inf, neginf=-np.inf)
+        cls, size: int, held_out: Array, lams: Sequence[float], share: Array
+    ) -> "_Trial":
+        means = np.nan_to_num(held_out @ share, nan=-np.inf, neginf=-np.inf)
         k = int(np.argmax(means))
-        return cls(size, float(lams[k]), float(means[k]), merits[k])
+        return cls(size, float(lams[k]), float(means[k]), held_out[k])
 
 
-def _chosen(judged: list[_Judged], share: Array, free: bool) -> Components | None:
+def _chosen(tried: list[_Trial], share: Array, free: bool) -> Components | None:
     trials = tuple(
-        ComponentTrial(one.size, one.lam, one.mean, _standard_error(one.merit, share))
-        for one in judged
+        ComponentTrial(
+            one.size, one.lam, one.mean, _standard_error(one.held_out, share)
+        )
+        for one in tried
     )
-    top = max(one.mean for one in judged)
+    top = max(one.mean for one in tried)
     if not np.isfinite(top):
         return None
-    good = [trial for trial in trials if trial.merit >= top - TOLERANCE]
+    good = [trial for trial in trials if trial.held_out >= top - TOLERANCE]
     chosen = good[0] if free else trials[-1]
     gain = np.zeros(len(share))
-    if len(judged) > 1:
-        gain = judged[-1].merit - judged[-2].merit
+    if len(tried) > 1:
+        gain = tried[-1].held_out - tried[-2].held_out
     error = _standard_error(gain, share)
     return Components(trials, chosen, float(gain @ share), error)
 

@@ -1,16 +1,21 @@
-"""Charts: how rows of the user get into the coordinates of the kernel.
+"""Coordinates: how rows of the user get to where the kernel is.
 
-A chart maps conditions x to z, and responses y to u, one to one for given x:
+Conditions x become z, and responses y become u, one to one for given x:
 
     z = standardised x, perhaps after a transform of its skewed columns,
     t(y) = location(x) + scale(x)·u,
 
 with a transform t or without, and a location and scale that are constants or come from
-a regression. The kernel family is fitted to (z, u); base density, regression and
-transforms are all in the chart, so that a family on top of any of them is the same.
+a regression, the location-scale model of a conditional base density. The kernel family
+is fitted to (z, u), and log p(y|x) = log p(u|z) + log |du/dy|. Base density, regression
+and transforms are all in the coordinates: a family on top of any of them is the same.
+
+What is learned from y must not have seen the row that it is used for: training rows
+carry held-out u, and would carry held-out z if that were learned from y too; new rows
+are brought into the coordinates that were fitted to all.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -36,8 +41,10 @@ from kexpfam.base_densities import (
     heteroscedastic_cross_fit,
     homoscedastic_cross_fit,
 )
-from kexpfam.distributions import Coordinates
+from kexpfam.data import Rows
+from kexpfam.distributions import Coordinates as ResponseCoordinates
 from kexpfam.errors import DegenerateDataError
+from kexpfam.family.spec import Spec, TrainingRows
 from kexpfam.persistence import saved_fit
 
 # Columns of x with a skewness beyond this are transformed, unless they are discrete.
@@ -59,33 +66,24 @@ _WARM_ITERATIONS = 20
         "y_center": "d",
         "y_scale": "d positive",
         "support": "d 2 unbounded",
-        "frame": "p d",
+        "location_scale": "p d",
     },
     shared=True,
+    name="Chart",
+    names={"location_scale": "frame"},
 )
 @dataclass(frozen=True)
-class Chart:
-    """The map of rows (x, y) to the coordinates (z, u) of the kernel.
+class Coordinates:
+    """The map of rows (x, y) to the coordinates (z, u) of the kernel."""
 
-    Attributes:
-        x_center: What is subtracted from x, or from its transform, (p,).
-        x_scale: What x is then divided by, (p,).
-        y_center: The same for y, or for its transform, (d,).
-        y_scale: (d,).
-        support: Ends of the support of each column of y in the user's units, (d, 2).
-        frame: Location and scale of a conditional base, or None.
-        transform: What is applied to y in the user's units first, or None.
-        x_transform: What is applied to x in the user's units first, or None.
-    """
-
-    x_center: Array
-    x_scale: Array
-    y_center: Array
-    y_scale: Array
-    support: Array
-    frame: Frame | None = None
-    transform: MonotoneTransform | None = None
-    x_transform: MonotoneTransform | None = None
+    x_center: Array  # What is subtracted from x, or from its transform, (p,)
+    x_scale: Array  # What x is then divided by, (p,)
+    y_center: Array  # The same for y, or for its transform, (d,)
+    y_scale: Array  # (d,)
+    support: Array  # Ends of each column of y in the user's units, (d, 2)
+    location_scale: Frame | None = None  # Of a conditional base
+    transform: MonotoneTransform | None = None  # Of y in the user's units, done first
+    x_transform: MonotoneTransform | None = None  # Of x in the user's units, likewise
 
     def check_saved(self) -> None:
         """Refuse supports that are no intervals, and transforms that are no maps."""
@@ -116,64 +114,61 @@ class Chart:
             X = self.x_transform.forward(X)
         return (X - self.x_center) / self.x_scale
 
-    def coordinates(self, Z: Array) -> Coordinates:
+    def at(self, Z: Array) -> ResponseCoordinates:
         """How y and u are related at conditions Z (n, p) of the kernel."""
         shape = (len(Z), self.d)
         center = np.broadcast_to(self.y_center, shape)
         scale = np.broadcast_to(self.y_scale, shape)
-        if self.frame is None:
-            return Coordinates(center, scale, self.support, self.transform)
-        location, width = self.frame.at(Z)
+        if self.location_scale is None:
+            return ResponseCoordinates(center, scale, self.support, self.transform)
+        location, width = self.location_scale.at(Z)
         location, width = center + scale * location, scale * width
-        return Coordinates(location, width, self.support, self.transform)
+        return ResponseCoordinates(location, width, self.support, self.transform)
+
+    def rows(self, rows: Rows) -> tuple[Array, Array, Array]:
+        """Z, U and log |du/dy| of rows that have not helped to fit the coordinates."""
+        Z = self.conditions(rows.X)
+        there, points = self.at(Z), rows.Y[:, None]
+        U = there.to_kernel(points)[:, 0]
+        return Z, U, -np.broadcast_to(there.log_volume(points), (len(Z), 1))[:, 0]
+
+    def equals(self, other: "Coordinates", Z: Array) -> bool:
+        """Whether both are alike, to all bits, at some conditions of the kernel."""
+        if self is other:
+            return True
+        names = ("x_center", "x_scale", "y_center", "y_scale", "support")
+        here, there = self.at(Z), other.at(Z)
+        return (
+            all(np.array_equal(getattr(self, k), getattr(other, k)) for k in names)
+            and self.transform == other.transform
+            and self.x_transform == other.x_transform
+            and np.array_equal(here.location, there.location)
+            and np.array_equal(here.scale, there.scale)
+        )
 
 
 @dataclass(frozen=True)
-class Charted:
-    """Training rows in a chart.
+class CoordinateRows:
+    """Training rows in the coordinates of the kernel."""
 
-    Attributes:
-        chart: The chart, fitted on all rows.
-        base: Base density of u.
-        Z: Conditions in the coordinates of the kernel, (n, p).
-        U: Responses in these coordinates, held out where a regression is involved, so
-            that no row has helped to predict itself, (n, d).
-        log_abs_det_jacobian: Log |du/dy| of each row, held out in the same way, (n,).
-        weights: Row weights, (n,).
-        lengthscales: Distances in each column of z over which y changes, according to
-            a Gaussian process, (p,); or None if there is none.
-    """
-
-    chart: Chart
-    base: BaseDensity
-    Z: Array
+    coordinates: Coordinates  # Fitted on all rows
+    base: BaseDensity  # Base density of u
+    Z: Array  # Conditions, (n, p)
+    # Responses, held out where a regression is involved, so that no row has helped to
+    # predict itself, (n, d)
     U: Array
-    log_abs_det_jacobian: Array
-    weights: Array
+    log_abs_det_jacobian: Array  # Log |du/dy| of each row, held out likewise, (n,)
+    weights: Array  # Row weights, (n,)
+    # Distances in each column of z over which y changes, according to a Gaussian
+    # process, (p,); None if there is none
     lengthscales: Array | None
 
-
-@dataclass(frozen=True)
-class ChartOptions:
-    """What a chart is to be made of.
-
-    Attributes:
-        base: Base density, conditional or not, with a transform of y or without.
-        standardize: Whether to centre and scale columns.
-        warp_x: Whether skewed columns of x are transformed.
-        response_name: What the user calls the responses, for error messages.
-        row_numbers: Where the user finds the rows, if not in this order.
-    """
-
-    base: Base
-    standardize: bool = True
-    warp_x: bool = False
-    response_name: str = "y"
-    row_numbers: Indices | None = None
+    def __len__(self) -> int:
+        return len(self.U)
 
 
 class SharedProcesses:
-    """Gaussian processes of the same rows, fitted once for all charts that use them.
+    """Gaussian processes of the same rows, fitted once for all coordinates with one.
 
     Args:
         start: Processes of similar rows, at which searches begin.
@@ -186,7 +181,7 @@ class SharedProcesses:
     def fit(
         self, key: tuple[bool, str], Z: Array, U: Array, weights: Array
     ) -> tuple[GaussianProcessFit, ...]:
-        """Processes of U given Z; `key` tells charts of x and y apart."""
+        """Processes of U given Z; `key` tells transforms of x and y apart."""
         if key not in self._fits:
             start = None if self._start is None else self._start._fits.get(key)
             limit = {} if start is None else {"max_iterations": _WARM_ITERATIONS}
@@ -194,93 +189,94 @@ class SharedProcesses:
         return self._fits[key]
 
 
-def fit_chart(
-    X: Array,
-    Y: Array,
-    weights: Array,
-    options: ChartOptions,
+def fit_coordinates(
+    rows: TrainingRows,
+    base: Base,
+    spec: Spec,
     rng: np.random.Generator,
+    *,
+    transform_x: bool = False,
     processes: SharedProcesses | None = None,
-) -> Charted:
-    """Fit a chart to rows, and bring them into its coordinates."""
-    name = options.response_name
-    x_transform = _unskewed(X, weights) if options.warp_x else None
+) -> CoordinateRows:
+    """Fit coordinates to rows, and bring the rows there.
+
+    Args:
+        rows: Training rows.
+        base: Base density, conditional or not, with a transform of y or without.
+        spec: Says whether to standardise, and what the user calls the responses.
+        rng: Deals folds inside regressions.
+        transform_x: Whether skewed columns of x are transformed.
+        processes: Gaussian processes of the same rows, or None.
+    """
+    X, Y, weights, name = rows.X, rows.Y, rows.weights, spec.response_name
+    x_transform = _unskewed(X, weights) if transform_x else None
     X = X if x_transform is None else x_transform.forward(X)
-    x_center, x_scale = standardizer("X", X, weights, options.standardize)
+    x_center, x_scale = standardizer("X", X, weights, spec.standardize)
     Z = (X - x_center) / x_scale
 
-    transform, base, V = _transformed(options, Y, weights)
-    y_center, y_scale = standardizer(
-        name, V, weights, options.standardize, must_vary=True
-    )
+    transform, inner, V = _transformed(base, Y, weights, spec)
+    y_center, y_scale = standardizer(name, V, weights, spec.standardize, must_vary=True)
     training = TrainingResponses(
         (V - y_center) / y_scale,
         weights,
         y_center,
         y_scale,
-        options.row_numbers,
+        rows.numbers,
         name,
         transform,
     )
+    fixed = isinstance(inner, BaseDensity)
     # Prepared first: this refuses parameters for another number of columns.
-    prepared = base.prepared(training) if isinstance(base, BaseDensity) else None
-    chart = Chart(
+    prepared = inner.prepared(training) if isinstance(inner, BaseDensity) else None
+    unbounded = np.tile([-np.inf, np.inf], (Y.shape[1], 1))
+    coordinates = Coordinates(
         x_center,
         x_scale,
         y_center,
         y_scale,
-        support=_user_support(base, Y.shape[1]),
+        support=inner.support(Y.shape[1]) if fixed else unbounded,
         transform=transform,
         x_transform=x_transform,
     )
-    log_abs_det_jacobian = np.full(len(Y), -np.log(y_scale).sum())
+    log_jacobian = np.full(len(Y), -np.log(y_scale).sum())
     if transform is not None:
-        log_abs_det_jacobian = log_abs_det_jacobian + transform.log_abs_det_jacobian(
-            Y
-        ).sum(axis=1)
-    if isinstance(base, BaseDensity):
-        assert prepared is not None
-        return Charted(
-            chart, prepared, Z, training.Y, log_abs_det_jacobian, weights, None
+        log_jacobian = log_jacobian + transform.log_abs_det_jacobian(Y).sum(axis=1)
+    if prepared is not None:
+        return CoordinateRows(
+            coordinates, prepared, Z, training.Y, log_jacobian, weights, None
         )
-    key = (x_transform is not None, repr(getattr(options.base, "transform", None)))
+    assert isinstance(inner, ConditionalBase)
+    key = (x_transform is not None, repr(getattr(base, "transform", None)))
     shared = processes or SharedProcesses()
-    fit, lengthscales = _regression(base, key, Z, training, rng, shared)
-    return Charted(
-        chart=replace(chart, frame=fit.frame),
-        base=base.noise.prepared(replace(training, Y=fit.residuals)),
+    fit, lengthscales = _regression(inner, key, Z, training, rng, shared)
+    return CoordinateRows(
+        coordinates=replace(coordinates, location_scale=fit.frame),
+        base=inner.noise.prepared(replace(training, Y=fit.residuals)),
         Z=Z,
         U=fit.residuals,
-        log_abs_det_jacobian=log_abs_det_jacobian - fit.log_scale.sum(axis=1),
+        log_abs_det_jacobian=log_jacobian - fit.log_scale.sum(axis=1),
         weights=weights,
         lengthscales=lengthscales,
     )
 
 
 def refitted(
-    charted: Charted,
-    X: Array,
-    Y: Array,
-    fit: Callable[[Indices], Charted],
-    folds: list[Indices],
-) -> Charted:
-    """The same chart, with responses from charts that were fitted without their fold.
+    placed: CoordinateRows,
+    rows: Rows,
+    fit: Callable[[Indices], CoordinateRows],
+    folds: Sequence[slice],
+) -> CoordinateRows:
+    """The same rows, with responses in coordinates that were fitted without their fold.
 
     Closed-form leave-one-out residuals share hyperparameters with the row that is left
     out, which flatters them when rows are few. Here everything is fitted again.
     """
-    U, log_abs_det_jacobian = (
-        np.empty_like(charted.U),
-        np.empty_like(charted.log_abs_det_jacobian),
-    )
-    everyone = np.arange(len(Y))
+    U = np.empty_like(placed.U)
+    log_jacobian = np.empty_like(placed.log_abs_det_jacobian)
     for fold in folds:
-        chart = fit(np.setdiff1d(everyone, fold, assume_unique=True)).chart
-        coordinates = chart.coordinates(chart.conditions(X[fold]))
-        points = Y[fold][:, None]
-        U[fold] = coordinates.to_kernel(points)[:, 0]
-        log_abs_det_jacobian[fold] = -coordinates.log_volume(points)[:, 0]
-    return replace(charted, U=U, log_abs_det_jacobian=log_abs_det_jacobian)
+        without = fit(np.delete(np.arange(len(rows)), fold)).coordinates
+        _, U[fold], log_jacobian[fold] = without.rows(rows[fold])
+    return replace(placed, U=U, log_abs_det_jacobian=log_jacobian)
 
 
 def standardizer(
@@ -305,33 +301,23 @@ def standardizer(
     return center, np.where(deviation > 0, deviation, _IGNORED)
 
 
-def _user_support(base: BaseDensity | ConditionalBase, d: int) -> Array:
-    """Support of each column in the user's units, in which bounds are given, (d, 2)."""
-    if isinstance(base, BaseDensity):
-        return base.support(d)
-    return np.tile([-np.inf, np.inf], (d, 1))
-
-
 def _transformed(
-    options: ChartOptions, Y: Array, weights: Array
+    base: Base, Y: Array, weights: Array, spec: Spec
 ) -> tuple[MonotoneTransform | None, BaseDensity | ConditionalBase, Array]:
     """The transform of y in the user's units, the base density behind it, and t(Y)."""
-    if not isinstance(options.base, TransformedBase):
-        assert isinstance(options.base, BaseDensity | ConditionalBase)
-        return None, options.base, Y
+    if not isinstance(base, TransformedBase):
+        assert isinstance(base, BaseDensity | ConditionalBase)
+        return None, base, Y
+    name = spec.response_name
     if Y.shape[1] > 1:
         raise ValueError(
-            f"TransformedBase is for one column of {options.response_name}, got "
-            f"{Y.shape[1]}; transform the columns before the fit, or model them one "
-            f"after another."
+            f"TransformedBase is for one column of {name}, got {Y.shape[1]}; transform "
+            f"the columns before the fit, or model them one after another."
         )
-    center, scale = standardizer(
-        options.response_name, Y, weights, options.standardize, must_vary=True
-    )
-    fitted = options.base.fitted((Y - center) / scale, weights)
+    center, scale = standardizer(name, Y, weights, spec.standardize, must_vary=True)
+    fitted = base.fitted((Y - center) / scale, weights)
     transform = Rescaled(fitted, tuple(center.tolist()), tuple(scale.tolist()))
-    base = options.base.base or GaussianBase(scale=2.0)
-    return transform, base, transform.forward(Y)
+    return transform, base.base or GaussianBase(scale=2.0), transform.forward(Y)
 
 
 def _regression(

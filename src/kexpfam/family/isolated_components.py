@@ -1,107 +1,392 @@
-"""Whether a fitted family has the masses of separated islands wrong.
+"""Are the masses of isolated components right? A check of fits by score matching.
 
-`kexpfam.islands` compares densities on nodes with counts. Here are the nodes, the rows
-and the neighbourhoods that it needs, few enough to cost little beside any fit.
+If p(y|x) lives on components with hardly any data between them, score matching does not
+see their relative masses. Counting does: the number of responses on either side of a
+valley is binomial. So, in the neighbourhood of a few representative conditions x_r,
+
+    predicted  Σ_a k_ra F_a(v_a)   is compared with   observed  Σ_a k_ra 1[u_a < v_a],
+
+where k_ra are weights of the neighbours a that sum to one, F_a is the fitted
+distribution function at x_a, and v_a a valley. If the fit is right both have the same
+expectation, whatever the weights are and however the masses change with x. Valleys are
+looked for in the fitted densities, where v_a follows x_a, and in the neighbours'
+responses, because a fit may have lost a component altogether.
+
+Densities are known here only as numbers on nodes.
 """
 
-from dataclasses import replace
+import math
+from dataclasses import dataclass, fields
 
 import numpy as np
+from scipy import special
 
-from kexpfam._heuristics import median_distance
-from kexpfam._typing import Array, Indices
-from kexpfam.islands import IslandReport, check_islands, spread_out
-from kexpfam.kernels import Constant, Gaussian, SumOfProducts
-from kexpfam.models.family import MEDIANS_X, FittedFamily
+from kexpfam._kernel_density import moments, silverman
+from kexpfam._typing import Array, Indices, Mask
 
-# Rows that are counted where each has its own density: enough to tell a mass to 0.03,
-# and no more expensive than a few per cent of an exact fit to 2000 rows.
-_MOST_ROWS = 300
+# A valley is deep if the density in it is below this fraction of the lower of the two
+# peaks beside it. Smoothing fills valleys, and the comparison is fair at any depth, so
+# that this only decides what is called isolated; deeper valleys of a true density have
+# fewer than one response in a hundred or so.
+VALLEY = 0.1
 
-# Conditions in whose neighbourhood they are counted.
-_CONDITIONS = 20
+# A valley that holds more than this share of the neighbouring responses is not empty,
+# and score matching sees it.
+_MOST_INSIDE = 0.05
 
-# Distance of nodes in lengthscales of y and in deviations of the responses; and the
-# most nodes. If these are too few for half a lengthscale or deviation, masses between
-# them are not known, and nothing is said.
-_STEP, _COARSEST = 0.25, 0.1
-_MOST_NODES = 600
-_TOO_COARSE = 0.5
+# Neighbours, in effective number: fewer than the first say nothing about a share; the
+# second show a gap, and more would only smear it if it moves with x.
+_FEWEST_NEIGHBOURS = 15.0
+_ENOUGH_NEIGHBOURS = 60.0
 
-# Nodes go on for so many deviations beyond the responses.
-_MARGIN = 1.0
+# Rows without the valley are left out; if most neighbours are, it is not theirs.
+_LEAST_COMMON = 0.5
+
+# Bandwidth for the neighbours' responses, relative to Silverman's rule, which is for
+# one bump and would fill the valleys between two.
+_BANDWIDTH = 0.5
+
+# The chance of a false alarm, shared out among all comparisons (Bonferroni). Being
+# made on the training rows, comparisons are rather too mild than too strict.
+_LEVEL = 0.01
+
+# A component of less than this mass is none.
+_NEGLIGIBLE = 1e-3
+
+# Masses wrong by less than this are no worse than what smoothing does elsewhere.
+_NOTEWORTHY = 0.05
 
 
-def island_report(
-    family: FittedFamily, X: Array, Y: Array, weights: Array
-) -> IslandReport:
-    """Masses of islands by a fit with one column of y, and by counting.
+@dataclass(frozen=True)
+class MassComparison:
+    """Predicted and counted mass on the left of one valley.
 
-    Valleys are in the units of Y, and row numbers those of X.
+    Attributes:
+        index: Row number of the condition; None for all conditions together.
+        valley: Where the valley is lowest.
+        predicted: Mass on its left by the fit, averaged over the neighbours.
+        observed: Share of the neighbours' responses there.
+        standard_error: Of the observed share.
+        neighbours: Effective number of neighbours.
     """
-    rows = np.flatnonzero(weights > 0)
-    alike = _ignores_x(family)
-    if not alike and len(rows) > _MOST_ROWS:
-        rng = np.random.default_rng(0)
-        rows = np.sort(rng.choice(rows, _MOST_ROWS, replace=False))
-    counts = weights[rows] / weights[rows].max()  # only ratios matter; no overflow
-    Z = family.chart.conditions(X[rows])
-    coordinates = family.chart.coordinates(Z)
-    u = coordinates.to_kernel(Y[rows][:, None])[:, 0, 0]
-    nodes = _nodes(family, u)
-    if len(nodes) < 3 or not np.isfinite(u).all():
-        return IslandReport(())
-    if alike:
-        log_p = family.unnormalized(Z[:1]).on_grid(nodes[:, None])
-        report = check_islands(nodes, log_p, u, counts)
-    else:
-        log_p = family.unnormalized(Z).on_grid(nodes[:, None])
-        index = spread_out(Z, _CONDITIONS)
-        near = _similarity(family, Z, index, counts)
-        report = check_islands(nodes, log_p, u, counts, neighbours=near, index=index)
-    found = []
-    for comparison in report.comparisons:
-        k = comparison.index
-        # Islands that all rows share are reported where the middle row has them.
-        place = coordinates.rows([len(rows) // 2 if k is None else k])
-        valley = float(place.to_user(np.full((1, 1, 1), comparison.valley))[0, 0, 0])
-        row = None if k is None else int(rows[k])
-        found.append(replace(comparison, index=row, valley=valley))
-    return IslandReport(tuple(found))
+
+    index: int | None
+    valley: float
+    predicted: float
+    observed: float
+    standard_error: float
+    neighbours: float
+
+    @property
+    def z(self) -> float:
+        """Observed minus predicted, in standard errors."""
+        return (self.observed - self.predicted) / self.standard_error
+
+    @property
+    def noteworthy(self) -> bool:
+        """Whether the difference is larger than what smoothing does elsewhere."""
+        return abs(self.observed - self.predicted) > _NOTEWORTHY
 
 
-def _nodes(family: FittedFamily, u: Array) -> Array:
-    """Evenly spaced nodes; none if there would have to be too many."""
-    resolution, deviation = family.T.kernel.resolution, float(np.std(u))
-    margin = _MARGIN * deviation
-    low, high = float(u.min()) - margin, float(u.max()) + margin
-    bottom, top = family.base.column_support(0)
-    low, high = max(low, bottom), min(high, top)
-    step = min(_STEP * resolution, _COARSEST * deviation)
-    step = max(step, (high - low) / _MOST_NODES)
-    if not step < _TOO_COARSE * min(resolution, deviation):
-        return np.empty(0)
-    edges = np.linspace(low, high, int((high - low) / step) + 2)
-    # Middles: at the ends of a bounded support a base density may vanish.
-    return 0.5 * (edges[1:] + edges[:-1])
+@dataclass(frozen=True)
+class IsolatedComponents:
+    """All comparisons of a fit, and what follows from them.
+
+    Attributes:
+        comparisons: One for each representative condition and valley.
+    """
+
+    comparisons: tuple[MassComparison, ...]
+
+    @property
+    def worst(self) -> MassComparison | None:
+        """The largest |z| among noteworthy differences, or among all."""
+        off = [c for c in self.comparisons if c.noteworthy]
+        return max(off or self.comparisons, key=lambda c: abs(c.z), default=None)
+
+    @property
+    def threshold(self) -> float:
+        """The |z| from which on a noteworthy difference is suspicious."""
+        return -float(special.ndtri(0.5 * _LEVEL / max(1, len(self.comparisons))))
+
+    @property
+    def suspicious(self) -> bool:
+        """Whether the masses of components are wrong by more than chance explains."""
+        worst = self.worst
+        return bool(worst and worst.noteworthy and abs(worst.z) > self.threshold)
+
+    @property
+    def finding(self) -> str:
+        """The worst comparison in words; empty if there is none."""
+        worst = self.worst
+        if worst is None:
+            return ""
+        where = "over all rows" if worst.index is None else f"near row {worst.index}"
+        return (
+            f"the fit puts {worst.predicted:.0%} of the mass below {worst.valley:.3g} "
+            f"{where}, the data {worst.observed:.0%} ± {worst.standard_error:.0%} "
+            f"(z = {worst.z:.1f})"
+        )
+
+    def __str__(self) -> str:
+        if self.worst is None:
+            return "No isolated components: nothing that score matching could not see."
+        if self.suspicious:
+            return (
+                f"Masses of isolated components are wrong: {self.finding}. Score "
+                f"matching does not see them; fit by likelihood, or bridge the gap."
+            )
+        return (
+            f"Masses of isolated components agree with the data; at worst "
+            f"{self.finding}."
+        )
 
 
-def _ignores_x(family: FittedFamily) -> bool:
-    kernel = family.T.kernel
-    if not family.chart.p:
-        return True
-    return isinstance(kernel, SumOfProducts) and all(
-        isinstance(kx, Constant) for kx, _ in kernel.terms
+def check_isolated_components(
+    nodes: Array,
+    log_density: Array,
+    U: Array,
+    weights: Array | None = None,
+    *,
+    neighbours: Array | None = None,
+    index: Indices | None = None,
+) -> IsolatedComponents:
+    """Compare the masses of components with counts.
+
+    Args:
+        nodes: Increasing values of y that cover the densities, (g,).
+        log_density: Log of each row's density on the nodes, up to a constant, (n, g);
+            (1, g) if all rows have the same.
+        U: Responses of the rows, (n,).
+        weights: Row weights, (n,), that count rows; ones if None.
+        neighbours: Similarity of some representative rows to all rows, (r, n), such as
+            the kernel of x; None to compare all rows together only.
+        index: Which rows those are, (r,); for the report.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> u = np.where(rng.random(300) < 0.3, -2.0, 2.0) + 0.4 * rng.normal(size=300)
+        >>> y = np.linspace(-5, 5, 400)
+        >>> bumps = [-0.5 * ((y - c) / 0.4) ** 2 for c in (-2.0, 2.0)]
+        >>> equal = np.logaddexp(*bumps)[None]
+        >>> print(check_isolated_components(y, equal, u))
+        Masses of isolated components are wrong: the fit puts 50% of the mass below ...
+    """
+    weights = np.ones(len(U)) if weights is None else weights
+    fit = _Fit(nodes, log_density, U)
+    found = fit.compare(None, fit.deepest, weights, weights)
+    if neighbours is not None and not fit.shared:
+        index = np.arange(len(neighbours)) if index is None else index
+        for r, near in zip(index, neighbours, strict=True):
+            narrow = weights * _narrowed(near)
+            found += fit.compare(int(r), fit.valleys[r], weights * near, narrow)
+    return IsolatedComponents(tuple(found))
+
+
+@dataclass(frozen=True)
+class _Valleys:
+    """The deep valleys of one density: where, between what, and the mass left of it."""
+
+    at: Array
+    low: Array
+    high: Array
+    below: Array
+    depth: Array
+
+
+_NONE = _Valleys(*(np.empty(0) for _ in fields(_Valleys)))
+
+
+def _all_valleys(nodes: Array, log_density: Array, cdf: Array) -> list[_Valleys]:
+    """The valleys of each row; most densities have none, which is quickly seen.
+
+    Where all is on one side of them, as in the tails, they separate nothing.
+    """
+    left = np.maximum.accumulate(log_density, axis=1)
+    right = np.maximum.accumulate(log_density[:, ::-1], axis=1)[:, ::-1]
+    with np.errstate(invalid="ignore"):  # outside the support, −∞ minus itself
+        depth = np.minimum(left, right) - log_density
+    between = (cdf > _NEGLIGIBLE) & (cdf < 1.0 - _NEGLIGIBLE)
+    deep = np.any((depth > -math.log(VALLEY)) & between, axis=1)
+    return [
+        _valleys(nodes, row, below) if some else _NONE
+        for row, below, some in zip(log_density, cdf, deep, strict=True)
+    ]
+
+
+def _valleys(nodes: Array, log_density: Array, below: Array) -> _Valleys:
+    """Minima whose prominence, to the lower peak beside them, exceeds VALLEY."""
+    from scipy import signal  # slow to import, and not needed before a fit
+
+    deep = -math.log(VALLEY)
+    depth = -np.maximum(log_density, log_density.max() - 700.0)
+    place, found = signal.find_peaks(depth, prominence=deep)
+    # The edges of the valley: where the density is back at VALLEY of the lower peak.
+    level = depth[place] - found["prominences"] + deep
+    _, _, left, right = signal.peak_widths(
+        depth,
+        place,
+        rel_height=1.0,
+        prominence_data=(
+            depth[place] - level,
+            found["left_bases"],
+            found["right_bases"],
+        ),
+    )
+    steps = np.arange(len(nodes))
+    return _Valleys(
+        at=nodes[place],
+        low=np.interp(left, steps, nodes),
+        high=np.interp(right, steps, nodes),
+        below=below[place],
+        depth=found["prominences"],
     )
 
 
-def _similarity(
-    family: FittedFamily, Z: Array, index: Indices, weights: Array
-) -> Array:
-    """How much the fit averages over other rows around some of them, (r, n)."""
-    kernel = family.T.kernel
-    if not isinstance(kernel, SumOfProducts):
-        own = Gaussian(MEDIANS_X * median_distance(Z, weights))
-        return own.values(Z[index], Z)
-    similarities = [kx.values(Z[index], Z) for kx, _ in kernel.terms]
-    return np.maximum(np.sum(similarities, axis=0), 0.0)
+class _Fit:
+    """Densities on nodes, and the responses that they are compared with."""
+
+    def __init__(self, nodes: Array, log_density: Array, U: Array) -> None:
+        self.nodes, self.U = nodes, U
+        self.shared = len(log_density) == 1
+        self.cdf = _cumulative(nodes, log_density)
+        self.valleys = _all_valleys(nodes, log_density, self.cdf)
+        self._table = _side_by_side(self.valleys)
+
+    @property
+    def deepest(self) -> _Valleys:
+        """The valleys of the row that has the deepest."""
+        return max(self.valleys, key=lambda v: float(v.depth.max(initial=0.0)))
+
+    def compare(
+        self, index: int | None, own: _Valleys, near: Array, narrow: Array
+    ) -> list[MassComparison]:
+        """Compare at the valleys of one fitted density, and at those of the data.
+
+        Gaps in the data are looked for among few neighbours, since components move with
+        x; masses are compared over as many as the fit itself has averaged.
+        """
+        if _effective(narrow) < _FEWEST_NEIGHBOURS:
+            return []
+        found = [self._at_fitted(index, own, k, near) for k in range(len(own.at))]
+        histogram = _log_histogram(self.nodes, self.U, narrow)[None]
+        below = _cumulative(self.nodes, histogram)
+        (gaps,) = _all_valleys(self.nodes, histogram, below)
+        for valley, low, high in zip(gaps.at, gaps.low, gaps.high, strict=True):
+            if _share(narrow, (low < self.U) & (high > self.U)) <= _MOST_INSIDE:
+                found.append(self._at_gap(index, valley, near))
+        return [comparison for comparison in found if comparison is not None]
+
+    def _at_fitted(
+        self, index: int | None, own: _Valleys, k: int, near: Array
+    ) -> MassComparison | None:
+        """At valley k of one density, and those of the other rows that overlap it."""
+        table = self._table
+        distance = np.abs(table.at - own.at[k])
+        overlap = (table.low < own.high[k]) & (table.high > own.low[k])
+        distance = np.where(overlap, distance, np.inf)
+        chosen = (np.arange(len(distance)), distance.argmin(axis=1))
+        used = np.where(np.isfinite(distance[chosen]), near, 0.0)
+        if used.sum() < _LEAST_COMMON * near.sum():
+            return None
+        inside = (table.low[chosen] < self.U) & (table.high[chosen] > self.U)
+        if _share(used, inside) > _MOST_INSIDE:
+            return None
+        below = np.nan_to_num(table.below[chosen])
+        left = table.at[chosen] > self.U
+        return _comparison(index, own.at[k], below, left, used)
+
+    def _at_gap(
+        self, index: int | None, valley: float, near: Array
+    ) -> MassComparison | None:
+        """At one place for all rows."""
+        right = np.clip(np.searchsorted(self.nodes, valley), 1, len(self.nodes) - 1)
+        gap = self.nodes[right] - self.nodes[right - 1]
+        along = (valley - self.nodes[right - 1]) / gap
+        below = (1.0 - along) * self.cdf[:, right - 1] + along * self.cdf[:, right]
+        return _comparison(index, valley, below, valley > self.U, near)
+
+
+def _comparison(
+    index: int | None, valley: float, below: Array, left: Mask, near: Array
+) -> MassComparison | None:
+    """Shares of the neighbours; None if these are few, or nearly all on one side."""
+    effective = _effective(near)
+    predicted, observed = _share(near, below), _share(near, left)
+    smaller = [min(mass, 1.0 - mass) for mass in (predicted, observed)]
+    if effective < _FEWEST_NEIGHBOURS or max(smaller) < _NOTEWORTHY:
+        return None
+    # Agresti and Coull: two more rows on either side keep a share of 0 or 1 uncertain.
+    center = (effective * observed + 2.0) / (effective + 4.0)
+    error = math.sqrt(center * (1.0 - center) / (effective + 4.0))
+    return MassComparison(index, float(valley), predicted, observed, error, effective)
+
+
+def _share(near: Array, values: Array | Mask) -> float:
+    """Average over neighbours; values may be one for all."""
+    return float(np.sum(near * values) / near.sum())
+
+
+def _effective(near: Array) -> float:
+    """Effective number of neighbours with these weights."""
+    total = float(near.sum())
+    return total**2 / float(near @ near) if total > 0 else 0.0
+
+
+def _narrowed(near: Array) -> Array:
+    """Similarities, raised to a power that leaves about as many as are enough."""
+    while _effective(near) > _ENOUGH_NEIGHBOURS:
+        narrower = near**2
+        if _effective(narrower) > 0.99 * _effective(near):
+            break  # all are alike
+        near = narrower
+    return near
+
+
+def _cumulative(nodes: Array, log_density: Array) -> Array:
+    """Distribution functions on the nodes by the trapezoidal rule, (n, g)."""
+    density = np.exp(log_density - log_density.max(axis=1, keepdims=True))
+    pieces = 0.5 * np.diff(nodes) * (density[:, 1:] + density[:, :-1])
+    below = np.cumsum(pieces, axis=1)
+    return np.pad(below / below[:, -1:], ((0, 0), (1, 0)))
+
+
+def _log_histogram(nodes: Array, U: Array, near: Array) -> Array:
+    """Log of a kernel density estimate of the neighbours' responses on nodes."""
+    share = near / near.sum()
+    _, std = moments(U, near)
+    bandwidth = _BANDWIDTH * silverman(std, _effective(near)) + 1e-300
+    count = share > 1e-3 * share.max()
+    z = (nodes[:, None] - U[count]) / bandwidth
+    # A trace of a constant, so that gaps without any response have a bottom.
+    return np.log(np.exp(-0.5 * z * z) @ share[count] + 1e-12)
+
+
+def _side_by_side(rows: list[_Valleys]) -> _Valleys:
+    """The valleys of all rows in arrays (n, k), filled up with NaN."""
+    longest = max((len(row.at) for row in rows), default=0)
+
+    def padded(name: str) -> Array:
+        table = np.full((len(rows), longest), np.nan)
+        for k, row in enumerate(rows):
+            if row is not _NONE:
+                part = getattr(row, name)
+                table[k, : len(part)] = part
+        return table
+
+    return _Valleys(*(padded(f.name) for f in fields(_Valleys)))
+
+
+def spread_out(X: Array, count: int = 25) -> Indices:
+    """Rows that are far from each other: each is the farthest from those before it.
+
+    Example:
+        >>> spread_out(np.array([[0.0], [0.1], [5.0], [2.4]]), 3).tolist()
+        [0, 2, 3]
+    """
+    chosen = [0]
+    distance = np.sum((X - X[0]) ** 2, axis=1)
+    while len(chosen) < min(count, len(X)) and distance.max() > 0:
+        chosen.append(int(distance.argmax()))
+        distance = np.minimum(distance, np.sum((X - X[chosen[-1]]) ** 2, axis=1))
+    return np.array(chosen)

@@ -1,25 +1,35 @@
-"""From rows in a chart to T: three ways to fit, in the same coordinates.
+"""Solvers: ways to fit T to rows in coordinates, one class each.
 
 Score matching is one linear system. Penalised likelihood takes a few steps of Newton's
-method from there, and sees the masses of separated islands, to which score matching is
-blind. Bridging is score matching again, of the rows mixed with draws from the base
-density, which connect the islands; the base is taken away from the fitted density.
+method from there, and sees the masses of isolated components, to which score matching
+is blind. Bridging is score matching again, of the rows mixed with draws from the base
+density, which connect the components; the base is taken away from the fitted density.
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import ClassVar
 
 import numpy as np
 
 from kexpfam._typing import Array, Indices
 from kexpfam._validation import mean_and_std
-from kexpfam.base_densities import BaseDensity, boundary_weights
+from kexpfam.base_densities import BaseDensity, GaussianBase, boundary_weights
 from kexpfam.distributions import Bridge, bridge_sample
 from kexpfam.errors import DegenerateDataError, IllConditionedError
+from kexpfam.family.coordinates import CoordinateRows
+from kexpfam.family.cross_validation import (
+    FoldCriterion,
+    HeldOutProblem,
+    LogDensities,
+    cross_validated,
+    cross_validated_by_score,
+)
 from kexpfam.kernels import JointKernel
-from kexpfam.likelihood import fit_likelihood
-from kexpfam.models.chart import Charted
+from kexpfam.likelihood import fit_likelihood, likelihood_path, quadrature_nodes
 from kexpfam.score_matching import (
     Basis,
     KernelExpansion,
@@ -28,92 +38,228 @@ from kexpfam.score_matching import (
     fit_low_rank,
     statistics,
 )
-from kexpfam.selection import Candidate, HeldOutProblem, Line, tilted
 
-# How T can be fitted, and how many centres the basis of a low-rank fit then has; fewer
-# for likelihood, whose cost grows with their square.
-COMPONENTS = {"score": 150, "likelihood": 80, "bridged": 150}
-
-# Untuned defaults (docs/decisions/0003-untuned-defaults.md says how they were found):
-# λ = LAMBDA · n^(−LAMBDA_RATE) / ℓ_y² for score matching. For likelihood λ is
-# LIKELIHOOD_LAMBDA / n, whatever the lengthscale: penalty and log-likelihood of all
-# rows then keep their proportion, as prior and likelihood do.
-LAMBDA = 0.2
-LAMBDA_RATE = 0.75
-LIKELIHOOD_LAMBDA = 0.1
-
-# Share of the bridge in the mixture, and draws from it for each row, which make the
-# mixture less noisy.
-BRIDGE_SHARE = 0.3
-BRIDGE_DRAWS = 4
+# A criterion of `HeldOutProblem` and the basis of the fits.
+Criterion = Callable[[HeldOutProblem, Basis], FoldCriterion]
 
 
 @dataclass(frozen=True)
 class Solution:
-    """A fitted T.
-
-    Attributes:
-        T: The function.
-        lam: The λ that was used.
-        rcond: Lower bound of the reciprocal condition number; NaN if not known.
-        bridge: What was mixed in, and is to be taken away; None if nothing was.
-    """
+    """A fitted T."""
 
     T: KernelExpansion
-    lam: float
-    rcond: float = float("nan")
-    bridge: Bridge | None = None
+    lam: float  # The λ that was used
+    rcond: float = float("nan")  # Of the system, at least; NaN if not known
+    bridge: Bridge | None = None  # What was mixed in, and is to be taken away
 
 
-def fit_function(
-    charted: Charted,
-    kernel: JointKernel,
-    lam: float,
-    centers: Indices | None,
-    n_jobs: int | None,
-    method: str,
-) -> Solution:
-    """T by "score", "likelihood" or "bridged"; without centres an exact one by score.
+class Solver(ABC):
+    """A way to fit T, and its untuned defaults.
 
-    Likelihood goes on from score matching. Bridged is score matching of the rows mixed
-    with draws from their base density.
+    Decision 0003 says how the defaults were found.
     """
-    if method == "bridged":
+
+    name: ClassVar[str]  # What `KCEF.fit_method` calls it
+    n_components: ClassVar[int]  # Centres of a low-rank fit, unless told otherwise
+    medians_y: ClassVar[float]  # Lengthscale of y in median distances
+    base: ClassVar[BaseDensity]  # The base density if none is given
+
+    @abstractmethod
+    def fit(
+        self,
+        rows: CoordinateRows,
+        kernel: JointKernel,
+        lam: float,
+        centers: Indices | None,
+        n_jobs: int | None,
+    ) -> Solution:
+        """T with a kernel and λ, in the span of functions at some rows, the centres."""
+
+    @abstractmethod
+    def held_out(
+        self,
+        problem: HeldOutProblem,
+        kernel: JointKernel,
+        lams: Sequence[float],
+        criterion: Criterion,
+    ) -> Array:
+        """What rows are worth under fits without their fold for each λ, (l, n)."""
+
+    @abstractmethod
+    def untuned_lambda(self, kernel: JointKernel, n: float) -> float:
+        """A λ from the number of rows and the lengthscale of y alone."""
+
+
+class ScoreMatching(Solver):
+    """One linear system: exact at all rows, or low-rank at centres."""
+
+    name = "score"
+    n_components = 150
+    medians_y = 1.4
+    base = GaussianBase(scale=2.0)
+
+    def fit(
+        self,
+        rows: CoordinateRows,
+        kernel: JointKernel,
+        lam: float,
+        centers: Indices | None,
+        n_jobs: int | None,
+    ) -> Solution:
+        if centers is None:
+            sample = score_sample(rows)
+            _check_memory(rows.U.size)
+            fit = fit_exact(kernel, sample, lam, n_jobs=n_jobs)
+            return Solution(fit.T, fit.lam, fit.rcond)
+        basis = Basis(kernel, rows.Z[centers], rows.U[centers], derivatives=False)
+        return Solution(
+            fit_low_rank(basis, score_sample(rows), lam, n_jobs=n_jobs), lam
+        )
+
+    def held_out(
+        self,
+        problem: HeldOutProblem,
+        kernel: JointKernel,
+        lams: Sequence[float],
+        criterion: Criterion,
+    ) -> Array:
+        return cross_validated_by_score(problem, kernel, lams, criterion)
+
+    def untuned_lambda(self, kernel: JointKernel, n: float) -> float:
+        # G has 1/ℓ² on its diagonal: λ in units of 1/ℓ² has the same effect at any ℓ.
+        ell = kernel.resolution if np.isfinite(kernel.resolution) else 1.0
+        return 0.2 / (ell**2 * n**0.75)
+
+
+class LikelihoodSolver(Solver):
+    """Penalised maximum likelihood, by Newton's method from score matching on."""
+
+    name = "likelihood"
+    n_components = 80  # fewer, since the cost grows with their square
+    medians_y = 0.7
+    base = GaussianBase(scale=2.0)
+
+    def fit(
+        self,
+        rows: CoordinateRows,
+        kernel: JointKernel,
+        lam: float,
+        centers: Indices | None,
+        n_jobs: int | None,
+    ) -> Solution:
+        basis = Basis(kernel, rows.Z[centers], rows.U[centers], derivatives=False)
+        found = fit_likelihood(
+            basis,
+            rows.base,
+            rows.Z,
+            rows.U,
+            rows.weights,
+            lam,
+            start=_score_matching_start(rows, basis),
+        )
+        return Solution(replace(found.T, n_jobs=n_jobs), lam)
+
+    def held_out(
+        self,
+        problem: HeldOutProblem,
+        kernel: JointKernel,
+        lams: Sequence[float],
+        criterion: Criterion,
+    ) -> Array:
+        basis, base, sample = problem.basis(kernel), problem.base, problem.sample
+        # Distances of nodes are halved twice: interpolating between them then costs no
+        # more than a thousandth of a nat or so.
+        nodes = quadrature_nodes(base, sample.Y, kernel.resolution, refinement=2)
+        fine = partial(LogDensities.of, nodes=nodes, dtype=np.float64)
+        # Warm starts go from smooth fits to rough ones.
+        path = likelihood_path(
+            basis, base, sample.X, sample.Y, sample.weights, problem.folds, lams[::-1]
+        )
+        return cross_validated(path, fine(problem, basis))[::-1]
+
+    def untuned_lambda(self, kernel: JointKernel, n: float) -> float:
+        # Penalty and log-likelihood of all rows keep their proportion, as prior and
+        # likelihood do.
+        return 0.1 / n
+
+
+class BridgedSolver(Solver):
+    """Score matching of rows mixed with draws from their base density."""
+
+    name = "bridged"
+    n_components = 150
+    medians_y = 0.6
+    # Wider ones are spent where there is nothing to connect, and narrower ones leave
+    # the outer components without a bridge.
+    base = GaussianBase(scale=1.5)
+
+    # Share of the bridge in the mixture, and draws from it for each row, which make the
+    # mixture less noisy.
+    share: ClassVar[float] = 0.3
+    draws: ClassVar[int] = 4
+
+    def fit(
+        self,
+        rows: CoordinateRows,
+        kernel: JointKernel,
+        lam: float,
+        centers: Indices | None,
+        n_jobs: int | None,
+    ) -> Solution:
         assert centers is not None
-        mixed, both = bridged_rows(charted), bridged_centers(centers, len(charted.U))
-        solution = fit_function(mixed, kernel, lam, both, n_jobs, "score")
-        return replace(solution, bridge=Bridge(BRIDGE_SHARE, charted.base))
-    if centers is None:
-        sample = score_sample(charted)
-        _check_memory(charted.U.size)
-        fit = fit_exact(kernel, sample, lam, n_jobs=n_jobs)
-        return Solution(fit.T, fit.lam, fit.rcond)
-    basis = Basis(kernel, charted.Z[centers], charted.U[centers], derivatives=False)
-    if method == "score":
-        T = fit_low_rank(basis, score_sample(charted), lam, n_jobs=n_jobs)
-        return Solution(T, lam)
-    rows = charted.Z, charted.U, charted.weights
-    start = _score_matching_start(charted, basis)
-    found = fit_likelihood(basis, charted.base, *rows, lam, start=start)
-    return Solution(replace(found.T, n_jobs=n_jobs), lam)
+        n, mixed = len(rows), self._mixed(rows.Z, rows.U, rows.weights, rows.base)
+        jacobian = np.tile(rows.log_abs_det_jacobian, 1 + self.draws)
+        both = replace(rows, log_abs_det_jacobian=jacobian, **mixed)
+        # The bridge needs centres too: a draw for the condition of each.
+        solution = SCORE.fit(both, kernel, lam, np.append(centers, n + centers), n_jobs)
+        return replace(solution, bridge=Bridge(self.share, rows.base))
+
+    def held_out(
+        self,
+        problem: HeldOutProblem,
+        kernel: JointKernel,
+        lams: Sequence[float],
+        criterion: Criterion,
+    ) -> Array:
+        # Rows and draws sorted by fold: the rows of each fold, then the draws for them.
+        sample, n = problem.sample, len(problem.sample.Y)
+        mixed = self._mixed(sample.X, sample.Y, sample.weights, problem.base)
+        copies = n * np.arange(1 + self.draws)[:, None]
+        order = np.concatenate(
+            [(copies + np.arange(n)[fold]).ravel() for fold in problem.folds]
+        )
+        place = np.argsort(order)
+        Z, U, weights = (part[order] for part in mixed.values())
+        sizes = [(1 + self.draws) * (f.stop - f.start) for f in problem.folds]
+        edges = [0, *np.cumsum(sizes).tolist()]
+        centers = place[np.append(problem.centers, n + problem.centers)]
+        both = replace(
+            problem,
+            sample=weighted_score_sample(problem.base, Z, U, weights),
+            folds=tuple(map(slice, edges[:-1], edges[1:])),
+            centers=centers,
+        )
+        # The bridge is the base density, so that log q0 on the nodes is log m.
+        bridge = Bridge(self.share, problem.base)
+        rest = partial(LogDensities.of, remainder=bridge.log_rest)
+        return cross_validated_by_score(both, kernel, lams, rest)[:, place[:n]]
+
+    def untuned_lambda(self, kernel: JointKernel, n: float) -> float:
+        return SCORE.untuned_lambda(kernel, n)
+
+    def _mixed(
+        self, Z: Array, U: Array, weights: Array, base: BaseDensity
+    ) -> dict[str, Array]:
+        """Rows, then draws from their base density, always the same ones."""
+        rng = np.random.default_rng(0)
+        found = bridge_sample(Z, U, weights, self.share, base, rng, draws=self.draws)
+        return dict(zip(("Z", "U", "weights"), found, strict=True))
 
 
-def bridged_centers(centers: Indices, n: int) -> Indices:
-    """Centres, and a draw for the condition of each: the bridge needs centres too."""
-    return np.append(centers, n + centers)
-
-
-def bridged_rows(charted: Charted) -> Charted:
-    """Rows, then draws from their base density, always the same ones."""
-    rng = np.random.default_rng(0)
-    rows = charted.Z, charted.U, charted.weights
-    Z, U, weights = bridge_sample(
-        *rows, BRIDGE_SHARE, charted.base, rng, draws=BRIDGE_DRAWS
-    )
-    log_abs_det_jacobian = np.tile(charted.log_abs_det_jacobian, 1 + BRIDGE_DRAWS)
-    return replace(
-        charted, Z=Z, U=U, weights=weights, log_abs_det_jacobian=log_abs_det_jacobian
-    )
+SCORE = ScoreMatching()
+SOLVERS: dict[str, Solver] = {
+    solver.name: solver for solver in (SCORE, LikelihoodSolver(), BridgedSolver())
+}
 
 
 def chosen_centers(n: int, n_components: int) -> Indices:
@@ -122,49 +268,44 @@ def chosen_centers(n: int, n_components: int) -> Indices:
     return np.sort(rng.choice(n, min(n, n_components), replace=False))
 
 
-def untuned_lambda(kernel: JointKernel, weights: Array, method: str) -> float:
-    """A λ from the number of rows and the lengthscale of y alone."""
-    n = float(weights.sum())
-    if method == "likelihood":
-        return LIKELIHOOD_LAMBDA / n
-    # G has 1/ℓ² on its diagonal, so λ in units of 1/ℓ² has the same effect at any ℓ.
-    ell = kernel.resolution if np.isfinite(kernel.resolution) else 1.0
-    return LAMBDA / (ell**2 * n**LAMBDA_RATE)
-
-
-def score_sample(charted: Charted, base: BaseDensity | None = None) -> ScoreSample:
-    """What score matching needs to know of rows in a chart, for its base or another.
+def score_sample(rows: CoordinateRows, base: BaseDensity | None = None) -> ScoreSample:
+    """What score matching needs to know of rows, for their base density or another.
 
     Weights are made to sum to one.
     """
-    base, U, weights = base or charted.base, charted.U, charted.weights
-    _, spread = mean_and_std("y", U, weights)
-    sample = weighted_sample(base, charted.Z, U, weights / weights.sum(), spread)
-    if not np.any(sample.gsm_weights > 0):
+    weights = rows.weights
+    sample = weighted_score_sample(base or rows.base, rows.Z, rows.U, weights)
+    return replace(sample, weights=weights / weights.sum())
+
+
+def weighted_score_sample(
+    base: BaseDensity, Z: Array, U: Array, weights: Array, std: Array | None = None
+) -> ScoreSample:
+    """The same for any rows, whose weights are taken as they are.
+
+    The standard deviation of all responses, `std` (d,), says how near an edge is; None
+    if these are all.
+
+    Raises:
+        DegenerateDataError: These are all, and lie on an edge of the support.
+    """
+    all_rows = std is None
+    if std is None:
+        _, std = mean_and_std("y", U, weights)
+    g, slope = boundary_weights(U, base.support(U.shape[1]), std)
+    if all_rows and not np.any(g > 0):
         raise DegenerateDataError(
             f"All {len(U)} rows lie on an edge of the base density's support, where "
             f"score matching learns nothing; widen the bounds."
         )
-    return sample
+    return ScoreSample(Z, U, weights, slope + g * base.grad_log_density(U), g)
 
 
-def weighted_sample(
-    base: BaseDensity, Z: Array, U: Array, weights: Array, spread: Array
-) -> ScoreSample:
-    """The same for any rows, whose weights are taken as they are.
-
-    The deviation of all responses, `spread` (d,), says how near an edge is.
-    """
-    g, slope = boundary_weights(U, base.support(U.shape[1]), spread)
-    gsm_linear = slope + g * base.grad_log_density(U)
-    return ScoreSample(Z, U, weights, gsm_linear, g)
-
-
-def _score_matching_start(charted: Charted, basis: Basis) -> Array | None:
+def _score_matching_start(rows: CoordinateRows, basis: Basis) -> Array | None:
     """Coefficients of score matching; None, for zero, where it has no solution."""
-    lam = untuned_lambda(basis.kernel, charted.weights, "score")
+    lam = SCORE.untuned_lambda(basis.kernel, float(rows.weights.sum()))
     try:
-        found = statistics(basis, score_sample(charted)).solve(basis.gram(), lam)
+        found = statistics(basis, score_sample(rows)).solve(basis.gram(), lam)
     except (IllConditionedError, DegenerateDataError):
         return None
     return found if np.isfinite(found).all() else None
@@ -183,51 +324,3 @@ def _check_memory(size: int) -> None:
             f"{needed / 2**30:.0f} GiB, and this machine has "
             f"{physical / 2**30:.0f} GiB; fit a random subset of the rows."
         )
-
-
-def bridged_in_folds(
-    charted: Charted, centers: Indices, folds: Sequence[slice]
-) -> tuple[Charted, Indices, tuple[slice, ...]]:
-    """Rows and draws sorted by fold, with centres and folds among them."""
-    n = len(charted.U)
-    mixed = bridged_rows(charted)
-    copies = n * np.arange(1 + BRIDGE_DRAWS)[:, None]
-    order = np.concatenate([(copies + np.arange(n)[fold]).ravel() for fold in folds])
-    place = np.argsort(order)
-    sizes = (1 + BRIDGE_DRAWS) * np.array([fold.stop - fold.start for fold in folds])
-    ends = np.cumsum(sizes)
-    sorted_folds = tuple(
-        slice(int(end - size), int(end)) for end, size in zip(ends, sizes, strict=True)
-    )
-    mixed = replace(
-        mixed,
-        Z=mixed.Z[order],
-        U=mixed.U[order],
-        weights=mixed.weights[order],
-        log_abs_det_jacobian=mixed.log_abs_det_jacobian[order],
-    )
-    return mixed, place[bridged_centers(centers, n)], sorted_folds
-
-
-def bridged_candidates(
-    chart: str, log_abs_det_jacobian: Array, problem: HeldOutProblem, line: Line
-) -> Iterator[Candidate]:
-    """Families fitted to rows and draws of `bridged_in_folds`, one for each λ.
-
-    `log_abs_det_jacobian` is that of the rows without the bridge, sorted by fold.
-    """
-    bridge = Bridge(BRIDGE_SHARE, problem.base)
-    rows = _own_rows(problem.folds)
-    slope = np.zeros(len(problem.sample.Y))
-    # The bridge is the base density, so that log q0 on the nodes is log m.
-    for candidate in tilted(chart, problem, slope, [line], remainder=bridge.log_rest):
-        log_p = candidate.held_out[rows] + log_abs_det_jacobian
-        yield replace(candidate, method="bridged", held_out=log_p)
-
-
-def _own_rows(folds: Sequence[slice]) -> Array:
-    """Where the rows are among rows and draws: at the beginning of each fold."""
-    sizes = [(fold.stop - fold.start) // (1 + BRIDGE_DRAWS) for fold in folds]
-    return np.concatenate(
-        [fold.start + np.arange(size) for fold, size in zip(folds, sizes, strict=True)]
-    )

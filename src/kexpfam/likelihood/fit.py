@@ -6,14 +6,14 @@ The objective is convex, so that Newton's method with backtracking finds the opt
 from anywhere, in fewer steps the nearer it starts; a factorised Hessian is used again
 as long as it brings the gradient down fast.
 
-Held-out log densities are found along a path of λ. Each λ is fitted to all rows first,
-from the fit before it. From there a fit without one fold is a few steps away; being
-convex, it does not remember where it came from.
+For cross-validation there is a path of λ. Each λ is fitted to all rows first, from the
+fit before it. From there a fit without one fold is a few steps away; being convex, it
+does not remember where it came from.
 """
 
 import itertools
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
@@ -26,7 +26,6 @@ from kexpfam._typing import Array
 from kexpfam.base_densities import BaseDensity
 from kexpfam.errors import ConvergenceWarning, NormalizationWarning
 from kexpfam.likelihood.objective import (
-    Parts,
     PenalizedLikelihood,
     State,
     quadrature_nodes,
@@ -294,21 +293,7 @@ def _largest_difference(
     return float(np.max(np.abs(log_z[0] - log_z[1])))
 
 
-# Log density of a row that is nowhere; no other is below it.
-LOWEST_LOG_DENSITY = -1e4
-
-# Gradients, relative to the mean of φ, below which log densities do not change in the
-# digits that choose among fits.
-PATH_TOLERANCE = 1e-5
-
-# Held-out densities are normalised on nodes whose distances are halved so often:
-# interpolating between them then costs no more than a thousandth of a nat or so.
-_REFINEMENT = 2
-
-_MOST_PATH_STEPS = 30
-
-
-def log_densities_along_path(
+def likelihood_path(
     basis: Basis,  # Kernel functions, of products k_X·k_Y or sums of them
     base: BaseDensity,  # q0 in the coordinates of the kernel
     X: Array,  # Conditions, (n, p)
@@ -316,41 +301,36 @@ def log_densities_along_path(
     weights: Array,  # Row weights, (n,)
     folds: Sequence[slice],  # Rows of each fold; every row in one
     lams: Sequence[float],  # The λ, in an order in which neighbours are similar
-) -> Array:
-    """Log density of every row under fits that have not seen its fold, (l, n)."""
-    resolution = basis.kernel.resolution
-    nodes = quadrature_nodes(base, U, resolution)
+) -> Iterator[Array]:
+    """Coefficients of the fit without each fold, for each λ, (M, l)."""
+    nodes = quadrature_nodes(base, U, basis.kernel.resolution)
     problem = PenalizedLikelihood.of(basis, base, X, U, weights, lams[0], nodes)
     starts = _path(problem, [np.zeros(basis.size)] * len(lams), lams)
-    fine = quadrature_nodes(base, U, resolution, refinement=_REFINEMENT)
-    judge = Parts.of(basis, base, X, fine)
-    log_q0 = judge.log_base - fine.log_weights
-    left, share = fine.interpolation(U[:, 0])
-    out = np.empty((len(lams), len(U)))
     for fold in folds:
         rest = np.delete(np.arange(len(U)), fold)
         problem = PenalizedLikelihood.of(
             basis, base, X[rest], U[rest], weights[rest], lams[0], nodes
         )
-        held_out = judge.at(fold)
-        here = np.arange(len(held_out.Kx))
-        for k, beta in enumerate(_path(problem, starts, lams)):
-            T = held_out.on_nodes(problem.alpha(beta))
-            log_p = T + log_q0
-            _, log_z = held_out.probabilities(T)
-            at = (1 - share[fold]) * log_p[here, left[fold]]
-            at += share[fold] * log_p[here, left[fold] + 1]
-            out[k, fold] = at - log_z
-    return np.maximum(np.nan_to_num(out, nan=LOWEST_LOG_DENSITY), LOWEST_LOG_DENSITY)
+        betas = _path(problem, starts, lams)
+        yield np.stack([problem.alpha(beta) for beta in betas], axis=1)
 
 
 def _path(
-    problem: PenalizedLikelihood, starts: list[Array], lams: Sequence[float]
+    problem: PenalizedLikelihood,
+    starts: list[Array],
+    lams: Sequence[float],
+    *,
+    steps: int = 30,
+    tolerance: float = 1e-5,
 ) -> list[Array]:
-    """Whitened coefficients for each λ, from given starts or the λ before."""
+    """Whitened coefficients for each λ, from given starts or the λ before.
+
+    Below this tolerance log densities do not change in the digits that choose among
+    fits.
+    """
     found: list[Array] = []
     for start, lam in zip(starts, lams, strict=True):
         here = replace(problem, lam=lam)
         beta = start if start.any() or not found else found[-1]
-        found.append(minimize(here, beta, _MOST_PATH_STEPS, PATH_TOLERANCE).state.beta)
+        found.append(minimize(here, beta, steps, tolerance).state.beta)
     return found

@@ -1,24 +1,21 @@
 """How hyperparameters are chosen: held-out objectives, searches, averages."""
 
-from kexpfam._progress import ProgressBar
+from kexpfam.family import HeldOutProblem
 from kexpfam.selection.averaging import (
     prior_weights,
     representatives,
     tempered_weights,
     without_negligible,
 )
-from kexpfam.selection.candidates import (
-    BASES_ALONE,
-    Candidate,
-    Line,
-    bases_alone,
-    tilted,
+from kexpfam.selection.candidates import Candidate
+from kexpfam.selection.choosing import best_of, choose
+from kexpfam.selection.objectives import (
+    HeldOutLikelihood,
+    HeldOutObjective,
+    HeldOutScore,
 )
-from kexpfam.selection.criteria import HeldOutLikelihood, HeldOutScore
-from kexpfam.selection.held_out import FoldedRows, Normalizer, judged_log_densities
-from kexpfam.selection.objectives import HeldOutObjective
 from kexpfam.selection.parameters import Bounds, Parameters, Penalty
-from kexpfam.selection.problem import HeldOutProblem
+from kexpfam.selection.results import Member, Members, Selected, Selection
 from kexpfam.selection.search import (
     CoarseSearch,
     GradientSearch,
@@ -28,36 +25,52 @@ from kexpfam.selection.search import (
     refine,
     resolve_search,
 )
+from kexpfam.selection.spec import (
+    AVERAGED_LIKELIHOOD_GRID,
+    PLAIN,
+    PLAIN_GRID,
+    REGRESSION_GRID,
+    RESIDUAL_BASES,
+    CoordinateSpec,
+    default_coordinates,
+)
 from kexpfam.selection.tracker import SearchResult, Trial
+from kexpfam.selection.validation import Validation
 
 __all__ = [
-    "BASES_ALONE",
+    "AVERAGED_LIKELIHOOD_GRID",
+    "PLAIN",
+    "PLAIN_GRID",
+    "REGRESSION_GRID",
+    "RESIDUAL_BASES",
     "Bounds",
     "Candidate",
     "CoarseSearch",
-    "FoldedRows",
+    "CoordinateSpec",
     "GradientSearch",
     "HeldOutLikelihood",
     "HeldOutObjective",
     "HeldOutProblem",
     "HeldOutScore",
-    "Line",
-    "Normalizer",
+    "Member",
+    "Members",
     "PaperGrid",
     "Parameters",
     "Penalty",
-    "ProgressBar",
     "SearchMethod",
     "SearchResult",
+    "Selected",
+    "Selection",
     "Trial",
-    "bases_alone",
-    "judged_log_densities",
+    "Validation",
+    "best_of",
+    "choose",
+    "default_coordinates",
     "paper_grid",
     "prior_weights",
     "refine",
     "representatives",
     "resolve_search",
     "tempered_weights",
-    "tilted",
     "without_negligible",
 ]

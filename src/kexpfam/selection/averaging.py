@@ -26,15 +26,15 @@ BASES_MASS = 0.1
 
 
 def prior_weights(candidates: Sequence[Candidate], null: str) -> Array:
-    """Prior mass of each candidate: equal for each chart, and equal inside it.
+    """Prior mass of each candidate: equal for all coordinates, and equal inside them.
 
     Args:
-        candidates: All candidates; the first base density alone in the chart `null` is
-            the null model, which does not look at x.
-        null: Name of a chart without a regression.
+        candidates: All candidates; the first base density alone in the coordinates
+            `null` is the null model, which does not look at x.
+        null: Name of coordinates without a regression.
     """
     alone = np.array([c.kernel is None for c in candidates])
-    in_null = np.array([c.chart == null for c in candidates])
+    in_null = np.array([c.coordinates == null for c in candidates])
     prior = np.zeros(len(candidates))
     first = np.flatnonzero(alone & in_null)[:1]
     others = np.setdiff1d(np.flatnonzero(alone), first)
@@ -43,7 +43,7 @@ def prior_weights(candidates: Sequence[Candidate], null: str) -> Array:
     groups: dict[tuple[str, str], list[int]] = {}
     for k, candidate in enumerate(candidates):
         if candidate.kernel is not None:
-            groups.setdefault((candidate.chart, candidate.method), []).append(k)
+            groups.setdefault((candidate.coordinates, candidate.method), []).append(k)
     for members in groups.values():
         prior[members] = (1.0 - NULL_MASS - BASES_MASS) / len(groups) / len(members)
     return prior / prior.sum()
@@ -91,11 +91,11 @@ def representatives(
 ) -> Array:
     """Let the heaviest few of each group carry the weight of the group, (k,).
 
-    A group is what is fitted in the same chart in the same way.
+    A group is what is fitted in the same coordinates in the same way.
     """
     groups: dict[tuple[str, str], list[int]] = {}
     for k, candidate in enumerate(candidates):
-        groups.setdefault((candidate.chart, candidate.method), []).append(k)
+        groups.setdefault((candidate.coordinates, candidate.method), []).append(k)
     kept = np.zeros_like(weights)
     for members in groups.values():
         total = weights[members].sum()

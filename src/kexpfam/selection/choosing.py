@@ -3,7 +3,6 @@
 What the user gave is kept; what was left open is searched.
 """
 
-import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -13,162 +12,150 @@ import numpy as np
 from kexpfam._parallel import single_threaded_blas
 from kexpfam._progress import ProgressBar
 from kexpfam._validation import check_positive
-from kexpfam.base_densities import BaseDensity, TransformedBase
+from kexpfam.base_densities import TransformedBase
+from kexpfam.family import (
+    SOLVERS,
+    HeldOutProblem,
+    Spec,
+    TrainingRows,
+    chosen_centers,
+    equal_folds,
+    given_base,
+    resolve_kernel,
+)
 from kexpfam.kernels import (
     MEDIAN,
     Constant,
     Gaussian,
-    JointKernel,
     Kernel,
     LengthScale,
     RadialKernel,
     SumOfProducts,
-    separable,
 )
-from kexpfam.models.choice import Choice, Selection
-from kexpfam.models.contest import MOST_REGRESSIONS, Contest, Task
-from kexpfam.models.entries import (
+from kexpfam.selection.averaging import prior_weights, tempered_weights
+from kexpfam.selection.candidates import Candidate, Task
+from kexpfam.selection.objectives import (
+    HeldOutLikelihood,
+    HeldOutObjective,
+    HeldOutScore,
+)
+from kexpfam.selection.parameters import Parameters, Penalty
+from kexpfam.selection.results import Selected, Selection
+from kexpfam.selection.search import GradientSearch, PaperGrid, paper_grid, refine
+from kexpfam.selection.spec import (
     LIKELIHOOD_GRID,
     PLAIN,
     PLAIN_GRID,
     REGRESSION_GRID,
-    ChartEntry,
+    RESIDUAL_BASES,
+    TUNING,
+    CoordinateSpec,
     KernelGrid,
-    default_entries,
+    LambdaPath,
+    default_coordinates,
 )
-from kexpfam.models.family import (
-    Options,
-    TrainingRows,
-    judged_components,
-    resolve_joint,
-)
-from kexpfam.models.solvers import chosen_centers, score_sample
-from kexpfam.selection import (
-    BASES_ALONE,
-    Candidate,
-    GradientSearch,
-    HeldOutLikelihood,
-    HeldOutObjective,
-    HeldOutProblem,
-    HeldOutScore,
-    Line,
-    PaperGrid,
-    Parameters,
-    Penalty,
-    SearchMethod,
-    SearchResult,
-    paper_grid,
-    prior_weights,
-    refine,
-    tempered_weights,
-)
-
-# Charts in which fits of each method compete. Likelihood and bridged fits cost more, so
-# they do in the chart without a regression and in the best of the others only.
-MOST_CHARTS = {"score": 1 + MOST_REGRESSIONS, "likelihood": 2, "bridged": 2}
-
-# Trials of a descent that are kept for all rows, if some were judged; from where the
-# others have led to, few steps are left.
-LAST_TRIALS = 8
+from kexpfam.selection.tracker import SearchResult
+from kexpfam.selection.validation import Validation, held_out_problem
 
 
-def choose(rows: TrainingRows, options: Options, rng: np.random.Generator) -> Choice:
+def choose(rows: TrainingRows, spec: Spec, rng: np.random.Generator) -> Selected:
     """Choose what the user left open."""
-    objective, search, verbose = options.select, options.search, options.verbose
-    assert objective is not None
-    _check(rows, options, objective, search)
-    contest = Contest.of(rows, rng, options.limits)
-    contest.n_centers, contest.n_jobs = judged_components(options), options.n_jobs
+    criterion, search = spec.select, spec.search
+    assert criterion is not None
+    _check(rows, spec)
+    validation = Validation.of(rows, spec, rng)
     if isinstance(search, PaperGrid):
         with single_threaded_blas():
-            return _on_paper_grid(contest, options, objective, search, verbose)
-    contest.add_charts(_entries(rows, options, objective))
-    names = list(contest.charts)
-    if objective == "likelihood":
-        contest.add_bases()
-        names = contest.promising()[: MOST_CHARTS[options.fit_method]]
-    tasks = [task for name in names for task in _tasks(contest, name, options)]
-    with ProgressBar("KCEF, mean log p", shown=verbose) as bar:
-        contest.run(tasks, bar, objective=objective)
-    selection = best_of(contest, objective)
+            return _on_paper_grid(validation, search)
+    validation.add_coordinates(_coordinates(rows, spec))
+    names = list(validation.coordinates)
+    if criterion == "likelihood":
+        validation.add_bases()
+        names = validation.worth_a_kernel()
+        # Likelihood and bridged fits cost more, so they are made without a regression
+        # and with the best one only.
+        names = names if spec.fit_method == "score" else names[:2]
+    tasks = [task for name in names for task in _tasks(validation, name)]
+    with ProgressBar("KCEF, mean log p", shown=spec.verbose) as bar:
+        validation.run(tasks, bar)
+    selection = best_of(validation, criterion)
     chosen = selection.chosen
     assert chosen.kernel is not None
-    charted = replace(contest.final(chosen.chart), base=chosen.base)
-    centers = chosen_centers(len(charted.U), contest.n_centers)
-    choice = Choice(
-        charted, contest.all_rows, chosen.kernel, chosen.lam, centers, selection
+    placed = replace(validation.final(chosen.coordinates), base=chosen.base)
+    selected = Selected(
+        placed,
+        validation.all_rows,
+        chosen.kernel,
+        chosen.lam,
+        chosen_centers(len(placed), _n_components(spec)),
+        selection,
     )
     if isinstance(search, GradientSearch) and selection.reason != "interrupted":
         with single_threaded_blas():
-            return _refined(contest, choice, options, search, objective, verbose)
-    return choice
+            return _refined(validation, selected, search)
+    return selected
 
 
-def _check(
-    rows: TrainingRows, options: Options, objective: str, search: SearchMethod
-) -> None:
+def _n_components(spec: Spec) -> int:
+    return spec.n_components or SOLVERS[spec.fit_method].n_components
+
+
+def _check(rows: TrainingRows, spec: Spec) -> None:
     """Refuse what cannot be searched, before any work is done."""
-    if options.regularization is not None:
-        check_positive("regularization", options.regularization)
+    if spec.regularization is not None:
+        check_positive("regularization", spec.regularization)
     # Rows without distances: only what the user gave is looked at.
     nothing = np.zeros((1, 0))
-    resolve_joint(options, nothing, nothing, np.ones(1))
-    columns = rows.Y.shape[1]
-    if columns > 1 and objective == "likelihood" and not _is_coarse(search):
+    resolve_kernel(spec, nothing, nothing, np.ones(1))
+    columns, fine = rows.Y.shape[1], isinstance(spec.search, GradientSearch | PaperGrid)
+    if columns > 1 and spec.select == "likelihood" and fine:
         raise ValueError(
-            f"{type(search).__name__} with select='likelihood' is for one column of y, "
-            f"got {columns}; use select='score', or search='grid'."
+            f"{type(spec.search).__name__} with select='likelihood' is for one column "
+            f"of y, got {columns}; use select='score', or search='grid'."
         )
 
 
-def _is_coarse(search: SearchMethod) -> bool:
-    return not isinstance(search, GradientSearch | PaperGrid)
-
-
-def _entries(rows: TrainingRows, options: Options, objective: str) -> list[ChartEntry]:
-    given = options.base, options.kernel, options.kernel_x, options.kernel_y
-    some = any(part is not None for part in (*given, options.regularization))
-    if some or objective == "score":
-        # Lengths and λ of the user are meant for one chart, and scores in different
-        # coordinates cannot be compared.
-        return [ChartEntry(PLAIN, rows.options.base)]
-    entries = default_entries()
-    if options.fit_method == "bridged":
-        entries[0] = ChartEntry(PLAIN, rows.options.base)  # wide enough for a bridge
+def _coordinates(rows: TrainingRows, spec: Spec) -> list[CoordinateSpec]:
+    given = spec.base, spec.kernel, spec.kernel_x, spec.kernel_y, spec.regularization
+    if any(part is not None for part in given) or spec.select == "score":
+        # Lengths and λ of the user are meant for one kind of coordinates, and scores
+        # in different ones cannot be compared.
+        return [CoordinateSpec(PLAIN, given_base(spec))]
+    found = default_coordinates()
+    if spec.fit_method == "bridged":
+        found[0] = CoordinateSpec(PLAIN, given_base(spec))  # wide enough for a bridge
     if rows.Y.shape[1] > 1 or not rows.X.shape[1]:
         # Transforms are for one column of y, regressions need columns of x.
-        entries = [e for e in entries if not isinstance(e.base, TransformedBase)]
-    return entries if rows.X.shape[1] else entries[:1]
+        found = [one for one in found if not isinstance(one.base, TransformedBase)]
+    return found if rows.X.shape[1] else found[:1]
 
 
-def _tasks(contest: Contest, name: str, options: Options) -> list[Task]:
-    regression = contest.charts[name].chart.frame is not None
-    method = options.fit_method
+def _tasks(validation: Validation, name: str) -> list[Task]:
+    """Kernels and λ to try in some coordinates, as far as they are open."""
+    spec, regression = validation.spec, validation.is_regression(name)
     grid = REGRESSION_GRID if regression else PLAIN_GRID
-    grid = LIKELIHOOD_GRID if method == "likelihood" else grid
-    if options.kernel is not None:
-        charted = contest.charts[name]
-        kernels: list[JointKernel] = [
-            resolve_joint(options, charted.Z, charted.U, charted.weights)
-        ]
+    grid = LIKELIHOOD_GRID if spec.fit_method == "likelihood" else grid
+    if spec.regularization is not None:
+        grid = replace(grid, lams=(spec.regularization,), relative=False)
+    if spec.kernel is not None:
+        placed = validation.coordinates[name]
+        kernel = resolve_kernel(spec, placed.Z, placed.U, placed.weights)
+        paths = [LambdaPath(kernel, grid.lams_for(kernel))]
     else:
-        kernels = [
-            separable(kx, ky)
-            for kx, ky in itertools.product(
-                _kernels_x(contest, name, grid, options), _kernels_y(grid, options)
-            )
-        ]
-    own: tuple[BaseDensity | None, ...] = (None,)
-    # Far from the data a regression can be wrong by many of its deviations: a family
+        kernels_x = _kernels_x(validation, name, grid)
+        paths = grid.paths(kernels_x, _kernels_y(grid, spec.kernel_y))
+    # Far from the data a regression can be wrong by many standard deviations: a family
     # around it needs heavy tails, having no others to fall back on.
-    several = regression and options.base is None and method == "score"
-    bases = BASES_ALONE[1:] if several else own
-    bridged = method == "bridged"
-    return [
-        Task(name, contest.problem(name, base, bridged=bridged), line, method)
-        for base in bases
-        for line in (Line(kernel, _lams(grid, kernel, options)) for kernel in kernels)
-    ]
+    heavy = regression and spec.base is None and spec.fit_method == "score"
+    assert spec.select is not None
+    return validation.tasks(
+        name,
+        paths,
+        bases=RESIDUAL_BASES[1:] if heavy else (None,),
+        method=spec.fit_method,
+        n_components=_n_components(spec),
+        criterion=spec.select,
+    )
 
 
 def _is_open(kernel: Kernel | None) -> bool:
@@ -185,24 +172,18 @@ def _is_open(kernel: Kernel | None) -> bool:
     return MEDIAN in lengths
 
 
-def _kernels_x(
-    contest: Contest, name: str, grid: KernelGrid, options: Options
-) -> list[Kernel]:
-    given = options.kernel_x
+def _kernels_x(validation: Validation, name: str, grid: KernelGrid) -> list[Kernel]:
+    given = validation.spec.kernel_x
     if given is not None and not _is_open(given):
         return [given]
-    kernels = contest.kernels_x(name, grid)
+    kernels = validation.kernels_x(name, grid)
     if given is None:
         return kernels
-    return [
-        _with_lengthscale(given, kernel.lengthscale)
-        for kernel in kernels
-        if isinstance(kernel, Gaussian)
-    ]
+    radial = [kernel for kernel in kernels if isinstance(kernel, Gaussian)]
+    return [_with_lengthscale(given, kernel.lengthscale) for kernel in radial]
 
 
-def _kernels_y(grid: KernelGrid, options: Options) -> list[Kernel]:
-    given = options.kernel_y
+def _kernels_y(grid: KernelGrid, given: Kernel | None) -> list[Kernel]:
     if given is not None and not _is_open(given):
         return [given]
     family = given or Gaussian(MEDIAN)
@@ -211,217 +192,196 @@ def _kernels_y(grid: KernelGrid, options: Options) -> list[Kernel]:
 
 def _with_lengthscale(kernel: Kernel, lengthscale: Any) -> Kernel:
     """A kernel whose open lengthscales are filled in; given ones are kept."""
-
-    def replacement(current: LengthScale) -> LengthScale:
-        ell: LengthScale = lengthscale
-        return ell if current == MEDIAN else current
-
-    return kernel.map_lengthscales(replacement)
+    return kernel.map_lengthscales(
+        lambda current: lengthscale if current == MEDIAN else current
+    )
 
 
-def _lams(grid: KernelGrid, kernel: JointKernel, options: Options) -> tuple[float, ...]:
-    if options.regularization is not None:
-        return (options.regularization,)
-    if options.fit_method == "likelihood":
-        return LIKELIHOOD_LAMS
-    ell = kernel.resolution if np.isfinite(kernel.resolution) else 1.0
-    return tuple(r / ell**2 for r in grid.relative_lams)
-
-
-# λ of likelihood fits does not scale with the lengthscale.
-LIKELIHOOD_LAMS = (1e-4, 1e-3, 1e-2, 1e-1)
-
-
-def best_of(contest: Contest, objective: str = "likelihood") -> Selection:
-    """The chart with the most weight, and the best family in it.
+def best_of(validation: Validation, criterion: str = "likelihood") -> Selection:
+    """The coordinates with the most weight, and the best family there.
 
     Raises:
-        KeyboardInterrupt: The contest was interrupted before the first fit.
+        KeyboardInterrupt: The validation was interrupted before the first fit.
     """
-    path = tuple(contest.candidates)
-    weights = contest.weights
-    tilted = [c for c in path if c.kernel is not None]
-    if not tilted:  # interrupted before the first fit
+    path, weights = tuple(validation.candidates), validation.weights
+    fitted = [c for c in path if c.kernel is not None]
+    if not fitted:  # interrupted before the first fit
         raise KeyboardInterrupt
-    if objective == "likelihood":
+    if criterion == "likelihood":
         prior = prior_weights(path, PLAIN)
         shares = tempered_weights(np.stack([c.held_out for c in path]), prior, weights)
-        charts = np.array([c.chart for c in path])
-        tried = dict.fromkeys(c.chart for c in tilted)  # in order, unlike a set
-        best = max(tried, key=lambda name: float(shares[charts == name].sum()))
-        tilted = [c for c in tilted if c.chart == best]
+        names = np.array([c.coordinates for c in path])
+        tried = dict.fromkeys(c.coordinates for c in fitted)  # in order, unlike a set
+        best = max(tried, key=lambda name: float(shares[names == name].sum()))
+        fitted = [c for c in fitted if c.coordinates == best]
         # See `_tasks`: families around a regression need heavy tails.
-        heavy = [c for c in tilted if np.isfinite(c.base.tail_index)]
-        tilted = tilted if best == PLAIN else heavy or tilted
+        heavy = [c for c in fitted if np.isfinite(c.base.tail_index)]
+        fitted = fitted if best == PLAIN else heavy or fitted
     found = Selection(
         path,
-        tilted[0],
+        fitted[0],
         weights,
-        len(contest.folds),
+        len(validation.folds),
         (),
-        contest.reason,
-        objective=objective,
+        validation.reason,
+        objective=criterion,
     )
-    chosen = max(tilted, key=found.merit)
+    chosen = max(fitted, key=found.cautious_mean)
     return replace(found, chosen=chosen, active_bounds=_active(path, chosen))
 
 
 def _active(path: Sequence[Candidate], chosen: Candidate) -> tuple[str, ...]:
-    """Ends of the chart's grid that the choice lies on."""
-    rivals = [c for c in path if c.chart == chosen.chart and c.kernel is not None]
+    """Ends of the grid in its coordinates that a candidate lies on."""
+    names = "lengthscale_y", "regularization times lengthscale_y²"
+    tried = np.array(
+        [
+            _place(c)
+            for c in path
+            if c.coordinates == chosen.coordinates and c.kernel is not None
+        ]
+    )
     active = []
-    for name, measure in (
-        ("lengthscale_y", _resolution),
-        ("regularization times lengthscale_y²", _relative_lam),
-    ):
-        values = np.array([measure(c) for c in rivals])
+    for name, values, value in zip(names, tried.T, _place(chosen), strict=True):
         if np.ptp(values) == 0:
             continue
-        for end, value in (("lower", values.min()), ("upper", values.max())):
-            if np.isclose(measure(chosen), value, rtol=1e-9):
+        for end, extreme in (("lower", values.min()), ("upper", values.max())):
+            if np.isclose(value, extreme, rtol=1e-9):
                 active.append(f"{end} end of {name}")
     return tuple(active)
 
 
-def _resolution(candidate: Candidate) -> float:
+def _place(candidate: Candidate) -> tuple[float, float]:
+    """ℓ_y and λ·ℓ_y² of a candidate."""
     assert candidate.kernel is not None
     ell = candidate.kernel.resolution
-    return ell if np.isfinite(ell) else 1.0
+    ell = ell if np.isfinite(ell) else 1.0
+    return ell, candidate.lam * ell**2
 
 
-def _relative_lam(candidate: Candidate) -> float:
-    return candidate.lam * _resolution(candidate) ** 2
-
-
-def _on_paper_grid(
-    contest: Contest, options: Options, objective: str, search: PaperGrid, verbose: bool
-) -> Choice:
+def _on_paper_grid(validation: Validation, search: PaperGrid) -> Selected:
     """The paper's protocol: one base density, all rows as centres."""
-    given = {"kernel_x": options.kernel_x, options.kernel_name: options.kernel_y}
+    spec = validation.spec
+    given = {"kernel_x": spec.kernel_x, spec.kernel_name: spec.kernel_y}
     settled: dict[str, object] = {
         name: kernel
         for name, kernel in given.items()
         if not _is_open(kernel) and kernel != Constant()
     }
-    if options.kernel is not None:
-        settled["kernel"] = options.kernel
+    if spec.kernel is not None:
+        settled["kernel"] = spec.kernel
     for name, value in settled.items():
         raise ValueError(
             f"search='paper' chooses all lengthscales, but {name}={value!r} was given; "
             f"leave it out, or use search='grid'."
         )
-    contest.add_charts([ChartEntry(PLAIN, contest.rows.options.base)])
-    problem = contest.problem(PLAIN)
-    lam = options.regularization
+    validation.add_coordinates([CoordinateSpec(PLAIN, given_base(spec))])
+    lam = spec.regularization
+    assert spec.select is not None
     result = paper_grid(
-        replace(problem, centers=np.arange(len(problem.sample.Y))),
-        kernel_x=options.kernel_x,
-        kernel_y=options.kernel_y,
+        validation.problem(PLAIN, n_components=len(validation.rows)),
+        kernel_x=spec.kernel_x,
+        kernel_y=spec.kernel_y,
         lengthscales=search.lengthscales,
         lambdas=search.lambdas if lam is None else (lam,),
-        objective=objective,
-        verbose=verbose,
+        objective=spec.select,
+        verbose=spec.verbose,
     )
-    charted = contest.final(PLAIN)
-    return Choice(
-        charted, contest.all_rows, result.kernel, result.regularization, None, result
+    return Selected(
+        validation.final(PLAIN),
+        validation.all_rows,
+        result.kernel,
+        result.regularization,
+        None,
+        result,
     )
 
 
 def _refined(
-    contest: Contest,
-    choice: Choice,
-    options: Options,
-    search: GradientSearch,
-    objective: str,
-    verbose: bool,
-) -> Choice:
-    """Descend from a choice, over what the user left open.
+    validation: Validation, selected: Selected, search: GradientSearch
+) -> Selected:
+    """Descend from what a grid has found, over what the user left open.
 
-    If only some rows were judged, a few last trials are made with all of them.
+    If only some rows were validated, a few last trials are made with all of them.
     """
-    assert isinstance(choice.result, Selection)
-    problem = contest.problem(choice.result.chosen.chart, choice.charted.base)
-    terms = choice.kernel.terms if isinstance(choice.kernel, SumOfProducts) else ()
+    spec, grid = validation.spec, selected.result
+    assert isinstance(grid, Selection)
+    problem = validation.problem(
+        grid.chosen.coordinates, selected.placed.base, _n_components(spec)
+    )
+    kernel = selected.kernel
+    terms = kernel.terms if isinstance(kernel, SumOfProducts) else ()
     if len(terms) != 1 or not isinstance(terms[0][1], RadialKernel):
         raise ValueError(
             f"search='gradient' is for a product of two radial kernels, got "
-            f"{choice.kernel!r}; use search='grid'."
+            f"{kernel!r}; use search='grid'."
         )
     ((kernel_x, kernel_y),) = terms
     assert isinstance(kernel_y, RadialKernel)
     lengths = getattr(kernel_x, "lengthscale", ())
     p = problem.sample.X.shape[1] if isinstance(kernel_x, RadialKernel) else 0
     ell_x = tuple(np.broadcast_to(lengths, p).tolist()) if p else ()
-    start = Parameters(ell_x, kernel_y.resolution, choice.lam)
+    start = Parameters(ell_x, kernel_y.resolution, selected.lam)
     penalty = Penalty(search.penalty, start) if search.penalty else None
 
     def descent(
         problem: HeldOutProblem, start: Parameters, trials: int
     ) -> SearchResult:
-        likelihood = objective == "likelihood"
+        likelihood = spec.select == "likelihood"
         criterion = HeldOutLikelihood.of(problem) if likelihood else HeldOutScore()
         return refine(
             HeldOutObjective(
-                problem, kernel_x, kernel_y, criterion, penalty, options.n_jobs
+                problem, kernel_x, kernel_y, criterion, penalty, spec.n_jobs
             ),
             start,
             bounds=search.bounds,
             shared_x=search.shared_x,
-            fixed=_given(options),
+            fixed=_given(spec),
             max_trials=trials,
-            verbose=verbose,
+            verbose=spec.verbose,
         )
 
-    last = min(LAST_TRIALS, search.max_trials // 2) if contest.everyone else 0
+    last = min(TUNING.last_trials, search.max_trials // 2) if validation.on_some else 0
     result = descent(problem, start, search.max_trials - last)
     if last and result.reason != "interrupted":
-        result = _with_all_rows(contest, choice, result, last, descent)
+        result = _with_all_rows(validation, selected, result, last, descent)
     return replace(
-        choice, kernel=result.kernel, lam=result.regularization, result=result
+        selected, kernel=result.kernel, lam=result.regularization, result=result
     )
 
 
 def _with_all_rows(
-    contest: Contest,
-    choice: Choice,
+    validation: Validation,
+    selected: Selected,
     first: SearchResult,
     trials: int,
     descent: Callable[[HeldOutProblem, Parameters, int], SearchResult],
 ) -> SearchResult:
-    """Continue a descent on some rows with all of them."""
-    judged, n = len(contest.rows.Y), len(choice.charted.U)
-    on_some = f"on {judged} rows {first.reason}"
+    """Continue a descent on some rows with all, and the centres of the final fit."""
+    placed, n = selected.placed, len(selected.placed)
+    assert selected.centers is not None
+    # Rows may come sorted, and a fold must not be one end of the data.
+    order = np.random.default_rng(0).permutation(n)
+    problem = held_out_problem(
+        placed,
+        equal_folds(n, len(validation.folds)),
+        np.flatnonzero(np.isin(order, selected.centers)),
+    )
+    problem = replace(problem, sample=problem.sample.part(order))
+    on_some = f"on {len(validation.rows)} rows {first.reason}"
     try:
-        result = descent(_all_in_folds(contest, choice), first.best.parameters, trials)
+        result = descent(problem, first.best.parameters, trials)
     except KeyboardInterrupt:  # before the first trial
         return replace(first, reason="interrupted")
     reason = f"{on_some}; from there on all {n} rows {result.reason}"
     return replace(result, path=first.path + result.path, reason=reason)
 
 
-def _all_in_folds(contest: Contest, choice: Choice) -> HeldOutProblem:
-    """All rows in their chart, with the centres of the final fit."""
-    charted, n = choice.charted, len(choice.charted.U)
-    assert choice.centers is not None
-    # Rows may come sorted, and a fold must not be one end of the data.
-    order = np.random.default_rng(0).permutation(n)
-    edges = np.linspace(0, n, len(contest.folds) + 1).astype(int)
-    folds = tuple(slice(int(a), int(b)) for a, b in itertools.pairwise(edges))
-    sample = replace(score_sample(charted), weights=contest.all_rows.weights)
-    centers = np.flatnonzero(np.isin(order, choice.centers))
-    reach = float(np.max(np.abs(charted.base.column_range(0))))
-    return HeldOutProblem(
-        sample.part(order), folds, centers, charted.base, reach, derivatives=False
-    )
-
-
-def _given(options: Options) -> tuple[str, ...]:
+def _given(spec: Spec) -> tuple[str, ...]:
     """Names of the parameters that the user gave."""
-    joint = options.kernel is not None
+    joint = spec.kernel is not None
     given = {
-        "lengthscale_x": joint or not _is_open(options.kernel_x),
-        "lengthscale_y": joint or not _is_open(options.kernel_y),
-        "regularization": options.regularization is not None,
+        "lengthscale_x": joint or not _is_open(spec.kernel_x),
+        "lengthscale_y": joint or not _is_open(spec.kernel_y),
+        "regularization": spec.regularization is not None,
     }
     return tuple(name for name, kept in given.items() if kept)

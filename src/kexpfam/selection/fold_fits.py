@@ -9,26 +9,22 @@ same Cholesky factor, A μ = r, gives the effect of every parameter at once:
 C and b without a fold are sums over the others, so (19) is Σ_k ⟨weights, (dC_k, db_k)⟩
 over folds k, with weights of rank about the number of folds. A value needs one pass
 over the rows, for the sums; its gradient one more, which contracts the weights with
-the derivatives of the features panel by panel (`sum_gradients`).
+the derivatives of the features block by block (`sum_gradients`).
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 from scipy.linalg import lapack
 
-from kexpfam._parallel import thread_count
-from kexpfam._typing import Array, Mask
+from kexpfam._parallel import on_threads, single_threaded_blas, thread_count
+from kexpfam._typing import Array, Indices, Mask
+from kexpfam.family import HeldOutProblem
 from kexpfam.kernels import Kernel, RadialKernel, separable
 from kexpfam.score_matching import Basis, Statistics, Summation
 from kexpfam.score_matching.low_rank import RELATIVE_JITTER
-from kexpfam.selection.problem import (
-    ROW_BLOCK,
-    HeldOutProblem,
-    Panel,
-    over_row_blocks,
-    row_blocks_of,
-)
 from kexpfam.selection.sum_gradients import (
     ResponseFactors,
     SumWeights,
@@ -36,51 +32,72 @@ from kexpfam.selection.sum_gradients import (
     sum_gradient,
 )
 
+# Rows of a block; few enough for the caches, and enough for products at full speed.
+ROW_BLOCK = 1024
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class RowBlock:
+    """Some rows of one fold."""
+
+    fold: int  # Number of the fold
+    rows: Indices  # Numbers of the rows
+
+
+def row_blocks_of(folds: Sequence[Indices], height: int = ROW_BLOCK) -> list[RowBlock]:
+    """The rows of each fold in blocks of at most `height` rows.
+
+    Example:
+        >>> import numpy as np
+        >>> blocks = row_blocks_of([np.arange(5), np.arange(2)], 3)
+        >>> [len(block.rows) for block in blocks]
+        [3, 2, 2]
+    """
+    return [
+        RowBlock(fold, rows[start : start + height])
+        for fold, rows in enumerate(folds)
+        for start in range(0, len(rows), height)
+    ]
+
+
+def over_row_blocks(
+    work: Callable[[RowBlock], Result], blocks: Sequence[RowBlock], n_jobs: int | None
+) -> list[Result]:
+    """Results of all row blocks in their order; few rows are not shared out."""
+    rows = sum(len(block.rows) for block in blocks)
+    threads = max(1, min(thread_count(n_jobs), rows // ROW_BLOCK))
+    # The products inside a block are too small to share among BLAS threads.
+    with single_threaded_blas():
+        return on_threads(work, blocks, threads)
+
 
 @dataclass(frozen=True)
 class Sensitivity:
-    """How a loss depends on the fits, and directly on sums and lengthscales.
+    """How a loss depends on the fits, and directly on sums and lengthscales."""
 
-    Attributes:
-        alpha: ∂loss/∂α for the fit without each fold, (M, f).
-        lengthscales: Explicit derivatives in log ℓ_x of each column and log ℓ_y,
-            (p + 1,).
-        own_sums: The loss is this times Σ_f (½ α·C_f α + b_f·α), with the sums over
-            the held-out rows of each fold, or zero if it does not depend on them.
-    """
-
-    alpha: Array
-    lengthscales: Array
+    alpha: Array  # ∂loss/∂α for the fit without each fold, (M, f)
+    lengthscales: Array  # Explicit derivatives in log ℓ_x and log ℓ_y, (p + 1,)
+    # The loss is this times Σ_f (½ α·C_f α + b_f·α), with the sums over the held-out
+    # rows of each fold, or zero if it does not depend on them
     own_sums: float = 0.0
 
 
 @dataclass(frozen=True)
 class FoldFits:
-    """Fits to all folds but one, for one kernel and λ.
-
-    Attributes:
-        problem: Rows, folds and centres.
-        kernel_x: Kernel of x.
-        kernel_y: RadialKernel of y.
-        lam: λ.
-        sums: C and b of each fold.
-        R: Gram matrix of the basis, (M, M).
-        alpha: Coefficients without each fold, (M, f); zero where `failed`.
-        choleskys: Factor of each system; None where `failed`.
-        failed: Folds whose system could not be factorised, (f,).
-        n_jobs: Threads for passes over the rows; None for all cores.
-    """
+    """Fits to all folds but one, for one kernel and λ."""
 
     problem: HeldOutProblem
     kernel_x: Kernel
     kernel_y: RadialKernel
     lam: float
-    sums: tuple[Statistics, ...]
-    R: Array
-    alpha: Array
-    choleskys: list[Array | None] = field(repr=False)
-    failed: Mask
-    n_jobs: int | None = None
+    sums: tuple[Statistics, ...]  # C and b of each fold
+    R: Array  # Gram matrix of the basis, (M, M)
+    alpha: Array  # Coefficients without each fold, (M, f); zero where `failed`
+    choleskys: list[Array | None] = field(repr=False)  # Of each system
+    failed: Mask  # Folds whose system could not be factorised, (f,)
+    n_jobs: int | None = None  # Threads for passes over the rows
 
     @property
     def orders(self) -> list[tuple[int, int]]:
@@ -126,11 +143,11 @@ class FoldFits:
         centers = sample.X[problem.centers], sample.Y[problem.centers]
         way = sum_gradient(self.kernel_x, self.kernel_y, *centers, self.orders)
 
-        def work(panel: Panel) -> Array:
-            return way.of(sample.part(panel.rows), weights[panel.fold])
+        def work(block: RowBlock) -> Array:
+            return way.of(sample.part(block.rows), weights[block.fold])
 
-        panels = row_blocks_of(problem.rows_of_folds)
-        total: Array = np.sum(over_row_blocks(work, panels, self.n_jobs), axis=0)
+        blocks = row_blocks_of(problem.rows_of_folds)
+        total: Array = np.sum(over_row_blocks(work, blocks, self.n_jobs), axis=0)
         return total
 
     def _gram_gradient(self, mu: Array) -> Array:
@@ -189,20 +206,20 @@ def _fold_sums(
         return _fold_sums_of_few(problem, basis)
     summation, folds = Summation(basis), problem.rows_of_folds
 
-    def work(panel: Panel) -> Statistics:
-        return summation.add(summation.start(), problem.sample.part(panel.rows))
+    def work(block: RowBlock) -> Statistics:
+        return summation.add(summation.start(), problem.sample.part(block.rows))
 
-    # Each thread has a part of each fold, unless that is less than a panel.
+    # Each thread has a part of each fold, unless that is less than a block.
     largest = max(len(rows) for rows in folds)
-    panels = row_blocks_of(folds, max(ROW_BLOCK, -(-largest // thread_count(n_jobs))))
+    blocks = row_blocks_of(folds, max(ROW_BLOCK, -(-largest // thread_count(n_jobs))))
     sums = [summation.start() for _ in folds]
-    for panel, own in zip(panels, over_row_blocks(work, panels, n_jobs), strict=True):
-        sums[panel.fold] = summation.combine(sums[panel.fold], own)
+    for block, own in zip(blocks, over_row_blocks(work, blocks, n_jobs), strict=True):
+        sums[block.fold] = summation.combine(sums[block.fold], own)
     return tuple(summation.finished(own) for own in sums)
 
 
 def _fold_sums_of_few(problem: HeldOutProblem, basis: Basis) -> tuple[Statistics, ...]:
-    """The same from the features of all rows at once, if these are one panel."""
+    """The same from the features of all rows at once, if these are one block."""
     sample, folds = problem.sample, problem.folds
     C = np.zeros((len(folds), basis.size, basis.size))
     b = np.zeros((len(folds), basis.size))

@@ -1,4 +1,4 @@
-"""What was chosen, among what, and why: one family by `KCEF`, several by `AutoKCEF`."""
+"""What was selected, among what, and why: one family, or several to average."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -8,10 +8,11 @@ import numpy as np
 
 from kexpfam._typing import Array, Indices
 from kexpfam.base_densities import GaussianBase, StudentBase
+from kexpfam.family import CoordinateRows, FittedFamily, TrainingRows
 from kexpfam.kernels import Constant, Gaussian, JointKernel, SumOfProducts
-from kexpfam.models.chart import Charted
-from kexpfam.models.family import FittedFamily, TrainingRows
-from kexpfam.selection import Candidate, SearchResult
+from kexpfam.selection.candidates import Candidate
+from kexpfam.selection.spec import TUNING
+from kexpfam.selection.tracker import SearchResult
 
 # Lengthscales that are shown of a kernel with one per column.
 _SHOWN = 4
@@ -50,11 +51,6 @@ def kernel_in_words(kernel: JointKernel | None) -> str:
     return " + ".join(f"{short(kx)} x {short(ky)}" for kx, ky in kernel.terms)
 
 
-# A candidate is worth its mean held-out log density minus so many standard errors:
-# with few rows the best mean is often a lucky one.
-CAUTION = 0.5
-
-
 @dataclass(frozen=True, eq=False)
 class Selection:
     """What a `KCEF` chose, among what, and why.
@@ -75,17 +71,17 @@ class Selection:
     n_folds: int
     active_bounds: tuple[str, ...]
     reason: str
-    caution: float = CAUTION
+    caution: float = TUNING.caution
     objective: str = "likelihood"
 
-    def merit(self, candidate: Candidate) -> float:
+    def cautious_mean(self, candidate: Candidate) -> float:
         """Mean held-out log density, minus some standard errors."""
         error = candidate.standard_error(self.weights)
         return candidate.mean(self.weights) - self.caution * error
 
     def table(self, rows: int = 5) -> str:
         """The best candidates by mean minus `caution` errors, one in each line."""
-        ranked = sorted(self.path, key=self.merit, reverse=True)[:rows]
+        ranked = sorted(self.path, key=self.cautious_mean, reverse=True)[:rows]
         lines = [f"{'log p':>8}  {'± error':>8}  base; kernel; regularization"]
         for candidate in ranked:
             mean, error = (
@@ -111,33 +107,20 @@ class Selection:
 
 def _in_words(candidate: Candidate) -> str:
     lam = "" if np.isinf(candidate.lam) else f"; {candidate.lam:.3g}"
-    base = f"{candidate.chart}, {short(candidate.base)}"
+    base = f"{candidate.coordinates}, {short(candidate.base)}"
     return f"{base}; {kernel_in_words(candidate.kernel)}{lam}"
 
 
 @dataclass(frozen=True, eq=False)
-class Choice:
-    """Everything that is needed for the final fit.
+class Selected:
+    """Everything that is needed for the final fit."""
 
-    Attributes:
-        charted: All training rows in the chosen chart.
-        rows: The same in the units of the user, and in the same order.
-        kernel: Chosen kernel.
-        lam: Chosen λ.
-        centers: Rows at which the basis of the judged fits is; None for exact fits.
-        result: How it was found.
-    """
-
-    charted: Charted
-    rows: TrainingRows
+    placed: CoordinateRows  # All training rows in the chosen coordinates
+    rows: TrainingRows  # The same in the units of the user, and in the same order
     kernel: JointKernel
     lam: float
-    centers: Indices | None
-    result: Selection | SearchResult
-
-
-# Members that are printed.
-SHOWN = 12
+    centers: Indices | None  # Of the validated fits; None for exact ones
+    result: Selection | SearchResult | None  # How it was found; None if given
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -146,20 +129,20 @@ class Member:
 
     Attributes:
         weight: Its share.
-        chart: Its base density, regression and transforms, in words.
-        candidate: What was judged: base density, kernel, λ, held-out log densities.
+        coordinates: Its base density, regression and transforms, in words.
+        candidate: What was validated: base density, kernel, λ, held-out log densities.
         family: The fit to all rows.
         held_out: Mean held-out log density.
     """
 
     weight: float
-    chart: str
+    coordinates: str
     candidate: Candidate
     family: FittedFamily
     held_out: float
 
     def __repr__(self) -> str:
-        base = f"{self.chart}, {short(self.candidate.base)}"
+        base = f"{self.coordinates}, {short(self.candidate.base)}"
         return f"<Member: weight {self.weight:.3f}, {base}, kernel {self.kernel}>"
 
     @property
@@ -171,10 +154,13 @@ class Member:
 class Members(Sequence[Member]):
     """The members of an average, largest weight first; prints as a table."""
 
-    def __init__(self, members: Sequence[Member], guard: float) -> None:
-        """Take members in any order, and the weight of the guard."""
+    def __init__(
+        self, members: Sequence[Member], defensive: float, *, shown: int = 12
+    ) -> None:
+        """Take members in any order, and the weight of the defensive component."""
         self._members = tuple(sorted(members, key=lambda m: -m.weight))
-        self.guard = guard
+        self.defensive = defensive
+        self._shown = shown
 
     @overload
     def __getitem__(self, index: int) -> Member: ...
@@ -192,19 +178,20 @@ class Members(Sequence[Member]):
     def __repr__(self) -> str:
         header = ("weight", "log p", "fitted by", "base density", "lambda", "kernel")
         table = [header]
-        for member in self._members[:SHOWN]:
+        for member in self._members[: self._shown]:
             lam = (
                 "" if np.isinf(member.candidate.lam) else f"{member.candidate.lam:.2g}"
             )
             method = {"none": "-"}.get(member.candidate.method, member.candidate.method)
-            base = f"{member.chart}, {short(member.candidate.base)}"
+            base = f"{member.coordinates}, {short(member.candidate.base)}"
             row = f"{member.weight:.3f}", f"{member.held_out:.3f}", method, base
             table.append((*row, lam, member.kernel))
-        rest = sum(member.weight for member in self._members[SHOWN:])
+        rest = sum(member.weight for member in self._members[self._shown :])
         if rest:
-            more = f"({len(self) - SHOWN} more)"
+            more = f"({len(self) - self._shown} more)"
             table.append((f"{rest:.3f}", "", "", more, "", ""))
-        table.append((f"{self.guard:.3f}", "", "-", "guard, t(5) of y", "", "none"))
+        defensive = "defensive, t(5) of y"
+        table.append((f"{self.defensive:.3f}", "", "-", defensive, "", "none"))
         widths = [max(map(len, column)) for column in zip(*table, strict=True)]
         lines = [
             "  ".join(

@@ -8,11 +8,19 @@ trial so far.
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from scipy import optimize
 
 from kexpfam._typing import Array
+from kexpfam.family import (
+    Criterion,
+    HeldOutProblem,
+    LogDensities,
+    RowScores,
+    cross_validated,
+)
 from kexpfam.kernels import Gaussian, Kernel, RadialKernel, separable
 from kexpfam.persistence import saved_value
 from kexpfam.selection.exact_path import ExactPath
@@ -22,7 +30,6 @@ from kexpfam.selection.objectives import (
     with_lengthscale,
 )
 from kexpfam.selection.parameters import Bounds, Parameters
-from kexpfam.selection.problem import HeldOutProblem
 from kexpfam.selection.tracker import Progress, SearchResult, Tracker
 
 # The paper searches 20 × 20 values and does not print their ranges. These are ours, for
@@ -75,6 +82,9 @@ def paper_grid(
     ends = float(min(lengthscales)), float(max(lengthscales))
     bounds = Bounds(ends, ends, (float(min(lambdas)), float(max(lambdas))))
     values = [float(lam) for lam in lambdas]
+    criterion: Criterion = RowScores
+    if objective == "likelihood":
+        criterion = partial(LogDensities.of, dtype=np.float64)
     tracker = Tracker(
         "paper grid", len(lengthscales) * len(values), progress, verbose=verbose
     )
@@ -82,17 +92,15 @@ def paper_grid(
     def run() -> str:
         for ell in map(float, lengthscales):
             ell_x = (ell,) * columns
-            path = ExactPath.of(
-                separable(
-                    with_lengthscale(kernels[0], ell_x),
-                    with_lengthscale(kernels[1], ell),
-                ),
-                problem,
+            kernel = separable(
+                with_lengthscale(kernels[0], ell_x),
+                with_lengthscale(kernels[1], ell),
             )
-            if objective == "score":
-                losses = path.held_out_scores(values)
-            else:
-                losses = -(path.held_out_log_densities(values) @ problem.mean_weights)
+            path = ExactPath.of(kernel, problem)
+            held_out = cross_validated(
+                path.without_folds(values), criterion(problem, path.basis)
+            )
+            losses = -(held_out @ problem.mean_weights)
             for lam, loss in zip(values, losses, strict=True):
                 tracker.record(Parameters(ell_x, ell, lam), loss)
         return "the grid was complete"

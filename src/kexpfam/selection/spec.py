@@ -1,8 +1,15 @@
-"""What competes by default: charts, and the grids of kernels and λ tried in them."""
+"""Every default of selection: coordinates, kernels and λ that are tried, and how.
+
+What competes for the same rows are base densities with their regressions and
+transforms, each of which has its coordinates, and a coarse grid of kernels and λ in
+each of them.
+"""
 
 import itertools
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from kexpfam.base_densities import (
     Base,
@@ -10,73 +17,131 @@ from kexpfam.base_densities import (
     GaussianBase,
     GaussianProcessBase,
     LinearBase,
+    StudentBase,
     TransformedBase,
 )
-from kexpfam.kernels import Gaussian, Kernel, separable
-from kexpfam.selection import Line
+from kexpfam.kernels import Gaussian, JointKernel, Kernel, separable
 
-# Rows up to which charts are fitted again for every fold.
-REFITTED_ROWS = 400
-
-# Names of the charts without a regression: y standardised, and y made normal by its
-# marginal distribution.
+# Names of the coordinates without a regression: y standardised, and y made normal by
+# its marginal distribution.
 PLAIN = "normal"
 GAUSSIANIZED = "Gaussianized"
+
+# Base densities of residuals: the second for outliers. A t with five degrees of freedom
+# and this scale has nearly unit standard deviation where most data are.
+RESIDUAL_BASES: tuple[BaseDensity, ...] = (
+    GaussianBase(scale=1.0),
+    StudentBase(scale=0.85, df=5.0),
+)
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """What steers the choice among candidates."""
+
+    # Folds, and the number of rows up to which there are more of them
+    folds: int = 5
+    many_folds: int = 10
+    few_rows: int = 60
+    # Rows up to which coordinates are fitted again for every fold; with more,
+    # leave-one-out residuals in closed form are honest enough, and much faster
+    refitted_rows: int = 400
+    # Rows from which on regressions take part. A guess: with fewer, what is left of
+    # them without a fold does not tell a regression from chance
+    regression_rows: int = 8
+    # Coordinates that are worse than the best by more nats in total are not tried any
+    # further: regressions without a kernel part, and the plain ones by likelihood
+    hopeless: float = 20.0
+    most_regressions: int = 6  # Most of them that get a kernel part
+    # Responses made normal by their marginal distribution are worth a kernel part if
+    # they are better by so many nats in total than the plain ones, both without one
+    gaussianized_gain: float = 3.0
+    # Rows up to which an average considers likelihood fits unless told otherwise, and
+    # range of the responses, in standard deviations, up to which it does: with outliers
+    # their nodes, and with them their cost, would be many
+    likelihood_rows: int = 500
+    likelihood_range: float = 12.0
+    # A candidate is worth its mean held-out log density minus so many standard errors:
+    # with few rows the best mean is often a lucky one
+    caution: float = 0.5
+    # Trials of a descent that are kept for all rows, if some were validated; from where
+    # the others have led to, few steps are left
+    last_trials: int = 8
+
+
+TUNING = Tuning()
+
+
+@dataclass(frozen=True)
+class LambdaPath:
+    """A kernel, and the values of λ to try with it in increasing order."""
+
+    kernel: JointKernel
+    lams: tuple[float, ...]
 
 
 @dataclass(frozen=True)
 class KernelGrid:
-    """Kernels and λ to try in a chart.
+    """Kernels and λ to try in some coordinates."""
 
-    Attributes:
-        multiples_x: Lengthscales of x in median distances; a constant kernel of x is
-            always tried too.
-        lengthscales_y: Lengthscales of y, in deviations of the responses.
-        relative_lams: λ·ℓ_y².
-    """
-
+    # Lengthscales of x in median distances; a constant kernel of x is tried too
     multiples_x: tuple[float, ...]
-    lengthscales_y: tuple[float, ...]
-    relative_lams: tuple[float, ...]
+    lengthscales_y: tuple[float, ...]  # In standard deviations of the responses
+    lams: tuple[float, ...]  # λ·ℓ_y², or λ if it does not scale with the lengthscale
+    relative: bool = True
+
+    def lams_for(self, kernel: JointKernel) -> tuple[float, ...]:
+        """Values of λ for a kernel."""
+        ell = kernel.resolution if np.isfinite(kernel.resolution) else 1.0
+        return tuple(r / ell**2 for r in self.lams) if self.relative else self.lams
+
+    def paths(
+        self, kernels_x: Sequence[Kernel], kernels_y: Sequence[Kernel] | None = None
+    ) -> list[LambdaPath]:
+        """All products of kernels of x with those of y, with their λ."""
+        kernels_y = kernels_y or [Gaussian(ell) for ell in self.lengthscales_y]
+        kernels = itertools.starmap(separable, itertools.product(kernels_x, kernels_y))
+        return [LambdaPath(kernel, self.lams_for(kernel)) for kernel in kernels]
 
 
 PLAIN_GRID = KernelGrid(
     (0.35, 0.8, 1.8), (0.35, 0.8, 1.8, 4.0), (1e-3, 1e-2, 1e-1, 1.0)
 )
 REGRESSION_GRID = KernelGrid((0.35, 1.2), (0.35, 0.8, 2.0), (1e-2, 1e-1, 1.0))
-# λ of likelihood fits does not scale with the lengthscale, so these are λ themselves.
-LIKELIHOOD_GRID = KernelGrid((0.8, 1.8), (0.35, 0.8), (1e-3, 1e-2))
+LIKELIHOOD_GRID = KernelGrid(
+    (0.8, 1.8), (0.35, 0.8), (1e-4, 1e-3, 1e-2, 1e-1), relative=False
+)
+# An average has others to fall back on, so that the middle of the path is enough.
+AVERAGED_LIKELIHOOD_GRID = replace(LIKELIHOOD_GRID, lams=(1e-3, 1e-2))
 
 
 @dataclass(frozen=True)
-class ChartEntry:
-    """A chart that takes part.
+class CoordinateSpec:
+    """Coordinates that take part."""
 
-    Attributes:
-        name: What a person calls it.
-        base: Its base density.
-        warp_x: Whether skewed columns of x are transformed.
-        fewest_rows: It needs so many rows to be worth it beside others.
-    """
-
-    name: str
+    name: str  # What a person calls them
     base: Base
-    warp_x: bool = False
-    fewest_rows: int = 0
+    transform_x: bool = False  # Whether skewed columns of x are transformed
+    fewest_rows: int = 0  # Rows that they need to be worth it beside others
+
+    @property
+    def learned(self) -> bool:
+        """Whether they are fitted to y, more than by standardising it."""
+        return not isinstance(self.base, BaseDensity)
+
+    @property
+    def marginal(self) -> bool:
+        """Whether they are a transform of y without a regression."""
+        base = self.base
+        return isinstance(base, TransformedBase) and isinstance(base.base, BaseDensity)
 
 
-def is_marginal(entry: ChartEntry) -> bool:
-    """Whether a chart is a transform of y without a regression."""
-    base = entry.base
-    return isinstance(base, TransformedBase) and isinstance(base.base, BaseDensity)
-
-
-def default_entries() -> list[ChartEntry]:
-    """The charts of `AutoKCEF`, and of a `KCEF` that chooses its base."""
+def default_coordinates() -> list[CoordinateSpec]:
+    """The coordinates of `AutoKCEF`, and of a `KCEF` that chooses its base."""
     noise = GaussianBase(scale=1.0)
     process = GaussianProcessBase(noise)
     wide = GaussianProcessBase(noise, heteroscedastic=True)
-    plain: list[tuple[str, Base]] = [
+    regressions: list[tuple[str, Base]] = [
         ("Gaussian process", process),
         ("heteroscedastic", wide),
         ("Yeo-Johnson, Gaussian process", TransformedBase("yeo_johnson", process)),
@@ -85,21 +150,13 @@ def default_entries() -> list[ChartEntry]:
     ]
     # A density estimate of few rows is no better than a normal one.
     gaussianized = TransformedBase("gaussianize", noise)
-    entries = [
-        ChartEntry(PLAIN, noise),
-        ChartEntry(GAUSSIANIZED, gaussianized, fewest_rows=REFITTED_ROWS + 1),
+    found = [
+        CoordinateSpec(PLAIN, noise),
+        CoordinateSpec(
+            GAUSSIANIZED, gaussianized, fewest_rows=TUNING.refitted_rows + 1
+        ),
     ]
-    for name, base in plain:
-        entries.append(ChartEntry(name, base))
-        entries.append(ChartEntry(f"{name}, transformed x", base, warp_x=True))
-    return entries
-
-
-def lines_of(
-    grid: KernelGrid, kernels_x: Sequence[Kernel], *, relative: bool = True
-) -> Iterator[Line]:
-    """All products of kernels of x with those of y, with their λ."""
-    for kernel_x, ell in itertools.product(kernels_x, grid.lengthscales_y):
-        unit = ell**2 if relative else 1.0
-        lams = tuple(r / unit for r in grid.relative_lams)
-        yield Line(separable(kernel_x, Gaussian(ell)), lams)
+    for name, base in regressions:
+        found.append(CoordinateSpec(name, base))
+        found.append(CoordinateSpec(f"{name}, transformed x", base, transform_x=True))
+    return found

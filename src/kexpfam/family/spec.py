@@ -1,0 +1,125 @@
+"""What is asked of a fit, and the rows that it is asked of."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from kexpfam._parallel import thread_count
+from kexpfam._typing import Array, Indices
+from kexpfam._validation import check_flag
+from kexpfam.base_densities import Base
+from kexpfam.data import DEFAULT_BUDGET, Rows
+from kexpfam.errors import DegenerateDataError
+from kexpfam.kernels import JointKernel, Kernel
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How large a fit may be, and from where on it is made in another way."""
+
+    # Rows that coordinates, kernel and centres are chosen on, and that `partial_fit`
+    # keeps, at most: what is chosen from so many hardly changes with more
+    design_rows: int = 20_000
+    # Rows times columns of y up to which a fit without a choice is exact unless told
+    # how many centres to have: a second or two
+    exact_size: int = 5000
+    # Rows from which on the number of centres is chosen, if it is open
+    counted_rows: int = 1000
+    # Numbers of centres that are tried if the user does not say how many: from the
+    # first on, doubled up to the second, and no more than one for so many rows
+    fewest_centers: int = 128
+    most_centers: int = 1024
+    rows_per_center: int = 2
+    # Centres of each member of an average, at most, where their number is chosen: the
+    # members share one pass over the rows
+    member_centers: int = 512
+    # Rows that candidates are validated on, at most, the chosen ones being fitted to
+    # all; fewer with several columns of y, where rows are nodes of an integral too, and
+    # cost their square
+    validation_rows: int = 5000
+    validation_rows_of_several: int = 1500
+
+
+@dataclass(frozen=True)
+class Spec:
+    """Kernels, base density and λ, given or open (None), and how to find the rest."""
+
+    kernel_x: Kernel | None = None
+    kernel_y: Kernel | None = None
+    kernel: JointKernel | None = None  # Instead of the two
+    base: Base | str | None = None
+    regularization: float | None = None
+    fit_method: str = "score"  # Name of a `Solver`
+    select: str | None = "likelihood"  # Criterion that chooses what is open, or None
+    search: Any = None  # Where to look, a `SearchMethod`
+    solver: str | None = None  # Of the linear system: exact, low-rank, iterative
+    n_components: int | None = None  # Centres of a low-rank fit
+    centers: str = "random_pivoted"  # How they are chosen
+    derivatives: bool = False  # Whether the basis holds derivatives of the kernel
+    standardize: bool = True
+    memory_budget: int = DEFAULT_BUDGET
+    limits: Limits = field(default_factory=Limits)
+    n_jobs: int | None = None
+    verbose: bool = False
+    client: Any = None  # Dask client for passes over a source
+    # What the user calls the responses and their kernel, for error messages
+    response_name: str = "y"
+    kernel_name: str = "kernel_y"
+
+    def __post_init__(self) -> None:
+        check_flag("standardize", self.standardize)
+        thread_count(self.n_jobs)  # refuses what is not a number of threads
+
+
+@dataclass(frozen=True)
+class TrainingRows(Rows):
+    """Distinct rows of positive weight, and where the user finds them, (n,)."""
+
+    numbers: Indices
+
+
+def training_rows(rows: Rows, *, shuffled: bool = False) -> TrainingRows:
+    """Rows that count, equal ones as one with the weight of all.
+
+    If shuffled, in a random order that does not depend on the order in which they come,
+    nor on units: sorted first. If not, in that of the user.
+    """
+    used, totals = distinct_rows(rows.X, rows.Y, rows.weights)
+    order = np.argsort(used)
+    if shuffled:
+        order = np.random.default_rng(0).permutation(len(used))
+    used, totals = used[order], totals[order]
+    if len(used) < 2:
+        raise DegenerateDataError(
+            f"At least 2 rows with positive weight are needed, got {len(used)}."
+        )
+    return TrainingRows(rows.X[used], rows.Y[used], totals, used)
+
+
+def distinct_rows(X: Array, Y: Array, weights: Array) -> tuple[Indices, Array]:
+    """One of all equal rows of positive weight, and what they weigh together.
+
+    Row numbers are in the order of their content. To a density equal rows are the same.
+    But copies of a row that are in different folds, or that predict each other where a
+    row is left out, know the answer: everything that is judged on what was held out
+    would be flattered. Rows that are all equal are left as they are: there is nothing
+    to learn from them, and messages should count them.
+
+    Example:
+        >>> x, y = np.array([[2.0], [1.0], [2.0]]), np.array([[0.0], [5.0], [0.0]])
+        >>> distinct_rows(x, y, np.ones(3))
+        (array([0, 1]), array([2., 1.]))
+    """
+    used = np.flatnonzero(weights > 0)
+    order = used[np.lexsort((weights[used], *X[used].T, *Y[used].T))]
+    new = np.ones(len(order), dtype=bool)
+    new[1:] = np.any(Y[order[1:]] != Y[order[:-1]], axis=1)
+    new[1:] |= np.any(X[order[1:]] != X[order[:-1]], axis=1)
+    if new.all():
+        return order, weights[order]
+    starts = np.flatnonzero(new)
+    if len(starts) == 1:
+        return used, weights[used]
+    totals = np.add.reduceat(weights[order], starts)
+    return np.minimum.reduceat(order, starts), totals
