@@ -1,6 +1,7 @@
 """Training of RNADE: the loss, its bookkeeping, and early stopping."""
 
 import itertools
+from dataclasses import replace
 import sys
 
 import numpy as np
@@ -106,7 +107,7 @@ def test_the_loss_is_the_mean_over_orders_on_average(rows, network):
 
 def test_weights_count_relative_to_their_mean(rows):
     batch = random_batches(rows, 16, np.random.default_rng(0))
-    doubled = rows._replace(weights=2.0 * rows.weights)
+    doubled = replace(rows, weights=2.0 * rows.weights)
     again = random_batches(doubled, 16, np.random.default_rng(0))
     assert_close(again.factor, batch.factor, 1e-6)  # single precision
     first = np.flatnonzero(np.all(np.float32(rows.Y) == batch.U[0, 0], axis=1))[0]
