@@ -1,8 +1,8 @@
 """Training of RNADE: the loss, its bookkeeping, and early stopping."""
 
 import itertools
-from dataclasses import replace
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
