@@ -2,6 +2,7 @@
 
 import itertools
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,12 +14,12 @@ from kexpfam.baselines.rnade_network import (
     log_factors,
 )
 from kexpfam.baselines.rnade_training import (
-    StandardizedRows,
     Training,
     held_out_batch,
     random_batches,
     train,
 )
+from kexpfam.data import Rows
 from kexpfam.errors import MissingDependencyError
 from tests.tolerances import STANDARD_ERRORS, assert_close
 
@@ -37,9 +38,7 @@ LEAST = np.full(3, 0.01)
 def rows():
     rng = np.random.default_rng(0)
     U = rng.normal(size=(100, 3)) @ [[1.0, 0.5, 0.0], [0.0, 0.7, 0.0], [0.3, 0.0, 1.0]]
-    return StandardizedRows(
-        U, rng.normal(size=(100, 1)), rng.uniform(0.5, 2.0, size=100)
-    )
+    return Rows(rng.normal(size=(100, 1)), U, rng.uniform(0.5, 2.0, size=100))
 
 
 @pytest.fixture(scope="module")
@@ -58,14 +57,13 @@ def rows_of(U):
 
 def test_an_epoch_holds_every_row_once_but_a_remainder(rows):
     rng = np.random.default_rng(0)
-    many = StandardizedRows(
-        rng.normal(size=(1000, 3)), rng.normal(size=(1000, 1)), np.ones(1000)
-    )
+    U, Z = rng.normal(size=(1000, 3)), rng.normal(size=(1000, 1))
+    many = Rows(Z, U, np.ones(1000))
     batches = random_batches(many, 64, rng)
     assert batches.U.shape == (15, 64, 3)
     assert batches.Z.shape == (15, 64, 1)
     assert len(rows_of(batches.U)) == 960
-    assert rows_of(batches.U) <= rows_of(np.float32(many.U))
+    assert rows_of(batches.U) <= rows_of(np.float32(U))
 
 
 def test_few_rows_make_small_batches_and_come_again(rows):
@@ -74,12 +72,12 @@ def test_few_rows_make_small_batches_and_come_again(rows):
     for start in (0, 6, 12):
         assert len(rows_of(batches.U[start : start + 6])) == 96
     assert not np.array_equal(batches.seen[:6], batches.seen[6:12])
-    single = random_batches(rows.take(np.array([3])), 64, np.random.default_rng(0))
+    single = random_batches(rows[3:4], 64, np.random.default_rng(0))
     assert single.U.shape == (15, 1, 3)
 
 
 def test_what_is_seen_is_uniform_over_counts_and_columns(rows):
-    many = StandardizedRows(*(np.repeat(part, 600, axis=0) for part in rows))
+    many = Rows.concatenate([rows] * 600)
     seen = random_batches(many, 1024, np.random.default_rng(0)).seen.reshape(-1, 3)
     n = len(seen)
     for pattern in itertools.product([0, 1], repeat=3):
@@ -92,14 +90,14 @@ def test_what_is_seen_is_uniform_over_counts_and_columns(rows):
 
 
 def test_the_loss_is_the_mean_over_orders_on_average(rows, network):
-    one = rows.take(np.array([4]))
+    one = rows[4:5]
     expected = np.mean(
         [
-            -log_density_in_order(network, one.U, one.Z, np.array(order), LEAST)[0]
+            -log_density_in_order(network, one.Y, one.X, np.array(order), LEAST)[0]
             for order in itertools.permutations(range(3))
         ]
     )
-    many = StandardizedRows(*(np.repeat(part, 2**15, axis=0) for part in one))
+    many = one[np.zeros(2**15, dtype=int)]
     batch = random_batches(many, 2**15, np.random.default_rng(2))
     losses = loss_of(network, batch) * batch.U.shape[1]
     error = losses.std() / np.sqrt(losses.size)
@@ -109,10 +107,10 @@ def test_the_loss_is_the_mean_over_orders_on_average(rows, network):
 
 def test_weights_count_relative_to_their_mean(rows):
     batch = random_batches(rows, 16, np.random.default_rng(0))
-    doubled = rows._replace(weights=2.0 * rows.weights)
+    doubled = replace(rows, weights=2.0 * rows.weights)
     again = random_batches(doubled, 16, np.random.default_rng(0))
     assert_close(again.factor, batch.factor, 1e-6)  # single precision
-    first = np.flatnonzero(np.all(np.float32(rows.U) == batch.U[0, 0], axis=1))[0]
+    first = np.flatnonzero(np.all(np.float32(rows.Y) == batch.U[0, 0], axis=1))[0]
     unseen = 3 - batch.seen[0, 0].sum()
     expected = rows.weights[first] / rows.weights.mean() / 16 * 3 / unseen
     assert_close(batch.factor[0, 0].max(), expected, 1e-6)
@@ -127,7 +125,7 @@ def test_held_out_loss_is_the_exact_density_of_each_row_in_one_order(rows, netwo
         counts = batch.seen[a].sum(axis=0)  # the first column is seen most often
         order = np.argsort(-counts)
         log_p = log_density_in_order(
-            network, rows.U[a : a + 1], rows.Z[a : a + 1], order, LEAST
+            network, rows.Y[a : a + 1], rows.X[a : a + 1], order, LEAST
         )
         assert found[a] == pytest.approx(-share[a] * log_p[0], rel=1e-5, abs=1e-8)
     assert np.all(found[100:] == 0.0)
@@ -140,7 +138,7 @@ def test_held_out_orders_differ_between_rows(rows):
 
 
 def test_training_lowers_both_losses(rows, network):
-    first, second = rows.take(np.arange(70)), rows.take(np.arange(70, 100))
+    first, second = rows[:70], rows[70:]
     trained = train(network, first, second, LEAST, HOW, np.random.default_rng(0))
     assert trained.best_epoch > 0
     assert trained.held_out_loss[trained.best_epoch] < trained.held_out_loss[0] - 0.2
@@ -149,7 +147,7 @@ def test_training_lowers_both_losses(rows, network):
 
 def test_the_parameters_kept_are_those_with_the_lowest_held_out_loss(rows, network):
     # So few rows and so many steps: training goes too far, and must come back.
-    first, second = rows.take(np.arange(20)), rows.take(np.arange(20, 100))
+    first, second = rows[:20], rows[20:]
     how = Training(0.1, 16, 60, 15, 0.0, 10.0)
     rng = np.random.default_rng(3)
     judged = held_out_batch(second, np.random.default_rng(3))  # what `train` draws
@@ -199,7 +197,7 @@ def test_weight_decay_shrinks_weights_and_not_biases(rows, network):
 
 
 def test_the_same_generator_gives_the_same_network(rows, network):
-    first, second = rows.take(np.arange(70)), rows.take(np.arange(70, 100))
+    first, second = rows[:70], rows[70:]
     one, two, other = (
         train(network, first, second, LEAST, HOW, np.random.default_rng(seed)).network
         for seed in (5, 5, 6)

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from kexpfam.datasets import list_benchmarks, load_benchmark
-from kexpfam.datasets.catalogue import CATALOGUE, BenchmarkFile
+from kexpfam.datasets.benchmark import BenchmarkFile, catalogue
 from kexpfam.errors import DatasetError, MissingDependencyError
 
 VALUES = np.arange(12.0).reshape(4, 3) / 4
@@ -36,7 +36,7 @@ TOY = BenchmarkFile(
 @pytest.fixture(autouse=True)
 def toy(monkeypatch):
     """A data set of four rows, and no folder, address or cache of the user."""
-    monkeypatch.setitem(CATALOGUE, "toy", TOY)
+    monkeypatch.setitem(catalogue(), "toy", TOY)
     monkeypatch.delenv("KEXPFAM_DATA_URL", raising=False)
 
 
@@ -320,19 +320,19 @@ def test_addresses_that_are_none_are_refused(url, cache):
 def test_catalogue_has_fourteen_conditional_and_three_joint_sets():
     names = [name for name in list_benchmarks() if name != "toy"]
     assert len(names) == 17
-    joint = [name for name in names if CATALOGUE[name].target is None]
+    joint = [name for name in names if catalogue()[name].target is None]
     assert joint == ["red_wine", "white_wine", "parkinsons"]
     for name in set(names) - set(joint):
-        entry = CATALOGUE[name]
+        entry = catalogue()[name]
         assert entry.target == entry.columns[-1]
         assert set(entry.alternatives) <= set(entry.columns[:-1])
-    ambiguous = {n: CATALOGUE[n].alternatives for n in names}
+    ambiguous = {n: catalogue()[n].alternatives for n in names}
     assert {n: a for n, a in ambiguous.items() if a} == {
         "geyser": ("waiting",),
         "snowgeese": ("obs2",),
         "BigMac2003": ("TeachHours",),
     }
-    assert len({CATALOGUE[name].sha256 for name in names}) == 17
+    assert len({catalogue()[name].sha256 for name in names}) == 17
 
 
 def test_documentation_lists_what_the_catalogue_says():
@@ -344,7 +344,7 @@ def test_documentation_lists_what_the_catalogue_says():
     }
     for name in list_benchmarks()[:17]:
         rows, width, target, source, licence = table[name]
-        entry = CATALOGUE[name]
+        entry = catalogue()[name]
         assert int(rows) == entry.rows
         assert int(width) == len(entry.columns) - (entry.target is not None)
         assert target == ", or ".join(
@@ -356,7 +356,7 @@ def test_documentation_lists_what_the_catalogue_says():
 
 def test_real_files_are_what_the_catalogue_says(benchmark_data):
     for name in list_benchmarks()[:17]:
-        entry, found = CATALOGUE[name], load_benchmark(name)
+        entry, found = catalogue()[name], load_benchmark(name)
         file = benchmark_data / f"{name}.csv"
         with file.open() as lines:
             assert tuple(next(lines).strip().split(",")) == entry.columns
@@ -398,7 +398,7 @@ def test_real_files_have_the_properties_that_the_notes_tell(benchmark_data):
 
 
 def test_rows_of_a_person_follow_each_other_and_no_row_is_without_one():
-    entry = CATALOGUE["parkinsons"]
+    entry = catalogue()["parkinsons"]
     assert len(entry.group_sizes) == 42
     assert sum(entry.group_sizes) == entry.rows
 
@@ -408,5 +408,5 @@ def test_groups_are_numbers_of_rows_or_none(tmp_path, monkeypatch):
     (tmp_path / "toy.csv").write_bytes(CONTENT)
     monkeypatch.setenv("KEXPFAM_DATA", str(tmp_path))
     assert load_benchmark("toy").groups is None
-    monkeypatch.setitem(CATALOGUE, "toy", grouped)
+    monkeypatch.setitem(catalogue(), "toy", grouped)
     assert load_benchmark("toy").groups.tolist() == [0, 0, 0, 1]

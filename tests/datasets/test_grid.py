@@ -7,7 +7,6 @@ import pytest
 from scipy import integrate, stats
 
 from kexpfam.datasets import JointSimulation, Simulation, make_grid
-from kexpfam.datasets.joint import _BLOCK
 from tests.tolerances import KS_LEVEL, QUADRATURE, ROUNDING, assert_close
 
 # Own frequencies and those of the column before; also fractions, negatives and zero.
@@ -73,7 +72,7 @@ def test_density_integrates_to_one(case, d):
 @pytest.mark.parametrize("case", FREQUENCIES)
 def test_each_column_given_the_one_before_follows_the_exact_conditional(case):
     # More rows than one block, so that all blocks are tested.
-    simulation = grid(3 * _BLOCK, 3, case)
+    simulation = grid(3 * 2**14, 3, case)
     ranks = simulation.conditional_cdf(simulation.data)
     for column in ranks.T:
         assert stats.kstest(column, "uniform").pvalue > KS_LEVEL

@@ -11,7 +11,7 @@ from kexpfam import KEF
 from kexpfam.data import (
     ArraySource,
     UnconditionalSource,
-    as_unconditional_source,
+    as_source,
     reduce_blocks,
 )
 from kexpfam.kernels import Gaussian
@@ -178,7 +178,8 @@ def test_a_client_passes_over_the_rows():
 
 def test_blocks_are_turned_round_in_parts_and_in_sums():
     data = plane(500)
-    source = as_unconditional_source(ArraySource(data, data[:, :0], weights(500)))
+    rows_alone = ArraySource(data, data[:, :0], weights(500))
+    source = as_source(rows_alone, None, conditional=False)
     blocks = [block for part in source.parts for block in part.read()]
     np.testing.assert_array_equal(np.concatenate([b.Y for b in blocks]), data)
     assert {block.X.shape[1] for block in blocks} == {0}
@@ -191,8 +192,8 @@ def test_blocks_are_turned_round_in_parts_and_in_sums():
 def test_what_is_a_source_already_stays_so():
     data = rows(20)
     source = UnconditionalSource(ArraySource(data, data[:, :0]))
-    assert as_unconditional_source(source) is source
-    assert as_unconditional_source(data) is None
+    assert as_source(source, None, conditional=False) is source
+    assert as_source(data, None, conditional=False) is None
 
 
 def test_errors_are_one_clear_sentence(tmp_path):

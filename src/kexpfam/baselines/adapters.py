@@ -22,6 +22,7 @@ from kexpfam._typing import Array, ArrayLike, Indices, Mask, RandomState
 from kexpfam._validation import as_generator, check_count, check_positive
 from kexpfam.base_densities import GaussianBase
 from kexpfam.baselines.standardized import StandardizedEstimator, rounding_scales
+from kexpfam.data import training_rows
 from kexpfam.distributions import ClosedFormDensity, Density, NormalMixtureDensity
 from kexpfam.models.estimator import warn_of_a_column
 
@@ -55,16 +56,16 @@ class _OneColumn(StandardizedEstimator):
 
     def _rows(self, X: ArrayLike, y: ArrayLike) -> tuple[Array, Array, int]:
         """Standardised rows, and a seed; ValueError if y has several columns."""
-        conditions, Y, weights = self._training_rows(X, y, None)
-        if Y.shape[1] > 1:
+        rows = training_rows(self, X, y)
+        if (d := rows.Y.shape[1]) > 1:
             raise ValueError(
-                f"y must have one column for {type(self).__name__}, got {Y.shape[1]}; "
+                f"y must have one column for {type(self).__name__}, got {d}; "
                 f"model them one after another with FactorizedDensity."
             )
-        warn_of_a_column(y, Y)
-        Z, U = self._standardized(conditions, Y, weights)
+        warn_of_a_column(y, rows.Y)
+        rows = self._standardized(rows)
         seed = int(as_generator(self.random_state).integers(_MOST))
-        return Z, U[:, 0], seed
+        return rows.X, rows.Y[:, 0], seed
 
 
 class _NormalAdapter(_OneColumn):

@@ -21,6 +21,7 @@ from kexpfam._validation import (
     check_positive,
 )
 from kexpfam.baselines.standardized import MixtureEstimator, rounding_scales
+from kexpfam.data import training_rows
 from kexpfam.models.family import distinct_rows
 
 # Bounds of widths: a hundred standard deviations smooth a column out, and below a
@@ -91,12 +92,12 @@ class ConditionalKDE(MixtureEstimator):
             y: Responses, (n,) or (n, d).
             sample_weight: Weight of each row.
         """
-        conditions, Y, weights = self._training_rows(X, y, sample_weight)
+        rows = training_rows(self, X, y, sample_weight)
         most = check_count("judged_rows", self.judged_rows, least=2)
-        Z, U = self._standardized(conditions, Y, weights)
+        rows = self._standardized(rows)
         # A row that has a twin is not left out by leaving out one of them.
-        used, weights = distinct_rows(Z, U, weights)
-        Z, U = Z[used], U[used]
+        used, weights = distinct_rows(rows.X, rows.Y, rows.weights)
+        Z, U = rows.X[used], rows.Y[used]
         given_x = _widths("widths_x", self.widths_x, Z.shape[1])
         given_y = _widths("widths_y", self.widths_y, U.shape[1])
         self.leave_one_out_ = None

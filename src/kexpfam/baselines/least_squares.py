@@ -24,6 +24,7 @@ from scipy import special
 from kexpfam._typing import Array, ArrayLike, Indices, RandomState
 from kexpfam._validation import as_generator, check_count, check_positive
 from kexpfam.baselines.standardized import MixtureEstimator
+from kexpfam.data import training_rows
 
 # The grid on which the paper on conditional exponential families tuned this method has
 # twenty values of each; it does not print them. These span the ranges of the authors'
@@ -114,7 +115,7 @@ class LSCDE(MixtureEstimator):
             y: Responses, (n,) or (n, d).
             sample_weight: Weight of each row.
         """
-        conditions, Y, weights = self._training_rows(X, y, sample_weight)
+        rows = training_rows(self, X, y, sample_weight)
         k = check_count("n_centers", self.n_centers, least=1)
         cv = check_count("cv", self.cv, least=2)
         if self.select not in SELECTIONS:
@@ -130,7 +131,8 @@ class LSCDE(MixtureEstimator):
             REGULARIZATIONS,
         )
         rng = as_generator(self.random_state)
-        Z, U = self._standardized(conditions, Y, weights)
+        rows = self._standardized(rows)
+        Z, U, weights = rows.X, rows.Y, rows.weights
         used = np.flatnonzero(weights > 0)
         centers = rng.permutation(used)[:k]
         features = Features(Z, U, Z[centers], U[centers], weights)

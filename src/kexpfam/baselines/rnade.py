@@ -21,7 +21,6 @@ from kexpfam._validation import (
     as_generator,
     check_count,
     check_positive,
-    check_weights,
 )
 from kexpfam.baselines.rnade_network import (
     FittedRNADE,
@@ -30,16 +29,16 @@ from kexpfam.baselines.rnade_network import (
     random_orders,
 )
 from kexpfam.baselines.rnade_training import (
-    StandardizedRows,
     Trained,
     Training,
     train,
 )
 from kexpfam.baselines.standardized import (
     StandardizedEstimator,
-    positive_spread,
+    mean_and_positive_std,
     rounding_scales,
 )
+from kexpfam.data import Rows, training_rows
 from kexpfam.distributions import Density
 from kexpfam.errors import DegenerateDataError
 from kexpfam.models.estimator import DensityEstimator
@@ -138,16 +137,14 @@ class _RNADEOptions(BaseEstimator):
             check_positive("gradient_clip", self.gradient_clip),
         )
 
-    def _fit_rows(self, name: str, Y: Array, Z: Array, weights: Array) -> Self:
-        """Fit p(y|z) at standardised z; `name` is what Y is called in messages."""
+    def _fit_rows(self, rows: Rows, center: Array, scale: Array) -> Self:
+        """Fit p(y|z) to standardised rows (z, u), with mean and std of y."""
         training, rng = self._training(), as_generator(self.random_state)
         options = _choices("units", self.units), _choices("components", self.components)
         sizes = tuple(itertools.product(*options))
-        center, scale = positive_spread(name, Y, weights)
-        rows = StandardizedRows((Y - center) / scale, Z, weights)
-        rows = rows.take(np.flatnonzero(weights > 0))
-        least = np.maximum(self.least_scale, rounding_scales(rows.U))
-        orders = random_orders(Y.shape[1], self.n_orders, rng)
+        rows = rows[rows.weights > 0]
+        least = np.maximum(self.least_scale, rounding_scales(rows.Y))
+        orders = random_orders(len(center), self.n_orders, rng)
         best, self.selection_ = sizes[0], None
         if len(sizes) > 1:
             losses = self._left_out_losses(rows, sizes, orders, least, training, rng)
@@ -164,14 +161,14 @@ class _RNADEOptions(BaseEstimator):
 
     def _trained(
         self,
-        rows: StandardizedRows,
+        rows: Rows,
         size: tuple[int, int],
         least: Array,
         training: Training,
         rng: np.random.Generator,
     ) -> Trained:
         """One network, fitted to all rows but a random share that says when to stop."""
-        n, d = rows.U.shape
+        n, d = rows.Y.shape
         count = max(self.held_out * n, min(_FEWEST_HELD_OUT, _LARGEST_SHARE * n))
         held = min(max(1, round(count)), n - 1)
         if held < 1:
@@ -181,14 +178,14 @@ class _RNADEOptions(BaseEstimator):
             )
         mixed, (units, components) = rng.permutation(n), size
         network = initial_network(
-            d, rows.Z.shape[1], units, self.hidden_layers, components, rng
+            d, rows.X.shape[1], units, self.hidden_layers, components, rng
         )
-        learned, judged = rows.take(mixed[held:]), rows.take(mixed[:held])
-        return train(network, learned, judged, least, training, rng)
+        learned, held_out = rows[mixed[held:]], rows[mixed[:held]]
+        return train(network, learned, held_out, least, training, rng)
 
     def _left_out_losses(
         self,
-        rows: StandardizedRows,
+        rows: Rows,
         sizes: tuple[tuple[int, int], ...],
         orders: Indices,
         least: Array,
@@ -196,17 +193,17 @@ class _RNADEOptions(BaseEstimator):
         rng: np.random.Generator,
     ) -> Array:
         """Mean of −log p over rows left out in turn, for each size."""
-        n = len(rows.U)
+        n = len(rows)
         folds = np.array_split(rng.permutation(n), min(self.cv, n // 2))
         seeds = rng.integers(2**32, size=len(folds))
         total = np.zeros(len(sizes))
         for fold, seed in zip(folds, seeds, strict=True):
-            kept, left = rows.take(np.setdiff1d(np.arange(n), fold)), rows.take(fold)
+            kept, left = rows[np.setdiff1d(np.arange(n), fold)], rows[fold]
             for i, size in enumerate(sizes):
                 # The same seed for all sizes: their differences are what counts.
                 own = np.random.default_rng(seed)
                 network = self._trained(kept, size, least, training, own).network
-                log_p = average_log_density(network, left.U, left.Z, orders, least)
+                log_p = average_log_density(network, left.Y, left.X, orders, least)
                 total[i] -= left.weights @ log_p
         return total / rows.weights.sum()
 
@@ -286,9 +283,10 @@ class RNADE(_RNADEOptions, DensityEstimator):
             y: Ignored; present because scikit-learn passes it.
             sample_weight: What each row counts in the loss.
         """
-        data = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
-        weights = check_weights(sample_weight, len(data))
-        return self._fit_rows("X", data, np.empty((len(data), 0)), weights)
+        rows = training_rows(self, X, None, sample_weight, conditional=False)
+        center, scale = mean_and_positive_std("X", rows.Y, rows.weights)
+        rows = Rows(rows.X, (rows.Y - center) / scale, rows.weights)
+        return self._fit_rows(rows, center, scale)
 
     def distribution(self) -> Any:
         """The fitted distribution, with density, draws and moments.
@@ -352,9 +350,8 @@ class ConditionalRNADE(_RNADEOptions, StandardizedEstimator):
             y: Responses, (n,) or (n, d).
             sample_weight: What each row counts in the loss.
         """
-        conditions, Y, weights = self._training_rows(X, y, sample_weight)
-        Z = self._standardized_conditions(conditions, weights)
-        return self._fit_rows("y", Y, Z, weights)
+        rows = self._standardized(training_rows(self, X, y, sample_weight))
+        return self._fit_rows(rows, self.y_center_, self.y_scale_)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

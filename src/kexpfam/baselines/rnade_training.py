@@ -20,8 +20,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kexpfam._optional import needed
-from kexpfam._typing import Array, Indices
+from kexpfam._typing import Array
 from kexpfam.baselines.rnade_network import Network, log_factors
+from kexpfam.data import Rows
 
 # Steps of the second half of training, relative to the first.
 _FINISH = 0.1
@@ -44,18 +45,6 @@ class Training:
     gradient_clip: float
 
 
-class StandardizedRows(NamedTuple):
-    """Responses (n, d), conditions (n, p) and weights (n,) of some rows."""
-
-    U: Array
-    Z: Array
-    weights: Array
-
-    def take(self, rows: Indices) -> "StandardizedRows":
-        """Some of them."""
-        return StandardizedRows(self.U[rows], self.Z[rows], self.weights[rows])
-
-
 class Trained(NamedTuple):
     """The network of the best epoch, in double precision, and how it came about."""
 
@@ -76,8 +65,8 @@ class Batch(NamedTuple):
 
 def train(
     network: Network,
-    rows: StandardizedRows,
-    held_out: StandardizedRows,
+    rows: Rows,
+    held_out: Rows,
     least: Array,
     how: Training,
     rng: np.random.Generator,
@@ -114,42 +103,40 @@ def train(
     return Trained(network, np.array(train_losses), np.array(held_losses), best_epoch)
 
 
-def random_batches(
-    rows: StandardizedRows, batch_size: int, rng: np.random.Generator
-) -> Batch:
+def random_batches(rows: Rows, batch_size: int, rng: np.random.Generator) -> Batch:
     """An epoch: passes over the rows in random batches, with axes (steps, batch, ...).
 
     One pass, if rows are many. Those that do not fill a batch are left out, other ones
     in each pass.
     """
-    n, d = rows.U.shape
+    n, d = rows.Y.shape
     size = min(batch_size, _power_of_two_below(max(1, n // _FEWEST_BATCHES)))
     passes = range(-(-_FEWEST_STEPS // (n // size)))
     kept = [rng.permutation(n)[: n // size * size] for _ in passes]
-    chosen = rows.take(np.concatenate(kept))
-    count = rng.integers(d, size=(len(chosen.U), 1))
-    seen = rng.random(chosen.U.shape).argsort(axis=1) < count
+    chosen = rows[np.concatenate(kept)]
+    count = rng.integers(d, size=(len(chosen), 1))
+    seen = rng.random(chosen.Y.shape).argsort(axis=1) < count
     share = chosen.weights / rows.weights.mean() / size
     factor = np.where(seen, 0.0, share[:, None] * d / (d - count))
-    flat = Batch(chosen.U, chosen.Z, seen, factor)
+    flat = Batch(chosen.Y, chosen.X, seen, factor)
     return Batch(
         *(np.float32(a.reshape(len(a) // size, size, a.shape[1])) for a in flat)
     )
 
 
-def held_out_batch(rows: StandardizedRows, rng: np.random.Generator) -> Batch:
+def held_out_batch(rows: Rows, rng: np.random.Generator) -> Batch:
     """All factors of −log p_o of the rows, each in its own order, (n', d, ...).
 
     Rows without weight are added up to a power of two, so that programs are few.
     """
-    n, d = rows.U.shape
+    n, d = rows.Y.shape
     total = 2 * _power_of_two_below(n)
     place = rng.random((n, d)).argsort(axis=1)
     count = np.arange(d)[:, None]
     seen = place[:, None] < count
     share = rows.weights / rows.weights.sum()
     factor = np.where(place[:, None] == count, share[:, None, None], 0.0)
-    U, Z = (np.repeat(part[:, None], d, axis=1) for part in (rows.U, rows.Z))
+    U, Z = (np.repeat(part[:, None], d, axis=1) for part in (rows.Y, rows.X))
     extra = ((0, total - n), (0, 0), (0, 0))
     return Batch(*(np.pad(np.float32(part), extra) for part in (U, Z, seen, factor)))
 

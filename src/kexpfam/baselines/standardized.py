@@ -1,4 +1,4 @@
-"""What the baselines share: they are fitted to columns of unit spread.
+"""What the baselines share: they are fitted to columns with a std of one.
 
 Several have a mixture of normals on training responses as their density at each x.
 Rounded responses have ties, which reward components of no width: `rounding_scales` is
@@ -13,6 +13,7 @@ from sklearn.utils import Tags
 
 from kexpfam._typing import Array
 from kexpfam._validation import mean_and_std
+from kexpfam.data import Rows
 from kexpfam.distributions import Density, NormalMixtureColumns, NormalMixtureDensity
 from kexpfam.errors import DegenerateDataError
 from kexpfam.models.estimator import ConditionalEstimator
@@ -27,19 +28,15 @@ class StandardizedEstimator(ConditionalEstimator[Density]):
     y_center_: Array
     y_scale_: Array
 
-    def _standardized(self, X: Array, Y: Array, weights: Array) -> tuple[Array, Array]:
-        """Rows with unit spread in each column, and how that was done."""
-        Z = self._standardized_conditions(X, weights)
-        self.y_center_, self.y_scale_ = positive_spread("y", Y, weights)
-        return Z, (Y - self.y_center_) / self.y_scale_
-
-    def _standardized_conditions(self, X: Array, weights: Array) -> Array:
-        """Conditions with unit spread in each column."""
-        self.neighbourhood_ = Neighbourhood.of(X, weights)
-        self.x_center_, deviation = mean_and_std("X", X, weights)
+    def _standardized(self, rows: Rows) -> Rows:
+        """Rows with unit standard deviation in each column."""
+        self.neighbourhood_ = Neighbourhood.of(rows.X, rows.weights)
+        self.x_center_, std = mean_and_std("X", rows.X, rows.weights)
         # A column of x that does not vary says nothing, whatever its values are later.
-        self.x_scale_ = np.where(deviation > 0, deviation, np.inf)
-        return self._scaled(X)
+        self.x_scale_ = np.where(std > 0, std, np.inf)
+        self.y_center_, self.y_scale_ = mean_and_positive_std("y", rows.Y, rows.weights)
+        U = (rows.Y - self.y_center_) / self.y_scale_
+        return Rows(self._scaled(rows.X), U, rows.weights)
 
     def _scaled(self, X: Array) -> Array:
         """Standardised conditions."""
@@ -76,8 +73,8 @@ class MixtureEstimator(StandardizedEstimator):
         return tags
 
 
-def positive_spread(name: str, Y: Array, weights: Array) -> tuple[Array, Array]:
-    """Center and spread of the columns; `DegenerateDataError` if one is constant."""
+def mean_and_positive_std(name: str, Y: Array, weights: Array) -> tuple[Array, Array]:
+    """Mean and std of the columns; `DegenerateDataError` if one is constant."""
     center, scale = mean_and_std(name, Y, weights)
     if np.any(scale == 0):
         column = int(np.flatnonzero(scale == 0)[0])

@@ -25,7 +25,7 @@ from kexpfam.data.rows import (
     Source,
     UnconditionalSource,
 )
-from kexpfam.data.sources import as_source, as_unconditional_source
+from kexpfam.data.sources import as_source, training_data, training_rows
 from kexpfam.data.tables import ParquetSource, PolarsSource
 
 __all__ = [
@@ -44,7 +44,6 @@ __all__ = [
     "Source",
     "UnconditionalSource",
     "as_source",
-    "as_unconditional_source",
     "block_rows",
     "distinct_hashes",
     "parse_memory",
@@ -52,4 +51,6 @@ __all__ = [
     "reduce_blocks",
     "resident_now",
     "row_hashes",
+    "training_data",
+    "training_rows",
 ]

@@ -18,24 +18,17 @@ from kexpfam.data.rows import BLOCK_ROWS, Part, Rows, Source, converted
 
 @dataclass(frozen=True)
 class ArrayPart(Part):
-    """One block of rows.
+    """One block of rows, not yet copied or converted."""
 
-    Attributes:
-        X: (n, p), not yet copied or converted.
-        y: (n,) or (n, d).
-        sample_weight: (n,) or None.
-        start: Number of its first row in the whole.
-    """
-
-    X: Any
-    y: Any
-    sample_weight: Any
-    start: int
+    X: Any  # (n, p)
+    y: Any  # (n,) or (n, d)
+    sample_weight: Any  # (n,) or None
+    start: int  # number of its first row in the whole
 
     def read(self) -> Iterator[Rows]:
         block = converted(self.X, self.y, self.sample_weight, self._place)
         for array in (self.X, self.y, self.sample_weight):
-            release_pages(array)
+            _release_pages(array)
         if len(block):
             yield block
 
@@ -80,8 +73,7 @@ class ArraySource(Source):
                 f"{self._X.shape}."
             )
         self.n_rows, self.n_features = self._X.shape
-        fits = self._y.ndim in (1, 2) and len(self._y) == self.n_rows
-        if not fits:
+        if self._y.ndim not in (1, 2) or len(self._y) != self.n_rows:
             raise ValueError(
                 f"y must have as many rows as X, {self.n_rows}, and one or two "
                 f"dimensions, got shape {self._y.shape}."
@@ -97,48 +89,31 @@ class ArraySource(Source):
     @property
     def parts(self) -> Sequence[ArrayPart]:
         assert self.n_rows is not None
-        return [
-            self._part(start) for start in range(0, self.n_rows, self.rows_per_block)
-        ]
-
-    def _part(self, start: int) -> ArrayPart:
-        rows, weights = slice(start, start + self.rows_per_block), self._weights
-        return ArrayPart(
-            self._X[rows],
-            self._y[rows],
-            None if weights is None else weights[rows],
-            start,
-        )
+        parts, weights = [], self._weights
+        for start in range(0, self.n_rows, self.rows_per_block):
+            rows = slice(start, start + self.rows_per_block)
+            some = None if weights is None else weights[rows]
+            parts.append(ArrayPart(self._X[rows], self._y[rows], some, start))
+        return parts
 
 
-def release_pages(array: Any) -> None:
+def _release_pages(array: Any) -> None:
     """Hand the pages of a mapped array back to the system, where it knows how.
 
     Only mappings shared with their file: of a private one (mode "c") the pages hold
     changes that are nowhere else.
     """
-    mapping = _shared_mapping(array)
+    mapping = array
+    while mapping is not None and not isinstance(mapping, mmap.mmap):
+        if isinstance(mapping, np.memmap) and mapping.mode == "c":
+            return
+        mapping = getattr(mapping, "base", None)
     if mapping is None or array.size == 0 or not hasattr(mmap, "MADV_DONTNEED"):
         return
-    begin = np.frombuffer(mapping, dtype=np.uint8).ctypes.data
-    low, high = _byte_bounds(array)
-    first = (low - begin) // mmap.PAGESIZE * mmap.PAGESIZE
-    mapping.madvise(mmap.MADV_DONTNEED, first, high - begin - first)
-
-
-def _shared_mapping(array: Any) -> mmap.mmap | None:
-    while array is not None and not isinstance(array, mmap.mmap):
-        if isinstance(array, np.memmap) and array.mode == "c":
-            return None
-        array = getattr(array, "base", None)
-    return array
-
-
-def _byte_bounds(array: Any) -> tuple[int, int]:
-    # numpy.lib.array_utils.byte_bounds, which NumPy 1.26 has elsewhere.
-    steps = [
-        (n - 1) * s for n, s in zip(array.shape, array.strides, strict=True) if n > 1
-    ]
-    begin = array.ctypes.data
-    low = begin + sum(step for step in steps if step < 0)
-    return low, begin + sum(step for step in steps if step > 0) + array.itemsize
+    # First and last byte, as numpy.lib.array_utils.byte_bounds, which NumPy 1.26 lacks.
+    steps = [(n - 1) * s for n, s in zip(array.shape, array.strides, strict=True)]
+    low = array.ctypes.data - np.frombuffer(mapping, dtype=np.uint8).ctypes.data
+    high = low + sum(step for step in steps if step > 0) + array.itemsize
+    low += sum(step for step in steps if step < 0)
+    first = low // mmap.PAGESIZE * mmap.PAGESIZE
+    mapping.madvise(mmap.MADV_DONTNEED, first, high - first)

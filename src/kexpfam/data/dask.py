@@ -18,7 +18,7 @@ import functools
 import math
 import sys
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -40,29 +40,17 @@ from kexpfam.data.rows import (
 )
 from kexpfam.data.tables import Columns, choose_columns
 
-# Sums that one task combines: more would take more memory at once, fewer more tasks.
-FAN_IN = 8
-
-_PART = "kexpfam-part"
-
 
 @dataclass(frozen=True)
 class Layout:
-    """How the pieces of a computed partition are X, y and weights.
+    """How the pieces of a computed partition are X, y and weights."""
 
-    Attributes:
-        rows: Most rows of a block.
-        columns: Which columns of a data frame are what; None for arrays.
-        y_inside: Whether y is in the same frame as X, and no piece of its own.
-        weighted: Whether the last piece is weights.
-    """
+    rows: int  # most rows of a block
+    columns: Columns | None  # which columns of a data frame are what; None for arrays
+    y_inside: bool  # whether y is in the same frame as X, and no piece of its own
+    weighted: bool  # whether the last piece is weights
 
-    rows: int
-    columns: Columns | None
-    y_inside: bool
-    weighted: bool
-
-    def blocks(self, number: int, pieces: Sequence[Any]) -> Iterator[Rows]:
+    def blocks(self, number: int, *pieces: Any) -> Iterator[Rows]:
         """The blocks of partition `number`."""
         X, Y, weights = self._arrays(pieces)
         if not len(X) == len(Y) == (len(X) if weights is None else len(weights)):
@@ -109,22 +97,16 @@ def _numbers(frame: Any) -> Array:
 
 @dataclass(frozen=True)
 class DaskPart(Part):
-    """One partition.
+    """One partition."""
 
-    Attributes:
-        pieces: Delayed objects: X, or a frame with all, then what is not in it.
-        layout: What the pieces are.
-        number: Which partition.
-    """
-
-    pieces: tuple[Any, ...]
+    pieces: tuple[Any, ...]  # delayed: X, or a frame with all, then what is not in it
     layout: Layout
-    number: int
+    number: int  # which partition
 
     def read(self) -> Iterator[Rows]:
         import dask
 
-        yield from self.layout.blocks(self.number, dask.compute(*self.pieces))
+        yield from self.layout.blocks(self.number, *dask.compute(*self.pieces))
 
 
 class DaskSource(Source):
@@ -314,28 +296,29 @@ def _graph(
 ) -> tuple[dict[Any, Any], list[str], str]:
     """Tasks by key, in the form that every version of Dask understands.
 
-    Returns:
-        All of them, with those that the partitions are made by; keys of the sums of the
-        parts; and the key of the sum of these.
+    They are followed by the keys of the sums of the parts, and that of their sum.
     """
     run = uuid.uuid4().hex
     shared = f"kexpfam-accumulator-{run}"
     # A call, and not a value, which Dask might copy into each task that needs it.
     tasks: dict[Any, Any] = {shared: (functools.partial(_same, accumulator),)}
-    states = [f"{_PART}-{run}-{number}" for number in range(len(parts))]
+    states = [f"kexpfam-part-{run}-{number}" for number in range(len(parts))]
     below: dict[int, Any] = {}  # graphs of partitions, which have most in common
     for key, part in zip(states, parts, strict=True):
         if not isinstance(part, DaskPart):
-            tasks[key] = (_accumulate_part, shared, part)
+            tasks[key] = (_accumulate, shared, part.read)
             continue
         below.update((id(piece.dask), piece.dask) for piece in part.pieces)
         pieces = [piece.key for piece in part.pieces]
-        tasks[key] = (_accumulate_pieces, shared, part.layout, part.number, *pieces)
+        read = functools.partial(part.layout.blocks, part.number)
+        tasks[key] = (_accumulate, shared, read, *pieces)
     for graph in below.values():
         tasks.update(graph)
+    # More at once would take more memory, and fewer more tasks.
+    fan_in = 8
     level, depth = states, 0
     while len(level) > 1:
-        groups = [level[i : i + FAN_IN] for i in range(0, len(level), FAN_IN)]
+        groups = [level[i : i + fan_in] for i in range(0, len(level), fan_in)]
         level = [f"kexpfam-sum-{run}-{depth}-{i}" for i in range(len(groups))]
         tasks |= {
             key: (_combine, shared, group)
@@ -349,19 +332,11 @@ def _same(value: Any) -> Any:
     return value
 
 
-def _accumulate_pieces(
-    accumulator: Accumulator[S], layout: Layout, number: int, *pieces: Any
+def _accumulate(
+    accumulator: Accumulator[S], read: Callable[..., Iterator[Rows]], *pieces: Any
 ) -> S:
-    return _accumulate(accumulator, layout.blocks(number, pieces))
-
-
-def _accumulate_part(accumulator: Accumulator[S], part: Part) -> S:
-    return _accumulate(accumulator, part.read())
-
-
-def _accumulate(accumulator: Accumulator[S], blocks: Iterable[Rows]) -> S:
     with single_threaded_blas(), one_of_many_threads():
-        return functools.reduce(accumulator.add, blocks, accumulator.start())
+        return functools.reduce(accumulator.add, read(*pieces), accumulator.start())
 
 
 def _combine(accumulator: Accumulator[S], states: Sequence[S]) -> S:
@@ -425,7 +400,7 @@ def _told(progress: Progress | None, total: int) -> Iterator[None]:
 
     def after(key: Any, *_: Any) -> None:
         nonlocal done
-        if progress is not None and str(key).startswith(_PART):
+        if progress is not None and str(key).startswith("kexpfam-part-"):
             done += 1
             progress(done, total)
 

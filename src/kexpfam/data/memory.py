@@ -13,19 +13,6 @@ from kexpfam.data.rows import BLOCK_ROWS
 # Bytes above what the process held at the start, unless told otherwise.
 DEFAULT_BUDGET = 2**30
 
-# A guess: a block is held as it was read, as float64, checked, and cut once more.
-_COPIES = 4
-
-# Blocks of all threads together take at most this part of the budget.
-_SHARE = 8
-
-_UNITS = {
-    "": 1,
-    "b": 1,
-    **{f"{unit}b": 1000 ** (i + 1) for i, unit in enumerate("kmgt")},
-    **{f"{unit}ib": 1024 ** (i + 1) for i, unit in enumerate("kmgt")},
-}
-
 
 def parse_memory(value: int | str) -> int:
     """Bytes that a number, or a text with a unit, stands for.
@@ -45,9 +32,11 @@ def parse_memory(value: int | str) -> int:
     """
     number = 0
     if isinstance(value, str):
-        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*", value)
-        unit = _UNITS.get(match[2].lower()) if match else None
-        number = int(float(match[1]) * unit) if match and unit else 0
+        text = value.strip().lower()
+        if match := re.fullmatch(r"(\d+(?:\.\d+)?)\s*(?:([kmgt]?|[kmgt]i)b)?", text):
+            prefix = match[2] or ""
+            base = 1024 if prefix.endswith("i") else 1000
+            number = int(float(match[1]) * base ** " kmgt".index(prefix[:1] or " "))
     elif not isinstance(value, bool) and hasattr(value, "__index__"):
         number = int(value)
     if number <= 0:
@@ -61,19 +50,16 @@ def parse_memory(value: int | str) -> int:
 def block_rows(n_columns: int, memory_budget: int, n_threads: int) -> int:
     """Rows of one block, so that one for each thread fits well into the budget.
 
-    Args:
-        n_columns: Columns of X, y and weights together.
-        memory_budget: Bytes.
-        n_threads: How many blocks are held at the same time.
+    Columns are those of X, y and weights together.
 
     Example:
-        >>> block_rows(10, 2**30, 4)
-        8192
-        >>> block_rows(10_000, 2**30, 4)
-        104
+        >>> block_rows(10, 2**30, 4), block_rows(10_000, 2**30, 4)
+        (8192, 104)
     """
-    row_bytes = 8 * max(n_columns, 1) * _COPIES
-    fitting = memory_budget // (_SHARE * max(n_threads, 1) * row_bytes)
+    # A guess: a block is held as it was read, as float64, checked, and cut once more.
+    row_bytes = 4 * 8 * max(n_columns, 1)
+    # Blocks of all threads together take at most an eighth of the budget.
+    fitting = memory_budget // (8 * max(n_threads, 1) * row_bytes)
     return int(max(1, min(BLOCK_ROWS, fitting)))
 
 

@@ -35,6 +35,9 @@ from kexpfam.data.rows import (
 # not end a wait.
 _WAIT = 0.2
 
+# What a thread reads: its number, and an event that says that it should end.
+BlocksOf = Callable[[int, threading.Event], Generator[Rows, None, None]]
+
 
 def reduce_blocks(
     source: Source,
@@ -78,16 +81,7 @@ def reduce_blocks(
         return reduce_on_dask(
             source, accumulator, n_jobs=n_jobs, progress=progress, client=client
         )
-    return _reduce_locally(source.parts, accumulator, thread_count(n_jobs), progress)
-
-
-def _reduce_locally(
-    parts: Sequence[Part],
-    accumulator: Accumulator[S],
-    threads: int,
-    progress: Progress | None,
-) -> S:
-    """The sum over all parts; `progress` is called from the calling thread."""
+    parts, threads = source.parts, thread_count(n_jobs)
     with single_threaded_blas():
         if threads > 1 and len(parts) >= threads:
             return _in_turn(parts, accumulator, threads, progress)
@@ -175,12 +169,12 @@ def _dealt(blocks: Iterator[Rows], accumulator: Accumulator[S], threads: int) ->
 def _on_threads(
     accumulator: Accumulator[S],
     threads: int,
-    blocks_of: Callable[[int, threading.Event], Generator[Rows, None, None]],
+    blocks_of: BlocksOf,
     meanwhile: Callable[[threading.Event], None],
 ) -> S:
     """Sums of the blocks of each thread, combined in order of the threads.
 
-    The event says that a thread should end; the calling one does `meanwhile`.
+    The calling thread does `meanwhile`.
     """
     stop = threading.Event()
 

@@ -18,11 +18,8 @@ from kexpfam.data.rows import Accumulator, Rows
 
 RowHashes = NDArray[np.uint64]
 
-# Constants of splitmix64 (Steele, Lea, Flood 2014): the golden ratio, and multipliers
-# after which flipping one bit changes each other with probability near one half.
+# The golden ratio, by which splitmix64 (Steele, Lea, Flood 2014) goes on.
 _GOLDEN = 0x9E3779B97F4A7C15
-_FIRST = np.uint64(0xBF58476D1CE4E5B9)
-_SECOND = np.uint64(0x94D049BB133111EB)
 
 
 def row_hashes(X: Array, Y: Array, seed: int) -> RowHashes:
@@ -53,12 +50,14 @@ def row_hashes(X: Array, Y: Array, seed: int) -> RowHashes:
 
 
 def _mix(values: RowHashes) -> None:
-    # The finaliser of splitmix64, in place; products of arrays wrap around silently.
+    # The finaliser of splitmix64, in place, with its multipliers, after which flipping
+    # one bit changes each other with probability near one half. Products of arrays wrap
+    # around silently.
     values += np.uint64(_GOLDEN)
     values ^= values >> np.uint64(30)
-    values *= _FIRST
+    values *= np.uint64(0xBF58476D1CE4E5B9)
     values ^= values >> np.uint64(27)
-    values *= _SECOND
+    values *= np.uint64(0x94D049BB133111EB)
     values ^= values >> np.uint64(31)
 
 
@@ -91,22 +90,14 @@ def distinct_hashes(block: Rows, seed: int) -> RowHashes:
 
 @dataclass(frozen=True)
 class Sample(Rows):
-    """Rows sorted by row_hash.
-
-    Attributes:
-        hashes: (n,) row_hashes.
-    """
+    """Rows sorted by their hashes, (n,)."""
 
     hashes: RowHashes
 
 
 @dataclass(frozen=True)
 class RowSample(Accumulator[Sample]):
-    """The `size` rows with the smallest row_hashes.
-
-    Attributes:
-        size: How many rows to keep.
-        seed: Which sample.
+    """The `size` rows with the smallest hashes; the seed says which sample it is.
 
     Example:
         >>> from kexpfam.data import ArraySource, reduce_blocks
@@ -130,23 +121,17 @@ class RowSample(Accumulator[Sample]):
 
     def add(self, state: Sample, block: Rows) -> Sample:
         hashes = distinct_hashes(block, self.seed)
+        kept = np.arange(len(hashes))
         if len(state) == self.size:
             # Most rows end here, once many have been seen.
             kept = np.flatnonzero(hashes <= state.hashes[-1])
-        else:
-            kept = np.arange(len(hashes))
         if len(kept) > self.size:
             # Those equal to the last stay: which of them are taken is decided by all.
             last = np.partition(hashes[kept], self.size - 1)[self.size - 1]
             kept = kept[hashes[kept] <= last]
         # Adding 0.0 turns -0.0 into 0.0, so that equal rows are equal in every bit.
-        rows = Sample(
-            block.X[kept] + 0.0,
-            block.Y[kept] + 0.0,
-            block.weights[kept],
-            hashes[kept],
-        )
-        return self.combine(state, rows)
+        X, Y = block.X[kept] + 0.0, block.Y[kept] + 0.0
+        return self.combine(state, Sample(X, Y, block.weights[kept], hashes[kept]))
 
     def combine(self, first: Sample, second: Sample) -> Sample:
         if len(second) == 0:

@@ -126,24 +126,11 @@ class Accumulator(ABC, Generic[S]):
 
 
 class UnconditionalSource(Source):
-    """The rows of another source, as responses without a condition.
+    """The rows of another source, whose y has no columns, as responses.
 
     Sources call the columns they read X. For p(y) these are the responses, so blocks
     are turned round: what was X becomes Y, and X has no column. A sum over them is
     turned round instead of the source, which is read as it would be otherwise.
-
-    Args:
-        rows: A source whose y has no columns.
-
-    Raises:
-        ValueError: It has some.
-
-    Example:
-        >>> from kexpfam.data import ArraySource
-        >>> data = np.arange(6.0).reshape(3, 2)
-        >>> source = UnconditionalSource(ArraySource(data, data[:, :0]))
-        >>> source.n_features, source.n_responses
-        (0, 2)
     """
 
     def __init__(self, rows: Source) -> None:
@@ -164,8 +151,6 @@ class UnconditionalSource(Source):
 
 @dataclass(frozen=True)
 class _TurnedPart(Part):
-    """A part of the other source."""
-
     part: Part
 
     def read(self) -> Iterator[Rows]:

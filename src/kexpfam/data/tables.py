@@ -11,9 +11,9 @@ then the whole query is one part. Polars reads ahead in it without regard to who
 write what a large query gives to Parquet files first, with `LazyFrame.sink_parquet`.
 """
 
-import functools
 import glob
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from abc import abstractmethod
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,29 +25,14 @@ from kexpfam._typing import Array
 from kexpfam.data.rows import BLOCK_ROWS, Part, Rows, Source, checked
 from kexpfam.errors import MissingDependencyError
 
-# Bytes of a file that are read at once for each column; smaller was no slower.
-_BUFFER = 2**16
-
-# Blocks of a range: opening the files should take less time than reading it.
-_BLOCKS = 8
-
-# A range of rows that nobody else asks for, to look for in a plan.
-_OFFSET, _LENGTH = 7919, 104729
-
 
 @dataclass(frozen=True)
 class Columns:
-    """Names of columns.
-
-    Attributes:
-        features: Columns of X.
-        responses: Columns of y; empty if y is not in the table.
-        weight: Column of weights, or None.
-    """
+    """Names of the columns of a table that are read."""
 
     features: tuple[Any, ...]
-    responses: tuple[Any, ...]
-    weight: Any
+    responses: tuple[Any, ...]  # empty if y is not in the table
+    weight: Any  # or None
 
     @property
     def all(self) -> tuple[Any, ...]:
@@ -61,26 +46,6 @@ class Columns:
             return f", column {self.weight!r}"
         names = self.features if argument == "X" else self.responses
         return f", column {names[column]!r}"
-
-    def block(
-        self, column: Callable[[Any], Array | float], n: int, start: int, where: str
-    ) -> Rows:
-        """A checked block of n rows, the first being row `start` of `where`."""
-
-        def matrix(names: Sequence[Any]) -> Array:
-            values = np.empty((n, len(names)))
-            for i, name in enumerate(names):
-                values[:, i] = column(name)
-            return values
-
-        return checked(
-            matrix(self.features),
-            matrix(self.responses),
-            None if self.weight is None else matrix((self.weight,))[:, 0],
-            lambda argument, row, i: (
-                f"row {start + row} of {where}{self.inside(argument, i)}"
-            ),
-        )
 
 
 def choose_columns(
@@ -173,41 +138,74 @@ class _TableSource(Source):
 
 
 @dataclass(frozen=True)
-class RowGroup(Part):
-    """One row group of one file.
+class _TablePart(Part):
+    """Some rows of a table, which come in batches."""
 
-    Attributes:
-        fragment: A `pyarrow.dataset.ParquetFileFragment`, the whole file.
-        number: Which row group of the file.
-        start: Number of its first row in the file.
-        columns: What to read.
-        rows: Most rows of a block.
-    """
-
-    fragment: Any
-    number: int
-    start: int
     columns: Columns
-    rows: int
+    rows: int  # most rows of a block
+    start: int  # number of its first row in the file or query
+
+    @property
+    @abstractmethod
+    def _where(self) -> str:
+        """What messages call the file or query."""
+
+    @abstractmethod
+    def _batches(self) -> Iterator[Any]:
+        """All rows, some at a time."""
+
+    @abstractmethod
+    def _column(self, batch: Any, name: Any) -> tuple[Array | float, int | None]:
+        """Numbers of a column of a batch, and the first row that has none."""
 
     def read(self) -> Iterator[Rows]:
-        import pyarrow as pa
-
         start = self.start
         for batch in self._batches():
-            block = self.columns.block(
-                functools.partial(self._column, batch, start),
-                batch.num_rows,
-                start,
-                self.fragment.path,
-            )
-            start += batch.num_rows
+            block = self._block(batch, start)
+            start += len(batch)
             if len(block):
                 yield block
-        # The pool would keep what it may use again, up to a whole row group.
-        pa.default_memory_pool().release_unused()
+
+    def _block(self, batch: Any, start: int) -> Rows:
+        def matrix(names: Sequence[Any]) -> Array:
+            values = np.empty((len(batch), len(names)))
+            for i, name in enumerate(names):
+                values[:, i], missing = self._column(batch, name)
+                if missing is not None:
+                    raise ValueError(
+                        f"Column {name!r} must have a number in every row, but it has "
+                        f"none in row {start + missing} of {self._where}; drop or fill "
+                        f"such rows."
+                    )
+            return values
+
+        def place(argument: str, row: int, i: int) -> str:
+            inside = self.columns.inside(argument, i)
+            return f"row {start + row} of {self._where}{inside}"
+
+        weight = self.columns.weight
+        return checked(
+            matrix(self.columns.features),
+            matrix(self.columns.responses),
+            None if weight is None else matrix((weight,))[:, 0],
+            place,
+        )
+
+
+@dataclass(frozen=True)
+class RowGroup(_TablePart):
+    """One row group of one Parquet file."""
+
+    fragment: Any  # a `pyarrow.dataset.ParquetFileFragment`, the whole file
+    number: int  # which row group of the file
+
+    @property
+    def _where(self) -> str:
+        return str(self.fragment.path)
 
     def _batches(self) -> Iterator[Any]:
+        import pyarrow as pa
+
         stored = set(self.fragment.physical_schema.names)
         with self.fragment.open() as stream, open_parquet(stream) as file:
             # Threads are for parts: inside a part they would hold more batches at once.
@@ -217,37 +215,27 @@ class RowGroup(Part):
                 columns=[name for name in self.columns.all if name in stored],
                 use_threads=False,
             )
+        # The pool would keep what it may use again, up to a whole row group.
+        pa.default_memory_pool().release_unused()
 
-    def _column(self, batch: Any, start: int, name: str) -> Array | float:
-        if name not in batch.schema.names:
-            return self._constant(name)
-        column = batch.column(name)
-        if column.null_count:
-            row = start + int(np.argmax(column.is_null().to_numpy(False)))
-            raise _missing(name, row, self.fragment.path)
-        return as_floats(column)
-
-    def _constant(self, name: str) -> float:
-        """Value of a column that is in the name of the file's folder, and not in it."""
+    def _column(self, batch: Any, name: Any) -> tuple[Array | float, int | None]:
+        if name in batch.schema.names:
+            column = batch.column(name)
+            if column.null_count:
+                return np.nan, int(np.argmax(column.is_null().to_numpy(False)))
+            return as_floats(column), None
+        # A column that is in the name of the file's folder, and not in it.
         import pyarrow.dataset as ds
 
-        keys = ds.get_partition_keys(self.fragment.partition_expression)
-        if keys.get(name) is None:
-            raise _missing(name, self.start, self.fragment.path)
-        return float(keys[name])
-
-
-def _missing(name: str, row: int, path: str) -> ValueError:
-    return ValueError(
-        f"Column {name!r} must have a number in every row, but it has none in row "
-        f"{row} of {path}; drop or fill such rows."
-    )
+        value = ds.get_partition_keys(self.fragment.partition_expression).get(name)
+        return (np.nan, 0) if value is None else (float(value), None)
 
 
 def open_parquet(file: Any) -> Any:
     """A `pyarrow.parquet.ParquetFile` that holds little of the file at a time."""
     parquet = needed("pyarrow.parquet", "to read Parquet files", "parquet")
-    return parquet.ParquetFile(file, buffer_size=_BUFFER, pre_buffer=False)
+    # Bytes that are read at once for each column; smaller was no slower.
+    return parquet.ParquetFile(file, buffer_size=2**16, pre_buffer=False)
 
 
 def as_floats(column: Any) -> Array:
@@ -299,7 +287,7 @@ class ParquetSource(_TableSource):
     @property
     def parts(self) -> Sequence[RowGroup]:
         return [
-            RowGroup(fragment, number, start, self._columns, self.rows_per_block)
+            RowGroup(self._columns, self.rows_per_block, start, fragment, number)
             for fragment in self._fragments
             for number, start in _row_groups(fragment)
         ]
@@ -358,42 +346,26 @@ def _row_groups(fragment: Any) -> Iterator[tuple[int, int]]:
 
 
 @dataclass(frozen=True)
-class PolarsQuery(Part):
-    """All rows of a lazy frame.
+class PolarsQuery(_TablePart):
+    """All rows of a lazy frame."""
 
-    Attributes:
-        frame: A `polars.LazyFrame` with the rows and columns that are needed.
-        columns: What the columns are.
-        rows: Most rows of a block.
-        start: Number of the first row in the whole query.
-    """
+    frame: Any  # a `polars.LazyFrame` with the rows and columns that are needed
 
-    frame: Any
-    columns: Columns
-    rows: int
-    start: int
+    _where = "the query"
 
-    def read(self) -> Iterator[Rows]:
+    def _batches(self) -> Iterator[Any]:
         batches = self.frame.collect_batches(
             chunk_size=self.rows, maintain_order=True, lazy=True
         )
-        start = self.start
         for batch in batches:
             # Polars does not promise the size of a batch.
-            for piece in batch.iter_slices(self.rows):
-                block = self._block(piece, start)
-                start += len(piece)
-                if len(block):
-                    yield block
+            yield from batch.iter_slices(self.rows)
 
-    def _block(self, batch: Any, start: int) -> Rows:
-        def column(name: str) -> Array:
-            if batch[name].null_count():
-                row = start + int(batch[name].is_null().arg_max())
-                raise _missing(name, row, "the query")
-            return batch[name].to_numpy()
-
-        return self.columns.block(column, len(batch), start, "the query")
+    def _column(self, batch: Any, name: Any) -> tuple[Array | float, int | None]:
+        column = batch[name]
+        if column.null_count():
+            return np.nan, int(column.is_null().arg_max())
+        return column.to_numpy(), None
 
 
 class PolarsSource(_TableSource):
@@ -438,10 +410,11 @@ class PolarsSource(_TableSource):
     def parts(self) -> Sequence[PolarsQuery]:
         rows = self.rows_per_block
         if self.n_rows is None:
-            return [PolarsQuery(self._frame, self._columns, rows, 0)]
-        step = _BLOCKS * rows
+            return [PolarsQuery(self._columns, rows, 0, self._frame)]
+        # Eight blocks: opening the files should take less time than reading a range.
+        step = 8 * rows
         return [
-            PolarsQuery(self._frame.slice(start, step), self._columns, rows, start)
+            PolarsQuery(self._columns, rows, start, self._frame.slice(start, step))
             for start in range(0, self.n_rows, step)
         ]
 
@@ -451,8 +424,9 @@ def _hands_ranges_down(frame: Any) -> bool:
 
     It is read off the text of a plan. Should that text change, nothing is found.
     """
-    plan = frame.slice(_OFFSET, _LENGTH).explain()
-    found = f"SLICE: Positive {{ offset: {_OFFSET}, len: {_LENGTH} }}"
+    offset, length = 7919, 104729  # a range that nobody else asks for
+    plan = frame.slice(offset, length).explain()
+    found = f"SLICE: Positive {{ offset: {offset}, len: {length} }}"
     return plan.count(" SCAN ") == 1 and "Parquet SCAN " in plan and found in plan
 
 

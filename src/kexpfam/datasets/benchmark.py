@@ -1,15 +1,17 @@
 """The paper's fourteen conditional and three joint data sets, by name.
 
 Their files are in a folder, in the user cache, or at an address. Whatever is read has
-the checksum of the catalogue: a file that differs is refused, or replaced if it is in
-the cache and there is an address to download it from.
+the checksum of `catalogue.toml`: a file that differs is refused, or replaced if it is
+in the cache and there is an address to download it from.
 """
 
+import functools
 import hashlib
 import io
 import logging
 import os
 import re
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,11 +23,43 @@ import numpy as np
 from kexpfam._optional import needed
 from kexpfam._typing import Array, Indices
 from kexpfam._validation import check_flag
-from kexpfam.datasets.catalogue import CATALOGUE, BenchmarkFile
 from kexpfam.errors import DatasetError, MissingDependencyError
 
-FOLDER_VARIABLE = "KEXPFAM_DATA"
-ADDRESS_VARIABLE = "KEXPFAM_DATA_URL"
+# Environment variables with a folder of files, and an address to download them from.
+FOLDER_VARIABLE, ADDRESS_VARIABLE = "KEXPFAM_DATA", "KEXPFAM_DATA_URL"
+
+
+@dataclass(frozen=True)
+class BenchmarkFile:
+    """The file of one data set, in the words of `Benchmark`."""
+
+    header: str  # names of the columns
+    rows: int
+    source: str
+    licence: str
+    sha256: str
+    target: str | None = None  # None where the joint density is modelled
+    alternatives: tuple[str, ...] = ()  # other columns that may be meant as the target
+    note: str = ""
+    preprocessing: str = "none"
+    group_sizes: tuple[int, ...] = ()  # rows of each person; they follow each other
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns, in the order of the file."""
+        return tuple(self.header.split(","))
+
+
+@functools.cache
+def catalogue() -> dict[str, BenchmarkFile]:
+    """What is known about the data sets without having their files, by name."""
+    content = Path(__file__).with_name("catalogue.toml").read_text(encoding="utf-8")
+    return {
+        name: BenchmarkFile(
+            **{k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()}
+        )
+        for name, entry in tomllib.loads(content).items()
+    }
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +115,7 @@ def list_benchmarks() -> tuple[str, ...]:
         >>> len(list_benchmarks()), list_benchmarks()[-3:]
         (17, ('red_wine', 'white_wine', 'parkinsons'))
     """
-    return tuple(CATALOGUE)
+    return tuple(catalogue())
 
 
 def load_benchmark(
@@ -115,9 +149,10 @@ def load_benchmark(
         >>> cycle.X.shape, cycle.target_name  # doctest: +SKIP
         ((133, 1), 'accel')
     """
-    if name not in tuple(CATALOGUE):  # also if it is something else, without a hash
-        raise ValueError(f"name must be one of {', '.join(CATALOGUE)}; got {name!r}.")
-    entry = CATALOGUE[name]
+    known = list_benchmarks()
+    if name not in known:  # also if it is something else, without a hash
+        raise ValueError(f"name must be one of {', '.join(known)}; got {name!r}.")
+    entry = catalogue()[name]
     allowed = () if entry.target is None else (entry.target, *entry.alternatives)
     target = _target(name, allowed, target)
     content = _read_file(

@@ -20,11 +20,6 @@ from kexpfam._validation import as_generator, as_numbers, check_count
 from kexpfam.datasets.laws import Conditional, Gamma, Law, Normal, TwoNormals
 from kexpfam.datasets.simulation import JointLaw, JointSimulation
 
-# Rows that are drawn together: some vectors of them fit into a processor's cache.
-_BLOCK = 2**14
-
-DEFAULT_FREQUENCY = 2.0
-
 
 def make_joint(
     n_samples: int = 500, *, random_state: RandomState = None
@@ -92,8 +87,8 @@ class Factors(JointLaw):
 
 
 def _first(before: Array) -> Law:
-    n = len(before)
-    return Normal(np.zeros((n, 1)), np.ones((n, 1)))
+    one = np.ones((len(before), 1))
+    return Normal(0.0 * one, one)
 
 
 def _second(before: Array) -> Law:
@@ -187,12 +182,13 @@ class GridLaw(JointLaw):
         return (data + waves * _integral(self.own, data)) / mass
 
     def draw(self, n: int, rng: np.random.Generator) -> Array:
-        # Columns are contiguous while they are drawn.
-        data = np.empty((len(self.own), n))
+        # Rows that are drawn together: some vectors of them fit into a processor's
+        # cache. Columns are contiguous while they are drawn.
+        block, data = 2**14, np.empty((len(self.own), n))
         data[0] = rng.random(n)
         for i in range(1, len(self.own)):
-            for start in range(0, n, _BLOCK):
-                rows = slice(start, start + _BLOCK)
+            for start in range(0, n, block):
+                rows = slice(start, start + block)
                 wave = np.sin((2.0 * np.pi * self.before[i]) * data[i - 1, rows])
                 data[i, rows] = _rejection(wave, self.own[i], rng)
         return np.ascontiguousarray(data.T)
@@ -225,7 +221,7 @@ def _rejection(wave: Array, own: float, rng: np.random.Generator) -> Array:
 
 
 def _frequencies(name: str, value: ArrayLike | None, d: int) -> Array:
-    found = as_numbers(name, DEFAULT_FREQUENCY if value is None else value)
+    found = as_numbers(name, 2.0 if value is None else value)
     if found.shape not in {(), (d,)} or not np.all(np.isfinite(found)):
         raise ValueError(
             f"{name} must be one finite number or {d} of them, one per column, got "

@@ -14,11 +14,6 @@ from scipy import special
 from kexpfam._roots import increasing_roots
 from kexpfam._typing import Array, Indices
 
-_LOG_ROOT = 0.5 * np.log(2.0 * np.pi)
-
-# A point is a quantile if the mass below it is right up to this share.
-_LEVEL_TOLERANCE = 1e-14
-
 
 class Law(abc.ABC):
     """n densities of one variable."""
@@ -63,7 +58,7 @@ class Normal(Law):
 
     def logpdf(self, y: Array) -> Array:
         z = (y - self.center) / self.width
-        return -0.5 * z**2 - np.log(self.width) - _LOG_ROOT
+        return -0.5 * z**2 - np.log(self.width) - 0.5 * np.log(2.0 * np.pi)
 
     def cdf(self, y: Array) -> Array:
         return special.ndtr((y - self.center) / self.width)
@@ -158,12 +153,11 @@ class TwoNormals(Law):
             gap = law.cdf(y[:, None]) - wanted[some, None]
             return gap[:, 0], np.exp(law.logpdf(y[:, None]))[:, 0]
 
+        # A point is a quantile if the mass below it is right up to this share.
+        rounding = 1e-14 * np.minimum(wanted, 1.0 - wanted)
         found = low.copy()
         found[row, column] = increasing_roots(
-            excess,
-            low[row, column],
-            high[row, column],
-            _LEVEL_TOLERANCE * np.minimum(wanted, 1.0 - wanted),
+            excess, low[row, column], high[row, column], rounding
         )
         return found
 

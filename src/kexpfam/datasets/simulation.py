@@ -99,8 +99,15 @@ class ConditionalSimulation(Simulation):
         return self._law(X).draw(size, as_generator(random_state))
 
     def _at_points(self, method: str, X: ArrayLike, y: ArrayLike) -> Array:
-        law = self._law(X)
-        points = _points(y, len(law.mean()))
+        law, points = self._law(X), as_numbers("y", y)
+        n = len(law.mean())
+        if points.ndim > 2 or (points.ndim and len(points) != n):
+            raise ValueError(
+                f"y must be one number, or have shape ({n},) or ({n}, points), as "
+                f"there are {n} rows of X; got {points.shape}."
+            )
+        if points.ndim < 2:
+            points = np.broadcast_to(points, n)[:, None]
         found: Array = getattr(law, method)(points)
         return found if np.ndim(y) == 2 else found[:, 0]
 
@@ -198,16 +205,3 @@ def _table(name: str, value: ArrayLike, columns: int) -> Array:
     if np.isnan(table).any():
         raise ValueError(f"{name} contains NaN; leave such rows out.")
     return table
-
-
-def _points(y: ArrayLike, n: int) -> Array:
-    """Points of each row, (n, q); q = 1 for one number, or one per row."""
-    points = as_numbers("y", y)
-    if points.ndim == 0:
-        return np.full((n, 1), float(points))
-    if points.ndim > 2 or len(points) != n:
-        raise ValueError(
-            f"y must be one number, or have shape ({n},) or ({n}, points), as there "
-            f"are {n} rows of X; got {points.shape}."
-        )
-    return points[:, None] if points.ndim == 1 else points

@@ -13,7 +13,7 @@ from kexpfam._progress import ProgressBar
 from kexpfam._typing import Array, RandomState
 from kexpfam._validation import as_generator, mean_and_std
 from kexpfam.base_densities import LocationScaleDensity, StudentBase
-from kexpfam.data import ArraySource, Rows, Source, as_source, parse_memory
+from kexpfam.data import ArraySource, Rows, Source, parse_memory, training_data
 from kexpfam.distributions import (
     ClosedFormDensity,
     Coordinates,
@@ -29,7 +29,6 @@ from kexpfam.models.contest import Contest
 from kexpfam.models.entries import PLAIN, default_entries
 from kexpfam.models.estimator import (
     ConditionalEstimator,
-    named_columns,
     warn_of_a_column,
 )
 from kexpfam.models.family import FittedFamily, Options, solve, training_rows
@@ -159,15 +158,11 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
             )
         rng = as_generator(self.random_state)
         budget = parse_memory(self.memory_budget)
-        X, y, sample_weight = named_columns(X, y, sample_weight)
-        source = as_source(
-            X, y, sample_weight, memory_budget=budget, n_jobs=self.n_jobs
+        rows = training_data(
+            self, X, y, sample_weight, memory_budget=budget, n_jobs=self.n_jobs
         )
-        if source is not None:
-            self._fit_source(source, rng, client)
-            self._take_columns(source)
-            return self
-        rows = Rows(*self._training_rows(X, y, sample_weight))
+        if isinstance(rows, Source):
+            return self._fit_source(rows, rng, client)
         warn_of_a_column(y, rows.Y)
         if np.count_nonzero(rows.weights) > self._limits.design_rows:
             source = ArraySource(rows.X, rows.Y, rows.weights)

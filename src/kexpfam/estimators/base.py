@@ -24,7 +24,6 @@ from kexpfam._validation import (
     check_probability,
     check_weights,
 )
-from kexpfam.data import Source
 from kexpfam.distributions import BLOCK_ROWS, Density
 from kexpfam.models.family import Limits
 from kexpfam.models.neighbourhood import Neighbourhood
@@ -209,40 +208,6 @@ class ConditionalEstimator(RegressorMixin, BaseEstimator, Generic[D]):
         check_is_fitted(self)
         return validate_data(self, X, dtype=np.float64, reset=False)
 
-    def _training_rows(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None,
-        *,
-        first: bool = True,
-        least: int = 2,
-    ) -> tuple[Array, Array, Array]:
-        """Validated conditions (n, p), responses (n, d) and weights (n,) for `fit`.
-
-        If these are not the first rows, columns must be as before.
-        """
-        conditions, responses = validate_data(
-            self,
-            X,
-            y,
-            dtype=np.float64,
-            multi_output=True,
-            y_numeric=True,
-            ensure_min_samples=least,
-            reset=first,
-        )
-        Y = response_columns(responses)
-        weights = check_weights(sample_weight, len(Y))
-        return conditions, Y, weights
-
-    def _take_columns(self, source: Source) -> None:
-        """Remember the columns of X, as scikit-learn does for arrays."""
-        self.n_features_in_ = source.n_features
-        self.__dict__.pop("feature_names_in_", None)
-        if source.feature_names is not None:
-            self.feature_names_in_ = np.array(source.feature_names, dtype=object)
-
     def _require_one_column(self, method: str) -> None:
         if self._response_columns > 1:
             raise ValueError(
@@ -298,27 +263,3 @@ def warn_of_a_column(y: Any, Y: Array) -> None:
             DataConversionWarning,
             stacklevel=3,
         )
-
-
-def named_columns(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
-    """Responses and weights that are names of columns of a frame in memory, taken out.
-
-    Anything else is returned as it is.
-    """
-    names = [y] if isinstance(y, str) else y
-    listed = isinstance(names, list | tuple) and all(isinstance(n, str) for n in names)
-    # In this order: a lazy frame has to work to know its columns.
-    in_memory = all(hasattr(X, name) for name in ("to_numpy", "shape", "columns"))
-    if not listed or not names or not in_memory or hasattr(X, "dask"):
-        return X, y, sample_weight
-    weight = sample_weight if isinstance(sample_weight, str) else None
-    taken = [*names, *([] if weight is None else [weight])]
-    missing = [name for name in taken if name not in X.columns]
-    if missing:
-        raise ValueError(
-            f"X has no column {missing[0]!r}; its columns are "
-            f"{', '.join(map(repr, X.columns))}."
-        )
-    rest = X[[name for name in X.columns if name not in taken]]
-    responses = X[y] if isinstance(y, str) else X[list(names)]
-    return rest, responses, sample_weight if weight is None else X[weight]

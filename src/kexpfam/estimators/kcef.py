@@ -12,13 +12,13 @@ from sklearn.utils.validation import check_is_fitted
 from kexpfam._typing import Array, ArrayLike, RandomState
 from kexpfam._validation import as_generator, check_count, check_flag
 from kexpfam.base_densities import Base, BaseDensity
-from kexpfam.data import Rows, as_source, parse_memory
+from kexpfam.data import Rows, Source, parse_memory, training_data, training_rows
 from kexpfam.distributions import MultivariateDensity, UnivariateDensity
 from kexpfam.errors import CannotSaveError
 from kexpfam.islands import IslandReport
 from kexpfam.kernels import JointKernel, Kernel
 from kexpfam.models.choice import Selection
-from kexpfam.models.estimator import ConditionalEstimator, named_columns
+from kexpfam.models.estimator import ConditionalEstimator
 from kexpfam.models.family import FittedFamily, Options
 from kexpfam.models.finishing import Components
 from kexpfam.models.fitting import FamilyFit, fit_in_memory, fit_source
@@ -201,18 +201,18 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
         """
         options = replace(self._options(), client=client)
         rng = as_generator(self.random_state)
-        budget = options.memory_budget
-        X, y, sample_weight = named_columns(X, y, sample_weight)
-        source = as_source(
-            X, y, sample_weight, memory_budget=budget, n_jobs=self.n_jobs
+        data = training_data(
+            self,
+            X,
+            y,
+            sample_weight,
+            memory_budget=options.memory_budget,
+            n_jobs=self.n_jobs,
         )
-        if source is not None:
-            fit, sampled = fit_source(source, options, rng)
-            self._take_columns(source)
-            self._take(fit, sampled)
-            return self
-        rows = Rows(*self._training_rows(X, y, sample_weight))
-        self._take(fit_in_memory(rows, options, rng), rows)
+        if isinstance(data, Source):
+            self._take(*fit_source(data, options, rng))
+        else:
+            self._take(fit_in_memory(data, options, rng), data)
         return self
 
     def partial_fit(
@@ -258,7 +258,7 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
         first = not self.__sklearn_is_fitted__()
         if not first and self.stream_ is None:
             raise ValueError(f"partial_fit {_NOTHING_LEFT}")
-        rows = Rows(*self._training_rows(X, y, sample_weight, first=first, least=1))
+        rows = training_rows(self, X, y, sample_weight, first=first, least=1)
         if first:
             self._settle_later(Kept(rows))
         else:

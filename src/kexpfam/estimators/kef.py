@@ -9,14 +9,9 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kexpfam._typing import Array, ArrayLike, RandomState
-from kexpfam._validation import as_generator, check_count, check_weights
+from kexpfam._validation import as_generator, check_count
 from kexpfam.base_densities import Base, resolve_base
-from kexpfam.data import (
-    Rows,
-    UnconditionalSource,
-    as_unconditional_source,
-    parse_memory,
-)
+from kexpfam.data import Source, parse_memory, training_data
 from kexpfam.distributions import (
     MultivariateDensity,
     UnivariateDensity,
@@ -138,20 +133,19 @@ class KEF(DensityEstimator):
         """
         options = replace(self._options(), client=client)
         rng = as_generator(self.random_state)
-        source = as_unconditional_source(
+        data = training_data(
+            self,
             X,
+            None,
             sample_weight,
+            conditional=False,
             memory_budget=parse_memory(self.memory_budget),
             n_jobs=self.n_jobs,
         )
-        if source is not None:
-            self._take_names(source)
-            fit, _ = fit_source(source, options, rng)
+        if isinstance(data, Source):
+            fit, _ = fit_source(data, options, rng)
         else:
-            data = validate_data(self, X, dtype=np.float64, ensure_min_samples=2)
-            weights = check_weights(sample_weight, len(data))
-            no_condition = np.empty((len(data), 0))
-            fit = fit_in_memory(Rows(no_condition, data, weights), options, rng)
+            fit = fit_in_memory(data, options, rng)
         return self._restore(fit.family, fit.selection, fit.islands)
 
     def _options(self) -> Options:
@@ -175,13 +169,6 @@ class KEF(DensityEstimator):
             response_name="X",
             kernel_name="kernel",
         )
-
-    def _take_names(self, source: UnconditionalSource) -> None:
-        """Remember the names of columns, as scikit-learn does for data frames."""
-        self.__dict__.pop("feature_names_in_", None)
-        if source.rows.feature_names is not None:
-            names = np.array(source.rows.feature_names, dtype=object)
-            self.feature_names_in_ = names
 
     def distribution(self) -> UnivariateDensity | MultivariateDensity:
         """The fitted distribution, with density, quantiles, samples and so on.

@@ -24,27 +24,6 @@ from kexpfam.graphs.factors import Factor
 from kexpfam.graphs.structure import Graph
 from kexpfam.sampling import Sampler
 
-# Fewer effective draws than this are worth a warning: a standard error is then known to
-# a third of itself at best.
-FEWEST_EFFECTIVE = 50.0
-
-# Evidence with fewer draws beyond it than this is farther out than the draws reach.
-FEWEST_BEYOND = 5
-FARTHEST_OUT = 0.01
-
-# Whoever asks for few draws knows, and is warned only if most are lost.
-WORST_SHARE = 0.2
-
-# A draw taken from a population worth fewer draws than this is hardly random.
-ENOUGH = 10.0
-
-# Populations grow by this factor where they are worth too little, so many times.
-_GROWTH = 4
-_ROUNDS = 3
-
-# Rows times draws that are held at once.
-_AT_ONCE = 200_000
-
 
 @dataclass(frozen=True, eq=False)
 class WeightedDraws:
@@ -153,127 +132,12 @@ def read_evidence(
     return known
 
 
-def rows_given(graph: Graph, evidence: Mapping[int, Array], n: int) -> Array:
-    """Rows of the whole table with what is known, and NaN elsewhere, (n, d)."""
-    Y = np.full((n, len(graph.names)), np.nan)
-    for column, values in evidence.items():
-        Y[:, column] = values
-    return Y
-
-
 def unknown_ancestor(graph: Graph, known: Mapping[int, Any]) -> tuple[int, int] | None:
     """A known column and its unknown parent, if there are such; else None."""
     pairs = ((v.columns[0], p) for v in graph.nodes for p in v.parents)
     return next(
         (pair for pair in pairs if pair[0] in known and pair[1] not in known), None
     )
-
-
-def forward(
-    factors: tuple[Factor, ...],
-    Y: Array,
-    known: Mask,
-    rng: np.random.Generator,
-    sampler: Sampler | str | None = None,
-) -> Array:
-    """Fill in what is unknown, node by node, and weigh rows by what is known.
-
-    A factor is weighed only if it depends on something that was drawn: others are the
-    same for all draws, and need not be computed. Y, (n, d), is changed in place where
-    it is not known, which is the same for all columns of a block.
-
-    Returns:
-        Log weights, (n,).
-    """
-    log_weights = np.zeros(len(Y))
-    for factor in factors:
-        columns, parents = factor.node.columns, factor.node.parents
-        unknown = ~known[:, columns[0]]
-        if np.any(unknown):
-            rows = np.flatnonzero(unknown)
-            Y[rows[:, None], columns] = factor.sample(Y[rows], rng, sampler)
-        weighed = ~unknown & np.any(~known[:, parents], axis=1)
-        if np.any(weighed):
-            log_weights[weighed] += factor.log_density(Y[weighed])
-    return log_weights
-
-
-def weighted_draws(
-    graph: Graph,
-    factors: tuple[Factor, ...],
-    evidence: Mapping[int, Array],
-    n: int,
-    rng: np.random.Generator,
-    sampler: Sampler | str | None = None,
-) -> WeightedDraws:
-    """Draws given evidence anywhere, by likelihood weighting."""
-    Y = rows_given(graph, evidence, n)
-    known = np.isfinite(Y)
-    log_weights = forward(factors, Y, known, rng, sampler)
-    total = special.logsumexp(log_weights)
-    if not np.isfinite(total):
-        raise ValueError(
-            "given is impossible under the model: the evidence has density zero for "
-            "every draw; check its values."
-        )
-    weights = np.exp(log_weights - total)
-    effective = 1.0 / np.sum(weights**2)
-    # The delta method: relative variance of the mean weight.
-    error = np.sqrt(max(n / effective - 1.0, 0.0) / n)
-    log_evidence = float(total - np.log(n)) + _settled(factors, Y, known)
-    tails = _tails(graph, factors, Y, known, rng, sampler)
-    found = WeightedDraws(graph.names, Y, weights, log_evidence, float(error), tails)
-    if effective < min(FEWEST_EFFECTIVE, WORST_SHARE * n):
-        warnings.warn(
-            f"{n} draws given this evidence are worth {effective:.1f} only: most of "
-            f"them contradict it. Raise n_samples, or put the known columns first in "
-            f"the graph.",
-            SamplingWarning,
-            stacklevel=3,
-        )
-    least = min(FEWEST_BEYOND / n, FARTHEST_OUT)
-    far = next((name for name, share in tails.items() if share < least), None)
-    if far is not None:
-        warnings.warn(
-            f"given[{far!r}] is farther out than nearly all draws of that column "
-            f"(share {tails[far]:.2g} of {n} beyond it): the draws that could "
-            f"explain it may be missing, which the effective sample size cannot show. "
-            f"Check its value, or raise n_samples.",
-            SamplingWarning,
-            stacklevel=3,
-        )
-    return found
-
-
-def _settled(factors: tuple[Factor, ...], Y: Array, known: Mask) -> float:
-    """Log density of known nodes whose parents are known: the same for all draws."""
-    total = 0.0
-    for factor in factors:
-        needed = [*factor.node.columns, *factor.node.parents]
-        if known[0, needed].all():
-            total += float(factor.log_density(Y[:1])[0])
-    return total
-
-
-def _tails(
-    graph: Graph,
-    factors: tuple[Factor, ...],
-    Y: Array,
-    known: Mask,
-    rng: np.random.Generator,
-    sampler: Sampler | str | None,
-) -> dict[Hashable, float]:
-    """Share of draws beyond each known value that depends on unknown columns."""
-    tails: dict[Hashable, float] = {}
-    for factor in factors:
-        columns, parents = factor.node.columns, factor.node.parents
-        if not known[0, columns[0]] or known[0, parents].all():
-            continue
-        drawn = factor.sample(Y, rng, sampler)
-        for k, column in enumerate(columns):
-            beyond = np.mean(drawn[:, k] >= Y[0, column])
-            tails[graph.names[column]] = float(min(beyond, 1.0 - beyond))
-    return tails
 
 
 @dataclass(frozen=True, eq=False)
@@ -290,47 +154,147 @@ class Imputation:
     effective_sample_size: Array
 
 
-def impute(
-    graph: Graph,
-    factors: tuple[Factor, ...],
-    Y: Array,
-    n_draws: int,
-    population: int,
-    rng: np.random.Generator,
-    sampler: Sampler | str | None = None,
-) -> Imputation:
-    """Fill in what is not a number, `n_draws` times.
+@dataclass(frozen=True, eq=False)
+class AncestralSampling:
+    """Draws from a joint density, node by node, parents first."""
 
-    Each draw is chosen from a population of that size, or of more where needed.
-    """
-    known = np.isfinite(Y)
-    _check_missing(graph, known)
-    draws = np.repeat(Y[None], n_draws, axis=0)
-    effective = np.full(len(Y), np.inf)
-    exact = ~_contradictable(graph, known)
-    rows = np.flatnonzero(exact & ~known.all(axis=1))
-    for part in _parts(rows, n_draws):
-        draws[:, part] = _population(factors, Y[part], n_draws, rng, sampler)[0]
-    rows, size = np.flatnonzero(~exact), population
-    for round_ in range(_ROUNDS):
-        if not len(rows):
-            break
-        for part in _parts(rows, size):
-            found, log_weights = _population(factors, Y[part], size, rng, sampler)
-            draws[:, part], effective[part] = _taken(found, log_weights, n_draws, rng)
-        rows = rows[effective[rows] < ENOUGH]
-        size *= _GROWTH if round_ < _ROUNDS - 1 else 1
-    if len(rows):
-        warnings.warn(
-            f"in {len(rows)} of {len(Y)} rows the missing entries were chosen from "
-            f"draws worth fewer than {ENOUGH:.0f} (down to "
-            f"{effective[rows].min():.1f} of {size}): what is known there contradicts "
-            f"nearly all of them. Put columns with missing entries last in the graph, "
-            f"or raise population.",
-            SamplingWarning,
-            stacklevel=3,
-        )
-    return Imputation(draws, effective)
+    graph: Graph
+    factors: tuple[Factor, ...]
+    rng: np.random.Generator
+    sampler: Sampler | str | None = None
+
+    def draws(self, evidence: Mapping[int, Array], n: int) -> tuple[Array, Mask, Array]:
+        """Rows (n, d), what of them is known, and their log weights (n,)."""
+        Y = np.full((n, len(self.graph.names)), np.nan)
+        for column, values in evidence.items():
+            Y[:, column] = values
+        known = np.isfinite(Y)
+        return Y, known, self._fill_in(Y, known)
+
+    def _fill_in(self, Y: Array, known: Mask) -> Array:
+        """Fill in what is unknown in place, and weigh rows by what is known, (n,).
+
+        A factor is weighed only if it depends on something that was drawn: others are
+        the same for all draws, and need not be computed. What is known is the same for
+        all columns of a block.
+        """
+        log_weights = np.zeros(len(Y))
+        for factor in self.factors:
+            columns, parents = factor.node.columns, factor.node.parents
+            unknown = ~known[:, columns[0]]
+            if np.any(unknown):
+                rows = np.flatnonzero(unknown)
+                drawn = factor.sample(Y[rows], self.rng, self.sampler)
+                Y[rows[:, None], columns] = drawn
+            weighed = ~unknown & np.any(~known[:, parents], axis=1)
+            if np.any(weighed):
+                log_weights[weighed] += factor.log_density(Y[weighed])
+        return log_weights
+
+    def weighted(self, evidence: Mapping[int, Array], n: int) -> WeightedDraws:
+        """Draws given evidence anywhere, by likelihood weighting."""
+        Y, known, log_weights = self.draws(evidence, n)
+        total = special.logsumexp(log_weights)
+        if not np.isfinite(total):
+            raise ValueError(
+                "given is impossible under the model: the evidence has density zero "
+                "for every draw; check its values."
+            )
+        weights = np.exp(log_weights - total)
+        effective = 1.0 / np.sum(weights**2)
+        # The delta method: relative variance of the mean weight.
+        error = float(np.sqrt(max(n / effective - 1.0, 0.0) / n))
+        log_evidence = float(total - np.log(n)) + self._constant(Y, known)
+        tails = self._tails(Y, known)
+        # With fewer than 50, a standard error is known to a third of itself at best.
+        # Whoever asks for few draws knows, and is warned only if most are lost.
+        if effective < min(50.0, 0.2 * n):
+            warnings.warn(
+                f"{n} draws given this evidence are worth {effective:.1f} only: most "
+                f"of them contradict it. Raise n_samples, or put the known columns "
+                f"first in the graph.",
+                SamplingWarning,
+                stacklevel=3,
+            )
+        # Evidence with fewer draws beyond it is farther out than the draws reach.
+        least = min(5 / n, 0.01)
+        far = next((name for name, share in tails.items() if share < least), None)
+        if far is not None:
+            warnings.warn(
+                f"given[{far!r}] is farther out than nearly all draws of that column "
+                f"(share {tails[far]:.2g} of {n} beyond it): the draws that could "
+                f"explain it may be missing, which the effective sample size cannot "
+                f"show. Check its value, or raise n_samples.",
+                SamplingWarning,
+                stacklevel=3,
+            )
+        names = self.graph.names
+        return WeightedDraws(names, Y, weights, log_evidence, error, tails)
+
+    def _constant(self, Y: Array, known: Mask) -> float:
+        """Log density of known nodes whose parents are known, alike for all draws."""
+        total = 0.0
+        for factor in self.factors:
+            needed = [*factor.node.columns, *factor.node.parents]
+            if known[0, needed].all():
+                total += float(factor.log_density(Y[:1])[0])
+        return total
+
+    def _tails(self, Y: Array, known: Mask) -> dict[Hashable, float]:
+        """Share of draws beyond each known value that depends on unknown columns."""
+        tails: dict[Hashable, float] = {}
+        for factor in self.factors:
+            columns, parents = factor.node.columns, factor.node.parents
+            if not known[0, columns[0]] or known[0, parents].all():
+                continue
+            drawn = factor.sample(Y, self.rng, self.sampler)
+            for k, column in enumerate(columns):
+                beyond = np.mean(drawn[:, k] >= Y[0, column])
+                tails[self.graph.names[column]] = float(min(beyond, 1.0 - beyond))
+        return tails
+
+    def impute(self, Y: Array, n_draws: int, population: int) -> Imputation:
+        """Fill in what is not a number, `n_draws` times.
+
+        Each draw is chosen from a population of that size, or of more where needed.
+        """
+        # A draw taken from a population worth fewer draws than this is hardly random:
+        # populations grow by this factor where they are worth too little, twice.
+        enough, growth, rounds = 10.0, 4, 3
+        known = np.isfinite(Y)
+        _check_missing(self.graph, known)
+        draws = np.repeat(Y[None], n_draws, axis=0)
+        effective = np.full(len(Y), np.inf)
+        exact = ~_contradictable(self.graph, known)
+        rows = np.flatnonzero(exact & ~known.all(axis=1))
+        for part in _parts(rows, n_draws):
+            draws[:, part] = self._population(Y[part], n_draws)[0]
+        rows, size = np.flatnonzero(~exact), population
+        for round_ in range(rounds):
+            if not len(rows):
+                break
+            for part in _parts(rows, size):
+                found = self._population(Y[part], size)
+                draws[:, part], effective[part] = _taken(*found, n_draws, self.rng)
+            rows = rows[effective[rows] < enough]
+            size *= growth if round_ < rounds - 1 else 1
+        if len(rows):
+            warnings.warn(
+                f"in {len(rows)} of {len(Y)} rows the missing entries were chosen from "
+                f"draws worth fewer than {enough:.0f} (down to "
+                f"{effective[rows].min():.1f} of {size}): what is known there "
+                f"contradicts nearly all of them. Put columns with missing entries "
+                f"last in the graph, or raise population.",
+                SamplingWarning,
+                stacklevel=3,
+            )
+        return Imputation(draws, effective)
+
+    def _population(self, Y: Array, size: int) -> tuple[Array, Array]:
+        """`size` completions of each row, (size, n, d), and log weights, (size, n)."""
+        tiled = np.tile(Y, (size, 1))
+        log_weights = self._fill_in(tiled, np.isfinite(tiled))
+        return tiled.reshape(size, *Y.shape), log_weights.reshape(size, len(Y))
 
 
 def _check_missing(graph: Graph, known: Mask) -> None:
@@ -363,21 +327,8 @@ def _contradictable(graph: Graph, known: Mask) -> Mask:
 
 
 def _parts(rows: Indices, size: int) -> list[Indices]:
-    step = max(1, _AT_ONCE // max(size, 1))
+    step = max(1, 200_000 // max(size, 1))  # rows times draws that are held at once
     return [rows[start : start + step] for start in range(0, len(rows), step)]
-
-
-def _population(
-    factors: tuple[Factor, ...],
-    Y: Array,
-    size: int,
-    rng: np.random.Generator,
-    sampler: Sampler | str | None,
-) -> tuple[Array, Array]:
-    """`size` completions of each row, (size, n, d), and log weights, (size, n)."""
-    tiled = np.tile(Y, (size, 1))
-    log_weights = forward(factors, tiled, np.isfinite(tiled), rng, sampler)
-    return tiled.reshape(size, *Y.shape), log_weights.reshape(size, len(Y))
 
 
 def _taken(

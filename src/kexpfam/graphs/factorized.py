@@ -13,23 +13,17 @@ from kexpfam._typing import Array, ArrayLike, RandomState
 from kexpfam._validation import as_generator, check_count, check_weights
 from kexpfam.errors import CannotSaveError, DegenerateDataError
 from kexpfam.graphs.evidence import (
+    AncestralSampling,
     Imputation,
     WeightedDraws,
-    forward,
-    impute,
     read_evidence,
-    rows_given,
     unknown_ancestor,
-    weighted_draws,
 )
 from kexpfam.graphs.factors import Factor, check_estimator_of, fit_factor, seeded
 from kexpfam.graphs.held_out import (
-    ORDERED,
     FactorGains,
     OrderProposal,
-    dealt_folds,
-    held_out,
-    mean_and_error,
+    factor_gains,
     propose_order,
 )
 from kexpfam.graphs.structure import Graph, Node, read_graph, read_plain
@@ -37,8 +31,6 @@ from kexpfam.models import KCEF, KEF, AutoKCEF
 from kexpfam.models.estimator import DensityEstimator
 from kexpfam.persistence import save_factors, saved_joint
 from kexpfam.sampling import Sampler
-
-GREEDY = "greedy"
 
 # Factors that files may hold.
 _SAVED = KCEF | KEF | AutoKCEF
@@ -199,10 +191,7 @@ class FactorizedDensity(DensityEstimator):
                 f"draws would have to agree with; add it, or use "
                 f"conditional(given, ...), which weighs draws."
             )
-        Y = rows_given(self.graph_, evidence, n_samples)
-        rng = as_generator(random_state)
-        forward(self._factors, Y, np.isfinite(Y), rng, sampler)
-        return Y
+        return self._draws(random_state, sampler).draws(evidence, n_samples)[0]
 
     def conditional(
         self,
@@ -236,10 +225,7 @@ class FactorizedDensity(DensityEstimator):
         check_is_fitted(self)
         evidence = read_evidence(self.graph_, given)
         n_samples = check_count("n_samples", n_samples, least=1)
-        rng = as_generator(random_state)
-        return weighted_draws(
-            self.graph_, self._factors, evidence, n_samples, rng, sampler
-        )
+        return self._draws(random_state, sampler).weighted(evidence, n_samples)
 
     def impute(
         self,
@@ -280,15 +266,9 @@ class FactorizedDensity(DensityEstimator):
     ) -> Imputation:
         """As `impute`, with what the draws of each row are worth."""
         Y = self._table(X, missing=True)
-        return impute(
-            self.graph_,
-            self._factors,
-            Y,
-            check_count("n_draws", n_draws, least=1),
-            check_count("population", population, least=2),
-            as_generator(random_state),
-            sampler,
-        )
+        n_draws = check_count("n_draws", n_draws, least=1)
+        population = check_count("population", population, least=2)
+        return self._draws(random_state, sampler).impute(Y, n_draws, population)
 
     def held_out_gains(
         self, X: ArrayLike, cv: int = 5, random_state: RandomState = 0
@@ -302,21 +282,10 @@ class FactorizedDensity(DensityEstimator):
             cv: Folds.
             random_state: Seed of the folds.
         """
-        Y = self._table(X)
-        rng = as_generator(random_state)
-        folds = dealt_folds(len(Y), check_count("cv", cv, least=2), rng)
-        nodes = self.graph_.nodes
-        tasks = self._tasks(self.graph_)
-        alone = [Node(v.columns, (), v.label) for v in nodes if v.parents]
-        tasks += [(node, self._root()) for node in alone]
-        log_p = held_out(tasks, Y, folds, self.n_jobs, np.random.default_rng(0))
-        marginal = dict(zip((v.label for v in alone), log_p[len(nodes) :], strict=True))
-        gains, errors = np.full((2, len(nodes)), np.nan)
-        for i, node in enumerate(nodes):
-            if node.parents:
-                gains[i], errors[i] = mean_and_error(log_p[i] - marginal[node.label])
-        scores = np.array([part.mean() for part in log_p[: len(nodes)]])
-        return FactorGains(tuple(v.label for v in nodes), gains, errors, scores)
+        Y, rng = self._table(X), as_generator(random_state)
+        return factor_gains(
+            self._tasks(self.graph_), self._root(), Y, cv, self.n_jobs, rng
+        )
 
     def plot(self, gains: FactorGains | None = None, ax: Any = None) -> Any:
         """Draw the graph, with `held_out_gains` if given; returns the Axes."""
@@ -384,6 +353,12 @@ class FactorizedDensity(DensityEstimator):
         pairs = zip(self.graph_.nodes, estimators, strict=True)
         return tuple(Factor(node, estimator) for node, estimator in pairs)
 
+    def _draws(
+        self, random_state: RandomState, sampler: Sampler | str | None
+    ) -> AncestralSampling:
+        rng = as_generator(random_state)
+        return AncestralSampling(self.graph_, self._factors, rng, sampler)
+
     def _root(self) -> Any:
         return KEF() if self.root is None else self.root
 
@@ -393,19 +368,19 @@ class FactorizedDensity(DensityEstimator):
         """The graph, with an order that was looked for if so wished."""
         if not isinstance(self.order, str):
             return read_graph(self.graph, names, self.exogenous, self.order), None
-        if self.order != GREEDY:
+        if self.order != "greedy":
             raise ValueError(
-                f"order must be a list of columns, {GREEDY!r} or None, got "
+                f"order must be a list of columns, 'greedy' or None, got "
                 f"{self.order!r}."
             )
-        if not isinstance(self.graph, str) or self.graph not in ORDERED:
+        if not isinstance(self.graph, str) or self.graph not in ("full", "markov"):
             raise ValueError(
-                f"order={GREEDY!r} is for graph='full' and 'markov', got "
+                f"order='greedy' is for graph='full' and 'markov', got "
                 f"graph={self.graph!r:.80}."
             )
         if isinstance(self.factor, Mapping):
             raise ValueError(
-                f"order={GREEDY!r} needs one factor for all columns, got a mapping."
+                "order='greedy' needs one factor for all columns, got a mapping."
             )
         proposal = propose_order(
             Y,
@@ -423,14 +398,14 @@ class FactorizedDensity(DensityEstimator):
     def _tasks(self, graph: Graph) -> list[tuple[Node, Any]]:
         """Each node with its estimator, checked."""
         own = self.factor if isinstance(self.factor, Mapping) else {}
-        chosen = {_node_named(graph, key): value for key, value in own.items()}
+        chosen = {graph.node_named(key): value for key, value in own.items()}
         usual = KCEF() if self.factor is None or own else self.factor
-        tasks = []
-        for node in graph.nodes:
-            usual_here = usual if node.parents else self._root()
-            estimator = chosen.get(node, usual_here)
+        tasks = [
+            (node, chosen.get(node, usual if node.parents else self._root()))
+            for node in graph.nodes
+        ]
+        for node, estimator in tasks:
             check_estimator_of(node, estimator)
-            tasks.append((node, estimator))
         return tasks
 
     def _table(self, X: ArrayLike, *, missing: bool = False) -> Array:
@@ -452,7 +427,7 @@ class FactorizedDensity(DensityEstimator):
     def _restore(self, graph: Graph, factors: tuple[Factor, ...]) -> Self:
         """Take fitted factors, from `fit` or from a file."""
         self.graph_ = graph
-        self.factors_ = {_key(graph, f.node): f.estimator for f in factors}
+        self.factors_ = {graph.key(f.node): f.estimator for f in factors}
         return self
 
 
@@ -482,21 +457,3 @@ def _refuse_constants(Y: Array, graph: Graph) -> None:
                     f"are {Y[0, c]:g}), so it has no density; leave it out, or name it "
                     f"in exogenous."
                 )
-
-
-def _key(graph: Graph, node: Node) -> Hashable:
-    names = tuple(graph.names[c] for c in node.columns)
-    return names[0] if len(names) == 1 else names
-
-
-def _node_named(graph: Graph, key: Any) -> Node:
-    """The node of a column or block in the mapping `factor`."""
-    block = isinstance(key, tuple) and key not in graph.names
-    columns = tuple(graph.position(c, "factor") for c in (key if block else (key,)))
-    node = graph.node_of(columns[0])
-    if node is None or set(node.columns) != set(columns):
-        raise ValueError(
-            f"factor has an entry for {key!r}, which is no node of the graph; its "
-            f"nodes are {', '.join(repr(node.label) for node in graph.nodes)}."
-        )
-    return node

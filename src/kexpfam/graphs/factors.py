@@ -19,14 +19,6 @@ from kexpfam._typing import Array
 from kexpfam.graphs.structure import Node
 from kexpfam.sampling import Sampler
 
-# The largest seed of a factor.
-_MOST = 2**31
-
-_BY_PLACE = (
-    inspect.Parameter.POSITIONAL_ONLY,
-    inspect.Parameter.POSITIONAL_OR_KEYWORD,
-)
-
 # A warning: its kind, and what it says.
 Caught = tuple[type[Warning], str]
 
@@ -40,7 +32,7 @@ def is_conditional(estimator: Any) -> bool:
         (True, False)
     """
     parameters = inspect.signature(estimator.score_samples).parameters.values()
-    by_place = [p for p in parameters if p.kind in _BY_PLACE]
+    by_place = [p for p in parameters if p.kind <= p.POSITIONAL_OR_KEYWORD]
     return sum(p.default is p.empty for p in by_place) > 1
 
 
@@ -65,7 +57,7 @@ def seeded(estimator: Any, rng: np.random.Generator | None) -> Any:
     """A clone, with a seed of its own if it takes one and has none."""
     own = clone(estimator)
     if rng is not None and own.get_params(deep=False).get("random_state", 0) is None:
-        own.set_params(random_state=int(rng.integers(_MOST)))
+        own.set_params(random_state=int(rng.integers(2**31)))
     return own
 
 
@@ -126,7 +118,7 @@ class Factor:
         if type(self.estimator).__module__.startswith("kexpfam."):
             return self.estimator, {"random_state": rng}
         # Others may not know NumPy's generators, and some take a seed only at birth.
-        seed = int(rng.integers(_MOST))
+        seed = int(rng.integers(2**31))
         if _takes(self.estimator.sample, "random_state"):
             return self.estimator, {"random_state": seed}
         own = copy.copy(self.estimator)

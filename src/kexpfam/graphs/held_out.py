@@ -20,8 +20,6 @@ from kexpfam.graphs.factors import fit_factor, seeded
 from kexpfam.graphs.structure import Columns, Graph, Node, read_graph
 from kexpfam.models import KCEF, KEF
 
-ORDERED = ("full", "markov")
-
 
 @dataclass(frozen=True, eq=False)
 class FactorGains:
@@ -69,22 +67,40 @@ class FactorGains:
         return "\n".join(lines)
 
 
-def dealt_folds(n: int, cv: int, rng: np.random.Generator) -> list[Indices]:
+def factor_gains(
+    tasks: Sequence[tuple[Node, Any]],
+    root: Any,
+    Y: Array,
+    cv: int,
+    n_jobs: int | None,
+    rng: np.random.Generator,
+) -> FactorGains:
+    """Gains of nodes with their estimators over `root`, which has no parents."""
+    folds = _dealt_folds(len(Y), cv, rng)
+    inner = [i for i, (node, _) in enumerate(tasks) if node.parents]
+    alone = [(Node(tasks[i][0].columns, (), tasks[i][0].label), root) for i in inner]
+    log_p = _held_out([*tasks, *alone], Y, folds, n_jobs)
+    gains, errors = np.full((2, len(tasks)), np.nan)
+    for i, marginal in zip(inner, log_p[len(tasks) :], strict=True):
+        gains[i], errors[i] = _mean_and_error(log_p[i] - marginal)
+    scores = np.array([part.mean() for part in log_p[: len(tasks)]])
+    return FactorGains(tuple(node.label for node, _ in tasks), gains, errors, scores)
+
+
+def _dealt_folds(n: int, cv: int, rng: np.random.Generator) -> list[Indices]:
     """Rows of each fold."""
-    return [np.sort(fold) for fold in np.array_split(rng.permutation(n), cv)]
+    parts = np.array_split(rng.permutation(n), check_count("cv", cv, least=2))
+    return [np.sort(fold) for fold in parts]
 
 
-def held_out(
+def _held_out(
     tasks: Sequence[tuple[Node, Any]],
     Y: Array,
     folds: list[Indices],
     n_jobs: int | None,
-    rng: np.random.Generator | None = None,
 ) -> list[Array]:
-    """Log density of each row under each factor, fitted without the row's fold.
-
-    Factors are of nodes with their estimators; `rng` seeds those without a seed.
-    """
+    """Log density of each row under each factor, fitted without the row's fold."""
+    rng = np.random.default_rng(0)  # for estimators without a seed
     calls = [
         (node, seeded(estimator, rng), Y, fold)
         for node, estimator in tasks
@@ -107,7 +123,7 @@ def _fold_log_density(node: Node, estimator: Any, Y: Array, fold: Indices) -> Ar
     return factor.log_density(Y[fold])
 
 
-def mean_and_error(values: Array) -> tuple[float, float]:
+def _mean_and_error(values: Array) -> tuple[float, float]:
     """Mean over rows, and its standard error."""
     return float(values.mean()), float(values.std(ddof=1) / np.sqrt(len(values)))
 
@@ -178,14 +194,14 @@ def propose_order(
         >>> proposal.order
         ('b', 'a')
     """
-    if graph not in ORDERED:
+    if graph not in ("full", "markov"):
         raise ValueError(
             f"an order can be proposed for graph='full' or 'markov', got {graph!r}."
         )
     labels = getattr(Y, "columns", range(np.shape(Y)[1])) if names is None else names
     table = np.asarray(Y, dtype=float)
     rng = as_generator(random_state)
-    folds = dealt_folds(len(table), check_count("cv", cv, least=2), rng)
+    folds = _dealt_folds(len(table), cv, rng)
     given = read_graph(graph, tuple(labels), exogenous)
     search = _Search(
         table,
@@ -262,9 +278,7 @@ class _Search:
             parents = tuple(sorted((*self.graph.exogenous, *others)))
             node = Node((column,), parents, str(self.graph.names[column]))
             tasks.append((node, self.factor if parents else self.root))
-        found = held_out(
-            tasks, self.Y, self.folds, self.n_jobs, np.random.default_rng(0)
-        )
+        found = _held_out(tasks, self.Y, self.folds, self.n_jobs)
         return [float(log_p.mean()) for log_p in found]
 
 
@@ -284,7 +298,7 @@ def _gain(
         return 0.0, 0.0
     changed.sort(key=lambda node: (node not in ours, node.columns))
     tasks = [(node, factor if node.parents else root) for node in changed]
-    log_p = held_out(tasks, Y, folds, n_jobs, np.random.default_rng(0))
+    log_p = _held_out(tasks, Y, folds, n_jobs)
     signs = [1.0 if node in ours else -1.0 for node in changed]
     rows = np.sum([s * lp for s, lp in zip(signs, log_p, strict=True)], axis=0)
-    return mean_and_error(rows)
+    return _mean_and_error(rows)

@@ -9,9 +9,13 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-SHAPES = ("full", "markov", "independent")
-
 Columns = tuple[int, ...]
+
+# What a graph can be, in messages.
+_GRAPHS = (
+    "graph must be one of 'full', 'markov', 'independent', a mapping from child to "
+    "parents or a networkx DiGraph"
+)
 
 
 @dataclass(frozen=True)
@@ -57,9 +61,22 @@ class Graph:
         """
         return _position(column, self.names, argument)
 
-    def node_of(self, column: int) -> Node | None:
-        """The node that a column belongs to; None if it is exogenous."""
-        return next((node for node in self.nodes if column in node.columns), None)
+    def key(self, node: Node) -> Hashable:
+        """Name of the column of a node, or names of those of a block."""
+        names = tuple(self.names[c] for c in node.columns)
+        return names[0] if len(names) == 1 else names
+
+    def node_named(self, key: Any) -> Node:
+        """The node of a column or block in the mapping `factor`."""
+        block = isinstance(key, tuple) and key not in self.names
+        columns = {self.position(c, "factor") for c in (key if block else (key,))}
+        for node in self.nodes:
+            if set(node.columns) == columns:
+                return node
+        raise ValueError(
+            f"factor has an entry for {key!r}, which is no node of the graph; its "
+            f"nodes are {', '.join(repr(node.label) for node in self.nodes)}."
+        )
 
     def parent_labels(self) -> dict[str, tuple[str, ...]]:
         """Labels of the parents of each node, blocks as one; for pictures."""
@@ -140,12 +157,9 @@ def _is_plain(name: Any) -> bool:
 
 
 def _shape(graph: str, columns: list[int], outside: Columns) -> dict[Columns, Columns]:
-    if graph not in SHAPES:
-        raise ValueError(
-            f"graph must be one of {', '.join(map(repr, SHAPES))}, a mapping from "
-            f"child to parents or a networkx DiGraph, got {graph!r}."
-        )
-    reach = {"full": len(columns), "markov": 1, "independent": 0}[graph]
+    reach = {"full": len(columns), "markov": 1, "independent": 0}.get(graph)
+    if reach is None:
+        raise ValueError(f"{_GRAPHS}, got {graph!r}.")
     return {
         (c,): (*outside, *columns[max(0, i - reach) : i]) for i, c in enumerate(columns)
     }
@@ -161,10 +175,7 @@ def _mapping(graph: Any, names: tuple[Hashable, ...]) -> dict[Columns, Columns]:
             "each parent to its child."
         )
     if not isinstance(graph, Mapping):
-        raise ValueError(
-            f"graph must be one of {', '.join(map(repr, SHAPES))}, a mapping from "
-            f"child to parents or a networkx DiGraph, got {graph!r:.80}."
-        )
+        raise ValueError(f"{_GRAPHS}, got {graph!r:.80}.")
     parents: dict[Columns, Columns] = {}
     for child, given in graph.items():
         columns = tuple(_position(c, names, "graph") for c in _flat(child, names))
