@@ -10,9 +10,9 @@ from types import ModuleType
 from kexpfam import (
     _interrupts,  # noqa: F401 - before all slow imports, in which Ctrl-C may come
 )
+from kexpfam.estimators import KCEF, KEF, AutoKCEF
 from kexpfam.graphs import FactorizedDensity
 from kexpfam.io import load
-from kexpfam.models import KCEF, KEF, AutoKCEF
 
 __version__ = "0.1.0.dev0"
 

@@ -24,7 +24,7 @@ from sklearn.model_selection import KFold
 
 from kexpfam._typing import Array, ArrayLike, Indices, RandomState
 from kexpfam._validation import as_generator, as_numbers, check_count
-from kexpfam.models import KEF, AutoKCEF
+from kexpfam.estimators import KEF, AutoKCEF
 
 # Correlations below this are usually called balanced.
 BALANCED = 0.1

@@ -29,9 +29,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from kexpfam._typing import Array, ArrayLike, RandomState
 from kexpfam._validation import as_generator, as_numbers
+from kexpfam.estimators import AutoKCEF
+from kexpfam.estimators.base import warn_of_a_column
 from kexpfam.metrics import hpd_values, pit
-from kexpfam.models import AutoKCEF
-from kexpfam.models.estimator import warn_of_a_column
 
 # Ends of a set that leaves nothing out.
 _EVERYTHING = np.array([-np.inf, np.inf])

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import cast
 
+from kexpfam.estimators import KCEF, KEF, AutoKCEF
 from kexpfam.graphs import FactorizedDensity
-from kexpfam.models import KCEF, KEF, AutoKCEF
 from kexpfam.persistence import load_estimator
 
 

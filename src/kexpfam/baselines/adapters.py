@@ -24,7 +24,7 @@ from kexpfam.base_densities import GaussianBase
 from kexpfam.baselines.standardized import StandardizedEstimator, rounding_scales
 from kexpfam.data import training_rows
 from kexpfam.distributions import ClosedFormDensity, Density, NormalMixtureDensity
-from kexpfam.models.estimator import warn_of_a_column
+from kexpfam.estimators.base import warn_of_a_column
 
 # Seeds that scikit-learn takes.
 _MOST = 2**31

@@ -41,7 +41,7 @@ from kexpfam.baselines.standardized import (
 from kexpfam.data import Rows, training_rows
 from kexpfam.distributions import Density
 from kexpfam.errors import DegenerateDataError
-from kexpfam.models.estimator import DensityEstimator
+from kexpfam.estimators.base import DensityEstimator
 from kexpfam.sampling import Sampler
 
 # The networks of the comparison in the paper on conditional exponential families.

@@ -16,8 +16,8 @@ from kexpfam._validation import mean_and_std
 from kexpfam.data import Rows
 from kexpfam.distributions import Density, NormalMixtureColumns, NormalMixtureDensity
 from kexpfam.errors import DegenerateDataError
-from kexpfam.models.estimator import ConditionalEstimator
-from kexpfam.models.neighbourhood import Neighbourhood
+from kexpfam.estimators.base import ConditionalEstimator
+from kexpfam.estimators.neighbourhood import Neighbourhood
 
 
 class StandardizedEstimator(ConditionalEstimator[Density]):

@@ -15,9 +15,9 @@ from sklearn.base import clone
 
 from kexpfam._optional import needed
 from kexpfam._typing import Array
+from kexpfam.estimators import KCEF, AutoKCEF
 from kexpfam.metrics import cde_loss_values
 from kexpfam.metrics.observations import Observations, integrate_rows
-from kexpfam.models import KCEF, AutoKCEF
 
 _PURPOSE = "for its regressor"
 pd = needed("pandas", _PURPOSE, "bridges")

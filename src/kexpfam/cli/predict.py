@@ -27,7 +27,7 @@ from kexpfam.cli.shared import (
     table_output_option,
 )
 from kexpfam.cli.tables import Column, Table, TableError
-from kexpfam.models.estimator import in_blocks
+from kexpfam.estimators.base import in_blocks
 
 
 def read_levels(

@@ -1,7 +1,7 @@
 """The estimators."""
 
-from kexpfam.models.averaged import AutoKCEF
-from kexpfam.models.conditional import KCEF
-from kexpfam.models.density import KEF
+from kexpfam.estimators.auto import AutoKCEF
+from kexpfam.estimators.kcef import KCEF
+from kexpfam.estimators.kef import KEF
 
 __all__ = ["KCEF", "KEF", "AutoKCEF"]

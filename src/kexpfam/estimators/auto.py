@@ -1,6 +1,6 @@
 """AutoKCEF: an average of families, weighted by what they say about unseen rows."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,62 +12,55 @@ from sklearn.utils.validation import check_is_fitted
 from kexpfam._progress import ProgressBar
 from kexpfam._typing import Array, RandomState
 from kexpfam._validation import as_generator, mean_and_std
-from kexpfam.base_densities import LocationScaleDensity, StudentBase
+from kexpfam.base_densities import StudentBase
 from kexpfam.data import ArraySource, Rows, Source, parse_memory, training_data
-from kexpfam.distributions import (
-    ClosedFormDensity,
-    Coordinates,
-    MixtureDensity,
-    OneColumnDensity,
-    UnivariateDensity,
-)
-from kexpfam.kernels import Constant, Gaussian, separable
-from kexpfam.models.chart import Charted
-from kexpfam.models.choice import Member, Members
-from kexpfam.models.conditional import KCEF
-from kexpfam.models.contest import Contest
-from kexpfam.models.entries import PLAIN, default_entries
-from kexpfam.models.estimator import (
-    ConditionalEstimator,
-    warn_of_a_column,
-)
-from kexpfam.models.family import FittedFamily, Options, solve, training_rows
-from kexpfam.models.fitting import FamilyFit, collected
-from kexpfam.models.learned import FittedAverage, FittedMember
-from kexpfam.models.many_rows import (
-    Start,
-    begin,
+from kexpfam.distributions import ClosedFormDensity, MixtureDensity
+from kexpfam.errors import CannotSaveError
+from kexpfam.estimators.base import ConditionalEstimator, warn_of_a_column
+from kexpfam.estimators.experts import cross_fitted, fit_expert, named_experts
+from kexpfam.estimators.fitting import FamilyFit, collected
+from kexpfam.estimators.kcef import KCEF
+from kexpfam.estimators.neighbourhood import Neighbourhood
+from kexpfam.estimators.saved import FittedAverage, FittedMember
+from kexpfam.family import (
+    SOLVERS,
+    FittedFamily,
+    FoldStatistics,
+    LambdaRule,
+    Spec,
+    TrainingRows,
+    chosen_centers,
+    narrowed,
     sample_rows,
+    solve,
+    solve_statistics,
+    sum_statistics,
     with_all_rows,
 )
-from kexpfam.models.neighbourhood import Neighbourhood
-from kexpfam.models.running import LambdaRule, Running
-from kexpfam.models.selected import best_of
-from kexpfam.models.solvers import COMPONENTS, chosen_centers
 from kexpfam.persistence import save_estimator, saved_estimator
-from kexpfam.score_matching import KernelExpansion, TiltedDensity
 from kexpfam.selection import (
+    AVERAGED_LIKELIHOOD_GRID,
+    PLAIN,
+    PLAIN_GRID,
+    REGRESSION_GRID,
+    RESIDUAL_BASES,
+    TUNING,
     Candidate,
-    prior_weights,
-    representatives,
-    tempered_weights,
-    without_negligible,
+    Member,
+    Members,
+    Validation,
+    average_weights,
+    best_of,
+    default_coordinates,
 )
 
-# Weight of the guard, a wide t distribution of y that ignores x: no response is
+# The defensive component, a wide t distribution of y that ignores x: no response is
 # impossible. More than two per cent costs likelihood everywhere.
-GUARD_WEIGHT = 0.01
-GUARD = StudentBase(scale=0.85, df=5.0)
+DEFENSIVE_WEIGHT = 0.01
+DEFENSIVE = StudentBase(scale=0.85, df=5.0)
 
-# In each chart so many families carry the weight of all, which changes little: their
-# neighbours on the grid are much alike. Members that together hold less than the second
-# number are left out of the final density.
-PER_CHART = 2
-DROPPED_WEIGHT = 0.005
-
-
-# Adds rows to fits beside those that the families compete on.
-Others = Callable[..., list[Running]]
+# Adds rows to statistics beside those that the families are validated on.
+Others = Callable[..., list[FoldStatistics]]
 
 
 @saved_estimator
@@ -75,16 +68,22 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
     """The best density, no questions: an average of families over bases and kernels.
 
     Families with several base densities (with and without a regression, with and
-    without transforms of skewed columns), kernels and λ compete. Each is weighed by the
-    log density it gives to rows that it has not seen; a null model that ignores x takes
-    part, and a heavy-tailed guard of one per cent keeps every response possible.
+    without transforms of skewed columns), kernels and λ are tried. Each is weighed by
+    the log density it gives to rows that it has not seen; a null model that ignores x
+    takes part, and a heavy-tailed defensive component of one per cent keeps every
+    response possible.
 
     For one column of y.
 
     Args:
-        likelihood: Whether families fitted by penalised likelihood compete too, beside
-            those by score matching. They are slower, and better where y has islands or
-            recorded values that repeat. None means: up to 500 rows.
+        experts: Other estimators that take part beside the families, such as those of
+            `kexpfam.baselines`: anything with `fit(X, y)` and `given(X)`, in a list, or
+            in a mapping with names. Each is fitted once for every fold, and once to all
+            rows, up to 20,000 of them. An average with such a member cannot be saved.
+        likelihood: Whether families fitted by penalised likelihood are tried too,
+            beside those by score matching. They are slower, and better where y has
+            isolated components or recorded values that repeat. None means: up to 500
+            rows.
         memory_budget: Bytes, or a text such as "500 MB", that a fit to rows read block
             by block may take above what the process has.
         standardize: Whether to centre and scale the columns of X and y first.
@@ -97,7 +96,7 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
         members_: The families of the average, with weight, base density and
             hyperparameters; prints as a table.
         best_: The best single family, a `KCEF`.
-        n_candidates_: How many competed.
+        n_candidates_: How many were tried.
         stopped_: Why no more were tried.
         n_features_in_: Columns of X.
         feature_names_in_: Their names, if X had any.
@@ -112,12 +111,13 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
         array([[0.7, 1. , 1.4]])
     """
 
-    # What competes.
-    _entries = staticmethod(default_entries)
+    # Coordinates that are tried.
+    _coordinates = staticmethod(default_coordinates)
 
     def __init__(
         self,
         *,
+        experts: Sequence[Any] | Mapping[str, Any] | None = None,
         likelihood: bool | None = None,
         memory_budget: int | str = "1 GiB",
         standardize: bool = True,
@@ -125,6 +125,7 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
         random_state: RandomState = None,
         verbose: bool = False,
     ) -> None:
+        self.experts = experts
         self.likelihood = likelihood
         self.memory_budget = memory_budget
         self.standardize = standardize
@@ -183,23 +184,28 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
         if sampled.complete:
             return self._fit_rows(collected(source), rng, None)
         others = partial(with_all_rows, source=source, sampled=sampled, client=client)
-        return self._fit_rows(sampled.block, rng, others)
+        return self._fit_rows(sampled.rows, rng, others)
 
     def _fit_rows(
         self, rows: Rows, rng: np.random.Generator, others: Others | None
     ) -> Self:
-        """Compete on rows in memory, and fit the best to these and to others."""
+        """Validate on rows in memory, and fit the best to these and to others."""
         if rows.Y.shape[1] > 1:
             raise ValueError(
                 f"AutoKCEF is for one column of y, got {rows.Y.shape[1]}; use KCEF for "
                 f"several columns at once."
             )
-        training = training_rows(rows.X, rows.Y, rows.weights, self._options())
+        experts = named_experts(self.experts)
+        training = TrainingRows.of(rows)
         self.neighbourhood_ = Neighbourhood.of(rows.X, rows.weights)
-        contest = Contest.of(training, rng, self._limits)
-        contest.n_jobs = self.n_jobs
-        self._compete(contest)
-        self._average(contest, int(rng.integers(2**31)), others)
+        validation = Validation.of(training, self._spec(), rng)
+        self._try(validation)
+        for name, expert in experts.items():
+            held_out = cross_fitted(name, expert, validation.rows, validation.folds)
+            validation.candidates.append(
+                Candidate(name, None, None, np.inf, "expert", held_out)
+            )
+        self._average(validation, int(rng.integers(2**31)), others, experts)
         return self
 
     def save(self, path: str | Path, *, extra: Mapping[str, Any] | None = None) -> None:
@@ -213,83 +219,104 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
         check_is_fitted(self)
         save_estimator(self, path, extra)
 
-    def _options(self) -> Options:
-        none = (None,) * 5  # kernels, base density and λ compete
+    def _spec(self) -> Spec:
         limits = replace(self._limits, most_centers=self._limits.member_centers)
-        return Options(*none, self.standardize, self.n_jobs, limits=limits)
+        return Spec(standardize=self.standardize, limits=limits, n_jobs=self.n_jobs)
 
-    def _compete(self, contest: Contest) -> None:
-        contest.add_charts(self._entries())
-        contest.add_bases()
-        few = len(contest.rows.Y) <= LIKELIHOOD_ROWS
+    def _try(self, validation: Validation) -> None:
+        """Validate families in all coordinates that are worth it."""
+        validation.add_coordinates(self._coordinates())
+        validation.add_bases()
+        tasks = []
+        for name in validation.worth_a_kernel():
+            regression = validation.is_regression(name)
+            grid = REGRESSION_GRID if regression else PLAIN_GRID
+            paths = grid.paths(validation.kernels_x(name, grid))
+            bases = RESIDUAL_BASES if regression else (None,)
+            tasks += validation.tasks(name, paths, bases=bases)
+        few = len(validation.rows) <= TUNING.likelihood_rows
         wanted = few if self.likelihood is None else self.likelihood
         with ProgressBar("AutoKCEF, mean log p", shown=self.verbose) as bar:
-            contest.run(contest.tasks(contest.promising()), bar)
-            if wanted and contest.reason != "interrupted":
-                contest.run(contest.likelihood_tasks(), bar)
+            validation.run(tasks, bar)
+            if not wanted or validation.reason == "interrupted":
+                return
+            if validation.likelihood_pays():
+                grid = AVERAGED_LIKELIHOOD_GRID
+                kernels_x = validation.kernels_x(PLAIN, grid)[1:]  # not the constant
+                paths = grid.paths(kernels_x)
+                validation.run(validation.tasks(PLAIN, paths, method="likelihood"), bar)
 
-    def _average(self, contest: Contest, seed: int, others: Others | None) -> None:
-        candidates = contest.candidates
-        center, scale = mean_and_std("y", contest.rows.Y, contest.weights)
-        guard = GUARD.log_density((contest.rows.Y - center) / scale) - np.log(scale)
-        # What is judged is what will be used: every member beside the guard.
+    def _average(
+        self,
+        validation: Validation,
+        seed: int,
+        others: Others | None,
+        experts: Mapping[str, Any],
+    ) -> None:
+        candidates, rows = validation.candidates, validation.rows
+        center, scale = mean_and_std("y", rows.Y, rows.weights)
+        log_t = DEFENSIVE.log_density((rows.Y - center) / scale) - np.log(scale)
+        # What is validated is what will be used: every member beside the defensive one.
         held_out = np.logaddexp(
-            np.log1p(-GUARD_WEIGHT) + np.stack([c.held_out for c in candidates]),
-            np.log(GUARD_WEIGHT) + guard,
+            np.log1p(-DEFENSIVE_WEIGHT) + np.stack([c.held_out for c in candidates]),
+            np.log(DEFENSIVE_WEIGHT) + log_t,
         )
-        prior = prior_weights(candidates, PLAIN)
-        weights = tempered_weights(held_out, prior, contest.weights)
-        weights = representatives(candidates, weights, PER_CHART)
-        weights = without_negligible(weights, DROPPED_WEIGHT)
+        weights = average_weights(candidates, held_out, rows.weights)
         kept = np.flatnonzero(weights)
-        chosen = [candidates[k] for k in kept]
-        selection = best_of(contest)
-        fits = self._families(contest, [*chosen, selection.chosen], seed, others)
-        members = [
-            Member(
-                float(weights[k] * (1.0 - GUARD_WEIGHT)),
-                candidates[k].chart,
-                candidates[k],
-                family,
-                candidates[k].mean(contest.weights),
+        selection = best_of(validation)
+        families = [candidates[k] for k in kept if candidates[k].method != "expert"]
+        fits = iter(
+            self._families(validation, [*families, selection.chosen], seed, others)
+        )
+        members = []
+        for k in kept:
+            candidate = candidates[k]
+            other = candidate.method == "expert"
+            name = candidate.coordinates
+            everyone = validation.all_rows
+            members.append(
+                Member(
+                    float(weights[k] * (1.0 - DEFENSIVE_WEIGHT)),
+                    name,
+                    candidate,
+                    None if other else next(fits),
+                    candidate.mean(rows.weights),
+                    fit_expert(name, experts[name], everyone) if other else None,
+                )
             )
-            for k, family in zip(kept, fits, strict=False)
-        ]
-        best = FamilyFit(fits[-1], selection)
-        self.best_ = self._best(selection.chosen.method, best)
-        self.members_ = Members(members, GUARD_WEIGHT)
-        self.guard_ = (float(center[0]), float(scale[0]))
+        self.best_ = self._best(
+            selection.chosen.method, FamilyFit(next(fits), selection)
+        )
+        self.members_ = Members(members, DEFENSIVE_WEIGHT)
+        self.defensive_ = (float(center[0]), float(scale[0]))
         self.n_candidates_ = len(candidates)
-        self.stopped_ = contest.reason
+        self.stopped_ = validation.reason
 
     def _families(
         self,
-        contest: Contest,
+        validation: Validation,
         chosen: list[Candidate],
         seed: int,
         others: Others | None,
     ) -> list[FittedFamily]:
         """Candidates fitted to all rows."""
-        if others is None and len(contest.all_rows.Y) < self._limits.counted_rows:
-            return [
-                fit_candidate(contest.final(c.chart), c, seed, self.n_jobs)
-                for c in chosen
-            ]
-        # With more rows λ is judged again, and so is the number of centres.
-        options = self._options()
+        few = others is None and len(validation.all_rows) < self._limits.counted_rows
         tilted = [k for k, c in enumerate(chosen) if c.method == "score"]
-        fits = [begin(_start(contest, chosen[k], seed), options) for k in tilted]
+        # With more rows λ is chosen again, and so is the number of centres.
+        summed = [] if few else tilted
+        spec = self._spec()
+        fits = [_statistics(validation, chosen[k], spec, seed) for k in summed]
         if others is not None:
-            fits = [fit.narrowed() for fit in fits]
+            fits = [narrowed(stats) for stats in fits]
             with ProgressBar("AutoKCEF, parts of the data", shown=self.verbose) as bar:
                 fits = others(fits, n_jobs=self.n_jobs, progress=bar)
         if others is not None and fits:
             self.neighbourhood_ = self.neighbourhood_.scaled(fits[0].weight)
-        solved = dict(zip(tilted, fits, strict=True))
+        solved = dict(zip(summed, fits, strict=True))
         return [
-            solved[k].solved(self.n_jobs)[0]
+            solve_statistics(solved[k], self.n_jobs)[0]
             if k in solved
-            else fit_candidate(contest.final(c.chart), c, seed, self.n_jobs)
+            else fit_candidate(validation, c, seed, self.n_jobs)
             for k, c in enumerate(chosen)
         ]
 
@@ -302,14 +329,22 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
         return model
 
     def _learned(self) -> FittedAverage:
-        members = tuple(
-            FittedMember(m.weight, m.chart, m.candidate.method, m.held_out, m.family)
-            for m in self.members_
-        )
+        members = []
+        for m in self.members_:
+            if m.family is None:
+                raise CannotSaveError(
+                    f"An average with the expert {m.coordinates!r} cannot be saved: "
+                    f"estimators of other kinds have no file format that is safe to "
+                    f"open. Leave experts out, or save the data and fit again."
+                )
+            method = m.candidate.method
+            members.append(
+                FittedMember(m.weight, m.coordinates, method, m.held_out, m.family)
+            )
         return FittedAverage(
-            members,
-            self.members_.guard,
-            self.guard_,
+            tuple(members),
+            self.members_.defensive,
+            self.defensive_,
             self.best_.family_,
             self.best_.fit_method,
             self.neighbourhood_,
@@ -323,34 +358,36 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
         members = [_restored(member) for member in fitted.members]
         self.n_features_in_ = len(fitted.neighbourhood.center)
         self.neighbourhood_ = fitted.neighbourhood
-        self.members_ = Members(members, fitted.guard_weight)
+        self.members_ = Members(members, fitted.defensive_weight)
         # Numbers of a wrong form in its members show when they are printed.
         repr(self.members_)
         self.best_ = self._best(fitted.best_method, FamilyFit(fitted.best))
-        self.guard_ = fitted.guard
+        self.defensive_ = fitted.defensive
         self.n_candidates_ = fitted.n_candidates
         self.stopped_ = fitted.stopped
 
     def _density(self, X: Array) -> MixtureDensity:
-        # Members share charts, whose regressions are the slow part of them.
-        charts = {
-            id(member.family.chart): member.family.chart for member in self.members_
-        }
-        placed = {
-            key: (Z, chart.coordinates(Z))
-            for key, chart in charts.items()
-            for Z in [chart.conditions(X)]
-        }
-        parts = [
-            member_density(member.family, *placed[id(member.family.chart)])
-            for member in self.members_
-        ]
-        weights = [member.weight for member in self.members_]
-        center, scale = self.guard_
-        guard = ClosedFormDensity(
-            GUARD, np.full(len(X), center), np.full(len(X), scale)
+        # Members share coordinates, whose regressions are the slow part of them.
+        placed: dict[int, Any] = {}
+        parts: list[Any] = []
+        for member in self.members_:
+            family = member.family
+            if family is None:
+                parts.append(member.expert.given(X))
+                continue
+            key = id(family.coordinates)
+            if key not in placed:
+                Z = family.coordinates.conditions(X)
+                placed[key] = Z, family.coordinates.at(Z)
+            Z, there = placed[key]
+            parts.append(family.closed_form(there) or family.normalized(Z, there))
+        center, scale = self.defensive_
+        n = len(X)
+        parts.append(
+            ClosedFormDensity(DEFENSIVE, np.full(n, center), np.full(n, scale))
         )
-        return MixtureDensity([*parts, guard], [*weights, self.members_.guard])
+        weights = [member.weight for member in self.members_]
+        return MixtureDensity(parts, [*weights, self.members_.defensive])
 
     @property
     def _response_columns(self) -> int:
@@ -360,65 +397,42 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
         return hasattr(self, "members_")
 
 
-def _start(contest: Contest, candidate: Candidate, seed: int) -> Start:
+def _statistics(
+    validation: Validation, candidate: Candidate, spec: Spec, seed: int
+) -> FoldStatistics:
+    """C and b of a candidate over all training rows."""
     assert candidate.kernel is not None
-    charted = replace(contest.final(candidate.chart), base=candidate.base)
+    assert candidate.base is not None
+    placed = replace(validation.final(candidate.coordinates), base=candidate.base)
     rule = LambdaRule("likelihood", candidate.lam)
-    return Start(charted, contest.all_rows, candidate.kernel, rule, seed)
-
-
-def member_density(
-    family: FittedFamily, Z: Array, coordinates: Coordinates
-) -> OneColumnDensity:
-    """Densities of a family at conditions and coordinates of its chart."""
-    base, T = family.base, family.T
-    alone = coordinates.transform is None and not any(
-        np.any(coefficients) for _, _, coefficients in T.derivatives
+    return sum_statistics(
+        placed, validation.all_rows, candidate.kernel, rule, spec, seed=seed
     )
-    if alone and isinstance(base, LocationScaleDensity):
-        # There is no T, and nothing to integrate.
-        location, scale = coordinates.location[:, 0], coordinates.scale[:, 0]
-        return ClosedFormDensity(base, location, scale)
-    tilted = TiltedDensity(base, T, Z)
-    return UnivariateDensity.normalize(tilted, coordinates, T.kernel.resolution)
 
 
 def fit_candidate(
-    charted: Charted,
-    candidate: Candidate,
-    seed: int,
-    n_jobs: int | None,
+    validation: Validation, candidate: Candidate, seed: int, n_jobs: int | None
 ) -> FittedFamily:
-    """Fit a candidate to all rows of its chart."""
-    charted = replace(charted, base=candidate.base)
-    if candidate.kernel is not None:
-        return solve(
-            charted,
-            candidate.kernel,
-            candidate.lam,
-            seed=seed,
-            centers=chosen_centers(len(charted.U), COMPONENTS[candidate.method]),
-            n_jobs=n_jobs,
-            method=candidate.method,
-        )
-    kernel = separable(Constant(), Gaussian(1.0))
-    T = KernelExpansion(
-        kernel, charted.Z[:1], charted.U[:1], zeroth=np.zeros(1), n_jobs=n_jobs
-    )
-    return FittedFamily(
-        charted.chart, candidate.base, T, candidate.lam, float("nan"), seed
+    """Fit a candidate to all training rows, as it was validated."""
+    assert candidate.base is not None
+    placed = replace(validation.final(candidate.coordinates), base=candidate.base)
+    solver = SOLVERS.get(candidate.method, SOLVERS["score"])
+    return solve(
+        placed,
+        candidate.kernel,
+        candidate.lam,
+        seed=seed,
+        centers=chosen_centers(len(placed), solver.n_components),
+        n_jobs=n_jobs,
+        solver=solver,
     )
 
 
 def _restored(member: FittedMember) -> Member:
     """A member from a file, which has no log densities of rows."""
-    family = member.family
+    family, name = member.family, member.coordinates
     kernel = None if member.method == "none" else family.T.kernel
     candidate = Candidate(
-        member.chart, family.base, kernel, family.lam, member.method, np.empty(0)
+        name, family.base, kernel, family.lam, member.method, np.empty(0)
     )
-    return Member(member.weight, member.chart, candidate, family, member.held_out)
-
-
-# Rows up to which the likelihood fits compete unless told otherwise.
-LIKELIHOOD_ROWS = 500
+    return Member(member.weight, name, candidate, family, member.held_out)

@@ -43,7 +43,6 @@ from kexpfam.family import (
     solve_iteratively,
     solve_statistics,
     sum_statistics,
-    training_rows,
     with_all_rows,
 )
 from kexpfam.kernels import SumOfProducts
@@ -85,7 +84,7 @@ def fit_rows(rows: Rows, spec: Spec, rng: np.random.Generator) -> FamilyFit:
     if not exact and np.count_nonzero(rows.weights) > spec.limits.design_rows:
         return fit_source(ArraySource(rows.X, rows.Y, rows.weights), spec, rng)[0]
     # In an order of their own, the rows give the same model in any order of the user.
-    training = training_rows(rows, shuffled=True)
+    training = TrainingRows.of(rows, shuffled=True)
     return _with_masses(_fit(training, spec, rng, exact=exact), spec, rows)
 
 
@@ -106,7 +105,7 @@ def fit_source(
         everything = collected(source)
         return fit_rows(everything, spec, rng), everything
     _check(spec, sampled.rows.Y.shape[1])
-    rows = training_rows(sampled.rows)
+    rows = TrainingRows.of(sampled.rows)
     if spec.fit_method != "score" or isinstance(spec.search, PaperGrid):
         fit = replace(_fit(rows, spec, rng, exact=False), complete=False)
         return _with_masses(fit, spec, sampled.rows), sampled.rows
@@ -171,9 +170,7 @@ def _fit(
 def _selected(
     rows: TrainingRows, spec: Spec, rng: np.random.Generator
 ) -> tuple[Selected, LambdaRule]:
-    """What the user gave, with rules for what is open, or what was chosen; and how λ is
-    found from statistics.
-    """
+    """What the user gave or what was chosen, and how λ is found from statistics."""
     if not _is_settled(spec):
         selected = choose(rows, spec, rng)
         given = spec.regularization is not None

@@ -15,24 +15,22 @@ from kexpfam.base_densities import Base, BaseDensity
 from kexpfam.data import Rows, Source, parse_memory, training_data, training_rows
 from kexpfam.distributions import MultivariateDensity, UnivariateDensity
 from kexpfam.errors import CannotSaveError
-from kexpfam.islands import IslandReport
-from kexpfam.kernels import JointKernel, Kernel
-from kexpfam.models.choice import Selection
-from kexpfam.models.estimator import ConditionalEstimator
-from kexpfam.models.family import FittedFamily, Options
-from kexpfam.models.finishing import Components
-from kexpfam.models.fitting import FamilyFit, fit_in_memory, fit_source
-from kexpfam.models.learned import FittedModel, opened
-from kexpfam.models.neighbourhood import Neighbourhood
-from kexpfam.models.running import (
-    Kept,
-    Stream,
-    Summed,
-    check_forgetting,
+from kexpfam.estimators.base import ConditionalEstimator
+from kexpfam.estimators.fitting import FamilyFit, fit_rows, fit_source
+from kexpfam.estimators.neighbourhood import Neighbourhood
+from kexpfam.estimators.saved import FittedModel, opened
+from kexpfam.estimators.streams import KeptRows, Stream, SummedRows, check_forgetting
+from kexpfam.family import (
+    Components,
+    FittedFamily,
+    IsolatedComponents,
+    Spec,
+    solve_statistics,
 )
+from kexpfam.kernels import JointKernel, Kernel
 from kexpfam.persistence import save_estimator, saved_estimator
 from kexpfam.score_matching import IterativeFit
-from kexpfam.selection import SearchMethod, SearchResult, resolve_search
+from kexpfam.selection import SearchMethod, SearchResult, Selection, resolve_search
 
 _NOTHING_LEFT = (
     "needs the rows or the sums of a fit, which a model does not have that was saved "
@@ -108,12 +106,12 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
         solver_: How the fit was computed, "exact", "low-rank" or "iterative".
         selection_: What was tried, what was chosen, and why the search stopped; None
             if there was nothing to choose.
-        components_: Numbers of centres that were judged, and whether more would help;
-            None if they were not.
+        components_: Numbers of centres that were tried, and whether more would help;
+            None if that was settled.
         iterative_: How conjugate gradients went; None if they were not used.
         n_rows_: Sum of the weights of all rows, less what was forgotten.
-        islands_: Masses of separated modes by the fit and by counting, an
-            `IslandReport`; None for several columns of y, or if loaded from a file.
+        isolated_components_: Masses of separated modes by the fit and by counting;
+            None for several columns of y, or if loaded from a file.
         n_features_in_: Columns of X.
         feature_names_in_: Their names, if X had any.
 
@@ -199,20 +197,20 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
         Returns:
             The estimator itself.
         """
-        options = replace(self._options(), client=client)
+        spec = replace(self._spec(), client=client)
         rng = as_generator(self.random_state)
         data = training_data(
             self,
             X,
             y,
             sample_weight,
-            memory_budget=options.memory_budget,
+            memory_budget=spec.memory_budget,
             n_jobs=self.n_jobs,
         )
         if isinstance(data, Source):
-            self._take(*fit_source(data, options, rng))
+            self._take(*fit_source(data, spec, rng))
         else:
-            self._take(fit_in_memory(data, options, rng), data)
+            self._take(fit_rows(data, spec, rng), data)
         return self
 
     def partial_fit(
@@ -228,7 +226,7 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
         Without a `fit` before, or after an exact one, rows are kept up to 20,000, and
         the model is the one that `fit` makes of all of them. From then on, and after a
         low-rank fit, base density, kernel and centres stay, and rows are added to the
-        sums; λ and the number of centres are judged anew. The model is solved for when
+        sums; λ and the number of centres are chosen anew. The model is solved for when
         it is first used.
 
         Args:
@@ -260,7 +258,7 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
             raise ValueError(f"partial_fit {_NOTHING_LEFT}")
         rows = training_rows(self, X, y, sample_weight, first=first, least=1)
         if first:
-            self._settle_later(Kept(rows))
+            self._settle_later(KeptRows(rows))
         else:
             assert self.stream_ is not None
             self.stream_.require_columns(rows.X.shape[1], rows.Y.shape[1])
@@ -421,13 +419,13 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
         return self._solved.selection
 
     @property
-    def islands_(self) -> IslandReport | None:
+    def isolated_components_(self) -> IsolatedComponents | None:
         """Masses of separated modes by the fit and by counting."""
-        return self._solved.islands
+        return self._solved.isolated
 
     @property
     def components_(self) -> Components | None:
-        """Numbers of centres that were judged; None if they were not."""
+        """Numbers of centres that were tried; None if that was settled."""
         return self._solved.components
 
     @property
@@ -445,7 +443,7 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
     def _settle_later(self, stream: Stream) -> None:
         """Take a stream, whose model is made when it is needed."""
         most = self._limits.design_rows
-        kept = len(stream.rows) if isinstance(stream, Kept) else 0
+        kept = len(stream.rows) if isinstance(stream, KeptRows) else 0
         if kept > most and self.fit_method != "score":
             raise ValueError(
                 f"fit_method={self.fit_method!r} has no sums to add rows to, so at "
@@ -459,51 +457,51 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
     def _settle(self) -> FamilyFit:
         """Make the model of the rows in the stream."""
         stream = self.stream_
-        if isinstance(stream, Summed):
-            family, components = stream.running.solved(self.n_jobs)
+        if isinstance(stream, SummedRows):
+            family, components = solve_statistics(stream.statistics, self.n_jobs)
             near = stream.neighbourhood.scaled(stream.weight)
             fit = FamilyFit(family, components=components, neighbourhood=near)
             return self._restore(fit, stream)
-        assert isinstance(stream, Kept)
+        assert isinstance(stream, KeptRows)
         # The same for any order of blocks, also without a seed.
         seed = 0 if self.random_state is None else self.random_state
-        fit = fit_in_memory(stream.rows, self._options(), as_generator(seed))
+        fit = fit_rows(stream.rows, self._spec(), as_generator(seed))
         return self._take(fit, stream.rows, keep=True)
 
     def _take(self, fit: FamilyFit, rows: Rows, *, keep: bool = False) -> FamilyFit:
         """Take what was fitted to these rows or to more; keep few rows, not sums."""
         near = Neighbourhood.of(rows.X, rows.weights)
         stream: Stream | None = None
-        keep = keep or (fit.running is None and fit.complete)
+        keep = keep or (fit.statistics is None and fit.complete)
         if keep and len(rows) <= self._limits.design_rows:
-            stream = Kept(rows)
-        elif fit.running is not None:
-            stream = Summed(fit.running, near)
-        fit = replace(fit, running=None, neighbourhood=near.scaled(fit.weight))
+            stream = KeptRows(rows)
+        elif fit.statistics is not None:
+            stream = SummedRows(fit.statistics, near)
+        fit = replace(fit, statistics=None, neighbourhood=near.scaled(fit.weight))
         return self._restore(fit, stream)
 
-    def _options(self) -> Options:
+    def _spec(self) -> Spec:
         components = self.n_components
         if components is not None:
             components = check_count("n_components", components, least=1)
-        return Options(
-            self.kernel_y,
+        return Spec(
             self.kernel_x,
+            self.kernel_y,
             self.kernel,
             self.base,
             self.regularization,
-            self.standardize,
-            self.n_jobs,
-            components,
-            self.fit_method,
-            self.centers,
-            check_flag("derivative_features", self.derivative_features),
-            self.solver,
-            parse_memory(self.memory_budget),
-            self._limits,
-            self.select,
-            resolve_search(self.search),
-            self.verbose,
+            fit_method=self.fit_method,
+            select=self.select,
+            search=resolve_search(self.search),
+            solver=self.solver,
+            n_components=components,
+            centers=self.centers,
+            derivatives=check_flag("derivative_features", self.derivative_features),
+            standardize=self.standardize,
+            memory_budget=parse_memory(self.memory_budget),
+            limits=self._limits,
+            n_jobs=self.n_jobs,
+            verbose=self.verbose,
         )
 
     def _restore(self, fit: FamilyFit, stream: Stream | None = None) -> FamilyFit:
@@ -511,7 +509,7 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
         solver = fit.family.solver
         if solver == "low-rank" and self.solver == "iterative":
             solver = "iterative"
-        self.n_features_in_ = fit.family.chart.p
+        self.n_features_in_ = fit.family.coordinates.p
         self._fitted, self.stream_ = replace(fit, solver=solver), stream
         return self._fitted
 

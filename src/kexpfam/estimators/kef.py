@@ -17,16 +17,14 @@ from kexpfam.distributions import (
     UnivariateDensity,
     check_partition,
 )
-from kexpfam.islands import IslandReport
+from kexpfam.estimators.base import DensityEstimator
+from kexpfam.estimators.fitting import fit_rows, fit_source
+from kexpfam.estimators.saved import FittedModel
+from kexpfam.family import FittedFamily, IsolatedComponents, Spec
 from kexpfam.kernels import Constant, Kernel, SumOfProducts
-from kexpfam.models.choice import Selection
-from kexpfam.models.estimator import DensityEstimator
-from kexpfam.models.family import FittedFamily, Options
-from kexpfam.models.fitting import fit_in_memory, fit_source
-from kexpfam.models.learned import FittedModel
 from kexpfam.persistence import save_estimator, saved_estimator
 from kexpfam.sampling import Sampler
-from kexpfam.selection import SearchResult
+from kexpfam.selection import CoarseSearch, SearchResult, Selection
 
 
 @saved_estimator
@@ -64,8 +62,8 @@ class KEF(DensityEstimator):
         regularization_: The λ used.
         selection_: What was tried and what was chosen; None if there was nothing to
             choose.
-        islands_: Masses of separated modes by the fit and by counting, an
-            `IslandReport`; None for several columns, or if loaded from a file.
+        isolated_components_: Masses of separated modes by the fit and by counting;
+            None for several columns, or if loaded from a file.
         n_features_in_: Columns of the data.
         feature_names_in_: Their names, if X had any.
 
@@ -131,7 +129,7 @@ class KEF(DensityEstimator):
         Returns:
             The estimator itself.
         """
-        options = replace(self._options(), client=client)
+        spec = replace(self._spec(), client=client)
         rng = as_generator(self.random_state)
         data = training_data(
             self,
@@ -143,29 +141,29 @@ class KEF(DensityEstimator):
             n_jobs=self.n_jobs,
         )
         if isinstance(data, Source):
-            fit, _ = fit_source(data, options, rng)
+            fit, _ = fit_source(data, spec, rng)
         else:
-            fit = fit_in_memory(data, options, rng)
-        return self._restore(fit.family, fit.selection, fit.islands)
+            fit = fit_rows(data, spec, rng)
+        return self._restore(fit.family, fit.selection, fit.isolated)
 
-    def _options(self) -> Options:
+    def _spec(self) -> Spec:
         check_partition(self.partition)
         if self.base is not None and resolve_base(self.base).is_conditional:
             raise TypeError(
                 f"base must be an unconditional base density such as "
                 f"GaussianBase(scale=2.0), or None; got {self.base!r}."
             )
-        return Options(
-            self.kernel,
+        return Spec(
             Constant(),
-            None,
-            self.base,
-            self.regularization,
-            self.standardize,
-            self.n_jobs,
+            self.kernel,
+            base=self.base,
+            regularization=self.regularization,
             fit_method=self.fit_method,
-            limits=self._limits,
             select=self.select,
+            search=CoarseSearch(),
+            standardize=self.standardize,
+            limits=self._limits,
+            n_jobs=self.n_jobs,
             response_name="X",
             kernel_name="kernel",
         )
@@ -219,7 +217,7 @@ class KEF(DensityEstimator):
         return FittedModel.of(self, self.family_)
 
     def _relearn(self, learned: object) -> None:
-        if not isinstance(learned, FittedModel) or learned.family.chart.p:
+        if not isinstance(learned, FittedModel) or learned.family.coordinates.p:
             raise ValueError("a KEF has a family without conditions")
         kernel = learned.family.T.kernel
         if not isinstance(kernel, SumOfProducts) or len(kernel.terms) != 1:
@@ -233,7 +231,7 @@ class KEF(DensityEstimator):
         self,
         family: FittedFamily,
         result: Selection | SearchResult | None = None,
-        islands: IslandReport | None = None,
+        isolated: IsolatedComponents | None = None,
     ) -> Self:
         """Take a fitted family, from `fit` or from a file."""
         assert isinstance(family.T.kernel, SumOfProducts)
@@ -243,7 +241,7 @@ class KEF(DensityEstimator):
         self.base_ = family.base
         self.regularization_ = family.lam
         self.selection_ = result
-        self.islands_ = islands
+        self.isolated_components_ = isolated
         check_partition(self.partition)  # of a file, too
         self.distribution_ = family.density(
             np.empty((1, 0)), single=True, partition=self.partition

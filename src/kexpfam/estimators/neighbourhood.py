@@ -52,8 +52,8 @@ class Neighbourhood:
     @classmethod
     def of(cls, X: Array, weights: Array) -> "Neighbourhood":
         """Take the training rows."""
-        center, deviation = mean_and_std("X", X, weights)
-        scale = np.where(deviation > 0, deviation, 1.0)
+        center, std = mean_and_std("X", X, weights)
+        scale = np.where(std > 0, std, 1.0)
         Z = (X - center) / scale
         width = _MEDIANS * median_distance(Z, weights)
         if len(Z) > _MOST_ROWS:

@@ -2,9 +2,9 @@
 
 A stream that `KCEF.partial_fit` goes on with is written as rows, or as sums. Of each
 fold's C one triangle is kept, row by row, which halves the file. Coordinates, base
-density, kernel and seed of a stream of sums are those of the family solved from it, and are not
-written again: `opened` takes them from there, so that the loaded stream and the loaded
-family share them as the saved ones did.
+density, kernel and seed of a stream of sums are those of the family solved from it, and
+are not written again: `opened` takes them from there, so that the loaded stream and the
+loaded family share them as the saved ones did.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,6 @@ from kexpfam._typing import Array, Mask
 from kexpfam.base_densities import RegressionFrame
 from kexpfam.data import Rows
 from kexpfam.errors import CannotSaveError
-from kexpfam.kernels import SumOfProducts
 from kexpfam.estimators.neighbourhood import Neighbourhood
 from kexpfam.estimators.streams import KeptRows, Stream, SummedRows
 from kexpfam.family import (
@@ -28,6 +27,7 @@ from kexpfam.family import (
     LowRankSpec,
     ValidationRows,
 )
+from kexpfam.kernels import SumOfProducts
 from kexpfam.persistence import saved_fit
 from kexpfam.score_matching import Basis, Statistics
 

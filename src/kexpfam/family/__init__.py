@@ -43,13 +43,7 @@ from kexpfam.family.solvers import (
     chosen_centers,
     score_sample,
 )
-from kexpfam.family.spec import (
-    Limits,
-    Spec,
-    TrainingRows,
-    distinct_rows,
-    training_rows,
-)
+from kexpfam.family.spec import Limits, Spec, TrainingRows, distinct_rows
 from kexpfam.family.statistics import (
     N_FOLDS,
     FoldStatistics,
@@ -101,6 +95,5 @@ __all__ = [
     "solve_iteratively",
     "solve_statistics",
     "sum_statistics",
-    "training_rows",
     "with_all_rows",
 ]

@@ -78,23 +78,23 @@ class TrainingRows(Rows):
 
     numbers: Indices
 
+    @classmethod
+    def of(cls, rows: Rows, *, shuffled: bool = False) -> "TrainingRows":
+        """Rows that count, equal ones as one with the weight of all.
 
-def training_rows(rows: Rows, *, shuffled: bool = False) -> TrainingRows:
-    """Rows that count, equal ones as one with the weight of all.
-
-    If shuffled, in a random order that does not depend on the order in which they come,
-    nor on units: sorted first. If not, in that of the user.
-    """
-    used, totals = distinct_rows(rows.X, rows.Y, rows.weights)
-    order = np.argsort(used)
-    if shuffled:
-        order = np.random.default_rng(0).permutation(len(used))
-    used, totals = used[order], totals[order]
-    if len(used) < 2:
-        raise DegenerateDataError(
-            f"At least 2 rows with positive weight are needed, got {len(used)}."
-        )
-    return TrainingRows(rows.X[used], rows.Y[used], totals, used)
+        If shuffled, in a random order that does not depend on the order in which they
+        come, nor on units: sorted first. If not, in that of the user.
+        """
+        used, totals = distinct_rows(rows.X, rows.Y, rows.weights)
+        order = np.argsort(used)
+        if shuffled:
+            order = np.random.default_rng(0).permutation(len(used))
+        used, totals = used[order], totals[order]
+        if len(used) < 2:
+            raise DegenerateDataError(
+                f"At least 2 rows with positive weight are needed, got {len(used)}."
+            )
+        return cls(rows.X[used], rows.Y[used], totals, used)
 
 
 def distinct_rows(X: Array, Y: Array, weights: Array) -> tuple[Indices, Array]:

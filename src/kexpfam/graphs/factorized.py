@@ -12,6 +12,8 @@ from kexpfam._parallel import shared_out
 from kexpfam._typing import Array, ArrayLike, RandomState
 from kexpfam._validation import as_generator, check_count, check_weights
 from kexpfam.errors import CannotSaveError, DegenerateDataError
+from kexpfam.estimators import KCEF, KEF, AutoKCEF
+from kexpfam.estimators.base import DensityEstimator
 from kexpfam.graphs.evidence import (
     AncestralSampling,
     Imputation,
@@ -27,8 +29,6 @@ from kexpfam.graphs.held_out import (
     propose_order,
 )
 from kexpfam.graphs.structure import Graph, Node, read_graph, read_plain
-from kexpfam.models import KCEF, KEF, AutoKCEF
-from kexpfam.models.estimator import DensityEstimator
 from kexpfam.persistence import save_factors, saved_joint
 from kexpfam.sampling import Sampler
 

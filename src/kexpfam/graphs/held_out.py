@@ -16,9 +16,9 @@ import numpy as np
 from kexpfam._parallel import shared_out
 from kexpfam._typing import Array, Indices, RandomState
 from kexpfam._validation import as_generator, check_count
+from kexpfam.estimators import KCEF, KEF
 from kexpfam.graphs.factors import fit_factor, seeded
 from kexpfam.graphs.structure import Columns, Graph, Node, read_graph
-from kexpfam.models import KCEF, KEF
 
 
 @dataclass(frozen=True, eq=False)

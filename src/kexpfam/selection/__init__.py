@@ -2,6 +2,7 @@
 
 from kexpfam.family import HeldOutProblem
 from kexpfam.selection.averaging import (
+    average_weights,
     prior_weights,
     representatives,
     tempered_weights,
@@ -31,6 +32,7 @@ from kexpfam.selection.spec import (
     PLAIN_GRID,
     REGRESSION_GRID,
     RESIDUAL_BASES,
+    TUNING,
     CoordinateSpec,
     default_coordinates,
 )
@@ -43,6 +45,7 @@ __all__ = [
     "PLAIN_GRID",
     "REGRESSION_GRID",
     "RESIDUAL_BASES",
+    "TUNING",
     "Bounds",
     "Candidate",
     "CoarseSearch",
@@ -63,6 +66,7 @@ __all__ = [
     "Selection",
     "Trial",
     "Validation",
+    "average_weights",
     "best_of",
     "choose",
     "default_coordinates",

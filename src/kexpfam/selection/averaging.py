@@ -14,6 +14,7 @@ from scipy import special
 
 from kexpfam._typing import Array
 from kexpfam.selection.candidates import Candidate
+from kexpfam.selection.spec import PLAIN
 
 # Measured on the paper's data sets (docs/decisions/0006-averaging.md).
 TEMPERATURE = 0.35
@@ -25,6 +26,31 @@ NULL_MASS = 0.1
 BASES_MASS = 0.1
 
 
+def average_weights(
+    candidates: Sequence[Candidate],
+    held_out: Array,
+    row_weights: Array,
+    *,
+    null: str = PLAIN,
+    per_group: int = 2,
+    dropped: float = 0.005,
+) -> Array:
+    """Weights of candidates in an average, (k,), zero for most.
+
+    Args:
+        candidates: All candidates.
+        held_out: Log density of each row under each of them, (k, n).
+        row_weights: Weights of the rows, (n,).
+        null: Name of the coordinates of the null model.
+        per_group: In all coordinates so many families carry the weight of all, which
+            changes little: their neighbours on the grid are much alike.
+        dropped: Members that together hold less than this are left out.
+    """
+    weights = tempered_weights(held_out, prior_weights(candidates, null), row_weights)
+    weights = representatives(candidates, weights, per_group)
+    return without_negligible(weights, dropped)
+
+
 def prior_weights(candidates: Sequence[Candidate], null: str) -> Array:
     """Prior mass of each candidate: equal for all coordinates, and equal inside them.
 
@@ -33,7 +59,7 @@ def prior_weights(candidates: Sequence[Candidate], null: str) -> Array:
             `null` is the null model, which does not look at x.
         null: Name of coordinates without a regression.
     """
-    alone = np.array([c.kernel is None for c in candidates])
+    alone = np.array([c.method == "none" for c in candidates])
     in_null = np.array([c.coordinates == null for c in candidates])
     prior = np.zeros(len(candidates))
     first = np.flatnonzero(alone & in_null)[:1]
@@ -42,7 +68,7 @@ def prior_weights(candidates: Sequence[Candidate], null: str) -> Array:
     prior[others] = BASES_MASS / max(len(others), 1)
     groups: dict[tuple[str, str], list[int]] = {}
     for k, candidate in enumerate(candidates):
-        if candidate.kernel is not None:
+        if candidate.method != "none":
             groups.setdefault((candidate.coordinates, candidate.method), []).append(k)
     for members in groups.values():
         prior[members] = (1.0 - NULL_MASS - BASES_MASS) / len(groups) / len(members)

@@ -17,18 +17,20 @@ class Candidate:
     """One fit among many.
 
     Attributes:
-        coordinates: Which coordinates of the rows it is fitted in, by name.
-        base: Base density there.
-        kernel: Joint kernel, or None for the base density alone.
-        lam: λ; infinity for the base density alone.
-        method: How T is fitted, the name of a solver; "none" for the base alone.
+        coordinates: Which coordinates of the rows it is fitted in, by name; or the
+            name of an expert.
+        base: Base density there; None for an expert of another kind.
+        kernel: Joint kernel, or None without one.
+        lam: λ; infinity without a kernel.
+        method: How T is fitted, the name of a solver; "none" for a base density alone,
+            and "expert" for another estimator.
         held_out: Log density of every row under fits without its fold, in the user's
             units, (n,); or the negative of its score, if that is the criterion. Empty
             if the candidate came from a file.
     """
 
     coordinates: str
-    base: BaseDensity
+    base: BaseDensity | None
     kernel: JointKernel | None
     lam: float
     method: str

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 
@@ -131,19 +131,27 @@ class Member:
         weight: Its share.
         coordinates: Its base density, regression and transforms, in words.
         candidate: What was validated: base density, kernel, λ, held-out log densities.
-        family: The fit to all rows.
+        family: The fit to all rows; None for an expert of another kind.
         held_out: Mean held-out log density.
+        expert: An estimator with `given`, fitted to all rows; None for a family.
     """
 
     weight: float
     coordinates: str
     candidate: Candidate
-    family: FittedFamily
+    family: FittedFamily | None
     held_out: float
+    expert: Any = None
 
     def __repr__(self) -> str:
-        base = f"{self.coordinates}, {short(self.candidate.base)}"
-        return f"<Member: weight {self.weight:.3f}, {base}, kernel {self.kernel}>"
+        return f"<Member: weight {self.weight:.3f}, {self.base}, kernel {self.kernel}>"
+
+    @property
+    def base(self) -> str:
+        """Coordinates and base density in a few words."""
+        if self.candidate.base is None:
+            return self.coordinates
+        return f"{self.coordinates}, {short(self.candidate.base)}"
 
     @property
     def kernel(self) -> str:
@@ -183,8 +191,7 @@ class Members(Sequence[Member]):
                 "" if np.isinf(member.candidate.lam) else f"{member.candidate.lam:.2g}"
             )
             method = {"none": "-"}.get(member.candidate.method, member.candidate.method)
-            base = f"{member.coordinates}, {short(member.candidate.base)}"
-            row = f"{member.weight:.3f}", f"{member.held_out:.3f}", method, base
+            row = f"{member.weight:.3f}", f"{member.held_out:.3f}", method, member.base
             table.append((*row, lam, member.kernel))
         rest = sum(member.weight for member in self._members[self._shown :])
         if rest:

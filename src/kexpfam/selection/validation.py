@@ -58,7 +58,7 @@ class Validation:
     """Rows sorted by fold, their coordinates, and the candidates tried so far."""
 
     rows: TrainingRows  # Rows that the candidates are validated on, sorted by fold
-    all_rows: TrainingRows  # All training rows, which may be more
+    all_rows: TrainingRows  # All training rows; the same, in this order, or more
     order: Indices  # Where the former are among the latter
     folds: tuple[slice, ...]  # Rows of each fold
     spec: Spec
@@ -84,7 +84,8 @@ class Validation:
         order = rng.permutation(len(rows))[:n]
         few = n <= TUNING.few_rows
         folds = equal_folds(n, min(n, TUNING.many_folds if few else TUNING.folds))
-        return cls(rows[order], rows, order, folds, spec, rng)
+        some = rows[order]
+        return cls(some, rows if n < len(rows) else some, order, folds, spec, rng)
 
     @property
     def weights(self) -> Array:
