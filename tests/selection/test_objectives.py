@@ -32,7 +32,7 @@ from kexpfam.selection.criteria import HeldOutLikelihood, HeldOutScore
 from kexpfam.selection.held_out import log_densities_by_score
 from kexpfam.selection.objectives import HeldOutObjective
 from kexpfam.selection.parameters import Parameters, Penalty
-from kexpfam.selection.sum_gradients import (
+from kexpfam.score_matching.sum_gradients import (
     GaussianSumGradient,
     GeneralSumGradient,
     SumWeights,

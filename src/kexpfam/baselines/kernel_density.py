@@ -21,8 +21,7 @@ from kexpfam._validation import (
     check_positive,
 )
 from kexpfam.baselines.standardized import MixtureEstimator, rounding_scales
-from kexpfam.data import training_rows
-from kexpfam.family import distinct_rows
+from kexpfam.data import distinct_rows, training_rows
 
 # Bounds of widths: a hundred standard deviations smooth a column out, and below a
 # thousandth of the spread of most rows there is nothing left to see. Of rounded y the

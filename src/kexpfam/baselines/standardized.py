@@ -17,7 +17,7 @@ from kexpfam.data import Rows
 from kexpfam.distributions import Density, NormalMixtureColumns, NormalMixtureDensity
 from kexpfam.errors import DegenerateDataError
 from kexpfam.estimators.base import ConditionalEstimator
-from kexpfam.estimators.neighbourhood import Neighbourhood
+from kexpfam.family.neighbourhood import Neighbourhood
 
 
 class StandardizedEstimator(ConditionalEstimator[Density]):

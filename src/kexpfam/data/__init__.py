@@ -27,6 +27,7 @@ from kexpfam.data.rows import (
 )
 from kexpfam.data.sources import as_source, training_data, training_rows
 from kexpfam.data.tables import ParquetSource, PolarsSource
+from kexpfam.data.training import TrainingRows, distinct_rows
 
 __all__ = [
     "BLOCK_ROWS",
@@ -42,10 +43,12 @@ __all__ = [
     "Rows",
     "Sample",
     "Source",
+    "TrainingRows",
     "UnconditionalSource",
     "as_source",
     "block_rows",
     "distinct_hashes",
+    "distinct_rows",
     "parse_memory",
     "peak_resident",
     "reduce_blocks",

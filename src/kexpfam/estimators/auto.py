@@ -13,14 +13,20 @@ from kexpfam._progress import ProgressBar
 from kexpfam._typing import Array, RandomState
 from kexpfam._validation import as_generator, mean_and_std
 from kexpfam.base_densities import StudentBase
-from kexpfam.data import ArraySource, Rows, Source, parse_memory, training_data
+from kexpfam.data import (
+    ArraySource,
+    Rows,
+    Source,
+    TrainingRows,
+    parse_memory,
+    training_data,
+)
 from kexpfam.distributions import ClosedFormDensity, MixtureDensity
 from kexpfam.errors import CannotSaveError
 from kexpfam.estimators.base import ConditionalEstimator, warn_of_a_column
 from kexpfam.estimators.experts import cross_fitted, fit_expert, named_experts
 from kexpfam.estimators.fitting import FamilyFit, collected
 from kexpfam.estimators.kcef import KCEF
-from kexpfam.estimators.neighbourhood import Neighbourhood
 from kexpfam.estimators.saved import FittedAverage, FittedMember
 from kexpfam.family import (
     SOLVERS,
@@ -28,7 +34,6 @@ from kexpfam.family import (
     FoldStatistics,
     LambdaRule,
     Spec,
-    TrainingRows,
     chosen_centers,
     narrowed,
     sample_rows,
@@ -37,6 +42,7 @@ from kexpfam.family import (
     sum_statistics,
     with_all_rows,
 )
+from kexpfam.family.neighbourhood import Neighbourhood
 from kexpfam.persistence import save_estimator, saved_estimator
 from kexpfam.selection import (
     AVERAGED_LIKELIHOOD_GRID,

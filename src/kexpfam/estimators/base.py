@@ -25,8 +25,8 @@ from kexpfam._validation import (
     check_weights,
 )
 from kexpfam.distributions import BLOCK_ROWS, Density
-from kexpfam.estimators.neighbourhood import Neighbourhood
 from kexpfam.family import Limits
+from kexpfam.family.neighbourhood import Neighbourhood
 from kexpfam.sampling import Sampler, resolve_sampler
 
 Result = TypeVar("Result")

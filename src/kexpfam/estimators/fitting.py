@@ -18,9 +18,8 @@ import numpy as np
 from kexpfam._progress import ProgressBar
 from kexpfam._typing import Array
 from kexpfam._validation import check_positive
-from kexpfam.data import ArraySource, Rows, Source
+from kexpfam.data import ArraySource, Rows, Source, TrainingRows
 from kexpfam.errors import BlindnessWarning, DegenerateDataError
-from kexpfam.estimators.neighbourhood import Neighbourhood
 from kexpfam.family import (
     SOLVERS,
     Components,
@@ -30,7 +29,6 @@ from kexpfam.family import (
     LambdaRule,
     SampledRows,
     Spec,
-    TrainingRows,
     check_masses,
     choose_components,
     chosen_centers,
@@ -45,6 +43,7 @@ from kexpfam.family import (
     sum_statistics,
     with_all_rows,
 )
+from kexpfam.family.neighbourhood import Neighbourhood
 from kexpfam.kernels import SumOfProducts
 from kexpfam.score_matching import CENTER_METHODS, IterativeFit
 from kexpfam.selection import (
@@ -175,7 +174,13 @@ def _selected(
         selected = choose(rows, spec, rng)
         given = spec.regularization is not None
         return selected, LambdaRule(spec.select, selected.lam, given)
-    placed = fit_coordinates(rows, given_base(spec), spec, rng)
+    placed = fit_coordinates(
+        rows,
+        given_base(spec),
+        rng,
+        standardize=spec.standardize,
+        name=spec.response_name,
+    )
     kernel = resolve_kernel(spec, placed.Z, placed.U, placed.weights)
     solver, lam = SOLVERS[spec.fit_method], spec.regularization
     if lam is not None:

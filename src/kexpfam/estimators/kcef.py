@@ -17,7 +17,6 @@ from kexpfam.distributions import MultivariateDensity, UnivariateDensity
 from kexpfam.errors import CannotSaveError
 from kexpfam.estimators.base import ConditionalEstimator
 from kexpfam.estimators.fitting import FamilyFit, fit_rows, fit_source
-from kexpfam.estimators.neighbourhood import Neighbourhood
 from kexpfam.estimators.saved import FittedModel, opened
 from kexpfam.estimators.streams import KeptRows, Stream, SummedRows, check_forgetting
 from kexpfam.family import (
@@ -27,6 +26,7 @@ from kexpfam.family import (
     Spec,
     solve_statistics,
 )
+from kexpfam.family.neighbourhood import Neighbourhood
 from kexpfam.kernels import JointKernel, Kernel
 from kexpfam.persistence import save_estimator, saved_estimator
 from kexpfam.score_matching import IterativeFit

@@ -17,7 +17,6 @@ from kexpfam._typing import Array, Mask
 from kexpfam.base_densities import RegressionFrame
 from kexpfam.data import Rows
 from kexpfam.errors import CannotSaveError
-from kexpfam.estimators.neighbourhood import Neighbourhood
 from kexpfam.estimators.streams import KeptRows, Stream, SummedRows
 from kexpfam.family import (
     N_FOLDS,
@@ -27,6 +26,7 @@ from kexpfam.family import (
     LowRankSpec,
     ValidationRows,
 )
+from kexpfam.family.neighbourhood import Neighbourhood
 from kexpfam.kernels import SumOfProducts
 from kexpfam.persistence import saved_fit
 from kexpfam.score_matching import Basis, Statistics

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from kexpfam.data import BLOCK_ROWS, Rows
-from kexpfam.estimators.neighbourhood import Neighbourhood
 from kexpfam.family import FoldStatistics
+from kexpfam.family.neighbourhood import Neighbourhood
 
 
 class Stream(ABC):

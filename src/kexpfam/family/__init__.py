@@ -43,7 +43,7 @@ from kexpfam.family.solvers import (
     chosen_centers,
     score_sample,
 )
-from kexpfam.family.spec import Limits, Spec, TrainingRows, distinct_rows
+from kexpfam.family.spec import Limits, Spec
 from kexpfam.family.statistics import (
     N_FOLDS,
     FoldStatistics,
@@ -74,14 +74,12 @@ __all__ = [
     "SharedProcesses",
     "Solver",
     "Spec",
-    "TrainingRows",
     "ValidationRows",
     "check_isolated_components",
     "check_masses",
     "choose_components",
     "chosen_centers",
     "cross_validated",
-    "distinct_rows",
     "equal_folds",
     "fit_coordinates",
     "given_base",

@@ -41,10 +41,9 @@ from kexpfam.base_densities import (
     heteroscedastic_cross_fit,
     homoscedastic_cross_fit,
 )
-from kexpfam.data import Rows
+from kexpfam.data import Rows, TrainingRows
 from kexpfam.distributions import Coordinates as ResponseCoordinates
 from kexpfam.errors import DegenerateDataError
-from kexpfam.family.spec import Spec, TrainingRows
 from kexpfam.persistence import saved_fit
 
 # Columns of x with a skewness beyond this are transformed, unless they are discrete.
@@ -192,10 +191,11 @@ class SharedProcesses:
 def fit_coordinates(
     rows: TrainingRows,
     base: Base,
-    spec: Spec,
     rng: np.random.Generator,
     *,
+    standardize: bool = True,
     transform_x: bool = False,
+    name: str = "y",
     processes: SharedProcesses | None = None,
 ) -> CoordinateRows:
     """Fit coordinates to rows, and bring the rows there.
@@ -203,19 +203,20 @@ def fit_coordinates(
     Args:
         rows: Training rows.
         base: Base density, conditional or not, with a transform of y or without.
-        spec: Says whether to standardise, and what the user calls the responses.
         rng: Deals folds inside regressions.
+        standardize: Whether to centre and scale columns.
         transform_x: Whether skewed columns of x are transformed.
+        name: What the user calls the responses, for error messages.
         processes: Gaussian processes of the same rows, or None.
     """
-    X, Y, weights, name = rows.X, rows.Y, rows.weights, spec.response_name
+    X, Y, weights = rows.X, rows.Y, rows.weights
     x_transform = _unskewed(X, weights) if transform_x else None
     X = X if x_transform is None else x_transform.forward(X)
-    x_center, x_scale = standardizer("X", X, weights, spec.standardize)
+    x_center, x_scale = standardizer("X", X, weights, standardize)
     Z = (X - x_center) / x_scale
 
-    transform, inner, V = _transformed(base, Y, weights, spec)
-    y_center, y_scale = standardizer(name, V, weights, spec.standardize, must_vary=True)
+    transform, inner, V = _transformed(base, Y, weights, standardize, name)
+    y_center, y_scale = standardizer(name, V, weights, standardize, must_vary=True)
     training = TrainingResponses(
         (V - y_center) / y_scale,
         weights,
@@ -302,19 +303,18 @@ def standardizer(
 
 
 def _transformed(
-    base: Base, Y: Array, weights: Array, spec: Spec
+    base: Base, Y: Array, weights: Array, standardize: bool, name: str
 ) -> tuple[MonotoneTransform | None, BaseDensity | ConditionalBase, Array]:
     """The transform of y in the user's units, the base density behind it, and t(Y)."""
     if not isinstance(base, TransformedBase):
         assert isinstance(base, BaseDensity | ConditionalBase)
         return None, base, Y
-    name = spec.response_name
     if Y.shape[1] > 1:
         raise ValueError(
             f"TransformedBase is for one column of {name}, got {Y.shape[1]}; transform "
             f"the columns before the fit, or model them one after another."
         )
-    center, scale = standardizer(name, Y, weights, spec.standardize, must_vary=True)
+    center, scale = standardizer(name, Y, weights, standardize, must_vary=True)
     fitted = base.fitted((Y - center) / scale, weights)
     transform = Rescaled(fitted, tuple(center.tolist()), tuple(scale.tolist()))
     return transform, base.base or GaussianBase(scale=2.0), transform.forward(Y)

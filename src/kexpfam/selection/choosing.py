@@ -13,11 +13,11 @@ from kexpfam._parallel import single_threaded_blas
 from kexpfam._progress import ProgressBar
 from kexpfam._validation import check_positive
 from kexpfam.base_densities import TransformedBase
+from kexpfam.data import TrainingRows
 from kexpfam.family import (
     SOLVERS,
     HeldOutProblem,
     Spec,
-    TrainingRows,
     chosen_centers,
     equal_folds,
     given_base,

@@ -25,7 +25,7 @@ from kexpfam.family import HeldOutProblem
 from kexpfam.kernels import Kernel, RadialKernel, separable
 from kexpfam.score_matching import Basis, Statistics, Summation
 from kexpfam.score_matching.low_rank import RELATIVE_JITTER
-from kexpfam.selection.sum_gradients import (
+from kexpfam.score_matching.sum_gradients import (
     ResponseFactors,
     SumWeights,
     stretch_x,

@@ -14,7 +14,6 @@ function of them, and with a floor that is nearer; rows there have no gradient.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,6 +22,7 @@ from kexpfam._typing import Array, Indices
 from kexpfam.family import HeldOutProblem, nodes_inside
 from kexpfam.kernels import Constant, Kernel, RadialKernel
 from kexpfam.partition import Nodes
+from kexpfam.score_matching.sum_gradients import ResponseFactors, stretch_x
 from kexpfam.selection.fold_fits import (
     FoldFits,
     RowBlock,
@@ -31,8 +31,12 @@ from kexpfam.selection.fold_fits import (
     over_row_blocks,
     row_blocks_of,
 )
-from kexpfam.selection.parameters import Bounds, Parameters, Penalty
-from kexpfam.selection.sum_gradients import ResponseFactors, stretch_x
+from kexpfam.selection.parameters import (
+    Bounds,
+    Parameters,
+    Penalty,
+    with_lengthscale,
+)
 
 # A row counts at least this log density: a descent must not be led by one absurd row.
 FLOOR = -50.0
@@ -409,10 +413,3 @@ def check_searchable(kernel_x: Kernel, kernel_y: Kernel) -> None:
             f"kernel_y must have one lengthscale to be searched, got {lengths}; scale "
             f"the columns of y instead."
         )
-
-
-def with_lengthscale(kernel: Kernel, lengthscale: float | Sequence[float]) -> Kernel:
-    """A radial kernel with another lengthscale; any other kernel as it is."""
-    if isinstance(kernel, RadialKernel):
-        return replace(kernel, lengthscale=lengthscale)
-    return kernel

@@ -5,12 +5,14 @@ one lengthscale per column of x, the lengthscale of y, and λ. Penalty and bound
 values of their own, so that a result can show them.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from kexpfam._heuristics import median_distance
 from kexpfam._typing import Array
+from kexpfam.kernels import Kernel, RadialKernel
 from kexpfam.persistence import saved_value
 
 # Shortest lengthscale of y, in standard deviations of the responses; also in steps of
@@ -217,3 +219,10 @@ def _distinct(column: Array) -> Array:
     values = np.unique(column)
     gaps = np.diff(values)
     return values[np.append(True, gaps > _SAME * column.std())]
+
+
+def with_lengthscale(kernel: Kernel, lengthscale: float | Sequence[float]) -> Kernel:
+    """A radial kernel with another lengthscale; any other kernel as it is."""
+    if isinstance(kernel, RadialKernel):
+        return replace(kernel, lengthscale=lengthscale)
+    return kernel

@@ -8,7 +8,8 @@ import numpy as np
 
 from kexpfam._typing import Array, Indices
 from kexpfam.base_densities import GaussianBase, StudentBase
-from kexpfam.family import CoordinateRows, FittedFamily, TrainingRows
+from kexpfam.data import TrainingRows
+from kexpfam.family import CoordinateRows, FittedFamily
 from kexpfam.kernels import Constant, Gaussian, JointKernel, SumOfProducts
 from kexpfam.selection.candidates import Candidate
 from kexpfam.selection.spec import TUNING

@@ -27,9 +27,8 @@ from kexpfam.selection.exact_path import ExactPath
 from kexpfam.selection.objectives import (
     HeldOutObjective,
     check_searchable,
-    with_lengthscale,
 )
-from kexpfam.selection.parameters import Bounds, Parameters
+from kexpfam.selection.parameters import Bounds, Parameters, with_lengthscale
 from kexpfam.selection.tracker import Progress, SearchResult, Tracker
 
 # The paper searches 20 × 20 values and does not print their ranges. These are ours, for

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from kexpfam._progress import ProgressBar
 from kexpfam.errors import IllConditionedError
 from kexpfam.kernels import Kernel, SumOfProducts, separable
-from kexpfam.selection.objectives import with_lengthscale
-from kexpfam.selection.parameters import Bounds, Parameters, Penalty
+from kexpfam.selection.parameters import Bounds, Parameters, Penalty, with_lengthscale
 
 
 @dataclass(frozen=True)

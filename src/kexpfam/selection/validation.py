@@ -17,6 +17,7 @@ from kexpfam._heuristics import median_distance
 from kexpfam._parallel import shared_out, single_threaded_blas
 from kexpfam._typing import Array, Indices
 from kexpfam.base_densities import BaseDensity, fit_processes
+from kexpfam.data import TrainingRows
 from kexpfam.family import (
     SOLVERS,
     CoordinateRows,
@@ -26,7 +27,6 @@ from kexpfam.family import (
     RowScores,
     SharedProcesses,
     Spec,
-    TrainingRows,
     chosen_centers,
     equal_folds,
     fit_coordinates,
@@ -150,9 +150,10 @@ class Validation:
         return fit_coordinates(
             rows,
             spec.base,
-            self.spec,
             self.rng,
+            standardize=self.spec.standardize,
             transform_x=spec.transform_x,
+            name=self.spec.response_name,
             processes=processes,
         )
 

@@ -7,7 +7,7 @@ Equation numbers are those of docs/theory.md. A loss of the sums has a different
 with few vectors l_r, r_r and one v. Written out over rows a this is a sum of weights
 times d∂_iφ and d∂_i²φ: with F = ∂_iφ(a) the first has the weights
 w g Σ_r [(F·r_r) l_r + (F·l_r) r_r] + w gsm_linear v, and the second w g v. Nothing of
-the size of dC is formed, and a panel of rows is forgotten once it is summed.
+the size of dC is formed, and a block of rows is forgotten once it is summed.
 
 A feature is a product k_X·∂ʳ∂'ˢk_Y; the weights times the y-factors, summed over
 features, weigh dk_X, and the weights times k_X weigh d(∂ʳ∂'ˢk_Y). Both derivatives are
@@ -31,7 +31,7 @@ import numpy as np
 from kexpfam._typing import Array
 from kexpfam.kernels import Constant, Gaussian, Kernel, Pairs, RadialKernel
 from kexpfam.kernels.radial import Ratio
-from kexpfam.score_matching import ScoreSample
+from kexpfam.score_matching.expansion import ScoreSample
 
 # Scaled points are clipped here, where all kernels have vanished; and centres farther
 # out than this cost digits in squares of differences that are made of products.
@@ -192,7 +192,7 @@ class SumGradient(ABC):
 
     @abstractmethod
     def of(self, sample: ScoreSample, weights: SumWeights) -> Array:
-        """For log ℓ_x of each column and log ℓ_y, (p + 1,), of a panel of rows."""
+        """For log ℓ_x of each column and log ℓ_y, (p + 1,), of a block of rows."""
 
 
 def sum_gradient(
