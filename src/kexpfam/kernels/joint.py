@@ -77,7 +77,8 @@ class JointKernel(ABC):
         empty: Empty = np.empty,
     ) -> Pairs:
         """`at` for rows whose conditions have these parameters."""
-        return self.at(*row_parameters, Y, X2, Y2, empty)
+        (X,) = row_parameters
+        return self.at(X, Y, X2, Y2, empty)
 
     def nearness(self, row_parameters: tuple[Array, ...], X2: Array) -> Array:
         """How near each row of X2 is to each condition, (n, m); ones if not known."""

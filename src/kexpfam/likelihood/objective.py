@@ -134,16 +134,14 @@ class Parts:
                 f"kernel must be a product k_X·k_Y or a sum of such to be fitted by "
                 f"likelihood, got {type(basis.kernel).__name__}; use separable(...)."
             )
-        return cls(
-            Kx=np.concatenate([kx.values(X, basis.X) for kx, _ in products], axis=1),
-            L=linalg.cholesky(basis.gram(), lower=True),
-            terms=len(products),
-            **_at_nodes(basis, base, nodes),
-        )
+        Kx = np.concatenate([kx.values(X, basis.X) for kx, _ in products], axis=1)
+        L = linalg.cholesky(basis.gram(), lower=True)
+        return cls(Kx, *_at_nodes(basis, base, nodes), L, len(products))
 
     def on(self, basis: Basis, base: BaseDensity, nodes: Nodes) -> "Parts":
         """The same with other nodes."""
-        return replace(self, **_at_nodes(basis, base, nodes))
+        kappa, log_base = _at_nodes(basis, base, nodes)
+        return replace(self, kappa=kappa, log_base=log_base)
 
     def at(self, rows: slice | Indices) -> "Parts":
         """The same at some of the conditions."""
@@ -199,16 +197,15 @@ class Parts:
         return self.join(np.concatenate(found, axis=1))
 
 
-def _at_nodes(basis: Basis, base: BaseDensity, nodes: Nodes) -> dict[str, Array]:
-    """Fields of `Parts` that depend on the nodes."""
+def _at_nodes(basis: Basis, base: BaseDensity, nodes: Nodes) -> tuple[Array, Array]:
+    """`kappa` and `log_base` of `Parts`."""
     points = nodes.points[:, None]
     pairs = [ky.at(points, basis.Y) for _, ky in basis.kernel.products]
     kappa = [
         np.concatenate([p.partial(0, 0, s, j) for p in pairs], axis=1)
         for s, j in basis.orders
     ]
-    log_base = base.log_density(points) + nodes.log_weights
-    return {"kappa": np.stack(kappa), "log_base": log_base}
+    return np.stack(kappa), base.log_density(points) + nodes.log_weights
 
 
 @dataclass(frozen=True)

@@ -50,9 +50,10 @@ def lengths_of(kernel: JointKernel, p: int, d: int) -> Array | None:
         return None
     lengths = []
     for part, columns in zip(kernel.products[0], (p, d), strict=True):
-        ell = np.inf if isinstance(part, Constant) else None
-        ell = part.lengthscale if isinstance(part, RadialKernel) else ell
-        if ell is None or isinstance(ell, str):
+        if not isinstance(part, RadialKernel | Constant):
+            return None
+        ell = np.inf if isinstance(part, Constant) else part.lengthscale
+        if isinstance(ell, str):
             return None
         lengths.append(np.broadcast_to(np.asarray(ell, float), (columns,)))
     return np.concatenate(lengths)

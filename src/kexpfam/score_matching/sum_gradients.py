@@ -47,7 +47,8 @@ class ResponseFactors:
 
     def part(self, r: int, i: int, s: int, j: int) -> Array:
         """∂_iʳ∂'_jˢk_Y of all pairs, (n, m); not to be written to."""
-        key, mirror = ("plain", r, i, s, j), None
+        key: tuple[str | int, ...] = ("plain", r, i, s, j)
+        mirror = None
         if self._one_column:
             # ∂' = −∂, so only the total order matters, but for a sign.
             key = ("plain", r + s, s % 2)
