@@ -46,17 +46,6 @@ from kexpfam.distributions import Coordinates as ResponseCoordinates
 from kexpfam.errors import DegenerateDataError
 from kexpfam.persistence import saved_fit
 
-# Columns of x with a skewness beyond this are transformed, unless they are discrete.
-_SKEWED = 1.0
-_FEWEST_VALUES = 8
-_POWERS_OF_X = tuple(np.arange(-1.5, 3.6, 0.5).tolist())
-
-# Scale of a column that is constant in the training rows: whatever comes is zero then.
-_IGNORED = 1e150
-
-# Searches for hyperparameters that begin at those of similar rows need fewer steps.
-_WARM_ITERATIONS = 20
-
 
 @saved_fit(
     {
@@ -183,7 +172,8 @@ class SharedProcesses:
         """Processes of U given Z; `key` tells transforms of x and y apart."""
         if key not in self._fits:
             start = None if self._start is None else self._start._fits.get(key)
-            limit = {} if start is None else {"max_iterations": _WARM_ITERATIONS}
+            # Searches that begin at the optimum of similar rows need fewer steps.
+            limit = {} if start is None else {"max_iterations": 20}
             self._fits[key] = fit_processes(Z, U, weights, start=start, **limit)
         return self._fits[key]
 
@@ -226,16 +216,16 @@ def fit_coordinates(
         name,
         transform,
     )
-    fixed = isinstance(inner, BaseDensity)
-    # Prepared first: this refuses parameters for another number of columns.
-    prepared = inner.prepared(training) if isinstance(inner, BaseDensity) else None
-    unbounded = np.tile([-np.inf, np.inf], (Y.shape[1], 1))
+    prepared, support = None, np.tile([-np.inf, np.inf], (Y.shape[1], 1))
+    if isinstance(inner, BaseDensity):
+        # Prepared first: this refuses parameters for another number of columns.
+        prepared, support = inner.prepared(training), inner.support(Y.shape[1])
     coordinates = Coordinates(
         x_center,
         x_scale,
         y_center,
         y_scale,
-        support=inner.support(Y.shape[1]) if fixed else unbounded,
+        support=support,
         transform=transform,
         x_transform=x_transform,
     )
@@ -289,9 +279,9 @@ def standardizer(
     must_vary: bool = False,
 ) -> tuple[Array, Array]:
     """Centre and scale of each column; zeros and ones if not to be standardised."""
-    center, deviation = mean_and_std(name, data, weights)
-    if must_vary and np.any(deviation == 0):
-        column = int(np.flatnonzero(deviation == 0)[0])
+    center, std = mean_and_std(name, data, weights)
+    if must_vary and np.any(std == 0):
+        column = int(np.flatnonzero(std == 0)[0])
         raise DegenerateDataError(
             f"{name} is constant in column {column} (all {len(data)} values are "
             f"{data[0, column]:g}), so it has no density; remove the column."
@@ -299,7 +289,7 @@ def standardizer(
     if not standardize:
         return np.zeros_like(center), np.ones_like(center)
     # A constant column says nothing about x: new values of it must not either.
-    return center, np.where(deviation > 0, deviation, _IGNORED)
+    return center, np.where(std > 0, std, 1e150)
 
 
 def _transformed(
@@ -340,17 +330,23 @@ def _regression(
     return homoscedastic_cross_fit(fits, U, weights), lengthscales
 
 
-def _unskewed(X: Array, weights: Array) -> MonotoneTransform | None:
-    """A transform of the skewed columns of x, or None if there are none."""
+def _unskewed(
+    X: Array, weights: Array, *, skewed_from: float = 1.0, fewest_values: int = 8
+) -> MonotoneTransform | None:
+    """A transform of the skewed columns of x, or None if there are none.
+
+    Columns with few distinct values are discrete, and stay as they are.
+    """
     center, scale = standardizer("X", X, weights, standardize=True)
     S = (X - center) / scale
     share = weights / weights.sum()
     skewness = share @ S**3
     values = np.array([len(np.unique(column)) for column in S.T])
-    skewed = (np.abs(skewness) > _SKEWED) & (values >= _FEWEST_VALUES)
+    skewed = (np.abs(skewness) > skewed_from) & (values >= fewest_values)
     if not skewed.any():
         return None
-    fitted = fit_yeo_johnson(S[:, skewed], weights, _POWERS_OF_X)
+    powers = tuple(np.arange(-1.5, 3.6, 0.5).tolist())
+    fitted = fit_yeo_johnson(S[:, skewed], weights, powers)
     # Elsewhere the power is one, the identity, whatever its ends are.
     lams, low, high = np.ones(S.shape[1]), -np.ones(S.shape[1]), np.ones(S.shape[1])
     lams[skewed], low[skewed], high[skewed] = fitted.lam, fitted.low, fitted.high
