@@ -44,21 +44,19 @@ from kexpfam.family import (
 )
 from kexpfam.family.neighbourhood import Neighbourhood
 from kexpfam.persistence import save_estimator, saved_estimator
-from kexpfam.selection import (
+from kexpfam.selection import Candidate, Member, Members
+from kexpfam.selection.averaging import average_weights
+from kexpfam.selection.choosing import best_of
+from kexpfam.selection.spec import (
     AVERAGED_LIKELIHOOD_GRID,
     PLAIN,
     PLAIN_GRID,
     REGRESSION_GRID,
     RESIDUAL_BASES,
     TUNING,
-    Candidate,
-    Member,
-    Members,
-    Validation,
-    average_weights,
-    best_of,
     default_coordinates,
 )
+from kexpfam.selection.validation import Validation
 
 # The defensive component, a wide t distribution of y that ignores x: no response is
 # impossible. More than two per cent costs likelihood everywhere.

@@ -46,14 +46,9 @@ from kexpfam.family import (
 from kexpfam.family.neighbourhood import Neighbourhood
 from kexpfam.kernels import SumOfProducts
 from kexpfam.score_matching import CENTER_METHODS, IterativeFit
-from kexpfam.selection import (
-    CoarseSearch,
-    PaperGrid,
-    SearchResult,
-    Selected,
-    Selection,
-    choose,
-)
+from kexpfam.selection import CoarseSearch, PaperGrid, SearchResult, Selection
+from kexpfam.selection.choosing import choose
+from kexpfam.selection.results import Selected
 
 # How the linear system of a fit is solved: what `KCEF.solver` may say and
 # `KCEF.solver_` says.
