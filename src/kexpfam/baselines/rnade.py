@@ -38,20 +38,11 @@ from kexpfam.baselines.standardized import (
     mean_and_positive_std,
     rounding_scales,
 )
-from kexpfam.data import Rows, training_rows
+from kexpfam.data import Rows, rows_in_memory
 from kexpfam.distributions import Density
 from kexpfam.errors import DegenerateDataError
 from kexpfam.models.estimator import DensityEstimator
 from kexpfam.sampling import Sampler
-
-# The networks of the comparison in the paper on conditional exponential families.
-PAPER_UNITS = (2, 10, 100)
-PAPER_COMPONENTS = (1, 2, 5, 10)
-
-# Fewer held-out rows than this say little, but of few rows not more than this share is
-# held out.
-_FEWEST_HELD_OUT = 50
-_LARGEST_SHARE = 0.3
 
 
 class SizeSelection(NamedTuple):
@@ -115,8 +106,8 @@ class _RNADEOptions(BaseEstimator):
         Args:
             **options: Other arguments of the constructor.
         """
-        chosen = {"units": PAPER_UNITS, "components": PAPER_COMPONENTS}
-        return cls(**{"hidden_layers": 1, **chosen, **options})
+        sizes = {"units": (2, 10, 100), "components": (1, 2, 5, 10)}
+        return cls(**{"hidden_layers": 1, **sizes, **options})
 
     def _training(self) -> Training:
         """How to train; all other options are checked as well."""
@@ -169,7 +160,8 @@ class _RNADEOptions(BaseEstimator):
     ) -> Trained:
         """One network, fitted to all rows but a random share that says when to stop."""
         n, d = rows.Y.shape
-        count = max(self.held_out * n, min(_FEWEST_HELD_OUT, _LARGEST_SHARE * n))
+        # Fewer than 50 say little, but of few rows not more than 0.3 are held out.
+        count = max(self.held_out * n, min(50, 0.3 * n))
         held = min(max(1, round(count)), n - 1)
         if held < 1:
             raise DegenerateDataError(
@@ -283,7 +275,7 @@ class RNADE(_RNADEOptions, DensityEstimator):
             y: Ignored; present because scikit-learn passes it.
             sample_weight: What each row counts in the loss.
         """
-        rows = training_rows(self, X, None, sample_weight, conditional=False)
+        rows = rows_in_memory(self, X, None, sample_weight, conditional=False)
         center, scale = mean_and_positive_std("X", rows.Y, rows.weights)
         rows = Rows(rows.X, (rows.Y - center) / scale, rows.weights)
         return self._fit_rows(rows, center, scale)
@@ -350,7 +342,7 @@ class ConditionalRNADE(_RNADEOptions, StandardizedEstimator):
             y: Responses, (n,) or (n, d).
             sample_weight: What each row counts in the loss.
         """
-        rows = self._standardized(training_rows(self, X, y, sample_weight))
+        rows = self._standardized(rows_in_memory(self, X, y, sample_weight))
         return self._fit_rows(rows, self.y_center_, self.y_scale_)
 
     def __sklearn_tags__(self) -> Tags:

@@ -24,14 +24,6 @@ from kexpfam._typing import Array
 from kexpfam.baselines.rnade_network import Network, log_factors
 from kexpfam.data import Rows
 
-# Steps of the second half of training, relative to the first.
-_FINISH = 0.1
-
-# Few rows make small batches, so many of a pass at least, and passes that make so many
-# steps are one epoch: steps are what training needs, and what patience means. Guesses.
-_FEWEST_BATCHES = 5
-_FEWEST_STEPS = 15
-
 
 @dataclass(frozen=True)
 class Training:
@@ -83,7 +75,7 @@ def train(
     initial_state, run_epoch, loss_of = _program()
     held_losses = [float(loss_of(best, judged, bound))]
     train_losses: list[float] = []
-    for rate in (how.learning_rate, _FINISH * how.learning_rate):
+    for rate in (how.learning_rate, 0.1 * how.learning_rate):
         steps = tuple(map(np.float32, (rate, how.weight_decay, how.gradient_clip)))
         current, state = best, initial_state(best)
         start = len(train_losses)
@@ -110,8 +102,11 @@ def random_batches(rows: Rows, batch_size: int, rng: np.random.Generator) -> Bat
     in each pass.
     """
     n, d = rows.Y.shape
-    size = min(batch_size, _power_of_two_below(max(1, n // _FEWEST_BATCHES)))
-    passes = range(-(-_FEWEST_STEPS // (n // size)))
+    # Few rows make small batches, five of a pass at least, and passes that make 15
+    # steps are one epoch: steps are what training needs, and what patience means.
+    # Guesses.
+    size = min(batch_size, _power_of_two_below(max(1, n // 5)))
+    passes = range(-(-15 // (n // size)))
     kept = [rng.permutation(n)[: n // size * size] for _ in passes]
     chosen = rows[np.concatenate(kept)]
     count = rng.integers(d, size=(len(chosen), 1))

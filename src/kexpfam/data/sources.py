@@ -57,7 +57,7 @@ def training_data(
         n_jobs=n_jobs,
     )
     if source is None:
-        return training_rows(estimator, X, y, sample_weight, conditional=conditional)
+        return rows_in_memory(estimator, X, y, sample_weight, conditional=conditional)
     seen = source.rows if isinstance(source, UnconditionalSource) else source
     estimator.n_features_in_ = seen.n_features
     estimator.__dict__.pop("feature_names_in_", None)
@@ -66,7 +66,7 @@ def training_data(
     return source
 
 
-def training_rows(
+def rows_in_memory(
     estimator: Any,
     X: Any,
     y: Any,

@@ -30,11 +30,7 @@ _LONGEST_HEADER = 4_000_000
 def write_container(
     path: str | Path, arrays: dict[str, Array], description: dict[str, Any]
 ) -> None:
-    """Write arrays and a JSON-compatible description, all or nothing.
-
-    Raises:
-        CannotSaveError: The description is longer than a reader would accept.
-    """
+    """Write arrays and a JSON-compatible description, all or nothing."""
     from safetensors.numpy import save
 
     described = {"format": FORMAT_VERSION, **description}
