@@ -236,11 +236,14 @@ class QuantileForestDensity(_OneColumn):
         if given is None:
             least = rounding_scales(u[:, None])[0]
             widths = np.maximum(np.logspace(-2.0, 0.3, 24), least)
+        library = needed("quantile_forest", "for QuantileForestDensity", "rivals")
         kind = np.unique(np.column_stack([Z, u]), axis=0, return_inverse=True)[1]
         twins = kind[:, None] == kind
         best = -np.inf
         for size in leaves:
-            forest = self._forest(trees, size, seed).fit(Z, u)
+            forest = library.RandomForestQuantileRegressor(
+                trees, min_samples_leaf=size, random_state=seed
+            ).fit(Z, u)
             mine = forest.apply(Z)
             counts = np.column_stack(
                 [np.bincount(i, minlength=len(u)) for i in forest.estimators_samples_]
@@ -250,19 +253,15 @@ class QuantileForestDensity(_OneColumn):
             # A row of which only twins know may have any density.
             log_weights[np.isneginf(log_weights).all(axis=1)] = 0.0
             for width in widths:
-                score = _out_of_bag(log_weights, u, float(width))
+                p = NormalMixtureDensity(log_weights, u[None], np.array([[width]]))
+                # A density of a forest may vanish at a row, which should not decide.
+                score = float(np.maximum(p.logpdf(u), -20.0).mean())
                 if score > best or not np.isfinite(best):
                     best = score
                     self.estimator_, self.leaves_, self.counts_ = forest, mine, counts
                     self.min_samples_leaf_, self.width_ = size, float(width)
         self.centers_y_ = u
         return self
-
-    def _forest(self, trees: int, size: int, seed: int) -> Any:
-        library = needed("quantile_forest", "for QuantileForestDensity", "rivals")
-        return library.RandomForestQuantileRegressor(
-            trees, min_samples_leaf=size, random_state=seed
-        )
 
     def _density(self, X: Array) -> Density:
         query = self.estimator_.apply(self._scaled(X))
@@ -301,9 +300,3 @@ def leaf_weights(
 def _log(weights: Array) -> Array:
     with np.errstate(divide="ignore"):
         return np.log(weights)
-
-
-def _out_of_bag(log_weights: Array, u: Array, width: float) -> float:
-    p = NormalMixtureDensity(log_weights, u[None], np.array([[width]]))
-    # A density of a forest may vanish at a row, and one row should not decide.
-    return float(np.maximum(p.logpdf(u), -20.0).mean())

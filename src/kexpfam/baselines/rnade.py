@@ -61,6 +61,8 @@ class _RNADEOptions(BaseEstimator):
     """Constructor and learned attributes of both estimators."""
 
     fitted_: FittedRNADE
+    orders_: Indices
+    least_scale_: Array
     selection_: SizeSelection | None
 
     def __init__(
@@ -134,16 +136,17 @@ class _RNADEOptions(BaseEstimator):
         options = _choices("units", self.units), _choices("components", self.components)
         sizes = tuple(itertools.product(*options))
         rows = rows[rows.weights > 0]
-        least = np.maximum(self.least_scale, rounding_scales(rows.Y))
-        orders = random_orders(len(center), self.n_orders, rng)
+        self.least_scale_ = np.maximum(self.least_scale, rounding_scales(rows.Y))
+        self.orders_ = random_orders(len(center), self.n_orders, rng)
         best, self.selection_ = sizes[0], None
         if len(sizes) > 1:
-            losses = self._left_out_losses(rows, sizes, orders, least, training, rng)
+            losses = self._left_out_losses(rows, sizes, training, rng)
             self.selection_ = SizeSelection(sizes, losses)
             best = sizes[int(np.nanargmin(losses))]
-        trained = self._trained(rows, best, least, training, rng)
-        self.fitted_ = FittedRNADE(trained.network, orders, least, center, scale)
-        self.orders_, self.least_scale_ = orders, least
+        trained = self._trained(rows, best, training, rng)
+        self.fitted_ = FittedRNADE(
+            trained.network, self.orders_, self.least_scale_, center, scale
+        )
         self.units_, self.components_ = best
         self.train_loss_ = trained.train_loss
         self.held_out_loss_ = trained.held_out_loss
@@ -154,7 +157,6 @@ class _RNADEOptions(BaseEstimator):
         self,
         rows: Rows,
         size: tuple[int, int],
-        least: Array,
         training: Training,
         rng: np.random.Generator,
     ) -> Trained:
@@ -173,14 +175,12 @@ class _RNADEOptions(BaseEstimator):
             d, rows.X.shape[1], units, self.hidden_layers, components, rng
         )
         learned, held_out = rows[mixed[held:]], rows[mixed[:held]]
-        return train(network, learned, held_out, least, training, rng)
+        return train(network, learned, held_out, self.least_scale_, training, rng)
 
     def _left_out_losses(
         self,
         rows: Rows,
         sizes: tuple[tuple[int, int], ...],
-        orders: Indices,
-        least: Array,
         training: Training,
         rng: np.random.Generator,
     ) -> Array:
@@ -194,8 +194,10 @@ class _RNADEOptions(BaseEstimator):
             for i, size in enumerate(sizes):
                 # The same seed for all sizes: their differences are what counts.
                 own = np.random.default_rng(seed)
-                network = self._trained(kept, size, least, training, own).network
-                log_p = average_log_density(network, left.Y, left.X, orders, least)
+                network = self._trained(kept, size, training, own).network
+                log_p = average_log_density(
+                    network, left.Y, left.X, self.orders_, self.least_scale_
+                )
                 total[i] -= left.weights @ log_p
         return total / rows.weights.sum()
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kexpfam._typing import Array, Indices
+from kexpfam._typing import Array
 from kexpfam._validation import check_count
 from kexpfam.data.rows import Accumulator, Rows
 
@@ -139,14 +139,9 @@ class RowSample(Accumulator[Sample]):
         if len(first) == 0:
             first = second[:0]
         joined = Sample.concatenate([first, second])
-        return joined[_order(joined)[: self.size]]
-
-
-def _order(sample: Sample) -> Indices:
-    """By row_hash, and where these are equal by content and weight."""
-    order = np.argsort(sample.hashes, kind="stable")
-    ordered = sample.hashes[order]
-    if np.any(ordered[1:] == ordered[:-1]):
-        rows = np.column_stack([sample.X, sample.Y])
-        order = np.lexsort((sample.weights, *rows.T, sample.hashes))
-    return order
+        order = np.argsort(joined.hashes, kind="stable")
+        ordered = joined.hashes[order]
+        if np.any(ordered[1:] == ordered[:-1]):  # these by content and weight
+            columns = (*joined.X.T, *joined.Y.T)
+            order = np.lexsort((joined.weights, *columns, joined.hashes))
+        return joined[order[: self.size]]

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
+from scipy import stats
 
 from kexpfam._typing import Array, RandomState
 from kexpfam._validation import (
@@ -17,7 +18,7 @@ from kexpfam._validation import (
     check_count,
     check_probability,
 )
-from kexpfam.datasets.laws import Conditional, Gamma, Normal, TwoNormals
+from kexpfam.datasets.laws import Conditional, Law, TwoNormals
 from kexpfam.datasets.simulation import ConditionalSimulation
 
 
@@ -140,29 +141,29 @@ def _simulated(
     """Rows with x uniform on [−reach, reach]."""
     n, rng = check_count("n_samples", n_samples, least=1), as_generator(random_state)
     X = rng.uniform(-reach, reach, size=(n, 1))
-    return ConditionalSimulation(name, X, law(X).draw(1, rng)[:, 0], law)
+    return ConditionalSimulation(name, X, law(X).rvs((n, 1), rng)[:, 0], law)
 
 
-def _skewed(X: Array) -> Gamma:
-    return Gamma(3.0, 0.4 * np.exp(0.3 * X), np.zeros_like(X))
+def _skewed(X: Array) -> Law:
+    return stats.gamma(3.0, scale=0.4 * np.exp(0.3 * X))
 
 
-def _heteroscedastic(X: Array) -> Normal:
+def _heteroscedastic(X: Array) -> Law:
     # A width of zero is reached at x = −2.83, outside of the data; stay positive there.
-    return Normal(X, np.maximum(0.1 + 0.12 * (X + 2.0), 0.01))
+    return stats.norm(X, np.maximum(0.1 + 0.12 * (X + 2.0), 0.01))
 
 
-def _bimodal(X: Array) -> TwoNormals:
+def _bimodal(X: Array) -> Law:
     upper = 0.5 * X + 0.6
     return TwoNormals(np.full_like(X, 0.4), upper, -upper, np.full_like(X, 0.5))
 
 
-def _abrupt(X: Array) -> Normal:
+def _abrupt(X: Array) -> Law:
     left = X < 0
-    return Normal(np.where(left, -1.0, 1.0), np.where(left, 0.1, 0.5))
+    return stats.norm(np.where(left, -1.0, 1.0), np.where(left, 0.1, 0.5))
 
 
-def _failure(X: Array, *, left: float, right: float) -> TwoNormals:
+def _failure(X: Array, *, left: float, right: float) -> Law:
     share = np.where(X < 0, left, right)
     one = np.ones_like(X)
     return TwoNormals(share, one, -one, 0.2 * one)
