@@ -66,9 +66,6 @@ def train(
     """Train a network until held-out rows say that it is enough.
 
     Scales of each column's mixtures are not below `least`, (d,).
-
-    Raises:
-        MissingDependencyError: JAX or Optax is not installed.
     """
     bound, judged = np.float32(least), held_out_batch(held_out, rng)
     best, best_epoch = _converted(network, np.float32), 0

@@ -31,15 +31,8 @@ def training_data(
     """What a user passes to `fit`, checked if it is in memory.
 
     The estimator gets number and names of the columns of X, as scikit-learn has them.
-
-    Args:
-        estimator: The estimator whose `fit` it is.
-        X: As in `as_source`, or an array or data frame.
-        y: As in `as_source`; of a data frame also the name of a column, or several.
-        sample_weight: In the same form as y.
-        conditional: As in `as_source`.
-        memory_budget: As in `as_source`.
-        n_jobs: As in `as_source`.
+    X is as in `as_source`, or an array or data frame, of which y and sample_weight may
+    be names of columns. All else is as in `as_source`.
 
     Example:
         >>> from sklearn.dummy import DummyRegressor

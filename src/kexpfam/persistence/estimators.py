@@ -124,12 +124,7 @@ def _write(
 
 
 def load_estimator(path: str | Path) -> Any:
-    """The estimator that a file holds, checked.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        FileFormatError: It is not a complete, consistent model.
-    """
+    """The estimator that a file holds; FileFormatError if it is not a whole one."""
     arrays, description = read_container(path)
     try:
         # Numbers that overflow are looked for, and need no warning.

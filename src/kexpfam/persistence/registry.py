@@ -156,9 +156,7 @@ def kind_named(name: object) -> Kind:
 def made(cls: type, parts: Mapping[str, Any]) -> Any:
     """An object of a registered class, from its parts by their names in files, checked.
 
-    Raises:
-        TypeError: A part is missing.
-        ValueError: A part is foreign, or not as declared.
+    A part that is missing is a TypeError, and one not as declared a ValueError.
     """
     kind = _by_class[cls]
     places = {stored: name for name, stored in kind.stored.items()}
@@ -256,17 +254,7 @@ def _hints(cls: type) -> dict[str, Any]:
 
 
 def conforms(value: Any, hint: Any) -> bool:
-    """Whether a value is what an annotation says.
-
-    Example:
-        >>> from kexpfam._typing import Array
-        >>> conforms((1.0, None), tuple[float | None, ...])
-        True
-        >>> conforms("1.0", float | None)
-        False
-        >>> conforms(np.zeros(2), Array), conforms([0.0, 0.0], Array)
-        (True, False)
-    """
+    """Whether a value is what an annotation says."""
     origin, inner = get_origin(hint), get_args(hint)
     # NDArray is an alias of `ndarray[...]` that NumPy 2.5 no longer resolves by itself.
     while hasattr(origin, "__value__"):
