@@ -161,7 +161,7 @@ def as_source(
         return None
     if not conditional:
         y = X[..., :0] if kind is ArraySource or is_dask_array(X) else ()
-    source = kind(X, y, sample_weight)  # type: ignore[call-arg]  # they all take these
+    source = kind(X, y, sample_weight)
     columns = source.n_features + source.n_responses + 1
     source.rows_per_block = block_rows(columns, memory_budget, thread_count(n_jobs))
     return source if conditional else UnconditionalSource(source)
