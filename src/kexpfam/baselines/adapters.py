@@ -55,14 +55,14 @@ class _NormalAdapter(_OneColumn):
 
     @abstractmethod
     def _moments(self, Z: Array) -> tuple[Array, Array]:
-        """Mean and standard deviation of standardised y, (n,) each."""
+        """Mean and std of standardised y, (n,) each."""
 
     def _density(self, X: Array) -> Density:
-        mean, deviation = self._moments(self._scaled(X))
+        mean, std = self._moments(self._scaled(X))
         return ClosedFormDensity(
             GaussianBase(1.0),
             np.asarray(mean, dtype=float) * self.y_scale_ + self.y_center_,
-            np.asarray(deviation, dtype=float) * self.y_scale_,
+            np.asarray(std, dtype=float) * self.y_scale_,
         )
 
 
@@ -117,8 +117,8 @@ class GaussianProcessDensity(_NormalAdapter):
         return self
 
     def _moments(self, Z: Array) -> tuple[Array, Array]:
-        mean, deviation = self.estimator_.predict(Z, return_std=True)
-        return mean, np.maximum(deviation, np.finfo(float).tiny)
+        mean, std = self.estimator_.predict(Z, return_std=True)
+        return mean, np.maximum(std, np.finfo(float).tiny)
 
 
 class NGBoostDensity(_NormalAdapter):

@@ -88,8 +88,8 @@ class ConditionalKDE(MixtureEstimator):
         self.leave_one_out_ = None
         if given_x is None or given_y is None:
             rng = as_generator(self.random_state)
-            judged = np.sort(rng.permutation(len(rows))[:most])
-            given_x, given_y, found = chosen_widths(rows, judged, given_x, given_y)
+            left_out = np.sort(rng.permutation(len(rows))[:most])
+            given_x, given_y, found = chosen_widths(rows, left_out, given_x, given_y)
             self.leave_one_out_ = found - float(np.log(self.y_scale_).sum())
         self.width_x_, self.width_y_ = given_x, given_y
         self.centers_x_, self.centers_y_ = rows.X, rows.Y
@@ -104,9 +104,9 @@ class ConditionalKDE(MixtureEstimator):
 
 
 def chosen_widths(
-    rows: Rows, judged: Indices, given_x: Array | None, given_y: Array | None
+    rows: Rows, left_out: Indices, given_x: Array | None, given_y: Array | None
 ) -> tuple[Array, Array, float]:
-    """Widths of x and y with the largest likelihood of the rows judged, and that.
+    """Widths of x and y with the largest leave-one-out likelihood, and that.
 
     Widths that are given are not chosen.
     """
@@ -119,7 +119,7 @@ def chosen_widths(
         rule[p:] if given_y is None else given_y,
     )
     fixed = np.log(np.concatenate(start))
-    squares = Squares(rows, judged)
+    squares = Squares(rows, left_out)
 
     def loss(log_free: Array) -> tuple[float, Array]:
         log_widths = fixed.copy()
@@ -151,7 +151,7 @@ def chosen_widths(
 
 
 class Squares:
-    """Squared differences of judged rows and all rows, column by column.
+    """Squared differences of rows left out one by one and all rows, column by column.
 
     They do not depend on the widths, so they are kept if they fit into memory; a
     likelihood is then two matrix-vector products and two exponentials.
@@ -160,24 +160,24 @@ class Squares:
     def __init__(
         self,
         rows: Rows,
-        judged: Indices,
+        left_out: Indices,
         *,
         at_once: int = 2**21,  # numbers that are worked on
         most_kept: int = 2**25,  # 256 MB
     ) -> None:
         self._columns = np.concatenate([rows.X, rows.Y], axis=1)
         self._weights, self._d = rows.weights, rows.Y.shape[1]
-        self._judged = judged
+        self._left_out = left_out
         size = max(1, self._columns.size)
         self._step = max(1, at_once // size)
         self._kept: dict[int, Array] | None = (
-            {} if len(judged) * size <= most_kept else None
+            {} if len(left_out) * size <= most_kept else None
         )
 
     def _blocks(self) -> Iterator[tuple[Indices, Array]]:
-        """Some of the judged rows (r,), and squares (r, n, p + d)."""
-        for start in range(0, len(self._judged), self._step):
-            rows = self._judged[start : start + self._step]
+        """Some of the rows left out (r,), and squares (r, n, p + d)."""
+        for start in range(0, len(self._left_out), self._step):
+            rows = self._left_out[start : start + self._step]
             squares = None if self._kept is None else self._kept.get(start)
             if squares is None:
                 squares = (self._columns[rows][:, None] - self._columns) ** 2
@@ -201,7 +201,7 @@ class Squares:
             joint = in_x - 0.5 * (S[..., p:] @ rates[p:])
             top = special.logsumexp(joint, axis=1, keepdims=True)
             bottom = special.logsumexp(in_x, axis=1, keepdims=True)
-            share = weights[rows] / weights[self._judged].sum()
+            share = weights[rows] / weights[self._left_out].sum()
             log_p = (top - bottom)[:, 0] - log_widths[p:].sum()
             total += float(share @ (log_p - d * (0.5 * np.log(2.0 * np.pi))))
             joint = share[:, None] * np.exp(joint - top)

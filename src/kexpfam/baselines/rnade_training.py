@@ -60,32 +60,32 @@ def train(
     rows: Rows,
     held_out: Rows,
     least: Array,
-    how: Training,
+    spec: Training,
     rng: np.random.Generator,
 ) -> Trained:
     """Train a network until held-out rows say that it is enough.
 
     Scales of each column's mixtures are not below `least`, (d,).
     """
-    bound, judged = np.float32(least), held_out_batch(held_out, rng)
+    bound, held_batch = np.float32(least), held_out_batch(held_out, rng)
     best, best_epoch = _converted(network, np.float32), 0
     initial_state, run_epoch, loss_of = _program()
-    held_losses = [float(loss_of(best, judged, bound))]
+    held_losses = [float(loss_of(best, held_batch, bound))]
     train_losses: list[float] = []
-    for rate in (how.learning_rate, 0.1 * how.learning_rate):
-        steps = tuple(map(np.float32, (rate, how.weight_decay, how.gradient_clip)))
+    for rate in (spec.learning_rate, 0.1 * spec.learning_rate):
+        steps = tuple(map(np.float32, (rate, spec.weight_decay, spec.gradient_clip)))
         current, state = best, initial_state(best)
         start = len(train_losses)
-        for epoch in range(start + 1, how.max_epochs + 1):
-            batches = random_batches(rows, how.batch_size, rng)
+        for epoch in range(start + 1, spec.max_epochs + 1):
+            batches = random_batches(rows, spec.batch_size, rng)
             current, state, loss, held = run_epoch(
-                current, state, batches, judged, bound, steps
+                current, state, batches, held_batch, bound, steps
             )
             train_losses.append(float(loss))
             held_losses.append(float(held))
             if held_losses[-1] < held_losses[best_epoch]:
                 best, best_epoch = current, epoch
-            stale = epoch - max(best_epoch, start) >= how.patience
+            stale = epoch - max(best_epoch, start) >= spec.patience
             if stale or not math.isfinite(train_losses[-1]):
                 break
     network = _converted(best, np.float64)
@@ -162,7 +162,7 @@ def _program() -> tuple[Any, Any, Any]:
         network: Network,
         state: Any,
         batches: Batch,
-        judged: Batch,
+        held_batch: Batch,
         least: Any,
         steps: tuple[Any, Any, Any],
     ) -> tuple[Network, Any, Any, Any]:
@@ -172,7 +172,7 @@ def _program() -> tuple[Any, Any, Any]:
             return (optax.apply_updates(carry[0], change), state), value
 
         (network, state), losses = jax.lax.scan(step, (network, state), batches)
-        return network, state, losses.mean(), loss(network, judged, least)
+        return network, state, losses.mean(), loss(network, held_batch, least)
 
     def initial_state(network: Network) -> Any:
         return optimizer(0.0, 0.0, 0.0).init(network)  # any steps have the same

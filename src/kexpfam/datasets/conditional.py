@@ -1,8 +1,8 @@
 """Simulated conditional densities p(y|x), one column each, with a known truth.
 
 Each is hard for some method: skewed and heteroscedastic noise for regressions with one
-normal error, two branches for any regression, steps for smooth kernels, and separated
-islands for score matching.
+normal error, two branches for any regression, steps for smooth kernels, and isolated
+components for score matching.
 """
 
 from collections.abc import Sequence
@@ -82,7 +82,7 @@ def make_bimodal(
 def make_abrupt(
     n_samples: int = 500, *, random_state: RandomState = None
 ) -> ConditionalSimulation:
-    """A step in mean and spread at x = 0.
+    """A step in mean and standard deviation at x = 0.
 
     p(y|x) = N(−1, 0.1²) for x < 0 and N(1, 0.5²) from there on, x uniform on [−1, 1]:
     no lengthscale of x suits both the step and the plains.
@@ -104,10 +104,10 @@ def make_failure(
     masses: Sequence[float] = (0.2, 0.8),
     random_state: RandomState = None,
 ) -> ConditionalSimulation:
-    """Where score matching is blind: separated islands whose masses change with x.
+    """Where score matching is blind: isolated components whose masses change.
 
     p(y|x) = w N(1, 0.2²) + (1 − w) N(−1, 0.2²) with w = 0.2 for x < 0 and 0.8 from
-    there on, x uniform on [−1, 1]: two modes ten deviations apart. On each island the
+    there on, x uniform on [−1, 1]: two modes ten deviations apart. On each the
     gradient of log p is the same whatever w is (docs/blindness.md).
 
     Args:
@@ -124,7 +124,7 @@ def make_failure(
     check_probability("masses", both)
     if both.shape != (2,):
         raise ValueError(
-            f"masses must be two numbers, those of the upper island on the left and "
+            f"masses must be two numbers, those of the upper component on the left and "
             f"on the right, got {masses!r}."
         )
     law = partial(_failure, left=float(both[0]), right=float(both[1]))

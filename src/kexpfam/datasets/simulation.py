@@ -1,6 +1,6 @@
 """Rows together with the density they were drawn from.
 
-An estimator sees the rows; its judge sees `logpdf`, `cdf` and the rest, all exact.
+An estimator sees the rows; who evaluates it sees `logpdf`, `cdf` and all else, exact.
 """
 
 import abc
