@@ -51,7 +51,6 @@ MAY_IMPORT = {
     **dict.fromkeys(FOUNDATION, FOUNDATION),
     # layer 1
     **dict.fromkeys(PARTS, FOUNDATION),
-    "data": FOUNDATION | {"_linalg"},
     "kernels": FOUNDATION | {"_linalg"},
     "regression": FOUNDATION | {"_linalg"},
     "_heuristics": FOUNDATION | {"kernels"},

@@ -453,7 +453,7 @@ NUMBERS = [
                 "folds.0.triangle",
                 "folds.4.b",
                 "judges.U",
-                "judges.log_abs_det_jacobian",
+                "judges.log_slope",
             ],
         }.items()
         for ending in endings

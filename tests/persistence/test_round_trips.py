@@ -108,7 +108,7 @@ def test_every_registered_class_is_in_one_of_these_files():
         found |= {type(value).__name__, type(getattr(value, "bounds", value)).__name__}
     ours = {
         kind.name
-        for kind in registry._BY_NAME.values()
+        for kind in registry._by_name.values()
         if kind.cls.__module__.startswith("kexpfam.")
         and not kind.cls.__module__.startswith(("kexpfam.cli", "kexpfam.persistence"))
     }

@@ -25,7 +25,7 @@ from kexpfam.data.rows import (
     Source,
     UnconditionalSource,
 )
-from kexpfam.data.sources import as_source, training_data, training_rows
+from kexpfam.data.sources import as_source, rows_in_memory, training_data
 from kexpfam.data.tables import ParquetSource, PolarsSource
 from kexpfam.data.training import TrainingRows, distinct_rows
 
@@ -54,6 +54,6 @@ __all__ = [
     "reduce_blocks",
     "resident_now",
     "row_hashes",
+    "rows_in_memory",
     "training_data",
-    "training_rows",
 ]

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from kexpfam._typing import Array, ArrayLike, RandomState
 from kexpfam._validation import as_generator, check_count, check_flag
 from kexpfam.base_densities import Base, BaseDensity
-from kexpfam.data import Rows, Source, parse_memory, training_data, training_rows
+from kexpfam.data import Rows, Source, parse_memory, rows_in_memory, training_data
 from kexpfam.distributions import MultivariateDensity, UnivariateDensity
 from kexpfam.errors import CannotSaveError
 from kexpfam.estimators.base import ConditionalEstimator
@@ -256,7 +256,7 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
         first = not self.__sklearn_is_fitted__()
         if not first and self.stream_ is None:
             raise ValueError(f"partial_fit {_NOTHING_LEFT}")
-        rows = training_rows(self, X, y, sample_weight, first=first, least=1)
+        rows = rows_in_memory(self, X, y, sample_weight, first=first, least=1)
         if first:
             self._settle_later(KeptRows(rows))
         else:

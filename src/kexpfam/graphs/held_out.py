@@ -3,7 +3,7 @@
 In theory every order of the columns gives the same joint density; fitted ones differ,
 because some conditionals are easier to learn than their reverse. The search is greedy,
 from the last column to the first: of the columns that are left, the one is put last
-that gains most from all others. Candidates are judged with a fast estimator, the order
+that gains most from all others. Candidates are fitted with a fast estimator, the order
 found against the given one with the factor that will be used.
 """
 
