@@ -55,7 +55,7 @@ MAY_IMPORT = {
     "kernels": FOUNDATION | {"_linalg"},
     "regression": FOUNDATION | {"_linalg"},
     "_heuristics": FOUNDATION | {"kernels"},
-    "base_densities": FOUNDATION | {"_kernel_density", "regression"},
+    "base_densities": FOUNDATION | {"_kernel_density", "_roots", "regression"},
     # layer 2
     **dict.fromkeys(FITTING, FOUNDATION | PARTS),
     "datasets": FOUNDATION | PARTS,

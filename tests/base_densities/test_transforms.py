@@ -8,12 +8,12 @@ from scipy import stats
 
 from kexpfam.base_densities import (
     Gaussianize,
+    GaussianizeSpec,
     Rescaled,
     TransformedBase,
     YeoJohnson,
     fit_gaussianize,
     fit_yeo_johnson,
-    transforms,
 )
 from tests.tolerances import DIFFERENCES, ROUNDING, assert_close
 
@@ -201,16 +201,16 @@ def test_spline_follows_the_kernel_estimate():
     assert_close(t.forward(grid[:, None])[:, 0], expected, 1e-3, scale=1.0)
 
 
-def test_many_rows_are_condensed_without_a_change(monkeypatch):
+def test_many_rows_are_condensed_without_a_change():
     rng = np.random.default_rng(2)
     y = rng.gamma(2.0, size=(10_000, 1))
     y = (y - y.mean()) / y.std()
     weights = rng.uniform(size=10_000)
     condensed = fit_gaussianize(y, weights).forward(y)
-    monkeypatch.setattr(transforms, "_POINTS", 20_000)
+    all_rows = GaussianizeSpec(points=20_000)
     # Groups of five rows are averaged, which are far nearer than a bandwidth but for
     # the last few rows of a tail.
-    away = np.abs(condensed - fit_gaussianize(y, weights).forward(y))
+    away = np.abs(condensed - fit_gaussianize(y, weights, all_rows).forward(y))
     assert 0 < away.max() < 0.02
     assert np.quantile(away, 0.99) < 1e-3
 

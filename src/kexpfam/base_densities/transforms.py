@@ -15,37 +15,34 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import special
 
 from kexpfam._kernel_density import KernelEstimate, moments, silverman
-from kexpfam._typing import Array, Indices
-from kexpfam.base_densities.parameters import as_parameter, per_column
+from kexpfam._roots import increasing_roots
+from kexpfam._typing import Array
+from kexpfam.base_densities.parameters import PerColumn, as_parameter, per_column
 from kexpfam.persistence import saved_value
 
-# Powers tried by default: 1 is the identity, below it pulls in a right tail.
-POWERS = (-0.5, 0.0, 0.5, 1.0, 1.5, 2.0)
 
-# How far a transform keeps its formula beyond the data, as a share of their range.
-_MARGIN = 0.1
+@dataclass(frozen=True)
+class GaussianizeSpec:
+    """How `fit_gaussianize` estimates a distribution function and its spline."""
 
-# The kernel density estimate behind `Gaussianize`: mass of a wide component that keeps
-# the slope up where data are rare.
-_GUARD_MASS = 0.02
-
-# Its bandwidth is at least this share of what a Gaussian of the same variance would
-# get, so that tied values are no spikes.
-_NARROWEST_BANDWIDTH = 0.25
-
-# Points that stand for the data in it, and knots of its spline (half at quantiles).
-_POINTS = 2048
-_KNOTS = 48
-
-# Slopes of the spline at its knots, in units of the smaller neighbouring secant. Up to
-# three it would still not decrease (Fritsch and Carlson 1980), but its slope could be
-# zero inside.
-_FLATTEST, _STEEPEST = 0.25, 2.0
+    # Mass of a wide component that keeps the slope up where data are rare.
+    defensive_mass: float = 0.02
+    # The bandwidth is at least this share of what a Gaussian of the same variance would
+    # get, so that tied values are no spikes.
+    narrowest_bandwidth: float = 0.25
+    points: int = 2048  # Points that stand for the data
+    knots: int = 48  # Knots of the spline, half of them at quantiles
+    # Slopes of the spline at its knots, in units of the smaller neighbouring secant. Up
+    # to three it would still not decrease (Fritsch and Carlson 1980), but its slope
+    # could be zero inside.
+    flattest: float = 0.25
+    steepest: float = 2.0
 
 
 class MonotoneTransform(ABC):
@@ -153,9 +150,9 @@ class YeoJohnson(ContinuedTransform):
         array([[1.]])
     """
 
-    lam: float | tuple[float, ...] = 1.0
-    low: float | tuple[float, ...] = -10.0
-    high: float | tuple[float, ...] = 10.0
+    lam: PerColumn = 1.0
+    low: PerColumn = -10.0
+    high: PerColumn = 10.0
 
     def __post_init__(self) -> None:
         for name in ("lam", "low", "high"):
@@ -170,8 +167,7 @@ class YeoJohnson(ContinuedTransform):
         return per_column(self.low, i), per_column(self.high, i)
 
     def _formula(self, y: Array, i: int) -> Array:
-        lam, size = per_column(self.lam, i), np.log1p(np.abs(y))
-        return np.where(y < 0, -_power(size, 2.0 - lam), _power(size, lam))
+        return _yeo_johnson(y, per_column(self.lam, i))
 
     def _formula_inverse(self, v: Array, i: int) -> Array:
         lam = per_column(self.lam, i)
@@ -219,7 +215,8 @@ class Gaussianize(ContinuedTransform):
         parts = (self.knots, self.values, self.slopes)
         if not len(self.knots) or len({len(part) for part in parts}) > 1:
             raise ValueError("knots, values and slopes must have the same columns.")
-        for y, v, slope in self._tables:
+        for columns in zip(*parts, strict=True):
+            y, v, slope = map(np.array, columns)
             if len(y) < 2 or not len(y) == len(v) == len(slope):
                 raise ValueError(
                     "each column needs as many values and slopes as knots."
@@ -241,52 +238,37 @@ class Gaussianize(ContinuedTransform):
         return self.knots[i][0], self.knots[i][-1]
 
     def _formula(self, y: Array, i: int) -> Array:
-        piece, t, _ = self._locate(y, i)
-        c0, c1, c2, c3 = self._coefficients[i][:, piece]
-        return c0 + t * (c1 + t * (c2 + t * c3))
+        return self._splines[i](y)
 
     def _formula_inverse(self, v: Array, i: int) -> Array:
-        y, values, _ = self._tables[i]
-        piece = np.clip(np.searchsorted(values, v, "right") - 1, 0, len(y) - 2)
-        t = _cubic_root(self._coefficients[i][:, piece], v)
-        return y[piece] + t * (y[piece + 1] - y[piece])
+        spline, knots, levels = self._splines[i], np.array(self.knots[i]), v.ravel()
+        piece = np.searchsorted(self.values[i], levels, "right") - 1
+        piece = np.clip(piece, 0, len(knots) - 2)
+        roots = increasing_roots(
+            lambda y, which: (spline(y) - levels[which], spline(y, 1)),
+            knots[piece],
+            knots[piece + 1],
+            np.spacing(np.abs(levels)),
+        )
+        return roots.reshape(v.shape)
 
     def _formula_log_abs_det_jacobian(self, y: Array, i: int) -> Array:
-        piece, t, width = self._locate(y, i)
-        _, c1, c2, c3 = self._coefficients[i][:, piece]
-        return np.log((c1 + t * (2.0 * c2 + t * 3.0 * c3)) / width)
+        return np.log(self._splines[i](y, 1))
 
     def _formula_slope_gradient(self, y: Array, i: int) -> Array:
-        piece, t, width = self._locate(y, i)
-        _, c1, c2, c3 = self._coefficients[i][:, piece]
-        slope = c1 + t * (2.0 * c2 + t * 3.0 * c3)
-        return (2.0 * c2 + 6.0 * c3 * t) / slope / width
+        return self._splines[i](y, 2) / self._splines[i](y, 1)
 
     def _inner_breaks(self, i: int) -> Array:
         return np.array(self.knots[i])
 
-    def _locate(self, y: Array, i: int) -> tuple[Indices, Array, Array]:
-        """The piece of the spline, the position in it from 0 to 1, and its width."""
-        knots, _, _ = self._tables[i]
-        piece = np.clip(np.searchsorted(knots, y, "right") - 1, 0, len(knots) - 2)
-        width = knots[piece + 1] - knots[piece]
-        return piece, (y - knots[piece]) / width, width
-
     @functools.cached_property
-    def _tables(self) -> list[tuple[Array, Array, Array]]:
+    def _splines(self) -> list[Any]:
+        """A cubic of each column with these values and slopes."""
+        # Imported here because it is slow to import and rarely used.
+        from scipy.interpolate import CubicHermiteSpline
+
         columns = zip(self.knots, self.values, self.slopes, strict=True)
-        return [(np.array(y), np.array(v), np.array(s)) for y, v, s in columns]
-
-    @functools.cached_property
-    def _coefficients(self) -> list[Array]:
-        """For each column c with t(y) = Σ_k c_k tᵏ, t from 0 to 1, (4, pieces)."""
-        columns = []
-        for y, v, slope in self._tables:
-            width, rise = np.diff(y), np.diff(v)
-            first, last = width * slope[:-1], width * slope[1:]
-            square, cube = 3.0 * rise - 2.0 * first - last, first + last - 2.0 * rise
-            columns.append(np.stack([v[:-1], first, square, cube]))
-        return columns
+        return [CubicHermiteSpline(*column) for column in columns]
 
 
 @saved_value
@@ -301,8 +283,8 @@ class Rescaled(MonotoneTransform):
     """
 
     inner: MonotoneTransform
-    center: float | tuple[float, ...]
-    scale: float | tuple[float, ...]
+    center: PerColumn
+    scale: PerColumn
 
     def __post_init__(self) -> None:
         if not isinstance(self.inner, MonotoneTransform):
@@ -314,37 +296,39 @@ class Rescaled(MonotoneTransform):
             raise ValueError(f"scale must be positive, got {self.scale!r}.")
 
     def column_forward(self, y: Array, i: int) -> Array:
-        return self.inner.column_forward(self._inside(y, i), i)
+        center, scale = per_column(self.center, i), per_column(self.scale, i)
+        return self.inner.column_forward((y - center) / scale, i)
 
     def column_inverse(self, v: Array, i: int) -> Array:
         center, scale = per_column(self.center, i), per_column(self.scale, i)
         return center + scale * self.inner.column_inverse(v, i)
 
     def column_log_abs_det_jacobian(self, y: Array, i: int) -> Array:
-        inner = self.inner.column_log_abs_det_jacobian(self._inside(y, i), i)
-        return inner - math.log(per_column(self.scale, i))
+        center, scale = per_column(self.center, i), per_column(self.scale, i)
+        inner = self.inner.column_log_abs_det_jacobian((y - center) / scale, i)
+        return inner - math.log(scale)
 
     def column_slope_gradient(self, y: Array, i: int) -> Array:
-        inner = self.inner.column_slope_gradient(self._inside(y, i), i)
-        return inner / per_column(self.scale, i)
+        center, scale = per_column(self.center, i), per_column(self.scale, i)
+        return self.inner.column_slope_gradient((y - center) / scale, i) / scale
 
     def column_breaks(self, i: int) -> Array:
         center, scale = per_column(self.center, i), per_column(self.scale, i)
         return center + scale * self.inner.column_breaks(i)
 
-    def _inside(self, y: Array, i: int) -> Array:
-        return (y - per_column(self.center, i)) / per_column(self.scale, i)
-
 
 def fit_yeo_johnson(
-    Y: Array, weights: Array, lams: Sequence[float] = POWERS
+    Y: Array,
+    weights: Array,
+    lams: Sequence[float] = (-0.5, 0.0, 0.5, 1.0, 1.5, 2.0),
 ) -> YeoJohnson:
     """The power of each column that makes it most nearly normal.
 
     Args:
         Y: Standardised responses, (n, d).
         weights: Row weights, (n,).
-        lams: Powers to choose from, by normal likelihood.
+        lams: Powers to choose from, by normal likelihood. One is the identity, below it
+            pulls in a right tail.
 
     Example:
         >>> import numpy as np
@@ -353,16 +337,25 @@ def fit_yeo_johnson(
         (-0.5,)
     """
     share = weights / weights.sum()
-    low, high = _widened(Y)
     chosen = []
-    for i in range(Y.shape[1]):
-        candidates = [YeoJohnson(lam, low[i], high[i]) for lam in lams]
-        merits = [_normal_likelihood(t, Y[:, i], share) for t in candidates]
-        chosen.append(float(lams[int(np.argmax(merits))]))
-    return YeoJohnson(tuple(chosen), tuple(low.tolist()), tuple(high.tolist()))
+    for y in Y.T:
+        mean_log_size = float(share @ (np.sign(y) * np.log1p(np.abs(y))))
+        likelihoods = []  # mean log likelihood, up to a constant, if t(y) were normal
+        for lam in lams:
+            v = _yeo_johnson(y, lam)
+            variance = float(share @ (v - share @ v) ** 2)
+            likelihoods.append((lam - 1.0) * mean_log_size - 0.5 * math.log(variance))
+        chosen.append(float(lams[int(np.argmax(likelihoods))]))
+    # The formula goes on a little beyond the data.
+    low, high = Y.min(axis=0), Y.max(axis=0)
+    margin = 0.1 * (high - low)
+    ends = (low - margin).tolist(), (high + margin).tolist()
+    return YeoJohnson(tuple(chosen), tuple(ends[0]), tuple(ends[1]))
 
 
-def fit_gaussianize(Y: Array, weights: Array) -> Gaussianize:
+def fit_gaussianize(
+    Y: Array, weights: Array, spec: GaussianizeSpec = GaussianizeSpec()
+) -> Gaussianize:
     """Φ⁻¹ of a kernel estimate of each column's distribution function, as a spline.
 
     The estimate is made after a Yeo-Johnson power, so that its bandwidth follows the
@@ -371,27 +364,15 @@ def fit_gaussianize(Y: Array, weights: Array) -> Gaussianize:
     Args:
         Y: Standardised responses, (n, d).
         weights: Row weights, (n,).
+        spec: Sizes of the estimate and of its spline.
     """
-    columns = [_gaussianized(Y[:, i], weights) for i in range(Y.shape[1])]
+    columns = [_gaussianized(y, weights, spec) for y in Y.T]
     knots, values, slopes = zip(*columns, strict=True)
     return Gaussianize(knots, values, slopes)
 
 
-def _normal_likelihood(t: MonotoneTransform, y: Array, share: Array) -> float:
-    """Mean log likelihood of y, up to a constant, if t(y) were normal."""
-    v = t.column_forward(y, 0)
-    variance = float(share @ (v - share @ v) ** 2)
-    return float(share @ t.column_log_abs_det_jacobian(y, 0)) - 0.5 * math.log(variance)
-
-
-def _widened(Y: Array) -> tuple[Array, Array]:
-    low, high = Y.min(axis=0), Y.max(axis=0)
-    margin = _MARGIN * (high - low)
-    return low - margin, high + margin
-
-
 def _gaussianized(
-    y: Array, weights: Array
+    y: Array, weights: Array, spec: GaussianizeSpec
 ) -> tuple[tuple[float, ...], tuple[float, ...], tuple[float, ...]]:
     """Knots, values and slopes of one column."""
     order = np.argsort(y)
@@ -400,14 +381,17 @@ def _gaussianized(
     power = fit_yeo_johnson(y[:, None], share)
     w = power.column_forward(y, 0)
     mean, sd = moments(w, share)
-    bandwidth = _bandwidth(w, share, sd, float(weights.sum()))
+    bandwidth = _bandwidth(w, share, sd, float(weights.sum()), spec)
     low, high = power.column_forward(np.array(power.column_ends(0)), 0)
-    levels = (np.arange(_KNOTS // 2) + 0.5) / (_KNOTS // 2)
+    half = spec.knots // 2
+    levels = (np.arange(half) + 0.5) / half
     quantiles = w[np.minimum(np.searchsorted(np.cumsum(share), levels), len(w) - 1)]
-    even = np.linspace(low, high, _KNOTS - _KNOTS // 2)
+    even = np.linspace(low, high, spec.knots - half)
     at = _apart(np.concatenate([even, quantiles]), 0.5 * bandwidth)
-    points, masses = _condensed(w, share)
-    own = KernelEstimate.guarded(points, masses, bandwidth, mean, sd, _GUARD_MASS)
+    points, masses = _condensed(w, share, spec.points)
+    own = KernelEstimate.guarded(
+        points, masses, bandwidth, mean, sd, spec.defensive_mass
+    )
     below, above = own.tails(at)
     # Whichever tail is smaller has more digits.
     values = np.where(below < above, special.ndtri(below), -special.ndtri(above))
@@ -416,30 +400,32 @@ def _gaussianized(
     slopes = np.exp(own.log_density(at) - log_normal)
     slopes = slopes * np.exp(power.column_log_abs_det_jacobian(knots, 0))
     secants = _smaller_secants(knots, values)
-    slopes = np.clip(slopes, _FLATTEST * secants, _STEEPEST * secants)
+    slopes = np.clip(slopes, spec.flattest * secants, spec.steepest * secants)
     return tuple(knots.tolist()), tuple(values.tolist()), tuple(slopes.tolist())
 
 
-def _bandwidth(y: Array, share: Array, sd: float, count: float) -> float:
+def _bandwidth(
+    y: Array, share: Array, sd: float, count: float, spec: GaussianizeSpec
+) -> float:
     """Silverman's rule of sorted values, but no narrower than ties allow."""
     lower, upper = np.searchsorted(np.cumsum(share), [0.25, 0.75])
-    spread = (y[min(upper, len(y) - 1)] - y[lower]) / 1.34
+    quartile_std = (y[min(upper, len(y) - 1)] - y[lower]) / 1.34
     # The usual distance of distinct values, which rounding may have made.
     distance = float(np.median(np.diff(np.unique(y))))
     return max(
-        silverman(min(spread, sd), count),
-        _NARROWEST_BANDWIDTH * silverman(sd, count),
+        silverman(min(quartile_std, sd), count),
+        spec.narrowest_bandwidth * silverman(sd, count),
         distance,
     )
 
 
-def _condensed(y: Array, share: Array) -> tuple[Array, Array]:
-    """Sorted values and their masses, many of them averaged in groups."""
-    if len(y) <= _POINTS:
+def _condensed(y: Array, share: Array, count: int) -> tuple[Array, Array]:
+    """Sorted values and their masses, many of them averaged in `count` groups."""
+    if len(y) <= count:
         return y, share
-    group = np.minimum((np.cumsum(share) * _POINTS).astype(int), _POINTS - 1)
-    mass = np.bincount(group, share, minlength=_POINTS)
-    total = np.bincount(group, share * y, minlength=_POINTS)
+    group = np.minimum((np.cumsum(share) * count).astype(int), count - 1)
+    mass = np.bincount(group, share, minlength=count)
+    total = np.bincount(group, share * y, minlength=count)
     filled = mass > 0
     return total[filled] / mass[filled], np.asarray(mass[filled], dtype=float)
 
@@ -460,6 +446,12 @@ def _smaller_secants(y: Array, v: Array) -> Array:
     return np.minimum(np.append(secants[:1], secants), np.append(secants, secants[-1:]))
 
 
+def _yeo_johnson(y: Array, lam: float) -> Array:
+    """The formula of `YeoJohnson`, at any y."""
+    size = np.log1p(np.abs(y))
+    return np.where(y < 0, -_power(size, 2.0 - lam), _power(size, lam))
+
+
 def _power(log_size: Array, power: float) -> Array:
     """(eˢ)^power − 1 over power, s = log_size; s itself for power zero."""
     return np.expm1(power * log_size) / power if power else log_size
@@ -470,25 +462,7 @@ def _power_inverse(v: Array, power: float) -> Array:
     if not power:
         return np.expm1(v)
     # A negative power has a bounded range, which v leaves by rounding only.
-    return np.expm1(np.log1p(np.maximum(power * v, -1.0 + 1e-300)) / power)
-
-
-def _cubic_root(coefficients: Array, v: Array) -> Array:
-    """T in [0, 1] where an increasing cubic equals v: Newton, guarded by bisection."""
-    c0, c1, c2, c3 = coefficients
-    low, high = np.zeros(v.shape), np.ones(v.shape)
-    t = np.clip((v - c0) / (c1 + c2 + c3), 0.0, 1.0)
-    for _ in range(80):
-        gap = c0 + t * (c1 + t * (c2 + t * c3)) - v
-        low, high = np.where(gap < 0, t, low), np.where(gap > 0, t, high)
-        newton = t - gap / (c1 + t * (2.0 * c2 + t * 3.0 * c3))
-        usable = (newton >= low) & (newton <= high)
-        step = np.where(usable, newton, 0.5 * (low + high))
-        moved = np.max(np.abs(step - t), initial=0.0)
-        t = step
-        if moved < 1e-16:
-            break
-    return t
+    return np.expm1(np.log1p(np.maximum(power * v, -1.0)) / power)
 
 
 def _by_column(function: Callable[[Array, int], Array], Y: Array) -> Array:

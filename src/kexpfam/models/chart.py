@@ -22,19 +22,16 @@ from kexpfam.base_densities import (
     BaseDensity,
     ConditionalBase,
     CrossFit,
-    Frame,
     GaussianBase,
     GaussianProcessBase,
     GaussianProcessFit,
+    LocationScaleModel,
     MonotoneTransform,
     Rescaled,
-    TrainingResponses,
     TransformedBase,
     YeoJohnson,
     fit_processes,
     fit_yeo_johnson,
-    heteroscedastic_cross_fit,
-    homoscedastic_cross_fit,
 )
 from kexpfam.distributions import Coordinates
 from kexpfam.errors import DegenerateDataError
@@ -83,7 +80,7 @@ class Chart:
     y_center: Array
     y_scale: Array
     support: Array
-    frame: Frame | None = None
+    frame: LocationScaleModel | None = None
     transform: MonotoneTransform | None = None
     x_transform: MonotoneTransform | None = None
 
@@ -213,17 +210,17 @@ def fit_chart(
     y_center, y_scale = standardizer(
         name, V, weights, options.standardize, must_vary=True
     )
-    training = TrainingResponses(
-        (V - y_center) / y_scale,
-        weights,
-        y_center,
-        y_scale,
-        options.row_numbers,
-        name,
-        transform,
-    )
-    # Prepared first: this refuses parameters for another number of columns.
-    prepared = base.prepared(training) if isinstance(base, BaseDensity) else None
+
+    def to_kernel(Y: Array) -> Array:
+        V = Y if transform is None else transform.forward(Y)
+        return (V - y_center) / y_scale
+
+    U = (V - y_center) / y_scale
+    prepared = None
+    if isinstance(base, BaseDensity):
+        # Prepared first: this refuses parameters for another number of columns.
+        numbers = options.row_numbers
+        prepared = base.prepared(Y, weights, to_kernel, row_numbers=numbers, name=name)
     chart = Chart(
         x_center,
         x_scale,
@@ -240,15 +237,13 @@ def fit_chart(
         ).sum(axis=1)
     if isinstance(base, BaseDensity):
         assert prepared is not None
-        return Charted(
-            chart, prepared, Z, training.Y, log_abs_det_jacobian, weights, None
-        )
+        return Charted(chart, prepared, Z, U, log_abs_det_jacobian, weights, None)
     key = (x_transform is not None, repr(getattr(options.base, "transform", None)))
     shared = processes or SharedProcesses()
-    fit, lengthscales = _regression(base, key, Z, training, rng, shared)
+    fit, lengthscales = _regression(base, key, Z, U, weights, rng, shared)
     return Charted(
-        chart=replace(chart, frame=fit.frame),
-        base=base.noise.prepared(replace(training, Y=fit.residuals)),
+        chart=replace(chart, frame=fit.model),
+        base=base.noise.prepared(fit.residuals, weights),
         Z=Z,
         U=fit.residuals,
         log_abs_det_jacobian=log_abs_det_jacobian - fit.log_scale.sum(axis=1),
@@ -338,20 +333,18 @@ def _regression(
     base: ConditionalBase,
     key: tuple[bool, str],
     Z: Array,
-    training: TrainingResponses,
+    U: Array,
+    weights: Array,
     rng: np.random.Generator,
     processes: SharedProcesses,
 ) -> tuple[CrossFit, Array | None]:
     """Held-out residuals, and lengthscales if there is a Gaussian process."""
-    U, weights = training.Y, training.weights
     if not isinstance(base, GaussianProcessBase):
         return base.cross_fit(Z, U, weights, rng), None
     fits = processes.fit(key, Z, U, weights)
     # With several columns of y: what any of them depends on at short distances counts.
     lengthscales = np.min([fit.process.lengthscales for fit in fits], axis=0)
-    if base.heteroscedastic:
-        return heteroscedastic_cross_fit(fits, Z, U, weights, rng), lengthscales
-    return homoscedastic_cross_fit(fits, U, weights), lengthscales
+    return base.cross_fit(Z, U, weights, rng, fits), lengthscales
 
 
 def _unskewed(X: Array, weights: Array) -> MonotoneTransform | None:

@@ -19,7 +19,6 @@ from kexpfam.base_densities import (
     BaseDensity,
     GaussianBase,
     MarginalBase,
-    TrainingResponses,
     resolve_base,
 )
 from kexpfam.blocks import DEFAULT_BUDGET
@@ -178,8 +177,7 @@ class FittedFamily:
                 raise ValueError("the base density has other columns")
         else:
             # Touched once, so that parameters of a wrong length show up here.
-            rows = TrainingResponses(Y, np.ones(n), np.zeros(d), np.ones(d))
-            self.base.prepared(rows)
+            self.base.prepared(Y, np.ones(n))
         if not np.isfinite(self.base.log_density(Y)).all():
             raise ValueError("the base density does not cover the data")
 
