@@ -48,87 +48,65 @@ class GaussianizeSpec:
 class MonotoneTransform(ABC):
     """v = t(y), an increasing bijection of the line for each column."""
 
+    @abstractmethod
     def forward(self, Y: Array) -> Array:
         """t(y), (..., d) -> (..., d)."""
-        return _by_column(self.column_forward, Y)
 
+    @abstractmethod
     def inverse(self, V: Array) -> Array:
         """The y with t(y) = v, (..., d) -> (..., d)."""
-        return _by_column(self.column_inverse, V)
 
+    @abstractmethod
     def log_abs_det_jacobian(self, Y: Array) -> Array:
         """Log dt/dy, (..., d) -> (..., d)."""
-        return _by_column(self.column_log_abs_det_jacobian, Y)
 
+    @abstractmethod
     def slope_gradient(self, Y: Array) -> Array:
         """d/dy log dt/dy, (..., d) -> (..., d)."""
-        return _by_column(self.column_slope_gradient, Y)
-
-    @abstractmethod
-    def column_forward(self, y: Array, i: int) -> Array:
-        """t(y) of column i."""
-
-    @abstractmethod
-    def column_inverse(self, v: Array, i: int) -> Array:
-        """Its inverse."""
-
-    @abstractmethod
-    def column_log_abs_det_jacobian(self, y: Array, i: int) -> Array:
-        """Log of its derivative."""
-
-    @abstractmethod
-    def column_slope_gradient(self, y: Array, i: int) -> Array:
-        """Derivative of the log of its derivative."""
 
     @abstractmethod
     def column_breaks(self, i: int) -> Array:
-        """Increasing points in y where t is not smooth."""
+        """Increasing points in y where t is not smooth in column i."""
 
 
 class ContinuedTransform(MonotoneTransform):
     """A formula between two ends of each column, and straight lines beyond."""
 
+    @property
     @abstractmethod
-    def column_ends(self, i: int) -> tuple[float, float]:
-        """Where the formula ends."""
-
-    @abstractmethod
-    def _formula(self, y: Array, i: int) -> Array: ...
+    def ends(self) -> tuple[Array, Array]:
+        """Where the formula ends, (d,) each, or () if that is the same for all."""
 
     @abstractmethod
-    def _formula_inverse(self, v: Array, i: int) -> Array: ...
+    def _formula(self, Y: Array) -> Array: ...
 
     @abstractmethod
-    def _formula_log_abs_det_jacobian(self, y: Array, i: int) -> Array: ...
+    def _formula_inverse(self, V: Array) -> Array: ...
 
     @abstractmethod
-    def _formula_slope_gradient(self, y: Array, i: int) -> Array: ...
+    def _formula_log_abs_det_jacobian(self, Y: Array) -> Array: ...
 
     @abstractmethod
-    def _inner_breaks(self, i: int) -> Array: ...
+    def _formula_slope_gradient(self, Y: Array) -> Array: ...
 
-    def column_forward(self, y: Array, i: int) -> Array:
-        inside = np.clip(y, *self.column_ends(i))
-        beyond = (y - inside) * np.exp(self._formula_log_abs_det_jacobian(inside, i))
-        return self._formula(inside, i) + beyond
+    def forward(self, Y: Array) -> Array:
+        inside = np.clip(Y, *self.ends)
+        beyond = (Y - inside) * np.exp(self._formula_log_abs_det_jacobian(inside))
+        return self._formula(inside) + beyond
 
-    def column_inverse(self, v: Array, i: int) -> Array:
-        ends = np.array(self.column_ends(i))
-        inside = np.clip(v, *self._formula(ends, i))
+    def inverse(self, V: Array) -> Array:
+        low, high = self.ends
+        inside = np.clip(V, self._formula(low), self._formula(high))
         # Rounding of the inverse must not leave the formula's range.
-        y = np.clip(self._formula_inverse(inside, i), *ends)
-        return y + (v - inside) * np.exp(-self._formula_log_abs_det_jacobian(y, i))
+        Y = np.clip(self._formula_inverse(inside), low, high)
+        return Y + (V - inside) * np.exp(-self._formula_log_abs_det_jacobian(Y))
 
-    def column_log_abs_det_jacobian(self, y: Array, i: int) -> Array:
-        return self._formula_log_abs_det_jacobian(np.clip(y, *self.column_ends(i)), i)
+    def log_abs_det_jacobian(self, Y: Array) -> Array:
+        return self._formula_log_abs_det_jacobian(np.clip(Y, *self.ends))
 
-    def column_slope_gradient(self, y: Array, i: int) -> Array:
-        low, high = self.column_ends(i)
-        gradient = self._formula_slope_gradient(np.clip(y, low, high), i)
-        return np.where((y < low) | (y > high), 0.0, gradient)
-
-    def column_breaks(self, i: int) -> Array:
-        return np.unique(np.append(self._inner_breaks(i), self.column_ends(i)))
+    def slope_gradient(self, Y: Array) -> Array:
+        inside = np.clip(Y, *self.ends)
+        return np.where(inside == Y, self._formula_slope_gradient(inside), 0.0)
 
 
 @saved_value
@@ -163,26 +141,27 @@ class YeoJohnson(ContinuedTransform):
                 f"low must be below high, got low={self.low!r} and high={self.high!r}."
             )
 
-    def column_ends(self, i: int) -> tuple[float, float]:
-        return per_column(self.low, i), per_column(self.high, i)
+    @property
+    def ends(self) -> tuple[Array, Array]:
+        return np.asarray(self.low), np.asarray(self.high)
 
-    def _formula(self, y: Array, i: int) -> Array:
-        return _yeo_johnson(y, per_column(self.lam, i))
+    def column_breaks(self, i: int) -> Array:
+        low, high = per_column(self.low, i), per_column(self.high, i)
+        return np.array([low, 0.0, high] if low < 0 < high else [low, high])
 
-    def _formula_inverse(self, v: Array, i: int) -> Array:
-        lam = per_column(self.lam, i)
-        left = -_power_inverse(np.maximum(-v, 0.0), 2.0 - lam)
-        return np.where(v < 0, left, _power_inverse(np.maximum(v, 0.0), lam))
+    def _formula(self, Y: Array) -> Array:
+        return _yeo_johnson(Y, np.asarray(self.lam))
 
-    def _formula_log_abs_det_jacobian(self, y: Array, i: int) -> Array:
-        return (per_column(self.lam, i) - 1.0) * np.sign(y) * np.log1p(np.abs(y))
+    def _formula_inverse(self, V: Array) -> Array:
+        lam = np.asarray(self.lam)
+        left = -_power_inverse(np.maximum(-V, 0.0), 2.0 - lam)
+        return np.where(V < 0, left, _power_inverse(np.maximum(V, 0.0), lam))
 
-    def _formula_slope_gradient(self, y: Array, i: int) -> Array:
-        return (per_column(self.lam, i) - 1.0) / (1.0 + np.abs(y))
+    def _formula_log_abs_det_jacobian(self, Y: Array) -> Array:
+        return (np.asarray(self.lam) - 1.0) * np.sign(Y) * np.log1p(np.abs(Y))
 
-    def _inner_breaks(self, i: int) -> Array:
-        low, high = self.column_ends(i)
-        return np.zeros(1) if low < 0 < high else np.empty(0)
+    def _formula_slope_gradient(self, Y: Array) -> Array:
+        return (np.asarray(self.lam) - 1.0) / (1.0 + np.abs(Y))
 
 
 # For each column: knots, values or slopes there.
@@ -234,32 +213,29 @@ class Gaussianize(ContinuedTransform):
     def __repr__(self) -> str:
         return f"Gaussianize(fitted on {len(self.knots)} column(s))"
 
-    def column_ends(self, i: int) -> tuple[float, float]:
-        return self.knots[i][0], self.knots[i][-1]
+    @property
+    def ends(self) -> tuple[Array, Array]:
+        ends = np.array([(knots[0], knots[-1]) for knots in self.knots])
+        return ends[:, 0], ends[:, 1]
 
-    def _formula(self, y: Array, i: int) -> Array:
-        return self._splines[i](y)
-
-    def _formula_inverse(self, v: Array, i: int) -> Array:
-        spline, knots, levels = self._splines[i], np.array(self.knots[i]), v.ravel()
-        piece = np.searchsorted(self.values[i], levels, "right") - 1
-        piece = np.clip(piece, 0, len(knots) - 2)
-        roots = increasing_roots(
-            lambda y, which: (spline(y) - levels[which], spline(y, 1)),
-            knots[piece],
-            knots[piece + 1],
-            np.spacing(np.abs(levels)),
-        )
-        return roots.reshape(v.shape)
-
-    def _formula_log_abs_det_jacobian(self, y: Array, i: int) -> Array:
-        return np.log(self._splines[i](y, 1))
-
-    def _formula_slope_gradient(self, y: Array, i: int) -> Array:
-        return self._splines[i](y, 2) / self._splines[i](y, 1)
-
-    def _inner_breaks(self, i: int) -> Array:
+    def column_breaks(self, i: int) -> Array:
         return np.array(self.knots[i])
+
+    def _formula(self, Y: Array) -> Array:
+        return self._by_column(lambda spline, y: spline(y), Y)
+
+    def _formula_inverse(self, V: Array) -> Array:
+        return self._by_column(_inverse_of_spline, V)
+
+    def _formula_log_abs_det_jacobian(self, Y: Array) -> Array:
+        return np.log(self._by_column(lambda spline, y: spline(y, 1), Y))
+
+    def _formula_slope_gradient(self, Y: Array) -> Array:
+        return self._by_column(lambda spline, y: spline(y, 2) / spline(y, 1), Y)
+
+    def _by_column(self, function: Callable[[Any, Array], Array], Y: Array) -> Array:
+        columns = np.moveaxis(Y, -1, 0)
+        return np.stack(list(map(function, self._splines, columns)), axis=-1)
 
     @functools.cached_property
     def _splines(self) -> list[Any]:
@@ -295,22 +271,19 @@ class Rescaled(MonotoneTransform):
         if np.min(self.scale) <= 0:
             raise ValueError(f"scale must be positive, got {self.scale!r}.")
 
-    def column_forward(self, y: Array, i: int) -> Array:
-        center, scale = per_column(self.center, i), per_column(self.scale, i)
-        return self.inner.column_forward((y - center) / scale, i)
+    def forward(self, Y: Array) -> Array:
+        return self.inner.forward((Y - np.asarray(self.center)) / self.scale)
 
-    def column_inverse(self, v: Array, i: int) -> Array:
-        center, scale = per_column(self.center, i), per_column(self.scale, i)
-        return center + scale * self.inner.column_inverse(v, i)
+    def inverse(self, V: Array) -> Array:
+        return np.asarray(self.scale) * self.inner.inverse(V) + self.center
 
-    def column_log_abs_det_jacobian(self, y: Array, i: int) -> Array:
-        center, scale = per_column(self.center, i), per_column(self.scale, i)
-        inner = self.inner.column_log_abs_det_jacobian((y - center) / scale, i)
-        return inner - math.log(scale)
+    def log_abs_det_jacobian(self, Y: Array) -> Array:
+        inside = (Y - np.asarray(self.center)) / self.scale
+        return self.inner.log_abs_det_jacobian(inside) - np.log(self.scale)
 
-    def column_slope_gradient(self, y: Array, i: int) -> Array:
-        center, scale = per_column(self.center, i), per_column(self.scale, i)
-        return self.inner.column_slope_gradient((y - center) / scale, i) / scale
+    def slope_gradient(self, Y: Array) -> Array:
+        inside = (Y - np.asarray(self.center)) / self.scale
+        return self.inner.slope_gradient(inside) / self.scale
 
     def column_breaks(self, i: int) -> Array:
         center, scale = per_column(self.center, i), per_column(self.scale, i)
@@ -379,10 +352,10 @@ def _gaussianized(
     y, share = y[order], weights[order] / weights.sum()
     # A power first: one bandwidth then suits a skewed column everywhere.
     power = fit_yeo_johnson(y[:, None], share)
-    w = power.column_forward(y, 0)
+    w = power.forward(y[:, None])[:, 0]
     mean, sd = moments(w, share)
     bandwidth = _bandwidth(w, share, sd, float(weights.sum()), spec)
-    low, high = power.column_forward(np.array(power.column_ends(0)), 0)
+    low, high = power.forward(np.stack(power.ends))[:, 0]
     half = spec.knots // 2
     levels = (np.arange(half) + 0.5) / half
     quantiles = w[np.minimum(np.searchsorted(np.cumsum(share), levels), len(w) - 1)]
@@ -395,10 +368,11 @@ def _gaussianized(
     below, above = own.tails(at)
     # Whichever tail is smaller has more digits.
     values = np.where(below < above, special.ndtri(below), -special.ndtri(above))
-    knots = power.column_inverse(at, 0)
+    knots = power.inverse(at[:, None])
     log_normal = -0.5 * values * values - 0.5 * math.log(2.0 * math.pi)
     slopes = np.exp(own.log_density(at) - log_normal)
-    slopes = slopes * np.exp(power.column_log_abs_det_jacobian(knots, 0))
+    slopes = slopes * np.exp(power.log_abs_det_jacobian(knots)[:, 0])
+    knots = knots[:, 0]
     secants = _smaller_secants(knots, values)
     slopes = np.clip(slopes, spec.flattest * secants, spec.steepest * secants)
     return tuple(knots.tolist()), tuple(values.tolist()), tuple(slopes.tolist())
@@ -446,24 +420,36 @@ def _smaller_secants(y: Array, v: Array) -> Array:
     return np.minimum(np.append(secants[:1], secants), np.append(secants, secants[-1:]))
 
 
-def _yeo_johnson(y: Array, lam: float) -> Array:
+def _yeo_johnson(y: Array, lam: Array | float) -> Array:
     """The formula of `YeoJohnson`, at any y."""
     size = np.log1p(np.abs(y))
     return np.where(y < 0, -_power(size, 2.0 - lam), _power(size, lam))
 
 
-def _power(log_size: Array, power: float) -> Array:
+def _power(log_size: Array, power: Array | float) -> Array:
     """(eˢ)^power − 1 over power, s = log_size; s itself for power zero."""
-    return np.expm1(power * log_size) / power if power else log_size
+    zero = np.equal(power, 0.0)
+    ratio = np.expm1(power * log_size) / np.where(zero, 1.0, power)
+    return np.where(zero, log_size, ratio)
 
 
-def _power_inverse(v: Array, power: float) -> Array:
+def _power_inverse(v: Array, power: Array) -> Array:
     """The t ≥ 0 with ((1 + t)^power − 1)/power = v ≥ 0."""
-    if not power:
-        return np.expm1(v)
+    zero = power == 0.0
     # A negative power has a bounded range, which v leaves by rounding only.
-    return np.expm1(np.log1p(np.maximum(power * v, -1.0)) / power)
+    inside = np.log1p(np.maximum(power * v, -1.0)) / np.where(zero, 1.0, power)
+    return np.expm1(np.where(zero, v, inside))
 
 
-def _by_column(function: Callable[[Array, int], Array], Y: Array) -> Array:
-    return np.stack([function(Y[..., i], i) for i in range(Y.shape[-1])], axis=-1)
+def _inverse_of_spline(spline: Any, v: Array) -> Array:
+    """Where an increasing spline has values v."""
+    knots, levels = spline.x, v.ravel()
+    piece = np.searchsorted(spline(knots), levels, "right") - 1
+    piece = np.clip(piece, 0, len(knots) - 2)
+    roots = increasing_roots(
+        lambda y, which: (spline(y) - levels[which], spline(y, 1)),
+        knots[piece],
+        knots[piece + 1],
+        np.spacing(np.abs(levels)),
+    )
+    return roots.reshape(v.shape)

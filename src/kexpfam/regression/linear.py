@@ -105,8 +105,8 @@ def fit_linear(
     u = y_scaling.forward(y[:, None])[:, 0]
     n_folds = min(10 if len(y) <= spec.few_rows else 5, len(y))
     folds = rng.permutation(len(y)) % n_folds
-    rho, tau = np.meshgrid(spec.mean_penalties, spec.scale_penalties)
-    rho, tau = rho.ravel(), tau.ravel()
+    rho = np.tile(spec.mean_penalties, len(spec.scale_penalties))
+    tau = np.repeat(spec.scale_penalties, len(spec.mean_penalties))
     # Problem (k, g): fold k left out, penalties g; the last k leaves no fold out.
     kept = np.arange(n_folds + 1)[:, None] != folds
     W = np.repeat(kept * weights, len(rho), axis=0)
