@@ -1,4 +1,4 @@
-"""Conditional bases: cross-fitted residuals and the frame they live in."""
+"""Bases around scikit-learn regressors: cross-fitted residuals, location and scale."""
 
 import numpy as np
 import pytest
@@ -63,20 +63,20 @@ def test_residuals_with_a_scale_regressor_equal_the_same_by_hand(rows):
     residuals = errors / np.exp(log_scale)
     unit = np.sqrt(np.mean(residuals**2))
     assert_close(fit.residuals[:, 0], residuals / unit, 1e-9)
-    location, scale = fit.frame.at(X)
+    location, scale = fit.model.at(X)
     assert_close(location[:, 0], LinearRegression().fit(X, Y[:, 0]).predict(X), 1e-9)
     final = KNeighborsRegressor(7).fit(X, target).predict(X)
     final = np.clip(final, log_scale.min() - 0.5, log_scale.max() + 0.5)
     assert_close(scale[:, 0], unit * np.exp(final), 1e-9)
 
 
-def test_frame_uses_the_regression_on_all_rows_and_one_unit(rows):
+def test_the_model_uses_the_regression_on_all_rows_and_one_unit(rows):
     X, Y, weights = rows
     fit = LocationScaleBase(LinearRegression()).cross_fit(
         X, Y, weights, np.random.default_rng(0)
     )
     new = np.array([[0.0, 0.0], [3.0, -3.0]])
-    location, scale = fit.frame.at(new)
+    location, scale = fit.model.at(new)
     assert location.shape == scale.shape == (2, 1)
     assert_close(location[:, 0], LinearRegression().fit(X, Y[:, 0]).predict(new), 1e-9)
     assert np.all(scale == scale[0])
@@ -88,7 +88,7 @@ def test_a_regressor_that_interpolates_does_not_shrink_the_residuals(rows):
     tree = DecisionTreeRegressor(random_state=0)
     assert np.ptp(tree.fit(X, Y).predict(X) - Y[:, 0]) == 0.0  # it does interpolate
     fit = LocationScaleBase(tree).cross_fit(X, Y, weights, np.random.default_rng(0))
-    _, scale = fit.frame.at(X)
+    _, scale = fit.model.at(X)
     # The noise has deviation 0.5 on average, and a tree adds as much of its own.
     assert scale.min() > 0.3
     assert np.median(np.abs(fit.residuals * scale)) > 0.1
@@ -98,7 +98,7 @@ def test_the_scale_follows_the_noise(rows):
     X, Y, weights = rows
     base = LocationScaleBase(LinearRegression(), KNeighborsRegressor(15))
     fit = base.cross_fit(X, Y, weights, np.random.default_rng(0))
-    _, scale = fit.frame.at(np.array([[-0.6, 0.0], [0.6, 0.0]]))
+    _, scale = fit.model.at(np.array([[-0.6, 0.0], [0.6, 0.0]]))
     assert scale[1, 0] > 1.7 * scale[0, 0]  # truth: 0.7 / 0.2
 
 
@@ -106,8 +106,8 @@ def test_the_scale_does_not_extrapolate_beyond_its_margin(rows):
     X, Y, weights = rows
     base = LocationScaleBase(LinearRegression(), LinearRegression())
     fit = base.cross_fit(X, Y, weights, np.random.default_rng(0))
-    _, near = fit.frame.at(X)
-    _, far = fit.frame.at(np.array([[1e3, 0.0], [-1e3, 0.0]]))
+    _, near = fit.model.at(X)
+    _, far = fit.model.at(np.array([[1e3, 0.0], [-1e3, 0.0]]))
     # At most e^½ beyond the range of the held-out predictions, which is near that of
     # the predictions on all rows.
     assert far.max() < 3.0 * near.max()
@@ -122,7 +122,7 @@ def test_weights_reach_the_regressor(rows):
     )
     used = X[:, 0] > 0
     expected = LinearRegression().fit(X[used], Y[used, 0]).predict(X[used])
-    location, _ = fit.frame.at(X[used])
+    location, _ = fit.model.at(X[used])
     assert_close(location[:, 0], expected, 1e-3)  # the others still count a millionth
 
 
@@ -134,7 +134,7 @@ def test_several_columns_are_fitted_together(rows):
     )
     assert fit.residuals.shape == (60, 2)
     assert_close(fit.residuals[:, 1], -fit.residuals[:, 0], 1e-9)
-    _, scale = fit.frame.at(X)
+    _, scale = fit.model.at(X)
     assert_close(scale[:, 1], 2.0 * scale[:, 0], 1e-9)
 
 
@@ -142,7 +142,7 @@ def test_the_default_regressor_is_linear(rows):
     X, Y, weights = rows
     fit = LocationScaleBase().cross_fit(X, Y, weights, np.random.default_rng(0))
     points = np.array([[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]])
-    location, _ = fit.frame.at(points)
+    location, _ = fit.model.at(points)
     assert_close(location[2] - location[1], location[1] - location[0], 1e-9)
     assert abs(location[1, 0] - location[0, 0] - 1.0) < 0.5  # truth: 2 − 1
 

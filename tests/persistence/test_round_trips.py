@@ -12,10 +12,10 @@ import pytest
 
 from kexpfam import KCEF, KEF, AutoKCEF, FactorizedDensity, load
 from kexpfam.base_densities import (
-    Frame,
     GaussianBase,
     GeneralizedGaussianBase,
     LocationScaleBase,
+    LocationScaleModel,
     UniformBase,
 )
 from kexpfam.errors import CannotSaveError
@@ -357,7 +357,7 @@ class Gaussian2(GaussianBase):
 
 
 @dataclass(frozen=True)
-class OwnFrame(Frame):
+class OwnFrame(LocationScaleModel):
     """A user's own regression."""
 
     def at(self, X):

@@ -53,7 +53,7 @@ class ClosedFormDensity(ExactDensity, OneColumnDensity):
         return self.mode()
 
     def std(self) -> Array:
-        return self._out(self._scale * self._base.column_deviation(0))
+        return self._out(self._scale * self._base.column_std(0))
 
     def mode(self) -> Array:
         """The centre: all these densities are symmetric."""

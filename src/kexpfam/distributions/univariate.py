@@ -143,7 +143,7 @@ class UnivariateDensity(TiltedDensities, OneColumnDensity):
         transform = self._coordinates.transform
         if transform is not None:
             entropy -= self._expectation(
-                lambda y: transform.column_log_abs_det_jacobian(y, 0)
+                lambda y: transform.log_abs_det_jacobian(y[..., None])[..., 0]
             )
         return self._out(entropy)
 

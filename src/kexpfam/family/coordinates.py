@@ -27,19 +27,16 @@ from kexpfam.base_densities import (
     BaseDensity,
     ConditionalBase,
     CrossFit,
-    Frame,
     GaussianBase,
     GaussianProcessBase,
     GaussianProcessFit,
+    LocationScaleModel,
     MonotoneTransform,
     Rescaled,
-    TrainingResponses,
     TransformedBase,
     YeoJohnson,
     fit_processes,
     fit_yeo_johnson,
-    heteroscedastic_cross_fit,
-    homoscedastic_cross_fit,
 )
 from kexpfam.data import Rows, TrainingRows
 from kexpfam.distributions import Coordinates as ResponseCoordinates
@@ -69,7 +66,7 @@ class Coordinates:
     y_center: Array  # The same for y, or for its transform, (d,)
     y_scale: Array  # (d,)
     support: Array  # Ends of each column of y in the user's units, (d, 2)
-    location_scale: Frame | None = None  # Of a conditional base
+    location_scale: LocationScaleModel | None = None  # Of a conditional base
     transform: MonotoneTransform | None = None  # Of y in the user's units, done first
     x_transform: MonotoneTransform | None = None  # Of x in the user's units, likewise
 
@@ -207,19 +204,19 @@ def fit_coordinates(
 
     transform, inner, V = _transformed(base, Y, weights, standardize, name)
     y_center, y_scale = standardizer(name, V, weights, standardize, must_vary=True)
-    training = TrainingResponses(
-        (V - y_center) / y_scale,
-        weights,
-        y_center,
-        y_scale,
-        rows.numbers,
-        name,
-        transform,
-    )
+
+    def to_kernel(Y: Array) -> Array:
+        V = Y if transform is None else transform.forward(Y)
+        return (V - y_center) / y_scale
+
+    U = (V - y_center) / y_scale
     prepared, support = None, np.tile([-np.inf, np.inf], (Y.shape[1], 1))
     if isinstance(inner, BaseDensity):
         # Prepared first: this refuses parameters for another number of columns.
-        prepared, support = inner.prepared(training), inner.support(Y.shape[1])
+        prepared = inner.prepared(
+            Y, weights, to_kernel, row_numbers=rows.numbers, name=name
+        )
+        support = inner.support(Y.shape[1])
     coordinates = Coordinates(
         x_center,
         x_scale,
@@ -233,16 +230,14 @@ def fit_coordinates(
     if transform is not None:
         log_jacobian = log_jacobian + transform.log_abs_det_jacobian(Y).sum(axis=1)
     if prepared is not None:
-        return CoordinateRows(
-            coordinates, prepared, Z, training.Y, log_jacobian, weights, None
-        )
+        return CoordinateRows(coordinates, prepared, Z, U, log_jacobian, weights, None)
     assert isinstance(inner, ConditionalBase)
     key = (x_transform is not None, repr(getattr(base, "transform", None)))
     shared = processes or SharedProcesses()
-    fit, lengthscales = _regression(inner, key, Z, training, rng, shared)
+    fit, lengthscales = _regression(inner, key, Z, U, weights, rng, shared)
     return CoordinateRows(
-        coordinates=replace(coordinates, location_scale=fit.frame),
-        base=inner.noise.prepared(replace(training, Y=fit.residuals)),
+        coordinates=replace(coordinates, location_scale=fit.model),
+        base=inner.noise.prepared(fit.residuals, weights),
         Z=Z,
         U=fit.residuals,
         log_abs_det_jacobian=log_jacobian - fit.log_scale.sum(axis=1),
@@ -314,20 +309,18 @@ def _regression(
     base: ConditionalBase,
     key: tuple[bool, str],
     Z: Array,
-    training: TrainingResponses,
+    U: Array,
+    weights: Array,
     rng: np.random.Generator,
     processes: SharedProcesses,
 ) -> tuple[CrossFit, Array | None]:
     """Held-out residuals, and lengthscales if there is a Gaussian process."""
-    U, weights = training.Y, training.weights
     if not isinstance(base, GaussianProcessBase):
         return base.cross_fit(Z, U, weights, rng), None
     fits = processes.fit(key, Z, U, weights)
     # With several columns of y: what any of them depends on at short distances counts.
     lengthscales = np.min([fit.process.lengthscales for fit in fits], axis=0)
-    if base.heteroscedastic:
-        return heteroscedastic_cross_fit(fits, Z, U, weights, rng), lengthscales
-    return homoscedastic_cross_fit(fits, U, weights), lengthscales
+    return base.cross_fit(Z, U, weights, rng, fits), lengthscales
 
 
 def _unskewed(
