@@ -20,6 +20,7 @@ from kexpfam.estimators.fitting import FamilyFit, fit_rows, fit_source
 from kexpfam.estimators.saved import FittedModel, opened
 from kexpfam.estimators.streams import KeptRows, Stream, SummedRows, check_forgetting
 from kexpfam.family import (
+    SOLVERS,
     Components,
     FittedFamily,
     IsolatedComponents,
@@ -444,7 +445,7 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
         """Take a stream, whose model is made when it is needed."""
         most = self._limits.design_rows
         kept = len(stream.rows) if isinstance(stream, KeptRows) else 0
-        if kept > most and self.fit_method != "score":
+        if kept > most and not SOLVERS[self.fit_method].additive:
             raise ValueError(
                 f"fit_method={self.fit_method!r} has no sums to add rows to, so at "
                 f"most {most} rows can come in pieces, got {kept}; "

@@ -63,6 +63,11 @@ class Solver(ABC):
     n_components: ClassVar[int]  # Centres of a low-rank fit, unless told otherwise
     medians_y: ClassVar[float]  # Lengthscale of y in median distances
     base: ClassVar[BaseDensity]  # The base density if none is given
+    # Whether sums over rows are all that fits need of them: they are cheap then, rows
+    # can be added, and there may be very many
+    additive: ClassVar[bool] = False
+    # Whether λ means the same at any lengthscale of y in units of 1/ℓ²
+    relative_lambda: ClassVar[bool] = True
 
     @abstractmethod
     def fit(
@@ -97,6 +102,7 @@ class ScoreMatching(Solver):
     n_components = 150
     medians_y = 1.4
     base = GaussianBase(scale=2.0)
+    additive = True
 
     def fit(
         self,
@@ -138,6 +144,7 @@ class LikelihoodSolver(Solver):
     n_components = 80  # fewer, since the cost grows with their square
     medians_y = 0.7
     base = GaussianBase(scale=2.0)
+    relative_lambda = False
 
     def fit(
         self,

@@ -60,7 +60,7 @@ from kexpfam.selection.validation import Validation, held_out_problem
 
 def choose(rows: TrainingRows, spec: Spec, rng: np.random.Generator) -> Selected:
     """Choose what the user left open."""
-    criterion, search = spec.select, spec.search
+    criterion, search, solver = spec.select, spec.search, SOLVERS[spec.fit_method]
     assert criterion is not None
     _check(rows, spec)
     validation = Validation.of(rows, spec, rng)
@@ -74,7 +74,7 @@ def choose(rows: TrainingRows, spec: Spec, rng: np.random.Generator) -> Selected
         names = validation.worth_a_kernel()
         # Likelihood and bridged fits cost more, so they are made without a regression
         # and with the best one only.
-        names = names if spec.fit_method == "score" else names[:2]
+        names = names if solver.additive else names[:2]
     tasks = [task for name in names for task in _tasks(validation, name)]
     with ProgressBar("KCEF, mean log p", shown=spec.verbose) as bar:
         validation.run(tasks, bar)
@@ -134,8 +134,9 @@ def _coordinates(rows: TrainingRows, spec: Spec) -> list[CoordinateSpec]:
 def _tasks(validation: Validation, name: str) -> list[Task]:
     """Kernels and λ to try in some coordinates, as far as they are open."""
     spec, regression = validation.spec, validation.is_regression(name)
+    solver = SOLVERS[spec.fit_method]
     grid = REGRESSION_GRID if regression else PLAIN_GRID
-    grid = LIKELIHOOD_GRID if spec.fit_method == "likelihood" else grid
+    grid = grid if solver.relative_lambda else LIKELIHOOD_GRID
     if spec.regularization is not None:
         grid = replace(grid, lams=(spec.regularization,), relative=False)
     if spec.kernel is not None:
@@ -147,7 +148,7 @@ def _tasks(validation: Validation, name: str) -> list[Task]:
         paths = grid.paths(kernels_x, _kernels_y(grid, spec.kernel_y))
     # Far from the data a regression can be wrong by many standard deviations: a family
     # around it needs heavy tails, having no others to fall back on.
-    heavy = regression and spec.base is None and spec.fit_method == "score"
+    heavy = regression and spec.base is None and solver.additive
     assert spec.select is not None
     return validation.tasks(
         name,
