@@ -32,6 +32,7 @@ from kexpfam.base_densities import (
     YeoJohnson,
     fit_processes,
     fit_yeo_johnson,
+    require_inside,
 )
 from kexpfam.distributions import Coordinates
 from kexpfam.errors import DegenerateDataError
@@ -215,18 +216,20 @@ def fit_chart(
         V = Y if transform is None else transform.forward(Y)
         return (V - y_center) / y_scale
 
-    U = (V - y_center) / y_scale
+    U, d = (V - y_center) / y_scale, Y.shape[1]
     prepared = None
     if isinstance(base, BaseDensity):
         # Prepared first: this refuses parameters for another number of columns.
+        prepared = base.prepared(U, weights, to_kernel)
         numbers = options.row_numbers
-        prepared = base.prepared(Y, weights, to_kernel, row_numbers=numbers, name=name)
+        supports = prepared.support(d), Y, base.support(d)
+        require_inside(U, *supports, row_numbers=numbers, name=name)
     chart = Chart(
         x_center,
         x_scale,
         y_center,
         y_scale,
-        support=_user_support(base, Y.shape[1]),
+        support=_user_support(base, d),
         transform=transform,
         x_transform=x_transform,
     )
