@@ -10,8 +10,6 @@ import signal
 import sys
 from collections.abc import Sequence
 
-_INTERRUPTED = 130  # 128 + SIGINT, as shells have it
-
 
 def is_program(words: Sequence[str]) -> bool:
     """Whether a command line starts `kexpfam`, by its script or as a module.
@@ -48,7 +46,7 @@ def hear_interrupts() -> None:
 def _end(number: int, frame: object) -> None:
     # An exception in the middle of an import may be caught there, or become another;
     # there is nothing to tidy up yet.
-    os._exit(_INTERRUPTED)
+    os._exit(130)  # 128 + SIGINT, as shells have it
 
 
 end_quietly_while_importing()

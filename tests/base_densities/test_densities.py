@@ -15,6 +15,7 @@ from kexpfam.base_densities import (
     StudentBase,
     TruncatedBase,
     UniformBase,
+    require_inside,
 )
 from kexpfam.errors import DegenerateDataError
 from tests.base_densities.cases import CASES, MARGINAL, case_id, marginal
@@ -208,10 +209,10 @@ def test_bounds_are_converted_from_the_users_units():
     def to_kernel(y):
         return (y - 2.0) / 4.0
 
-    uniform = UniformBase(-2.0, 6.0).prepared(Y, np.ones(3), to_kernel)
+    uniform = UniformBase(-2.0, 6.0).prepared(to_kernel(Y), np.ones(3), to_kernel)
     np.testing.assert_array_equal(uniform.support(1), [[-1.0, 1.0]])
     cut = TruncatedBase(GaussianBase(1.0), lower=0.0)
-    cut = cut.prepared(Y, np.ones(3), to_kernel)
+    cut = cut.prepared(to_kernel(Y), np.ones(3), to_kernel)
     np.testing.assert_array_equal(cut.support(1), [[-0.5, np.inf]])
     # The rows on the edge are inside, in whatever way rounding falls.
     assert np.all(np.isfinite(cut.log_density(to_kernel(Y))))
@@ -221,14 +222,14 @@ def test_bounds_are_converted_from_the_users_units():
     "base", [UniformBase(0.5, 3.0), TruncatedBase(lower=0.5, upper=3.0)], ids=repr
 )
 def test_rows_outside_the_support_are_counted_and_shown(base):
-    Y, weights = np.array([[1.0], [-4.0], [2.0], [7.0]]), np.ones(4)
-    expected = r"y has 2 rows outside.*\[0.5, 3.0\].*row 1 is -4\."
+    Y = np.array([[1.0], [-4.0], [2.0], [7.0]])
+    expected = r"X has 2 rows outside.*\[0.5, 3.0\].*row 1 is -4\."
     with pytest.raises(DegenerateDataError, match=expected):
-        base.prepared(Y, weights, lambda y: (y - 1.0) / 2.0)
+        KEF(base=base).fit(Y)
     # The first that the user finds, where and under the name that she knows.
-    numbers = np.array([9, 8, 7, 6])
+    numbers, support = np.array([9, 8, 7, 6]), base.support(1)
     with pytest.raises(DegenerateDataError, match=r"price has 2 .*row 6 is 7\."):
-        base.prepared(Y, weights, row_numbers=numbers, name="price")
+        require_inside(Y, support, Y, support, row_numbers=numbers, name="price")
 
 
 def test_bounds_that_leave_nothing_of_the_inner_density_are_refused():

@@ -199,7 +199,7 @@ def test_panels_do_not_show(monkeypatch):
     process, left_out = conditioned(X, y, noise, X[:20])
     new = X[::3] + 0.1
     whole = process.predict(new)
-    monkeypatch.setattr(_linalg, "PANEL_BYTES", 8 * 23 * 7)
+    monkeypatch.setattr(_linalg, "BLOCK_BYTES", 8 * 23 * 7)
     again, left_out_again = conditioned(X, y, noise, X[:20])
     assert_close(left_out_again, left_out, SOLVE)
     for one, other in zip(whole, process.predict(new), strict=True):

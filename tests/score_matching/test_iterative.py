@@ -50,7 +50,7 @@ def test_panels_of_any_height_and_number_of_threads_give_the_same_sums(monkeypat
     basis, sample = make(100, 2, derivatives=1)
     v = np.random.default_rng(0).normal(size=basis.size)
     whole = RowsInMemory(basis, sample, n_jobs=1).apply(v)
-    monkeypatch.setattr("kexpfam._linalg.PANEL_BYTES", 8 * 40 * 9)
+    monkeypatch.setattr("kexpfam._linalg.BLOCK_BYTES", 8 * 40 * 9)
     for n_jobs in (1, 3):
         assert_close(RowsInMemory(basis, sample, n_jobs).apply(v), whole, ROUNDING)
 
@@ -60,7 +60,7 @@ def test_features_that_are_kept_fit_into_the_memory_and_change_nothing(
     monkeypatch, share
 ):
     basis, sample = make(100, 2, derivatives=1)
-    monkeypatch.setattr("kexpfam._linalg.PANEL_BYTES", 8 * 40 * 9)
+    monkeypatch.setattr("kexpfam._linalg.BLOCK_BYTES", 8 * 40 * 9)
     everything = 8 * 100 * 2 * basis.size
     rows = RowsInMemory(basis, sample, n_jobs=2, memory=int(share * everything))
     v = np.random.default_rng(0).normal(size=basis.size)

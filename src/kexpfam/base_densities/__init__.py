@@ -1,6 +1,11 @@
 """Base densities q0(y) and q0(y|x): log density, gradient, sampling, support."""
 
-from kexpfam.base_densities.bounded import TruncatedBase, UniformBase, boundary_weights
+from kexpfam.base_densities.bounded import (
+    TruncatedBase,
+    UniformBase,
+    boundary_weights,
+    require_inside,
+)
 from kexpfam.base_densities.conditional import (
     GaussianProcessBase,
     GaussianProcessModel,
@@ -67,5 +72,6 @@ __all__ = [
     "fit_gaussianize",
     "fit_processes",
     "fit_yeo_johnson",
+    "require_inside",
     "resolve_base",
 ]

@@ -7,14 +7,13 @@ g that vanishes there removes it (Hyvärinen 2007; Yu, Drton and Shojaie 2019).
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from kexpfam._typing import Array, Indices, namespace_of
 from kexpfam.base_densities.fixed import GaussianBase, LocationScaleDensity
-from kexpfam.base_densities.interface import BaseDensity
+from kexpfam.base_densities.interface import BaseDensity, ToKernel
 from kexpfam.base_densities.parameters import (
     PerColumn,
     as_parameter,
@@ -58,33 +57,42 @@ def _bounds(lower: object, upper: object) -> tuple[PerColumn, PerColumn]:
 
 
 def _in_kernel_units(
-    lower: PerColumn,
-    upper: PerColumn,
-    Y: Array,
-    to_kernel: Callable[[Array], Array],
-    row_numbers: Indices | None,
-    name: str,
+    lower: PerColumn, upper: PerColumn, d: int, to_kernel: ToKernel
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Bounds in the coordinates of the kernel, after checking the responses."""
-    d = Y.shape[1]
+    """Bounds of d columns in the coordinates of the kernel."""
     require_columns(d, lower=lower, upper=upper)
     low = to_kernel(np.broadcast_to(lower, d))
     high = to_kernel(np.broadcast_to(upper, d))
-    # Rows get there by the same formula, so a row on the edge stays on it.
-    U = to_kernel(Y)
-    outside = (low > U) | (high < U)
-    if outside.any():
-        numbers = np.arange(len(Y)) if row_numbers is None else row_numbers
-        rows = np.flatnonzero(outside.any(axis=1))
-        row = int(rows[np.argmin(numbers[rows])])  # the first that the user finds
-        column = int(np.argmax(outside[row]))
-        raise DegenerateDataError(
-            f"{name} has {len(rows)} rows outside the support of the base density, "
-            f"[{per_column(lower, column)}, {per_column(upper, column)}]; row "
-            f"{int(numbers[row])} is {Y[row, column]:g}. Widen the bounds or remove "
-            f"the rows."
-        )
     return tuple(low.tolist()), tuple(high.tolist())
+
+
+def require_inside(
+    U: Array,  # Responses in the coordinates of the kernel, (n, d)
+    support: Array,  # Support of each column in these coordinates, (d, 2)
+    Y: Array,  # The same responses in the user's units, (n, d)
+    bounds: Array,  # Support of each column in these units, (d, 2)
+    *,
+    row_numbers: Indices | None = None,  # Where the user finds the rows, (n,)
+    name: str = "y",  # What the user calls the responses
+) -> None:
+    """Refuse responses outside the support of a base density.
+
+    Bounds and responses get into the coordinates of the kernel by the same formula, so
+    a row on the edge stays on it.
+    """
+    outside = (support[:, 0] > U) | (support[:, 1] < U)
+    if not outside.any():
+        return
+    numbers = np.arange(len(Y)) if row_numbers is None else row_numbers
+    rows = np.flatnonzero(outside.any(axis=1))
+    row = int(rows[np.argmin(numbers[rows])])  # the first that the user finds
+    column = int(np.argmax(outside[row]))
+    low, high = bounds[column].tolist()
+    raise DegenerateDataError(
+        f"{name} has {len(rows)} rows outside the support of the base density, "
+        f"[{low}, {high}]; row {int(numbers[row])} is {Y[row, column]:g}. Widen the "
+        f"bounds or remove the rows."
+    )
 
 
 @saved_value
@@ -133,17 +141,9 @@ class UniformBase(BaseDensity):
         return self.column_support(i)
 
     def prepared(
-        self,
-        Y: Array,
-        weights: Array,
-        to_kernel: Callable[[Array], Array] = np.asarray,
-        *,
-        row_numbers: Indices | None = None,
-        name: str = "y",
+        self, U: Array, weights: Array, to_kernel: ToKernel = np.asarray
     ) -> BaseDensity:
-        low, high = _in_kernel_units(
-            self.lower, self.upper, Y, to_kernel, row_numbers, name
-        )
+        low, high = _in_kernel_units(self.lower, self.upper, U.shape[1], to_kernel)
         return replace(self, lower=low, upper=high)
 
 
@@ -201,18 +201,10 @@ class TruncatedBase(BaseDensity):
         return max(low, inner_low), min(high, inner_high)
 
     def prepared(
-        self,
-        Y: Array,
-        weights: Array,
-        to_kernel: Callable[[Array], Array] = np.asarray,
-        *,
-        row_numbers: Indices | None = None,
-        name: str = "y",
+        self, U: Array, weights: Array, to_kernel: ToKernel = np.asarray
     ) -> BaseDensity:
-        self.base.prepared(Y, weights)  # it is fixed; this checks its parameters
-        low, high = _in_kernel_units(
-            self.lower, self.upper, Y, to_kernel, row_numbers, name
-        )
+        self.base.prepared(U, weights)  # it is fixed; this checks its parameters
+        low, high = _in_kernel_units(self.lower, self.upper, U.shape[1], to_kernel)
         cut = replace(self, lower=low, upper=high)
         for i in range(len(low)):
             if cut._mass(i) < 1e-6:

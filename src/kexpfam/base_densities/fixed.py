@@ -2,14 +2,13 @@
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import special
 
-from kexpfam._typing import Array, Indices, namespace_of
-from kexpfam.base_densities.interface import BaseDensity
+from kexpfam._typing import Array, namespace_of
+from kexpfam.base_densities.interface import BaseDensity, ToKernel
 from kexpfam.base_densities.parameters import (
     PerColumn,
     as_parameter,
@@ -60,15 +59,9 @@ class LocationScaleDensity(BaseDensity):
         return location - reach, location + reach
 
     def prepared(
-        self,
-        Y: Array,
-        weights: Array,
-        to_kernel: Callable[[Array], Array] = np.asarray,
-        *,
-        row_numbers: Indices | None = None,
-        name: str = "y",
+        self, U: Array, weights: Array, to_kernel: ToKernel = np.asarray
     ) -> BaseDensity:
-        require_columns(Y.shape[1], scale=self.scale, location=self.location)
+        require_columns(U.shape[1], scale=self.scale, location=self.location)
         return self
 
     def column_cdf(self, y: Array, i: int) -> Array:

@@ -21,7 +21,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kexpfam._typing import Array, Indices, namespace_of
+from kexpfam._typing import Array, namespace_of
+
+# The user's values (..., d) in the coordinates of the kernel.
+ToKernel = Callable[[Array], Array]
 
 
 class Base(ABC):
@@ -97,13 +100,7 @@ class BaseDensity(Base):
 
     @abstractmethod
     def prepared(
-        self,
-        Y: Array,
-        weights: Array,
-        to_kernel: Callable[[Array], Array] = np.asarray,
-        *,
-        row_numbers: Indices | None = None,
-        name: str = "y",
+        self, U: Array, weights: Array, to_kernel: ToKernel = np.asarray
     ) -> "BaseDensity":
         """The density to use for these training responses.
 
@@ -111,11 +108,9 @@ class BaseDensity(Base):
         bounds from the user's units.
 
         Args:
-            Y: Responses in the user's units, (n, d).
+            U: Responses in the coordinates of the kernel, (n, d).
             weights: Row weights, (n,); their sum counts the rows.
             to_kernel: The user's values (..., d) in the coordinates of the kernel.
-            row_numbers: Where the user finds the rows, (n,), if not in this order.
-            name: What the user calls the responses.
         """
 
 

@@ -6,14 +6,13 @@ component keeps the tails away from zero.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from kexpfam._kernel_density import KernelEstimate, moments, silverman
-from kexpfam._typing import Array, Indices
-from kexpfam.base_densities.interface import BaseDensity
+from kexpfam._typing import Array
+from kexpfam.base_densities.interface import BaseDensity, ToKernel
 from kexpfam.persistence import saved_value
 
 
@@ -75,15 +74,8 @@ class MarginalBase(BaseDensity):
         )
 
     def prepared(
-        self,
-        Y: Array,
-        weights: Array,
-        to_kernel: Callable[[Array], Array] = np.asarray,
-        *,
-        row_numbers: Indices | None = None,
-        name: str = "y",
+        self, U: Array, weights: Array, to_kernel: ToKernel = np.asarray
     ) -> BaseDensity:
-        U = to_kernel(Y)
         return MarginalBase(tuple(_binned_estimate(u, weights) for u in U.T))
 
     def _estimate(self, i: int) -> KernelEstimate:

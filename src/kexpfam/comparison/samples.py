@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kexpfam._heuristics import median_distance, median_filler
-from kexpfam._linalg import PANEL_BYTES, BufferPool, Empty, for_each_row_block
+from kexpfam._linalg import BLOCK_BYTES, BufferPool, Empty, for_each_row_block
 from kexpfam._typing import Array
 from kexpfam._validation import as_numbers, check_count, mean_and_std
 from kexpfam.errors import DegenerateDataError
@@ -193,5 +193,5 @@ def _sums_of_tiles(
             work(t)
 
     # A row as long as a panel makes each of them a piece of work.
-    for_each_row_block(count, PANEL_BYTES // 8, through)
+    for_each_row_block(count, BLOCK_BYTES // 8, through)
     return rows, columns.sum(axis=0), np.sum(found, axis=0)

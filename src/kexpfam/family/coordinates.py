@@ -37,6 +37,7 @@ from kexpfam.base_densities import (
     YeoJohnson,
     fit_processes,
     fit_yeo_johnson,
+    require_inside,
 )
 from kexpfam.data import Rows, TrainingRows
 from kexpfam.distributions import Coordinates as ResponseCoordinates
@@ -209,14 +210,13 @@ def fit_coordinates(
         V = Y if transform is None else transform.forward(Y)
         return (V - y_center) / y_scale
 
-    U = (V - y_center) / y_scale
-    prepared, support = None, np.tile([-np.inf, np.inf], (Y.shape[1], 1))
+    U, d = (V - y_center) / y_scale, Y.shape[1]
+    prepared, support = None, np.tile([-np.inf, np.inf], (d, 1))
     if isinstance(inner, BaseDensity):
         # Prepared first: this refuses parameters for another number of columns.
-        prepared = inner.prepared(
-            Y, weights, to_kernel, row_numbers=rows.numbers, name=name
-        )
-        support = inner.support(Y.shape[1])
+        prepared, support = inner.prepared(U, weights, to_kernel), inner.support(d)
+        inside = prepared.support(d), Y, support
+        require_inside(U, *inside, row_numbers=rows.numbers, name=name)
     coordinates = Coordinates(
         x_center,
         x_scale,

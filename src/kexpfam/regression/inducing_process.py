@@ -32,7 +32,7 @@ import numpy as np
 from scipy.linalg import blas, lapack
 
 from kexpfam._linalg import (
-    PANEL_BYTES,
+    BLOCK_BYTES,
     RIDGE_FLOOR,
     Empty,
     block_height,
@@ -296,7 +296,7 @@ def _sums(
                 add(k, rows, lambda shape: buffer[: shape[0]])
 
     # So long a row makes each part a block of its own.
-    for_each_row_block(parts, PANEL_BYTES, work)
+    for_each_row_block(parts, BLOCK_BYTES, work)
     return sum(A[1:], A[0]), sum(b[1:], b[0]), unexplained
 
 

@@ -16,7 +16,6 @@ import numpy as np
 
 from kexpfam._typing import Array
 from kexpfam.persistence import saved_fit
-from kexpfam.regression.log_scale import LOG_SCALE_MARGIN
 from kexpfam.regression.scaling import Scaling, scaling_of, usable_weights
 
 
@@ -35,6 +34,8 @@ class LinearSpec:
     # No optimum is near these log scales, but rows left out may be far from the others
     # and steps may be too long; exponentials must stay finite there, too.
     largest_log_scale: float = 25.0
+    # The log scale may leave the range it has on the training rows by this much.
+    margin: float = 0.5
     most_rounds: int = 30
     most_halvings: int = 6
     enough_nats: float = 1e-3  # Rounds end when none gains more
@@ -114,8 +115,8 @@ def fit_linear(
     b, c = _fit_problems(D, u, W, *penalties, spec)
     # Of each problem the range of its own rows bounds the log scale.
     values = c @ D.T
-    lower = np.min(values, axis=1, where=W > 0, initial=np.inf) - LOG_SCALE_MARGIN
-    upper = np.max(values, axis=1, where=W > 0, initial=-np.inf) + LOG_SCALE_MARGIN
+    lower = np.min(values, axis=1, where=W > 0, initial=np.inf) - spec.margin
+    upper = np.max(values, axis=1, where=W > 0, initial=-np.inf) + spec.margin
     values = np.clip(values, lower[:, None], upper[:, None])
     # Of every row the problems that have not seen it, (grid, n).
     own = folds, slice(None), np.arange(len(y))

@@ -16,9 +16,6 @@ from kexpfam._typing import Array
 from kexpfam.persistence import saved_fit
 from kexpfam.regression.scaling import Scaling, scaling_of, usable_weights
 
-# The log scale may leave the range it has on the training rows by this much.
-LOG_SCALE_MARGIN = 0.5
-
 
 @dataclass(frozen=True)
 class LogScaleSpec:
@@ -35,6 +32,8 @@ class LogScaleSpec:
     smallest_square: float = 1e-6
     # And that mean is not smaller than this: residuals of zero have a logarithm, too.
     smallest_mean: float = 1e-24
+    # The log scale may leave the range it has on the training rows by this much.
+    margin: float = 0.5
     most_steps: int = 60
     most_halvings: int = 8
     # No step changes a log scale by more than this, so that exponentials stay finite.
@@ -165,8 +164,8 @@ def fit_log_scale(
         features,
         float(b0[0]),
         b[:, 0],
-        float(max(lower[0], predicted[:, best].min() - LOG_SCALE_MARGIN)),
-        float(min(upper[0], predicted[:, best].max() + LOG_SCALE_MARGIN)),
+        float(max(lower[0], predicted[:, best].min() - spec.margin)),
+        float(min(upper[0], predicted[:, best].max() + spec.margin)),
     )
     values = model.at(X, mean)
     held_out = values.copy()  # other rows the model has not seen
@@ -225,8 +224,8 @@ def _fit_path(
     return (
         offset + B[0] - middle @ coefficients,
         coefficients,
-        offset + L.min(axis=0) - LOG_SCALE_MARGIN,
-        offset + L.max(axis=0) + LOG_SCALE_MARGIN,
+        offset + L.min(axis=0) - spec.margin,
+        offset + L.max(axis=0) + spec.margin,
     )
 
 
