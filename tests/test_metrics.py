@@ -522,7 +522,7 @@ class TestQuadrature:
             return np.exp(-0.5 * ((t - [[0.123], [7.0]]) / [[1e-2], [0.5]]) ** 2)
 
         together = integrate_rows(bumps, edges)
-        # The bump is whole in its panel up to 12 of its scales; its last node is near.
+        # The bump is whole in its cell up to 12 of its scales; its last node is near.
         assert_close(together, np.sqrt(2 * np.pi) * np.array([1e-2, 0.5]), 1e-4)
 
 

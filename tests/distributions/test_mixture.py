@@ -185,7 +185,7 @@ def test_quantiles_invert_the_distribution_function(mixture):
     # Tails of quadratures end where 1e-12 of the mass is left.
     assert_close(mixture.cdf(y), below, 1e-11, scale=1.0)
     assert_close(mixture.sf(y), 1 - below, 1e-11, scale=1.0)
-    # Few levels are bracketed by quantiles of the components, many by panels. What
+    # Few levels are bracketed by quantiles of the components, many by cells. What
     # separates them is a share of 1e-14 of the tail, or the last digit of y.
     few = np.hstack([mixture.ppf(levels[None, :6]), mixture.ppf(levels[None, 6:])])
     np.testing.assert_allclose(mixture.cdf(few), mixture.cdf(y), rtol=1e-10, atol=1e-15)
@@ -464,7 +464,7 @@ def test_closed_forms_equal_scipy(base, twin):
     assert_close(p.grad_logpdf(middle), difference, DIFFERENCES)
     draws = p.rvs(2000, random_state=0)
     assert stats.kstest(draws[1], p[1].cdf).pvalue > KS_LEVEL
-    # Its panels are what mixtures integrate on.
+    # Its cells are what mixtures integrate on.
     alone = MixtureDensity([p], [1.0])
     assert_close(alone.entropy(), p.entropy(), 1e-8, scale=1.0)
     assert_close(alone.mode(), p.mode(), ROUNDING)

@@ -58,21 +58,21 @@ def test_at_the_optimum_moments_match_up_to_the_penalty(fitted):
     X, U, weights, basis, fit = fitted
     p = density_of(fit.T, BASE, X)
     share = weights / weights.sum()
-    nodes = p._panels.nodes.reshape(-1, 1)
+    nodes = p._line.cells.nodes.reshape(-1, 1)
     expected = np.zeros(basis.size)
-    for a in range(len(X)):  # E_a[φ] by the adaptive panels
+    for a in range(len(X)):  # E_a[φ] by the adaptive cells
         at = np.repeat(X[a : a + 1], len(nodes), axis=0)
         phi = basis.features(basis.pairs(at, nodes), 0, 0)
-        rows = p._panels.rows(np.array([a]))
+        rows = p._line.rows(np.array([a])).cells
         for k in range(basis.size):
-            values = phi[:, k].reshape(1, *p._panels.nodes.shape)
+            values = phi[:, k].reshape(1, *p._line.cells.nodes.shape)
             expected[k] += share[a] * rows.integral(values)[0]
     mean = share @ basis.features(basis.pairs(X, U), 0, 0)
     # theory: mean φ − E[φ] = λRα, to the tolerance of the fit
     assert_close(mean - expected, 1e-3 * basis.gram() @ fit.alpha, 1e-6, scale=1.0)
 
 
-def test_log_partition_agrees_with_adaptive_panels(fitted):
+def test_log_partition_agrees_with_adaptive_cells(fitted):
     X, U, weights, basis, fit = fitted
     nodes = quadrature_nodes(BASE, U, basis.kernel.resolution)
     problem = PenalizedLikelihood.of(basis, BASE, X, U, weights, 1e-3, nodes)

@@ -121,7 +121,7 @@ class KexpfamDistribution(BaseDistribution):
             below = observed.dense.cdf(t)
             return 2.0 * below * (1.0 - below)
 
-        return self._column(integrate_rows(spread, observed.cells))
+        return self._column(integrate_rows(spread, observed.edges))
 
     def _energy_x(self, x: Array) -> Array:
         """E|Y − x| = ∫ F below x and ∫ (1 − F) above it."""
@@ -132,7 +132,7 @@ class KexpfamDistribution(BaseDistribution):
             below = observed.dense.cdf(t)
             return np.where(t < y, below, 1.0 - below)
 
-        edges = np.sort(np.hstack([observed.cells, y]), axis=1)
+        edges = np.sort(np.hstack([observed.edges, y]), axis=1)
         return self._column(integrate_rows(distance, edges))
 
     def pdfnorm(self, a: float = 2) -> Any:

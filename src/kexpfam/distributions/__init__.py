@@ -2,12 +2,8 @@
 
 from kexpfam.distributions.bridged import Bridge, BridgedDensity, bridge_sample
 from kexpfam.distributions.closed_form import ClosedFormDensity
-from kexpfam.distributions.interface import (
-    Coordinates,
-    Density,
-    ExactDensity,
-    SeveralColumns,
-)
+from kexpfam.distributions.coordinates import Coordinates
+from kexpfam.distributions.interface import Density, ExactDensity, SeveralColumns
 from kexpfam.distributions.mixture import MixtureDensity
 from kexpfam.distributions.multivariate import MultivariateDensity, check_partition
 from kexpfam.distributions.normal_mixture import (

@@ -23,7 +23,7 @@ import numpy as np
 from kexpfam._typing import Array, namespace_of
 from kexpfam._validation import check_positive
 from kexpfam.base_densities import BaseDensity
-from kexpfam.distributions.interface import Coordinates
+from kexpfam.distributions.coordinates import Coordinates
 from kexpfam.distributions.univariate import UnivariateDensity
 from kexpfam.partition import Formula, UnnormalizedDensity
 from kexpfam.persistence import saved_value

@@ -179,7 +179,7 @@ def hpd_values_of(observed: Observations) -> Array:
         with np.errstate(invalid="ignore"):  # a density of zero, compared with zero
             return np.clip(np.nan_to_num(dense.logpdf(t) - level), -99.0, 99.0)
 
-    t = _search_points(observed.cells)
+    t = _search_points(observed.edges)
     h = height(t)
     extremes = _hidden_extremes(t, h, height)
     t = np.hstack([t, extremes])

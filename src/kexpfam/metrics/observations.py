@@ -6,10 +6,10 @@ methods are brought to one shape: n rows with q points each. Integrals need thou
 points; densities that are slow at these may have a method `tabulated`, which returns
 something faster with the methods `logpdf`, `pdf` and `cdf`.
 
-Integrals are of many functions at once. As in `partition.panels` a panel has sixteen
+Integrals are of many functions at once. As in `partition.cells` a cell has sixteen
 Gauss-Legendre nodes and is halved while its last two Legendre coefficients are too
-large. There all rows share their panels; here the functions live at different places
-and scales, so every row has its own, and rows with fewer panels are filled up with
+large. There all rows share their cells; here the functions live at different places
+and scales, so every row has its own, and rows with fewer cells are filled up with
 empty ones.
 """
 
@@ -25,25 +25,25 @@ import numpy as np
 from kexpfam._typing import Array, ArrayLike, Mask
 from kexpfam._validation import as_numbers, check_weights
 from kexpfam.errors import AccuracyWarning
-from kexpfam.partition.panels import panel_rule
+from kexpfam.partition.cells import cell_rule
 
 # Levels whose quantiles cut the line into cells: every 32nd of the mass, and decades
 # of the tails. What is outside, 1e-12 on either side, is left out of integrals.
 _TAILS = np.array([1e-12, 1e-9, 1e-6, 1e-4, 1e-3, 1e-2])
 LEVELS = np.concatenate([_TAILS, np.arange(1, 32) / 32, 1.0 - _TAILS[::-1]])
 
-# A panel is halved while its error exceeds this share of the integral. The estimate is
+# A cell is halved while its error exceeds this share of the integral. The estimate is
 # that of the polynomial, whose integral is far more accurate.
 TOLERANCE = 1e-9
 
 # A remaining error above this share is worth a warning.
 _WORST_ERROR = 1e-6
 
-# A jump is found to 2⁻⁴⁵ of its panel, better than the tolerance; smooth functions
+# A jump is found to 2⁻⁴⁵ of its cell, better than the tolerance; smooth functions
 # need two or three rounds.
 _ROUNDS = 45
 
-# Panels of one row that may be halved in a round: more means noise, not features.
+# Cells of one row that may be halved in a round: more means noise, not features.
 _MOST_HALVED = 128
 
 # Functions of n rows at each row's own points, (n, q) -> (n, q)
@@ -126,7 +126,7 @@ class Observations:
         return Observations(self.density.tabulated(), self.y, self.single, True)
 
     @functools.cached_property
-    def cells(self) -> Array:
+    def edges(self) -> Array:
         """Quantiles between which the mass lies, increasing, (n, k)."""
         found = self.quantiles(LEVELS)
         # A tail too heavy for its quantile to be a number ends at the last that is.
@@ -176,18 +176,18 @@ def estimate(values: Array, sample_weight: ArrayLike | None) -> Estimate:
 def integrate_rows(
     function: RowFunction, edges: Array, doubt: Doubt | None = None
 ) -> Array:
-    """Integrals of a non-negative function over the panels of each row, (n,).
+    """Integrals of a non-negative function over the cells of each row, (n,).
 
     They begin between edges (n, k + 1), not decreasing, and have a relative error of
     about 1e-9 if the function is smooth between a finite number of jumps. `doubt` has
-    further reasons to halve a panel.
+    further reasons to halve a cell.
 
     Example:
         >>> edges = np.array([[0.0, 1.0, 2.0], [0.0, 1.0, 3.0]])
         >>> integrate_rows(lambda t: t**2, edges).round(6)
         array([2.666667, 9.      ])
     """
-    rule = panel_rule()
+    rule = cell_rule()
     left, right = edges[:, :-1], edges[:, 1:]
     settled, remaining = np.zeros(len(edges)), np.zeros(len(edges))
     for step in range(_ROUNDS):
@@ -200,7 +200,7 @@ def integrate_rows(
         if doubt is not None:
             error = np.maximum(error, doubt(left, right, values, total[:, None]))
         split = error > TOLERANCE * total[:, None]
-        # No double lies between the ends of a panel that is narrower.
+        # No double lies between the ends of a cell that is narrower.
         split &= half > 1e-15 * np.maximum(np.abs(left), np.abs(right))
         split &= split.sum(axis=1, keepdims=True) <= _MOST_HALVED
         split &= step < _ROUNDS - 1
@@ -214,7 +214,7 @@ def integrate_rows(
 
 
 def _halved(left: Array, right: Array, split: Mask) -> tuple[Array, Array]:
-    """Both halves of the panels to split, filled up with empty ones, (n, 2m)."""
+    """Both halves of the cells to split, filled up with empty ones, (n, 2m)."""
     most = int(split.sum(axis=1).max())
     chosen = np.argsort(~split, axis=1, kind="stable")[:, :most]
     left = np.take_along_axis(left, chosen, axis=1)

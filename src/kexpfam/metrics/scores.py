@@ -21,9 +21,9 @@ from kexpfam.metrics.observations import (
     integrate_rows,
     weighted_mean,
 )
-from kexpfam.partition.panels import panel_rule
+from kexpfam.partition.cells import cell_rule
 
-# Share of its mass by which pdf and cdf of a panel may differ without hiding a spike.
+# Share of its mass by which pdf and cdf of a cell may differ without hiding a spike.
 _CDF_ERROR = 1e-6
 
 _DECILES = tuple(k / 10 for k in range(1, 10))
@@ -97,15 +97,15 @@ def crps_values(p: Any, y: ArrayLike) -> Array:
 def crps_of(observed: Observations) -> Array:
     """∫ F² below y and ∫ (1 − F)² above it, (n,)."""
     y, cdf = observed.y[:, None], observed.dense.cdf
-    edges = np.sort(np.hstack([observed.cells, y]), axis=1)
+    edges = np.sort(np.hstack([observed.edges, y]), axis=1)
 
     def integrand(t: Array) -> Array:
         below = cdf(t)
         return np.where(t < y, below, 1.0 - below) ** 2
 
     def doubt(left: Array, right: Array, squares: Array, _: Array) -> Array:
-        # A step of F beyond the outer nodes shows at the ends of its panel.
-        seen = np.sqrt(squares) @ panel_rule().coefficients
+        # A step of F beyond the outer nodes shows at the ends of its cell.
+        seen = np.sqrt(squares) @ cell_rule().coefficients
         signs = (-1.0) ** np.arange(seen.shape[-1])
         below = left < y  # where it is F that was squared, not 1 − F
         at_left, at_right = cdf(left), cdf(right)
@@ -143,19 +143,19 @@ def cde_loss_of(observed: Observations) -> Array:
     """∫ p² − 2 p(y), (n,)."""
     # p² may overflow where p and the integral do not.
     dense = observed.dense
-    unit = dense.pdf(observed.cells).max(axis=1, keepdims=True)
+    unit = dense.pdf(observed.edges).max(axis=1, keepdims=True)
 
     def integrand(t: Array) -> Array:
         return (dense.pdf(t) / unit) ** 2
 
     def doubt(left: Array, right: Array, squares: Array, total: Array) -> Array:
-        # A spike between nodes shows in the mass of its panel, known from the cdf.
-        mean = 0.5 * (np.sqrt(squares) @ panel_rule().weights) * unit
+        # A spike between nodes shows in the mass of its cell, known from the cdf.
+        mean = 0.5 * (np.sqrt(squares) @ cell_rule().weights) * unit
         mass = dense.cdf(right) - dense.cdf(left)
         gap = np.abs(mean * (right - left) - mass)
         return np.maximum(gap - _CDF_ERROR * mass, 0.0) * total
 
-    squared = integrate_rows(integrand, observed.cells, doubt) * unit[:, 0] * unit[:, 0]
+    squared = integrate_rows(integrand, observed.edges, doubt) * unit[:, 0] * unit[:, 0]
     return squared - 2.0 * observed.pdf(observed.y[:, None])[:, 0]
 
 

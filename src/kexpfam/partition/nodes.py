@@ -1,6 +1,6 @@
 """Nodes shared by many densities of one variable, for the trapezoidal rule.
 
-Rougher than adaptive panels and much faster: for choosing among many fits, and for
+Rougher than adaptive cells and much faster: for choosing among many fits, and for
 fits that need log Z of every row at every step. Exponentials are convex, so the
 trapezoidal sum is never below the integral of the interpolant that is linear in the
 logarithm: if that interpolant is what is evaluated, no density integrates to more than

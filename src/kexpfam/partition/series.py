@@ -1,6 +1,6 @@
 """Legendre series, many at once: values, slopes, and where they reach a value.
 
-A panel's density, and its integral, is such a series.
+A cell's density, and its integral, is such a series.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from kexpfam._typing import Array, Indices
 # Points whose polynomials are evaluated together: their coefficients stay in the cache.
 _BLOCK_POINTS = 4096
 
-# Sums of a panel's coefficients are rounded by about this share of its mass.
+# Sums of a cell's coefficients are rounded by about this share of its mass.
 _ROUNDED = 2e-16
 
 

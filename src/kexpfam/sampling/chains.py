@@ -11,7 +11,7 @@ import numpy as np
 from kexpfam._typing import Array, Indices
 from kexpfam._validation import check_count
 from kexpfam.errors import SamplingWarning
-from kexpfam.partition import UnnormalizedDensity, panels_holding
+from kexpfam.partition import UnnormalizedDensity, cells_holding
 from kexpfam.sampling.diagnostics import SamplingReport
 from kexpfam.sampling.interface import Chains, Run, Sampler
 from kexpfam.sampling.programs import (
@@ -110,7 +110,7 @@ def starting_points(
     levels = np.cumsum(weights, axis=1)
     wanted = rng.random((len(levels), chains)) * levels[:, -1:]
     below = np.column_stack([np.zeros(len(levels)), levels[:, :-1]])
-    picked = responses[panels_holding(below, wanted)]
+    picked = responses[cells_holding(below, wanted)]
     spread = np.maximum(responses.std(axis=0), np.finfo(float).tiny)
     return picked + _JITTER * spread * rng.standard_normal(picked.shape)
 

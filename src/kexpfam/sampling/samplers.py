@@ -31,7 +31,7 @@ class InverseCDF(Sampler):
     """Independent draws by the inverse distribution function, for one column of y.
 
     It is what densities of one column do unless told otherwise: they have the
-    distribution function on the panels of their quadrature, so nothing is left to do
+    distribution function on the cells of their quadrature, so nothing is left to do
     here.
     """
 

@@ -1,4 +1,4 @@
-"""Tables of mixtures on few panels, against sums of components and brute force."""
+"""Tables of mixtures on few cells, against sums of components and brute force."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from scipy import integrate, special, stats
 from kexpfam import KCEF
 from kexpfam.base_densities import GaussianBase, StudentBase, TransformedBase
 from kexpfam.distributions import ClosedFormDensity, MixtureDensity
-from kexpfam.distributions.row_panels import tabulate
+from kexpfam.distributions.tabulation import tabulate
 from kexpfam.kernels import Gaussian
 from tests.tolerances import MINIMISER, QUADRATURE, assert_close
 
@@ -64,8 +64,8 @@ def test_tables_equal_the_sums_of_the_components(mixture):
     assert_close(table.integral(np.ones(1)), np.ones(3), QUADRATURE)
 
 
-def test_tables_have_few_panels(mixture):
-    # The panels of thirty components would be more than a thousand.
+def test_tables_have_few_cells(mixture):
+    # The cells of thirty components would be more than a thousand.
     assert mixture.tabulated().half.shape[1] <= 160
 
 
