@@ -10,6 +10,7 @@ from kexpfam.distributions import (
     UnivariateDensity,
     bridge_sample,
 )
+from kexpfam.distributions.bridged import FLOOR
 from kexpfam.kernels import Gaussian, separable
 from kexpfam.score_matching import Basis, ScoreSample, TiltedDensity, fit_low_rank
 from tests.oracles.integrals import SlowDensity
@@ -100,7 +101,7 @@ def test_difference_plus_what_was_taken_away_is_the_mixture():
     assert clear.any()
     assert_close(p[clear], rest[clear], 1e-3)
     assert np.all(p > 0)
-    assert np.all(p[rest < 0] <= 1.01 * bridged.floor * p_mix[rest < 0])
+    assert np.all(p[rest < 0] <= 1.01 * FLOOR * p_mix[rest < 0])
 
 
 def test_gradient_equals_differences_and_grids_equal_points(islands):

@@ -108,7 +108,7 @@ def _binned_estimate(y: Array, weights: Array) -> tuple[tuple[float, ...], ...]:
     mass = np.bincount(left, weights * (1 - right_share), minlength=_COMPONENTS)
     mass += np.bincount(left + 1, weights * right_share, minlength=_COMPONENTS)
     kept = mass > 0
-    own = KernelEstimate.guarded(
+    own = KernelEstimate.with_defensive_component(
         edges[kept], mass[kept] / total, bandwidth, mean, sd, _GUARD_MASS
     )
     shares = own.masses / own.masses.sum()

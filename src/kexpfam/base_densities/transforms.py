@@ -407,7 +407,9 @@ def _gaussianized(
     even = np.linspace(low, high, _KNOTS - _KNOTS // 2)
     at = _apart(np.concatenate([even, quantiles]), 0.5 * bandwidth)
     points, masses = _condensed(w, share)
-    own = KernelEstimate.guarded(points, masses, bandwidth, mean, sd, _GUARD_MASS)
+    own = KernelEstimate.with_defensive_component(
+        points, masses, bandwidth, mean, sd, _GUARD_MASS
+    )
     below, above = own.tails(at)
     # Whichever tail is smaller has more digits.
     values = np.where(below < above, special.ndtri(below), -special.ndtri(above))

@@ -19,14 +19,12 @@ from kexpfam.metrics import cde_loss_values
 from kexpfam.metrics.observations import Observations, integrate_rows
 from kexpfam.models import KCEF, AutoKCEF
 
-_PURPOSE = "for its regressor"
-pd = needed("pandas", _PURPOSE, "bridges")
-BaseDistribution: Any = needed(
-    "skpro.distributions.base", _PURPOSE, "bridges"
-).BaseDistribution
-BaseProbaRegressor: Any = needed(
-    "skpro.regression.base", _PURPOSE, "bridges"
-).BaseProbaRegressor
+pd, _distributions, _regression = (
+    needed(module, "for its regressor", "bridges")
+    for module in ("pandas", "skpro.distributions.base", "skpro.regression.base")
+)
+BaseDistribution: Any = _distributions.BaseDistribution
+BaseProbaRegressor: Any = _regression.BaseProbaRegressor
 
 
 class KexpfamDistribution(BaseDistribution):
@@ -117,11 +115,11 @@ class KexpfamDistribution(BaseDistribution):
         """E|Y − Y'| = 2 ∫ F (1 − F)."""
         observed = self._beside(self.density.median())
 
-        def spread(t: Array) -> Array:
+        def within(t: Array) -> Array:
             below = observed.dense.cdf(t)
             return 2.0 * below * (1.0 - below)
 
-        return self._column(integrate_rows(spread, observed.edges))
+        return self._column(integrate_rows(within, observed.edges))
 
     def _energy_x(self, x: Array) -> Array:
         """E|Y − x| = ∫ F below x and ∫ (1 − F) above it."""

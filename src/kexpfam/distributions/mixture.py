@@ -81,14 +81,14 @@ class MixtureDensity(TabulatedDensity):
 
     def std(self) -> Array:
         # The law of total variance, relative to the largest term, which may be huge.
-        deviations = self._gather("std")
+        stds = self._gather("std")
         offsets = np.abs(self._means - self._weights @ self._means)
-        largest = np.maximum(deviations, offsets).max(axis=0)
+        largest = np.maximum(stds, offsets).max(axis=0)
         finite = np.isfinite(largest)
         unit = np.where(finite & (largest > 0), largest, 1.0)
-        squares = (deviations / unit) ** 2 + (offsets / unit) ** 2
+        squares = (stds / unit) ** 2 + (offsets / unit) ** 2
         std = unit * np.sqrt(self._weights @ squares)
-        return self._out(np.where(np.isinf(deviations).any(axis=0), np.inf, std))
+        return self._out(np.where(np.isinf(stds).any(axis=0), np.inf, std))
 
     def tabulated(self) -> CellDensity:
         """The same densities on cells, whose values cost little at many points.

@@ -60,7 +60,7 @@ class _NormalMixture(ExactDensity):
         return np.einsum("nk,nkd->nd", np.exp(self._log_weights), values)
 
     @functools.cached_property
-    def _deviation(self) -> Array:
+    def _std(self) -> Array:
         """(n, d)."""
         offsets = self._means - self._mean[:, None]
         return np.sqrt(self._expected(offsets**2 + self._scales**2))
@@ -150,7 +150,7 @@ class NormalMixtureDensity(_NormalMixture, TabulatedDensity):
         return self._out(self._mean[:, 0])
 
     def std(self) -> Array:
-        return self._out(self._deviation[:, 0])
+        return self._out(self._std[:, 0])
 
     def _cdf(self, y: Array, rows: Indices | None = None) -> Array:
         return self._summed(y, rows, special.ndtr)
@@ -225,7 +225,7 @@ class NormalMixtureColumns(_NormalMixture, SeveralColumns):
         return self._out(self._mean)
 
     def std(self) -> Array:
-        return self._out(self._deviation)
+        return self._out(self._std)
 
     def cov(self) -> Array:
         """Covariance matrix, (n, d, d)."""
@@ -233,7 +233,7 @@ class NormalMixtureColumns(_NormalMixture, SeveralColumns):
         offsets = np.broadcast_to(self._means - self._mean[:, None], self._shape)
         cov = np.einsum("nk,nki,nkj->nij", weights, offsets, offsets)
         diagonal = np.arange(self._d)
-        cov[:, diagonal, diagonal] = self._deviation**2
+        cov[:, diagonal, diagonal] = self._std**2
         return self._out(cov)
 
     def mode(self) -> Array:

@@ -14,17 +14,14 @@ from typing import Any
 import numpy as np
 
 from kexpfam._typing import Array, ArrayLike
-from kexpfam._validation import as_numbers
 from kexpfam.metrics.observations import (
     Observations,
+    check_open,
     finite_numbers,
     integrate_rows,
     weighted_mean,
 )
-from kexpfam.partition.cells import cell_rule
-
-# Share of its mass by which pdf and cdf of a cell may differ without hiding a spike.
-_CDF_ERROR = 1e-6
+from kexpfam.partition import cell_rule
 
 _DECILES = tuple(k / 10 for k in range(1, 10))
 
@@ -153,7 +150,8 @@ def cde_loss_of(observed: Observations) -> Array:
         mean = 0.5 * (np.sqrt(squares) @ cell_rule().weights) * unit
         mass = dense.cdf(right) - dense.cdf(left)
         gap = np.abs(mean * (right - left) - mass)
-        return np.maximum(gap - _CDF_ERROR * mass, 0.0) * total
+        # By so small a share pdf and cdf may differ without hiding a spike.
+        return np.maximum(gap - 1e-6 * mass, 0.0) * total
 
     squared = integrate_rows(integrand, observed.edges, doubt) * unit[:, 0] * unit[:, 0]
     return squared - 2.0 * observed.pdf(observed.y[:, None])[:, 0]
@@ -222,19 +220,3 @@ def interval_score_of(observed: Observations, confidence: float) -> Array:
     low, high = observed.quantiles(np.array([tail, 1.0 - tail])).T
     miss = np.maximum(low - observed.y, 0.0) + np.maximum(observed.y - high, 0.0)
     return high - low + miss / tail
-
-
-def check_open(name: str, values: ArrayLike) -> Array:
-    """Levels as a flat array; ValueError unless strictly between 0 and 1."""
-    levels = np.atleast_1d(as_numbers(name, values))
-    if levels.ndim > 1 or levels.size == 0:
-        raise ValueError(
-            f"{name} must be a number or a flat list, got shape {levels.shape}."
-        )
-    wrong = ~((levels > 0) & (levels < 1))
-    if np.any(wrong):
-        raise ValueError(
-            f"{name} must lie strictly between 0 and 1, got "
-            f"{float(levels[wrong][0])!r}."
-        )
-    return levels
