@@ -108,8 +108,7 @@ class MultivariateDensity(TiltedDensities, SeveralColumns):
 
         A text if it is a single density, else an array of them, (n,).
         """
-        names = {TensorDensity: "quadrature", ImportanceEstimate: "importance"}
-        name = names.get(type(self._partition), "smc")
+        name = self._partition.method
         return name if self._single else np.full(self._n, name)
 
     @property
@@ -118,9 +117,8 @@ class MultivariateDensity(TiltedDensities, SeveralColumns):
 
         For tempered particles so many independent draws as would have the same error.
         """
-        if isinstance(self._partition, TensorDensity):
-            return None
-        return self._out(self._partition.effective_draws)
+        found = self._partition.effective_draws
+        return None if found is None else self._out(found)
 
     @property
     def tail_index(self) -> Array | None:
@@ -128,9 +126,8 @@ class MultivariateDensity(TiltedDensities, SeveralColumns):
 
         Not a number where it is from tempered particles.
         """
-        if isinstance(self._partition, TensorDensity):
-            return None
-        return self._out(self._partition.tail_index)
+        found = self._partition.tail_index
+        return None if found is None else self._out(found)
 
     def mean(self) -> Array:
         if self._tilted.base.tail_index <= 1:

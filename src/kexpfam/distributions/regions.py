@@ -145,22 +145,18 @@ class _LevelSets:
         return series_slopes(self.cells.density_table)
 
     def _sums(self, place: Indices, terms: Array) -> Array:
-        sums = np.zeros(len(self.samples))
-        np.add.at(sums, place // self._k, terms)
-        return sums
+        sums = np.bincount(place // self._k, terms, minlength=len(self.samples))
+        return sums.astype(float, copy=False)
 
 
 @dataclass(frozen=True)
 class _Crossings:
-    """Ends of regions: cell, position in it, 1 for a right end and −1 for a left.
+    """Ends of regions."""
 
-    The first `inner` of them are inside cells, the others at jumps.
-    """
-
-    place: Indices
-    t: Array
-    sign: Array
-    inner: int
+    place: Indices  # Which cell, counted over all rows
+    t: Array  # Where in it
+    sign: Array  # 1 for a right end and −1 for a left
+    inner: int  # So many are inside cells, and the others, after them, at jumps
 
 
 def _without_empty(cells: CellDensity, samples: Array) -> Array:

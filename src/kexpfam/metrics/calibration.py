@@ -53,11 +53,7 @@ def pit(p: Any, y: ArrayLike) -> Array:
         >>> bool(np.allclose(pit(p, p.ppf([0.2, 0.7])), [0.2, 0.7]))
         True
     """
-    return pit_of(Observations.of(p, y, "pit"))
-
-
-def pit_of(observed: Observations) -> Array:
-    """F(y), (n,)."""
+    observed = Observations.of(p, y, "pit")
     return observed.cdf(observed.y[:, None])[:, 0]
 
 
@@ -161,11 +157,8 @@ def hpd_values(p: Any, y: ArrayLike) -> Array:
         >>> hpd_values(p, p.hpd(0.8)[0]).round(6)
         array([0.8, 0.8])
     """
-    return hpd_values_of(Observations.of(p, y, "hpd_values"))
-
-
-def hpd_values_of(observed: Observations) -> Array:
-    """Mass where log p ≥ log p(y), (n,), from the crossings of that level."""
+    # The mass where log p ≥ log p(y), from the crossings of that level.
+    observed = Observations.of(p, y, "hpd_values")
     # Log densities that differ by less are the same: a plateau, up to rounding.
     level = observed.logpdf(observed.y[:, None]) - 1e-9
     dense = observed.dense

@@ -15,9 +15,9 @@ from kexpfam.metrics.calibration import (
     central_values,
     coverage,
     hpd_coverage,
-    hpd_values_of,
+    hpd_values,
+    pit,
     pit_distance,
-    pit_of,
     pit_uniformity,
 )
 from kexpfam.metrics.observations import (
@@ -29,12 +29,13 @@ from kexpfam.metrics.observations import (
 )
 from kexpfam.metrics.scores import (
     cde_loss,
-    cde_loss_of,
+    cde_loss_values,
     crps,
-    crps_of,
+    crps_values,
     interval_score,
-    interval_score_of,
+    interval_score_values,
     log_loss,
+    log_loss_values,
     pinball_loss,
 )
 
@@ -275,13 +276,14 @@ def metric_rows(model: Any, X: Any, y: Array, *, block_rows: int = 1024) -> Arra
         rows = slice(start, start + block_rows)
         conditions = X.iloc[rows] if hasattr(X, "iloc") else X[rows]
         observed = Observations.of(model.given(conditions), y[rows], "evaluate")
+        at = observed.y
         block = (
-            -observed.logpdf(observed.y[:, None])[:, 0],
-            crps_of(observed),
-            cde_loss_of(observed),
-            interval_score_of(observed, _INTERVAL),
-            pit_of(observed),
-            hpd_values_of(observed),
+            log_loss_values(observed, at),
+            crps_values(observed, at),
+            cde_loss_values(observed, at),
+            interval_score_values(observed, at, _INTERVAL),
+            pit(observed, at),
+            hpd_values(observed, at),
         )
         blocks.append(np.stack(block))
     return np.hstack(blocks)

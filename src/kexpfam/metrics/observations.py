@@ -64,7 +64,9 @@ class Observations:
 
     @classmethod
     def of(cls, p: Any, y: ArrayLike, metric: str) -> "Observations":
-        """Check and join; `metric` is named in errors."""
+        """Check and join, unless that is done; `metric` is named in errors."""
+        if isinstance(p, cls):
+            return p
         if not hasattr(p, "cdf"):
             raise ValueError(
                 f"{metric} is for one column of y, and these densities have several; "

@@ -88,23 +88,20 @@ def crps(p: Any, y: ArrayLike, *, sample_weight: ArrayLike | None = None) -> flo
 
 def crps_values(p: Any, y: ArrayLike) -> Array:
     """Continuous ranked probability score of each row, (n,)."""
-    return crps_of(Observations.of(p, y, "crps"))
-
-
-def crps_of(observed: Observations) -> Array:
-    """∫ F² below y and ∫ (1 − F)² above it, (n,)."""
-    y, cdf = observed.y[:, None], observed.dense.cdf
-    edges = np.sort(np.hstack([observed.edges, y]), axis=1)
+    # ∫ F² below y and ∫ (1 − F)² above it
+    observed = Observations.of(p, y, "crps")
+    at, cdf = observed.y[:, None], observed.dense.cdf
+    edges = np.sort(np.hstack([observed.edges, at]), axis=1)
 
     def integrand(t: Array) -> Array:
         below = cdf(t)
-        return np.where(t < y, below, 1.0 - below) ** 2
+        return np.where(t < at, below, 1.0 - below) ** 2
 
     def doubt(left: Array, right: Array, squares: Array, _: Array) -> Array:
         # A step of F beyond the outer nodes shows at the ends of its cell.
         seen = np.sqrt(squares) @ cell_rule().coefficients
         signs = (-1.0) ** np.arange(seen.shape[-1])
-        below = left < y  # where it is F that was squared, not 1 − F
+        below = left < at  # where it is F that was squared, not 1 − F
         at_left, at_right = cdf(left), cdf(right)
         at_left, at_right = (np.where(below, f, 1.0 - f) for f in (at_left, at_right))
         gap = np.abs(seen @ signs - at_left) + np.abs(seen.sum(axis=-1) - at_right)
@@ -133,13 +130,9 @@ def cde_loss(p: Any, y: ArrayLike, *, sample_weight: ArrayLike | None = None) ->
 
 def cde_loss_values(p: Any, y: ArrayLike) -> Array:
     """∫ p(t|x_i)² dt − 2 p(y_i|x_i) of each row, (n,)."""
-    return cde_loss_of(Observations.of(p, y, "cde_loss"))
-
-
-def cde_loss_of(observed: Observations) -> Array:
-    """∫ p² − 2 p(y), (n,)."""
-    # p² may overflow where p and the integral do not.
+    observed = Observations.of(p, y, "cde_loss")
     dense = observed.dense
+    # p² may overflow where p and the integral do not.
     unit = dense.pdf(observed.edges).max(axis=1, keepdims=True)
 
     def integrand(t: Array) -> Array:
@@ -209,11 +202,7 @@ def interval_score(
 
 def interval_score_values(p: Any, y: ArrayLike, confidence: float = 0.9) -> Array:
     """Interval score of each row, (n,)."""
-    return interval_score_of(Observations.of(p, y, "interval_score"), confidence)
-
-
-def interval_score_of(observed: Observations, confidence: float) -> Array:
-    """Width + 2/(1 − confidence) · miss, (n,)."""
+    observed = Observations.of(p, y, "interval_score")
     if np.ndim(confidence) != 0:
         raise ValueError(f"confidence must be one number, got {confidence!r}.")
     tail = 0.5 * (1.0 - check_open("confidence", confidence)[0])

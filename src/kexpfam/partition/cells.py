@@ -108,8 +108,9 @@ class CellDensity:
 
     def integral(self, values: Array) -> Array:
         """∫ values · density for each row; values broadcast to (n, k, 16)."""
-        mass = self.density * (self.half[..., None] * cell_rule().weights)
-        return np.einsum("nkj,nkj->n", *np.broadcast_arrays(values, mass))
+        weights = self.half[..., None] * cell_rule().weights
+        sums = "nkj,nkj,kj->n" if weights.ndim == 2 else "nkj,nkj,nkj->n"
+        return np.einsum(sums, *np.broadcast_arrays(self.density, values), weights)
 
     def entropy(self) -> Array:
         """−∫ p log p, (n,)."""
@@ -133,14 +134,14 @@ class CellDensity:
         """Mass below y."""
         place, t = self._locate(y, rows)
         below = self.below.ravel()[place] + series_at(self.integral_table, place, t)
-        return self._with_ends(np.clip(below, 0.0, 1.0), y, rows, (0.0, 1.0))
+        return self._with_ends(np.clip(below, 0.0, 1.0), y, (0.0, 1.0))
 
     def sf(self, y: Array, rows: Indices | None = None) -> Array:
         """Mass above y, with small masses as accurate as small masses of `cdf`."""
         place, t = self._locate(y, rows)
         inside = self.mass.ravel()[place] - series_at(self.integral_table, place, t)
         above = np.clip(self._above.ravel()[place] + inside, 0.0, 1.0)
-        return self._with_ends(above, y, rows, (1.0, 0.0))
+        return self._with_ends(above, y, (1.0, 0.0))
 
     def ppf(self, level: Array) -> Array:
         """The points with these masses below them."""
@@ -177,38 +178,38 @@ class CellDensity:
         edges = self.edges if rows is None or self.edges.ndim == 1 else self.edges[rows]
         return edges[..., :1], edges[..., -1:]
 
-    def _with_ends(
-        self, mass: Array, y: Array, rows: Indices | None, outside: tuple[float, float]
-    ) -> Array:
-        """Masses, with the right ones from the ends of the cells on."""
-        low, high = self._ends(rows)
-        mass = np.where(y <= low, outside[0], mass)
-        return np.where(y >= high, outside[1], mass)
+    def _with_ends(self, mass: Array, u: Array, outside: tuple[float, float]) -> Array:
+        """Masses, with the right ones beyond the ends of cells that rows share.
+
+        What is left beyond cells of their own is below the error of a table.
+        """
+        if self.edges.ndim > 1:
+            return mass
+        mass = np.where(u <= self.edges[0], outside[0], mass)
+        return np.where(u >= self.edges[-1], outside[1], mass)
 
     def _locate(self, y: Array, rows: Indices | None) -> tuple[Indices, Array]:
-        """Which cell of which row each point is in, and where from −1 to 1."""
-        row = np.arange(len(y)) if rows is None else rows
-        place, t = locate(self.edges, y, rows)
-        return place + self.density.shape[1] * row[:, None], t
+        """Which cell of which row each point is in, counted through, and where.
+
+        Points outside are at the end of the nearest cell, and t = 1 in an empty one.
+        """
+        k = self.density.shape[1]
+        row = (np.arange(len(y)) if rows is None else rows)[:, None]
+        if self.edges.ndim == 1:
+            cell, t = locate(self.edges, y)
+            return cell + k * row, t
+        edges = self.edges if rows is None else self.edges[rows]
+        cell = cells_holding(edges[:, :-1], y)
+        place = cell + k * row
+        half = self.half.ravel()[place]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            t = (y - np.take_along_axis(edges, cell, axis=1)) / half - 1.0
+        return place, np.clip(np.where(half > 0, t, 1.0), -1.0, 1.0)
 
 
-def locate(
-    edges: Array, y: Array, rows: Indices | None = None
-) -> tuple[Indices, Array]:
-    """Cells (m, q) that hold points, between (k + 1,) or (n, k + 1) edges, and where.
-
-    Points outside are at the end of the nearest cell, and t = 1 in an empty one.
-    """
-    if edges.ndim == 1:
-        last = len(edges) - 2
-        y = np.clip(y, edges[0], edges[-1])
-        cell = np.clip(np.searchsorted(edges, y, side="right") - 1, 0, last)
-        half = 0.5 * np.diff(edges)
-        return cell, np.clip((y - edges[cell]) / half[cell] - 1.0, -1.0, 1.0)
-    edges = edges if rows is None else edges[rows]
-    cell = cells_holding(edges[:, :-1], y)
-    left = np.take_along_axis(edges, cell, axis=1)
-    half = 0.5 * (np.take_along_axis(edges, cell + 1, axis=1) - left)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        t = np.where(half > 0, (y - left) / half - 1.0, 1.0)
-    return cell, np.clip(t, -1.0, 1.0)
+def locate(edges: Array, u: Array) -> tuple[Indices, Array]:
+    """Cells between edges (k + 1,) that hold points, and where in them, −1 to 1."""
+    u = np.clip(u, edges[0], edges[-1])
+    cell = np.clip(np.searchsorted(edges, u, side="right") - 1, 0, len(edges) - 2)
+    half = 0.5 * np.diff(edges)
+    return cell, np.clip((u - edges[cell]) / half[cell] - 1.0, -1.0, 1.0)

@@ -8,6 +8,7 @@ sample size and the tail index k̂ of the weights tell (Vehtari et al. 2024).
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from scipy import special
@@ -62,6 +63,7 @@ def _log_mixture(points: Array, centers: Array) -> Array:
 class ImportanceEstimate:
     """log Z of n rows with what is needed to trust or distrust it."""
 
+    method: ClassVar[str] = "importance"
     log_partition: Array  # (n,)
     error: Array  # Standard error of log Z, (n,)
     effective_draws: Array  # Effective sample size of the weights, (n,)

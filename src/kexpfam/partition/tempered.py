@@ -20,6 +20,7 @@ weighted draws and moves the repeats apart (Gilks and Berzuini 2001).
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from typing import ClassVar
 
 import numpy as np
 from scipy import special
@@ -39,6 +40,7 @@ _FIRST_STEP = 0.5
 class TemperedEstimate:
     """log Z of n densities and weighted draws from them."""
 
+    method: ClassVar[str] = "smc"
     log_partition: Array  # (n,)
     error: Array  # Standard error of log Z, from how groups differ, (n,)
     draws: Array  # Particles at β = 1, (n, s, d)

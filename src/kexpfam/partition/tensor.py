@@ -7,6 +7,7 @@ coordinate, summed without cancellation over the other, say so.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.polynomial import legendre
@@ -23,6 +24,10 @@ RowLogDensity = Callable[[slice, Array], Array]
 @dataclass(frozen=True)
 class TensorDensity:
     """n normalised densities in the plane."""
+
+    method: ClassVar[str] = "quadrature"
+    effective_draws: ClassVar[None] = None  # There are no draws,
+    tail_index: ClassVar[None] = None  # and no weights.
 
     edges: tuple[Array, Array]  # Ends of the cells of either coordinate
     log_partition: Array  # log Z of each row, (n,)
