@@ -10,8 +10,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from kexpfam import KCEF
 from kexpfam.base_densities import GaussianBase
 from kexpfam.conformal import ConformalDensity, conformal_quantile
-from kexpfam.distributions import ClosedFormDensity, MixtureDensity
+from kexpfam.distributions import MixtureDensity
 from kexpfam.kernels import Gaussian
+from tests.densities import closed_form
 
 
 class Fixed(BaseEstimator):
@@ -25,21 +26,15 @@ class Fixed(BaseEstimator):
         return self
 
     def given(self, X):
-        X = np.asarray(X, dtype=float)
-        return ClosedFormDensity(
-            GaussianBase(self.scale), X[:, 0], np.ones(len(X)), single=False
-        )
+        return closed_form(np.asarray(X)[:, 0], self.scale)
 
 
 class TwoSided(Fixed):
     """Two normal densities, left and right of x."""
 
     def given(self, X):
-        X = np.asarray(X, dtype=float)
-        parts = [
-            ClosedFormDensity(GaussianBase(0.5), X[:, 0] + shift, np.ones(len(X)))
-            for shift in (-2.0, 2.0)
-        ]
+        centers = np.asarray(X)[:, 0]
+        parts = [closed_form(centers + shift, 0.5) for shift in (-2.0, 2.0)]
         return MixtureDensity(parts, [0.5, 0.5])
 
 

@@ -33,9 +33,6 @@ from kexpfam.estimators import AutoKCEF
 from kexpfam.estimators.base import warn_of_a_column
 from kexpfam.metrics import hpd_values, pit
 
-# Ends of a set that leaves nothing out.
-_EVERYTHING = np.array([-np.inf, np.inf])
-
 
 class ConformalDensity(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
     """Calibrated intervals and highest-density regions around an estimator of p(y|x).
@@ -148,7 +145,7 @@ class ConformalDensity(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
         confidence = self.interval_confidence(coverage)
         densities = self.given(X)
         if confidence >= 1.0:
-            return np.tile(_EVERYTHING, (len(densities), 1))
+            return np.tile([-np.inf, np.inf], (len(densities), 1))
         tails = 0.5 * np.array([1.0 - confidence, 1.0 + confidence])
         return densities.ppf(tails[None])
 
@@ -164,7 +161,7 @@ class ConformalDensity(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
         confidence = self.hpd_confidence(coverage)
         densities = self.given(X)
         if confidence >= 1.0:
-            return [_EVERYTHING[None].copy() for _ in range(len(densities))]
+            return [np.array([[-np.inf, np.inf]]) for _ in range(len(densities))]
         if confidence <= 0.0:
             return [np.repeat(mode, 2)[None] for mode in np.ravel(densities.mode())]
         return densities.hpd(confidence)

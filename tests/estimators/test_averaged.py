@@ -4,13 +4,13 @@ import itertools
 
 import numpy as np
 import pytest
+from kexpfam.models import contest as contest_module
+from kexpfam.models import entries
+from kexpfam.models.averaged import GUARD_WEIGHT
 from scipy import integrate, stats
 from sklearn.exceptions import DataConversionWarning
 
 from kexpfam import KCEF, AutoKCEF
-from kexpfam.models import contest as contest_module
-from kexpfam.models import entries
-from kexpfam.models.averaged import GUARD_WEIGHT
 from tests.tolerances import KS_LEVEL, assert_close
 
 # Quantiles and distribution functions of mixtures are found to this.

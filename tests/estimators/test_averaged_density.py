@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
+from kexpfam.models.averaged import GUARD, member_density
 
 from kexpfam import AutoKCEF
 from kexpfam.distributions import ClosedFormDensity, UnivariateDensity
-from kexpfam.models.averaged import GUARD, member_density
 from tests.tolerances import assert_close
 
 

@@ -10,15 +10,15 @@ from collections import Counter
 import joblib
 import numpy as np
 import pytest
+from kexpfam.models import fitting
+from kexpfam.models.estimator import ConditionalEstimator
+from kexpfam.models.family import Limits
 from numpy.random import default_rng
 from sklearn.model_selection import GridSearchCV
 
 from kexpfam import KCEF, AutoKCEF
 from kexpfam._progress import ProgressBar
 from kexpfam.kernels import Gaussian
-from kexpfam.models import fitting
-from kexpfam.models.estimator import ConditionalEstimator
-from kexpfam.models.family import Limits
 from tests.clusters import cluster
 from tests.models.test_many_rows import SAME, SAMPLED, log_p, rows, settled
 from tests.tolerances import assert_close

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from kexpfam.models.family import Limits
 from numpy.random import default_rng
 
 from kexpfam import KEF
@@ -15,7 +16,6 @@ from kexpfam.data import (
     reduce_blocks,
 )
 from kexpfam.kernels import Gaussian
-from kexpfam.models.family import Limits
 from tests.data.accumulators import RowCount
 from tests.tolerances import assert_close
 

@@ -5,15 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sklearn.base import clone
-
-from kexpfam import KCEF, KEF, AutoKCEF, load
-from kexpfam.base_densities import GaussianBase, StudentBase, TruncatedBase
-from kexpfam.datasets import make_failure
-from kexpfam.distributions import Bridge
-from kexpfam.errors import BlindnessWarning
-from kexpfam.kernels import Constant, Gaussian, separable
-from kexpfam.likelihood import fit_likelihood
 from kexpfam.models.chart import ChartOptions, fit_chart
 from kexpfam.models.family import Options, training_rows
 from kexpfam.models.solvers import (
@@ -25,6 +16,15 @@ from kexpfam.models.solvers import (
     chosen_centers,
     score_sample,
 )
+from sklearn.base import clone
+
+from kexpfam import KCEF, KEF, AutoKCEF, load
+from kexpfam.base_densities import GaussianBase, StudentBase, TruncatedBase
+from kexpfam.datasets import make_failure
+from kexpfam.distributions import Bridge
+from kexpfam.errors import BlindnessWarning
+from kexpfam.kernels import Constant, Gaussian, separable
+from kexpfam.likelihood import fit_likelihood
 from kexpfam.score_matching import Basis, TiltedDensity, fit_low_rank
 from kexpfam.selection import HeldOutProblem, Line
 from tests.tolerances import QUADRATURE, ROUNDING, SOLVE, assert_close

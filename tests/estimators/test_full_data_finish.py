@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from kexpfam.models import selected
+from kexpfam.models.family import Limits
 
 from kexpfam import KCEF
 from kexpfam.kernels import Gaussian
-from kexpfam.models import selected
-from kexpfam.models.family import Limits
 from kexpfam.selection import GradientSearch, HeldOutObjective
 
 JUDGED, N = 150, 600

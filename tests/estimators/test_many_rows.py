@@ -6,6 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from kexpfam.models import design as design_module
+from kexpfam.models.contest import Contest
+from kexpfam.models.design import N_FOLDS, Design, Judges, SumOfRows
+from kexpfam.models.entries import ChartEntry
+from kexpfam.models.estimator import ConditionalEstimator
+from kexpfam.models.family import Limits, Options, training_rows
+from kexpfam.models.many_rows import component_sizes, sample_rows
+from kexpfam.models.running import Kept, Running, Summed
 from numpy.random import default_rng
 from scipy import integrate
 from sklearn.base import clone
@@ -15,14 +23,6 @@ from kexpfam import KCEF, KEF, AutoKCEF, load
 from kexpfam.base_densities import GaussianBase, LinearBase, UniformBase
 from kexpfam.data import ArraySource, Rows, reduce_blocks
 from kexpfam.kernels import Gaussian, RationalQuadratic
-from kexpfam.models import design as design_module
-from kexpfam.models.contest import Contest
-from kexpfam.models.design import N_FOLDS, Design, Judges, SumOfRows
-from kexpfam.models.entries import ChartEntry
-from kexpfam.models.estimator import ConditionalEstimator
-from kexpfam.models.family import Limits, Options, training_rows
-from kexpfam.models.many_rows import component_sizes, sample_rows
-from kexpfam.models.running import Kept, Running, Summed
 from kexpfam.score_matching import CENTER_METHODS
 from tests.tolerances import assert_close
 

@@ -490,7 +490,7 @@ def test_a_constant_kernel_of_x_equals_the_unconditional_model(data):
         (30, Gaussian(0.3), 1e-6),
     ],
 )
-def test_a_peak_narrower_than_the_panels_is_found_or_its_loss_is_admitted(
+def test_a_peak_narrower_than_the_cells_is_found_or_its_loss_is_admitted(
     n, kernel, regularization
 ):
     y = np.random.default_rng(2).normal(size=n)

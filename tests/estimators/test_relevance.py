@@ -2,9 +2,6 @@
 
 import numpy as np
 import pytest
-
-from kexpfam import KCEF, AutoKCEF, load
-from kexpfam.base_densities import GaussianBase, TransformedBase
 from kexpfam.models import relevance
 from kexpfam.models.chart import ChartOptions, SharedProcesses, fit_chart
 from kexpfam.models.contest import Contest
@@ -17,6 +14,9 @@ from kexpfam.models.entries import (
 )
 from kexpfam.models.family import Limits, Options, training_rows
 from kexpfam.models.relevance import IGNORED, MULTIPLES, relevant_lengthscales
+
+from kexpfam import KCEF, AutoKCEF, load
+from kexpfam.base_densities import GaussianBase, TransformedBase
 
 
 def options(standardize=True, n_jobs=None):

@@ -4,6 +4,10 @@ import re
 
 import numpy as np
 import pytest
+from kexpfam.models import contest as contest_module
+from kexpfam.models.contest import Contest
+from kexpfam.models.entries import PLAIN, ChartEntry
+from kexpfam.models.family import Limits, Options, training_rows
 
 from kexpfam import KCEF
 from kexpfam.base_densities import (
@@ -14,10 +18,6 @@ from kexpfam.base_densities import (
     TruncatedBase,
 )
 from kexpfam.kernels import Constant, Gaussian, Matern, SumOfProducts, separable
-from kexpfam.models import contest as contest_module
-from kexpfam.models.contest import Contest
-from kexpfam.models.entries import PLAIN, ChartEntry
-from kexpfam.models.family import Limits, Options, training_rows
 from kexpfam.selection import (
     GradientSearch,
     HeldOutLikelihood,

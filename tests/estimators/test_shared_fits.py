@@ -9,13 +9,13 @@ import time
 import joblib
 import numpy as np
 import pytest
+from kexpfam.models import contest as contest_module
+from kexpfam.models import entries
+from kexpfam.models.family import Limits, Options, training_rows
 from numpy.random import default_rng
 
 from kexpfam import KCEF, AutoKCEF
 from kexpfam._parallel import shared_out, thread_count
-from kexpfam.models import contest as contest_module
-from kexpfam.models import entries
-from kexpfam.models.family import Limits, Options, training_rows
 
 # The models here are crude on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore::kexpfam.errors.BlindnessWarning")

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from kexpfam.models.entries import default_entries
 from sklearn.base import clone, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import (
@@ -21,7 +22,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from kexpfam import KCEF, KEF, AutoKCEF
 from kexpfam.base_densities import GaussianBase, StudentBase
 from kexpfam.kernels import Gaussian, Matern
-from kexpfam.models.entries import default_entries
 
 _NEEDS_Y = (
     "the check calls score_samples(X), but log p(y|x) is a function of x and y, so "

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from kexpfam.models.chart import ChartOptions, fit_chart, refitted, standardizer
 
 from kexpfam.base_densities import (
     GaussianBase,
@@ -11,7 +12,6 @@ from kexpfam.base_densities import (
     LinearBase,
     TransformedBase,
 )
-from kexpfam.models.chart import ChartOptions, fit_chart, refitted, standardizer
 from tests.tolerances import assert_close
 
 NOISE = GaussianBase(1.0)

@@ -2,12 +2,6 @@
 
 import numpy as np
 import pytest
-from scipy import integrate
-
-from kexpfam.base_densities import GaussianBase, StudentBase, UniformBase
-from kexpfam.kernels import Constant, Gaussian, Matern, separable
-from kexpfam.partition import Nodes
-from kexpfam.score_matching import ScoreSample, fit_low_rank
 from kexpfam.selection.held_out import (
     LOWEST_LOG_DENSITY,
     fold_statistics,
@@ -16,6 +10,12 @@ from kexpfam.selection.held_out import (
     scattered_nodes,
 )
 from kexpfam.selection.problem import HeldOutProblem
+from scipy import integrate
+
+from kexpfam.base_densities import GaussianBase, StudentBase, UniformBase
+from kexpfam.kernels import Constant, Gaussian, Matern, separable
+from kexpfam.partition import Nodes
+from kexpfam.score_matching import ScoreSample, fit_low_rank
 from tests.oracles.integrals import integral
 from tests.selection.cases import BASE, make_problem
 from tests.tolerances import STANDARD_ERRORS, assert_close

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 import pytest
+from kexpfam.models.family import Limits
+from kexpfam.models.running import Kept, Summed
 
 from kexpfam import KCEF, KEF, AutoKCEF, FactorizedDensity, load
 from kexpfam.base_densities import (
@@ -26,8 +28,6 @@ from kexpfam.kernels import (
     RadialKernel,
     separable,
 )
-from kexpfam.models.family import Limits
-from kexpfam.models.running import Kept, Summed
 from kexpfam.persistence import registry
 from kexpfam.persistence.encoding import Decoder, Encoder
 from kexpfam.selection import Bounds, CoarseSearch, GradientSearch, PaperGrid

@@ -7,7 +7,7 @@ import pytest
 from scipy import special
 
 from kexpfam.base_densities import GaussianBase
-from kexpfam.distributions import BridgedDensity
+from kexpfam.distributions import Bridge, BridgedDensity
 from kexpfam.kernels import (
     Constant,
     Gaussian,
@@ -84,7 +84,7 @@ def test_outside_the_support_both_are_minus_infinity():
 def test_bridged_densities_are_the_same_in_jax():
     mix = tilted(Gaussian(0.7), 1)
     log_partition = np.linspace(-0.2, 0.3, len(mix))
-    assert_same(BridgedDensity(mix, log_partition, GaussianBase(2.0), 0.3))
+    assert_same(BridgedDensity(mix, log_partition, Bridge(0.3, GaussianBase(2.0))))
 
 
 @pytest.mark.parametrize("upper", [1.0, np.inf])

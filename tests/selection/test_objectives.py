@@ -5,6 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from kexpfam.selection.criteria import HeldOutLikelihood, HeldOutScore
+from kexpfam.selection.held_out import log_densities_by_score
 from scipy import integrate
 
 from kexpfam.base_densities import UniformBase, boundary_weights
@@ -25,13 +27,6 @@ from kexpfam.score_matching import (
     score_matching_loss,
     statistics,
 )
-from kexpfam.selection import criteria as criteria_module
-from kexpfam.selection import fold_fits, sum_gradients
-from kexpfam.selection import problem as problem_module
-from kexpfam.selection.criteria import HeldOutLikelihood, HeldOutScore
-from kexpfam.selection.held_out import log_densities_by_score
-from kexpfam.selection.objectives import HeldOutObjective
-from kexpfam.selection.parameters import Parameters, Penalty
 from kexpfam.score_matching.sum_gradients import (
     GaussianSumGradient,
     GeneralSumGradient,
@@ -39,6 +34,11 @@ from kexpfam.score_matching.sum_gradients import (
     stretch_x,
     sum_gradient,
 )
+from kexpfam.selection import criteria as criteria_module
+from kexpfam.selection import fold_fits, sum_gradients
+from kexpfam.selection import problem as problem_module
+from kexpfam.selection.objectives import HeldOutObjective
+from kexpfam.selection.parameters import Parameters, Penalty
 from tests.selection.cases import BASE, differences, in_folds, make_problem, make_sample
 from tests.tolerances import DIFFERENCES, SOLVE, assert_close
 

@@ -108,7 +108,7 @@ def _binned_estimate(
     mass = np.bincount(left, weights * (1 - right_share), minlength=components)
     mass += np.bincount(left + 1, weights * right_share, minlength=components)
     kept = mass > 0
-    own = KernelEstimate.guarded(
+    own = KernelEstimate.with_defensive_component(
         edges[kept], mass[kept] / total, bandwidth, mean, sd, defensive_mass
     )
     shares = own.masses / own.masses.sum()

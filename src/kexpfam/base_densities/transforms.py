@@ -362,7 +362,7 @@ def _gaussianized(
     even = np.linspace(low, high, spec.knots - half)
     at = _apart(np.concatenate([even, quantiles]), 0.5 * bandwidth)
     points, masses = _condensed(w, share, spec.points)
-    own = KernelEstimate.guarded(
+    own = KernelEstimate.with_defensive_component(
         points, masses, bandwidth, mean, sd, spec.defensive_mass
     )
     below, above = own.tails(at)

@@ -40,7 +40,7 @@ from kexpfam.base_densities import (
     require_inside,
 )
 from kexpfam.data import Rows, TrainingRows
-from kexpfam.distributions import Coordinates as ResponseCoordinates
+from kexpfam.distributions import ResponseCoordinates
 from kexpfam.errors import DegenerateDataError
 from kexpfam.persistence import saved_fit
 

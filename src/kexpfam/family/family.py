@@ -22,10 +22,10 @@ from kexpfam.distributions import (
     BridgedDensity,
     ClosedFormDensity,
     MultivariateDensity,
+    ResponseCoordinates,
     UnivariateDensity,
     UnnormalizedDensity,
 )
-from kexpfam.distributions import Coordinates as ResponseCoordinates
 from kexpfam.family.coordinates import CoordinateRows, Coordinates
 from kexpfam.family.solvers import SCORE, SOLVERS, Solver
 from kexpfam.family.spec import Spec

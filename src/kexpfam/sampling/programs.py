@@ -27,10 +27,6 @@ from kexpfam._optional import needed
 from kexpfam._typing import Array, namespace_of
 from kexpfam.partition import Formula
 
-# Starting points keep this distance from a finite end, as a share of the interval (or
-# in units of the kernel's coordinates): on the edge itself v is infinite.
-_MARGIN = 1e-6
-
 
 @dataclass(frozen=True)
 class Unconstrained:
@@ -74,37 +70,28 @@ def _column(v: Array, low: float, high: float) -> tuple[Array, Array]:
 
 
 def _inverse(u: Array, low: float, high: float) -> Array:
+    # Points keep this distance from a finite end, as a share of the interval (or in
+    # units of the kernel's coordinates): on the edge itself v is infinite.
+    margin = 1e-6
     if math.isinf(low) and math.isinf(high):
         return u
     if math.isinf(high):
-        return np.log(np.maximum(u - low, _MARGIN))
+        return np.log(np.maximum(u - low, margin))
     if math.isinf(low):
-        return np.log(np.maximum(high - u, _MARGIN))
-    share = np.clip((u - low) / (high - low), _MARGIN, 1.0 - _MARGIN)
+        return np.log(np.maximum(high - u, margin))
+    share = np.clip((u - low) / (high - low), margin, 1.0 - margin)
     return np.log(share) - np.log1p(-share)
 
-
-# Trajectories of the warm-up may double so many times, and once more for each column up
-# to three: before the step size is known they would be long for nothing, and all chains
-# wait for the longest. With one column this made the warm-up three times as fast.
-_WARMUP_DOUBLINGS = 2
 
 # Draws that one call of the second program keeps of each chain. Longer runs call it
 # again, so their length does not matter to the compiler.
 SEGMENT = 50
 
-# Compiled programs that are kept.
-_KEPT = 16
-
 LogDensity = Callable[[Any], Any]
 
 
 def library(module: str) -> Any:
-    """JAX or BlackJAX, or a module of theirs.
-
-    Raises:
-        MissingDependencyError: It is not installed.
-    """
+    """JAX or BlackJAX, or a module of theirs."""
     purpose = "for Markov chains (sampler=None and 'smc' do without)"
     return needed(module, purpose, "mcmc")
 
@@ -145,9 +132,12 @@ class NoUTurn:
             key: Any, state: Any, log_p: Any, step: Any, mass: Any, steps: Any = None
         ) -> tuple[Any, Any]:
             most = self.max_doublings
-            if steps is None:  # the warm-up
-                columns = len(state.position)
-                most = min(most, _WARMUP_DOUBLINGS + min(columns, 3))
+            if steps is None:
+                # In the warm-up two doublings, and one more for each column up to
+                # three: before the step size is known more would be long for nothing,
+                # and all chains wait for the longest. With one column this made the
+                # warm-up three times as fast.
+                most = min(most, 2 + min(len(state.position), 3))
             return kernel(key, state, log_p, step, mass, most)
 
         return move
@@ -222,7 +212,7 @@ def programs_of(recipe: Recipe) -> Programs:
     return _programs(recipe)
 
 
-@functools.lru_cache(maxsize=_KEPT)
+@functools.lru_cache(maxsize=16)
 def _programs(recipe: Recipe) -> Programs:
     jax = library("jax")
 
@@ -266,10 +256,8 @@ def _advance(
 ) -> tuple[Any, Segment]:
     """One chain, SEGMENT kept draws further."""
     jax = library("jax")
-    log_p, kernel = (
-        log_density_in_v(recipe, shared, row),
-        recipe.transition.build_kernel(),
-    )
+    log_p = log_density_in_v(recipe, shared, row)
+    kernel = recipe.transition.build_kernel()
 
     def move(state: Any, chance: Any) -> tuple[Any, Any]:
         key, steps = chance

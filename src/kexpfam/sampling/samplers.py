@@ -22,16 +22,13 @@ from kexpfam.sampling.diagnostics import TemperingReport
 from kexpfam.sampling.interface import Run, Sampler
 from kexpfam.sampling.programs import Leapfrog, NoUTurn, Transition
 
-# More doublings than this are 16 million steps.
-_MOST_DOUBLINGS = 24
-
 
 @dataclass(frozen=True)
 class InverseCDF(Sampler):
     """Independent draws by the inverse distribution function, for one column of y.
 
     It is what densities of one column do unless told otherwise: they have the
-    distribution function on the panels of their quadrature, so nothing is left to do
+    distribution function on the cells of their quadrature, so nothing is left to do
     here.
     """
 
@@ -71,10 +68,9 @@ class NUTS(MarkovChains):
         super().__post_init__()
         _check_rate(self.target_acceptance)
         check_count("max_doublings", self.max_doublings, least=1)
-        if self.max_doublings > _MOST_DOUBLINGS:
+        if self.max_doublings > 24:  # that is 16 million steps
             raise ValueError(
-                f"max_doublings must be at most {_MOST_DOUBLINGS}, got "
-                f"{self.max_doublings!r}."
+                f"max_doublings must be at most 24, got {self.max_doublings!r}."
             )
 
     @property
@@ -202,15 +198,6 @@ class TemperedSMC(Sampler):
         return Run(draws, report)
 
 
-_NAMED: dict[str, Callable[[], Sampler]] = {
-    "inverse_cdf": InverseCDF,
-    "smc": TemperedSMC,
-    "nuts": NUTS,
-    "hmc": HMC,
-    "paper": HMC.paper,
-}
-
-
 def resolve_sampler(sampler: object) -> Sampler | None:
     """The sampler that a name stands for; None stays None, the density's own way.
 
@@ -223,10 +210,17 @@ def resolve_sampler(sampler: object) -> Sampler | None:
     """
     if sampler is None or isinstance(sampler, Sampler):
         return sampler
-    if isinstance(sampler, str) and sampler in _NAMED:
-        return _NAMED[sampler]()
+    named: dict[str, Callable[[], Sampler]] = {
+        "inverse_cdf": InverseCDF,
+        "smc": TemperedSMC,
+        "nuts": NUTS,
+        "hmc": HMC,
+        "paper": HMC.paper,
+    }
+    if isinstance(sampler, str) and sampler in named:
+        return named[sampler]()
     raise ValueError(
-        f"sampler must be None, one of {', '.join(map(repr, _NAMED))}, or a sampler of "
+        f"sampler must be None, one of {', '.join(map(repr, named))}, or a sampler of "
         f"kexpfam.sampling; got {sampler!r}."
     )
 
