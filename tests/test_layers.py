@@ -25,6 +25,7 @@ FOUNDATION = {
 }
 PARTS = {
     "blocks",
+    "data",
     "_linalg",
     "_roots",
     "_heuristics",

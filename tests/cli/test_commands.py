@@ -347,7 +347,7 @@ def test_missing_values_are_dropped_or_imputed_at_the_fit(run, untuned, tmp_path
         assert report["rows"] == rows
         assert report["rows_left_out"] == 40 - rows
         assert report["model"] == str(path)
-        assert load_table_model(path).coding.missing == policy
+        assert load_table_model(path).coder.missing == policy
 
 
 def test_a_model_without_a_table_goes_by_position(run, fitted, tmp_path):
@@ -442,7 +442,7 @@ def test_an_interrupt_leaves_nothing_behind(run, fitted, tmp_path, monkeypatch, 
     def interrupt(*_, **__):
         raise kind
 
-    monkeypatch.setattr(module, "save_table_model", interrupt)
+    monkeypatch.setattr(module.KCEF, "save", interrupt)
     words = ["fit", fitted.data, "--target", "price", "--model", "kcef"]
     result = run(*words, "-o", tmp_path / "a.kexpfam")
     assert result.exit_code == 130

@@ -20,10 +20,10 @@ def drawn(monkeypatch):
     module = importlib.import_module("kexpfam.cli.plot")
     draw_along, write_picture = module.draw_along, module.write_picture
 
-    def along(model, coding, feature, dots, row):
+    def along(model, coder, feature, dots, row):
         seen["along"] = feature.name
-        seen["row"] = dict(zip(coding.columns, row[0].tolist(), strict=True))
-        return draw_along(model, coding, feature, dots, row)
+        seen["row"] = dict(zip(coder.columns, row[0].tolist(), strict=True))
+        return draw_along(model, coder, feature, dots, row)
 
     def picture(path, draw):
         def titled():
@@ -202,7 +202,7 @@ def test_rows_without_a_target_are_left_out(run, untuned, tmp_path):
         result = run(*command, *words)
         assert result.stderr == "Note: 2 rows without a target were left out.\n"
         assert json.loads(result.stdout)["rows"] == 38
-    assert load_table_model(model).coding.missing == "error"
+    assert load_table_model(model).coder.missing == "error"
     judged = run("evaluate", model, data, "--json")
     assert judged.stderr == "Note: 2 rows without a target were left out.\n"
     assert json.loads(judged.stdout)["rows"] == 38

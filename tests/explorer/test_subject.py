@@ -7,7 +7,6 @@ import numpy as np
 
 from kexpfam.display import FEW_NEAR, FEW_ROWS, near_note
 from kexpfam.explorer import ConditionalView, Question, report
-from kexpfam.explorer.numbers import curve_numbers
 
 
 def test_controls_begin_at_a_row_of_the_data(view):
@@ -33,7 +32,7 @@ def test_curves_are_veiled_exactly_where_few_rows_are_near(view):
     subject = view.subject
     area = subject.control("area")
     wide = replace(area, low=area.low - 200.0, high=area.high + 200.0)
-    found = curve_numbers(subject.model, subject.row({}), wide)
+    found = subject.along(wide, subject.row({}))
     X = np.repeat(subject.row({}), len(found.places), axis=0)
     X[:, 0] = found.places
     np.testing.assert_array_equal(found.few, subject.model.reliability(X) < FEW_ROWS)

@@ -11,8 +11,7 @@ import numpy as np
 from click.shell_completion import CompletionItem
 
 from kexpfam import KCEF, AutoKCEF, FactorizedDensity
-from kexpfam.cli.coding import Coding, Missing, learn_coding
-from kexpfam.cli.model_files import TableRows, save_table_model, table_rows
+from kexpfam.cli.model_files import TableRows, table_rows
 from kexpfam.cli.output import check_output, print_json
 from kexpfam.cli.readers import names_in_header, read_table
 from kexpfam.cli.shared import (
@@ -29,15 +28,8 @@ from kexpfam.cli.shared import (
     stopping_at_once,
     together,
 )
-from kexpfam.cli.tables import Table, TableError
-
-# Fewer rows than this tell nothing about a density.
-FEWEST_ROWS = 5
-
-# A target with so few different values, all of them whole, in so many rows is a count
-# or a grade. A guess, for a note only.
-_FEW_VALUES = 10
-_MANY_ROWS = 30
+from kexpfam.data import Table, TableCoder, TableError
+from kexpfam.data.coding import Missing
 
 
 def complete_columns(
@@ -141,11 +133,11 @@ def fit_command(
     check_output(output, force)
     rows = training_table(read_table(data), **columns)
     rows.tell_of_rows_left_out()
-    tell_of_few_values(rows)
+    _tell_of_few_values(rows)
     start = perf_counter()
     model = fitted(new_model(kind, seed, joint=joint), rows)
     seconds = perf_counter() - start
-    save_table_model(output, model, rows.coding)
+    model.save(output, extra=rows.coder.as_extra())
     report = _report(model, rows, seconds, output)
     if as_json:
         print_json(report)
@@ -166,26 +158,28 @@ def training_table(
 ) -> TableRows:
     """Choose columns and rows of a table for a fit.
 
-    Args:
-        table: The file.
-        target: Name of the response; None for a joint density.
-        features: Names of the conditions, or lists of them separated by commas.
-        categorical: Columns of categories.
-        weights: Name of the column of weights.
-        missing: "drop" or "impute"; None to refuse missing values. Rows without a
-            target teach nothing, and are left out in any case.
+    Without a target they are those of a joint density. Rows without a target teach
+    nothing, and are left out whatever is said about missing values.
     """
     policy: Missing = missing or "error"
     taken = [name for name in (target, weights) if name is not None]
     names = _feature_names(table, features, taken, joint=target is None)
-    coding = learn_coding(table, names, target, categorical=categorical, missing=policy)
-    _refuse_joint_categories(table, coding)
-    rows = table_rows(coding, table, weights)
-    if len(rows.X) < FEWEST_ROWS:
+    coder = TableCoder.fit(
+        table, names, target, categorical=categorical, missing=policy
+    )
+    groups = [feature.name for feature in coder.features if feature.categories]
+    if target is None and groups:
+        raise TableError(
+            f"{table.path}, column {groups[0]!r} holds categories, which have no joint "
+            f"density; leave it out of --features."
+        )
+    rows = table_rows(coder, table, weights)
+    fewest = 5  # fewer tell nothing about a density
+    if len(rows.X) < fewest:
         gaps = policy == "drop" and rows.left_out > rows.without_target
         raise TableError(
             f"{table.path} has {len(rows.X)} complete rows, and a density needs "
-            f"{FEWEST_ROWS} at least"
+            f"{fewest} at least"
             f"{'; --missing impute keeps rows with gaps' if gaps else ''}."
         )
     if rows.y is not None and np.ptp(rows.y) == 0:
@@ -226,15 +220,6 @@ def _feature_names(
     return names
 
 
-def _refuse_joint_categories(table: Table, coding: Coding) -> None:
-    groups = [feature.name for feature in coding.features if feature.categories]
-    if coding.target is None and groups:
-        raise TableError(
-            f"{table.path}, column {groups[0]!r} holds categories, which have no joint "
-            f"density; leave it out of --features."
-        )
-
-
 def new_model(kind: str, seed: int, *, joint: bool = False) -> Any:
     """The estimator that "auto" or "kcef" stands for, not fitted."""
     single: Any = KCEF if kind == "kcef" else AutoKCEF
@@ -262,14 +247,16 @@ def require_target(target: str | None) -> None:
         raise click.UsageError("Missing option '--target': which column to explain?")
 
 
-def tell_of_few_values(rows: TableRows) -> None:
+def _tell_of_few_values(rows: TableRows) -> None:
     """A note, if the target seems to be a count or a grade."""
-    if rows.y is None or len(rows.y) < _MANY_ROWS:
+    # So few values, all of them whole, in so many rows: a guess, for a note only.
+    few, many = 10, 30
+    if rows.y is None or len(rows.y) < many:
         return
     values = np.unique(rows.y)
-    if len(values) <= _FEW_VALUES and np.all(values == np.round(values)):
+    if len(values) <= few and np.all(values == np.round(values)):
         note(
-            f"{rows.coding.target} looks discrete, with {len(values)} different values "
+            f"{rows.coder.target} looks discrete, with {len(values)} different values "
             f"that are whole numbers; the density has bumps on these values, and says "
             f"little about what lies between them."
         )
@@ -307,12 +294,12 @@ def _report(model: Any, rows: TableRows, seconds: float, output: str) -> dict[st
     return {
         "model": output,
         "estimator": type(model).__name__,
-        "target": rows.coding.target,
+        "target": rows.coder.target,
         "rows": len(rows.X),
         "rows_left_out": rows.left_out,
         "features": [
             {"name": f.name, "categories": list(f.categories) or None}
-            for f in rows.coding.features
+            for f in rows.coder.features
         ],
         "held_out_log_density": held_out,
         "best_member": best,

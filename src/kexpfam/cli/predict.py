@@ -26,7 +26,8 @@ from kexpfam.cli.shared import (
     seed_option,
     table_output_option,
 )
-from kexpfam.cli.tables import Column, Table, TableError
+from kexpfam.data import Table, TableError
+from kexpfam.data.columns import Column
 from kexpfam.models.estimator import in_blocks
 
 
@@ -101,9 +102,13 @@ def predict_command(
     found = load_table_model(model)
     found.require_one_target()
     table = read_table(data)
-    coding = found.coding_for(table)
-    coded = coding.complete(table, missing=missing, unknown=unknown)
-    y = _responses(table, coding.target)[coded.rows] if density else None
+    coder = found.coder_for(table)
+    coded = coder.complete(table, missing=missing, unknown=unknown)
+    y = None
+    if density and coder.target is None:
+        raise TableError("--density needs the name of the target, which is not known.")
+    if density:
+        y = table.numbers(str(coder.target))[coded.rows]
     with ProgressBar("predicting", shown=is_watched()) as bar:
         blocks = in_blocks(
             found.model.given,
@@ -135,14 +140,9 @@ def summaries(
     intervals: Sequence[float] = (),
     regions: Sequence[float] = (),
 ) -> dict[str, Column]:
-    """Columns that describe n densities.
+    """Columns that describe n densities: moments, quantiles at levels, regions.
 
-    Args:
-        p: The densities.
-        y: Responses whose log density is wanted, (n,); NaN for none.
-        quantiles: Levels.
-        intervals: Probabilities of central intervals.
-        regions: Probabilities of highest-density regions.
+    Responses y, (n,), NaN for none, are those whose log density is wanted.
     """
     columns: dict[str, Column] = {
         "mean": p.mean(),
@@ -176,12 +176,6 @@ def percent(level: float) -> str:
     """
     whole, point, rest = f"{100 * level:.6g}".partition(".")
     return f"{whole:0>2}{point}{rest}"
-
-
-def _responses(table: Table, target: str | None) -> Array:
-    if target is None:
-        raise TableError("--density needs the name of the target, which is not known.")
-    return table.numbers(target)
 
 
 def _spread(values: Column, rows: Any, n: int) -> Column:
@@ -251,7 +245,7 @@ def _draws(
     found: TableModel, table: Table, draws: int, seed: int, gaps: dict[str, Any]
 ) -> dict[str, Column]:
     found.require_one_target()
-    coded = found.coding_for(table).complete(table, **gaps)
+    coded = found.coder_for(table).complete(table, **gaps)
     if len(coded.rows) < len(table):
         left_out = len(table) - len(coded.rows)
         note(f"{left_out} rows with missing values have no draws.")

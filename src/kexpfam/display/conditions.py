@@ -32,6 +32,17 @@ def few_near(model: Any, X: Array) -> Mask:
     return np.zeros(len(X), dtype=bool) if near is None else near < FEW_ROWS
 
 
+def runs_of(mask: Mask) -> list[tuple[int, int]]:
+    """Ends of the stretches where a mask, (n,), holds.
+
+    Example:
+        >>> runs_of(np.array([True, False, True, True]))
+        [(0, 1), (2, 4)]
+    """
+    changes = np.flatnonzero(np.diff(np.concatenate([[0], mask.astype(int), [0]])))
+    return [(int(a), int(b)) for a, b in changes.reshape(-1, 2)]
+
+
 def near_note(count: float | None) -> str:
     """That a density is mostly extrapolation; nothing where it is not.
 
