@@ -1,6 +1,5 @@
 """Pictures of pairs of columns: what is drawn is what was given, told apart."""
 
-import sys
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -12,7 +11,6 @@ from numpy.testing import assert_array_equal
 
 from kexpfam.display import PairsDisplay
 from kexpfam.display.theme import THEME
-from kexpfam.errors import MissingDependencyError
 from tests.tolerances import assert_close
 
 
@@ -199,9 +197,3 @@ class TestRefusals:
             PairsDisplay.from_samples(data, drawn)
         with pytest.raises(ValueError, match=r"samples must have rows .* \(0, 3\)"):
             PairsDisplay.from_samples(rows[0], drawn[:0])
-
-    def test_missing_matplotlib(self, monkeypatch, rows):
-        monkeypatch.setitem(sys.modules, "matplotlib", None)
-        monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-        with pytest.raises(MissingDependencyError, match=r'"kexpfam\[plot\]"'):
-            PairsDisplay.from_samples(*rows)

@@ -4,6 +4,7 @@ import http.client
 import json
 import threading
 from contextlib import contextmanager
+from dataclasses import replace
 from types import SimpleNamespace
 from urllib.parse import urlsplit
 
@@ -49,6 +50,13 @@ def view(saved):
 def joint_view(saved):
     """The page of the joint model, with its data."""
     return view_of(load_table_model(saved.joint), read_table(saved.data))
+
+
+@pytest.fixture(scope="session")
+def alone(view):
+    """What is explored of the model of prices without data."""
+    subject = view.subject
+    return replace(subject, X=subject.X[:0], y=subject.y[:0], source="")
 
 
 @pytest.fixture(scope="session")

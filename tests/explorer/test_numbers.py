@@ -30,7 +30,7 @@ def test_numbers_are_those_of_the_density(view, level, highest):
     np.testing.assert_allclose(found.region, expected, **SAME)
     np.testing.assert_allclose(found.pdf, p.pdf(found.grid))
     np.testing.assert_allclose(found.cdf, p.cdf(found.grid))
-    assert (found.mean, found.deviation) == (p.mean(), p.std())
+    assert (found.mean, found.std) == (p.mean(), p.std())
     assert np.all(np.diff(found.grid) > 0)
 
 
@@ -146,10 +146,10 @@ def test_density_answer_is_that_of_its_numbers(view):
     np.testing.assert_allclose(answer["region"], p.hpd(0.8), **SAME)
     near = view.subject.model.reliability(view.subject.row({"area": 100.0}))[0]
     assert answer["near"] == pytest.approx(near)
-    assert answer["deviation"] == p.std()
+    assert answer["std"] == p.std()
     moving = view.density(Question({**fields, "moving": True}))
-    assert np.isnan(moving.pop("deviation"))
-    answer.pop("deviation")
+    assert np.isnan(moving.pop("std"))
+    answer.pop("std")
     assert moving == answer
 
 

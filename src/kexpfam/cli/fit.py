@@ -200,9 +200,14 @@ def _feature_names(
     table: Table, features: Sequence[str], taken: Sequence[str], *, joint: bool
 ) -> list[str]:
     """Columns that are conditions, or all of a joint density."""
+    names: list[str] = []
+    for text in features:  # "A,B", unless a column is called that
+        names += [text] if text in table.names else map(str.strip, text.split(","))
+    names = list(dict.fromkeys(names))
     for name in taken:
         table.numbers(name)
-    names = _split(features, table)
+    for name in names:
+        table.column(name)
     for name in taken:
         if name in names:
             raise TableError(f"{name!r} cannot be a feature too.")
@@ -229,11 +234,9 @@ def new_model(kind: str, seed: int, *, joint: bool = False) -> Any:
 
 def fitted(model: Any, rows: TableRows) -> Any:
     """The model, fitted; Ctrl-C ends the program and not only its search."""
+    data = (rows.X,) if rows.y is None else (rows.X, rows.y)
     with stopping_at_once():
-        if rows.y is None:
-            model.fit(rows.X, sample_weight=rows.weights)
-        else:
-            model.fit(rows.X, rows.y, sample_weight=rows.weights)
+        model.fit(*data, sample_weight=rows.weights)
     # Whether someone watched is not part of the model.
     for part in [model, *getattr(model, "factors_", {}).values()]:
         if hasattr(part, "verbose"):
@@ -260,18 +263,6 @@ def _tell_of_few_values(rows: TableRows) -> None:
             f"that are whole numbers; the density has bumps on these values, and says "
             f"little about what lies between them."
         )
-
-
-def _split(features: Sequence[str], table: Table) -> list[str]:
-    """Names from "A,B", unless a column is called that."""
-    names: list[str] = []
-    for text in features:
-        parts = [text] if text in table.names else [t.strip() for t in text.split(",")]
-        for name in parts:
-            table.column(name)
-            if name not in names:
-                names.append(name)
-    return names
 
 
 def _as_words(given: Mapping[str, Any], usual: Mapping[str, Any]) -> str:
@@ -320,18 +311,12 @@ def _held_out(model: Any) -> tuple[float | None, str | None]:
 
 
 def _print(report: dict[str, Any], data: str, again: str) -> None:
-    features = [
-        f"{f['name']} ({len(f['categories'])} categories)"
-        if f["categories"]
-        else f["name"]
-        for f in report["features"]
-    ]
+    groups = {f["name"]: len(f["categories"] or ()) for f in report["features"]}
+    words = [f"{name} ({k} categories)" if k else name for name, k in groups.items()]
     target, output = report["target"], shlex.quote(report["model"])
     data = shlex.quote(data)
-    what = f"p({target} | {', '.join(features)})"
-    if target is None:
-        what = f"p({', '.join(features)})"
-    click.echo(f"{what} from {report['rows']} rows in {report['seconds']:.1f} s")
+    what = f"{'' if target is None else f'{target} | '}{', '.join(words)}"
+    click.echo(f"p({what}) from {report['rows']} rows in {report['seconds']:.1f} s")
     if report["members"]:
         click.echo(
             f"  an average of {report['members']} densities; the best one alone is "
@@ -350,8 +335,7 @@ def _print(report: dict[str, Any], data: str, again: str) -> None:
         click.echo(f"  kexpfam sample {output} -n 100 -o draws.csv")
         return
     # A curve runs along a number.
-    numeric = any(f["categories"] is None for f in report["features"])
-    kind = "" if numeric else "--kind density "
+    kind = "--kind density " if all(groups.values()) else ""
     click.echo(f"  kexpfam plot {output} {data} {kind}-o picture.png")
     click.echo(f"  kexpfam predict {output} {data} -o predictions.csv")
     click.echo(f"  kexpfam evaluate {data} {again} --cv 5")

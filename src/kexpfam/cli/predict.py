@@ -123,7 +123,7 @@ def predict_command(
     for name in blocks[0]:
         key = f"predicted_{name}" if name in columns else name
         values = np.concatenate([block[name] for block in blocks])
-        columns[key] = _spread(values, coded.rows, len(table))
+        columns[key] = _in_rows(values, coded.rows, len(table))
     write_columns(output, columns)
     if len(coded.rows) < len(table):
         empty = len(table) - len(coded.rows)
@@ -144,12 +144,8 @@ def summaries(
 
     Responses y, (n,), NaN for none, are those whose log density is wanted.
     """
-    columns: dict[str, Column] = {
-        "mean": p.mean(),
-        "median": p.median(),
-        "sd": p.std(),
-        "mode": p.mode(),
-    }
+    columns: dict[str, Column] = {"mean": p.mean(), "median": p.median()}
+    columns |= {"sd": p.std(), "mode": p.mode()}
     if quantiles:
         found = p.ppf(np.array(quantiles)[None, :])
         for level, values in zip(quantiles, found.T, strict=True):
@@ -178,7 +174,7 @@ def percent(level: float) -> str:
     return f"{whole:0>2}{point}{rest}"
 
 
-def _spread(values: Column, rows: Any, n: int) -> Column:
+def _in_rows(values: Column, rows: Any, n: int) -> Column:
     """Values in their rows, and nothing in the others, (n,)."""
     if len(values) == n:
         return values

@@ -92,8 +92,8 @@ def typical_place(
         if len(features[i]) > 1:
             same &= (X[:, list(features[i])] == np.asarray(cells)).all(axis=1)
     rows = np.flatnonzero(same) if same.any() else np.arange(len(X))
-    deviation, middle = X.std(axis=0), np.median(X[rows], axis=0)
-    scale = np.where(deviation > 0, deviation, 1.0)
+    std, middle = X.std(axis=0), np.median(X[rows], axis=0)
+    scale = np.where(std > 0, std, 1.0)
     for columns in map(list, features):
         if len(columns) > 1:
             scale[columns] = np.sqrt(2.0)  # two cells differ where a category does

@@ -74,7 +74,7 @@ class DensityNumbers:
     cdf: Array  # distribution function there, (g,)
     axis: tuple[float, float]  # ends of the axis of y
     mean: float
-    deviation: float  # standard deviation; NaN if it was not asked for
+    std: float  # standard deviation; NaN if it was not asked for
     quantiles: Array  # at `LEVELS`, (5,)
     interval: Array  # ends of the central interval, (2,)
     region: Array  # intervals that are shaded, (k, 2)
@@ -99,7 +99,7 @@ def density_numbers(
     level: float = 0.9,
     highest: bool = False,
     zoom: bool = False,
-    deviation: bool = True,
+    with_std: bool = True,
     spec: GridSpec = GRID,
 ) -> DensityNumbers:
     """Everything about p(y|x) at one x.
@@ -111,14 +111,14 @@ def density_numbers(
         level: Probability of the interval and of the region.
         highest: Whether the region is that of highest density, and not the interval.
         zoom: Whether the axis is that of this density alone.
-        deviation: Whether the standard deviation is wanted, a third of the time.
+        with_std: Whether the standard deviation is wanted, a third of the time.
         spec: How the grid is laid.
     """
     wanted = np.array([*LEVELS, 0.5 - 0.5 * level, 0.5 + 0.5 * level])
     # Held once: one x is small work, and each step would ask for it again.
     with single_threaded_blas():
         p = model.given(row)[0]
-        std = float(p.std()) if deviation else np.nan
+        std = float(p.std()) if with_std else np.nan
         axis, curves = _on_grid(p, axis, zoom, spec)
         quantiles = quantiles_near(p, wanted, curves, spec)
         interval = quantiles[-2:]

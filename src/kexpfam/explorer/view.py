@@ -93,7 +93,7 @@ class ConditionalView:
             level=level,
             highest=question.choice("region", ("interval", "hpd")) == "hpd",
             zoom=question.flag("zoom"),
-            deviation=not question.flag("moving"),
+            with_std=not question.flag("moving"),
         )
         observed = question.fields.get("observed")
         if observed is not None:
@@ -119,7 +119,7 @@ class ConditionalView:
             "level": level,
             "levels": list(LEVELS),
             "mean": found.mean,
-            "deviation": found.deviation,
+            "std": found.std,
             "modes": [mode._asdict() for mode in found.modes],
             "near": near,
             "near_note": near_note(near),
@@ -190,7 +190,7 @@ class ConditionalView:
 
     def draws(self, question: Question) -> Answer:
         """Draws at the rows of the data, beside what was observed there."""
-        subject, rows = self.subject, self._judged
+        subject, rows = self.subject, self._evaluated
         data = subject.y[rows]
         with self._lock:
             drawn = self._drawn
@@ -219,12 +219,12 @@ class ConditionalView:
 
     @functools.cached_property
     def _evaluation(self) -> Evaluation:
-        rows = self._judged
+        rows = self._evaluated
         return evaluate(self.subject.model, self.subject.X[rows], self.subject.y[rows])
 
     @functools.cached_property
     def _drawn(self) -> Array:
-        X = self.subject.X[self._judged]
+        X = self.subject.X[self._evaluated]
         return self.subject.model.sample(X, self.spec.draws, random_state=0)
 
     @functools.cached_property
@@ -239,7 +239,7 @@ class ConditionalView:
         return np.random.default_rng(0).permutation(rows)
 
     @property
-    def _judged(self) -> Array:
+    def _evaluated(self) -> Array:
         if not len(self._observed):
             raise ExplorerError(
                 f"There are no observations of {self.subject.target} to compare with; "
