@@ -1,6 +1,5 @@
 """Pictures of calibration: bars, curves and bands are what they say."""
 
-
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest

@@ -1,6 +1,5 @@
 """Pictures of graphs: parents above children, arrows around boxes, gains in colour."""
 
-
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest

@@ -1,6 +1,5 @@
 """Pictures of pairs of columns: what is drawn is what was given, told apart."""
 
-
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd

@@ -187,7 +187,12 @@ class GraphDisplay:
         corner, tall = _SIZES.rounding, self.box[1]
         inner = self.box - 2.0 * corner
         style = f"round,pad={corner},rounding_size={corner}"
-        look = {"boxstyle": style, "edgecolor": "0.25", "linewidth": scale, "zorder": 2}
+        look: dict[str, Any] = {
+            "boxstyle": style,
+            "edgecolor": "0.25",
+            "linewidth": scale,
+            "zorder": 2,
+        }
         words: dict[str, Any] = {"ha": "center", "va": "center", "zorder": 3}
         for node, middle in self.positions.items():
             gain, text = self.gains.get(node), self._gain_text(node)
@@ -195,11 +200,10 @@ class GraphDisplay:
             neutral = "white" if given else "0.94"
             fill = neutral if gain is None else color(gain)
             line = (0, (4, 2.5)) if given else "-"
-            box = FancyBboxPatch(
-                middle - 0.5 * inner, *inner, facecolor=fill, linestyle=line, **look
-            )
-            self.boxes_[node] = ax.add_patch(box)
             x, y = middle
+            start = (x - 0.5 * inner[0], y - 0.5 * inner[1])
+            box = FancyBboxPatch(start, *inner, facecolor=fill, linestyle=line, **look)
+            self.boxes_[node] = ax.add_patch(box)
             up = 0.16 * tall if text else 0.0
             ax.text(x, y + up, node, fontsize=10.5 * scale, **words)
             ax.text(x, y - 0.24 * tall, text, fontsize=8.5 * scale, **words)
@@ -261,7 +265,7 @@ def _layout(
 
 
 def _centred(count: int, apart: float) -> Array:
-    return (np.arange(count) - 0.5 * (count - 1)) * apart
+    return (np.arange(float(count)) - 0.5 * (count - 1)) * apart
 
 
 def _ordered(

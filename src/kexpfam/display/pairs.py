@@ -132,7 +132,7 @@ class PairsDisplay:
             limits=_limits(list(shown.values())),
         ).plot(figure)
 
-    def plot(self, figure: "Figure | SubFigure | None" = None) -> Self:
+    def plot(self, figure: Any = None) -> Self:
         """Draw, in a new figure unless one is given; returns the display."""
         plt = pyplot()
         d = len(self.names)
@@ -163,7 +163,7 @@ class PairsDisplay:
         fewest = min(len(table) for table in self.samples.values())
         bars = int(np.clip(np.sqrt(fewest), 8, 40))
         for j, ax in enumerate(self.axes_.diagonal()):
-            edges = np.linspace(*self.limits[j], bars + 1)
+            edges = np.linspace(self.limits[j, 0], self.limits[j, 1], bars + 1)
             for k, table in enumerate(self.samples.values()):
                 counts, _ = np.histogram(table[:, j], edges)
                 # Over all rows: what is beyond the range counts, too.

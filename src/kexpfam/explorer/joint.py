@@ -205,7 +205,7 @@ def graph_picture(
     parts = []
     for curve in display.curves.values():
         path = scale * np.column_stack([curve[:, 0] - low[0], high[1] - curve[:, 1]])
-        parts += [line(*path.T, "edge"), _arrow_head(path)]
+        parts += [line(path[:, 0], path[:, 1], "edge"), _arrow_head(path)]
     for name, middle in display.positions.items():
         x, y = scale * (middle[0] - low[0]), scale * (high[1] - middle[1])
         kind = "node given" if name in exogenous else "node"

@@ -200,8 +200,8 @@ class ConditionalView:
             few = slice(0, self.spec.dots)
             places = self._places(control)[rows][few]
             pairs = (places, data[few]), (places, drawn[few, 0])
-            ends = self.axis, size, subject.target
-            picture = scatter_picture(control.axis, *pairs, *ends)
+            name = subject.target
+            picture = scatter_picture(control.axis, *pairs, self.axis, size, name)
         else:
             both = data, drawn.ravel()
             picture = histogram_picture(*both, self.axis, size, subject.target)
