@@ -110,7 +110,10 @@ def test_every_registered_class_is_in_one_of_these_files():
         kind.name
         for kind in registry._by_name.values()
         if kind.cls.__module__.startswith("kexpfam.")
-        and not kind.cls.__module__.startswith(("kexpfam.cli", "kexpfam.persistence"))
+        # Model files hold coders of tables as plain mappings, beside the model.
+        and not kind.cls.__module__.startswith(
+            ("kexpfam.data.coding", "kexpfam.persistence")
+        )
     }
     assert ours <= found
 

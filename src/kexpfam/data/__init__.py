@@ -1,6 +1,8 @@
-"""Rows of (X, y, weights) that are read block by block, and sums over them."""
+"""Data on their way in: tables, their coding, rows in memory, and sources of blocks."""
 
 from kexpfam.data.arrays import ArraySource
+from kexpfam.data.coding import Coded, Feature, TableCoder
+from kexpfam.data.columns import Table, TableError, as_table
 from kexpfam.data.dask import DaskSource
 from kexpfam.data.memory import (
     DEFAULT_BUDGET,
@@ -34,7 +36,9 @@ __all__ = [
     "DEFAULT_BUDGET",
     "Accumulator",
     "ArraySource",
+    "Coded",
     "DaskSource",
+    "Feature",
     "ParquetSource",
     "Part",
     "PolarsSource",
@@ -43,9 +47,13 @@ __all__ = [
     "Rows",
     "Sample",
     "Source",
+    "Table",
+    "TableCoder",
+    "TableError",
     "TrainingRows",
     "UnconditionalSource",
     "as_source",
+    "as_table",
     "block_rows",
     "distinct_hashes",
     "distinct_rows",
