@@ -99,6 +99,6 @@ def test_later_rows_must_have_the_columns_of_the_first(rows):
 
 
 def test_the_old_names_still_work():
-    for name in blocks.__all__:
-        new = "Rows" if name == "Block" else name
-        assert getattr(blocks, name) is getattr(data, new)
+    assert blocks.Block is Rows
+    for name in data.__all__:
+        assert getattr(blocks, name) is getattr(data, name)
