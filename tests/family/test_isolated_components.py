@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from kexpfam.islands import check_islands, spread_out
 from scipy import stats
 
 from kexpfam import KCEF, KEF
 from kexpfam.errors import BlindnessWarning
-from kexpfam.islands import check_islands, spread_out
 from tests.tolerances import QUADRATURE, assert_close
 
 
