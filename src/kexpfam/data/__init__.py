@@ -25,7 +25,12 @@ from kexpfam.data.rows import (
     Source,
     UnconditionalSource,
 )
-from kexpfam.data.sources import as_source, training_data, training_rows
+from kexpfam.data.sources import (
+    as_source,
+    note_columns,
+    training_data,
+    training_rows,
+)
 from kexpfam.data.tables import ParquetSource, PolarsSource
 
 __all__ = [
@@ -46,6 +51,7 @@ __all__ = [
     "as_source",
     "block_rows",
     "distinct_hashes",
+    "note_columns",
     "parse_memory",
     "peak_resident",
     "reduce_blocks",

@@ -30,7 +30,8 @@ def training_data(
 ) -> Rows | Source:
     """What a user passes to `fit`, checked if it is in memory.
 
-    The estimator gets number and names of the columns of X, as scikit-learn has them.
+    The estimator gets number and names of the columns of X, as scikit-learn has them;
+    those of a source by `note_columns`, when its rows have been read.
 
     Args:
         estimator: The estimator whose `fit` it is.
@@ -58,12 +59,21 @@ def training_data(
     )
     if source is None:
         return training_rows(estimator, X, y, sample_weight, conditional=conditional)
-    seen = source.rows if isinstance(source, UnconditionalSource) else source
+    return source
+
+
+def note_columns(estimator: Any, data: Rows | Source) -> None:
+    """Tell a fitted estimator number and names of the columns of a source.
+
+    Not before: a fit that fails must leave the estimator as it was.
+    """
+    if isinstance(data, Rows):
+        return  # told when they were checked
+    seen = data.rows if isinstance(data, UnconditionalSource) else data
     estimator.n_features_in_ = seen.n_features
     estimator.__dict__.pop("feature_names_in_", None)
     if seen.feature_names is not None:
         estimator.feature_names_in_ = np.array(seen.feature_names, dtype=object)
-    return source
 
 
 def training_rows(
