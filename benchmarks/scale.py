@@ -23,6 +23,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from kexpfam.models.choice import Selection
+from kexpfam.models.entries import default_entries
 from record import RESULTS, write_result
 from scale_data import log_density, make_rows
 from scipy.linalg import blas
@@ -33,8 +35,6 @@ from kexpfam._typing import Array
 from kexpfam.base_densities import BaseDensity
 from kexpfam.errors import IllConditionedError
 from kexpfam.kernels import Gaussian, separable
-from kexpfam.models.choice import Selection
-from kexpfam.models.entries import default_entries
 from kexpfam.score_matching import Basis, ScoreSample, statistics
 from reproduction.record import commit
 

@@ -4,13 +4,13 @@ import itertools
 
 import numpy as np
 import pytest
-from kexpfam.models import contest as contest_module
-from kexpfam.models import entries
-from kexpfam.models.averaged import GUARD_WEIGHT
 from scipy import integrate, stats
 from sklearn.exceptions import DataConversionWarning
 
 from kexpfam import KCEF, AutoKCEF
+from kexpfam.estimators.auto import DEFENSIVE_WEIGHT
+from kexpfam.selection import default_coordinates
+from kexpfam.selection.candidates import Task
 from tests.tolerances import KS_LEVEL, assert_close
 
 # Quantiles and distribution functions of mixtures are found to this.
@@ -32,12 +32,11 @@ def model(rows):
 
 
 @pytest.fixture
-def few_charts(monkeypatch):
-    """Three charts instead of eleven, for tests of data rather than of the contest."""
-    genuine = entries.default_entries
+def few_coordinates(monkeypatch):
+    """Three of eleven, for tests of data rather than of the validation."""
     kept = {"normal", "Gaussian process", "Yeo-Johnson, heteroscedastic"}
-    small = [entry for entry in genuine() if entry.name in kept]
-    monkeypatch.setattr(AutoKCEF, "_entries", lambda _: small)
+    small = [spec for spec in default_coordinates() if spec.name in kept]
+    monkeypatch.setattr(AutoKCEF, "_coordinates", staticmethod(lambda: small))
 
 
 CONDITIONS = np.array([[-0.7], [0.0], [0.8]])
@@ -78,21 +77,21 @@ def test_draws_follow_the_distribution(model):
         assert stats.kstest(draws[i], p.cdf).pvalue > KS_LEVEL
 
 
-def test_the_density_is_the_weighted_sum_of_its_members_and_the_guard(model, rows):
+def test_the_density_is_the_weighted_sum_of_its_members(model, rows):
     X, y = rows
-    center, scale = model.guard_
-    guard = stats.t(5.0, center, 0.85 * scale).pdf(y)
-    total = GUARD_WEIGHT * guard
+    center, scale = model.defensive_
+    defensive = stats.t(5.0, center, 0.85 * scale).pdf(y)
+    total = DEFENSIVE_WEIGHT * defensive
     for member in model.members_:
         total = total + member.weight * member.family.density(X).pdf(y)
     assert_close(np.exp(model.score_samples(X, y)), total, 1e-9)
     assert_close((center, scale), (y.mean(), y.std()))
 
 
-def test_weights_sum_to_one_with_the_guard(model):
+def test_weights_sum_to_one_with_the_defensive_component(model):
     weights = [member.weight for member in model.members_]
-    assert_close(sum(weights) + model.members_.guard, 1.0)
-    assert model.members_.guard == GUARD_WEIGHT
+    assert_close(sum(weights) + model.members_.defensive, 1.0)
+    assert model.members_.defensive == DEFENSIVE_WEIGHT
     assert sorted(weights, reverse=True) == weights
     assert min(weights) > 0
 
@@ -100,7 +99,7 @@ def test_weights_sum_to_one_with_the_guard(model):
 def test_members_print_as_a_table(model):
     lines = repr(model.members_).splitlines()
     assert lines[0].split()[0] == "weight"
-    assert "guard" in lines[-1]
+    assert "defensive" in lines[-1]
     assert max(map(len, lines)) < 120
     shown = min(len(model.members_), 12)
     assert lines[1].split()[0] == f"{model.members_[0].weight:.3f}"
@@ -130,7 +129,7 @@ def test_the_average_is_better_on_new_rows_than_the_marginal(model):
     assert model.score(X, y) > marginal + 0.5 * (truth - marginal)
 
 
-def test_if_x_says_nothing_the_density_is_nearly_the_marginal(few_charts):
+def test_if_x_says_nothing_the_density_is_nearly_the_marginal(few_coordinates):
     rng = np.random.default_rng(7)
     X, y = rng.normal(size=(80, 2)), rng.normal(size=80)
     model = AutoKCEF(random_state=0, likelihood=False).fit(X, y)
@@ -220,7 +219,7 @@ HARD = {
 
 
 @pytest.mark.parametrize("name", HARD)
-def test_hard_data_give_densities_that_are_finite_and_not_absurd(name, few_charts):
+def test_hard_data_give_densities_that_are_finite_and_not_absurd(name, few_coordinates):
     X, y = HARD[name]()
     model = AutoKCEF(random_state=0).fit(X, y)
     log_p = model.score_samples(X, y)
@@ -235,13 +234,14 @@ def test_hard_data_give_densities_that_are_finite_and_not_absurd(name, few_chart
     beyond = [y.max() + 100 * spread, y.min() - 100 * spread]
     far = model.score_samples(X[:2], beyond)
     assert np.all(np.isfinite(far))
-    # The guard alone: a hundredth of a t at no more than some hundred deviations.
-    guard = stats.t(5.0, y.mean(), 0.85 * y.std()).logpdf(beyond)
-    assert np.all(far >= guard + np.log(GUARD_WEIGHT) - 1e-6)
+    # The defensive component alone: a hundredth of a t at no more than some hundred
+    # standard deviations.
+    defensive = stats.t(5.0, y.mean(), 0.85 * y.std()).logpdf(beyond)
+    assert np.all(far >= defensive + np.log(DEFENSIVE_WEIGHT) - 1e-6)
 
 
 @pytest.mark.parametrize("unit", [2.0**-27, 2.0**27])
-def test_the_unit_of_y_changes_only_the_unit_of_the_answer(unit, few_charts):
+def test_the_unit_of_y_changes_only_the_unit_of_the_answer(unit, few_coordinates):
     """Powers of two, whose products are exact: searches then take the same steps.
 
     Other units move responses by rounding, and where a search for the regression stops
@@ -254,7 +254,7 @@ def test_the_unit_of_y_changes_only_the_unit_of_the_answer(unit, few_charts):
     assert_close(shifted, one.score_samples(X, y), 1e-9, scale=1.0)
 
 
-def test_rows_of_weight_zero_do_not_count(few_charts):
+def test_rows_of_weight_zero_do_not_count(few_coordinates):
     X, y = _data(40)
     weights = np.where(np.arange(40) % 4 == 0, 0.0, 1.0)
     used = weights > 0
@@ -265,7 +265,7 @@ def test_rows_of_weight_zero_do_not_count(few_charts):
     assert_close(one.score_samples(X, y), other.score_samples(X, y), 1e-9, scale=1.0)
 
 
-def test_likelihood_fits_compete_if_asked(rows, few_charts):
+def test_likelihood_fits_compete_if_asked(rows, few_coordinates):
     methods = {
         flag: {
             c.method
@@ -286,22 +286,22 @@ def test_the_same_seed_gives_the_same_model(model, rows):
     np.testing.assert_array_equal(again.score_samples(X, y), model.score_samples(X, y))
 
 
-def test_ctrl_c_keeps_what_was_tried(rows, monkeypatch, few_charts):
-    genuine, done = contest_module.tilted, []
+def test_ctrl_c_keeps_what_was_tried(rows, monkeypatch, few_coordinates):
+    genuine, done = Task.candidates, []
 
-    def sometimes(*args, **kwargs):
+    def sometimes(task):
         done.append(1)
         if len(done) > 2:
             raise KeyboardInterrupt
-        return genuine(*args, **kwargs)
+        return genuine(task)
 
-    monkeypatch.setattr(contest_module, "tilted", sometimes)
+    monkeypatch.setattr(Task, "candidates", sometimes)
     model = AutoKCEF(random_state=0).fit(*rows)
     assert model.stopped_ == "interrupted"
     assert np.isfinite(model.score(*rows))
 
 
-def test_verbose_writes_to_standard_error_only(rows, capsys, few_charts):
+def test_verbose_writes_to_standard_error_only(rows, capsys, few_coordinates):
     AutoKCEF(verbose=True, likelihood=False, random_state=0).fit(*rows)
     out, err = capsys.readouterr()
     assert out == ""
@@ -318,7 +318,7 @@ def test_what_it_cannot_do_is_refused_in_one_sentence(rows):
         AutoKCEF(n_jobs=0).fit(X, y)
 
 
-def test_a_table_of_one_column_is_taken_with_a_warning(rows, few_charts):
+def test_a_table_of_one_column_is_taken_with_a_warning(rows, few_coordinates):
     X, y = rows
     options = {"random_state": 0, "likelihood": False}
     with pytest.warns(DataConversionWarning, match="column-vector y"):

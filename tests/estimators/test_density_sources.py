@@ -15,6 +15,7 @@ from kexpfam.data import (
     as_source,
     reduce_blocks,
 )
+from kexpfam.family import Limits
 from kexpfam.kernels import Gaussian
 from tests.data.accumulators import RowCount
 from tests.tolerances import assert_close

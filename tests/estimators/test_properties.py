@@ -67,14 +67,14 @@ def _column(rng, n, kind):
         values = rng.normal(size=n)
         values[rng.integers(n)] *= 1e4
         return values
-    if kind == "two islands":
+    if kind == "two components":
         return rng.normal(size=n) * 0.05 + 3.0 * rng.integers(0, 2, n)
     if kind == "heavy":
         return rng.standard_t(1.5, n)
     return rng.normal(size=n)
 
 
-KINDS = ["plain", "integers", "copies", "outlier", "two islands", "heavy"]
+KINDS = ["plain", "integers", "copies", "outlier", "two components", "heavy"]
 
 
 @st.composite

@@ -4,10 +4,7 @@ import re
 
 import numpy as np
 import pytest
-from kexpfam.models import contest as contest_module
-from kexpfam.models.contest import Contest
-from kexpfam.models.entries import PLAIN, ChartEntry
-from kexpfam.models.family import Limits, Options, training_rows
+from kexpfam.models.entries import PLAIN
 
 from kexpfam import KCEF
 from kexpfam.base_densities import (
@@ -17,14 +14,20 @@ from kexpfam.base_densities import (
     TransformedBase,
     TruncatedBase,
 )
+from kexpfam.data import Rows
+from kexpfam.family import Spec, TrainingRows, given_base
 from kexpfam.kernels import Constant, Gaussian, Matern, SumOfProducts, separable
 from kexpfam.selection import (
+    PLAIN,
+    CoordinateSpec,
     GradientSearch,
     HeldOutLikelihood,
     HeldOutObjective,
     PaperGrid,
     Parameters,
+    Validation,
 )
+from kexpfam.selection.candidates import Task
 from tests.tolerances import assert_close
 
 
@@ -152,16 +155,16 @@ def test_the_descent_keeps_what_was_given(pair, fixed):
 )
 def test_only_the_given_base_competes(rows, base):
     model = KCEF(base=base, random_state=0).fit(*rows)
-    assert {c.chart for c in model.selection_.path} == {PLAIN}
+    assert {c.coordinates for c in model.selection_.path} == {PLAIN}
     assert np.isfinite(model.score(*rows))
 
 
 def test_by_default_several_bases_compete_with_the_null_model(default):
-    charts = {c.chart for c in default.selection_.path}
-    assert len(charts) > 3
-    assert PLAIN in charts
+    coordinates = {c.coordinates for c in default.selection_.path}
+    assert len(coordinates) > 3
+    assert PLAIN in coordinates
     alone = [c for c in default.selection_.path if c.kernel is None]
-    assert len(alone) == 2 * len(charts)
+    assert len(alone) == 2 * len(coordinates)
 
 
 def test_the_choice_is_near_the_best_of_all_candidates(default):
@@ -173,7 +176,7 @@ def test_the_choice_is_near_the_best_of_all_candidates(default):
     assert selection.chosen.lam == default.regularization_
 
 
-def test_what_was_judged_is_what_is_fitted(default):
+def test_what_was_validated_is_what_is_fitted(default):
     """The mean log density of the fit is near, and above, its held-out one."""
     assert default.solver_ == "low-rank"
     selection = default.selection_
@@ -188,14 +191,14 @@ def test_what_was_judged_is_what_is_fitted(default):
 # Objectives and searches.
 
 
-def test_by_the_score_one_chart_is_searched(rows):
+def test_by_the_score_one_kind_of_coordinates_is_searched(rows):
     model = KCEF(select="score", random_state=0).fit(*rows)
     selection = model.selection_
-    assert {c.chart for c in selection.path} == {PLAIN}
+    assert {c.coordinates for c in selection.path} == {PLAIN}
     assert selection.objective == "score"
     assert model.base_ == GaussianBase(2.0)
     assert "held-out score" in str(selection)
-    best = max(selection.path, key=selection.merit)
+    best = max(selection.path, key=selection.cautious_mean)
     assert best is selection.chosen
 
 
@@ -213,14 +216,12 @@ def held_out_loss(rows, candidate):
     """The objective at a candidate of the grid, with the same folds as in the fit."""
     X, y = rows
     rng = np.random.default_rng(0)
-    options = Options(None, None, None, "gaussian", None, True, None)
+    spec = Spec(base="gaussian")
     rng.integers(2**31)  # the seed that `fit` draws first
-    Y, ones = y[:, None], np.ones(40)
-    contest = Contest.of(
-        training_rows(X, Y, ones, options, shuffled=True), rng, Limits()
-    )
-    contest.add_charts([ChartEntry(PLAIN, contest.rows.options.base)])
-    problem = contest.problem(PLAIN)
+    training = TrainingRows.of(Rows(X, y[:, None], np.ones(40)), shuffled=True)
+    validation = Validation.of(training, spec, rng)
+    validation.add_coordinates([CoordinateSpec(PLAIN, given_base(spec))])
+    problem = validation.problem(PLAIN)
     ((kernel_x, kernel_y),) = candidate.kernel.terms
     parameters = Parameters(
         tuple(np.atleast_1d(kernel_x.lengthscale)), kernel_y.lengthscale, candidate.lam
@@ -255,7 +256,7 @@ def test_ends_of_the_grid_that_are_active_are_reported(rows):
 
 def test_the_report_names_the_choice_and_its_rivals(default):
     text = str(default.selection_)
-    assert default.selection_.chosen.chart in text
+    assert default.selection_.chosen.coordinates in text
     assert "stopped: all candidates were tried" in text
     assert len(default.selection_.table(3).splitlines()) == 4
 
@@ -264,15 +265,15 @@ def test_the_report_names_the_choice_and_its_rivals(default):
 
 
 def interrupted_after(monkeypatch, calls):
-    genuine, done = contest_module.tilted, []
+    genuine, done = Task.candidates, []
 
-    def sometimes(*args, **kwargs):
+    def sometimes(task):
         done.append(1)
         if len(done) > calls:
             raise KeyboardInterrupt
-        return genuine(*args, **kwargs)
+        return genuine(task)
 
-    monkeypatch.setattr(contest_module, "tilted", sometimes)
+    monkeypatch.setattr(Task, "candidates", sometimes)
 
 
 def test_ctrl_c_keeps_the_best_so_far(rows, monkeypatch):
@@ -365,7 +366,7 @@ def test_a_fold_without_spread_leaves_regressions_out(rows):
     y = np.zeros(40)
     y[3] = 1.0
     model = KCEF(random_state=0).fit(X, y)
-    assert {c.chart for c in model.selection_.path} == {PLAIN}
+    assert {c.coordinates for c in model.selection_.path} == {PLAIN}
     given = KCEF(base="gaussian_process", random_state=0).fit(X, y)
     assert np.all(np.isfinite(given.given(X).mean()))
 
@@ -467,7 +468,7 @@ def test_a_single_family_around_a_regression_has_heavy_tails():
     x = rng.uniform(-1, 1, size=(80, 1))
     y = np.sin(4 * x[:, 0]) + 0.05 * rng.normal(size=80)
     model = KCEF(random_state=0).fit(x, y)
-    assert model.family_.chart.frame is not None
+    assert model.family_.coordinates.location_scale is not None
     # A hundred deviations away.
     assert model.given([[0.0]]).logpdf([5.0])[0] > -50.0
 

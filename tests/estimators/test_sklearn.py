@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from kexpfam.models.entries import default_entries
 from sklearn.base import clone, is_regressor
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import (
@@ -22,6 +21,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from kexpfam import KCEF, KEF, AutoKCEF
 from kexpfam.base_densities import GaussianBase, StudentBase
 from kexpfam.kernels import Gaussian, Matern
+from kexpfam.selection import choosing, default_coordinates
 
 _NEEDS_Y = (
     "the check calls score_samples(X), but log p(y|x) is a function of x and y, so "
@@ -59,20 +59,20 @@ def test_scikit_learn_check_passes(estimator, check):
 
 
 @pytest.fixture
-def three_charts(monkeypatch):
-    """Fewer charts: the checks are about the interface and tiny tables, 90 fits each.
+def three_coordinates(monkeypatch):
+    """Fewer coordinates: the checks are about the interface, 90 fits to tiny tables.
 
-    With all charts they take minutes, and pass as well.
+    With all of them they take minutes, and pass as well.
     """
     kept = {"normal", "Gaussian process", "linear"}
-    small = [entry for entry in default_entries() if entry.name in kept]
-    monkeypatch.setattr(AutoKCEF, "_entries", lambda _: small)
-    monkeypatch.setattr("kexpfam.models.selected.default_entries", lambda: small)
+    small = [spec for spec in default_coordinates() if spec.name in kept]
+    monkeypatch.setattr(AutoKCEF, "_coordinates", staticmethod(lambda: small))
+    monkeypatch.setattr(choosing, "default_coordinates", lambda: small)
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::kexpfam.errors.NormalizationWarning")
-@pytest.mark.usefixtures("three_charts")
+@pytest.mark.usefixtures("three_coordinates")
 @parametrize_with_checks(
     [KCEF(), AutoKCEF(likelihood=False)],
     expected_failed_checks=lambda _: _EXPECTED_FAILURES["KCEF"],

@@ -20,10 +20,10 @@ KERNEL = separable(Gaussian(1.0), Gaussian(1.0))
 N = 30
 
 
-def candidate(chart, *, kernel=KERNEL, method="score"):
+def candidate(coordinates, *, kernel=KERNEL, method="score"):
     if kernel is None:
         method = "none"
-    return Candidate(chart, GaussianBase(1.0), kernel, 1.0, method, np.zeros(N))
+    return Candidate(coordinates, GaussianBase(1.0), kernel, 1.0, method, np.zeros(N))
 
 
 CANDIDATES = [

@@ -27,7 +27,12 @@ from kexpfam.data.rows import (
     Source,
     UnconditionalSource,
 )
-from kexpfam.data.sources import as_source, rows_in_memory, training_data
+from kexpfam.data.sources import (
+    as_source,
+    note_columns,
+    rows_in_memory,
+    training_data,
+)
 from kexpfam.data.tables import ParquetSource, PolarsSource
 from kexpfam.data.training import TrainingRows, distinct_rows
 
@@ -57,6 +62,7 @@ __all__ = [
     "block_rows",
     "distinct_hashes",
     "distinct_rows",
+    "note_columns",
     "parse_memory",
     "peak_resident",
     "reduce_blocks",

@@ -30,9 +30,10 @@ def training_data(
 ) -> Rows | Source:
     """What a user passes to `fit`, checked if it is in memory.
 
-    The estimator gets number and names of the columns of X, as scikit-learn has them.
-    X is as in `as_source`, or an array or data frame, of which y and sample_weight may
-    be names of columns. All else is as in `as_source`.
+    The estimator gets number and names of the columns of X, as scikit-learn has them;
+    those of a source by `note_columns`, when its rows have been read. X is as in
+    `as_source`, or an array or data frame, of which y and sample_weight may be names of
+    columns. All else is as in `as_source`.
 
     Example:
         >>> from sklearn.dummy import DummyRegressor
@@ -51,12 +52,21 @@ def training_data(
     )
     if source is None:
         return rows_in_memory(estimator, X, y, sample_weight, conditional=conditional)
-    seen = source.rows if isinstance(source, UnconditionalSource) else source
+    return source
+
+
+def note_columns(estimator: Any, data: Rows | Source) -> None:
+    """Tell a fitted estimator number and names of the columns of a source.
+
+    Not before: a fit that fails must leave the estimator as it was.
+    """
+    if isinstance(data, Rows):
+        return  # told when they were checked
+    seen = data.rows if isinstance(data, UnconditionalSource) else data
     estimator.n_features_in_ = seen.n_features
     estimator.__dict__.pop("feature_names_in_", None)
     if seen.feature_names is not None:
         estimator.feature_names_in_ = np.array(seen.feature_names, dtype=object)
-    return source
 
 
 def rows_in_memory(

@@ -18,6 +18,7 @@ from kexpfam.data import (
     Rows,
     Source,
     TrainingRows,
+    note_columns,
     parse_memory,
     training_data,
 )
@@ -167,7 +168,9 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
             self, X, y, sample_weight, memory_budget=budget, n_jobs=self.n_jobs
         )
         if isinstance(rows, Source):
-            return self._fit_source(rows, rng, client)
+            self._fit_source(rows, rng, client)
+            note_columns(self, rows)
+            return self
         warn_of_a_column(y, rows.Y)
         if np.count_nonzero(rows.weights) > self._limits.design_rows:
             source = ArraySource(rows.X, rows.Y, rows.weights)
@@ -333,18 +336,21 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
         return model
 
     def _learned(self) -> FittedAverage:
-        members = []
-        for m in self.members_:
-            if m.family is None:
-                raise CannotSaveError(
-                    f"An average with the expert {m.coordinates!r} cannot be saved: "
-                    f"estimators of other kinds have no file format that is safe to "
-                    f"open. Leave experts out, or save the data and fit again."
-                )
-            method = m.candidate.method
-            members.append(
-                FittedMember(m.weight, m.coordinates, method, m.held_out, m.family)
+        others = [m.coordinates for m in self.members_ if m.family is None]
+        # Without weight, too: they are among the parameters, which files hold.
+        for name in others or named_experts(self.experts):
+            raise CannotSaveError(
+                f"An average with the expert {name!r} cannot be saved: estimators of "
+                f"other kinds have no file format that is safe to open. Leave experts "
+                f"out, or save the data and fit again."
             )
+        members = [
+            FittedMember(
+                m.weight, m.coordinates, m.candidate.method, m.held_out, m.family
+            )
+            for m in self.members_
+            if m.family is not None
+        ]
         return FittedAverage(
             tuple(members),
             self.members_.defensive,

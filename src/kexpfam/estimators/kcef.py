@@ -12,7 +12,14 @@ from sklearn.utils.validation import check_is_fitted
 from kexpfam._typing import Array, ArrayLike, RandomState
 from kexpfam._validation import as_generator, check_count, check_flag
 from kexpfam.base_densities import Base, BaseDensity
-from kexpfam.data import Rows, Source, parse_memory, rows_in_memory, training_data
+from kexpfam.data import (
+    Rows,
+    Source,
+    note_columns,
+    parse_memory,
+    rows_in_memory,
+    training_data,
+)
 from kexpfam.distributions import MultivariateDensity, UnivariateDensity
 from kexpfam.errors import CannotSaveError
 from kexpfam.estimators.base import ConditionalEstimator
@@ -212,6 +219,7 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
             self._take(*fit_source(data, spec, rng))
         else:
             self._take(fit_rows(data, spec, rng), data)
+        note_columns(self, data)
         return self
 
     def partial_fit(

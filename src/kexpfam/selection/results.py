@@ -105,6 +105,8 @@ class Selection:
 
 def _in_words(candidate: Candidate) -> str:
     lam = "" if np.isinf(candidate.lam) else f"; {candidate.lam:.3g}"
+    if candidate.base is None:
+        return f"{candidate.coordinates}; {candidate.method}"
     base = f"{candidate.coordinates}, {short(candidate.base)}"
     return f"{base}; {kernel_in_words(candidate.kernel)}{lam}"
 
