@@ -24,7 +24,6 @@ from kexpfam import KEF
 from kexpfam._typing import Array
 from kexpfam.distributions import MultivariateDensity
 from kexpfam.errors import NormalizationWarning
-from kexpfam.models.family import FittedFamily, Options
 
 N, SEEDS, CENTERS = 500, 8, 100
 DIMENSIONS = (2, 3, 5, 8, 10, 15, 25)

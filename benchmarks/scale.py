@@ -23,8 +23,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from kexpfam.models.choice import Selection
-from kexpfam.models.entries import default_entries
 from record import RESULTS, write_result
 from scale_data import log_density, make_rows
 from scipy.linalg import blas

@@ -9,8 +9,8 @@ from sklearn.exceptions import DataConversionWarning
 
 from kexpfam import KCEF, AutoKCEF
 from kexpfam.estimators.auto import DEFENSIVE_WEIGHT
-from kexpfam.selection import default_coordinates
 from kexpfam.selection.candidates import Task
+from kexpfam.selection.spec import default_coordinates
 from tests.tolerances import KS_LEVEL, assert_close
 
 # Quantiles and distribution functions of mixtures are found to this.

@@ -10,9 +10,6 @@ from collections import Counter
 import joblib
 import numpy as np
 import pytest
-from kexpfam.models import fitting
-from kexpfam.models.estimator import ConditionalEstimator
-from kexpfam.models.family import Limits
 from numpy.random import default_rng
 from sklearn.model_selection import GridSearchCV
 

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from kexpfam.models.family import Limits
 from numpy.random import default_rng
 
 from kexpfam import KEF

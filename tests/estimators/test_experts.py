@@ -16,7 +16,7 @@ from kexpfam.errors import CannotSaveError
 from kexpfam.estimators.auto import DEFENSIVE_WEIGHT
 from kexpfam.estimators.experts import cross_fitted, fit_expert, named_experts
 from kexpfam.family import Limits, equal_folds
-from kexpfam.selection import default_coordinates
+from kexpfam.selection.spec import default_coordinates
 from tests.graphs.gaussians import LinearNormal
 from tests.tolerances import assert_close
 

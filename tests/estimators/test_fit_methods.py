@@ -9,18 +9,11 @@ from sklearn.base import clone
 
 from kexpfam import KCEF, KEF, AutoKCEF, load
 from kexpfam.base_densities import GaussianBase, StudentBase, TruncatedBase
-from kexpfam.data import Rows
+from kexpfam.data import Rows, TrainingRows
 from kexpfam.datasets import make_failure
 from kexpfam.distributions import Bridge, bridge_sample
 from kexpfam.errors import BlindnessWarning
-from kexpfam.family import (
-    SOLVERS,
-    LogDensities,
-    Spec,
-    TrainingRows,
-    chosen_centers,
-    fit_coordinates,
-)
+from kexpfam.family import SOLVERS, LogDensities, Spec, chosen_centers, fit_coordinates
 from kexpfam.family.solvers import weighted_score_sample
 from kexpfam.kernels import Constant, Gaussian, separable
 from kexpfam.likelihood import fit_likelihood

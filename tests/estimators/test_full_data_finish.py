@@ -6,7 +6,8 @@ import pytest
 from kexpfam import KCEF
 from kexpfam.family import Limits
 from kexpfam.kernels import Gaussian
-from kexpfam.selection import TUNING, GradientSearch, HeldOutObjective
+from kexpfam.selection import GradientSearch, HeldOutObjective
+from kexpfam.selection.spec import TUNING
 
 VALIDATED, N = 150, 600
 OPTIONS = {"base": "gaussian", "random_state": 0, "n_components": 20}

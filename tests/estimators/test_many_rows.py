@@ -6,10 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from kexpfam.models.design import N_FOLDS, SumOfRows
-from kexpfam.models.estimator import ConditionalEstimator
-from kexpfam.models.family import Limits
-from kexpfam.models.many_rows import component_sizes, sample_rows
 from numpy.random import default_rng
 from scipy import integrate
 from sklearn.base import clone
@@ -17,7 +13,7 @@ from sklearn.exceptions import NotFittedError
 
 from kexpfam import KCEF, KEF, AutoKCEF, load
 from kexpfam.base_densities import GaussianBase, LinearBase, UniformBase
-from kexpfam.data import ArraySource, Rows, reduce_blocks
+from kexpfam.data import ArraySource, Rows, TrainingRows, reduce_blocks
 from kexpfam.estimators import fitting
 from kexpfam.estimators.base import ConditionalEstimator
 from kexpfam.estimators.streams import KeptRows, SummedRows
@@ -26,7 +22,6 @@ from kexpfam.family import (
     Limits,
     LowRankSpec,
     Spec,
-    TrainingRows,
     ValidationRows,
     narrowed,
     sample_rows,
@@ -35,7 +30,8 @@ from kexpfam.family.all_rows import component_sizes
 from kexpfam.family.statistics import SumOfRows
 from kexpfam.kernels import Gaussian, RationalQuadratic
 from kexpfam.score_matching import CENTER_METHODS
-from kexpfam.selection import CoordinateSpec, Validation
+from kexpfam.selection.spec import CoordinateSpec
+from kexpfam.selection.validation import Validation
 from tests.tolerances import assert_close
 
 # Coefficients solve a system of condition 1e6 or so; sums differ by rounding.

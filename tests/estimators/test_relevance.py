@@ -5,17 +5,17 @@ import pytest
 
 from kexpfam import KCEF, AutoKCEF, load
 from kexpfam.base_densities import GaussianBase, TransformedBase
-from kexpfam.data import Rows
-from kexpfam.family import Spec, TrainingRows, fit_coordinates
-from kexpfam.selection import (
+from kexpfam.data import Rows, TrainingRows
+from kexpfam.family import Spec, fit_coordinates
+from kexpfam.selection.relevance import RELEVANCE, Relevance, columns_that_help
+from kexpfam.selection.spec import (
+    GAUSSIANIZED,
     PLAIN,
     PLAIN_GRID,
     CoordinateSpec,
-    Validation,
     default_coordinates,
 )
-from kexpfam.selection.relevance import RELEVANCE, Relevance, columns_that_help
-from kexpfam.selection.spec import GAUSSIANIZED
+from kexpfam.selection.validation import Validation
 
 IGNORED, MULTIPLES = RELEVANCE.ignored, RELEVANCE.multiples
 

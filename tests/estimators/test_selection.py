@@ -4,7 +4,6 @@ import re
 
 import numpy as np
 import pytest
-from kexpfam.models.entries import PLAIN
 
 from kexpfam import KCEF
 from kexpfam.base_densities import (
@@ -14,20 +13,19 @@ from kexpfam.base_densities import (
     TransformedBase,
     TruncatedBase,
 )
-from kexpfam.data import Rows
-from kexpfam.family import Spec, TrainingRows, given_base
+from kexpfam.data import Rows, TrainingRows
+from kexpfam.family import Spec, given_base
 from kexpfam.kernels import Constant, Gaussian, Matern, SumOfProducts, separable
 from kexpfam.selection import (
-    PLAIN,
-    CoordinateSpec,
     GradientSearch,
     HeldOutLikelihood,
     HeldOutObjective,
     PaperGrid,
     Parameters,
-    Validation,
 )
 from kexpfam.selection.candidates import Task
+from kexpfam.selection.spec import PLAIN, CoordinateSpec
+from kexpfam.selection.validation import Validation
 from tests.tolerances import assert_close
 
 

@@ -13,10 +13,11 @@ from numpy.random import default_rng
 
 from kexpfam import KCEF, AutoKCEF
 from kexpfam._parallel import shared_out, thread_count
-from kexpfam.data import Rows
-from kexpfam.family import Spec, TrainingRows
-from kexpfam.selection import PLAIN, PLAIN_GRID, Validation, default_coordinates
+from kexpfam.data import Rows, TrainingRows
+from kexpfam.family import Spec
 from kexpfam.selection.candidates import Task
+from kexpfam.selection.spec import PLAIN, PLAIN_GRID, default_coordinates
+from kexpfam.selection.validation import Validation
 
 # The models here are crude on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore::kexpfam.errors.BlindnessWarning")

@@ -21,7 +21,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from kexpfam import KCEF, KEF, AutoKCEF
 from kexpfam.base_densities import GaussianBase, StudentBase
 from kexpfam.kernels import Gaussian, Matern
-from kexpfam.selection import choosing, default_coordinates
+from kexpfam.selection import choosing
+from kexpfam.selection.spec import default_coordinates
 
 _NEEDS_Y = (
     "the check calls score_samples(X), but log p(y|x) is a function of x and y, so "

@@ -11,13 +11,8 @@ from kexpfam.base_densities import (
     LinearBase,
     TransformedBase,
 )
-from kexpfam.family import (
-    Spec,
-    TrainingRows,
-    equal_folds,
-    fit_coordinates,
-    refitted,
-)
+from kexpfam.data import TrainingRows
+from kexpfam.family import Spec, equal_folds, fit_coordinates, refitted
 from kexpfam.family.coordinates import standardizer
 from tests.tolerances import assert_close
 

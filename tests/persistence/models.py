@@ -18,11 +18,11 @@ from kexpfam.base_densities import (
     TruncatedBase,
     UniformBase,
 )
-from kexpfam.data import Rows
+from kexpfam.data import Rows, TrainingRows
 from kexpfam.errors import BlindnessWarning
-from kexpfam.family import Spec, TrainingRows, fit_coordinates, solve
+from kexpfam.family import Spec, fit_coordinates, solve
 from kexpfam.kernels import Constant, Gaussian, Matern, RationalQuadratic, separable
-from kexpfam.selection import default_coordinates
+from kexpfam.selection.spec import default_coordinates
 from tests.conftest import read_only
 
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 import pytest
-from kexpfam.models.family import Limits
 
 from kexpfam import KCEF, KEF, AutoKCEF, FactorizedDensity, load
 from kexpfam.base_densities import (

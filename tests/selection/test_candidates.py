@@ -5,13 +5,13 @@ import pytest
 from scipy import stats
 
 from kexpfam.base_densities import GaussianBase
-from kexpfam.data import Rows
-from kexpfam.family import LogDensities, RowScores, Spec, TrainingRows, fit_coordinates
+from kexpfam.data import Rows, TrainingRows
+from kexpfam.family import LogDensities, RowScores, Spec, fit_coordinates
 from kexpfam.family.cross_validation import cross_validated_by_score
 from kexpfam.kernels import Constant, Gaussian, separable
-from kexpfam.selection import RESIDUAL_BASES, Candidate
+from kexpfam.selection import Candidate
 from kexpfam.selection.candidates import Task, bases_alone
-from kexpfam.selection.spec import KernelGrid, LambdaPath
+from kexpfam.selection.spec import RESIDUAL_BASES, KernelGrid, LambdaPath
 from tests.selection.cases import make_problem
 from tests.tolerances import assert_close
 

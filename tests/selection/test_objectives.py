@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from kexpfam.selection.sum_gradients import (
+from kexpfam.score_matching.sum_gradients import (
     GaussianSumGradient,
     GeneralSumGradient,
     SumWeights,
