@@ -5,13 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from kexpfam.score_matching.sum_gradients import (
-    GaussianSumGradient,
-    GeneralSumGradient,
-    SumWeights,
-    stretch_x,
-    sum_gradient,
-)
 from scipy import integrate
 
 from kexpfam.base_densities import UniformBase, boundary_weights
@@ -33,6 +26,13 @@ from kexpfam.score_matching import (
     low_rank,
     score_matching_loss,
     statistics,
+)
+from kexpfam.score_matching.sum_gradients import (
+    GaussianSumGradient,
+    GeneralSumGradient,
+    SumWeights,
+    stretch_x,
+    sum_gradient,
 )
 from kexpfam.selection import (
     HeldOutLikelihood,
