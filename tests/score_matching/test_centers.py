@@ -6,9 +6,9 @@ from scipy import optimize
 
 from kexpfam.kernels import Constant, Gaussian, JointKernel, Matern, separable
 from kexpfam.score_matching import Basis, ScoreSample, choose_centers, fit_exact
-from kexpfam.score_matching import centers as module
 from kexpfam.score_matching.centers import (
     Candidates,
+    CenterSpec,
     farthest_first,
     greedy_pivots,
     leverage_scores,
@@ -80,12 +80,12 @@ def test_duplicates_among_the_rows_give_no_duplicate_centres(method):
 
 
 @every_method
-def test_rare_distinct_rows_are_found_among_many_duplicates(method, monkeypatch):
+def test_rare_distinct_rows_are_found_among_many_duplicates(method):
     """Ten of two thousand rows differ: a random subset alone would hold a few."""
-    monkeypatch.setattr(module, "_CANDIDATES_PER_CENTER", 2)
     X, Y = np.zeros((2000, 1)), np.zeros((2000, 1))
     Y[:10, 0] = np.arange(1.0, 11.0)
-    found = joined(*choose(method, X, Y, 11))
+    few = CenterSpec(candidates_per_center=2)
+    found = joined(*choose(method, X, Y, 11, spec=few))
     assert len(np.unique(found, axis=0)) == 11
 
 
@@ -183,8 +183,9 @@ class _Scaled(JointKernel):
 @pytest.mark.parametrize("block", [1, 5, 64])
 def test_residual_of_random_pivots_is_that_of_elimination(block):
     X, Y = rows(60)
-    candidates = Candidates(KERNEL, X, Y, np.ones(60))
-    pivots, residual = random_pivots(candidates, 25, np.random.default_rng(0), block)
+    spec = CenterSpec(pivot_block=block)
+    candidates = Candidates(KERNEL, X, Y, np.ones(60), spec)
+    pivots, residual = random_pivots(candidates, 25, np.random.default_rng(0))
     assert len(set(pivots)) == 25
     K = KERNEL.at(X, Y, X, Y).partial(0, 0, 0, 0)
     inverse = np.linalg.inv(K[np.ix_(pivots, pivots)])
@@ -205,10 +206,11 @@ def test_random_pivots_are_drawn_in_proportion_to_the_residual():
     X, Y = rows(6)
     weights = np.array([1.0, 2.0, 1.0, 0.5, 1.0, 1.0])
     K = KERNEL.at(X, Y, X, Y).partial(0, 0, 0, 0)
-    candidates, rng = Candidates(KERNEL, X, Y, weights), np.random.default_rng(0)
+    candidates = Candidates(KERNEL, X, Y, weights, CenterSpec(pivot_block=8))
+    rng = np.random.default_rng(0)
     pairs, draws = np.zeros((6, 6)), 2000
     for _ in range(draws):
-        (a, b), _ = random_pivots(candidates, 2, rng, 8)
+        (a, b), _ = random_pivots(candidates, 2, rng)
         pairs[a, b] += 1
     left = weights * (1.0 - K**2)  # of the kernel with ones on its diagonal
     expected = left / left.sum(axis=1, keepdims=True)
@@ -261,12 +263,12 @@ def test_rows_far_from_all_others_have_the_largest_leverage():
     assert (scores <= 1).all()
 
 
-def test_means_of_clusters_are_a_fixed_point_of_lloyds_iteration(monkeypatch):
-    monkeypatch.setattr(module, "_LLOYD_ITERATIONS", 1000)
-    monkeypatch.setattr(module, "_CANDIDATES_PER_CENTER", 20)  # so that all are
+def test_means_of_clusters_are_a_fixed_point_of_lloyds_iteration():
+    # Twenty rows for each of eight centres, so that all rows are looked at
+    spec = CenterSpec(lloyd_iterations=1000, candidates_per_center=20)
     X, Y = rows(150)
     weights = np.random.default_rng(0).uniform(0.5, 2.0, 150)
-    centers = joined(*choose("kmeans", X, Y, 8, weights=weights))
+    centers = joined(*choose("kmeans", X, Y, 8, weights=weights, spec=spec))
     all_rows = joined(X, Y)
     scale = np.array([1 / 0.8, 1 / 0.8, 1 / 0.7])
     for c in range(8):
@@ -331,14 +333,17 @@ def test_chosen_centres_explain_more_of_the_exact_fit_than_random_rows(method):
     assert chosen < 0.8 * uniform
 
 
-def test_candidates_are_limited_whatever_the_number_of_rows(monkeypatch):
+def test_candidates_are_limited_whatever_the_number_of_rows():
+    """A kernel that counts the rows that it sees."""
     sizes = []
-    monkeypatch.setattr(
-        module, "_distinct", lambda _, rows: sizes.append(len(rows)) or rows
-    )
-    X, Y = rows(5000)
-    choose("pivoted", X, Y, 10)
-    assert sizes == [100]
+
+    class Counting(JointKernel):
+        def at(self, X, Y, X2, Y2, empty=np.empty):
+            sizes.append(len(Y))
+            return KERNEL.at(X, Y, X2, Y2, empty)
+
+    choose("pivoted", *rows(5000), 10, Counting())
+    assert max(sizes) == 100
 
 
 @pytest.mark.parametrize(

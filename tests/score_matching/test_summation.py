@@ -1,4 +1,4 @@
-"""Sums over many rows: the fast panels against loops, and any split of the rows."""
+"""Sums over many rows: Gaussian products against loops, and any split of the rows."""
 
 import functools
 from dataclasses import replace
@@ -9,7 +9,7 @@ from numpy.random import default_rng
 
 from kexpfam.kernels import Constant, Gaussian, RationalQuadratic, separable
 from kexpfam.score_matching import Basis, ScoreSample, Summation, statistics
-from kexpfam.score_matching.low_rank import ROW_BLOCK, _GaussianRowBlocks
+from kexpfam.score_matching.low_rank import ROW_BLOCK
 from tests.selection.cases import make_sample
 from tests.tolerances import assert_close
 
@@ -44,13 +44,13 @@ def basis_of(kernel, sample, centers=7):
 
 @pytest.mark.parametrize("name", KERNELS)
 @pytest.mark.parametrize("bounded", [False, True])
-def test_panels_of_gaussian_products_equal_sums_over_rows(name, bounded):
+def test_row_blocks_of_gaussian_products_equal_sums_over_rows(name, bounded):
     sample = make_sample(60, 2, 2, seed=5, weighted=True)
     if bounded:
         sample = replace(sample, gsm_weights=default_rng(1).uniform(0, 1, (60, 2)))
         sample.gsm_weights[3] = 0.0  # on the edge of the support
     basis = basis_of(KERNELS[name], sample)
-    assert _GaussianRowBlocks.of(basis) is not None
+    assert Summation(basis)._gaussian is not None
     found = statistics(basis, sample)
     C, b = slow_statistics(basis, sample)
     assert_close(found.C, C, SUMS)
@@ -66,7 +66,7 @@ def test_other_kernels_and_derivative_bases_take_the_general_way():
         Basis(KERNELS["isotropic"], sample.X[:5], sample.Y[:5], True),
         basis_of(KERNELS["isotropic"] + KERNELS["constant in x"], sample),
     ):
-        assert _GaussianRowBlocks.of(basis) is None
+        assert Summation(basis)._gaussian is None
         C, b = slow_statistics(basis, sample)
         found = statistics(basis, sample)
         assert_close(found.C, C, SUMS)
@@ -92,7 +92,7 @@ def test_centres_far_out_are_left_to_exact_differences():
     sample = make_sample(30, 2, 1, seed=6)
     wide = replace(sample, X=1e6 * sample.X)
     basis = basis_of(KERNELS["isotropic"], wide)
-    assert _GaussianRowBlocks.of(basis) is None
+    assert Summation(basis)._gaussian is None
     C, _ = slow_statistics(basis, wide)
     assert_close(statistics(basis, wide).C, C, SUMS)
 
@@ -104,7 +104,7 @@ def many_rows(n=3 * ROW_BLOCK + 17):
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2, 5, None])
-def test_threads_and_panels_do_not_change_the_sums(n_jobs):
+def test_threads_and_row_blocks_do_not_change_the_sums(n_jobs):
     sample = many_rows()
     basis = basis_of(separable(Gaussian(2.0), Gaussian(0.8)), sample, 40)
     whole = statistics(basis, sample, n_jobs=n_jobs)

@@ -17,7 +17,7 @@ from kexpfam.family.isolated_components import (
     check_isolated_components,
     spread_out,
 )
-from kexpfam.kernels import Constant, Gaussian, SumOfProducts
+from kexpfam.kernels import Gaussian
 
 
 def check_masses(
@@ -37,7 +37,7 @@ def check_masses(
     conditions.
     """
     rows = np.flatnonzero(weights > 0)
-    alike = _ignores_x(family)
+    alike = not family.coordinates.p or family.T.kernel.constant_in_x
     if not alike and len(rows) > most_rows:
         rng = np.random.default_rng(0)
         rows = np.sort(rng.choice(rows, most_rows, replace=False))
@@ -99,22 +99,13 @@ def _nodes(
     return 0.5 * (edges[1:] + edges[:-1])
 
 
-def _ignores_x(family: FittedFamily) -> bool:
-    kernel = family.T.kernel
-    if not family.coordinates.p:
-        return True
-    return isinstance(kernel, SumOfProducts) and all(
-        isinstance(kx, Constant) for kx, _ in kernel.terms
-    )
-
-
 def _similarity(
     family: FittedFamily, Z: Array, index: Indices, weights: Array
 ) -> Array:
     """How much the fit averages over other rows around some of them, (r, n)."""
-    kernel = family.T.kernel
-    if not isinstance(kernel, SumOfProducts):
+    products = family.T.kernel.products
+    if not products:
         own = Gaussian(MEDIANS_X * median_distance(Z, weights))
         return own.values(Z[index], Z)
-    similarities = [kx.values(Z[index], Z) for kx, _ in kernel.terms]
+    similarities = [kx.values(Z[index], Z) for kx, _ in products]
     return np.maximum(np.sum(similarities, axis=0), 0.0)

@@ -33,7 +33,7 @@ from scipy.spatial.distance import cdist
 from kexpfam._typing import Array, Indices
 from kexpfam.base_densities import BaseDensity
 from kexpfam.errors import IllConditionedError
-from kexpfam.kernels import JointKernel, SumOfProducts
+from kexpfam.kernels import JointKernel
 from kexpfam.partition import Nodes
 from kexpfam.score_matching import Basis, ScoreSample, Statistics, statistics
 
@@ -162,7 +162,7 @@ class LogDensities(FoldCriterion):
         Single precision is enough to choose, and twice as fast.
         """
         X, U = problem.sample.X, problem.sample.Y
-        assert isinstance(basis.kernel, SumOfProducts)
+        assert basis.kernel.products
         if U.shape[1] == 1:
             nodes = problem.nodes(basis.kernel) if nodes is None else nodes
             points, log_weights = nodes.points[:, None], nodes.log_weights
@@ -172,7 +172,7 @@ class LogDensities(FoldCriterion):
             points, log_weights = scattered_nodes(U)
             left, share = np.arange(len(U)), np.zeros(len(U))
         terms = []
-        for kx, ky in basis.kernel.terms:
+        for kx, ky in basis.kernel.products:
             pairs = ky.at(points, basis.Y)
             on_nodes = [
                 np.ascontiguousarray(pairs.partial(0, 0, s, j).T, dtype=dtype)

@@ -6,15 +6,16 @@ and one of y is the separable choice, and sums of products are the next richer o
 Derivatives are always taken in y.
 """
 
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from kexpfam._linalg import Empty
+from kexpfam._linalg import Empty, for_each_row_block
 from kexpfam._typing import Array
-from kexpfam.kernels.base import Kernel, LengthScale, Pairs, SumPairs
+from kexpfam.kernels.base import Constant, Kernel, LengthScale, Pairs, SumPairs
 from kexpfam.persistence import saved_value
 
 
@@ -48,6 +49,40 @@ class JointKernel(ABC):
         """
         return False
 
+    @property
+    def constant_in_x(self) -> bool:
+        """Whether K is known not to depend on x and x'."""
+        return False
+
+    @property
+    def products(self) -> tuple[tuple[Kernel, Kernel], ...]:
+        """Kernels (k_X, k_Y) whose products K is the sum of; none if it is not one."""
+        return ()
+
+    # K at conditions that are used again and again is evaluated in two steps: what it
+    # needs to know of each condition, and then its pairs at any responses.
+
+    def row_parameters(
+        self, X: Array, X2: Array, n_jobs: int | None = None
+    ) -> tuple[Array, ...]:
+        """What K needs to know of each row of X beside X2, (n, ...) each."""
+        return (X,)
+
+    def at_rows(
+        self,
+        row_parameters: tuple[Array, ...],
+        Y: Array,
+        X2: Array,
+        Y2: Array,
+        empty: Empty = np.empty,
+    ) -> Pairs:
+        """`at` for rows whose conditions have these parameters."""
+        return self.at(*row_parameters, Y, X2, Y2, empty)
+
+    def nearness(self, row_parameters: tuple[Array, ...], X2: Array) -> Array:
+        """How near each row of X2 is to each condition, (n, m); ones if not known."""
+        return np.ones((len(row_parameters[0]), len(X2)))
+
 
 @saved_value
 @dataclass(frozen=True)
@@ -73,10 +108,8 @@ class SumOfProducts(JointKernel):
     def at(
         self, X: Array, Y: Array, X2: Array, Y2: Array, empty: Empty = np.empty
     ) -> Pairs:
-        pairs = tuple(
-            ky.at(Y, Y2, kx.values(X, X2, empty), empty) for kx, ky in self.terms
-        )
-        return pairs[0] if len(pairs) == 1 else SumPairs(pairs)
+        weights = tuple(kx.values(X, X2, empty) for kx, _ in self.terms)
+        return self.at_rows(weights, Y, X2, Y2, empty)
 
     @property
     def resolution(self) -> float:
@@ -85,6 +118,44 @@ class SumOfProducts(JointKernel):
     @property
     def stationary(self) -> bool:
         return all(ky.stationary for _, ky in self.terms)
+
+    @property
+    def constant_in_x(self) -> bool:
+        return all(isinstance(kx, Constant) for kx, _ in self.terms)
+
+    @property
+    def products(self) -> tuple[tuple[Kernel, Kernel], ...]:
+        return self.terms
+
+    def row_parameters(
+        self, X: Array, X2: Array, n_jobs: int | None = None
+    ) -> tuple[Array, ...]:
+        """k_X of each term, (n, m)."""
+        matrices = tuple(np.empty((len(X), len(X2))) for _ in self.terms)
+
+        def work(rows: slice, empty: Empty) -> None:
+            for matrix, (kx, _) in zip(matrices, self.terms, strict=True):
+                matrix[rows] = kx.values(X[rows], X2, empty)
+
+        for_each_row_block(len(X), len(X2), work, n_jobs=n_jobs)
+        return matrices
+
+    def at_rows(
+        self,
+        row_parameters: tuple[Array, ...],
+        Y: Array,
+        X2: Array,
+        Y2: Array,
+        empty: Empty = np.empty,
+    ) -> Pairs:
+        pairs = tuple(
+            ky.at(Y, Y2, weight, empty)
+            for (_, ky), weight in zip(self.terms, row_parameters, strict=True)
+        )
+        return pairs[0] if len(pairs) == 1 else SumPairs(pairs)
+
+    def nearness(self, row_parameters: tuple[Array, ...], X2: Array) -> Array:
+        return functools.reduce(np.add, map(np.abs, row_parameters))
 
     def map_lengthscales(
         self,

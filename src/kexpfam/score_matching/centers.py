@@ -18,7 +18,6 @@ the number of rows. Centres differ in what the kernel sees of them, and rows of 
 zero are not chosen.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,32 +25,35 @@ from scipy.linalg import solve_triangular
 
 from kexpfam._linalg import Empty, for_each_row_block
 from kexpfam._typing import Array, Indices
-from kexpfam.kernels import Constant, JointKernel, Kernel, RadialKernel, SumOfProducts
+from kexpfam.kernels import JointKernel
+from kexpfam.score_matching.gaussian_products import lengths_of
 
-# Rows that are looked at for each centre, and the numbers that a table of rows by
-# centres may have (half a GiB), below which their count is brought for large m.
-_CANDIDATES_PER_CENTER = 10
-_TABLE_NUMBERS = 2**26
+CENTER_METHODS = ("uniform", "kmeans", "leverage", "pivoted", "random_pivoted")
 
-# Lloyd's iterations: the last ones move centres by a small part of a lengthscale.
-_LLOYD_ITERATIONS = 20
 
-# Rows whose kernel with themselves is found at once, on the diagonal of a block.
-_DIAGONAL_BLOCK = 32
+@dataclass(frozen=True)
+class CenterSpec:
+    """How much work is spent on centres."""
 
-# Random pivots that are proposed at once: enough for fast products, few enough for most
-# of them to be accepted.
-_PIVOT_BLOCK = 64
+    # Rows that are looked at for each centre, and the numbers that a table of rows by
+    # centres may have (half a GiB), below which their count is brought for large m
+    candidates_per_center: int = 10
+    table_numbers: int = 2**26
+    # Lloyd's iterations: the last ones move centres by a small part of a lengthscale
+    lloyd_iterations: int = 20
+    # Random pivots that are proposed at once: enough for fast products, few enough for
+    # most of them to be accepted
+    pivot_block: int = 64
+    # Size of the pilot basis at most, as its cost grows with the square, and what is
+    # added to the diagonal of its kernel matrix, relative to it
+    pilot: int = 1000
+    pilot_jitter: float = 1e-10
+    # A residual this small relative to the kernel is rounding: a row with it is, to all
+    # digits, a combination of the centres before it
+    residual_floor: float = 64 * float(np.finfo(np.float64).eps)
 
-# A residual this small relative to the kernel is rounding: a row with it is, to all
-# digits, a combination of the centres before it.
-_RESIDUAL_FLOOR = 64 * float(np.finfo(np.float64).eps)
 
-# Size of the pilot basis at most; its cost grows with the square.
-_PILOT = 1000
-
-# Added to the diagonal of a pilot's kernel matrix, relative to it.
-_PILOT_JITTER = 1e-10
+CENTERS = CenterSpec()
 
 
 def choose_centers(
@@ -65,6 +67,7 @@ def choose_centers(
     # Row weights, (n,); None for equal ones. Clusters, leverage scores and random
     # pivots are weighted; otherwise only zero matters.
     weights: Array | None = None,
+    spec: CenterSpec = CENTERS,  # How much work is spent
 ) -> tuple[Array, Array]:
     """Conditions (m, p) and responses (m, d) of centres of a basis, in nested order.
 
@@ -90,18 +93,26 @@ def choose_centers(
         >>> bool(abs(centers[0, 0] - centers[1, 0]) > 4)
         True
     """
-    if method not in _METHODS:
+    if method not in CENTER_METHODS:
         raise ValueError(
-            f"method must be one of {', '.join(map(repr, _METHODS))}, got {method!r}."
+            f"method must be one of {', '.join(map(repr, CENTER_METHODS))}, got "
+            f"{method!r}."
         )
     if m < 1:
         raise ValueError(f"m, the number of centres, must be at least 1, got {m}.")
     weights = np.ones(len(Y)) if weights is None else weights
-    rows = _candidates(
-        np.concatenate([X, Y], axis=1) * _scales(kernel, X, Y), weights, m, rng
-    )
-    candidates = Candidates(kernel, X[rows], Y[rows], weights[rows])
-    return _METHODS[method](candidates, min(m, len(rows)), rng)
+    rows = np.concatenate([X, Y], axis=1)
+    lengths = lengths_of(kernel, X.shape[1], Y.shape[1])
+    # In units of the lengthscales: rows that the kernel does not tell apart are equal.
+    scales = np.ones(rows.shape[1]) if lengths is None else 1.0 / lengths
+    some = _candidates(rows * scales, weights, m, rng, spec)
+    m = min(m, len(some))
+    if method == "kmeans":
+        centers = _kmeans(rows[some], scales, weights[some], m, rng, spec)
+        return centers[:, : X.shape[1]], centers[:, X.shape[1] :]
+    candidates = Candidates(kernel, X[some], Y[some], weights[some], spec)
+    chosen = some[_choose_rows(method, candidates, m, rng)]
+    return X[chosen], Y[chosen]
 
 
 @dataclass(frozen=True)
@@ -112,6 +123,7 @@ class Candidates:
     X: Array  # Conditions, (N, p)
     Y: Array  # Responses, (N, d)
     weights: Array  # Row weights, (N,)
+    spec: CenterSpec = CENTERS
 
     def columns(self, rows: Indices) -> Array:
         """K of all rows and some of them, (N, k)."""
@@ -123,17 +135,15 @@ class Candidates:
         X, Y = self.X[rows], self.Y[rows]
         return self.kernel.at(X, Y, X, Y).partial(0, 0, 0, 0)
 
-    def diagonal(self) -> Array:
-        """K of each row with itself, (N,)."""
-        found = np.empty(len(self.Y))
-        for start in range(0, len(found), _DIAGONAL_BLOCK):
-            rows = np.arange(start, min(start + _DIAGONAL_BLOCK, len(found)))
-            found[rows] = self.block(rows).diagonal()
-        return found
+    def diagonal(self, height: int = 32) -> Array:
+        """K of each row with itself, (N,), on the diagonals of blocks of a few rows."""
+        numbers = np.arange(len(self.Y))
+        blocks = (numbers[k : k + height] for k in range(0, len(numbers), height))
+        return np.concatenate([self.block(rows).diagonal() for rows in blocks])
 
 
 def _candidates(
-    points: Array, weights: Array, m: int, rng: np.random.Generator
+    points: Array, weights: Array, m: int, rng: np.random.Generator, spec: CenterSpec
 ) -> Indices:
     """Random rows of positive weight, all different; at least m, if so many exist."""
     positive = np.flatnonzero(weights > 0)
@@ -143,7 +153,7 @@ def _candidates(
             "give at least one row a positive weight."
         )
     order = rng.permutation(positive)
-    count = min(_CANDIDATES_PER_CENTER * m, max(2 * m, _TABLE_NUMBERS // m))
+    count = min(spec.candidates_per_center * m, max(2 * m, spec.table_numbers // m))
     some = _distinct(points, order[:count])
     if len(some) < m and count < len(order):
         some = _distinct(points, order)[:count]
@@ -156,32 +166,24 @@ def _distinct(points: Array, rows: Indices) -> Indices:
     return rows[np.sort(first)]
 
 
-def _uniform(
-    candidates: Candidates, m: int, rng: np.random.Generator
-) -> tuple[Array, Array]:
-    # Candidates are in random order already.
-    return candidates.X[:m], candidates.Y[:m]
-
-
-def _pivoted(
-    candidates: Candidates, m: int, rng: np.random.Generator
-) -> tuple[Array, Array]:
-    return _filled_up(candidates, greedy_pivots(candidates, m)[0], m, rng)
-
-
-def _random_pivoted(
-    candidates: Candidates, m: int, rng: np.random.Generator
-) -> tuple[Array, Array]:
-    return _filled_up(candidates, random_pivots(candidates, m, rng)[0], m, rng)
-
-
-def _filled_up(
-    candidates: Candidates, pivots: Indices, m: int, rng: np.random.Generator
-) -> tuple[Array, Array]:
-    """Pivots, and random rows where nothing but rounding was left for more of them."""
+def _choose_rows(
+    method: str, candidates: Candidates, m: int, rng: np.random.Generator
+) -> Indices:
+    """Numbers of m candidates."""
+    if method == "uniform":
+        return np.arange(m)  # they are in random order already
+    if method == "leverage":
+        scores = leverage_scores(candidates, m)
+        # The m first of N exponential waiting times with these rates: draws in
+        # proportion, one after the other, without replacement.
+        return np.argsort(rng.exponential(size=len(scores)) / scores)[:m]
+    if method == "pivoted":
+        pivots, _ = greedy_pivots(candidates, m)
+    else:
+        pivots, _ = random_pivots(candidates, m, rng)
+    # Random rows where nothing but rounding was left for more pivots.
     rest = np.setdiff1d(np.arange(len(candidates.Y)), pivots)
-    chosen = np.append(pivots, rng.permutation(rest))[:m]
-    return candidates.X[chosen], candidates.Y[chosen]
+    return np.append(pivots, rng.permutation(rest))[:m]
 
 
 def greedy_pivots(
@@ -190,7 +192,7 @@ def greedy_pivots(
 ) -> tuple[Indices, Array]:
     """Rows with the largest residual of the kernel, (k,), and what is left, (N,)."""
     residual = candidates.diagonal()
-    floor = _RESIDUAL_FLOOR * residual.max()
+    floor = candidates.spec.residual_floor * residual.max()
     L = np.empty((m, len(residual)))  # columns of the factor, as rows: contiguous
     pivots = np.empty(m, dtype=np.intp)
     for k in range(m):
@@ -206,7 +208,7 @@ def greedy_pivots(
 
 
 def random_pivots(
-    candidates: Candidates, m: int, rng: np.random.Generator, size: int = _PIVOT_BLOCK
+    candidates: Candidates, m: int, rng: np.random.Generator
 ) -> tuple[Indices, Array]:
     """Rows drawn one after the other in proportion to their weighted residuals.
 
@@ -216,13 +218,13 @@ def random_pivots(
     (Epperly, Tropp and Webber 2024). Arguments and results are as in `greedy_pivots`.
     """
     residual = candidates.diagonal()
-    floor = _RESIDUAL_FLOOR * residual.max()
+    floor = candidates.spec.residual_floor * residual.max()
     L = np.empty((m, len(residual)))
     pivots = np.empty(m, dtype=np.intp)
     k = 0
     while k < m and residual.max() > floor:
         share = np.cumsum(candidates.weights * residual)
-        draws = rng.random(size) * share[-1]
+        draws = rng.random(candidates.spec.pivot_block) * share[-1]
         proposed = np.searchsorted(share, draws, side="right")
         proposed = np.minimum(proposed, len(share) - 1)
         block = candidates.block(proposed) - L[:k, proposed].T @ L[:k, proposed]
@@ -233,9 +235,9 @@ def random_pivots(
         chosen = proposed[accepted]
         rows = slice(k, k + len(chosen))
         pivots[rows] = chosen
-        panel = candidates.columns(chosen).T - L[:k, chosen].T @ L[:k]
+        columns = candidates.columns(chosen).T - L[:k, chosen].T @ L[:k]
         if len(chosen):
-            L[rows] = solve_triangular(corner, panel, lower=True)
+            L[rows] = solve_triangular(corner, columns, lower=True)
         residual -= np.sum(L[rows] ** 2, axis=0)
         residual[residual <= floor] = 0.0
         residual[chosen] = 0.0
@@ -262,17 +264,6 @@ def _accept(
     return accepted, columns[accepted, : len(accepted)]
 
 
-def _leverage(
-    candidates: Candidates, m: int, rng: np.random.Generator
-) -> tuple[Array, Array]:
-    scores = leverage_scores(candidates, m)
-    # The m first of N exponential waiting times with these rates: draws in proportion,
-    # one after the other, without replacement.
-    waiting = rng.exponential(size=len(scores)) / scores
-    chosen = np.argsort(waiting)[:m]
-    return candidates.X[chosen], candidates.Y[chosen]
-
-
 def leverage_scores(candidates: Candidates, m: int) -> Array:
     """Ridge leverage scores of the rows, from a pilot basis at the first ones, (N,).
 
@@ -283,10 +274,10 @@ def leverage_scores(candidates: Candidates, m: int) -> Array:
     where μ is such that the first terms sum to half the size of the pilot: it explains
     what it can, and the rest is left to rows that it does not know.
     """
-    m = min(m, _PILOT)
+    spec, m = candidates.spec, min(m, candidates.spec.pilot)
     w = candidates.weights / candidates.weights.mean()
     K = candidates.columns(np.arange(m))
-    pilot = K[:m] + _PILOT_JITTER * np.trace(K[:m]) / m * np.eye(m)
+    pilot = K[:m] + spec.pilot_jitter * np.trace(K[:m]) / m * np.eye(m)
     psi = solve_triangular(np.linalg.cholesky(pilot), K.T, lower=True).T
     values, vectors = np.linalg.eigh(psi.T @ (w[:, None] * psi))
     mu = _ridge_of_dimension(np.maximum(values, 0.0), m / 2)
@@ -310,32 +301,26 @@ def _ridge_of_dimension(values: Array, dimension: float) -> float:
 
 
 def _kmeans(
-    candidates: Candidates, m: int, rng: np.random.Generator
-) -> tuple[Array, Array]:
-    means, points, mass = _cluster(candidates, m, rng)
-    order = farthest_first(points, mass)
-    p = candidates.X.shape[1]
-    return means[order, :p], means[order, p:]
-
-
-def _cluster(
-    candidates: Candidates, m: int, rng: np.random.Generator
-) -> tuple[Array, Array, Array]:
-    """Means of m clusters of (x, y), in units of the data and the kernel; weights."""
+    rows: Array,  # (x, y), (N, p + d)
+    scales: Array,  # Factors that make lengthscales one, (p + d,)
+    w: Array,  # Row weights, (N,)
+    m: int,
+    rng: np.random.Generator,
+    spec: CenterSpec,
+) -> Array:
+    """Means of m clusters, (m, p + d)."""
     # sklearn.cluster takes longer to import than all of kexpfam.
     from sklearn.cluster import kmeans_plusplus
 
-    rows = np.concatenate([candidates.X, candidates.Y], axis=1)
-    scales = _scales(candidates.kernel, candidates.X, candidates.Y)
-    points, w = rows * scales, candidates.weights
+    points = rows * scales
     if m == len(rows):
-        return rows, points, w
+        return rows[farthest_first(points, w)]
     seed = int(rng.integers(2**31))
     centers, first = kmeans_plusplus(
         points, m, sample_weight=w, random_state=seed, n_local_trials=1
     )
     means, mass = rows[first], w[first]
-    for _ in range(_LLOYD_ITERATIONS):
+    for _ in range(spec.lloyd_iterations):
         label = _nearest(points, centers)
         mass = np.bincount(label, w, minlength=m)
         filled = mass > 0  # a centre without rows stays where it is
@@ -345,7 +330,7 @@ def _cluster(
         moved, centers = centers, means * scales
         if np.array_equal(moved, centers):
             break
-    return means, centers, np.maximum(mass, w.min())
+    return means[farthest_first(centers, np.maximum(mass, w.min()))]
 
 
 def _nearest(points: Array, centers: Array) -> Indices:
@@ -382,36 +367,3 @@ def farthest_first(points: Array, mass: Array) -> Indices:
         distance[order[-1]] = -1.0  # chosen, also if others lie on it
         order.append(int(np.argmax(mass * distance)))
     return np.array(order)
-
-
-def _scales(kernel: JointKernel, X: Array, Y: Array) -> Array:
-    """Factor of each column of (x, y) that makes lengthscales one; else all are one."""
-    p, d = X.shape[1], Y.shape[1]
-    if isinstance(kernel, SumOfProducts) and len(kernel.terms) == 1:
-        kx, ky = kernel.terms[0]
-        scale_x, scale_y = _inverse_lengths(kx, p), _inverse_lengths(ky, d)
-        if scale_x is not None and scale_y is not None:
-            return np.append(scale_x, scale_y)
-    return np.ones(p + d)
-
-
-def _inverse_lengths(kernel: Kernel, columns: int) -> Array | None:
-    """1/ℓ of each column, zero where the kernel is constant; None if there is no ℓ."""
-    if isinstance(kernel, Constant):
-        return np.zeros(columns)
-    if isinstance(kernel, RadialKernel) and not isinstance(kernel.lengthscale, str):
-        return np.broadcast_to(1.0 / np.asarray(kernel.lengthscale), (columns,))
-    return None
-
-
-_METHODS: dict[
-    str, Callable[[Candidates, int, np.random.Generator], tuple[Array, Array]]
-] = {
-    "uniform": _uniform,
-    "kmeans": _kmeans,
-    "leverage": _leverage,
-    "pivoted": _pivoted,
-    "random_pivoted": _random_pivoted,
-}
-
-CENTER_METHODS = tuple(_METHODS)

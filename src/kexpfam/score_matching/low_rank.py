@@ -9,23 +9,17 @@ Equation numbers are those of docs/theory.md. With basis functions φ = (K(c, ·
 at the rows a, and R = ⟨φ, φᵀ⟩ in the RKHS. C and b are sums over rows: statistics of
 parts of the data are added, and those of a held-out part are subtracted.
 
-Rows come in panels of about a thousand: tall enough for a rank-k update of C at full
+Rows come in blocks of about a thousand: tall enough for a rank-k update of C at full
 speed, and few enough that a feature matrix of all rows never exists. Only the lower
 triangle of C is summed; `finished` mirrors it.
 
-For a product of two Gaussian kernels, which is what most fits use, a panel is filled by
-hand. In units of the lengthscales, with rows a = (x, y) and centres c,
-
-    √w K = exp(a·c − ½‖a‖² − ½‖c‖² + ½ log w)
-
-is one matrix product and one exponential, ∂_iφ is −(a_i − c_i)K / ℓ_i, and ∂_i²φ enters
-b only through the moments Σ_a w K, Σ_a w a_i K, Σ_a w a_i² K of the rows. This is done
-for a few rows at a time, which stay in the cache from the first product to the last.
+For a product of two Gaussian kernels (`gaussian_products`), in units of the
+lengthscales, ∂_iφ is −(a_i − c_i)K / ℓ_i, and ∂_i²φ enters b only through the moments
+Σ_a w K, Σ_a w a_i K, Σ_a w a_i² K of the rows.
 """
 
 import functools
 import itertools
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -36,8 +30,12 @@ from kexpfam._linalg import BufferPool, Empty
 from kexpfam._parallel import on_threads, thread_count
 from kexpfam._typing import Array, Indices
 from kexpfam.errors import IllConditionedError
-from kexpfam.kernels import Constant, Gaussian, JointKernel, Pairs, SumOfProducts
+from kexpfam.kernels import JointKernel, Pairs
 from kexpfam.score_matching.expansion import KernelExpansion, ScoreSample
+from kexpfam.score_matching.gaussian_products import GaussianProduct
+
+# Rows of a rank-k update of C; measured best from 500 to 2000.
+ROW_BLOCK = 1024
 
 # Added to the diagonal of R, relative to its mean: neighbouring centres make R singular
 # to rounding, and directions that small carry nothing that could be learned.
@@ -138,8 +136,8 @@ class Statistics:
         C = self.C[np.ix_(functions, functions)]
         return Statistics(C, self.b[functions], self.weight)
 
-    def solve(self, R: Array, lam: float) -> Array:
-        """α of (16), with the shape of b.
+    def cholesky(self, R: Array, lam: float) -> Array:
+        """Upper Cholesky factor of C/weight + λR, (M, M); below it is not defined.
 
         Raises:
             IllConditionedError: λ is too small for double precision.
@@ -152,34 +150,25 @@ class Statistics:
                 f"The low-rank system cannot be factorised with regularization "
                 f"{lam:.3g}; raise it, or use fewer components."
             )
-        alpha, _ = lapack.dpotrs(factor, self.b / -self.weight, lower=0)
-        return alpha
+        return factor
 
+    def solve(self, R: Array, lam: float) -> Array:
+        """α of (16), with the shape of b; raises what `cholesky` does."""
+        return self.solve_factorized(self.cholesky(R, lam))
 
-# Rows of a rank-k update, and how many bytes of features stay in the cache meanwhile;
-# measured best from 500 to 2000 rows, and from 32 to 64 rows of a thousand numbers.
-ROW_BLOCK = 1024
-_CACHED_BYTES = 2**19
-
-# Centres farther out than this, in lengthscales, cost more digits of the exponent than
-# the jitter of the Gram matrix does.
-_FARTHEST_CENTER = 300.0
-
-# Rows farther out than this are put here, where all kernels have vanished, so that
-# their squares stay finite.
-_FARTHEST_ROW = 1e8
+    def solve_factorized(self, factor: Array) -> Array:
+        """α of (16) from a factor of `cholesky`."""
+        return lapack.dpotrs(factor, self.b / -self.weight, lower=0)[0]
 
 
 class Summation:
-    """Adds rows to the statistics of a basis.
-
-    Args:
-        basis: The kernel functions.
-    """
+    """Adds rows to the statistics of a basis."""
 
     def __init__(self, basis: Basis) -> None:
         self.basis = basis
-        self._fast = _GaussianRowBlocks.of(basis)
+        self._gaussian = None
+        if not basis.derivatives:
+            self._gaussian = GaussianProduct.of(basis.kernel, basis.X, basis.Y)
 
     def start(self) -> Statistics:
         """Statistics of no rows."""
@@ -193,11 +182,12 @@ class Summation:
     ) -> Statistics:
         """Sums with more rows, whose arrays are written to."""
         pool = BufferPool()
-        for panel in _panels(sample):
-            if self._fast is not None:
-                self._fast.add(sums, panel, pool)
+        for start in range(0, len(sample.Y), ROW_BLOCK):
+            block = sample.part(slice(start, start + ROW_BLOCK))
+            if self._gaussian is not None:
+                _add_gaussian(self._gaussian, sums, block, pool.empty)
             else:
-                self._add_general(sums, panel, pool)
+                self._add_general(sums, block, pool.empty)
             pool.recycle()
         return replace(sums, weight=sums.weight + float(sample.weights.sum()))
 
@@ -215,11 +205,9 @@ class Summation:
         C += np.tril(C, -1).T
         return replace(sums, C=C)
 
-    def _add_general(
-        self, sums: Statistics, sample: ScoreSample, pool: BufferPool
-    ) -> None:
+    def _add_general(self, sums: Statistics, sample: ScoreSample, empty: Empty) -> None:
         basis = self.basis
-        pairs = basis.kernel.at(sample.X, sample.Y, basis.X, basis.Y, pool.empty)
+        pairs = basis.pairs(sample.X, sample.Y, empty)
         for i in range(sample.Y.shape[1]):
             gsm_weights = sample.weights * sample.gsm_weights[:, i]
             sums.b[...] += gsm_weights @ basis.features(pairs, 2, i)
@@ -229,118 +217,40 @@ class Summation:
             _add_products(sums.C, F)
 
 
-@dataclass(frozen=True)
-class _GaussianRowBlocks:
-    """Centres of a product of two Gaussian kernels, ready for panels of rows."""
-
-    origin: Array  # What is subtracted from all (x, y), (q,)
-    lengths: Array  # What they are divided by, (q,); infinite if k_X is constant
-    right: Array  # Second factor of the exponent, (q + 2, m)
-    centers: tuple[Array, ...]  # Responses of the centres in these units, d of (m,)
-
-    @classmethod
-    def of(cls, basis: Basis) -> "_GaussianRowBlocks | None":
-        """None if the basis is not plain, or not of one product of Gaussians."""
-        kernel = basis.kernel
-        if basis.derivatives or not isinstance(kernel, SumOfProducts):
-            return None
-        kernel_x, kernel_y = kernel.terms[0]
-        if len(kernel.terms) > 1 or not isinstance(kernel_y, Gaussian):
-            return None
-        if not isinstance(kernel_x, Gaussian | Constant):
-            return None
-        factor = kernel_x.value if isinstance(kernel_x, Constant) else 1.0
-        lengths = np.concatenate(
-            [_lengths(kernel_x, basis.X), _lengths(kernel_y, basis.Y)]
-        )
-        points = np.concatenate([basis.X, basis.Y], axis=1)
-        origin = points.mean(axis=0)
-        centers = (points - origin) / lengths
-        if np.abs(centers).max(initial=0.0) > _FARTHEST_CENTER:
-            return None
-        right = np.ones((centers.shape[1] + 2, len(centers)))
-        right[:-2] = centers.T
-        right[-1] = -0.5 * np.einsum("ci,ci->c", centers, centers)
-        right[-1] += np.log(factor)
-        p = basis.X.shape[1]
-        columns = tuple(column.copy() for column in centers.T[p:])
-        return cls(origin, lengths, right, columns)
-
-    def add(self, sums: Statistics, sample: ScoreSample, pool: BufferPool) -> None:
-        n, m, d = len(sample.Y), self.right.shape[1], len(self.centers)
-        left = self._left(sample)
-        own = left[:, -2 - d : -2]
-        moments = self._moment_weights(sample, own)
-        found = np.zeros((len(moments), m))
-        F = [pool.empty((n, m)) for _ in range(d)]
-        height = max(1, _CACHED_BYTES // (8 * m))
-        K = pool.empty((min(height, n), m))
-        for start in range(0, n, height):
-            rows = slice(start, min(start + height, n))
-            values = K[: rows.stop - start]
-            np.matmul(left[rows], self.right, out=values)
-            np.exp(values, out=values)
-            found += moments[:, rows] @ values
-            for i in range(d):
-                # In place, which is twice as fast as a broadcast difference.
-                np.copyto(F[i][rows], own[rows, i, None])
-                F[i][rows] -= self.centers[i]
-                F[i][rows] *= values
+def _add_gaussian(
+    product: GaussianProduct, sums: Statistics, sample: ScoreSample, empty: Empty
+) -> None:
+    n, d, m = *sample.Y.shape, product.right.shape[1]
+    left = product.left(sample.X, sample.Y)
+    # √w K instead of K. A weight of zero must leave a number; its square is too small
+    # to count.
+    left[:, -2] += 0.5 * np.log(np.maximum(sample.weights, np.finfo(float).tiny))
+    moments = _moment_weights(sample, left[:, -2 - d : -2])
+    found = np.zeros((len(moments), m))
+    F = [empty((n, m)) for _ in range(d)]
+    for rows, K in product.values(left, empty):
+        found += moments[:, rows] @ K
         for i in range(d):
-            if not np.all(sample.gsm_weights[:, i] == 1.0):
-                F[i] *= np.sqrt(sample.gsm_weights[:, i])[:, None]
-            ell = float(self.lengths[i - d])
-            _add_products(sums.C, F[i], 1.0 / ell**2)
-            sums.b[...] += self._linear_part(found[5 * i : 5 * i + 5], i, ell)
-
-    def _left(self, sample: ScoreSample) -> Array:
-        """First factor of the exponent, with the root of the weight, (n, q + 2)."""
-        p, q = sample.X.shape[1], len(self.lengths)
-        left = np.ones((len(sample.Y), q + 2))
-        points = left[:, :q]
-        points[:, :p], points[:, p:] = sample.X, sample.Y
-        points -= self.origin
-        points /= self.lengths
-        np.clip(points, -_FARTHEST_ROW, _FARTHEST_ROW, out=points)
-        # A weight of zero must leave a number; its square is too small to count.
-        left[:, q] = 0.5 * np.log(np.maximum(sample.weights, np.finfo(float).tiny))
-        left[:, q] -= 0.5 * np.einsum("ai,ai->a", points, points)
-        return left
-
-    def _moment_weights(self, sample: ScoreSample, own: Array) -> Array:
-        """Weights of the rows in five moments for each column of y, (5d, n)."""
-        root = np.sqrt(sample.weights)  # the other root is in K
-        rows = []
-        for i in range(own.shape[1]):
-            gsm_weights, gsm_linear = (
-                root * sample.gsm_weights[:, i],
-                root * sample.gsm_linear[:, i],
-            )
-            y = own[:, i]
-            rows += [
-                gsm_weights,
-                gsm_weights * y,
-                gsm_weights * y**2,
-                gsm_linear,
-                gsm_linear * y,
-            ]
-        return np.stack(rows)
-
-    def _linear_part(self, moments: Array, i: int, ell: float) -> Array:
-        """Σ_a w (g ∂_i²φ + gsm_linear ∂_iφ) from moments of (a_i − c_i), (m,)."""
-        c = self.centers[i]
-        zeroth, first, second, gsm_linear, drift_first = moments
+            product.differences(left[rows], i, K, F[i][rows])
+    for i in range(d):
+        if not np.all(sample.gsm_weights[:, i] == 1.0):
+            F[i] *= np.sqrt(sample.gsm_weights[:, i])[:, None]
+        ell, c = float(product.lengths[i - d]), product.centers[i - d]
+        _add_products(sums.C, F[i], 1.0 / ell**2)
+        # Σ_a w (g ∂_i²φ + gsm_linear ∂_iφ) from moments of (a_i − c_i)
+        zeroth, first, second, linear, linear_first = found[5 * i : 5 * i + 5]
         squares = second - 2.0 * c * first + c**2 * zeroth
-        return (squares - zeroth) / ell**2 - (drift_first - c * gsm_linear) / ell
+        sums.b[...] += (squares - zeroth) / ell**2 - (linear_first - c * linear) / ell
 
 
-def _lengths(kernel: Gaussian | Constant, points: Array) -> Array:
-    """Lengthscale of each column; infinity for a constant kernel."""
-    ell = np.inf if isinstance(kernel, Constant) else kernel.lengthscale
-    lengths: Array = np.broadcast_to(
-        np.asarray(ell, dtype=np.float64), points.shape[1:]
-    )
-    return lengths
+def _moment_weights(sample: ScoreSample, own: Array) -> Array:
+    """Weights of the rows in five moments for each column of y, (5d, n)."""
+    root = np.sqrt(sample.weights)  # the other root is in K
+    rows = []
+    for i, y in enumerate(own.T):
+        g, linear = root * sample.gsm_weights[:, i], root * sample.gsm_linear[:, i]
+        rows += [g, g * y, g * y**2, linear, linear * y]
+    return np.stack(rows)
 
 
 def _add_products(C: Array, F: Array, factor: float = 1.0) -> None:
@@ -349,15 +259,6 @@ def _add_products(C: Array, F: Array, factor: float = 1.0) -> None:
     updated = blas.dsyrk(factor, F.T, beta=1.0, c=C, lower=1, overwrite_c=1)
     if updated is not C and not np.shares_memory(updated, C):
         C[...] = updated
-
-
-def _panels(sample: ScoreSample) -> Iterator[ScoreSample]:
-    n = len(sample.Y)
-    if n <= ROW_BLOCK:
-        yield sample
-        return
-    for start in range(0, n, ROW_BLOCK):
-        yield sample.part(slice(start, start + ROW_BLOCK))
 
 
 def statistics(

@@ -7,12 +7,8 @@ import numpy as np
 
 from kexpfam._typing import Array, namespace_of
 from kexpfam.base_densities import BaseDensity
-from kexpfam.kernels import Constant, JointKernel, SumOfProducts
-from kexpfam.score_matching.expansion import (
-    ConditionedExpansion,
-    KernelExpansion,
-    pairs_at,
-)
+from kexpfam.kernels import JointKernel
+from kexpfam.score_matching.expansion import ConditionedExpansion, KernelExpansion
 
 
 @dataclass(frozen=True)
@@ -31,7 +27,7 @@ class TiltedFormula:
         first, second, zeroth = (next(given) if has else None for has in self.present)
         T = KernelExpansion(self.kernel, X, Y, first, second, zeroth)
         point = u[None]
-        pairs = pairs_at(T, tuple(part[None] for part in row), point)
+        pairs = self.kernel.at_rows(tuple(part[None] for part in row), point, X, Y)
         columns = [T.contract(pairs, 1, j)[0] for j in range(Y.shape[1])]
         log_p = _tilted(self.base.log_density(point), T.contract(pairs, 0, 0))[0]
         slope = self.base.grad_log_density(point)[0]
@@ -67,10 +63,7 @@ class TiltedDensity:
     @property
     def same_rows(self) -> bool:
         """Whether T does not depend on the conditions."""
-        kernel = self.T.kernel
-        return isinstance(kernel, SumOfProducts) and all(
-            isinstance(kx, Constant) for kx, _ in kernel.terms
-        )
+        return self.T.kernel.constant_in_x
 
     def rows(self, index: Array | slice) -> "TiltedDensity":
         return TiltedDensity(self.base, self.T, self.X[index])
@@ -102,10 +95,10 @@ class TiltedDensity:
 
     def row_parameters(self) -> tuple[Array, ...]:
         """What T needs to know of each x."""
-        return self._conditioned.row_parameters()
+        return self._conditioned.row_parameters
 
     def nearness(self) -> Array:
-        return self._conditioned.nearness()
+        return self.T.kernel.nearness(self.row_parameters(), self.T.X)
 
     @functools.cached_property
     def _conditioned(self) -> ConditionedExpansion:

@@ -12,6 +12,9 @@ over the rows, for the sums; its gradient one more, which contracts the weights 
 the derivatives of the features block by block (`sum_gradients`).
 """
 
+import contextlib
+import functools
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -21,6 +24,7 @@ from scipy.linalg import lapack
 
 from kexpfam._parallel import on_threads, single_threaded_blas, thread_count
 from kexpfam._typing import Array, Indices, Mask
+from kexpfam.errors import IllConditionedError
 from kexpfam.family import HeldOutProblem
 from kexpfam.kernels import Kernel, RadialKernel, separable
 from kexpfam.score_matching import Basis, Statistics, Summation
@@ -180,18 +184,16 @@ def fit_folds(
     basis = problem.basis(separable(kernel_x, kernel_y))
     R = basis.gram()
     sums = _fold_sums(problem, basis, n_jobs)
-    C, b = sum(own.C for own in sums), sum(own.b for own in sums)
-    weight = sum(own.weight for own in sums)
+    total = functools.reduce(operator.add, sums)
     alpha = np.zeros((len(R), len(sums)))
     choleskys: list[Array | None] = []
     for k, own in enumerate(sums):
-        system = (C - own.C) / (weight - own.weight)
-        system += lam * R
-        factor, failed = lapack.dpotrf(system.T, lower=0, overwrite_a=1, clean=0)
-        choleskys.append(None if failed else factor)
-        if not failed:
-            rhs = (own.b - b) / (weight - own.weight)
-            alpha[:, k] = lapack.dpotrs(factor, rhs, lower=0)[0]
+        rest = total - own
+        factor: Array | None = None
+        with contextlib.suppress(IllConditionedError):
+            factor = rest.cholesky(R, lam)
+            alpha[:, k] = rest.solve_factorized(factor)
+        choleskys.append(factor)
     lost = np.array([factor is None for factor in choleskys])
     return FoldFits(
         problem, kernel_x, kernel_y, lam, sums, R, alpha, choleskys, lost, n_jobs
