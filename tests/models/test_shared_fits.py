@@ -16,6 +16,7 @@ from kexpfam._parallel import shared_out, thread_count
 from kexpfam.models import contest as contest_module
 from kexpfam.models import entries
 from kexpfam.models.family import Limits, Options, training_rows
+from tests.simulations import waves
 
 # The models here are crude on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore::kexpfam.errors.BlindnessWarning")
@@ -87,9 +88,7 @@ def test_no_calls_have_no_results():
 
 @pytest.fixture(scope="module")
 def rows():
-    rng = default_rng(0)
-    X = rng.normal(size=(120, 2))
-    return X, np.sin(2 * X[:, 0]) + 0.3 * rng.normal(size=120)
+    return waves(60, 2)
 
 
 @pytest.fixture(scope="module")
