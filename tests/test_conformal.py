@@ -90,7 +90,7 @@ def mean_coverage(estimator, kind, *, level, n, repetitions, fresh):
 def test_intervals_of_a_wrong_density_cover_exactly_as_often_as_they_say(level, n):
     estimator = Fixed(0.8).fit(*rows(np.random.default_rng(0), 5))
     found, error = mean_coverage(
-        estimator, "interval", level=level, n=n, repetitions=300, fresh=200
+        estimator, "interval", level=level, n=n, repetitions=120, fresh=200
     )
     # Three standard errors; the seeds are fixed.
     assert level - 3 * error < found < level + 1 / (n + 1) + 3 * error
@@ -101,7 +101,7 @@ def test_regions_of_a_wrong_density_cover_exactly_as_often_as_they_say():
     level, n = 0.8, 24
     estimator = Fixed(0.8).fit(*rows(np.random.default_rng(0), 5))
     found, error = mean_coverage(
-        estimator, "hpd", level=level, n=n, repetitions=300, fresh=40
+        estimator, "hpd", level=level, n=n, repetitions=120, fresh=40
     )
     assert level - 3 * error < found < level + 1 / (n + 1) + 3 * error
     assert error < 0.01

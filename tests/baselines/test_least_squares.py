@@ -29,9 +29,9 @@ def weighted(x, y, weights=None):
 
 
 def phi(functions, width, x, y):
-    """The functions functions at one point, written as in the paper."""
+    """The basis functions at one x and at y (..., d), written as in the paper."""
     in_x = ((functions.centers_x - x) ** 2).sum(axis=1)
-    in_y = ((functions.centers_y - y) ** 2).sum(axis=1)
+    in_y = ((functions.centers_y - np.asarray(y)[..., None, :]) ** 2).sum(axis=-1)
     return np.exp(-(in_x + in_y) / (2 * width**2))
 
 
@@ -39,7 +39,7 @@ def product_integral(functions, width, x, i, j):
     """∫ φ_i(x, y) φ_j(x, y) dy by adaptive quadrature."""
 
     def product(y):
-        values = phi(functions, width, x, y)
+        values = phi(functions, width, x, [y])
         return values[i] * values[j]
 
     ends = functions.centers_y[[i, j], 0].tolist()
@@ -75,7 +75,7 @@ def test_H_of_two_columns_of_y_is_that_of_the_definition():
     plane = np.stack(np.meshgrid(t, t, indexing="ij"), axis=-1).reshape(-1, 2)
     values = np.zeros((len(plane), 2, 2))
     for a in x:
-        f = np.stack([phi(functions, 0.8, a, b) for b in plane])
+        f = phi(functions, 0.8, a, plane)
         values += f[:, :, None] * f[:, None] / 5
     grid = values.reshape(361, 361, 2, 2)
     expected = integrate.trapezoid(integrate.trapezoid(grid, t, axis=0), t, axis=0)
@@ -143,9 +143,7 @@ def test_held_out_losses_are_those_of_separate_fits(rows, select):
                 for a, b in zip(held_out.X, held_out.Y, strict=True):
                     value = phi(functions, width, a, b) @ alpha
                     t = np.linspace(-15, 15, 4001)
-                    ratio = np.array(
-                        [phi(functions, width, a, np.array([s])) @ alpha for s in t]
-                    )
+                    ratio = phi(functions, width, a, t[:, None]) @ alpha
                     if select == "likelihood":
                         mass = integrate.trapezoid(ratio, t)
                         total -= np.log(value / mass)

@@ -141,18 +141,19 @@ def test_mode_is_that_of_y(p):
         assert_close(mode[i], best, MINIMISER)
 
 
-@pytest.mark.parametrize("confidence", [0.1, 0.5, 0.9, 0.99])
-def test_highest_density_regions_are_those_of_y(p, confidence):
-    for i, region in enumerate(p.hpd(confidence)):
-        mass = p[i].cdf(region[:, 1]) - p[i].cdf(region[:, 0])
-        assert_close(mass.sum(), confidence, 1e-8)
-        grid = p[i].ppf(np.linspace(0.0, 1.0, 2003)[1:-1])
-        inside = np.zeros(len(grid), dtype=bool)
-        for a, b in region:
-            inside |= (grid > a) & (grid < b)
-        density = p[i].pdf(grid)
-        assert density[inside].min() >= density[~inside].max() * (1 - 1e-6)
-        assert_close(p[i].hpd(confidence), region)
+def test_highest_density_regions_are_those_of_y(p):
+    levels = np.linspace(0.0, 1.0, 1003)[1:-1]
+    grids = [(grid := one.ppf(levels), one.pdf(grid)) for one in p]
+    for confidence in (0.1, 0.5, 0.9, 0.99):
+        for i, region in enumerate(p.hpd(confidence)):
+            mass = p[i].cdf(region[:, 1]) - p[i].cdf(region[:, 0])
+            assert_close(mass.sum(), confidence, 1e-8)
+            grid, density = grids[i]
+            inside = np.zeros(len(grid), dtype=bool)
+            for a, b in region:
+                inside |= (grid > a) & (grid < b)
+            assert density[inside].min() >= density[~inside].max() * (1 - 1e-6)
+            assert_close(p[i].hpd(confidence), region)
 
 
 def test_draws_follow_the_distribution_function(model, p):
@@ -201,7 +202,7 @@ def test_mixtures_of_transformed_and_plain_densities(p):
         assert_close(slow.total, 1.0, QUADRATURE)
         assert_close(mixture.mean()[i], slow.mean(), QUADRATURE)
         assert_close(mixture.entropy()[i], slow.entropy(), QUADRATURE, scale=1.0)
-        grid = np.linspace(2.0, 15.0, 20_001)
+        grid = np.linspace(2.0, 15.0, 13_001)
         best = grid[mixture[i].logpdf(grid).argmax()]
         assert abs(mixture.mode()[i] - best) < 1e-3
     assert_close(mixture.cdf(mixture.ppf(0.3)), np.full(3, 0.3), 1e-10)

@@ -18,6 +18,7 @@ from kexpfam.family import Spec
 from kexpfam.selection.candidates import Task
 from kexpfam.selection.spec import PLAIN, PLAIN_GRID, default_coordinates
 from kexpfam.selection.validation import Validation
+from tests.simulations import waves
 
 # The models here are crude on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore::kexpfam.errors.BlindnessWarning")
@@ -89,9 +90,7 @@ def test_no_calls_have_no_results():
 
 @pytest.fixture(scope="module")
 def rows():
-    rng = default_rng(0)
-    X = rng.normal(size=(120, 2))
-    return X, np.sin(2 * X[:, 0]) + 0.3 * rng.normal(size=120)
+    return waves(60, 2)
 
 
 @pytest.fixture(scope="module")

@@ -342,8 +342,10 @@ def test_a_frame_of_responses_equals_an_array_of_them(library, rows):
         KCEF(select=None).fit(X, responses),
         KCEF(select=None).fit(X, Y),
     )
+    few = slice(10)  # an integral over the plane each
     assert_same_numbers(
-        from_frame.score_samples(X, responses), from_array.score_samples(X, Y)
+        from_frame.score_samples(X[few], responses[few]),
+        from_array.score_samples(X[few], Y[few]),
     )
 
 

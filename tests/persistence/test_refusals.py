@@ -453,7 +453,7 @@ NUMBERS = [
                 "folds.0.triangle",
                 "folds.4.b",
                 "judges.U",
-                "judges.log_slope",
+                "judges.log_slope",  # log_abs_det_jacobian, by its name in files
             ],
         }.items()
         for ending in endings

@@ -91,7 +91,7 @@ def test_the_solution_is_that_of_the_direct_solve(d, derivatives, lam):
 
 def test_the_preconditioner_saves_most_iterations():
     """Twice as many rows as functions, against λR, against nothing."""
-    basis, sample = make(2000, centers=100)
+    basis, sample = make(1000, centers=100)
     lam, counts = 1e-3, []
     R, data = basis.gram(), RowsInMemory(basis, sample)
     for rows in (None, 0):
