@@ -198,7 +198,7 @@ def placed_rows(n=60, seed=4):
     weights = np.random.default_rng(seed).uniform(0.5, 2.0, n)
     # In the order of the centres.
     rows = TrainingRows.of(Rows(X, y[:, None], weights), shuffled=True)
-    placed = fit_coordinates(rows, GaussianBase(2.0), Spec(), np.random.default_rng(0))
+    placed = fit_coordinates(rows, GaussianBase(2.0), np.random.default_rng(0))
     return rows.X, rows.Y[:, 0], rows.weights, placed
 
 

@@ -42,7 +42,7 @@ def rows():
 
 def fit(rows, base, *, transform_x=False, index=slice(None)):
     rng = np.random.default_rng(1)
-    return fit_coordinates(rows[index], base, Spec(), rng, transform_x=transform_x)
+    return fit_coordinates(rows[index], base, rng, transform_x=transform_x)
 
 
 @pytest.mark.parametrize("name", BASES)

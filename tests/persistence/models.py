@@ -63,7 +63,7 @@ def _warped():
     rng = np.random.default_rng(0)
     rows = TrainingRows.of(Rows(X, Y[:, None], np.ones(len(Y))))
     base = GaussianProcessBase(StudentBase(0.9, df=5.0))
-    placed = fit_coordinates(rows, base, Spec(), rng, transform_x=True)
+    placed = fit_coordinates(rows, base, rng, transform_x=True)
     kernel = separable(Gaussian(1.0), Gaussian(0.8))
     model = untuned().fit(X, Y)
     family = solve(placed, kernel, 0.1, seed=3)

@@ -50,7 +50,7 @@ def test_bases_alone_are_densities_of_y_in_the_users_units():
     rng = np.random.default_rng(0)
     y = 3.0 + 2.0 * rng.normal(size=20)
     rows = TrainingRows.of(Rows(np.empty((20, 0)), y[:, None], np.ones(20)))
-    placed = fit_coordinates(rows, GaussianBase(1.0), Spec(), rng)
+    placed = fit_coordinates(rows, GaussianBase(1.0), rng)
     found = list(bases_alone("plain", placed))
     assert [c.base for c in found] == list(RESIDUAL_BASES)
     assert all(c.kernel is None and c.lam == np.inf for c in found)

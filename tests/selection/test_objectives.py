@@ -26,6 +26,7 @@ from kexpfam.score_matching import (
     low_rank,
     score_matching_loss,
     statistics,
+    sum_gradients,
 )
 from kexpfam.score_matching.sum_gradients import (
     GaussianSumGradient,
@@ -42,7 +43,6 @@ from kexpfam.selection import (
     Penalty,
     fold_fits,
     objectives,
-    sum_gradients,
 )
 from kexpfam.selection.fold_fits import row_blocks_of
 from tests.selection.cases import BASE, differences, in_folds, make_problem, make_sample
