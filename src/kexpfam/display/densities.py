@@ -165,8 +165,7 @@ class ConditionalDensityDisplay:
             raise ValueError(f"levels must lie strictly between 0 and 1, got {levels}.")
         if grid_resolution < 2:
             raise ValueError(f"grid_resolution must be > 1, got {grid_resolution}.")
-        seen = _condition_column(X)
-        data = None if y is None else np.column_stack([seen, _response_column(y, seen)])
+        seen, data = _columns(X, y)
         x = np.linspace(*_widened(seen.min(), seen.max()), grid_resolution)
         p = estimator.given(_like(X, x))
         _require_one_variable(p)
@@ -352,8 +351,24 @@ def _one_each(name: str, values: list[Any], n: int) -> list[Any]:
     return values
 
 
+def _columns(X: Any, y: Any) -> tuple[Array, Array | None]:
+    """The only column of X, finite, (n,); and beside that of y, if there is one."""
+    if len(np.shape(X)) != 2 or np.shape(X)[0] == 0:
+        raise ValueError(
+            f"X must have rows and one column, shape (n, 1), got shape {np.shape(X)}; "
+            f"X.reshape(-1, 1) makes a column."
+        )
+    advice = "use given(X).plot() at a few rows, or fit a model to one column"
+    x = _column("X", X, advice)
+    if y is None:
+        return x, None
+    values = _column("y", y, "fit and draw one column at a time")
+    if values.size != len(x):
+        raise ValueError(f"y must have {len(x)} rows like X, got shape {np.shape(y)}.")
+    return x, np.column_stack([x, values])
+
+
 def _column(name: str, values: Any, advice: str) -> Array:
-    """The only column of X or y, finite, (n,)."""
     values = np.asarray(values, dtype=float)
     if values.ndim == 2 and values.shape[1] > 1:
         raise ValueError(
@@ -363,27 +378,6 @@ def _column(name: str, values: Any, advice: str) -> Array:
     if not np.all(np.isfinite(values)):
         raise ValueError(f"{name} contains NaN or infinity; remove these rows.")
     return values.ravel()
-
-
-def _condition_column(X: Any) -> Array:
-    shape = np.shape(X)
-    if len(shape) != 2 or shape[0] == 0:
-        raise ValueError(
-            f"X must have rows and one column, shape (n, 1), got shape {shape}; "
-            f"X.reshape(-1, 1) makes a column."
-        )
-    return _column(
-        "X", X, "use given(X).plot() at a few rows, or fit a model to one column"
-    )
-
-
-def _response_column(y: Any, seen: Array) -> Array:
-    values = _column("y", y, "fit and draw one column at a time")
-    if values.size != len(seen):
-        raise ValueError(
-            f"y must have {len(seen)} rows like X, got shape {np.shape(y)}."
-        )
-    return values
 
 
 def _like(X: Any, x: Array) -> Any:

@@ -17,17 +17,6 @@ from kexpfam.explorer.view import ConditionalView
 # Of pictures, in pixels: three beside each other on a laptop, one on a phone.
 _WIDTH = 400.0
 
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>{title}</title><style>{style}</style></head><body>
-<header class="top"><div><h1>{heading}</h1><p class="quiet">{subtitle}</p></div>
-</header>
-<main class="layout report">{body}</main>
-<footer class="quiet">Written by kexpfam explore --export.</footer></body></html>
-"""
-
 
 def report(view: ConditionalView | JointView) -> str:
     """One self-contained HTML page with the main pictures of a model."""
@@ -69,10 +58,14 @@ def _joint(view: JointView) -> str:
 
 
 def _page(title: str, heading: str, subtitle: str, body: str) -> str:
-    file = resources.files("kexpfam.explorer") / "page" / "style.css"
-    return _PAGE.format(
+    folder = resources.files("kexpfam.explorer") / "page"
+    template, style = (
+        (folder / name).read_text(encoding="utf-8")
+        for name in ("report.html", "style.css")
+    )
+    return template.format(
         title=escape(f"{title} · kexpfam"),
-        style=file.read_text(encoding="utf-8"),
+        style=style,
         heading=escape(heading),
         subtitle=escape(subtitle),
         body=body,
