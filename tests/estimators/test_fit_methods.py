@@ -13,7 +13,7 @@ from kexpfam.data import Rows, TrainingRows
 from kexpfam.datasets import make_failure
 from kexpfam.distributions import Bridge, bridge_sample
 from kexpfam.errors import BlindnessWarning
-from kexpfam.family import SOLVERS, LogDensities, Spec, chosen_centers, fit_coordinates
+from kexpfam.family import SOLVERS, LogDensities, chosen_centers, fit_coordinates
 from kexpfam.family.solvers import weighted_score_sample
 from kexpfam.kernels import Constant, Gaussian, separable
 from kexpfam.likelihood import fit_likelihood

@@ -12,7 +12,7 @@ from kexpfam.base_densities import (
     TransformedBase,
 )
 from kexpfam.data import TrainingRows
-from kexpfam.family import Spec, equal_folds, fit_coordinates, refitted
+from kexpfam.family import equal_folds, fit_coordinates, refitted
 from kexpfam.family.coordinates import standardizer
 from tests.tolerances import assert_close
 

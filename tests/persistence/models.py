@@ -20,7 +20,7 @@ from kexpfam.base_densities import (
 )
 from kexpfam.data import Rows, TrainingRows
 from kexpfam.errors import BlindnessWarning
-from kexpfam.family import Spec, fit_coordinates, solve
+from kexpfam.family import fit_coordinates, solve
 from kexpfam.kernels import Constant, Gaussian, Matern, RationalQuadratic, separable
 from kexpfam.selection.spec import default_coordinates
 from tests.conftest import read_only

@@ -19,8 +19,8 @@ from kexpfam.kernels import (
 )
 from kexpfam.sampling import NUTS
 from kexpfam.sampling.programs import (
-    NoUTurn,
     Recipe,
+    Transition,
     Unconstrained,
     double_precision,
     library,
@@ -92,7 +92,7 @@ def test_gradients_follow_the_coordinates_without_walls(upper):
     base = base_cases.TruncatedBase(lower=-1.0, upper=upper)
     target = tilted(Gaussian(0.7), 1, base=base)
     line = Unconstrained.of(target.base.support(1))
-    recipe = Recipe(target.formula, line, NoUTurn(0.8, 5), warmup=10, thin=1)
+    recipe = Recipe(target.formula, line, Transition("nuts", 0.8, 5), warmup=10, thin=1)
     row = tuple(part[0] for part in target.row_parameters())
     V, h = np.array([[-1.3], [0.0], [0.4]]), 1e-5
 
@@ -155,7 +155,7 @@ def test_kernels_without_a_hash_are_compiled_anew():
     recipe = Recipe(
         tilted(WithoutHash(), 1).formula,
         Unconstrained(((-np.inf, np.inf),)),
-        NoUTurn(0.8, 5),
+        Transition("nuts", 0.8, 5),
         warmup=10,
         thin=1,
     )

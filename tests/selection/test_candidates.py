@@ -6,7 +6,7 @@ from scipy import stats
 
 from kexpfam.base_densities import GaussianBase
 from kexpfam.data import Rows, TrainingRows
-from kexpfam.family import LogDensities, RowScores, Spec, fit_coordinates
+from kexpfam.family import LogDensities, RowScores, fit_coordinates
 from kexpfam.family.cross_validation import cross_validated_by_score
 from kexpfam.kernels import Constant, Gaussian, separable
 from kexpfam.selection import Candidate

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kexpfam._typing import Array, namespace_of
+from kexpfam._validation import check_share
 from kexpfam.base_densities import BaseDensity
 from kexpfam.distributions.coordinates import ResponseCoordinates
 from kexpfam.distributions.univariate import UnivariateDensity
@@ -41,7 +42,7 @@ class Bridge:
     m: BaseDensity  # The wide density, in the coordinates of the kernel
 
     def __post_init__(self) -> None:
-        _check_share(self.share)
+        check_share("share", self.share)
 
     def log_rest(self, log_mix: Array, log_m: Array) -> Array:
         """Log of (p_mix − s m)/(1 − s), kept positive, from log p_mix and log m."""
@@ -98,7 +99,7 @@ def bridge_sample(
         >>> rows.U.shape, float(rows.weights[4:].sum())
         ((8, 1), 1.0)
     """
-    _check_share(share)
+    check_share("share", share)
     drawn = m.sample(draws * len(U), U.shape[1], rng)
     return BridgedRows(
         np.concatenate([X, np.tile(X, (draws, 1))]),
@@ -210,8 +211,3 @@ class BridgedDensity:
 
     def nearness(self) -> Array:
         return self.mix.nearness()
-
-
-def _check_share(share: float) -> None:
-    if not 0.0 < share < 1.0:
-        raise ValueError(f"share must lie between 0 and 1, got {share!r}.")

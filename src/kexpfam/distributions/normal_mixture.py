@@ -42,6 +42,12 @@ class _NormalMixture(ExactDensity):
         """Weights of the components, (n, k)."""
         return self._out(np.exp(self._log_weights))
 
+    def mean(self) -> Array:
+        return self._out(self._mean[:, 0] if self._d == 1 else self._mean)
+
+    def std(self) -> Array:
+        return self._out(self._std[:, 0] if self._d == 1 else self._std)
+
     @property
     def _n(self) -> int:
         return len(self._log_weights)
@@ -146,12 +152,6 @@ class NormalMixtureDensity(_NormalMixture, TabulatedDensity):
         array([0.5  , 0.773])
     """
 
-    def mean(self) -> Array:
-        return self._out(self._mean[:, 0])
-
-    def std(self) -> Array:
-        return self._out(self._std[:, 0])
-
     def _cdf(self, y: Array, rows: Indices | None = None) -> Array:
         return self._summed(y, rows, special.ndtr)
 
@@ -220,12 +220,6 @@ class NormalMixtureColumns(_NormalMixture, SeveralColumns):
     @property
     def _d(self) -> int:
         return int(self._means.shape[2])
-
-    def mean(self) -> Array:
-        return self._out(self._mean)
-
-    def std(self) -> Array:
-        return self._out(self._std)
 
     def cov(self) -> Array:
         """Covariance matrix, (n, d, d)."""

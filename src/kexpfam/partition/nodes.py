@@ -98,10 +98,10 @@ class Nodes:
         t = np.arange(-tails[0], flat + tails[1] + 1.0)
         u, slope = np.zeros_like(t), np.zeros_like(t)
         # ψ = t, or log(1 + e^t) − log(1 + e^(t − flat)), or half of either; + growth.
-        u += _softplus(t) if bounded[0] else t
+        u += np.logaddexp(0.0, t) if bounded[0] else t
         slope += special.expit(t) if bounded[0] else 1.0
         if bounded[1]:
-            u -= _softplus(t - flat)
+            u -= np.logaddexp(0.0, t - flat)
             slope -= special.expit(t - flat)
         if not bounded[0]:
             u -= _growth(-t, growth)[0]
@@ -121,16 +121,12 @@ class Nodes:
         return left, (u - self.points[left]) / gap
 
 
-def _softplus(t: Array) -> Array:
-    return np.logaddexp(0.0, t)
-
-
 def _growth(t: Array, rate: float) -> tuple[Array, Array]:
     """(e^(rs) − 1)/r − s with s = log(1 + e^t), and its derivative.
 
     Both vanish quickly for t < 0, so that a finite end on the other side feels nothing.
     """
-    s = _softplus(t)
+    s = np.logaddexp(0.0, t)
     grown = np.expm1(rate * s)
     return grown / rate - s, special.expit(t) * grown
 

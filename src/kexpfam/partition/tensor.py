@@ -7,7 +7,7 @@ coordinate, summed without cancellation over the other, say so.
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.polynomial import legendre
@@ -77,89 +77,75 @@ def integrate_tensor(
     """Normalise n densities in the plane."""
     limits = (tolerance, tail_tolerance)
     while True:
-        summary = _Summary(n_rows, edges, np.array(extend), tail_index)
-        for rows, log_values in _blocks(log_density, edges, n_rows):
-            summary.add(rows, log_values)
+        blocks = [
+            _integrated(log_values, edges, np.array(extend), tail_index)
+            for _, log_values in _blocks(log_density, edges, n_rows)
+        ]
         first, second = (
-            _refine(edges[k], summary.indicator[k], summary.outside[k], limits)
+            _refine(
+                edges[k],
+                np.max([block.indicator[k] for block in blocks], axis=0),
+                np.max([block.outside[k] for block in blocks], axis=0),
+                limits,
+            )
             for k in (0, 1)
         )
         done = (len(first), len(second)) == (len(edges[0]), len(edges[1]))
         if done or max(len(first), len(second)) > most_cells + 1:
             break
         edges = (first, second)
-    return TensorDensity(
-        edges=edges,
-        log_partition=summary.log_partition,
-        error=summary.error,
-        mean=summary.mean,
-        covariance=summary.covariance,
-        log_mean=summary.log_mean,
-    )
+    columns = zip(*(block.figures for block in blocks), strict=True)
+    return TensorDensity(edges, *map(np.concatenate, columns))
 
 
-class _Summary:
-    """What one pass over all rows and nodes finds out."""
+class _Block(NamedTuple):
+    """What some rows at all nodes tell."""
 
-    def __init__(
-        self, n_rows: int, edges: tuple[Array, Array], extend: Mask, tail_index: float
-    ) -> None:
-        self._extend = extend
-        self._tail_index = tail_index
-        self._edges = edges
-        self._weights = tuple(_weights(e) for e in edges)
-        self._nodes = tuple(cell_nodes(e[:-1], e[1:]).ravel() for e in edges)
-        self.log_partition = np.empty(n_rows)
-        self.error = np.empty(n_rows)
-        self.mean = np.empty((n_rows, 2))
-        self.covariance = np.empty((n_rows, 2, 2))
-        self.log_mean = np.empty(n_rows)
-        # Largest share over rows: error of each cell, mass beyond either end
-        self.indicator = [np.zeros(len(e) - 1) for e in edges]
-        self.outside = [np.zeros(2), np.zeros(2)]
+    figures: tuple[Array, ...]  # Those of `TensorDensity`, of each row
+    # Of either coordinate the largest share over rows,
+    indicator: list[Array]  # of the error of each cell, (k,)
+    outside: list[Array]  # and of the mass beyond either end, (2,)
 
-    def add(self, rows: slice, log_values: Array) -> None:
-        (wa, wb), (a, b) = self._weights, self._nodes
-        peak = log_values.max(axis=(1, 2), keepdims=True)
-        values = np.exp(log_values - peak)
-        along_a, along_b = values @ wb, np.einsum("nab,a->nb", values, wa)
-        total = along_a @ wa
-        self.log_partition[rows] = peak[:, 0, 0] + np.log(total)
-        pa, pb = along_a * wa / total[:, None], along_b * wb / total[:, None]
-        mean = np.stack([pa @ a, pb @ b], axis=1)
-        cross = np.einsum("nab,a,b->n", values, wa * a, wb * b) / total
-        cross -= mean[:, 0] * mean[:, 1]
-        variance_a, variance_b = (
-            pa @ a**2 - mean[:, 0] ** 2,
-            pb @ b**2 - mean[:, 1] ** 2,
+
+def _integrated(
+    log_values: Array, edges: tuple[Array, Array], extend: Mask, tail_index: float
+) -> _Block:
+    """Log densities at all nodes, (r, a, b), integrated."""
+    wa, wb = (_weights(e) for e in edges)
+    a, b = (cell_nodes(e[:-1], e[1:]).ravel() for e in edges)
+    peak = log_values.max(axis=(1, 2), keepdims=True)
+    values = np.exp(log_values - peak)
+    along_a, along_b = values @ wb, np.einsum("nab,a->nb", values, wa)
+    total = along_a @ wa
+    pa, pb = along_a * wa / total[:, None], along_b * wb / total[:, None]
+    mean = np.stack([pa @ a, pb @ b], axis=1)
+    cross = np.einsum("nab,a,b->n", values, wa * a, wb * b) / total
+    cross -= mean[:, 0] * mean[:, 1]
+    variance_a, variance_b = pa @ a**2 - mean[:, 0] ** 2, pb @ b**2 - mean[:, 1] ** 2
+    covariance = np.stack([variance_a, cross, cross, variance_b], axis=1)
+    shifted = np.where(values > 0, log_values, 0.0)
+    log_mean = np.einsum("nab,nab,a,b->n", values, shifted, wa, wb) / total
+
+    error, tail = np.full(len(total), 1e-15), cell_rule().coefficients[:, -2:]
+    indicator, outside = [], []
+    for k, (oriented, weights, marginal) in enumerate(
+        ((values, wb, pa), (values.transpose(0, 2, 1), wa, pb))
+    ):
+        left, right = edges[k][:-1], edges[k][1:]
+        cells = oriented.reshape(len(total), len(left), NODES, oriented.shape[2])
+        last = np.abs(np.einsum("npjb,jc->npcb", cells, tail)).sum(axis=2) @ weights
+        share = last * (right - left) / total[:, None]
+        shares = marginal.reshape(len(total), len(left), NODES)
+        width = 0.5 * (right - left)[:, None] * cell_rule().weights
+        beyond = extend[k] * mass_beyond(
+            left, right, shares / width, shares.sum(axis=2), tail_index
         )
-        self.mean[rows] = mean
-        self.covariance[rows] = np.stack(
-            [variance_a, cross, cross, variance_b], axis=1
-        ).reshape(-1, 2, 2)
-        shifted = np.where(values > 0, log_values, 0.0)
-        self.log_mean[rows] = (
-            np.einsum("nab,nab,a,b->n", values, shifted, wa, wb) / total
-        )
-
-        error = np.full(len(total), 1e-15)
-        tail = cell_rule().coefficients[:, -2:]
-        for k, (oriented, weights, marginal) in enumerate(
-            ((values, wb, pa), (values.transpose(0, 2, 1), wa, pb))
-        ):
-            cells = oriented.reshape(len(total), -1, NODES, oriented.shape[2])
-            last = np.abs(np.einsum("npjb,jc->npcb", cells, tail)).sum(axis=2) @ weights
-            share = last * np.diff(self._edges[k]) / total[:, None]
-            self.indicator[k] = np.maximum(self.indicator[k], share.max(axis=0))
-            left, right = self._edges[k][:-1], self._edges[k][1:]
-            shares = marginal.reshape(len(total), -1, NODES)
-            width = 0.5 * (right - left)[:, None] * cell_rule().weights
-            beyond = self._extend[k] * mass_beyond(
-                left, right, shares / width, shares.sum(axis=2), self._tail_index
-            )
-            self.outside[k] = np.maximum(self.outside[k], beyond.max(axis=0))
-            error += share.sum(axis=1) + beyond.sum(axis=1)
-        self.error[rows] = error
+        indicator.append(share.max(axis=0, initial=0.0))
+        outside.append(beyond.max(axis=0, initial=0.0))
+        error += share.sum(axis=1) + beyond.sum(axis=1)
+    log_partition = peak[:, 0, 0] + np.log(total)
+    figures = (log_partition, error, mean, covariance.reshape(-1, 2, 2), log_mean)
+    return _Block(figures, indicator, outside)
 
 
 def _refine(
@@ -180,7 +166,7 @@ def _blocks(
     nodes = np.stack(np.meshgrid(a, b, indexing="ij"), axis=-1).reshape(-1, 2)
     # The values of a block at all nodes stay below this many numbers.
     block = max(1, 4_000_000 // len(nodes))
-    for start in range(0, n_rows, block):
+    for start in range(0, max(n_rows, 1), block):  # no rows are a block, too
         rows = slice(start, min(start + block, n_rows))
         yield rows, log_density(rows, nodes).reshape(-1, len(a), len(b))
 

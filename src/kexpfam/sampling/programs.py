@@ -19,7 +19,7 @@ import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -112,66 +112,46 @@ class Tuning(NamedTuple):
 
 
 @dataclass(frozen=True)
-class NoUTurn:
-    """Trajectories that end where they turn back, as an algorithm of BlackJAX."""
+class Transition:
+    """The move of a chain, as an algorithm of BlackJAX."""
 
+    name: Literal["nuts", "hmc"]  # Trajectories that end where they turn back, or not
     target_acceptance: float  # Acceptance rate that sets the step size
-    max_doublings: int  # A trajectory has at most 2 to this power steps
-    most_steps = 1
-    step_size = None
+    # A trajectory of "nuts" has at most 2 to this power steps; the number of steps of
+    # "hmc" is drawn from 1 to this.
+    limit: int
+    step_size: float | None = None  # None to adapt it, and the masses, in the warm-up
+
+    @property
+    def most_steps(self) -> int:
+        """Numbers of steps are drawn from 1 to this."""
+        return self.limit if self.name == "hmc" else 1
 
     def init(self, position: Any, log_p: LogDensity) -> Any:
         """The state of a chain at a position."""
-        return library("blackjax").nuts.init(position, log_p)
+        return getattr(library("blackjax"), self.name).init(position, log_p)
 
     def build_kernel(self) -> Callable[..., Any]:
         """(key, state, log_p, *tuning, steps) -> the next state and BlackJAX's info."""
-        kernel = library("blackjax").nuts.build_kernel()
-
-        def move(
-            key: Any, state: Any, log_p: Any, step: Any, mass: Any, steps: Any = None
-        ) -> tuple[Any, Any]:
-            most = self.max_doublings
-            if steps is None:
-                # In the warm-up two doublings, and one more for each column up to
-                # three: before the step size is known more would be long for nothing,
-                # and all chains wait for the longest. With one column this made the
-                # warm-up three times as fast.
-                most = min(most, 2 + min(len(state.position), 3))
-            return kernel(key, state, log_p, step, mass, most)
-
-        return move
-
-
-@dataclass(frozen=True)
-class Leapfrog:
-    """Trajectories of a random number of steps, as an algorithm of BlackJAX."""
-
-    target_acceptance: float  # Acceptance rate that sets the step size
-    most_steps: int  # Numbers of steps are drawn from 1 to this
-    step_size: float | None  # None to adapt it, and the masses, in the warm-up
-
-    def init(self, position: Any, log_p: LogDensity) -> Any:
-        """The state of a chain at a position."""
-        return library("blackjax").hmc.init(position, log_p)
-
-    def build_kernel(self) -> Callable[..., Any]:
-        """(key, state, log_p, *tuning, steps) -> the next state and BlackJAX's info."""
-        kernel = library("blackjax").hmc.build_kernel()
+        kernel = getattr(library("blackjax"), self.name).build_kernel()
         random = library("jax").random
 
         def move(
             key: Any, state: Any, log_p: Any, step: Any, mass: Any, steps: Any = None
         ) -> tuple[Any, Any]:
-            if steps is None:  # the warm-up, where each chain has its own number
+            limit = self.limit if self.name == "nuts" else steps
+            if steps is None and self.name == "nuts":
+                # In the warm-up two doublings, and one more for each column up to
+                # three: before the step size is known more would be long for nothing,
+                # and all chains wait for the longest. With one column this made the
+                # warm-up three times as fast.
+                limit = min(limit, 2 + min(len(state.position), 3))
+            elif steps is None:  # the warm-up, where each chain has its own number
                 key, of_steps = random.split(key)
-                steps = random.randint(of_steps, (), 1, self.most_steps + 1)
-            return kernel(key, state, log_p, step, mass, steps)
+                limit = random.randint(of_steps, (), 1, self.limit + 1)
+            return kernel(key, state, log_p, step, mass, limit)
 
         return move
-
-
-Transition = NoUTurn | Leapfrog
 
 
 @dataclass(frozen=True)

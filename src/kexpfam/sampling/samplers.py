@@ -14,13 +14,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kexpfam._validation import check_count, check_positive
+from kexpfam._validation import check_count, check_positive, check_share
 from kexpfam.errors import SamplingWarning
 from kexpfam.partition import TemperedEstimate, UnnormalizedDensity, generators, temper
 from kexpfam.sampling.chains import MarkovChains
 from kexpfam.sampling.diagnostics import TemperingReport
 from kexpfam.sampling.interface import Run, Sampler
-from kexpfam.sampling.programs import Leapfrog, NoUTurn, Transition
+from kexpfam.sampling.programs import Transition
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class NUTS(MarkovChains):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_rate(self.target_acceptance)
+        check_share("target_acceptance", self.target_acceptance, "0.8 is usual")
         check_count("max_doublings", self.max_doublings, least=1)
         if self.max_doublings > 24:  # that is 16 million steps
             raise ValueError(
@@ -75,7 +75,7 @@ class NUTS(MarkovChains):
 
     @property
     def transition(self) -> Transition:
-        return NoUTurn(self.target_acceptance, self.max_doublings)
+        return Transition("nuts", self.target_acceptance, self.max_doublings)
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class HMC(MarkovChains):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_rate(self.target_acceptance)
+        check_share("target_acceptance", self.target_acceptance, "0.8 is usual")
         check_count("leapfrog_steps", self.leapfrog_steps, least=1)
         if self.step_size is not None:
             check_positive("step_size", self.step_size)
@@ -125,7 +125,9 @@ class HMC(MarkovChains):
 
     @property
     def transition(self) -> Transition:
-        return Leapfrog(self.target_acceptance, self.leapfrog_steps, self.step_size)
+        return Transition(
+            "hmc", self.target_acceptance, self.leapfrog_steps, self.step_size
+        )
 
 
 @dataclass(frozen=True)
@@ -169,10 +171,7 @@ class TemperedSMC(Sampler):
         check_count("groups", self.groups, least=2)
         check_count("particles", self.particles, least=4 * self.groups)
         check_count("steps", self.steps, least=1)
-        if not 0.0 < self.threshold < 1.0:
-            raise ValueError(
-                f"threshold must lie between 0 and 1, got {self.threshold!r}."
-            )
+        check_share("threshold", self.threshold)
 
     def draw(
         self, target: UnnormalizedDensity, size: int, rng: np.random.Generator
@@ -223,13 +222,6 @@ def resolve_sampler(sampler: object) -> Sampler | None:
         f"sampler must be None, one of {', '.join(map(repr, named))}, or a sampler of "
         f"kexpfam.sampling; got {sampler!r}."
     )
-
-
-def _check_rate(rate: float) -> None:
-    if not 0.0 < check_positive("target_acceptance", rate) < 1.0:
-        raise ValueError(
-            f"target_acceptance must lie between 0 and 1, got {rate!r}; 0.8 is usual."
-        )
 
 
 def _warn_of_particles(estimate: TemperedEstimate) -> None:
