@@ -12,10 +12,9 @@ from collections.abc import Sequence
 
 
 def is_program(words: Sequence[str]) -> bool:
-    """Whether a command line starts `kexpfam`, by its script or as a module.
+    """Whether words as in `sys.orig_argv` start `kexpfam`, as a script or module.
 
-    Args:
-        words: As in `sys.orig_argv`: that of worker processes is their own.
+    Those of worker processes are their own.
 
     Example:
         >>> is_program(["python", "/usr/bin/kexpfam", "fit"])

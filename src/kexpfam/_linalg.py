@@ -120,17 +120,17 @@ class CholeskyFactor:
         return solution
 
 
-def ridge_cholesky(matrix: Array, ridge: float, *, remedy: str) -> CholeskyFactor:
+def ridge_cholesky(
+    matrix: Array,  # A, C-contiguous, its lower triangle filled; destroyed
+    ridge: float,  # What to add to the diagonal, positive
+    *,
+    remedy: str,  # What the user can do about a bad condition; it ends the message
+) -> CholeskyFactor:
     """Factorise A + ridge·I in place, for a positive semidefinite A.
 
     Rounding makes the smallest eigenvalues of A about ±eps·‖A‖ instead of zero, so a
     ridge below that is raised to it, with a warning, instead of failing or, worse,
     returning digits of noise.
-
-    Args:
-        matrix: A, C-contiguous, its lower triangle filled; destroyed.
-        ridge: What to add to the diagonal, positive.
-        remedy: What the user can do about a bad condition; it ends the message.
 
     Raises:
         IllConditionedError: A has entries that are not finite, or is not positive

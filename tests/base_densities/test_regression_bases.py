@@ -19,6 +19,7 @@ from kexpfam.base_densities import (
 from kexpfam.base_densities.conditional import standard_residuals
 from kexpfam.regression import fit_heteroscedastic, fit_linear
 from tests.oracles.regression import slow_prediction
+from tests.regression.cases import engel_like
 from tests.tolerances import SOLVE, assert_close
 
 BASES = {
@@ -212,9 +213,8 @@ def test_repeated_rows_and_rounded_responses_are_safe(name):
 
 
 def test_calibrated_on_new_rows_of_engel_like_data():
-    generator = np.random.default_rng(3)
-    x = generator.gamma(3.0, 0.3, size=(2200, 1))
-    y = 2.0 + 3.0 * x + 0.3 * np.exp(x) * generator.normal(size=(2200, 1))
+    x, y = engel_like(2200, seed=3)
+    y = y[:, None]
     train, test = slice(0, 200), slice(200, None)
     noise = GaussianBase(1.0)
     truth = noise.log_density((y[test] - 2 - 3 * x[test]) / (0.3 * np.exp(x[test])))

@@ -145,7 +145,7 @@ WRONG = [
     ("plain", "base", _mixture([NAN], [1.0], [1.0]), ""),
     ("plain", "base", _mixture([0.0], [1.0], [-1.0]), ""),
     ("plain", "base", _base("UniformBase", lower=1, upper=0), ""),
-    ("plain", "base", _base("UniformBase", lower=-1e-9, upper=1e-9), "outside"),
+    ("plain", "base", _base("UniformBase", lower=-1e-9, upper=1e-9), "does not cover"),
     ("plain", "base", _base("TruncatedBase", base=5, lower=0.0), ""),
     ("plain", "base", _base("TruncatedBase", lower=1e6), ""),
     ("process", ("Chart", "transform"), LONG, "transform of Chart is something else"),

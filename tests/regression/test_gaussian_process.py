@@ -7,10 +7,12 @@ from kexpfam.regression import (
     GaussianProcess,
     GaussianProcessSpec,
     Hyperparameters,
+    InducingProcess,
     fit_gaussian_process,
 )
 from kexpfam.regression.process import maximise_log_posterior
 from tests.oracles.regression import SMALLEST_NOISE, slow_prediction
+from tests.regression.cases import awkward_rows
 from tests.tolerances import SOLVE, assert_close
 
 H = Hyperparameters(0.7, 0.3, 0.15, np.array([0.8, 2.5]))
@@ -181,17 +183,21 @@ def test_few_rows_and_many_columns_are_safe(n, p):
     assert np.all(fit.held_out_variance > 0)
 
 
-def test_repeated_rows_constant_columns_and_outliers_are_safe():
-    rng = np.random.default_rng(0)
-    X = np.repeat(rng.normal(size=(10, 2)), 8, axis=0)
-    X = np.column_stack([X, np.full(80, 3.0)])
-    X[0, 0] = 1e6
-    y = np.repeat(rng.normal(size=10), 8)
-    for response in (y, 1e-9 * y, y + 0.1 * rng.normal(size=80), np.full(80, 2.0)):
-        fit = fit_gaussian_process(X, response)
+@pytest.mark.parametrize(
+    ("most_exact_rows", "kind"), [(80, GaussianProcess), (20, InducingProcess)]
+)
+def test_repeated_rows_constant_columns_and_outliers_are_safe(most_exact_rows, kind):
+    X, responses = awkward_rows()
+    spec = GaussianProcessSpec(most_exact_rows=most_exact_rows)
+    for y in responses:
+        fit = fit_gaussian_process(X, y, spec=spec)
+        assert isinstance(fit.process, kind)
         assert np.all(np.isfinite(fit.held_out_mean))
         assert np.all(fit.held_out_variance > 0)
         assert np.all(np.isfinite(fit.process.lengthscales))
+        mean, variance = fit.process.predict(np.array([[1e300, 0.0, -1e200]]))
+        assert np.all(np.isfinite(mean))
+        assert np.all(variance > 0)
 
 
 def test_predictions_far_away_are_finite_and_uncertain(rows):

@@ -142,18 +142,10 @@ class GaussianProcessBase(ConditionalBase):
         Y: Array,
         weights: Array,
         rng: np.random.Generator,
+        # What `fit_processes` found for these rows, so that bases with constant and
+        # with varying noise can share it; None to fit them
         processes: Sequence[GaussianProcessFit] | None = None,
     ) -> CrossFit:
-        """Fit location and scale, and compute residuals that do not deceive.
-
-        Args:
-            X: Conditions, (n, p).
-            Y: Responses, (n, d).
-            weights: Row weights, (n,).
-            rng: Deals the folds of the log scales.
-            processes: What `fit_processes` found for these rows, so that bases with
-                constant and with varying noise can share it; None to fit them.
-        """
         fits = fit_processes(X, Y, weights) if processes is None else processes
         if self.heteroscedastic:
             pairs = zip(fits, Y.T, strict=True)
@@ -201,25 +193,15 @@ class GaussianProcessModel(LocationScaleModel):
 
 
 def fit_processes(
-    X: Array,
-    Y: Array,
-    weights: Array,
+    X: Array,  # Conditions, (n, p)
+    Y: Array,  # Responses, (n, d)
+    weights: Array,  # Row weights, (n,)
     *,
+    # Fits of similar data, one per column, where the search begins
     start: Sequence[GaussianProcessFit] | None = None,
-    max_iterations: int = 40,
+    max_iterations: int = 40,  # Of each search at most
 ) -> tuple[GaussianProcessFit, ...]:
-    """A Gaussian process with constant noise for each column of Y.
-
-    Args:
-        X: Conditions, (n, p).
-        Y: Responses, (n, d).
-        weights: Row weights, (n,).
-        start: Fits of similar data, one per column, where the search begins.
-        max_iterations: Iterations of each search at most.
-
-    Raises:
-        ValueError: There are too few rows.
-    """
+    """A Gaussian process with constant noise for each column of Y."""
     _require_rows("A Gaussian process base", len(Y))
     fits = []
     for i, y in enumerate(Y.T):

@@ -173,11 +173,6 @@ Columns = tuple[tuple[float, ...], ...]
 class Gaussianize(ContinuedTransform):
     """A monotone cubic spline close to Φ⁻¹(F(y)): what it makes is nearly normal.
 
-    Attributes:
-        knots: Increasing points of each column.
-        values: The transform there.
-        slopes: Its derivative there.
-
     Example:
         >>> import numpy as np
         >>> line = Gaussianize(((0.0, 1.0),), ((0.0, 2.0),), ((2.0, 2.0),))
@@ -186,9 +181,9 @@ class Gaussianize(ContinuedTransform):
                [6.]])
     """
 
-    knots: Columns
-    values: Columns
-    slopes: Columns
+    knots: Columns  # Increasing points of each column
+    values: Columns  # The transform there
+    slopes: Columns  # Its derivative there
 
     def __post_init__(self) -> None:
         parts = (self.knots, self.values, self.slopes)
@@ -250,17 +245,11 @@ class Gaussianize(ContinuedTransform):
 @saved_value
 @dataclass(frozen=True)
 class Rescaled(MonotoneTransform):
-    """Another transform of (y − center)/scale.
+    """Another transform of (y − center)/scale."""
 
-    Attributes:
-        inner: The transform of the rescaled column.
-        center: Once or per column.
-        scale: Once or per column, positive.
-    """
-
-    inner: MonotoneTransform
-    center: PerColumn
-    scale: PerColumn
+    inner: MonotoneTransform  # Of the rescaled columns
+    center: PerColumn  # Once or per column
+    scale: PerColumn  # Once or per column, positive
 
     def __post_init__(self) -> None:
         if not isinstance(self.inner, MonotoneTransform):

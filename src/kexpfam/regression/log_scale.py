@@ -114,7 +114,6 @@ class LogScaleFit:
     model: LogScale  # Log scale at any x
     values: Array  # The model at the training rows, (n,)
     held_out: Array  # Log scale of each row by a model that has not seen it, (n,)
-    penalty: float  # The chosen τ
 
 
 def fit_log_scale(
@@ -170,7 +169,7 @@ def fit_log_scale(
     values = model.at(X, mean)
     held_out = values.copy()  # other rows the model has not seen
     held_out[rows] = predicted[:, best]
-    return LogScaleFit(model, values, held_out, float(tau[best]))
+    return LogScaleFit(model, values, held_out)
 
 
 def squared_distances(A: Array, B: Array) -> Array:
