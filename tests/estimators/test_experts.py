@@ -167,6 +167,35 @@ def test_everything_else_works_with_an_expert(model, rows):
     assert "None" not in line
 
 
+class Wave(Unweighted):
+    """An expert who knows the truth of `waves`."""
+
+    def given(self, X):
+        scale = np.full(len(X), 0.01)
+        return ClosedFormDensity(
+            GaussianBase(1.0), np.sin(40 * X[:, 0]) + X[:, 0], scale
+        )
+
+
+def waves(n=80):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, size=(n, 1))
+    return X, np.sin(40 * X[:, 0]) + X[:, 0] + 0.01 * rng.normal(size=n)
+
+
+@pytest.mark.parametrize("name", ["who knows", "normal", "linear"])
+def test_the_best_family_is_the_same_beside_an_expert_that_is_far_better(name):
+    X, y = waves()
+    model = AutoKCEF(experts={name: Wave()}, **OPTIONS).fit(X, y)
+    assert [m.coordinates for m in model.members_] == [name]
+    assert_close(model.members_[0].weight, 1.0 - DEFENSIVE_WEIGHT)
+    alone = AutoKCEF(**OPTIONS).fit(X, y).best_
+    chosen, expected = model.best_.selection_.chosen, alone.selection_.chosen
+    assert chosen.coordinates == expected.coordinates
+    assert (chosen.kernel, chosen.lam) == (expected.kernel, expected.lam)
+    assert_close(model.best_.score_samples(X, y), alone.score_samples(X, y), 1e-9)
+
+
 @pytest.mark.parametrize("weight", ["some", "none"])
 def test_an_average_with_an_expert_is_not_saved(rows, model, weight, tmp_path):
     if weight == "none":

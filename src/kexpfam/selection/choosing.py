@@ -210,9 +210,11 @@ def best_of(validation: Validation, criterion: str = "likelihood") -> Selection:
     if not fitted:  # interrupted before the first fit
         raise KeyboardInterrupt
     if criterion == "likelihood":
-        prior = prior_weights(path, PLAIN)
-        shares = tempered_weights(np.stack([c.held_out for c in path]), prior, weights)
-        names = np.array([c.coordinates for c in path])
+        # Experts have no coordinates, and a good one would leave no weight to families.
+        own = [c for c in path if c.base is not None]
+        prior = prior_weights(own, PLAIN)
+        shares = tempered_weights(np.stack([c.held_out for c in own]), prior, weights)
+        names = np.array([c.coordinates for c in own])
         tried = dict.fromkeys(c.coordinates for c in fitted)  # in order, unlike a set
         best = max(tried, key=lambda name: float(shares[names == name].sum()))
         fitted = [c for c in fitted if c.coordinates == best]
