@@ -10,10 +10,10 @@ from kexpfam.kernels import Constant, Gaussian, separable
 from kexpfam.likelihood import (
     PenalizedLikelihood,
     fit_likelihood,
-    objective,
     quadrature_nodes,
 )
-from kexpfam.likelihood import fit as fit_module
+from kexpfam.likelihood.fit import NewtonSpec
+from kexpfam.likelihood.objective import NodeSpec
 from kexpfam.score_matching import Basis, ScoreSample, TiltedDensity, statistics
 from tests.tolerances import QUADRATURE, ROUNDING, SOLVE, assert_close
 
@@ -119,10 +119,10 @@ def test_every_start_leads_to_the_same_optimum(fitted):
         assert_close(again.objective, fit.objective, ROUNDING)
 
 
-def test_conjugate_gradients_find_the_same_optimum(fitted, monkeypatch):
+def test_conjugate_gradients_find_the_same_optimum(fitted):
     X, U, weights, basis, fit = fitted
-    monkeypatch.setattr(objective, "_MOST_WORK", 0)
-    again = fit_likelihood(basis, BASE, X, U, weights, 1e-3)
+    never = NewtonSpec(most_work=0)  # forms the Hessian of all rows
+    again = fit_likelihood(basis, BASE, X, U, weights, 1e-3, newton=never)
     assert again.converged
     assert_close(again.objective, fit.objective, ROUNDING)
     assert_close(again.T.value(X, U), fit.T.value(X, U), 1e-4)
@@ -139,7 +139,7 @@ def test_nothing_is_learned_where_the_base_is_the_truth():
     assert np.max(np.abs(T)) < 0.4
 
 
-def islands(n, seed):
+def isolated_components(n, seed):
     """Bumps of mass 0.3 and 0.7, eight deviations apart."""
     rng = np.random.default_rng(seed)
     left = rng.random(n) < 0.3
@@ -147,8 +147,8 @@ def islands(n, seed):
     return u[:, None], float(left.mean())
 
 
-def test_masses_of_islands_are_right_where_score_matching_is_wrong():
-    U, share = islands(400, 6)
+def test_masses_of_isolated_components_are_right_where_score_matching_is_wrong():
+    U, share = isolated_components(400, 6)
     X, ones = np.empty((400, 0)), np.ones(400)
     basis = Basis(separable(Constant(), Gaussian(0.6)), X[:40], U[:40])
     fit = fit_likelihood(basis, BASE, X, U, ones, 1e-4)
@@ -209,14 +209,12 @@ def test_hardly_any_penalty_still_finds_its_optimum():
         assert fit.log_partition_error <= 1e-6
 
 
-def test_spikes_that_no_nodes_resolve_are_announced(monkeypatch):
-    monkeypatch.setattr(fit_module, "_MOST_REFINEMENTS", 0)
-    monkeypatch.setattr(objective, "_LARGEST_STEP", 10.0)
-    monkeypatch.setattr(objective, "_STEP_IN_LENGTHSCALES", 1.0)
+def test_spikes_that_no_nodes_resolve_are_announced():
+    coarse = NodeSpec(most_refinements=0, largest_step=10.0, step_in_lengthscales=1.0)
     X, U = waves()
     ones = np.ones(len(X))
     with pytest.warns(NormalizationWarning, match="spikes between the nodes"):
-        fit = fit_likelihood(make_basis(X, U), BASE, X, U, ones, 1e-4)
+        fit = fit_likelihood(make_basis(X, U), BASE, X, U, ones, 1e-4, nodes=coarse)
     assert fit.log_partition_error > 1e-4
 
 

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.linalg import lapack
 
 from kexpfam._linalg import conjugate_gradients
 from kexpfam.errors import ConvergenceWarning, IllConditionedError
@@ -15,7 +16,6 @@ from kexpfam.score_matching import (
     fit_iterative,
     statistics,
 )
-from kexpfam.score_matching import iterative as module
 from kexpfam.score_matching.iterative import preconditioner
 from tests.selection.cases import make_sample
 from tests.tolerances import ROUNDING, assert_close
@@ -46,7 +46,7 @@ def test_passes_over_rows_equal_the_statistics(d, derivatives, weighted):
     assert_close(rows.linear(), direct.b / direct.weight, ROUNDING)
 
 
-def test_panels_of_any_height_and_number_of_threads_give_the_same_sums(monkeypatch):
+def test_row_blocks_of_any_height_and_number_of_threads_give_the_same_sums(monkeypatch):
     basis, sample = make(100, 2, derivatives=1)
     v = np.random.default_rng(0).normal(size=basis.size)
     whole = RowsInMemory(basis, sample, n_jobs=1).apply(v)
@@ -140,24 +140,25 @@ def test_early_stopping_returns_the_minimiser_of_the_held_out_loss(rows):
     basis, sample = make(200)
     held_out = make_sample(100, 2, 1, seed=8, weighted=True)
     lam = 1e-7
-    fit = fit_iterative(basis, sample, lam, held_out=held_out, preconditioner_rows=rows)
+    options = {"held_out": held_out, "preconditioner_rows": rows, "patience": 4}
+    fit = fit_iterative(basis, sample, lam, **options)
     R, direct = basis.gram(), statistics(basis, sample)
     factor = preconditioner(basis, None, R, lam)
     path = conjugate_gradients(
         lambda v: (direct.C + lam * R) @ v,
         -direct.b,
-        lambda v: module.lapack.dpotrs(factor, v, lower=0)[0],
+        lambda v: lapack.dpotrs(factor, v, lower=0)[0],
     )
     judge = statistics(basis, held_out)
     losses = []
     for (alpha, *_), _ in zip(path, fit.losses, strict=False):
         losses.append(0.5 * alpha @ judge.C @ alpha + judge.b @ alpha)
-    # Iterates of an ill-conditioned system gsm_linear apart by rounding.
+    # Iterates of an ill-conditioned system drift apart by rounding.
     assert_close(fit.losses, losses, 1e-6)
     assert fit.stopped == "held_out"
     assert fit.iterations == np.argmin(losses)
     assert fit.losses[0] == 0.0
-    assert 0 < fit.iterations == len(losses) - 1 - module._PATIENCE
+    assert 0 < fit.iterations == len(losses) - 1 - 4
     loss = 0.5 * fit.alpha @ judge.C @ fit.alpha + judge.b @ fit.alpha
     assert_close(loss, fit.losses.min(), 1e-9)
 

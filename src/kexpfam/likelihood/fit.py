@@ -1,7 +1,7 @@
 """Damped Newton's method for the penalised likelihood.
 
 Score matching needs no normaliser; likelihood needs one for every row at every step.
-In exchange it sees the masses of separated islands, to which score matching is blind.
+In exchange it sees the masses of isolated components, to which score matching is blind.
 The objective is convex, so that Newton's method with backtracking finds the optimum
 from anywhere, in fewer steps the nearer it starts; a factorised Hessian is used again
 as long as it brings the gradient down fast.
@@ -26,36 +26,36 @@ from kexpfam._typing import Array
 from kexpfam.base_densities import BaseDensity
 from kexpfam.errors import ConvergenceWarning, NormalizationWarning
 from kexpfam.likelihood.objective import (
+    NODES,
+    NodeSpec,
     PenalizedLikelihood,
     State,
     quadrature_nodes,
 )
+from kexpfam.partition import Nodes
 from kexpfam.score_matching import Basis, KernelExpansion
 
-# A step must bring at least this share of what its slope promises.
-_SUFFICIENT = 1e-4
 
-# A Hessian is used again while it makes gradients so many times smaller.
-_FAST = 5.0
+@dataclass(frozen=True)
+class NewtonSpec:
+    """How Newton's method goes on."""
 
-# Log Z on nodes half as far apart may differ by this much, else those are used.
-LOG_PARTITION_TOLERANCE = 1e-6
-_MOST_REFINEMENTS = 3
+    sufficient: float = 1e-4  # Share of what its slope promises that a step must bring
+    # A step shorter than 2⁻⁴⁰ of Newton's changes nothing that could be seen
+    most_halvings: int = 40
+    fast: float = 5.0  # A Hessian is used again while gradients get so many times less
+    # A first fit, to see where the peaks are
+    rough_steps: int = 8
+    rough_tolerance: float = 1e-3
+    # Multiplications beyond which steps use products with the Hessian instead of the
+    # Hessian: about half a second
+    most_work: float = 5e9
+    # Rows whose Hessian then stands for that of all, and products that a step may take
+    preconditioning_rows: int = 256
+    most_products: int = 200
 
-# An error of log Z above this shows in printed figures.
-_WORST_ERROR = 1e-4
 
-# A first fit, to see where the peaks are.
-_ROUGH_STEPS = 8
-_ROUGH_TOLERANCE = 1e-3
-
-# Rows whose Hessian stands for that of all, where that is too much work, and products
-# with the Hessian that one step may take.
-_PRECONDITIONING_ROWS = 256
-_MOST_PRODUCTS = 200
-
-# A step shorter than 2⁻⁴⁰ of Newton's changes nothing that could be seen.
-_MOST_HALVINGS = 40
+NEWTON = NewtonSpec()
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,8 @@ def fit_likelihood(
     start: Array | None = None,  # Coefficients to start from, (M,); zero if None
     max_iterations: int = 50,  # Steps of Newton's method, all refinements together
     tolerance: float = 1e-8,  # Norm of the gradient to stop at, of that of mean φ
+    newton: NewtonSpec = NEWTON,  # How Newton's method goes on
+    nodes: NodeSpec = NODES,  # Nodes for log Z
 ) -> LikelihoodFit:
     """Maximise the penalised likelihood over the span of a basis; one column of y.
 
@@ -111,18 +113,21 @@ def fit_likelihood(
         raise ValueError(
             f"U must have one column to be fitted by likelihood, got {U.shape[1]}."
         )
-    rows = (basis, base, X, U, weights, lam)
-    nodes = quadrature_nodes(base, U, basis.kernel.resolution)
-    problem = PenalizedLikelihood.of(*rows, nodes)
-    beta = np.zeros(basis.size) if start is None else problem.beta(start)
 
-    def refined(refinement: int) -> PenalizedLikelihood:
-        finer = quadrature_nodes(
-            base, U, basis.kernel.resolution, refinement=refinement
-        )
-        return replace(problem, parts=problem.parts.on(basis, base, finer))
+    def refined(refinement: int) -> Nodes:
+        ell = basis.kernel.resolution
+        return quadrature_nodes(base, U, ell, refinement=refinement, spec=nodes)
 
-    minimum, error = _minimize_and_refine(refined, beta, max_iterations, tolerance)
+    problem = PenalizedLikelihood.of(basis, base, X, U, weights, lam, refined(0))
+    minimum, error = _minimize_and_refine(
+        problem,
+        lambda k: replace(problem, parts=problem.parts.on(basis, base, refined(k))),
+        np.zeros(basis.size) if start is None else problem.beta(start),
+        max_iterations,
+        tolerance,
+        newton,
+        nodes,
+    )
     gradient_norm = float(np.linalg.norm(minimum.state.gradient)) / problem.scale
     if not minimum.converged:
         warnings.warn(
@@ -132,7 +137,7 @@ def fit_likelihood(
             ConvergenceWarning,
             stacklevel=2,
         )
-    if error > _WORST_ERROR:
+    if error > nodes.worst_error:
         warnings.warn(
             f"log Z(x) was known to {error:.1e} only while the likelihood was fitted: "
             f"there are spikes between the nodes. Raise regularization from {lam:.3g}, "
@@ -158,34 +163,38 @@ class Minimum:
 
     state: State  # The last state
     steps: int  # How many steps it took
-    # Whether the gradient is below the tolerance, or the objective within rounding of
-    # its minimum
-    converged: bool
+    converged: bool  # As in `LikelihoodFit`
 
 
 def _minimize_and_refine(
+    problem: PenalizedLikelihood,
     refined: Callable[[int], PenalizedLikelihood],
     beta: Array,
     max_iterations: int,
     tolerance: float,
+    newton: NewtonSpec,
+    nodes: NodeSpec,
 ) -> tuple[Minimum, float]:
     """The minimum on nodes that are fine enough for it, and the error of log Z.
 
     Peaks that fall between nodes are tempting, so nodes are settled by rough fits.
     """
     refinement, rough, used = 0, True, 0
-    problem, finer = refined(0), refined(1)
+    finer = refined(1)
     while True:
-        limit = max_iterations - used
-        minimum = minimize(
-            problem,
-            beta,
-            min(limit, _ROUGH_STEPS) if rough else limit,
-            max(tolerance, _ROUGH_TOLERANCE) if rough else tolerance,
-        )
+        limit, small = max_iterations - used, tolerance
+        if rough:
+            limit = min(limit, newton.rough_steps)
+            small = max(tolerance, newton.rough_tolerance)
+        minimum = minimize(problem, beta, limit, small, newton)
         beta, used = minimum.state.beta, used + minimum.steps
-        error = _largest_difference(problem, finer, problem.alpha(beta))
-        if error > LOG_PARTITION_TOLERANCE and refinement < _MOST_REFINEMENTS:
+        alpha = problem.alpha(beta)
+        log_z, finer_log_z = (
+            parts.probabilities(parts.on_nodes(alpha))[1]
+            for parts in (problem.parts, finer.parts)
+        )
+        error = float(np.max(np.abs(log_z - finer_log_z)))
+        if error > nodes.tolerance and refinement < nodes.most_refinements:
             refinement += 1
             problem, finer = finer, refined(refinement + 1)
         elif rough:
@@ -195,64 +204,63 @@ def _minimize_and_refine(
 
 
 def minimize(
-    problem: PenalizedLikelihood, beta: Array, max_iterations: int, tolerance: float
+    problem: PenalizedLikelihood,
+    beta: Array,
+    max_iterations: int,
+    tolerance: float,
+    spec: NewtonSpec = NEWTON,
 ) -> Minimum:
     """Newton's method from beta."""
-    with single_threaded_blas() if not problem.large else nullcontext():
-        return _newton(problem, problem.at(beta), max_iterations, tolerance)
-
-
-def _newton(
-    problem: PenalizedLikelihood, state: State, max_iterations: int, tolerance: float
-) -> Minimum:
-    small = tolerance * problem.scale
-    norm = float(np.linalg.norm(state.gradient))
-    inverse: LinearMap | None = None
-    steps = 0
-    while norm > small:
-        if steps == max_iterations:
-            return Minimum(state, steps, converged=False)
-        fresh = inverse is None
-        inverse = inverse or _inverse_hessian(problem, state)
-        direction = -inverse(state.gradient)
-        # The minimum is lower by half of this, if the Hessian is that of this point.
-        promise = -float(state.gradient @ direction)
-        following = _line_search(problem, state, direction)
-        if following is None:
-            if fresh:
+    large = problem.hessian_work > spec.most_work
+    with nullcontext() if large else single_threaded_blas():
+        state = problem.at(beta)
+        norm = float(np.linalg.norm(state.gradient))
+        inverse: LinearMap | None = None
+        steps = 0
+        while norm > tolerance * problem.scale:
+            if steps == max_iterations:
                 return Minimum(state, steps, converged=False)
-            inverse = None
-            continue
-        before, norm = norm, float(np.linalg.norm(following.gradient))
-        if fresh and promise < state.rounding and norm > 0.5 * before:
-            break
-        state = following
-        steps += 1
-        if norm * _FAST > before or problem.large:
-            inverse = None
-    return Minimum(state, steps, converged=True)
+            fresh = inverse is None
+            inverse = inverse or _inverse_hessian(problem, state, large, spec)
+            direction = -inverse(state.gradient)
+            # The minimum is lower by half of this if the Hessian is of this point.
+            promise = -float(state.gradient @ direction)
+            following = _line_search(problem, state, direction, spec)
+            if following is None:
+                if fresh:
+                    return Minimum(state, steps, converged=False)
+                inverse = None
+                continue
+            before, norm = norm, float(np.linalg.norm(following.gradient))
+            if fresh and promise < state.rounding and norm > 0.5 * before:
+                break
+            state = following
+            steps += 1
+            if norm * spec.fast > before or large:
+                inverse = None
+        return Minimum(state, steps, converged=True)
 
 
 def _line_search(
-    problem: PenalizedLikelihood, state: State, direction: Array
+    problem: PenalizedLikelihood, state: State, direction: Array, spec: NewtonSpec
 ) -> State | None:
     """The first of the steps 1, ½, ¼, … that brings enough; None if none does."""
-    slope = float(state.gradient @ direction)
-    length = 1.0
-    for _ in range(_MOST_HALVINGS):
+    slope = spec.sufficient * float(state.gradient @ direction)
+    for length in 0.5 ** np.arange(spec.most_halvings):
         trial = problem.at(state.beta + length * direction)
-        if trial.value <= state.value + _SUFFICIENT * length * slope + state.rounding:
+        if trial.value <= state.value + length * slope + state.rounding:
             return trial
-        length *= 0.5
     return None
 
 
-def _inverse_hessian(problem: PenalizedLikelihood, state: State) -> LinearMap:
+def _inverse_hessian(
+    problem: PenalizedLikelihood, state: State, large: bool, spec: NewtonSpec
+) -> LinearMap:
     """Multiplication by the inverse Hessian, to the accuracy that a step needs."""
-    if not problem.large:
+    if not large:
         return _inverse(problem.hessian(state), problem.lam)
     # Conjugate gradients; the Hessian of some of the rows makes them few.
-    some, their_state = problem.thinned(state, _PRECONDITIONING_ROWS)
+    some, their_state = problem.thinned(state, spec.preconditioning_rows)
     preconditioner = _inverse(some.hessian(their_state), problem.lam)
 
     def solve(v: Array) -> Array:
@@ -262,7 +270,7 @@ def _inverse_hessian(problem: PenalizedLikelihood, state: State) -> LinearMap:
         path = conjugate_gradients(
             lambda u: problem.hessian_product(state, u), v, preconditioner
         )
-        for iterate in itertools.islice(path, _MOST_PRODUCTS + 1):
+        for iterate in itertools.islice(path, spec.most_products + 1):
             if np.linalg.norm(iterate.residual) <= accuracy:
                 break
         return iterate.solution
@@ -280,17 +288,6 @@ def _inverse(H: Array, least: float) -> LinearMap:
         values = np.maximum(values, least)
         return lambda v: vectors @ ((vectors.T @ v) / values)
     return lambda v: linalg.cho_solve(factor, v)
-
-
-def _largest_difference(
-    problem: PenalizedLikelihood, finer: PenalizedLikelihood, alpha: Array
-) -> float:
-    """Largest difference of log Z on two sets of nodes."""
-    log_z = [
-        part.probabilities(part.on_nodes(alpha))[1]
-        for part in (problem.parts, finer.parts)
-    ]
-    return float(np.max(np.abs(log_z[0] - log_z[1])))
 
 
 def likelihood_path(

@@ -28,32 +28,34 @@ from scipy import linalg
 
 from kexpfam._typing import Array, Indices
 from kexpfam.base_densities import BaseDensity
-from kexpfam.kernels import SumOfProducts
 from kexpfam.partition import Nodes
 from kexpfam.score_matching import Basis
 
-# Distance of nodes in lengthscales of y, and its largest value in units of the
-# responses' deviation: peaks of exp(T) as narrow as that are integrated to 1e-8.
-_STEP_IN_LENGTHSCALES = 0.25
-_LARGEST_STEP = 0.1
 
-# Features reach so many lengthscales beyond the data before nodes may thin out.
-_MARGIN = 2.0
+@dataclass(frozen=True)
+class NodeSpec:
+    """Nodes on which log Z is computed, and how well it must be known."""
 
-# Nodes go on until so little of q0 is beyond, or so far that no tail matters.
-_NEGLIGIBLE_TAIL = 1e-10
-_FAR_AWAY = 1e6
+    # Distance in lengthscales of y, and its largest value in units of the responses'
+    # std: peaks of exp(T) as narrow as that are integrated to 1e-8
+    step_in_lengthscales: float = 0.25
+    largest_step: float = 0.1
+    # Features reach so many lengthscales beyond the data before nodes may thin out, by
+    # this much from each to the next
+    margin: float = 2.0
+    growth: float = 0.14
+    # Nodes go on until so little of q0 is beyond, or so far that no tail matters
+    negligible_tail: float = 1e-10
+    far_away: float = 1e6
+    most_nodes: int = 4000  # They are not closer than so many in the range of the data
+    # Log Z on nodes half as far apart may differ by this much, else those are used, up
+    # to so many times; an error above the last number shows in printed figures
+    tolerance: float = 1e-6
+    most_refinements: int = 3
+    worst_error: float = 1e-4
 
-# Nodes are not put closer than this many in the range of the data.
-_MOST_NODES = 4000
 
-# Numbers that are kept for the Hessian, or held in one block of it (32 MiB).
-_BLOCK_NUMBERS = 2**22
-
-
-# Multiplications of the inner sum of (18) beyond which steps use products with the
-# Hessian instead: about half a second.
-_MOST_WORK = 5e9
+NODES = NodeSpec()
 
 
 def quadrature_nodes(
@@ -62,36 +64,33 @@ def quadrature_nodes(
     resolution: float,  # Length below which T is smooth
     *,
     refinement: int = 0,  # How often the distances are halved
+    spec: NodeSpec = NODES,
 ) -> Nodes:
     """Nodes on which q0 exp T can be integrated."""
     data_low, data_high = float(U.min()), float(U.max())
     ell = min(resolution, 0.5 * (data_high - data_low) + 1e-3)
-    step = min(_STEP_IN_LENGTHSCALES * resolution, _LARGEST_STEP) / 2**refinement
-    low, high = data_low - _MARGIN * ell, data_high + _MARGIN * ell
-    step = max(step, (high - low) / _MOST_NODES)
+    step = min(spec.step_in_lengthscales * resolution, spec.largest_step)
+    low, high = data_low - spec.margin * ell, data_high + spec.margin * ell
+    step = max(step / 2**refinement, (high - low) / spec.most_nodes)
+
+    def reach(u: float, sign: float) -> float:
+        """Where nearly nothing of q0 is left on one side."""
+        while abs(u) < spec.far_away:
+            density = np.exp(base.log_density(np.array([[u]]))[0])
+            if abs(u) * density < spec.negligible_tail:
+                break
+            u += sign * max(1.0, abs(u))
+        return u
+
     reach_low, reach_high = base.column_range(0)
     return Nodes.analytic(
         low,
         high,
         step=step,
         support=base.column_support(0),
-        reach=(
-            _reach(base, min(reach_low, low), -1.0),
-            _reach(base, max(reach_high, high), 1.0),
-        ),
-        growth=0.14 / 2**refinement,
+        reach=(reach(min(reach_low, low), -1.0), reach(max(reach_high, high), 1.0)),
+        growth=spec.growth / 2**refinement,
     )
-
-
-def _reach(base: BaseDensity, start: float, sign: float) -> float:
-    """Where nearly nothing of q0 is left on one side."""
-    u = start
-    while abs(u) < _FAR_AWAY:
-        density = np.exp(base.log_density(np.array([[u]]))[0])
-        if abs(u) * density < _NEGLIGIBLE_TAIL:
-            break
-        u += sign * max(1.0, abs(u))
-    return u
 
 
 @dataclass(frozen=True)
@@ -124,33 +123,27 @@ class Parts:
     log_base: Array  # log q0 plus the logarithm of the rule's weight, (g,)
     L: Array  # Cholesky factor of R, lower, (M, M)
     terms: int  # How many centres share one coefficient
+    block_numbers: int = 2**22  # Kept for the Hessian, or held in a block of it: 32 MiB
 
     @classmethod
     def of(cls, basis: Basis, base: BaseDensity, X: Array, nodes: Nodes) -> "Parts":
         """Kernel matrices between conditions X, nodes and the centres of a basis."""
-        kernel = basis.kernel
-        if not isinstance(kernel, SumOfProducts):
+        products = basis.kernel.products
+        if not products:
             raise TypeError(
                 f"kernel must be a product k_X·k_Y or a sum of such to be fitted by "
-                f"likelihood, got {type(kernel).__name__}; use separable(...)."
+                f"likelihood, got {type(basis.kernel).__name__}; use separable(...)."
             )
-        Kx = [kx.values(X, basis.X) for kx, _ in kernel.terms]
         return cls(
-            Kx=np.concatenate(Kx, axis=1),
-            kappa=_node_features(basis, kernel, nodes),
-            log_base=base.log_density(nodes.points[:, None]) + nodes.log_weights,
+            Kx=np.concatenate([kx.values(X, basis.X) for kx, _ in products], axis=1),
             L=linalg.cholesky(basis.gram(), lower=True),
-            terms=len(kernel.terms),
+            terms=len(products),
+            **_at_nodes(basis, base, nodes),
         )
 
     def on(self, basis: Basis, base: BaseDensity, nodes: Nodes) -> "Parts":
         """The same with other nodes."""
-        assert isinstance(basis.kernel, SumOfProducts)
-        return replace(
-            self,
-            kappa=_node_features(basis, basis.kernel, nodes),
-            log_base=base.log_density(nodes.points[:, None]) + nodes.log_weights,
-        )
+        return replace(self, **_at_nodes(basis, base, nodes))
 
     def at(self, rows: slice | Indices) -> "Parts":
         """The same at some of the conditions."""
@@ -177,12 +170,12 @@ class Parts:
         shape = (*features.shape[:-1], len(self.kappa), self.terms, -1)
         return features.reshape(shape).sum(axis=-2).reshape(*features.shape[:-1], -1)
 
-    def pairs(self) -> Iterable["CenterPairs"]:
+    def pairs(self) -> Iterable[CenterPairs]:
         """All pairs of centres i ≤ j, in blocks; kept if they are few."""
         return self._few_pairs or map(self._pair_block, self._pair_blocks)
 
     @functools.cached_property
-    def _few_pairs(self) -> list["CenterPairs"]:
+    def _few_pairs(self) -> list[CenterPairs]:
         blocks = self._pair_blocks
         return [self._pair_block(blocks[0])] if len(blocks) == 1 else []
 
@@ -191,9 +184,9 @@ class Parts:
         orders, nodes, centers = self.kappa.shape
         count = centers * (centers + 1) // 2
         numbers = count * (len(self.Kx) + orders**2 * nodes)
-        return np.array_split(np.arange(count), -(-numbers // _BLOCK_NUMBERS))
+        return np.array_split(np.arange(count), -(-numbers // self.block_numbers))
 
-    def _pair_block(self, block: Indices) -> "CenterPairs":
+    def _pair_block(self, block: Indices) -> CenterPairs:
         i, j = (side[block] for side in np.triu_indices(self.Kx.shape[1]))
         orders = range(len(self.kappa))
         left, right = self.kappa[:, :, i], self.kappa[:, :, j]
@@ -206,14 +199,16 @@ class Parts:
         return self.join(np.concatenate(found, axis=1))
 
 
-def _node_features(basis: Basis, kernel: SumOfProducts, nodes: Nodes) -> Array:
-    pairs = [ky.at(nodes.points[:, None], basis.Y) for _, ky in kernel.terms]
-    return np.stack(
-        [
-            np.concatenate([p.partial(0, 0, s, j) for p in pairs], axis=1)
-            for s, j in basis.orders
-        ]
-    )
+def _at_nodes(basis: Basis, base: BaseDensity, nodes: Nodes) -> dict[str, Array]:
+    """Fields of `Parts` that depend on the nodes."""
+    points = nodes.points[:, None]
+    pairs = [ky.at(points, basis.Y) for _, ky in basis.kernel.products]
+    kappa = [
+        np.concatenate([p.partial(0, 0, s, j) for p in pairs], axis=1)
+        for s, j in basis.orders
+    ]
+    log_base = base.log_density(points) + nodes.log_weights
+    return {"kappa": np.stack(kappa), "log_base": log_base}
 
 
 @dataclass(frozen=True)
@@ -256,10 +251,10 @@ class PenalizedLikelihood:
         return float(np.linalg.norm(self._whiten(self.mean)))
 
     @property
-    def large(self) -> bool:
-        """Whether the Hessian costs too much to be formed at every step."""
+    def hessian_work(self) -> int:
+        """Multiplications of the inner sum of (18)."""
         rows, centers = self.parts.Kx.shape
-        return rows * self.parts.kappa.shape[1] * centers**2 > _MOST_WORK
+        return rows * self.parts.kappa.shape[1] * centers**2
 
     def at(self, beta: Array) -> State:
         """Value and gradient."""

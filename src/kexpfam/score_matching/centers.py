@@ -23,7 +23,6 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import solve_triangular
 
-from kexpfam._linalg import Empty, for_each_row_block
 from kexpfam._typing import Array, Indices
 from kexpfam.kernels import JointKernel
 from kexpfam.score_matching.gaussian_products import lengths_of
@@ -309,10 +308,12 @@ def _kmeans(
     spec: CenterSpec,
 ) -> Array:
     """Means of m clusters, (m, p + d)."""
-    # sklearn.cluster takes longer to import than all of kexpfam.
+    # They take longer to import than all of kexpfam.
     from sklearn.cluster import kmeans_plusplus
+    from sklearn.metrics import pairwise_distances_argmin
 
     points = rows * scales
+    middle = points.mean(axis=0)  # an offset of the data must not cost digits
     if m == len(rows):
         return rows[farthest_first(points, w)]
     seed = int(rng.integers(2**31))
@@ -321,7 +322,7 @@ def _kmeans(
     )
     means, mass = rows[first], w[first]
     for _ in range(spec.lloyd_iterations):
-        label = _nearest(points, centers)
+        label = pairwise_distances_argmin(points - middle, centers - middle)
         mass = np.bincount(label, w, minlength=m)
         filled = mass > 0  # a centre without rows stays where it is
         for j in range(rows.shape[1]):
@@ -331,24 +332,6 @@ def _kmeans(
         if np.array_equal(moved, centers):
             break
     return means[farthest_first(centers, np.maximum(mass, w.min()))]
-
-
-def _nearest(points: Array, centers: Array) -> Indices:
-    """Number of the nearest centre of each point, (N,)."""
-    label = np.empty(len(points), dtype=np.intp)
-    middle = centers.mean(axis=0)  # an offset of the data must not cost digits
-    centers = centers - middle
-    squares = np.sum(centers**2, axis=1)
-
-    def work(rows: slice, empty: Empty) -> None:
-        # ‖a − c‖² without ‖a‖², which is the same for all centres
-        table = empty((rows.stop - rows.start, len(centers)))
-        np.matmul(points[rows] - middle, -2.0 * centers.T, out=table)
-        table += squares
-        np.argmin(table, axis=1, out=label[rows])
-
-    for_each_row_block(len(points), len(centers), work)
-    return label
 
 
 def farthest_first(points: Array, mass: Array) -> Indices:

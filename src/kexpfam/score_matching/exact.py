@@ -81,8 +81,8 @@ def _assemble(
 ) -> tuple[Array, Array]:
     """S G S of (5) in its lower triangle, (nd, nd), and h = ∂ξ̂ at the rows, (n, d).
 
-    One pass over row panels computes both. A kernel that is stationary in y is even in
-    y_a − y_b, so its third derivatives are odd: the panel left of the diagonal serves
+    One pass over row blocks computes both. A kernel that is stationary in y is even in
+    y_a − y_b, so its third derivatives are odd: the block left of the diagonal serves
     the rows with one sign and the columns with the other, and half of all pairs is
     enough.
     """

@@ -16,27 +16,17 @@ import sys
 import threading
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.linalg import lapack
 
-from kexpfam._linalg import Empty, Iterate, conjugate_gradients, for_each_row_block
+from kexpfam._linalg import Empty, conjugate_gradients, for_each_row_block
 from kexpfam._typing import Array
 from kexpfam.errors import ConvergenceWarning, IllConditionedError
 from kexpfam.score_matching.expansion import KernelExpansion, ScoreSample
 from kexpfam.score_matching.low_rank import RELATIVE_JITTER, Basis, statistics
-
-# Rows of the preconditioner for each function of the basis.
-_ROWS_PER_FUNCTION = 2
-
-# Iterations without a smaller held-out loss, after which no more are made. Losses along
-# the path of conjugate gradients fall and rise once, but for small waves.
-_PATIENCE = 5
-
-# Iterations that are always enough with a good preconditioner, which needs 10 to 50.
-_MAX_ITERATIONS = 300
 
 
 class RowReduction(ABC):
@@ -60,7 +50,7 @@ class RowReduction(ABC):
 
 @dataclass(frozen=True)
 class RowsInMemory(RowReduction):
-    """Rows in memory; features exist for a panel of them at a time."""
+    """Rows in memory; features exist for a block of them at a time."""
 
     basis: Basis  # The functions φ
     sample: ScoreSample  # The rows
@@ -103,10 +93,8 @@ class RowsInMemory(RowReduction):
         return self._sum(add)
 
     def draw(self, count: int, rng: np.random.Generator) -> ScoreSample:
-        sample = self.sample
-        rows = np.flatnonzero(sample.weights > 0)
-        rows = np.sort(rng.permutation(rows)[:count])
-        return sample.part(rows)
+        rows = np.flatnonzero(self.sample.weights > 0)
+        return self.sample.part(np.sort(rng.permutation(rows)[:count]))
 
     def _weighted(self, values: Array) -> Array:
         weights = self.sample.weights
@@ -119,7 +107,7 @@ class RowsInMemory(RowReduction):
         sample, orders = self.sample, self.basis.orders
         d = sample.Y.shape[1]
         keep = 8 * rows.stop * self.basis.size * d <= self.memory
-        # Buffers are used again by the next panel, so what is kept has its own memory.
+        # Buffers are used again by the next block, so what is kept has its own memory.
         pairs = self.basis.pairs(
             sample.X[rows], sample.Y[rows], np.empty if keep else empty
         )
@@ -129,7 +117,7 @@ class RowsInMemory(RowReduction):
         return found
 
     def _sum(self, add: Callable[[slice, Array, Empty], None]) -> Array:
-        """What `add` adds to (groups, m) for each panel of rows, over all of them."""
+        """What `add` adds to (groups, m) for each block of rows, over all of them."""
         basis = self.basis
         total = np.zeros((len(basis.orders), len(basis.Y)))
         lock = threading.Lock()
@@ -168,9 +156,13 @@ def fit_iterative(
     lam: float,  # Regulariser λ > 0
     *,
     tolerance: float = 1e-8,  # Residual of a solved system, relative to b
-    max_iterations: int = _MAX_ITERATIONS,  # Passes over the rows; then it warns
+    # Passes over the rows, then it warns; with a good preconditioner 10 to 50 will do
+    max_iterations: int = 300,
     start: Array | None = None,  # Coefficients, (M,), of a nearby λ; None for zero
     held_out: ScoreSample | RowReduction | None = None,  # They decide when to stop
+    # Iterations without a smaller held-out loss, after which no more are made: losses
+    # along the path fall and rise once, but for small waves
+    patience: int = 5,
     # Rows of C_s in the preconditioner, 0 for P = R; None for twice as many as there
     # are functions, or 0 with `held_out`
     preconditioner_rows: int | None = None,
@@ -205,34 +197,68 @@ def fit_iterative(
         >>> fit.stopped
         'converged'
     """
-    data = _reduction(basis, rows, n_jobs)
-    judge = None if held_out is None else _HeldOut.of(basis, held_out, n_jobs)
-    rng = np.random.default_rng(0) if rng is None else rng
+
+    def reduction(of: ScoreSample | RowReduction) -> RowReduction:
+        return RowsInMemory(basis, of, n_jobs) if isinstance(of, ScoreSample) else of
+
+    data = reduction(rows)
     if preconditioner_rows is None:
-        preconditioner_rows = 0 if judge else _ROWS_PER_FUNCTION * basis.size
+        preconditioner_rows = 2 * basis.size if held_out is None else 0
+    rng = np.random.default_rng(0) if rng is None else rng
     R = basis.gram()
     subset = data.draw(preconditioner_rows, rng) if preconditioner_rows else None
     factor = preconditioner(basis, subset, R, lam)
+
+    def precondition(v: Array) -> Array:
+        return lapack.dpotrs(factor, v, lower=0)[0]
+
     rhs = -data.linear()
     path = conjugate_gradients(
-        lambda v: data.apply(v) + lam * (R @ v),
-        rhs,
-        lambda v: lapack.dpotrs(factor, v, lower=0)[0],
-        start,
+        lambda v: data.apply(v) + lam * (R @ v), rhs, precondition, start
     )
-    square = float(rhs @ lapack.dpotrs(factor, rhs, lower=0)[0])
-    scale = math.sqrt(max(square, sys.float_info.min))
-    fit = _follow(path, scale, basis, tolerance, max_iterations, judge)
-    if fit.stopped in ("max_iterations", "rounding"):
+    scale = math.sqrt(max(float(rhs @ precondition(rhs)), sys.float_info.min))
+    loss = None if held_out is None else _held_out_loss(reduction(held_out))
+    residuals: list[float] = []
+    losses: list[float] = []
+    best, best_at, stopped = np.zeros(basis.size), 0, "rounding"
+    for k, iterate in enumerate(path):
+        residuals.append(math.sqrt(abs(iterate.square)) / scale)
+        if loss is not None:
+            losses.append(loss(iterate.solution))
+        if loss is None or losses[-1] < min(losses[:-1], default=np.inf):
+            best, best_at = iterate.solution, k
+        if residuals[-1] <= tolerance:
+            stopped = "converged"
+        elif k - best_at >= patience:
+            stopped = "held_out"
+        elif k >= max_iterations:
+            stopped = "max_iterations"
+        else:
+            continue
+        break
+    if stopped in ("max_iterations", "rounding"):
         warnings.warn(
-            f"Conjugate gradients ended after {len(fit.residuals) - 1} iterations with "
-            f"a residual of {fit.residuals[-1]:.1e}, above the tolerance of "
+            f"Conjugate gradients ended after {len(residuals) - 1} iterations with a "
+            f"residual of {residuals[-1]:.1e}, above the tolerance of "
             f"{tolerance:.1e}; raise regularization (now {lam:.3g}), "
             f"preconditioner_rows or max_iterations.",
             ConvergenceWarning,
             stacklevel=2,
         )
-    return replace(fit, T=replace(fit.T, n_jobs=n_jobs))
+    return IterativeFit(
+        T=basis.expansion(best, n_jobs),
+        alpha=best,
+        iterations=best_at,
+        residuals=np.array(residuals),
+        stopped=stopped,
+        losses=np.array(losses) if losses else None,
+    )
+
+
+def _held_out_loss(rows: RowReduction) -> Callable[[Array], float]:
+    """½αᵀC_vα + b_vᵀα as a function of α."""
+    linear = rows.linear()
+    return lambda alpha: float(alpha @ (0.5 * rows.apply(alpha) + linear))
 
 
 def preconditioner(
@@ -255,67 +281,3 @@ def preconditioner(
         f"The preconditioner cannot be factorised with regularization {lam:.3g}; raise "
         f"it, or use fewer components."
     )
-
-
-def _follow(
-    path: Iterator[Iterate],
-    scale: float,
-    basis: Basis,
-    tolerance: float,
-    max_iterations: int,
-    judge: "_HeldOut | None",
-) -> IterativeFit:
-    """Go along a path to its end, or to the smallest held-out loss."""
-    residuals: list[float] = []
-    losses: list[float] = []
-    best, best_loss, best_at = np.zeros(basis.size), np.inf, 0
-    stopped = "rounding"
-    for k, iterate in enumerate(path):
-        alpha, residual = iterate.solution, math.sqrt(abs(iterate.square)) / scale
-        residuals.append(residual)
-        if judge is not None:
-            losses.append(judge.loss(alpha))
-        if judge is None or losses[-1] < best_loss:
-            best, best_at = alpha, k
-            best_loss = losses[-1] if losses else np.inf
-        if residual <= tolerance:
-            stopped = "converged"
-        elif k - best_at >= _PATIENCE:
-            stopped = "held_out"
-        elif k >= max_iterations:
-            stopped = "max_iterations"
-        else:
-            continue
-        break
-    return IterativeFit(
-        T=basis.expansion(best),
-        alpha=best,
-        iterations=best_at,
-        residuals=np.array(residuals),
-        stopped=stopped,
-        losses=None if judge is None else np.array(losses),
-    )
-
-
-@dataclass(frozen=True)
-class _HeldOut:
-    """Held-out loss ½αᵀC_vα + b_vᵀα."""
-
-    rows: RowReduction
-    linear: Array
-
-    @classmethod
-    def of(
-        cls, basis: Basis, rows: ScoreSample | RowReduction, n_jobs: int | None
-    ) -> "_HeldOut":
-        reduction = _reduction(basis, rows, n_jobs)
-        return cls(reduction, reduction.linear())
-
-    def loss(self, alpha: Array) -> float:
-        return float(alpha @ (0.5 * self.rows.apply(alpha) + self.linear))
-
-
-def _reduction(
-    basis: Basis, rows: ScoreSample | RowReduction, n_jobs: int | None
-) -> RowReduction:
-    return RowsInMemory(basis, rows, n_jobs) if isinstance(rows, ScoreSample) else rows
