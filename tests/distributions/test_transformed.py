@@ -70,14 +70,14 @@ def slow(model, p):
     fine = np.linspace(-15.0, 60.0, 601)
     far = 60.0 * 2.0 ** np.arange(1, 22)
     breaks = np.concatenate([-far, fine, far, [low, high]])
-    breaks = np.append(breaks, model.family_.chart.transform.column_breaks(0))
+    breaks = np.append(breaks, model.family_.coordinates.transform.column_breaks(0))
     breaks = np.unique(breaks[(breaks >= low) & (breaks <= high) & np.isfinite(breaks)])
     return [BruteDensity(lambda y, i=i: p[i].logpdf(y), breaks, count=16) for i in ROWS]
 
 
 def test_density_is_that_of_v_times_the_slope(model, p):
     """The same fit on t(y), done by hand, is a density of v."""
-    transform = model.family_.chart.transform
+    transform = model.family_.coordinates.transform
     inner = untuned(_in_v(model.base.base, transform))
     inner.fit(X, transform.forward(Y[:, None])[:, 0])
     y = p.ppf([[0.01, 0.3, 0.6, 0.99]])
@@ -255,8 +255,10 @@ def test_unconditional_families_take_transforms(transform):
 def test_without_standardisation_the_transform_sees_y_itself():
     base = TransformedBase(YeoJohnson(0.0, 0.0, 50.0), GaussianBase(3.0))
     model = KCEF(select=None, base=base, standardize=False).fit(X, Y)
-    assert_close(model.family_.chart.transform.forward(Y[:, None])[:, 0], np.log1p(Y))
-    np.testing.assert_array_equal(model.family_.chart.y_scale, [1.0])
+    assert_close(
+        model.family_.coordinates.transform.forward(Y[:, None])[:, 0], np.log1p(Y)
+    )
+    np.testing.assert_array_equal(model.family_.coordinates.y_scale, [1.0])
 
 
 def test_a_row_on_the_edge_of_the_support_is_allowed_and_one_beyond_is_named():
@@ -286,7 +288,7 @@ def test_saved_models_keep_their_transform(model, p, tmp_path):
         return
     model.save(path)
     again = load(path)
-    assert again.family_.chart.transform == model.family_.chart.transform
+    assert again.family_.coordinates.transform == model.family_.coordinates.transform
     assert again.base == model.base
     y = p.ppf([[0.01, 0.5, 0.99]])
     np.testing.assert_array_equal(again.given(CONDITIONS).logpdf(y), p.logpdf(y))
