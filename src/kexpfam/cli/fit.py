@@ -303,11 +303,11 @@ def _held_out(model: Any) -> tuple[float | None, str | None]:
     """Mean held-out log density of the best family, and its base in words."""
     if hasattr(model, "members_"):
         best = max(model.members_, key=lambda member: member.held_out)
-        return best.held_out, best.chart
+        return best.held_out, best.coordinates
     selection = getattr(model, "selection_", None)
     if selection is None or not hasattr(selection, "chosen"):
         return None, None
-    return float(selection.chosen.mean(selection.weights)), selection.chosen.chart
+    return float(selection.chosen.mean(selection.weights)), selection.chosen.coordinates
 
 
 def _print(report: dict[str, Any], data: str, again: str) -> None:
