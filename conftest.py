@@ -32,7 +32,7 @@ SLOW = {
     "tests/baselines/test_rnade.py",
     "tests/benchmarks/test_rivals.py",
     "tests/data/test_memory.py",
-    "tests/models/test_properties.py",
+    "tests/estimators/test_properties.py",
     "tests/reproduction/test_figure1.py",
     "tests/reproduction/test_table1_table2.py",
     "tests/reproduction/test_table3.py",

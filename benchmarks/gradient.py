@@ -6,7 +6,6 @@ with 5 columns of x and 5 folds; medians. The fit is the sums of (16) over all r
 one solve. Few rows have a basis with derivatives too, which is summed by other code.
 """
 
-import itertools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,12 +15,17 @@ import numpy as np
 from record import write_result
 
 from kexpfam.base_densities import GaussianBase
+from kexpfam.family import equal_folds
 from kexpfam.kernels import Gaussian, Matern, RadialKernel, separable
 from kexpfam.score_matching import ScoreSample, statistics
-from kexpfam.selection.criteria import Criterion, HeldOutLikelihood, HeldOutScore
-from kexpfam.selection.objectives import HeldOutObjective
-from kexpfam.selection.parameters import Parameters
-from kexpfam.selection.problem import HeldOutProblem
+from kexpfam.selection import (
+    HeldOutLikelihood,
+    HeldOutObjective,
+    HeldOutProblem,
+    HeldOutScore,
+    Parameters,
+)
+from kexpfam.selection.objectives import Criterion
 
 COLUMNS, FOLDS = 5, 5
 THETA = np.log([1.0] * COLUMNS + [0.7, 0.01])
@@ -58,8 +62,7 @@ def make_problem(size: Size) -> HeldOutProblem:
     sample = ScoreSample(
         X, Y, np.full(n, 1 / n), base.grad_log_density(Y), np.ones((n, 1))
     )
-    edges = np.linspace(0, n, FOLDS + 1).astype(int)
-    folds = tuple(slice(int(a), int(b)) for a, b in itertools.pairwise(edges))
+    folds = equal_folds(n, FOLDS)
     centers = np.sort(rng.choice(n, size.centers, replace=False))
     reach = float(np.max(np.abs(base.column_range(0))))
     return HeldOutProblem(sample, folds, centers, base, reach, size.derivatives)

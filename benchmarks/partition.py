@@ -24,7 +24,7 @@ from kexpfam import KEF
 from kexpfam._typing import Array
 from kexpfam.distributions import MultivariateDensity
 from kexpfam.errors import NormalizationWarning
-from kexpfam.models.family import FittedFamily, Options
+from kexpfam.family import FittedFamily, Spec
 
 N, SEEDS, CENTERS = 500, 8, 100
 DIMENSIONS = (2, 3, 5, 8, 10, 15, 25)
@@ -34,8 +34,8 @@ EXACT_DIMENSIONS = (3, 5, 8)
 class LowRankKEF(KEF):
     """A KEF at some centres, so that many repetitions are affordable."""
 
-    def _options(self) -> Options:
-        return replace(super()._options(), n_components=CENTERS)
+    def _spec(self) -> Spec:
+        return replace(super()._spec(), n_components=CENTERS)
 
 
 def make_rows(name: str, d: int) -> Array:

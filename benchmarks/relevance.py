@@ -39,7 +39,8 @@ def measure(problem: str, columns: int, seed: int) -> dict[str, float]:
     X, y = make(ROWS, columns, seed)
     X_new, y_new = make(TEST_ROWS, columns, seed)
     found = {"with the search": score((X, y), (X_new, y_new))}
-    with mock.patch("kexpfam.models.contest.relevant_lengthscales", return_value=None):
+    search = "kexpfam.selection.validation.relevant_lengthscales"
+    with mock.patch(search, return_value=None):
         found["without"] = score((X, y), (X_new, y_new))
     found["last column alone"] = score((X[:, -1:], y), (X_new[:, -1:], y_new))
     return found

@@ -33,9 +33,9 @@ from kexpfam._typing import Array
 from kexpfam.base_densities import BaseDensity
 from kexpfam.errors import IllConditionedError
 from kexpfam.kernels import Gaussian, separable
-from kexpfam.models.choice import Selection
-from kexpfam.models.entries import default_entries
 from kexpfam.score_matching import Basis, ScoreSample, statistics
+from kexpfam.selection import Selection
+from kexpfam.selection.spec import default_coordinates
 from reproduction.record import commit
 
 THREADS = 2
@@ -279,11 +279,11 @@ def _base_of(model: KCEF) -> Any:
     """The base density that a model chose, as one to be given."""
     assert isinstance(model.selection_, Selection)
     chosen = model.selection_.chosen
-    entry = next(e for e in default_entries() if e.name == chosen.chart)
-    assert not entry.warp_x, "columns of x are not skewed here"
-    if isinstance(entry.base, BaseDensity):
+    spec = next(s for s in default_coordinates() if s.name == chosen.coordinates)
+    assert not spec.transform_x, "columns of x are not skewed here"
+    if isinstance(spec.base, BaseDensity):
         return chosen.base
-    base: Any = entry.base
+    base: Any = spec.base
     return replace(base, noise=chosen.base)
 
 

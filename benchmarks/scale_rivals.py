@@ -29,7 +29,7 @@ LogDensity = Callable[[Array, Array], Array]
 # the deviation of y: without it, ties would have an infinite density.
 LEVELS = np.concatenate([[0.005, 0.02], np.linspace(0.05, 0.95, 19), [0.98, 0.995]])
 NARROWEST = 1e-3
-GUARD = 0.01
+DEFENSIVE = 0.01
 
 
 def fit_kcef(X: Array, y: Array) -> LogDensity:
@@ -112,8 +112,8 @@ def _from_quantiles(quantiles: Callable[[Array], Array], y_seen: Array) -> LogDe
             rate = np.log(more / mass) / np.abs(edges[:, inner] - edges[:, first])
             beyond = side * (y - edges[:, first])
             found = np.where(beyond > 0, np.log(mass * rate) - rate * beyond, found)
-        guard = -0.5 * ((y - center) / unit) ** 2 - np.log(unit * np.sqrt(2.0 * np.pi))
-        return np.logaddexp(np.log1p(-GUARD) + found, np.log(GUARD) + guard)
+        wide = -0.5 * ((y - center) / unit) ** 2 - np.log(unit * np.sqrt(2.0 * np.pi))
+        return np.logaddexp(np.log1p(-DEFENSIVE) + found, np.log(DEFENSIVE) + wide)
 
     return log_p
 

@@ -82,8 +82,8 @@ def measure_evaluation() -> dict[str, float]:
     X_new, y_new = make_data(QUERIES, 2)
     model = KCEF(select=None).fit(X, y)
     # The products: the kernel matrix of x times the features of every quadrature node.
-    panels: Any = model.given(X_new)
-    nodes = panels._panels.nodes.size
+    densities: Any = model.given(X_new)
+    nodes = densities._line.cells.nodes.size
     rng = np.random.default_rng(3)
     left, right = rng.normal(size=(QUERIES, N)), rng.normal(size=(nodes, N))
     bound, evaluation = alternate(

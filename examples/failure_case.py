@@ -1,9 +1,9 @@
 """Where score matching is blind, how it shows, and three ways out.
 
 p(y|x) has two modes ten deviations apart, and their masses change abruptly at x = 0:
-from 20 % in the upper one to 80 %. On each island the gradient of log p is the same
+from 20 % in the upper one to 80 %. On each of them the gradient of log p is the same
 whatever the masses are, so score matching hardly sees them. Counting does, likelihood
-does, and so does score matching once a bridge connects the islands.
+does, and so does score matching once a bridge connects them.
 
 Run with `python examples/failure_case.py [picture.png] [rows]`.
 """

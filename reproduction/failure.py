@@ -1,7 +1,7 @@
-"""The failure case of the appendix: two islands whose masses change abruptly.
+"""The failure case of the appendix: two modes whose masses change abruptly.
 
 p(y|x) has two modes ten deviations apart; the upper one has 20 % of the mass for x < 0
-and 80 % from there on. Score matching sees the shape of each island and hardly how much
+and 80 % from there on. Score matching sees the shape of each mode and hardly how much
 mass it has (docs/blindness.md). The paper's configuration stands beside three remedies.
 """
 

@@ -10,8 +10,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from kexpfam import KCEF
 from kexpfam.base_densities import GaussianBase
 from kexpfam.conformal import ConformalDensity, conformal_quantile
-from kexpfam.distributions import ClosedFormDensity, MixtureDensity
+from kexpfam.distributions import MixtureDensity
 from kexpfam.kernels import Gaussian
+from tests.densities import closed_form
 
 
 class Fixed(BaseEstimator):
@@ -25,21 +26,15 @@ class Fixed(BaseEstimator):
         return self
 
     def given(self, X):
-        X = np.asarray(X, dtype=float)
-        return ClosedFormDensity(
-            GaussianBase(self.scale), X[:, 0], np.ones(len(X)), single=False
-        )
+        return closed_form(np.asarray(X)[:, 0], self.scale)
 
 
 class TwoSided(Fixed):
     """Two normal densities, left and right of x."""
 
     def given(self, X):
-        X = np.asarray(X, dtype=float)
-        parts = [
-            ClosedFormDensity(GaussianBase(0.5), X[:, 0] + shift, np.ones(len(X)))
-            for shift in (-2.0, 2.0)
-        ]
+        centers = np.asarray(X)[:, 0]
+        parts = [closed_form(centers + shift, 0.5) for shift in (-2.0, 2.0)]
         return MixtureDensity(parts, [0.5, 0.5])
 
 
@@ -95,7 +90,7 @@ def mean_coverage(estimator, kind, *, level, n, repetitions, fresh):
 def test_intervals_of_a_wrong_density_cover_exactly_as_often_as_they_say(level, n):
     estimator = Fixed(0.8).fit(*rows(np.random.default_rng(0), 5))
     found, error = mean_coverage(
-        estimator, "interval", level=level, n=n, repetitions=300, fresh=200
+        estimator, "interval", level=level, n=n, repetitions=120, fresh=200
     )
     # Three standard errors; the seeds are fixed.
     assert level - 3 * error < found < level + 1 / (n + 1) + 3 * error
@@ -106,7 +101,7 @@ def test_regions_of_a_wrong_density_cover_exactly_as_often_as_they_say():
     level, n = 0.8, 24
     estimator = Fixed(0.8).fit(*rows(np.random.default_rng(0), 5))
     found, error = mean_coverage(
-        estimator, "hpd", level=level, n=n, repetitions=300, fresh=40
+        estimator, "hpd", level=level, n=n, repetitions=120, fresh=40
     )
     assert level - 3 * error < found < level + 1 / (n + 1) + 3 * error
     assert error < 0.01

@@ -115,7 +115,7 @@ def test_an_indefinite_matrix_raises_and_says_what_was_added():
 @pytest.mark.parametrize("height", [1, 3, 64, 1000])
 @pytest.mark.parametrize("n_jobs", [1, 2, None])
 def test_panels_cover_every_row_once(n_rows, height, n_jobs, monkeypatch):
-    monkeypatch.setattr(_linalg, "PANEL_BYTES", 8 * 10 * height)
+    monkeypatch.setattr(_linalg, "BLOCK_BYTES", 8 * 10 * height)
     visits = np.zeros(n_rows, dtype=int)
     heights = []
 
@@ -129,7 +129,7 @@ def test_panels_cover_every_row_once(n_rows, height, n_jobs, monkeypatch):
 
 
 def test_panels_start_with_the_last_rows(monkeypatch):
-    monkeypatch.setattr(_linalg, "PANEL_BYTES", 8 * 10 * 4)
+    monkeypatch.setattr(_linalg, "BLOCK_BYTES", 8 * 10 * 4)
     starts = []
     for_each_row_block(10, 10, lambda rows, empty: starts.append(rows.start), n_jobs=1)
     assert starts == [8, 4, 0]
@@ -137,7 +137,7 @@ def test_panels_start_with_the_last_rows(monkeypatch):
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_an_exception_in_a_panel_reaches_the_caller(n_jobs, monkeypatch):
-    monkeypatch.setattr(_linalg, "PANEL_BYTES", 8 * 10)
+    monkeypatch.setattr(_linalg, "BLOCK_BYTES", 8 * 10)
 
     def work(rows, empty):
         if rows.start == 5:
@@ -148,13 +148,13 @@ def test_an_exception_in_a_panel_reaches_the_caller(n_jobs, monkeypatch):
 
 
 def test_two_jobs_run_on_two_threads(monkeypatch):
-    monkeypatch.setattr(_linalg, "PANEL_BYTES", 8 * 10)
+    monkeypatch.setattr(_linalg, "BLOCK_BYTES", 8 * 10)
     both = threading.Barrier(2, timeout=10)  # breaks if one thread does all the work
     for_each_row_block(2, 10, lambda rows, empty: both.wait(), n_jobs=2)
 
 
 def test_a_thread_keeps_its_temporaries_while_another_works(monkeypatch):
-    monkeypatch.setattr(_linalg, "PANEL_BYTES", 8 * 10)
+    monkeypatch.setattr(_linalg, "BLOCK_BYTES", 8 * 10)
     others_are_done = threading.Event()
     calls, kept = [], []
 
@@ -174,7 +174,7 @@ def test_a_thread_keeps_its_temporaries_while_another_works(monkeypatch):
 
 
 def test_panel_rows_fill_the_given_bytes_and_are_never_zero(monkeypatch):
-    monkeypatch.setattr(_linalg, "PANEL_BYTES", 8 * 100)
+    monkeypatch.setattr(_linalg, "BLOCK_BYTES", 8 * 100)
     assert block_height(10) == 10
     assert block_height(33) == 3
     assert block_height(101) == 1

@@ -10,10 +10,12 @@ import pytest
 from scipy import stats
 
 from kexpfam import KCEF, metrics
-from kexpfam.base_densities import GaussianBase, StudentBase
-from kexpfam.distributions import ClosedFormDensity, MixtureDensity
+from kexpfam.base_densities import StudentBase
+from kexpfam.distributions import MixtureDensity
 from kexpfam.errors import AccuracyWarning
+from kexpfam.metrics.evaluation import metric_rows
 from kexpfam.metrics.observations import estimate, integrate_rows
+from tests.densities import closed_form
 from tests.oracles.scores import (
     Frozen,
     GaussianModel,
@@ -369,12 +371,13 @@ class TestWeights:
 
 
 class TestEvaluate:
-    def test_numbers_are_those_of_the_functions_whatever_the_blocks(self, monkeypatch):
+    def test_numbers_are_those_of_the_functions_whatever_the_blocks(self):
         rng = np.random.default_rng(8)
         x = rng.normal(size=(50, 1))
         y = x[:, 0] + rng.normal(size=50)
         weights = rng.exponential(size=50)
-        monkeypatch.setattr("kexpfam.metrics.evaluation._BLOCK_ROWS", 16)
+        blocks = metric_rows(GaussianModel(), x, y, block_rows=16)
+        assert_close(blocks, metric_rows(GaussianModel(), x, y))
         result = metrics.evaluate(GaussianModel(), x, y, sample_weight=weights)
         p = GaussianModel().given(x)
         for name in ("log_loss", "crps", "cde_loss", "interval_score"):
@@ -394,13 +397,12 @@ class TestEvaluate:
     # The untuned fit gets the masses of the two branches wrong.
     @pytest.mark.filterwarnings("ignore::kexpfam.errors.BlindnessWarning")
     @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
-    def test_frames_are_cut_into_blocks_too(self, frame, curve, monkeypatch):
+    def test_frames_are_cut_into_blocks_too(self, frame, curve):
         x, y = curve
-        monkeypatch.setattr("kexpfam.metrics.evaluation._BLOCK_ROWS", 16)
         X = frame({"length": x[:, 0]})
         model = KCEF(select=None).fit(X, y)
-        result = metrics.evaluate(model, X, y)
-        assert_close(result.log_loss.value, -model.score(X, y))
+        log_losses, *_ = metric_rows(model, X, y, block_rows=16)
+        assert_close(log_losses, -model.score_samples(X, y))
 
     def test_the_table_shows_every_number(self, line):
         x, y = line
@@ -522,7 +524,7 @@ class TestQuadrature:
             return np.exp(-0.5 * ((t - [[0.123], [7.0]]) / [[1e-2], [0.5]]) ** 2)
 
         together = integrate_rows(bumps, edges)
-        # The bump is whole in its panel up to 12 of its scales; its last node is near.
+        # The bump is whole in its cell up to 12 of its scales; its last node is near.
         assert_close(together, np.sqrt(2 * np.pi) * np.array([1e-2, 0.5]), 1e-4)
 
 
@@ -530,12 +532,9 @@ class TestQuadrature:
 def test_metrics_from_a_table_are_those_of_the_density_itself(single):
     rng = np.random.default_rng(0)
     places, widths = rng.normal(size=(4, 6)), rng.uniform(0.05, 1.0, size=(4, 6))
-    parts = [
-        ClosedFormDensity(GaussianBase(1.0), *pair)
-        for pair in zip(places, widths, strict=True)
-    ]
-    guard = ClosedFormDensity(StudentBase(1.0, df=5.0), np.zeros(6), np.full(6, 2.0))
-    p = MixtureDensity([*parts, guard], [0.3, 0.2, 0.2, 0.25, 0.05])
+    parts = [closed_form(*pair) for pair in zip(places, widths, strict=True)]
+    defensive = closed_form(np.zeros(6), 2.0, StudentBase(1.0, df=5.0))
+    p = MixtureDensity([*parts, defensive], [0.3, 0.2, 0.2, 0.25, 0.05])
     y = rng.normal(size=6)
     y[3] = 50.0  # where the table knows only that there is hardly anything
     p = p[0] if single else p

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import optimize, special
 
-from kexpfam._roots import bracketed_roots, increasing_roots
+from kexpfam._roots import bracketed_roots, golden_section, increasing_roots
 
 # Steep, flat, with a kink, with a plateau beside the root, and nearly a step.
 FUNCTIONS = [
@@ -67,3 +67,13 @@ def test_brackets_without_width_are_their_own_roots():
         increasing_roots(lambda x, _: (x - 7.0, 0 * x + 1), at, at, np.zeros(2)), at
     )
     np.testing.assert_array_equal(bracketed_roots(lambda x: x - 7.0, at, at), at)
+
+
+def test_golden_section_closes_in_on_tops_and_bottoms():
+    centers = np.array([-0.7, 0.1, 0.4])
+    sign = np.array([1.0, -1.0, 1.0])
+    low, high = golden_section(
+        lambda t: -sign * np.abs(t - centers), -np.ones(3), np.ones(3), sign
+    )
+    assert np.all((low <= centers) & (centers <= high))
+    assert np.all(high - low < 2e-5)

@@ -24,6 +24,7 @@ _ROOMS = (
     "causal",
     "comparison",
     "conformal",
+    "data",
     "datasets",
     "display",
     "distributions",

@@ -10,14 +10,11 @@ import signal
 import sys
 from collections.abc import Sequence
 
-_INTERRUPTED = 130  # 128 + SIGINT, as shells have it
-
 
 def is_program(words: Sequence[str]) -> bool:
-    """Whether a command line starts `kexpfam`, by its script or as a module.
+    """Whether words as in `sys.orig_argv` start `kexpfam`, as a script or module.
 
-    Args:
-        words: As in `sys.orig_argv`: that of worker processes is their own.
+    Those of worker processes are their own.
 
     Example:
         >>> is_program(["python", "/usr/bin/kexpfam", "fit"])
@@ -48,7 +45,7 @@ def hear_interrupts() -> None:
 def _end(number: int, frame: object) -> None:
     # An exception in the middle of an import may be caught there, or become another;
     # there is nothing to tidy up yet.
-    os._exit(_INTERRUPTED)
+    os._exit(130)  # 128 + SIGINT, as shells have it
 
 
 end_quietly_while_importing()

@@ -3,7 +3,7 @@
     p(y) = Σ_c m_c N(y; t_c, h_c²),   h = 0.9 σ n^(−1/5) for most components.
 
 The rule is Silverman's. What a bandwidth should be relative to it, how data are binned,
-and how much mass a wide component has that guards the tails, is up to who asks.
+and how much mass a defensive component has, is up to who asks.
 """
 
 import math
@@ -14,11 +14,6 @@ import numpy as np
 from scipy import special
 
 from kexpfam._typing import Array, namespace_of
-
-# Width of the component that guards the tails, in standard deviations.
-_GUARD_WIDTH = 2.0
-
-_LOG_ROOT = 0.5 * math.log(2.0 * math.pi)
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,20 +31,20 @@ class KernelEstimate:
     masses: Array  # Positive, (k,), with sum one
 
     @classmethod
-    def guarded(
+    def with_defensive_component(
         cls,
         points: Array,
         masses: Array,
         bandwidth: float,
         mean: float,
-        deviation: float,
-        guard: float,
+        std: float,
+        share: float,
     ) -> Self:
-        """Components at points, and a wide one of mass `guard` around the mean."""
+        """Components at points, and a wide one with this share, for the tails."""
         return cls(
             np.append(points, mean),
-            np.append(np.full(len(points), bandwidth), _GUARD_WIDTH * deviation),
-            np.append((1.0 - guard) * masses, guard),
+            np.append(np.full(len(points), bandwidth), 2.0 * std),
+            np.append((1.0 - share) * masses, share),
         )
 
     def log_density(self, y: Array) -> Array:
@@ -73,7 +68,9 @@ class KernelEstimate:
         """Log of the largest component at each y, and all divided by it, (n, k)."""
         xp = namespace_of(y)
         z = (y[:, None] - self.centers) / self.widths
-        constant = np.log(self.masses) - np.log(self.widths) - _LOG_ROOT
+        constant = (
+            np.log(self.masses) - np.log(self.widths) - 0.5 * math.log(2.0 * math.pi)
+        )
         log_terms = constant - 0.5 * z * z
         peak = log_terms.max(axis=1)
         peak = xp.where(xp.isfinite(peak), peak, 0.0)  # far away all of them are zero
@@ -87,6 +84,6 @@ def moments(y: Array, weights: Array) -> tuple[float, float]:
     return mean, math.sqrt(float(weights @ (y - mean) ** 2) / total)
 
 
-def silverman(deviation: float, count: float) -> float:
-    """The bandwidth for so many rows of one bump with this deviation."""
-    return 0.9 * deviation * count**-0.2
+def silverman(std: float, count: float) -> float:
+    """The bandwidth for so many rows of one bump with this std."""
+    return 0.9 * std * count**-0.2

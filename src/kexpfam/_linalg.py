@@ -1,9 +1,9 @@
-"""Cholesky with a diagnosis, conjugate gradients, and row panels on all cores.
+"""Cholesky with a diagnosis, conjugate gradients, and row blocks on all cores.
 
 Two facts decide the speed of an exact fit. LAPACK's Cholesky is the bound, so it runs
 in place and once. And everything that fills the matrix is memory traffic, so it is
-done in *panels*, groups of rows small enough for the caches, shared out among threads.
-Temporaries of a panel live in buffers that the next panel uses again, which was
+done in *row blocks*, small enough for the caches, shared out among threads.
+Temporaries of a block live in buffers that the next block uses again, which was
 measured faster than fresh ones (docs/decisions/0001-how-the-system-is-assembled.md).
 """
 
@@ -22,12 +22,9 @@ from kexpfam._parallel import on_threads, single_threaded_blas, thread_count
 from kexpfam._typing import Array
 from kexpfam.errors import ConditioningWarning, IllConditionedError
 
-# Size of one temporary of a panel: with smaller ones two threads were slower than one;
-# measured best from 2 to 4 MiB on two cores with 2 MiB of second-level cache each.
-PANEL_BYTES = 2 * 1024 * 1024
-
-# Temporaries that a panel usually needs: so much memory is asked for at once.
-_TEMPORARIES = 8
+# Size of one temporary of a row block: with smaller ones two threads were slower than
+# one; measured best from 2 to 4 MiB on two cores with 2 MiB of second-level cache each.
+BLOCK_BYTES = 2 * 1024 * 1024
 
 # Where temporaries come from: np.empty, or the buffers of a pool.
 Empty = Callable[[tuple[int, int]], Array]
@@ -35,20 +32,13 @@ Empty = Callable[[tuple[int, int]], Array]
 # A linear map of vectors, (M,) -> (M,).
 LinearMap = Callable[[Array], Array]
 
-# Below this reciprocal condition number, fewer than about three digits of a solution
-# are trustworthy in double precision (eps = 2.2e-16).
-TRUSTED_RCOND = 1e-13
-
-# Systems below this size are factorised by one thread, in a millisecond or two.
-_SMALL_SYSTEM = 500
-
 # Smallest ridge, relative to the matrix: a few times the rounding error of Cholesky.
 RIDGE_FLOOR = 16 * float(np.finfo(np.float64).eps)
 
 
 def block_height(row_length: int) -> int:
-    """Rows of a panel whose rows hold `row_length` numbers each."""
-    return max(1, PANEL_BYTES // (8 * max(1, row_length)))
+    """Rows of a block whose rows hold `row_length` numbers each."""
+    return max(1, BLOCK_BYTES // (8 * max(1, row_length)))
 
 
 class BufferPool(threading.local):
@@ -69,8 +59,9 @@ class BufferPool(threading.local):
         ):
             self._slab, self._used = self._slab + 1, 0
         if self._slab == len(self._slabs):
-            # NumPy asks for huge pages from 4 MiB on; meant to make first use cheap.
-            self._slabs.append(np.empty(max(_TEMPORARIES * size, 2**19)))
+            # So many temporaries a block usually needs; and NumPy asks for huge pages
+            # from 4 MiB on, meant to make first use cheap.
+            self._slabs.append(np.empty(max(8 * size, 2**19)))
         start = self._used
         self._used += size
         return self._slabs[self._slab][start : start + size].reshape(shape)
@@ -82,16 +73,16 @@ class BufferPool(threading.local):
 
 def for_each_row_block(
     n_rows: int,  # How many rows there are
-    row_length: int,  # Numbers in one row of a temporary, which sets the panel height
+    row_length: int,  # Numbers in one row of a temporary, which sets the block height
     # Writes its own rows of the results and nothing else; gets its temporaries from
     # `empty(shape)`, which are valid until it returns
     work: Callable[[slice, Empty], None],
     *,
     n_jobs: int | None = None,  # Number of threads; None for all cores
 ) -> None:
-    """Call `work(rows, empty)` for every panel of rows, on all cores.
+    """Call `work(rows, empty)` for every row block, on all cores.
 
-    Panels are handed out from the last row to the first, so that a lower triangle,
+    Blocks are handed out from the last row to the first, so that a lower triangle,
     whose last rows are the longest, is shared out evenly.
     """
     threads = thread_count(n_jobs)
@@ -99,20 +90,19 @@ def for_each_row_block(
     if count > 1:
         count = -(-count // threads) * threads  # as many for each thread
     height = -(-n_rows // max(count, 1))
-    panels = [
+    blocks = [
         slice(start, min(start + height, n_rows))
         for start in range(0, n_rows, max(height, 1))
     ]
-
     pool = BufferPool()
 
-    def buffered(panel: slice) -> None:
-        work(panel, pool.empty)
+    def buffered(block: slice) -> None:
+        work(block, pool.empty)
         pool.recycle()
 
-    # The products inside a panel are too small to share among BLAS threads.
+    # The products inside a block are too small to share among BLAS threads.
     with single_threaded_blas():
-        on_threads(buffered, reversed(panels), threads)
+        on_threads(buffered, reversed(blocks), threads)
 
 
 @dataclass(frozen=True)
@@ -130,17 +120,17 @@ class CholeskyFactor:
         return solution
 
 
-def ridge_cholesky(matrix: Array, ridge: float, *, remedy: str) -> CholeskyFactor:
+def ridge_cholesky(
+    matrix: Array,  # A, C-contiguous, its lower triangle filled; destroyed
+    ridge: float,  # What to add to the diagonal, positive
+    *,
+    remedy: str,  # What the user can do about a bad condition; it ends the message
+) -> CholeskyFactor:
     """Factorise A + ridge·I in place, for a positive semidefinite A.
 
     Rounding makes the smallest eigenvalues of A about ±eps·‖A‖ instead of zero, so a
     ridge below that is raised to it, with a warning, instead of failing or, worse,
     returning digits of noise.
-
-    Args:
-        matrix: A, C-contiguous, its lower triangle filled; destroyed.
-        ridge: What to add to the diagonal, positive.
-        remedy: What the user can do about a bad condition; it ends the message.
 
     Raises:
         IllConditionedError: A has entries that are not finite, or is not positive
@@ -158,8 +148,8 @@ def ridge_cholesky(matrix: Array, ridge: float, *, remedy: str) -> CholeskyFacto
     matrix.flat[:: size + 1] += used
     # The transpose of a C-contiguous array is Fortran-contiguous, lower becomes upper.
     # On a busy machine BLAS threads wait for each other longer than a small
-    # factorisation takes.
-    with single_threaded_blas() if size < _SMALL_SYSTEM else nullcontext():
+    # factorisation takes, a millisecond or two.
+    with single_threaded_blas() if size < 500 else nullcontext():
         factor, info = lapack.dpotrf(matrix.T, lower=0, overwrite_a=1, clean=0)
     if info != 0 or not np.all(np.isfinite(factor.diagonal())):
         raise IllConditionedError(
@@ -167,7 +157,8 @@ def ridge_cholesky(matrix: Array, ridge: float, *, remedy: str) -> CholeskyFacto
             f"although {used:.1e} was added to its diagonal; {remedy}."
         )
     rcond = used / norm
-    if rcond < TRUSTED_RCOND:
+    # Below, fewer than about three digits are trustworthy (eps = 2.2e-16).
+    if rcond < 1e-13:
         raised = f"; its ridge {ridge:.1e} was raised to {used:.1e}"
         raised = raised if used > ridge else ""
         warnings.warn(

@@ -7,16 +7,13 @@ from typing import Any
 from kexpfam.errors import MissingDependencyError
 
 
-def needed(module: str, purpose: str, extra: str | None = None) -> Any:
-    """The module.
-
-    Args:
-        module: Its name.
-        purpose: What it is for, as in "to read Parquet files".
-        extra: The extra of this package that installs it; None for its own name.
-
-    Raises:
-        MissingDependencyError: It is not installed.
+def needed(
+    module: str,
+    purpose: str,  # As in "to read Parquet files"
+    extra: str
+    | None = None,  # Of this package, that installs it; None for its own name
+) -> Any:
+    """The module; MissingDependencyError if it is not installed.
 
     Example:
         >>> needed("math", "to add numbers").pi > 3

@@ -16,7 +16,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from typing import Any, TypeVar
 
 import numpy as np
@@ -25,10 +25,6 @@ from threadpoolctl import ThreadpoolController, threadpool_limits
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-
-# Fits that a worker gets before results are looked at, on average. With more, Ctrl-C
-# would lose more, and with fewer, workers would wait for each other more often.
-_FITS = 4
 
 
 @functools.cache
@@ -52,6 +48,13 @@ def _each_thread_counts() -> bool:
     )
 
 
+class _ThisThread(threading.local):
+    """What a thread knows of itself."""
+
+    limited = False  # whether it is inside `single_threaded_blas`
+    alone = False  # whether it is one of many, and starts no others
+
+
 class _SharedLimit:
     """One thread for BLAS, from the first that asks for it until the last is done.
 
@@ -62,53 +65,50 @@ class _SharedLimit:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._users = 0
-        self._lift = threading.Event()
+        self._lock, self._users = threading.Lock(), 0
+        self._is_set, self._lift = threading.Event(), threading.Event()
         self._holder = threading.Thread()
 
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        if getattr(_this_thread, "limited", False):
-            yield  # by this thread already
-            return
+    def __enter__(self) -> None:
         with self._lock:
             if self._users == 0:
-                self._set()
+                self._is_set.clear()
+                self._lift.clear()
+                self._holder = threading.Thread(target=self._hold, daemon=True)
+                self._holder.start()
+                self._is_set.wait()
             self._users += 1
-        try:
-            # Of some libraries each thread has a number of its own.
-            with _one_thread():
-                _this_thread.limited = True
-                yield
-        finally:
-            _this_thread.limited = False
-            with self._lock:
-                self._users -= 1
-                if self._users == 0:
-                    self._lift.set()
-                    self._holder.join()
 
-    def _set(self) -> None:
-        is_set, lift = threading.Event(), threading.Event()
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._users -= 1
+            if self._users == 0:
+                self._lift.set()
+                self._holder.join()
 
-        def hold() -> None:
-            with _one_thread():
-                is_set.set()
-                lift.wait()
-
-        self._lift, self._holder = lift, threading.Thread(target=hold, daemon=True)
-        self._holder.start()
-        is_set.wait()
+    def _hold(self) -> None:
+        with _one_thread():
+            self._is_set.set()
+            self._lift.wait()
 
 
 _blas_limit = _SharedLimit()
-_this_thread = threading.local()
+_this_thread = _ThisThread()
 
 
-def single_threaded_blas() -> AbstractContextManager[None]:
+@contextmanager
+def single_threaded_blas() -> Iterator[None]:
     """Inside it BLAS uses one thread, for work too small to be shared."""
-    return _blas_limit.held()
+    if _this_thread.limited:
+        yield
+        return
+    # Of some libraries each thread has a number of its own.
+    with _blas_limit, _one_thread():
+        _this_thread.limited = True
+        try:
+            yield
+        finally:
+            _this_thread.limited = False
 
 
 def single_threaded_openmp() -> Any:
@@ -120,8 +120,7 @@ def single_threaded_openmp() -> Any:
 @contextmanager
 def one_of_many_threads() -> Iterator[None]:
     """Inside it this thread starts no others: there is one for every core already."""
-    before = getattr(_this_thread, "alone", False)
-    _this_thread.alone = True
+    before, _this_thread.alone = _this_thread.alone, True
     try:
         yield
     finally:
@@ -140,7 +139,7 @@ def thread_count(n_jobs: int | None) -> int:
             f"n_jobs must be a whole number other than 0, or None for all cores, got "
             f"{n_jobs!r}."
         )
-    if getattr(_this_thread, "alone", False):
+    if _this_thread.alone:
         return 1
     cores = (
         len(os.sched_getaffinity(0))
@@ -224,7 +223,9 @@ def shared_out(
         for call in calls:
             yield [_alone(work, *call)]
         return
-    size = _FITS * workers
+    # So many calls before results are looked at: with more, Ctrl-C would lose more, and
+    # with fewer, workers would wait for each other more often.
+    size = 4 * workers
     with Parallel(n_jobs=workers, prefer=prefer) as parallel:
         for start in range(0, len(calls), size):
             chunk = calls[start : start + size]

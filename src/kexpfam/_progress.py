@@ -8,8 +8,6 @@ from typing import Self, TextIO
 # Called with how many parts are done, and how many there are.
 Progress = Callable[[int, int], None]
 
-_WIDTH = 30
-
 
 class ProgressBar:
     r"""Draws how far some work is on standard error, if that is a terminal.
@@ -55,7 +53,7 @@ class ProgressBar:
         value = "" if best is None else f", best {best:.5g}"
         self._last = f"{self._label}: {done} of {total}{value}"
         if self._stream.isatty():
-            filled = _WIDTH * done // max(total, 1)
-            bar = "#" * filled + "." * (_WIDTH - filled)
+            filled = 30 * done // max(total, 1)
+            bar = "#" * filled + "." * (30 - filled)
             self._stream.write(f"\r[{bar}] {self._last}\033[K")
             self._stream.flush()

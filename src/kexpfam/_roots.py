@@ -1,4 +1,4 @@
-"""Roots of many functions at once, each between two points of opposite sign."""
+"""Roots and extremes of many functions at once, each between two points."""
 
 from collections.abc import Callable
 
@@ -96,3 +96,26 @@ def increasing_roots(
         left, x, before = left[rest], step[rest], before[rest]
         low, high = low[rest], high[rest]
     return found
+
+
+def golden_section(
+    f: Callable[[Array], Array],  # The functions at one point each, of any shape
+    low: Array,  # Left ends
+    high: Array,  # Right ends
+    sign: Array,  # 1 for the largest value between them, −1 for the smallest
+) -> tuple[Array, Array]:
+    """Brackets 1e-5 as wide around extremes: their values are flat, and then known.
+
+    Example:
+        >>> import numpy as np
+        >>> low, high = golden_section(np.cos, np.full(1, -1.0), np.ones(1), np.ones(1))
+        >>> bool(low[0] < 0 < high[0]), bool(high[0] - low[0] < 2e-5)
+        (True, True)
+    """
+    share = 0.5 * (np.sqrt(5.0) - 1.0)
+    for _ in range(25):
+        step = share * (high - low)
+        a, b = high - step, low + step
+        left = sign * f(a) > sign * f(b)
+        low, high = np.where(left, low, a), np.where(left, b, high)
+    return low, high

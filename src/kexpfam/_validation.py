@@ -79,6 +79,15 @@ def check_positive(name: str, value: Any, *, finite: bool = True) -> float:
     raise ValueError(f"{name} must be a positive number, got {value!r}.")
 
 
+def check_share(name: str, value: Any, hint: str = "") -> float:
+    """A number strictly between 0 and 1; else ValueError, with a hint what to try."""
+    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    if number and 0.0 < value < 1.0:
+        return float(value)
+    hint = f"; {hint}" if hint else ""
+    raise ValueError(f"{name} must lie between 0 and 1, got {value!r}{hint}.")
+
+
 def check_weights(sample_weight: ArrayLike | None, n: int) -> Array:
     """Row weights as (n,), checked; ones if there are none."""
     if sample_weight is None:

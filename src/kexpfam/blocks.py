@@ -1,37 +1,6 @@
 """The former name of `kexpfam.data`, for code that was written with it."""
 
-from kexpfam.data import (
-    Accumulator,
-    ArraySource,
-    DaskSource,
-    ParquetSource,
-    Part,
-    PolarsSource,
-    RowSample,
-    Source,
-    UnconditionalSource,
-    as_source,
-    parse_memory,
-    peak_resident,
-    reduce_blocks,
-    resident_now,
-)
-from kexpfam.data import Rows as Block
+from kexpfam.data import *  # noqa: F403 - all its names
+from kexpfam.data import Rows
 
-__all__ = [
-    "Accumulator",
-    "ArraySource",
-    "Block",
-    "DaskSource",
-    "ParquetSource",
-    "Part",
-    "PolarsSource",
-    "RowSample",
-    "Source",
-    "UnconditionalSource",
-    "as_source",
-    "parse_memory",
-    "peak_resident",
-    "reduce_blocks",
-    "resident_now",
-]
+Block = Rows

@@ -26,9 +26,6 @@ from kexpfam._typing import Array, ArrayLike, Indices, RandomState
 from kexpfam._validation import as_generator, as_numbers, check_count
 from kexpfam.estimators import KEF, AutoKCEF
 
-# Correlations below this are usually called balanced.
-BALANCED = 0.1
-
 
 @dataclass(frozen=True, eq=False)
 class PropensityWeights:
@@ -75,7 +72,8 @@ class PropensityWeights:
             )
         ]
         worst = float(np.abs(self.balance_after).max())
-        state = "balanced" if worst < BALANCED else "not balanced"
+        # Correlations below this are usually called balanced.
+        state = "balanced" if worst < 0.1 else "not balanced"
         return "\n".join([*lines, f"{state}: |weighted| up to {worst:.3f}"])
 
 

@@ -28,13 +28,10 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from kexpfam._typing import Array, ArrayLike, RandomState
-from kexpfam._validation import as_generator, as_numbers
+from kexpfam._validation import as_generator, check_share
 from kexpfam.estimators import AutoKCEF
 from kexpfam.estimators.base import warn_of_a_column
 from kexpfam.metrics import hpd_values, pit
-
-# Ends of a set that leaves nothing out.
-_EVERYTHING = np.array([-np.inf, np.inf])
 
 
 class ConformalDensity(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
@@ -104,7 +101,7 @@ class ConformalDensity(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
                 )
             check_is_fitted(self.estimator)
             return self._calibrate(self.estimator, X, y)
-        share = _checked_share("calibration_share", self.calibration_share)
+        share = check_share("calibration_share", self.calibration_share)
         seed = int(as_generator(self.random_state).integers(2**31))
         X_fit, X_rest, y_fit, y_rest = train_test_split(
             X, y, test_size=share, random_state=seed
@@ -148,7 +145,7 @@ class ConformalDensity(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
         confidence = self.interval_confidence(coverage)
         densities = self.given(X)
         if confidence >= 1.0:
-            return np.tile(_EVERYTHING, (len(densities), 1))
+            return np.tile([-np.inf, np.inf], (len(densities), 1))
         tails = 0.5 * np.array([1.0 - confidence, 1.0 + confidence])
         return densities.ppf(tails[None])
 
@@ -164,7 +161,7 @@ class ConformalDensity(MetaEstimatorMixin, RegressorMixin, BaseEstimator):
         confidence = self.hpd_confidence(coverage)
         densities = self.given(X)
         if confidence >= 1.0:
-            return [_EVERYTHING[None].copy() for _ in range(len(densities))]
+            return [np.array([[-np.inf, np.inf]]) for _ in range(len(densities))]
         if confidence <= 0.0:
             return [np.repeat(mode, 2)[None] for mode in np.ravel(densities.mode())]
         return densities.hpd(confidence)
@@ -205,7 +202,7 @@ def conformal_quantile(scores: Array, coverage: float) -> float:
         >>> conformal_quantile(np.arange(1.0, 10.0), 0.9)
         9.0
     """
-    level, n = _checked_share("coverage", coverage), len(scores)
+    level, n = check_share("coverage", coverage), len(scores)
     # Products such as 10 · 0.9 must not be pushed above a whole number by rounding.
     rank = math.ceil((n + 1) * level * (1.0 - 1e-12))
     if rank > n:
@@ -215,10 +212,3 @@ def conformal_quantile(scores: Array, coverage: float) -> float:
             f"are {n}; pass more rows, raise calibration_share, or lower coverage."
         )
     return float(scores[rank - 1])
-
-
-def _checked_share(name: str, value: Any) -> float:
-    share = float(as_numbers(name, value))
-    if not 0.0 < share < 1.0:
-        raise ValueError(f"{name} must lie between 0 and 1, got {value!r}.")
-    return share

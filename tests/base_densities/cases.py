@@ -12,7 +12,6 @@ from kexpfam.base_densities import (
     GeneralizedGaussianBase,
     MarginalBase,
     StudentBase,
-    TrainingResponses,
     TruncatedBase,
     UniformBase,
 )
@@ -68,18 +67,16 @@ class Mixture:
         return -np.inf, np.inf
 
 
-def training(Y, weights=None) -> TrainingResponses:
-    """Responses that were not standardised."""
-    weights = np.ones(len(Y)) if weights is None else weights
-    d = Y.shape[1]
-    return TrainingResponses(Y, weights, np.zeros(d), np.ones(d))
+def marginal(Y, weights=None) -> BaseDensity:
+    """What `MarginalBase` learns from responses that were not standardised."""
+    return MarginalBase().prepared(Y, np.ones(len(Y)) if weights is None else weights)
 
 
 _DATA = np.append(
     np.random.default_rng(3).normal(-1.0, 0.5, 60),
     np.random.default_rng(4).gamma(2.0, size=40),
 )[:, None]
-MARGINAL = MarginalBase().prepared(training(_DATA))
+MARGINAL = marginal(_DATA)
 
 CASES = [
     BaseCase("gaussian", GaussianBase(2.0, location=0.5), stats.norm(0.5, 2.0)),

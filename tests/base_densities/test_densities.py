@@ -13,12 +13,12 @@ from kexpfam.base_densities import (
     GeneralizedGaussianBase,
     MarginalBase,
     StudentBase,
-    TrainingResponses,
     TruncatedBase,
     UniformBase,
+    require_inside,
 )
 from kexpfam.errors import DegenerateDataError
-from tests.base_densities.cases import CASES, MARGINAL, case_id, training
+from tests.base_densities.cases import CASES, MARGINAL, case_id, marginal
 from tests.oracles.integrals import integral
 from tests.tolerances import DIFFERENCES, KS_LEVEL, QUADRATURE, assert_close
 
@@ -205,32 +205,37 @@ def test_other_bad_parameters_are_named():
 
 def test_bounds_are_converted_from_the_users_units():
     Y = np.array([[0.0], [1.0], [4.0]])
-    center, scale = np.array([2.0]), np.array([4.0])
-    seen = TrainingResponses((Y - center) / scale, np.ones(3), center, scale)
-    uniform = UniformBase(-2.0, 6.0).prepared(seen)
+
+    def to_kernel(y):
+        return (y - 2.0) / 4.0
+
+    uniform = UniformBase(-2.0, 6.0).prepared(to_kernel(Y), np.ones(3), to_kernel)
     np.testing.assert_array_equal(uniform.support(1), [[-1.0, 1.0]])
-    cut = TruncatedBase(GaussianBase(1.0), lower=0.0).prepared(seen)
+    cut = TruncatedBase(GaussianBase(1.0), lower=0.0)
+    cut = cut.prepared(to_kernel(Y), np.ones(3), to_kernel)
     np.testing.assert_array_equal(cut.support(1), [[-0.5, np.inf]])
     # The rows on the edge are inside, in whatever way rounding falls.
-    assert np.all(np.isfinite(cut.log_density(seen.Y)))
+    assert np.all(np.isfinite(cut.log_density(to_kernel(Y))))
 
 
 @pytest.mark.parametrize(
     "base", [UniformBase(0.5, 3.0), TruncatedBase(lower=0.5, upper=3.0)], ids=repr
 )
 def test_rows_outside_the_support_are_counted_and_shown(base):
-    center, scale = np.array([1.0]), np.array([2.0])
     Y = np.array([[1.0], [-4.0], [2.0], [7.0]])
-    seen = TrainingResponses((Y - center) / scale, np.ones(4), center, scale)
-    expected = r"y has 2 rows outside.*\[0.5, 3.0\].*row 1 is -4\."
+    expected = r"X has 2 rows outside.*\[0.5, 3.0\].*row 1 is -4\."
     with pytest.raises(DegenerateDataError, match=expected):
-        base.prepared(seen)
+        KEF(base=base).fit(Y)
+    # The first that the user finds, where and under the name that she knows.
+    numbers, support = np.array([9, 8, 7, 6]), base.support(1)
+    with pytest.raises(DegenerateDataError, match=r"price has 2 .*row 6 is 7\."):
+        require_inside(Y, support, Y, support, row_numbers=numbers, name="price")
 
 
 def test_bounds_that_leave_nothing_of_the_inner_density_are_refused():
     Y = np.array([[20.0], [21.0]])
     with pytest.raises(DegenerateDataError, match=r"less than 1e-6.*column 0"):
-        TruncatedBase(GaussianBase(1.0), lower=19.0).prepared(training(Y))
+        TruncatedBase(GaussianBase(1.0), lower=19.0).prepared(Y, np.ones(2))
 
 
 def test_truncation_far_in_a_tail_still_integrates_to_one():
@@ -252,7 +257,7 @@ def test_marginal_base_must_see_data_first():
 def test_marginal_base_is_close_to_a_kernel_density_estimate():
     rng = np.random.default_rng(3)
     y = np.append(rng.normal(-1.0, 0.5, 300), rng.normal(2.0, 1.0, 300))
-    base = MarginalBase().prepared(training(y[:, None]))
+    base = marginal(y[:, None])
     width = 0.9 * y.std() * len(y) ** -0.2
     grid = np.linspace(-3, 5, 41)
     kde = stats.norm.pdf((grid[:, None] - y) / width).mean(axis=1) / width
@@ -263,8 +268,8 @@ def test_marginal_base_is_close_to_a_kernel_density_estimate():
 
 def test_marginal_base_has_a_mixture_for_each_column():
     Y = np.random.default_rng(3).normal(size=(50, 2)) * [1.0, 5.0]
-    both = MarginalBase().prepared(training(Y))
-    apart = [MarginalBase().prepared(training(Y[:, i : i + 1])) for i in (0, 1)]
+    both = marginal(Y)
+    apart = [marginal(Y[:, i : i + 1]) for i in (0, 1)]
     total = sum(part.log_density(Y[:, i : i + 1]) for i, part in enumerate(apart))
     assert_close(both.log_density(Y), total)
 
@@ -272,10 +277,8 @@ def test_marginal_base_has_a_mixture_for_each_column():
 def test_marginal_base_counts_weights_as_repeated_rows():
     y = np.array([[0.0], [1.0], [4.0], [5.0]])
     counts = np.array([1.0, 3.0, 2.0, 1.0])
-    weighted = MarginalBase().prepared(training(y, counts))
-    repeated = MarginalBase().prepared(
-        training(np.repeat(y, counts.astype(int), axis=0))
-    )
+    weighted = marginal(y, counts)
+    repeated = marginal(np.repeat(y, counts.astype(int), axis=0))
     grid = np.linspace(-3, 8, 31)[:, None]
     assert_close(weighted.log_density(grid), repeated.log_density(grid))
 

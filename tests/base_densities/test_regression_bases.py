@@ -1,4 +1,4 @@
-"""Gaussian process and linear bases: held-out residuals, frames, and names."""
+"""Gaussian process and linear bases: held-out residuals, models, and names."""
 
 import numpy as np
 import pytest
@@ -14,14 +14,12 @@ from kexpfam.base_densities import (
     TransformedBase,
     UniformBase,
     fit_processes,
-    heteroscedastic_cross_fit,
-    homoscedastic_cross_fit,
-    regressed,
     resolve_base,
 )
-from kexpfam.base_densities.location_scale import standard_residuals
+from kexpfam.base_densities.conditional import standard_residuals
 from kexpfam.regression import fit_heteroscedastic, fit_linear
 from tests.oracles.regression import slow_prediction
+from tests.regression.cases import engel_like
 from tests.tolerances import SOLVE, assert_close
 
 BASES = {
@@ -65,7 +63,7 @@ def test_residuals_have_unit_deviation_and_mean_zero(base, rows):
 def test_held_out_locations_do_not_know_their_row(base, rows):
     X, Y, weights = rows
     fit = base.cross_fit(X, Y, weights, rng())
-    location, scale = fit.frame.at(X)
+    location, scale = fit.model.at(X)
     held_out = Y - fit.residuals * np.exp(fit.log_scale)
     # Each row pulls its own prediction towards it, so without it errors are larger.
     errors = np.abs(Y - held_out) - np.abs(Y - location)
@@ -83,15 +81,15 @@ def test_held_out_densities_are_the_noise_with_the_held_out_scale(rows):
     assert np.all(fit.log_scale == fit.log_scale[0])  # no scale regressor
     held_out = Y - fit.residuals * np.exp(fit.log_scale)
     out = folds == 2
-    frame = LocationScaleBase(cv=4).cross_fit(X[~out], Y[~out], weights[~out], rng())
-    assert_close(held_out[out], frame.frame.at(X[out])[0], 1e-9)
+    refit = LocationScaleBase(cv=4).cross_fit(X[~out], Y[~out], weights[~out], rng())
+    assert_close(held_out[out], refit.model.at(X[out])[0], 1e-9)
 
 
 def test_constant_noise_equals_explicit_fits_without_the_row(rows):
     X, Y, weights = rows
     processes = fit_processes(X, Y, weights)
-    fit = homoscedastic_cross_fit(processes, Y, weights)
-    center, unit = fit.frame.center, fit.frame.unit
+    fit = BASES["constant"].cross_fit(X, Y, weights, rng(), processes)
+    center, unit = fit.model.center, fit.model.unit
     for column, part in enumerate(processes):
         process = part.process
         h, Z = process.hyperparameters, process.X
@@ -115,9 +113,9 @@ def test_varying_noise_uses_the_scale_that_other_rows_give(rows):
     X, Y, weights = rows
     y = Y[:, :1]
     processes = fit_processes(X, y, weights)
-    fit = heteroscedastic_cross_fit(processes, X, y, weights, rng())
+    fit = BASES["varying"].cross_fit(X, y, weights, rng(), processes)
     part = fit_heteroscedastic(processes[0], X, y[:, 0], weights, rng())
-    process = part.fit.process
+    process = part.process
     h, Z = process.hyperparameters, process.X
     u = process.y_scaling.forward(y)[:, 0]
     scale = process.y_scaling.scale[0]
@@ -129,58 +127,49 @@ def test_varying_noise_uses_the_scale_that_other_rows_give(rows):
         noise = h.noise_variance * np.exp(2 * part.held_out_log_scale[i])
         deviation = scale * np.sqrt(variance[0] + noise)
         residual = scale * (u[i] - mean[0]) / deviation
-        expected = (residual - fit.frame.center[0]) / fit.frame.unit[0]
+        expected = (residual - fit.model.center[0]) / fit.model.unit[0]
         assert_close(fit.residuals[i, 0], expected, SOLVE, scale=1.0)
-        expected = np.log(deviation * fit.frame.unit[0])
+        expected = np.log(deviation * fit.model.unit[0])
         assert_close(fit.log_scale[i, 0], expected, SOLVE, scale=1.0)
 
 
-def test_frames_fold_centre_and_unit_into_the_regression(rows):
+def test_models_fold_centre_and_unit_into_the_regression(rows):
     X, Y, weights = rows
     processes = fit_processes(X, Y, weights)
-    fit = homoscedastic_cross_fit(processes, Y, weights)
-    location, scale = fit.frame.at(X[:3])
+    fit = BASES["constant"].cross_fit(X, Y, weights, rng(), processes)
+    location, scale = fit.model.at(X[:3])
     for column, part in enumerate(processes):
         mean, variance = part.process.predict(X[:3])
         deviation = np.sqrt(variance + part.process.noise_variance)
-        center, unit = fit.frame.center[column], fit.frame.unit[column]
+        center, unit = fit.model.center[column], fit.model.unit[column]
         assert_close(location[:, column], mean + center * deviation)
         assert_close(scale[:, column], unit * deviation)
     linear = LinearBase().cross_fit(X, Y[:, :1], weights, rng())
     model = fit_linear(X, Y[:, 0], weights, rng()).model
     mean, log_scale = model.at(X[:3])
-    location, scale = linear.frame.at(X[:3])
-    center, unit = linear.frame.center[0], linear.frame.unit[0]
+    location, scale = linear.model.at(X[:3])
+    center, unit = linear.model.center[0], linear.model.unit[0]
     assert_close(location[:, 0], mean + center * np.exp(log_scale))
     assert_close(scale[:, 0], unit * np.exp(log_scale))
 
 
-def test_the_base_equals_its_functions(rows):
+@pytest.mark.parametrize("name", ["constant", "varying"])
+def test_bases_can_share_the_processes_of_the_rows(name, rows):
+    X, Y, weights = rows
+    fit = BASES[name].cross_fit(X, Y, weights, rng())
+    shared = BASES[name].cross_fit(X, Y, weights, rng(), fit_processes(X, Y, weights))
+    np.testing.assert_array_equal(shared.residuals, fit.residuals)
+    np.testing.assert_array_equal(shared.log_scale, fit.log_scale)
+
+
+def test_fits_of_folds_can_start_at_the_fit_of_all_rows(rows):
     X, Y, weights = rows
     processes = fit_processes(X, Y, weights)
-    pairs = [
-        (BASES["constant"], homoscedastic_cross_fit(processes, Y, weights)),
-        (BASES["varying"], heteroscedastic_cross_fit(processes, X, Y, weights, rng())),
-    ]
-    for base, expected in pairs:
-        fit = base.cross_fit(X, Y, weights, rng())
-        assert_close(fit.residuals, expected.residuals)
-        assert_close(fit.log_scale, expected.log_scale)
-
-
-def test_fits_of_folds_can_start_at_the_fit_of_all_rows(rows, monkeypatch):
-    X, Y, weights = rows
-    processes = fit_processes(X, Y, weights)
-    calls = []
-    fit = regressed.fit_gaussian_process
-
-    def recording(*args, **options):
-        calls.append((options["start"], options["max_iterations"]))
-        return fit(*args, **options)
-
-    monkeypatch.setattr(regressed, "fit_gaussian_process", recording)
-    fit_processes(X[:40], Y[:40], weights[:40], start=processes, max_iterations=8)
-    assert calls == [(part.process.hyperparameters, 8) for part in processes]
+    # Without a step they are where they start.
+    again = fit_processes(X, Y, weights, start=processes, max_iterations=0)
+    for one, other in zip(processes, again, strict=True):
+        start, end = (fit.process.hyperparameters.logs() for fit in (one, other))
+        assert_close(end, start)
 
 
 def test_columns_are_independent_regressions(rows):
@@ -189,14 +178,14 @@ def test_columns_are_independent_regressions(rows):
         both = base.cross_fit(X, Y[:, ::-1], weights, rng())
         alone = base.cross_fit(X, Y[:, 1:], weights, rng())
         assert_close(both.residuals[:, :1], alone.residuals)
-        assert_close(both.frame.at(X)[0][:, :1], alone.frame.at(X)[0])
+        assert_close(both.model.at(X)[0][:, :1], alone.model.at(X)[0])
 
 
 @pytest.mark.parametrize("name", ["constant", "varying", "linear"])
-def test_frames_far_away_are_finite(name, rows):
+def test_models_far_away_are_finite(name, rows):
     X, Y, weights = rows
     fit = BASES[name].cross_fit(X, Y, weights, rng())
-    location, scale = fit.frame.at(np.array([[1e200, -1e200], [1e9, 0.0], [5.0, 5.0]]))
+    location, scale = fit.model.at(np.array([[1e200, -1e200], [1e9, 0.0], [5.0, 5.0]]))
     assert np.all(np.isfinite(location))
     assert np.all(np.isfinite(scale))
     assert np.all(scale > 0)
@@ -208,7 +197,7 @@ def test_few_rows_and_many_columns_are_safe(name, n, p):
     generator = np.random.default_rng(n)
     X, Y = generator.normal(size=(n, p)), generator.normal(size=(n, 1))
     fit = BASES[name].cross_fit(X, Y, np.ones(n), rng())
-    for part in (fit.residuals, fit.log_scale, *fit.frame.at(X)):
+    for part in (fit.residuals, fit.log_scale, *fit.model.at(X)):
         assert np.all(np.isfinite(part))
 
 
@@ -219,21 +208,20 @@ def test_repeated_rows_and_rounded_responses_are_safe(name):
     X[:, 1] = 1.0
     for Y in (np.round(X[:, :1]), np.repeat(generator.normal(size=(8, 1)), 5, axis=0)):
         fit = BASES[name].cross_fit(X, Y, np.ones(40), rng())
-        for part in (fit.residuals, fit.log_scale, *fit.frame.at(X)):
+        for part in (fit.residuals, fit.log_scale, *fit.model.at(X)):
             assert np.all(np.isfinite(part))
 
 
 def test_calibrated_on_new_rows_of_engel_like_data():
-    generator = np.random.default_rng(3)
-    x = generator.gamma(3.0, 0.3, size=(2200, 1))
-    y = 2.0 + 3.0 * x + 0.3 * np.exp(x) * generator.normal(size=(2200, 1))
+    x, y = engel_like(2200, seed=3)
+    y = y[:, None]
     train, test = slice(0, 200), slice(200, None)
     noise = GaussianBase(1.0)
     truth = noise.log_density((y[test] - 2 - 3 * x[test]) / (0.3 * np.exp(x[test])))
     truth = np.mean(truth - np.log(0.3) - x[test, 0])
     for name in ("varying", "linear"):
         fit = BASES[name].cross_fit(x[train], y[train], np.ones(200), rng())
-        location, scale = fit.frame.at(x[test])
+        location, scale = fit.model.at(x[test])
         found = noise.log_density((y[test] - location) / scale) - np.log(scale[:, 0])
         # Four or so parameters from 200 rows cost half a nat each, over 200 rows.
         assert truth - np.mean(found) < 0.06
@@ -281,6 +269,6 @@ def test_bad_arguments_are_named(rows):
 
 def test_residuals_that_are_all_zero_have_a_unit():
     zeros = np.zeros((3, 1))
-    part = standard_residuals(zeros, zeros, zeros, np.ones(3))
-    assert np.all(part.values == 0)
-    assert np.all(part.unit > 0)
+    values, _, _, unit = standard_residuals(zeros, zeros, zeros, np.ones(3))
+    assert np.all(values == 0)
+    assert np.all(unit > 0)

@@ -4,22 +4,21 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from kexpfam.baselines import ConditionalKDE, kernel_density
+from kexpfam.baselines import ConditionalKDE
 from kexpfam.baselines.kernel_density import Squares
+from kexpfam.data import Rows
+from tests.baselines.cases import wave
 
 
 @pytest.fixture(scope="module")
 def rows():
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(40, 2))
-    y = np.sin(2 * x[:, 0]) + 0.3 * rng.normal(size=40)
-    return x, y
+    return wave(40, 2.0)
 
 
-def leave_one_out(Z, U, weights, judged, log_widths):
-    squares = Squares(Z, U, judged)
-    first = kernel_density.leave_one_out(squares, U.shape[1], weights, log_widths)
-    again = kernel_density.leave_one_out(squares, U.shape[1], weights, log_widths)
+def leave_one_out(Z, U, weights, judged, log_widths, **sizes):
+    squares = Squares(Rows(Z, U, weights), judged, **sizes)
+    first = squares.leave_one_out(log_widths)
+    again = squares.leave_one_out(log_widths)
     assert first[0] == again[0]  # what is kept is not changed
     return first
 
@@ -79,13 +78,11 @@ def test_the_likelihood_is_a_mean_over_the_judged_rows(rows):
 
 
 @pytest.mark.parametrize("kept", [0, 2**20])
-def test_blocks_of_rows_give_the_same_likelihood(rows, monkeypatch, kept):
+def test_blocks_of_rows_give_the_same_likelihood(rows, kept):
     x, y = rows
     arguments = (x, y[:, None], np.ones(40), np.arange(40), np.full(3, -1.0))
     whole = leave_one_out(*arguments)
-    monkeypatch.setattr(kernel_density, "_BLOCK", 500)
-    monkeypatch.setattr(kernel_density, "_MOST_KEPT", kept)
-    parts = leave_one_out(*arguments)
+    parts = leave_one_out(*arguments, at_once=500, most_kept=kept)
     assert parts[0] == pytest.approx(whole[0], rel=1e-13)
     np.testing.assert_allclose(parts[1], whole[1], rtol=1e-10)
 

@@ -8,36 +8,41 @@ from scipy import integrate, stats
 
 from kexpfam.baselines import LSCDE
 from kexpfam.baselines.least_squares import (
-    Features,
+    GaussianFunctions,
     Split,
     held_out_losses,
     solutions,
+    splits,
 )
+from kexpfam.data import Rows
+from tests.baselines.cases import wave
 
 
 @pytest.fixture(scope="module")
 def rows():
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(30, 2))
-    y = np.sin(x[:, :1]) + 0.3 * rng.normal(size=(30, 1))
-    return x, y
+    x, y = wave(30)
+    return x, y[:, None]
 
 
-def phi(features, width, x, y):
-    """The basis functions at one point, written as in the paper."""
-    in_x = ((features.centers_x - x) ** 2).sum(axis=1)
-    in_y = ((features.centers_y - y) ** 2).sum(axis=1)
+def weighted(x, y, weights=None):
+    return Rows(x, y, np.ones(len(x)) if weights is None else weights)
+
+
+def phi(functions, width, x, y):
+    """The basis functions at one x and at y (..., d), written as in the paper."""
+    in_x = ((functions.centers_x - x) ** 2).sum(axis=1)
+    in_y = ((functions.centers_y - np.asarray(y)[..., None, :]) ** 2).sum(axis=-1)
     return np.exp(-(in_x + in_y) / (2 * width**2))
 
 
-def product_integral(features, width, x, i, j):
+def product_integral(functions, width, x, i, j):
     """∫ φ_i(x, y) φ_j(x, y) dy by adaptive quadrature."""
 
     def product(y):
-        values = phi(features, width, x, y)
+        values = phi(functions, width, x, [y])
         return values[i] * values[j]
 
-    ends = features.centers_y[[i, j], 0].tolist()
+    ends = functions.centers_y[[i, j], 0].tolist()
     return integrate.quad(product, -12, 12, points=ends, epsabs=1e-16)[0]
 
 
@@ -45,17 +50,17 @@ def product_integral(features, width, x, i, j):
 def test_h_and_H_are_those_of_the_definition(rows, width):
     x, y = rows
     weights = np.random.default_rng(1).uniform(0.5, 2.0, size=30)
-    features = Features(x, y, x[:4], y[:4], weights)
-    H, h = features.sums(width, np.arange(30))
+    functions = GaussianFunctions(x[:4], y[:4])
+    H, h = functions.sums(width, weighted(x, y, weights))
     share = weights / weights.sum()
     slow_h = sum(
-        w * phi(features, width, a, b) for w, a, b in zip(share, x, y, strict=True)
+        w * phi(functions, width, a, b) for w, a, b in zip(share, x, y, strict=True)
     )
     np.testing.assert_allclose(h, slow_h, rtol=1e-12)
     for i in range(4):
         for j in range(i, 4):
             value = sum(
-                w * product_integral(features, width, a, i, j)
+                w * product_integral(functions, width, a, i, j)
                 for w, a in zip(share, x, strict=True)
             )
             np.testing.assert_allclose(H[i, j], value, rtol=1e-7, atol=1e-14)
@@ -64,13 +69,13 @@ def test_h_and_H_are_those_of_the_definition(rows, width):
 def test_H_of_two_columns_of_y_is_that_of_the_definition():
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(5, 1)), rng.normal(size=(5, 2))
-    features = Features(x, y, x[:2], y[:2], np.ones(5))
-    H, _ = features.sums(0.8, np.arange(5))
+    functions = GaussianFunctions(x[:2], y[:2])
+    H, _ = functions.sums(0.8, weighted(x, y))
     t = np.linspace(-9, 9, 361)
     plane = np.stack(np.meshgrid(t, t, indexing="ij"), axis=-1).reshape(-1, 2)
     values = np.zeros((len(plane), 2, 2))
     for a in x:
-        f = np.stack([phi(features, 0.8, a, b) for b in plane])
+        f = phi(functions, 0.8, a, plane)
         values += f[:, :, None] * f[:, None] / 5
     grid = values.reshape(361, 361, 2, 2)
     expected = integrate.trapezoid(integrate.trapezoid(grid, t, axis=0), t, axis=0)
@@ -79,8 +84,7 @@ def test_H_of_two_columns_of_y_is_that_of_the_definition():
 
 def test_solutions_for_all_regularizations_are_those_of_linear_systems(rows):
     x, y = rows
-    features = Features(x, y, x[:10], y[:10], np.ones(30))
-    H, h = features.sums(0.7, np.arange(30))
+    H, h = GaussianFunctions(x[:10], y[:10]).sums(0.7, weighted(x, y))
     lams = np.array([1e-3, 0.1, 5.0])
     for lam, alpha in zip(lams, solutions(H, h, lams), strict=True):
         expected = np.linalg.solve(H + lam * np.eye(10), h)
@@ -101,17 +105,17 @@ def test_entries_that_underflow_do_no_harm():
 def test_the_solution_minimises_the_squared_error_of_the_ratio(rows):
     """J by quadrature is lowest at α before its negative part is cut off."""
     x, y = rows
-    features = Features(x, y, x[:3], y[:3], np.ones(30))
-    H, h = features.sums(0.7, np.arange(30))
+    functions = GaussianFunctions(x[:3], y[:3])
+    H, h = functions.sums(0.7, weighted(x, y))
     alpha = np.linalg.solve(H + 0.1 * np.eye(3), h)
     t = np.linspace(-9, 9, 2001)
-    f = np.stack([[phi(features, 0.7, a, np.array([b])) for b in t] for a in x])
+    f = np.stack([[phi(functions, 0.7, a, np.array([b])) for b in t] for a in x])
 
     def J(alpha):
         ratio = f @ alpha
         square = integrate.trapezoid(ratio**2, t, axis=1).mean()
         fit = np.mean(
-            [phi(features, 0.7, a, b) @ alpha for a, b in zip(x, y, strict=True)]
+            [phi(functions, 0.7, a, b) @ alpha for a, b in zip(x, y, strict=True)]
         )
         return 0.5 * square - fit + 0.05 * alpha @ alpha
 
@@ -123,43 +127,36 @@ def test_the_solution_minimises_the_squared_error_of_the_ratio(rows):
 
 @pytest.mark.parametrize("select", ["likelihood", "squared_loss"])
 def test_held_out_losses_are_those_of_separate_fits(rows, select):
-    x, y = rows
-    folds = np.array_split(np.arange(30), 3)
+    data = weighted(*rows)
     widths, lams = np.array([0.4, 1.0]), np.array([0.01, 1.0])
-    splits = []
-    for fold in folds:
-        kept = np.setdiff1d(np.arange(30), fold)
-        features = Features(x, y, x[:1], y[:1], np.ones(30))
-        splits.append(Split.of(features, kept, fold, kept[:8]))
-    found = held_out_losses(splits, widths, lams, select)
+    parts = []
+    for fold in np.array_split(np.arange(30), 3):
+        kept = data[np.setdiff1d(np.arange(30), fold)]
+        parts.append(Split(GaussianFunctions.on(kept[:8]), kept, data[fold]))
+    found = held_out_losses(parts, widths, lams, select)
     for i, width in enumerate(widths):
         for j, lam in enumerate(lams):
             total = 0.0
-            for fold in folds:
-                kept = np.setdiff1d(np.arange(30), fold)
-                features = Features(x, y, x[kept[:8]], y[kept[:8]], np.ones(30))
-                H, h = features.sums(width, kept)
+            for functions, kept, held_out in parts:
+                H, h = functions.sums(width, kept)
                 alpha = np.maximum(np.linalg.solve(H + lam * np.eye(8), h), 0)
-                for a in fold:
-                    basis = phi(features, width, x[a], y[a])
+                for a, b in zip(held_out.X, held_out.Y, strict=True):
+                    value = phi(functions, width, a, b) @ alpha
                     t = np.linspace(-15, 15, 4001)
-                    ratio = np.array(
-                        [phi(features, width, x[a], np.array([b])) @ alpha for b in t]
-                    )
+                    ratio = phi(functions, width, a, t[:, None]) @ alpha
                     if select == "likelihood":
                         mass = integrate.trapezoid(ratio, t)
-                        total -= np.log(basis @ alpha / mass)
+                        total -= np.log(value / mass)
                     else:
                         square = integrate.trapezoid(ratio**2, t)
-                        total += 0.5 * square - basis @ alpha
+                        total += 0.5 * square - value
             np.testing.assert_allclose(found[i, j], total / 30, rtol=1e-8)
 
 
 def test_rows_far_from_all_centres_have_a_finite_loss(rows):
     x, y = rows
-    far = np.concatenate([x, x + 500.0])
-    features = Features(far, np.tile(y, (2, 1)), x[:8], y[:8], np.ones(60))
-    split = Split(features, np.arange(30), np.arange(30, 60))
+    functions = GaussianFunctions(x[:8], y[:8])
+    split = Split(functions, weighted(x, y), weighted(x + 500.0, y))
     losses = held_out_losses([split], np.array([0.1]), np.array([0.1]), "likelihood")
     assert np.all(np.isfinite(losses))
 
@@ -223,17 +220,14 @@ def test_what_is_wrong_is_named(rows, arguments, message):
         LSCDE(**arguments).fit(*rows)
 
 
-def test_rows_that_judge_are_never_centres(rows, monkeypatch):
-    seen = []
-    inner = Split.of.__func__
-
-    def spy(cls, features, kept, fold, centers):
-        seen.append((set(centers.tolist()), set(kept.tolist()), set(fold.tolist())))
-        return inner(cls, features, kept, fold, centers)
-
-    monkeypatch.setattr(Split, "of", classmethod(spy))
-    LSCDE(widths=[0.3, 1.0], regularizations=[0.1], random_state=0).fit(*rows)
-    assert len(seen) == 5
-    for centers, kept, fold in seen:
-        assert centers <= kept
-        assert not kept & fold
+def test_rows_held_out_are_never_centres(rows):
+    parts = splits(weighted(*rows), 20, 5, np.random.default_rng(0))
+    assert len(parts) == 5
+    for functions, kept, held_out in parts:
+        centers, fitted, left = (
+            set(map(tuple, X)) for X in (functions.centers_x, kept.X, held_out.X)
+        )
+        assert len(centers) == 20
+        assert centers <= fitted
+        assert len(left) == 6
+        assert not fitted & left

@@ -8,9 +8,10 @@ import pytest
 from kexpfam import KCEF
 from kexpfam.base_densities import GaussianBase
 from kexpfam.bridges import to_arviz
-from kexpfam.distributions import ClosedFormDensity, MixtureDensity
+from kexpfam.distributions import MixtureDensity
 from kexpfam.kernels import Gaussian
 from kexpfam.sampling import NUTS, TemperedSMC
+from tests.densities import closed_form
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # what it says when it is imported is its own
@@ -111,9 +112,6 @@ def test_particles_come_as_one_chain_with_their_report(gaussian_case):
 
 
 def test_averages_come_as_one_chain():
-    parts = [
-        ClosedFormDensity(GaussianBase(1.0), np.array([c, c]), np.ones(2))
-        for c in (0.0, 1.0)
-    ]
+    parts = [closed_form([c, c]) for c in (0.0, 1.0)]
     run = MixtureDensity(parts, [0.4, 0.6]).run(30, random_state=0)
     assert to_arviz(run).posterior["y"].shape == (1, 30, 2)

@@ -5,9 +5,12 @@ import sys
 
 import pytest
 
-# Run apart, so that modules that other tests have imported do not help.
+# Run apart, so that modules that other tests have imported do not help; and once,
+# because to import the package takes longer than all the rest.
 CODE = """
 import sys
+import kexpfam.bridges as bridges
+print("imported:", {"skpro", "arviz", "qp"} & {name for name in sys.modules})
 
 class Refuse:
     def find_spec(self, name, path=None, target=None):
@@ -16,43 +19,42 @@ class Refuse:
 
 sys.meta_path.insert(0, Refuse())
 import numpy as np
-import kexpfam.bridges as bridges
 from kexpfam.base_densities import GaussianBase
 from kexpfam.distributions import ClosedFormDensity
 from kexpfam.errors import MissingDependencyError
 
 p = ClosedFormDensity(GaussianBase(1.0), np.zeros(2), np.ones(2))
 assert bridges.to_scipy(p, 0).mean() == 0.0
-try:
-    {call}
-except MissingDependencyError as error:
-    print(error)
+for call in CALLS:
+    try:
+        exec(call)
+    except MissingDependencyError as error:
+        print(error)
 """
 
 
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        ("import kexpfam.bridges.skpro", "skpro is needed for its regressor"),
-        ("bridges.to_qp(p)", "qp is needed to build an ensemble"),
-        ("bridges.to_arviz(p.run(5, 0))", "arviz is needed to hand draws over"),
-    ],
-)
-def test_a_missing_library_is_named_with_the_extra_that_installs_it(call, message):
-    done = subprocess.run(
-        [sys.executable, "-c", CODE.replace("{call}", call)],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert message in done.stdout
-    assert 'pip install "kexpfam[bridges]"' in done.stdout
+MESSAGES = {
+    "import kexpfam.bridges.skpro": "skpro is needed for its regressor",
+    "bridges.to_qp(p)": "qp is needed to build an ensemble",
+    "bridges.to_arviz(p.run(5, 0))": "arviz is needed to hand draws over",
+}
 
 
-def test_the_bridges_import_no_library():
-    code = "import sys, kexpfam.bridges; print([m for m in sys.modules])"
+@pytest.fixture(scope="module")
+def printed():
+    """What the code prints: the libraries imported, then a line for each call."""
+    code = CODE.replace("CALLS", repr(list(MESSAGES)))
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
-    for library in ("skpro", "'arviz'", "'qp'"):
-        assert library not in done.stdout.replace("kexpfam.bridges.skpro", "")
+    return done.stdout.splitlines()
+
+
+def test_a_missing_library_is_named_with_the_extra_that_installs_it(printed):
+    for line, message in zip(printed[1:], MESSAGES.values(), strict=True):
+        assert message in line
+        assert 'pip install "kexpfam[bridges]"' in line
+
+
+def test_the_bridges_import_no_library(printed):
+    assert printed[0] == "imported: set()"

@@ -5,10 +5,10 @@ import warnings
 import numpy as np
 import pytest
 
-from kexpfam.base_densities import GaussianBase
 from kexpfam.bridges import to_qp
-from kexpfam.distributions import ClosedFormDensity, MixtureDensity
+from kexpfam.distributions import MixtureDensity
 from kexpfam.errors import AccuracyWarning
+from tests.densities import closed_form
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # what it says when it is imported is its own
@@ -46,14 +46,14 @@ def test_moments_and_quantiles_are_nearly_ours(gaussian_case):
 
 def test_narrow_spikes_far_from_each_other_are_found():
     centers = np.array([0.1, 1.7, 2.9])
-    p = ClosedFormDensity(GaussianBase(1.0), centers, np.array([0.004, 0.3, 0.01]))
+    p = closed_form(centers, [0.004, 0.3, 0.01])
     ensemble = to_qp(p)
     check_agreement(p, ensemble, 1e-3)
     assert len(ensemble.metadata["xvals"].ravel()) < 20_000
 
 
 def test_spikes_too_narrow_for_any_grid_earn_a_warning():
-    p = ClosedFormDensity(GaussianBase(1.0), np.array([0.0, 1.0]), np.array([2e-4, 1]))
+    p = closed_form([0.0, 1.0], [2e-4, 1.0])
     with pytest.warns(AccuracyWarning, match="1 of 2 densities are not followed"):
         to_qp(p)
 
@@ -68,9 +68,8 @@ def test_a_single_density_is_an_ensemble_of_one(gaussian_case):
 
 def redshifts():
     """Two-peaked densities of redshifts between 0 and 3."""
-    near = ClosedFormDensity(GaussianBase(1.0), np.array([0.4, 0.9]), np.full(2, 0.05))
-    far = ClosedFormDensity(GaussianBase(1.0), np.array([2.1, 1.9]), np.full(2, 0.1))
-    return MixtureDensity([near, far], [0.8, 0.2])
+    parts = [closed_form([0.4, 0.9], 0.05), closed_form([2.1, 1.9], 0.1)]
+    return MixtureDensity(parts, [0.8, 0.2])
 
 
 def test_a_grid_of_redshifts_is_kept_as_it_is():

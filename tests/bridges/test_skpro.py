@@ -129,9 +129,8 @@ def test_the_norm_is_that_of_quadrature(frames, fitted):
     norms = found.pdfnorm()
     for k in range(3):
         p = found.density[k]
-        slow, _ = integrate.quad(
-            lambda t, p=p: p.pdf(t) ** 2, *p.ppf([1e-13, 1 - 1e-13])
-        )
+        t = np.linspace(*p.ppf([1e-13, 1 - 1e-13]), 4001)
+        slow = integrate.trapezoid(p.pdf(t) ** 2, t)
         assert norms.iloc[k, 0] == pytest.approx(slow, rel=1e-6)
     assert found.iloc[0, 0].pdfnorm() == pytest.approx(norms.iloc[0, 0])
     first = found.iloc[:1]

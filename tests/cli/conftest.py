@@ -22,6 +22,26 @@ def run():
 
 
 @pytest.fixture
+def fit(run, tmp_path):
+    """Fits a model to columns: `fit(columns, ...)` has its files and the result."""
+
+    def call(columns, *words):
+        data, model = write(tmp_path / "a.csv", columns), tmp_path / "a.kexpfam"
+        result = run("fit", data, *words, "-o", model)
+        return SimpleNamespace(data=data, model=str(model), result=result)
+
+    return call
+
+
+@pytest.fixture
+def joint(fit, untuned):
+    """A joint density, and the table that it was fitted to."""
+    done = fit(houses(40), "--joint", "--features", "area,price", "--model", "kcef")
+    assert done.result.exit_code == 0
+    return done
+
+
+@pytest.fixture
 def untuned(monkeypatch):
     """Makes `fit` and `evaluate` use untuned models, where only speed matters."""
 

@@ -15,6 +15,14 @@ def houses(n=60, seed=0):
     return {"area": area, "rooms": rooms, "city": city, "price": price.round(1)}
 
 
+def with_gaps(columns, **rows):
+    """Columns as texts, with nothing in some rows of those that are named."""
+    columns = {k: np.asarray(v).astype(object) for k, v in columns.items()}
+    for name, places in rows.items():
+        columns[name][places] = ""
+    return columns
+
+
 def write(path, columns, delimiter=","):
     """Write columns as text, and return the path as a text."""
     lines = [delimiter.join(columns)]

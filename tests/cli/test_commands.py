@@ -19,7 +19,7 @@ from kexpfam.cli.model_files import TableRows, load_table_model
 from kexpfam.cli.readers import read_table
 from kexpfam.cli.shared import Stopped
 from kexpfam.metrics import cross_evaluate, evaluate
-from tests.cli.tables import houses, write
+from tests.cli.tables import houses, with_gaps, write
 
 # Cells are written with all digits; densities of blocks of other sizes differ by
 # rounding.
@@ -193,16 +193,15 @@ def test_cross_validation_fits_each_fold_anew(run, untuned, tmp_path):
     assert numbers["crps"]["value"] == pytest.approx(expected.crps.value)
 
 
-def test_weights_are_those_of_the_estimator(run, untuned, tmp_path):
+def test_weights_are_those_of_the_estimator(fit, untuned):
     columns, weights = houses(30), 1 + (np.arange(30) % 2)
-    data = write(tmp_path / "a.csv", {**columns, "w": weights})
-    output = tmp_path / "a.kexpfam"
     words = ["--target", "price", "--features", "area", "--model", "kcef"]
-    assert run("fit", data, *words, "--weights", "w", "-o", output).exit_code == 0
+    done = fit({**columns, "w": weights}, *words, "--weights", "w")
+    assert done.result.exit_code == 0
     x, y = columns["area"][:, None], columns["price"]
     expected = KCEF(select=None).fit(x, y, weights)
     np.testing.assert_allclose(
-        kexpfam.load(output).predict(x), expected.predict(x), **SAME
+        kexpfam.load(done.model).predict(x), expected.predict(x), **SAME
     )
 
 
@@ -332,10 +331,7 @@ def test_wrong_files_and_values_are_one_sentence(run, fitted, words, message):
 
 
 def test_missing_values_are_dropped_or_imputed_at_the_fit(run, untuned, tmp_path):
-    columns = {k: v.astype(object) for k, v in houses(40).items()}
-    columns["area"][3] = ""
-    columns["price"][5] = "NA"
-    data = write(tmp_path / "gaps.csv", columns)
+    data = write(tmp_path / "gaps.csv", with_gaps(houses(40), area=3, price=5))
     words = ["fit", data, "--target", "price", "--features", "area,city"]
     words += ["--model", "kcef", "--json", "-o"]
     refused = run(*words, tmp_path / "a.kexpfam")
@@ -347,7 +343,7 @@ def test_missing_values_are_dropped_or_imputed_at_the_fit(run, untuned, tmp_path
         assert report["rows"] == rows
         assert report["rows_left_out"] == 40 - rows
         assert report["model"] == str(path)
-        assert load_table_model(path).coding.missing == policy
+        assert load_table_model(path).coder.missing == policy
 
 
 def test_a_model_without_a_table_goes_by_position(run, fitted, tmp_path):
@@ -374,14 +370,12 @@ def test_a_model_of_several_targets_is_for_programs(run, fitted, tmp_path):
         assert "has 2 targets, and commands are for one" in result.stderr
 
 
-def test_constant_features_do_no_harm(run, untuned, tmp_path):
-    columns = houses(30)
-    columns |= {"same": np.ones(30), "land": np.full(30, "Peru")}
-    data = write(tmp_path / "a.csv", columns)
+def test_constant_features_do_no_harm(run, fit, untuned):
+    columns = houses(30) | {"same": np.ones(30), "land": np.full(30, "Peru")}
     words = ["--target", "price", "--features", "area,same,land", "--model", "kcef"]
-    fit = run("fit", data, *words, "-o", tmp_path / "a.kexpfam")
-    assert fit.exit_code == 0, fit.output
-    rows = rows_of(run("predict", tmp_path / "a.kexpfam", data).stdout)
+    done = fit(columns, *words)
+    assert done.result.exit_code == 0, done.result.output
+    rows = rows_of(run("predict", done.model, done.data).stdout)
     assert np.all(np.isfinite(column(rows, "mean")))
 
 
@@ -400,19 +394,16 @@ def test_a_model_with_names_goes_by_them(run, tmp_path):
     )
 
 
-def test_a_joint_density_is_fitted_sampled_and_judged(run, untuned, tmp_path):
-    data = write(tmp_path / "a.csv", houses(40))
-    model = tmp_path / "joint.kexpfam"
-    words = ["--joint", "--features", "area,price", "--model", "kcef"]
-    assert run("fit", data, *words, "-o", model).exit_code == 0
+def test_a_joint_density_is_fitted_sampled_and_judged(run, joint):
+    data, model = joint.data, joint.model
     rows = rows_of(run("sample", model, "-n", "5").stdout)
     assert list(rows[0]) == ["area", "price"]
     assert len(rows) == 5
     numbers = json.loads(run("evaluate", model, data, "--json").stdout)
-    joint = kexpfam.load(model)
+    density = kexpfam.load(model)
     table = read_table(data)
     Y = np.column_stack([table.numbers("area"), table.numbers("price")])
-    assert numbers["log_loss"]["value"] == pytest.approx(-joint.score(Y))
+    assert numbers["log_loss"]["value"] == pytest.approx(-density.score(Y))
     for command in ("predict", "plot"):
         result = run(command, model, data)
         assert result.exit_code == 1
@@ -442,7 +433,7 @@ def test_an_interrupt_leaves_nothing_behind(run, fitted, tmp_path, monkeypatch, 
     def interrupt(*_, **__):
         raise kind
 
-    monkeypatch.setattr(module, "save_table_model", interrupt)
+    monkeypatch.setattr(module.KCEF, "save", interrupt)
     words = ["fit", fitted.data, "--target", "price", "--model", "kcef"]
     result = run(*words, "-o", tmp_path / "a.kexpfam")
     assert result.exit_code == 130

@@ -10,7 +10,7 @@ import pytest
 
 from kexpfam.cli.model_files import load_table_model
 from kexpfam.cli.readers import read_table
-from tests.cli.tables import houses, write
+from tests.cli.tables import houses, with_gaps, write
 
 
 @pytest.fixture
@@ -20,10 +20,10 @@ def drawn(monkeypatch):
     module = importlib.import_module("kexpfam.cli.plot")
     draw_along, write_picture = module.draw_along, module.write_picture
 
-    def along(model, coding, feature, dots, row):
+    def along(model, coder, feature, dots, row):
         seen["along"] = feature.name
-        seen["row"] = dict(zip(coding.columns, row[0].tolist(), strict=True))
-        return draw_along(model, coding, feature, dots, row)
+        seen["row"] = dict(zip(coder.columns, row[0].tolist(), strict=True))
+        return draw_along(model, coder, feature, dots, row)
 
     def picture(path, draw):
         def titled():
@@ -37,16 +37,6 @@ def drawn(monkeypatch):
     monkeypatch.setattr(module, "draw_along", along)
     monkeypatch.setattr(module, "write_picture", picture)
     return seen
-
-
-@pytest.fixture
-def joint(run, untuned, tmp_path):
-    """A joint density, and the table that it was fitted to."""
-    data = write(tmp_path / "joint.csv", houses(40))
-    model = tmp_path / "joint.kexpfam"
-    words = ["--joint", "--features", "area,price", "--model", "kcef", "-o", model]
-    assert run("fit", data, *words).exit_code == 0
-    return str(model), data
 
 
 @pytest.mark.parametrize(
@@ -77,16 +67,15 @@ def test_the_target_of_the_model_may_be_said(run, fitted):
     "words", [["--target", "price"], ["--weights", "rooms"], ["--plot", "a.png"]]
 )
 def test_a_joint_density_has_a_log_loss_only(run, joint, words):
-    result = run("evaluate", *joint, *words)
+    result = run("evaluate", joint.model, joint.data, *words)
     assert result.exit_code == 2
     assert "joint density" in result.stderr
 
 
 def test_a_joint_density_is_drawn_without_a_table(run, joint):
-    model, data = joint
-    result = run("sample", model, data, "-n", "2")
+    result = run("sample", joint.model, joint.data, "-n", "2")
     assert result.exit_code == 2
-    assert f"leave {data} out" in result.stderr
+    assert f"leave {joint.data} out" in result.stderr
     assert result.stdout == ""
 
 
@@ -158,8 +147,7 @@ def test_only_tables_go_to_standard_output(run, fitted, tmp_path, monkeypatch, c
 
 def test_what_to_do_next_can_be_done(run, untuned, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    columns = {k: v.astype(object) for k, v in houses(40).items()}
-    columns["area"][3] = ""
+    columns = with_gaps(houses(40), area=3)
     columns = {
         "the price": columns["price"],
         "area": columns["area"],
@@ -184,37 +172,30 @@ def test_what_to_do_next_can_be_done(run, untuned, tmp_path, monkeypatch):
         assert outcome.exit_code == 0, outcome.output
 
 
-def test_what_to_do_next_has_no_curve_along_categories(run, untuned, tmp_path):
-    data = write(tmp_path / "a.csv", houses(40))
-    output = tmp_path / "a.kexpfam"
-    words = ["--target", "price", "--features", "city", "-o", output]
-    printed = run("fit", data, *words).stdout
-    assert f"kexpfam plot {output} {data} --kind density -o picture.png" in printed
+def test_what_to_do_next_has_no_curve_along_categories(fit, untuned):
+    done = fit(houses(40), "--target", "price", "--features", "city")
+    line = f"kexpfam plot {done.model} {done.data} --kind density -o picture.png"
+    assert line in done.result.stdout
 
 
 def test_rows_without_a_target_are_left_out(run, untuned, tmp_path):
-    columns = {k: v.astype(object) for k, v in houses(40).items()}
-    columns["price"][[5, 9]] = "NA"
-    columns["area"][5] = ""  # of a row that is left out anyway
+    # One gap of the area is in a row that is left out anyway.
+    columns = with_gaps(houses(40), price=[5, 9], area=5)
     data, model = write(tmp_path / "a.csv", columns), tmp_path / "a.kexpfam"
     words = ["--target", "price", "--features", "area,city", "--json"]
     for command in (["fit", data, "-o", model], ["evaluate", data, "--cv", "2"]):
         result = run(*command, *words)
         assert result.stderr == "Note: 2 rows without a target were left out.\n"
         assert json.loads(result.stdout)["rows"] == 38
-    assert load_table_model(model).coding.missing == "error"
+    assert load_table_model(model).coder.missing == "error"
     judged = run("evaluate", model, data, "--json")
     assert judged.stderr == "Note: 2 rows without a target were left out.\n"
     assert json.loads(judged.stdout)["rows"] == 38
 
 
-def test_notes_tell_gaps_from_rows_without_a_target(run, untuned, tmp_path):
-    columns = {k: v.astype(object) for k, v in houses(40).items()}
-    columns["price"][5] = "NA"
-    columns["area"][[1, 2]] = ""
-    data = write(tmp_path / "a.csv", columns)
-    words = ["--target", "price", "--missing", "drop", "-o", tmp_path / "a.kexpfam"]
-    assert run("fit", data, *words).stderr == (
+def test_notes_tell_gaps_from_rows_without_a_target(fit, untuned):
+    columns = with_gaps(houses(40), price=5, area=[1, 2])
+    assert fit(columns, "--target", "price", "--missing", "drop").result.stderr == (
         "Note: 1 rows without a target were left out.\n"
         "Note: 2 rows with missing values were left out.\n"
     )
@@ -228,14 +209,10 @@ def test_notes_tell_gaps_from_rows_without_a_target(run, untuned, tmp_path):
         ({"city": 4, "area": 4}, "line 6, column 'area'"),  # area stands before city
     ],
 )
-def test_the_first_gap_of_the_file_is_named(run, tmp_path, cells, place):
-    columns = {**houses(20), "w": np.ones(20)}
-    columns = {k: v.astype(object) for k, v in columns.items()}
-    for name, row in cells.items():
-        columns[name][row] = ""
-    data = write(tmp_path / "a.csv", columns)
+def test_the_first_gap_of_the_file_is_named(fit, cells, place):
+    columns = with_gaps({**houses(20), "w": np.ones(20)}, **cells)
     words = ["--target", "price", "--features", "city,area", "--weights", "w"]
-    result = run("fit", data, *words, "-o", tmp_path / "a.kexpfam")
+    result = fit(columns, *words).result
     assert result.exit_code == 1
     assert f"{place}: the value is missing" in result.stderr
 
@@ -253,11 +230,8 @@ def test_imputation_is_advised_only_where_there_are_gaps(run, tmp_path):
     ("n", "levels", "step", "told"),
     [(40, 5, 1.0, True), (40, 11, 1.0, False), (40, 5, 0.5, False), (20, 5, 1, False)],
 )
-def test_a_target_of_few_whole_numbers_is_noted(
-    run, untuned, tmp_path, n, levels, step, told
-):
+def test_a_target_of_few_whole_numbers_is_noted(fit, untuned, n, levels, step, told):
     columns = {"area": houses(n)["area"], "grade": step * (np.arange(n) % levels)}
-    data = write(tmp_path / "a.csv", columns)
-    result = run("fit", data, "--target", "grade", "-o", tmp_path / "a.kexpfam")
+    result = fit(columns, "--target", "grade").result
     assert result.exit_code == 0, result.output
     assert ("Note: grade looks discrete, with 5" in result.stderr) == told

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from kexpfam import KCEF
-from kexpfam.cli.coding import learn_coding
 from kexpfam.cli.model_files import load_table_model
 from kexpfam.cli.pictures import (
     condition,
@@ -16,7 +15,7 @@ from kexpfam.cli.pictures import (
     middle_cut,
 )
 from kexpfam.cli.readers import read_table
-from kexpfam.cli.tables import Table
+from kexpfam.data import Table, TableCoder
 from kexpfam.display import FEW_NEAR, near_note
 from tests.cli.tables import houses
 
@@ -32,13 +31,13 @@ def no_window():
 
 @pytest.fixture(scope="module")
 def long_names():
-    """A model and its coding, with names of more than fifty letters."""
+    """A model and its coder, with names of more than fifty letters."""
     columns = houses()
     values = [*(columns[n] for n in ("area", "rooms", "price")), columns["area"] ** 2]
     table = Table("a.csv", (*LONG[:4],), tuple(np.asarray(v, float) for v in values))
-    coding = learn_coding(table, [LONG[0], LONG[1], LONG[3]], LONG[2])
-    X, y = coding.matrix(table).X, table.numbers(LONG[2])
-    return KCEF(select=None).fit(X, y), coding
+    coder = TableCoder.fit(table, [LONG[0], LONG[1], LONG[3]], LONG[2])
+    X, y = coder.transform(table).X, table.numbers(LONG[2])
+    return KCEF(select=None).fit(X, y), coder
 
 
 def inside(figure):
@@ -51,25 +50,25 @@ def inside(figure):
 
 
 def test_long_names_stay_inside_the_picture(long_names):
-    model, coding = long_names
-    row = coding.row()
-    label = ",".join(f"{f.name}=3.25" for f in coding.features)
+    model, coder = long_names
+    row = coder.row()
+    label = ",".join(f"{f.name}=3.25" for f in coder.features)
     X = np.vstack([row, row + 1.0])
-    figure = draw_densities(model, coding, X, [label, label], np.full(2, np.nan))
+    figure = draw_densities(model, coder, X, [label, label], np.full(2, np.nan))
     assert inside(figure)
-    assert inside(draw_along(model, coding, coding.features[0], None, row))
+    assert inside(draw_along(model, coder, coder.features[0], None, row))
 
 
 def test_a_long_legend_is_not_across_the_curve(long_names):
-    model, coding = long_names
-    label = ",".join(f"{f.name}=3.25" for f in coding.features)
-    figure = draw_densities(model, coding, coding.row(), [label], np.full(1, np.nan))
+    model, coder = long_names
+    label = ",".join(f"{f.name}=3.25" for f in coder.features)
+    figure = draw_densities(model, coder, coder.row(), [label], np.full(1, np.nan))
     figure.canvas.draw()
     (legend,) = figure.legends
     axes = figure.axes[0]
     assert axes.get_legend() is None
     assert legend.get_window_extent().y1 <= axes.get_window_extent().y0
-    short = draw_densities(model, coding, coding.row(), ["row 1"], np.full(1, np.nan))
+    short = draw_densities(model, coder, coder.row(), ["row 1"], np.full(1, np.nan))
     assert short.legends == []
 
 
@@ -82,24 +81,24 @@ def test_names_keep_both_ends():
 
 def test_other_features_are_those_of_the_nearest_row(fitted):
     table = read_table(fitted.data)
-    coding = load_table_model(fitted.model).coding
-    X = coding.matrix(table).X
-    assert (condition(coding, table) == X).all(axis=1).any()
-    found = condition(coding, table, {"city": "Oslo"})
+    coder = load_table_model(fitted.model).coder
+    X = coder.transform(table).X
+    assert (condition(coder, table) == X).all(axis=1).any()
+    found = condition(coder, table, {"city": "Oslo"})
     assert (found == X).all(axis=1).any()
-    assert found[0, coding.columns.index("city=Oslo")] == 1.0
+    assert found[0, coder.columns.index("city=Oslo")] == 1.0
     # Of the row with the nearest area all but the area is taken.
-    found = condition(coding, table, {"area": "71.234"})
-    nearest = X[np.argmin(np.abs(X[:, coding.columns.index("area")] - 71.234))].copy()
-    nearest[coding.columns.index("area")] = 71.234
+    found = condition(coder, table, {"area": "71.234"})
+    nearest = X[np.argmin(np.abs(X[:, coder.columns.index("area")] - 71.234))].copy()
+    nearest[coder.columns.index("area")] = 71.234
     np.testing.assert_array_equal(found[0], nearest)
 
 
 def test_without_rows_other_features_are_medians(fitted):
-    coding = load_table_model(fitted.model).coding
+    coder = load_table_model(fitted.model).coder
     some = Table("a.csv", ("area",), (np.ones(3),))
     for table in (None, some):
-        np.testing.assert_array_equal(condition(coding, table), coding.row())
+        np.testing.assert_array_equal(condition(coder, table), coder.row())
 
 
 def test_a_density_far_from_data_is_noted(run, fitted, tmp_path):
@@ -108,13 +107,11 @@ def test_a_density_far_from_data_is_noted(run, fitted, tmp_path):
     assert f"Note: area=5000: {near_note(0.0)}." in result.stderr
     assert "Note" not in run(*words, "--force", "-q").stderr
     found = load_table_model(fitted.model)
-    row = found.coding.row({"area": "5000"})
-    figure = draw_densities(found.model, found.coding, row, ["far"], np.full(1, np.nan))
+    row = found.coder.row({"area": "5000"})
+    figure = draw_densities(found.model, found.coder, row, ["far"], np.full(1, np.nan))
     assert figure.axes[0].get_title() == near_note(0.0)
-    both = np.vstack([row, condition(found.coding, read_table(fitted.data))])
-    figure = draw_densities(
-        found.model, found.coding, both, ["a", "b"], np.full(2, 0.0)
-    )
+    both = np.vstack([row, condition(found.coder, read_table(fitted.data))])
+    figure = draw_densities(found.model, found.coder, both, ["a", "b"], np.full(2, 0.0))
     labels = figure.axes[0].get_legend_handles_labels()[1]
     assert labels[:2] == [f"a ({FEW_NEAR})", "b"]
 
@@ -127,9 +124,9 @@ def test_a_density_at_a_typical_row_is_not_noted(run, fitted, tmp_path):
 
 def test_curves_are_hatched_where_few_rows_are_near(fitted, capsys):
     found = load_table_model(fitted.model)
-    coding, model = found.coding, found.model
-    feature, row = coding.feature("area"), coding.row()
+    coder, model = found.coder, found.model
+    feature, row = coder.feature("area"), coder.row()
     dots = np.array([[-500.0, 100.0], [90.0, 200.0]])
-    figure = draw_along(model, coding, feature, dots, row)
+    figure = draw_along(model, coder, feature, dots, row)
     assert FEW_NEAR in figure.axes[0].get_legend_handles_labels()[1]
     assert "fewer than 3 training rows" in capsys.readouterr().err

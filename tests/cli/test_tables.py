@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from kexpfam.cli import readers
-from kexpfam.cli.readers import as_column, read_table
-from kexpfam.cli.tables import TableError, label_of
+from kexpfam.cli.readers import read_table
+from kexpfam.data import TableError
+from kexpfam.data.columns import as_column, label_of
 from kexpfam.errors import MissingDependencyError
 from tests.cli.tables import houses, write
 
@@ -39,11 +40,11 @@ def test_quick_and_careful_readers_agree(tmp_path):
         np.testing.assert_array_equal(quick.column(name), careful.column(name))
 
 
-def test_chunks_are_joined(tmp_path, monkeypatch):
-    monkeypatch.setattr(readers, "_CHUNK", 7)
+def test_chunks_are_joined(tmp_path):
     columns = houses(30)
     mixed = np.where(np.arange(30) < 20, "3.0", "many")  # text from the third chunk on
-    table = read_table(write(tmp_path / "a.csv", {**columns, "mixed": mixed}))
+    path = write(tmp_path / "a.csv", {**columns, "mixed": mixed})
+    table = read_table(path, chunk=7)
     np.testing.assert_array_equal(table.numbers("area"), columns["area"])
     assert table.labels("mixed").tolist() == ["3"] * 20 + ["many"] * 10
     assert table.place(29) == f"{tmp_path / 'a.csv'}, line 31"

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from kexpfam.comparison import mmd_test, permutation
-from kexpfam.comparison.permutation import divisions
-from kexpfam.comparison.samples import TILE
+from kexpfam.comparison import mmd_test
+from kexpfam.comparison.permutation import divisions, mmd_of_divisions
+from kexpfam.comparison.samples import TILE, kernel_for
 from kexpfam.kernels import Gaussian, Matern
 from tests.oracles.comparison import slow_mmd
 from tests.tolerances import STANDARD_ERRORS, assert_close
@@ -60,21 +60,18 @@ def test_divisions_are_those_of_the_sizes():
     assert np.abs(share - 3 / 8).max() < STANDARD_ERRORS * error
 
 
-def test_the_p_value_is_exact_over_all_divisions(monkeypatch):
+def test_the_p_value_is_exact_over_all_divisions():
     """With all divisions instead of random ones, p-values are uniform ranks."""
-    rows = np.array([0.0, 0.4, 1.1, 1.7, 2.9, 5.0])
-    chosen = list(itertools.combinations(range(6), 3))
-
-    def all_divisions(m, n, count, rng):
-        columns = [np.isin(np.arange(6), which) for which in chosen]
-        return np.column_stack([[1, 1, 1, 0, 0, 0], *columns]).astype(float)
-
-    monkeypatch.setattr(permutation, "divisions", all_divisions)
-    p_values = []
-    for which in chosen:
-        first = np.isin(np.arange(6), which)
-        result = mmd_test(rows[first], rows[~first], n_permutations=len(chosen))
-        p_values.append(result.p_value)
+    rows = np.array([0.0, 0.4, 1.1, 1.7, 2.9, 5.0])[:, None]
+    chosen = [
+        np.isin(np.arange(6), which) for which in itertools.combinations(range(6), 3)
+    ]
+    groups = np.column_stack([[1, 1, 1, 0, 0, 0], *chosen]).astype(float)
+    kernel = kernel_for(None, rows)
+    p_values = [
+        mmd_of_divisions(kernel, rows[first], rows[~first], groups).p_value
+        for first in chosen
+    ]
     # Equal groups come in pairs, a division and its mirror image, with equal p.
     ranks = np.repeat(np.arange(2, 22, 2), 2)
     assert_close(np.sort(p_values), (1 + ranks) / 21)

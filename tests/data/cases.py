@@ -7,7 +7,10 @@ from kexpfam.data import (
     DaskSource,
     ParquetSource,
     PolarsSource,
+    Rows,
+    reduce_blocks,
 )
+from tests.data.accumulators import Moments
 
 FEATURES, RESPONSES, WEIGHT = ["a", "b", "c"], ["d", "e"], "w"
 
@@ -26,6 +29,19 @@ def slow_moments(X, y, weights):
         z = np.concatenate([[1.0], x_row, y_row])
         total += weight * np.outer(z, z)
     return total
+
+
+def assert_sums(source, rows, **options):
+    """Moments of a source are those of a loop over the rows."""
+    got = reduce_blocks(source, Moments(6), **options)
+    np.testing.assert_allclose(got, slow_moments(*rows), rtol=1e-12, atol=1e-12)
+
+
+def assert_holds(source, rows):
+    """A source holds the rows whose weight is not zero, in their order."""
+    found, kept = Rows.concatenate(read_all(source)), rows[2] > 0
+    for got, array in zip((found.X, found.Y, found.weights), rows, strict=True):
+        np.testing.assert_array_equal(got, array[kept])
 
 
 def table(X, y, weights):

@@ -9,32 +9,20 @@ import pytest
 
 from kexpfam.data import ArraySource, Rows, as_source, reduce_blocks
 from tests.data.accumulators import AllRows, Failing, Moments, RowCount
-from tests.data.cases import read_all, slow_moments, some_rows
-
-
-@pytest.fixture(scope="module")
-def rows():
-    return some_rows()
+from tests.data.cases import assert_holds, assert_sums, read_all
 
 
 @pytest.mark.parametrize("size", [1, 7, 100, 999, 1000, 5000])
 def test_any_blocking_yields_the_rows_whose_weight_is_not_zero(rows, size):
-    X, y, weights = rows
-    blocks = read_all(ArraySource(X, y, weights, rows=size))
-    kept = weights > 0
-    assert max(len(block) for block in blocks) <= size
-    np.testing.assert_array_equal(np.concatenate([b.X for b in blocks]), X[kept])
-    np.testing.assert_array_equal(np.concatenate([b.Y for b in blocks]), y[kept])
-    got = np.concatenate([b.weights for b in blocks])
-    np.testing.assert_array_equal(got, weights[kept])
+    source = ArraySource(*rows, rows=size)
+    assert max(len(block) for block in read_all(source)) <= size
+    assert_holds(source, rows)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3, 8])
 @pytest.mark.parametrize("size", [30, 1000])
 def test_sums_on_threads_equal_a_loop_over_rows(rows, threads, size):
-    source = ArraySource(*rows, rows=size)
-    got = reduce_blocks(source, Moments(6), n_jobs=threads)
-    np.testing.assert_allclose(got, slow_moments(*rows), rtol=1e-12, atol=1e-12)
+    assert_sums(ArraySource(*rows, rows=size), rows, n_jobs=threads)
 
 
 def test_sums_are_the_same_bits_for_the_same_number_of_threads(rows):
@@ -206,9 +194,7 @@ def test_memmaps_are_read_like_arrays_and_kept_as_they_are(rows, tmp_path, order
     ):
         source = as_source(mapped[view], y[view], weights[view], n_jobs=2)
         assert isinstance(source, ArraySource)
-        got = reduce_blocks(source, Moments(6), n_jobs=2)
-        slow = slow_moments(expected[view], y[view], weights[view])
-        np.testing.assert_allclose(got, slow, rtol=1e-12, atol=1e-12)
+        assert_sums(source, (expected[view], y[view], weights[view]), n_jobs=2)
     np.testing.assert_array_equal(mapped, expected)
 
 

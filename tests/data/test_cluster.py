@@ -13,21 +13,17 @@ from tests.data.accumulators import AllRows, Failing, Heavy, Moments, Owner
 from tests.data.cases import (
     RESPONSES,
     all_sources,
+    assert_holds,
+    assert_sums,
     dask_frame,
     parquet_file,
     slow_moments,
-    some_rows,
 )
 
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
 pytest.importorskip("dask.dataframe")
-
-
-@pytest.fixture(scope="module")
-def rows():
-    return some_rows()
 
 
 @pytest.fixture(scope="module")
@@ -42,32 +38,27 @@ def processes():
         yield client
 
 
-def check(source, rows, **options):
-    got = reduce_blocks(source, Moments(6), **options)
-    np.testing.assert_allclose(got, slow_moments(*rows), rtol=1e-12, atol=1e-12)
-
-
 @pytest.mark.parametrize("kind", ["dask arrays", "dask frame", "dask series"])
 @pytest.mark.parametrize("scheduler", ["threads", "synchronous"])
 def test_schedulers_in_this_process_give_the_sums_of_a_loop(
     sources, rows, kind, scheduler
 ):
     with dask.config.set(scheduler=scheduler):
-        check(sources[kind], rows)
-        check(sources[kind], rows, n_jobs=-1)
+        assert_sums(sources[kind], rows)
+        assert_sums(sources[kind], rows, n_jobs=-1)
 
 
 @pytest.mark.slow
 def test_the_scheduler_of_processes_gives_the_sums_of_a_loop(rows):
     source = DaskSource(dask_frame(rows, npartitions=3), RESPONSES, "w")
     with dask.config.set(scheduler="processes", num_workers=2):
-        check(source, rows)
+        assert_sums(source, rows)
 
 
 @pytest.mark.slow
 def test_a_cluster_of_threads_gives_the_sums_of_a_loop(sources, rows):
     with cluster(n_workers=1, threads_per_worker=2, processes=False) as client:
-        check(sources["dask arrays"], rows, client=client)
+        assert_sums(sources["dask arrays"], rows, client=client)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +68,7 @@ def test_a_cluster_of_threads_gives_the_sums_of_a_loop(sources, rows):
 def test_a_cluster_of_processes_gives_the_sums_of_a_loop(
     sources, rows, kind, processes
 ):
-    check(sources[kind], rows, client=processes)
+    assert_sums(sources[kind], rows, client=processes)
 
 
 @pytest.mark.slow
@@ -214,17 +205,13 @@ def test_a_lost_worker_costs_only_its_blocks(rows, n_workers, tmp_path):
 
 
 def test_parts_of_dask_collections_can_be_read_one_by_one(sources, rows):
-    kept = rows[2] > 0
     for kind in ("dask arrays", "dask frame", "dask series"):
-        blocks = [block for part in sources[kind].parts for block in part.read()]
-        np.testing.assert_array_equal(
-            np.concatenate([block.X for block in blocks]), rows[0][kept]
-        )
+        assert_holds(sources[kind], rows)
 
 
 @pytest.mark.slow
-def test_no_partition_at_all_gives_the_empty_sum(tmp_path, processes):
-    empty = tuple(array[:0] for array in some_rows())
+def test_no_partition_at_all_gives_the_empty_sum(rows, tmp_path, processes):
+    empty = tuple(array[:0] for array in rows)
     source = ParquetSource(parquet_file(tmp_path, empty), RESPONSES, "w")
     got = reduce_blocks(source, Moments(6), client=processes)
     np.testing.assert_array_equal(got, np.zeros((6, 6)))

@@ -16,11 +16,11 @@ from tests.data.cases import (
     FEATURES,
     RESPONSES,
     all_sources,
+    assert_holds,
+    assert_sums,
     dask_frame,
     parquet_file,
     read_all,
-    slow_moments,
-    some_rows,
     table,
     unknown_sizes,
 )
@@ -43,11 +43,6 @@ KINDS = [
 ]
 
 
-@pytest.fixture(scope="module")
-def rows():
-    return some_rows()
-
-
 @pytest.fixture(scope="module", params=[1, 64, 8192], ids="blocks of {}".format)
 def sources(request, rows, tmp_path_factory):
     return all_sources(rows, tmp_path_factory.mktemp("rows"), block=request.param)
@@ -55,15 +50,11 @@ def sources(request, rows, tmp_path_factory):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_source_yields_the_rows_in_their_order(sources, rows, kind):
-    X, y, weights = rows
-    source, kept = sources[kind], weights > 0
+    source = sources[kind]
     blocks = read_all(source)
     assert max(len(block) for block in blocks) <= source.rows_per_block
     assert min(len(block) for block in blocks) > 0
-    np.testing.assert_array_equal(np.concatenate([b.X for b in blocks]), X[kept])
-    np.testing.assert_array_equal(np.concatenate([b.Y for b in blocks]), y[kept])
-    got = np.concatenate([b.weights for b in blocks])
-    np.testing.assert_array_equal(got, weights[kept])
+    assert_holds(source, rows)
     for block in blocks:
         assert block.X.dtype == block.Y.dtype == block.weights.dtype == np.float64
 
@@ -71,8 +62,7 @@ def test_every_source_yields_the_rows_in_their_order(sources, rows, kind):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("threads", [1, 3])
 def test_every_source_has_the_sums_of_a_loop_over_rows(sources, rows, kind, threads):
-    got = reduce_blocks(sources[kind], Moments(6), n_jobs=threads)
-    np.testing.assert_allclose(got, slow_moments(*rows), rtol=1e-12, atol=1e-12)
+    assert_sums(sources[kind], rows, n_jobs=threads)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -144,23 +134,19 @@ def test_partitions_of_unknown_size_are_read_and_empty_ones_skipped(rows):
     kept = (rows[2] > 0) & ((index < 300) | (index > 700))
     parts = [list(part.read()) for part in source.parts]
     assert [] in parts
-    got = reduce_blocks(source, Moments(6))
-    expected = slow_moments(*(array[kept] for array in rows))
-    np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
+    assert_sums(source, [array[kept] for array in rows])
     assert source.n_rows is None
 
 
 def test_weights_of_one_are_the_default(rows, tmp_path):
     X, y, _ = rows
-    expected = slow_moments(X, y, np.ones(1000))
     path = parquet_file(tmp_path, rows)
     for source in (
         ParquetSource(path, RESPONSES, features=FEATURES),
         PolarsSource(pl.scan_parquet(path), RESPONSES, features=FEATURES),
         DaskSource(dask_frame(rows), RESPONSES, features=FEATURES),
     ):
-        got = reduce_blocks(source, Moments(6))
-        np.testing.assert_allclose(got, expected, rtol=1e-12, atol=1e-12)
+        assert_sums(source, (X, y, np.ones(1000)))
 
 
 def test_columns_in_names_of_folders_are_read(rows, tmp_path):

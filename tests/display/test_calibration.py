@@ -1,15 +1,11 @@
 """Pictures of calibration: bars, curves and bands are what they say."""
 
-import subprocess
-import sys
-
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from scipy import stats
 
 from kexpfam.display import plot_calibration, plot_coverage, plot_pit
-from kexpfam.errors import MissingDependencyError
 from kexpfam.metrics import evaluate
 from tests.oracles.scores import GaussianModel
 from tests.tolerances import assert_close
@@ -122,17 +118,3 @@ class TestBoth:
         _, ax = plt.subplots()
         with pytest.raises(ValueError, match="axes must be two Axes, got 1"):
             plot_calibration(*uniform, ax)
-
-    def test_a_missing_matplotlib_is_explained(self, monkeypatch, uniform):
-        monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-        for plot in (plot_pit, plot_coverage, plot_calibration):
-            with pytest.raises(MissingDependencyError, match="pip install"):
-                plot(uniform[0])
-
-    def test_importing_does_not_import_matplotlib(self):
-        code = (
-            "import sys, kexpfam.metrics, kexpfam.display; "
-            "sys.exit('matplotlib' in sys.modules)"
-        )
-        done = subprocess.run([sys.executable, "-c", code], check=False)
-        assert done.returncode == 0

@@ -1,7 +1,6 @@
 """Pictures: what is drawn is what the model says, and errors say what to do."""
 
 import runpy
-import subprocess
 import sys
 from pathlib import Path
 
@@ -17,7 +16,6 @@ from kexpfam import KCEF, KEF
 from kexpfam.base_densities import StudentBase, UniformBase
 from kexpfam.display import ConditionalDensityDisplay, plot_densities
 from kexpfam.display.densities import _apart
-from kexpfam.errors import MissingDependencyError
 from tests.tolerances import assert_close
 
 DEMO = Path(__file__).parents[2] / "examples" / "demo.py"
@@ -299,23 +297,6 @@ class TestRefusals:
     def test_a_grid_of_one(self, model, data):
         with pytest.raises(ValueError, match="grid_resolution must be > 1, got 1"):
             ConditionalDensityDisplay.from_estimator(model, *data, grid_resolution=1)
-
-    def test_missing_matplotlib(self, monkeypatch, model, data):
-        monkeypatch.setitem(sys.modules, "matplotlib", None)
-        monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-        advice = r'pip install "kexpfam\[plot\]"'
-        with pytest.raises(MissingDependencyError, match=advice):
-            model.plot(*data)
-        with pytest.raises(MissingDependencyError, match=advice):
-            model.given([[0.0]]).plot()
-
-
-def test_importing_does_not_import_matplotlib():
-    code = "import sys, kexpfam.display; print('matplotlib' in sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == "False"
 
 
 @pytest.mark.parametrize("arguments", [[], ["other.png"]])

@@ -1,7 +1,5 @@
 """Pictures of graphs: parents above children, arrows around boxes, gains in colour."""
 
-import sys
-
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
@@ -9,7 +7,6 @@ from matplotlib.colors import to_rgba
 from numpy.testing import assert_array_equal
 
 from kexpfam.display import GraphDisplay
-from kexpfam.errors import MissingDependencyError
 
 LETTERS = [chr(ord("A") + k) for k in range(11)]
 GRAPHS = {
@@ -181,9 +178,3 @@ class TestRefusals:
             GraphDisplay([], {})
         with pytest.raises(ValueError, match="nodes must differ from each other"):
             GraphDisplay(["a", "a"], {})
-
-    def test_missing_matplotlib(self, monkeypatch):
-        monkeypatch.setitem(sys.modules, "matplotlib", None)
-        monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-        with pytest.raises(MissingDependencyError, match=r'"kexpfam\[plot\]"'):
-            GraphDisplay(["a"], {}).plot()

@@ -1,7 +1,5 @@
 """Pictures of pairs of columns: what is drawn is what was given, told apart."""
 
-import sys
-
 import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
@@ -11,8 +9,7 @@ from matplotlib.colors import to_rgb
 from numpy.testing import assert_array_equal
 
 from kexpfam.display import PairsDisplay
-from kexpfam.display.pairs import _COLORS
-from kexpfam.errors import MissingDependencyError
+from kexpfam.display.theme import THEME
 from tests.tolerances import assert_close
 
 
@@ -48,7 +45,7 @@ class TestPanels:
         (dots,) = display.axes_[2, 0].collections
         offsets, colors = dots.get_offsets().data, dots.get_facecolors()
         assert len(colors) == 400
-        for color, table in zip(_COLORS, rows, strict=False):
+        for color, table in zip(THEME.samples, rows, strict=False):
             mine = np.all(colors[:, :3] == to_rgb(color), axis=1)
             expected = sorted_rows(table[:, [0, 2]])
             assert_array_equal(sorted_rows(offsets[mine]), expected)
@@ -148,7 +145,7 @@ class TestNames:
 
 def test_colours_differ_in_lightness():
     # Neighbours in the list are drawn together most often.
-    lightness = [np.dot(to_rgb(c), [0.2126, 0.7152, 0.0722]) for c in _COLORS]
+    lightness = [np.dot(to_rgb(c), [0.2126, 0.7152, 0.0722]) for c in THEME.samples]
     assert np.abs(np.diff(lightness)).min() > 0.1
     assert lightness[0] < 0.15
 
@@ -199,9 +196,3 @@ class TestRefusals:
             PairsDisplay.from_samples(data, drawn)
         with pytest.raises(ValueError, match=r"samples must have rows .* \(0, 3\)"):
             PairsDisplay.from_samples(rows[0], drawn[:0])
-
-    def test_missing_matplotlib(self, monkeypatch, rows):
-        monkeypatch.setitem(sys.modules, "matplotlib", None)
-        monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-        with pytest.raises(MissingDependencyError, match=r'"kexpfam\[plot\]"'):
-            PairsDisplay.from_samples(*rows)

@@ -6,10 +6,11 @@ import pytest
 from kexpfam.base_densities import GaussianBase
 from kexpfam.distributions import (
     BridgedDensity,
-    Coordinates,
+    ResponseCoordinates,
     UnivariateDensity,
     bridge_sample,
 )
+from kexpfam.distributions.bridged import FLOOR
 from kexpfam.kernels import Gaussian, separable
 from kexpfam.score_matching import Basis, ScoreSample, TiltedDensity, fit_low_rank
 from tests.oracles.integrals import SlowDensity
@@ -44,7 +45,7 @@ def normalized(density):
     ones = np.ones((len(density), 1))
     line = np.array([[-np.inf, np.inf]])
     return UnivariateDensity.normalize(
-        density, Coordinates(0.0 * ones, ones, line), ELL
+        density, ResponseCoordinates(0.0 * ones, ones, line), ELL
     )
 
 
@@ -100,7 +101,7 @@ def test_difference_plus_what_was_taken_away_is_the_mixture():
     assert clear.any()
     assert_close(p[clear], rest[clear], 1e-3)
     assert np.all(p > 0)
-    assert np.all(p[rest < 0] <= 1.01 * bridged.floor * p_mix[rest < 0])
+    assert np.all(p[rest < 0] <= 1.01 * FLOOR * p_mix[rest < 0])
 
 
 def test_gradient_equals_differences_and_grids_equal_points(islands):

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from kexpfam.base_densities import GaussianBase
-from kexpfam.distributions import ClosedFormDensity
+from tests.densities import closed_form
 
 # Quadrature of SciPy's default settings is right to about this.
 QUADRATURE = 1e-7
@@ -83,7 +82,7 @@ def test_a_wrong_density_fails_scipys_test(gaussian_case):
 
 
 def test_a_normal_density_is_scipys_normal():
-    p = ClosedFormDensity(GaussianBase(1.0), np.array([1.0, 2.0]), np.array([1.0, 3.0]))
+    p = closed_form([1.0, 2.0], [1.0, 3.0])
     q, normal = p.to_scipy(1), stats.norm(2.0, 3.0)
     y = np.linspace(-8.0, 12.0, 9)
     for name in ("pdf", "logpdf", "cdf", "sf"):

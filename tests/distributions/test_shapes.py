@@ -217,3 +217,8 @@ def test_rows_of_two_columns_are_selected_alike(plane_case):
     assert_close(swapped.logpdf(y[::-1]), p.logpdf(y)[::-1])
     assert_close(swapped.mean(), p.mean()[::-1])
     assert_close(swapped.cov(), p.cov()[::-1])
+
+
+def test_densities_say_what_they_are_taken_with_respect_to(gaussian_case, plane_case):
+    for p in (gaussian_case.density, gaussian_case.density[0], plane_case.density):
+        assert p.measure == "lebesgue"

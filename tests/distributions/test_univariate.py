@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy import optimize, stats
+from scipy import stats
 
 from kexpfam import KCEF, KEF
 from kexpfam.base_densities import (
@@ -12,6 +12,7 @@ from kexpfam.base_densities import (
     UniformBase,
 )
 from kexpfam.kernels import Constant, Gaussian, separable
+from tests.densities import highest_point
 from tests.tolerances import (
     DIFFERENCES,
     KS_LEVEL,
@@ -114,15 +115,8 @@ def test_mode_is_the_highest_point_of_a_grid_and_stationary(line_case):
     mode = p.mode()
     assert mode.shape == (3,)
     for i in ROWS:
-        grid = np.linspace(1.0, 8.5, 4001)
-        start = grid[p[i].logpdf(grid).argmax()]
-        found = optimize.minimize_scalar(
-            lambda y, i=i: -float(p[i].logpdf([y])[0]),
-            bounds=(start - 0.01, start + 0.01),
-            method="bounded",
-            options={"xatol": 1e-10},
-        )
-        assert_close(mode[i], found.x, MINIMISER)
+        best, _ = highest_point(p[i], np.linspace(1.0, 8.5, 4001))
+        assert_close(mode[i], best, MINIMISER)
     curvature = 1.0 / p.var().min()
     assert np.all(np.abs(p.grad_logpdf(mode)) < 1e-6 * curvature)
 
@@ -339,22 +333,20 @@ def test_rounding_is_all_that_separates_predictions_from_densities(gaussian_case
     assert_close(model.score(X, y, sample_weight=weights), weighted, ROUNDING)
 
 
-def test_densities_that_are_the_same_are_normalised_once(monkeypatch):
-    from kexpfam.score_matching import TiltedDensity
-
+def test_densities_that_are_the_same_are_normalised_once():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(60, 1))
     y = x[:, 0] + rng.normal(size=60)
     model = KCEF(select=None, kernel_x=Constant(), base="linear").fit(x, y)
-    points = np.linspace(-2, 2, 5)[None]
-    once = model.given(x[:7])
-    found = once.logpdf(points), once.ppf(0.1), once.std(), once.log_partition
-    assert model.given(x[:7])._tilted.same_rows
-    monkeypatch.setattr(TiltedDensity, "same_rows", False)
-    each = model.given(x[:7])
-    expected = each.logpdf(points), each.ppf(0.1), each.std(), each.log_partition
-    for a, b in zip(found, expected, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-12)
+    together = model.given(x[:7])
+    assert together._tilted.same_rows
+    points = np.linspace(-2, 2, 5)
+    for i in range(7):
+        alone, one = model.given(x[[i]])[0], together[i]
+        np.testing.assert_allclose(one.logpdf(points), alone.logpdf(points), rtol=1e-12)
+        for a, b in ((one.ppf(0.1), alone.ppf(0.1)), (one.std(), alone.std())):
+            np.testing.assert_allclose(a, b, rtol=1e-12)
+        np.testing.assert_allclose(one.log_partition, alone.log_partition, rtol=1e-12)
 
 
 def test_densities_that_depend_on_x_are_not_the_same():

@@ -5,7 +5,7 @@ import pytest
 
 from kexpfam import AutoKCEF
 from kexpfam.distributions import ClosedFormDensity, UnivariateDensity
-from kexpfam.models.averaged import GUARD, member_density
+from kexpfam.estimators.auto import DEFENSIVE
 from tests.tolerances import assert_close
 
 
@@ -23,22 +23,23 @@ POINTS = np.array([[-2.0, -0.3, 0.5, 1.8]])
 
 def test_densities_are_the_weighted_sum_of_those_of_the_members(model):
     p = model.given(CONDITIONS)
-    center, scale = (np.full(3, number) for number in model.guard_)
-    guard = ClosedFormDensity(GUARD, center, scale)
-    expected = model.members_.guard * guard.pdf(POINTS)
+    center, scale = (np.full(3, number) for number in model.defensive_)
+    defensive = ClosedFormDensity(DEFENSIVE, center, scale)
+    expected = model.members_.defensive * defensive.pdf(POINTS)
     for member in model.members_:
-        expected += member.weight * member.family.one_column(CONDITIONS).pdf(POINTS)
+        expected += member.weight * member.family.density(CONDITIONS).pdf(POINTS)
     assert_close(p.pdf(POINTS), expected, 1e-9)
 
 
 def test_members_without_a_function_need_no_quadrature(model):
     kinds = set()
     for member in model.members_:
-        chart = member.family.chart
-        Z = chart.conditions(CONDITIONS)
-        p = member_density(member.family, Z, chart.coordinates(Z))
-        slow = member.family.one_column(CONDITIONS)
-        plain = member.candidate.kernel is None and chart.transform is None
+        family, coordinates = member.family, member.family.coordinates
+        Z = coordinates.conditions(CONDITIONS)
+        there = coordinates.at(Z)
+        p = family.closed_form(there) or family.normalized(Z, there)
+        slow = member.family.density(CONDITIONS)
+        plain = member.candidate.kernel is None and coordinates.transform is None
         kinds.add(plain)
         assert isinstance(p, ClosedFormDensity if plain else UnivariateDensity)
         for method in ("logpdf", "cdf", "sf"):

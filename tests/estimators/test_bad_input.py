@@ -1,5 +1,6 @@
 """What goes wrong with data and arguments ends in a right answer or a clear error."""
 
+import functools
 import re
 import warnings
 
@@ -311,6 +312,11 @@ def test_ties_in_y_give_a_finite_density(decimals):
 SCALES = [1e150, 1e-150, 1e8, 1e-8]
 
 
+@functools.cache
+def _untuned(base):
+    return KCEF(select=None, base=base, random_state=0).fit(X, Y)
+
+
 def _numbers(model, x):
     """Everything with the unit of y, at some x."""
     p = model.given(x)
@@ -330,7 +336,7 @@ def _numbers(model, x):
     "base", [None, StudentBase(2.0), MarginalBase(), LocationScaleBase()]
 )
 def test_the_unit_of_y_changes_only_the_unit_of_the_answer(scale, base):
-    unit = KCEF(select=None, base=base, random_state=0).fit(X, Y)
+    unit = _untuned(base)
     scaled = KCEF(select=None, base=base, random_state=0).fit(X, Y * scale)
     np.testing.assert_allclose(
         scaled.score_samples(X, Y * scale) + np.log(scale),
@@ -927,7 +933,7 @@ FAR_BASES = [
 @pytest.mark.parametrize("base", FAR_BASES, ids=lambda base: type(base).__name__)
 @pytest.mark.parametrize("distance", [1e3, 1e6, 1e12, 1e100, 1e160, 1e300, np.inf])
 def test_the_log_density_of_a_far_y_is_a_number_or_minus_infinity(base, distance):
-    model = KCEF(select=None, base=base, random_state=0).fit(X, Y)
+    model = _untuned(base)
     near = model.score_samples(X[:2], [Y.max(), Y.min()])
     far = model.score_samples(X[:2], [distance, -distance])
     assert np.all(far < near)

@@ -15,12 +15,12 @@ from sklearn.model_selection import GridSearchCV
 
 from kexpfam import KCEF, AutoKCEF
 from kexpfam._progress import ProgressBar
+from kexpfam.estimators import fitting
+from kexpfam.estimators.base import ConditionalEstimator
+from kexpfam.family import Limits
 from kexpfam.kernels import Gaussian
-from kexpfam.models import fitting
-from kexpfam.models.estimator import ConditionalEstimator
-from kexpfam.models.family import Limits
 from tests.clusters import cluster
-from tests.models.test_many_rows import SAME, SAMPLED, log_p, rows, settled
+from tests.estimators.test_many_rows import SAME, SAMPLED, log_p, rows, settled
 from tests.tolerances import assert_close
 
 dask = pytest.importorskip("dask")
@@ -274,8 +274,8 @@ def same_search(model, searched):
     assert got.reason == wanted.reason
     assert len(got.path) == len(wanted.path)
     for one, other in zip(got.path, wanted.path, strict=True):
-        assert (one.chart, one.kernel, one.lam) == (
-            other.chart,
+        assert (one.coordinates, one.kernel, one.lam) == (
+            other.coordinates,
             other.kernel,
             other.lam,
         )

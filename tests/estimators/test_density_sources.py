@@ -14,8 +14,8 @@ from kexpfam.data import (
     as_source,
     reduce_blocks,
 )
+from kexpfam.family import Limits
 from kexpfam.kernels import Gaussian
-from kexpfam.models.family import Limits
 from tests.data.accumulators import RowCount
 from tests.tolerances import assert_close
 

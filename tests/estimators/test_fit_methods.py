@@ -9,24 +9,18 @@ from sklearn.base import clone
 
 from kexpfam import KCEF, KEF, AutoKCEF, load
 from kexpfam.base_densities import GaussianBase, StudentBase, TruncatedBase
+from kexpfam.data import Rows, TrainingRows
 from kexpfam.datasets import make_failure
-from kexpfam.distributions import Bridge
+from kexpfam.distributions import Bridge, bridge_sample
 from kexpfam.errors import BlindnessWarning
+from kexpfam.family import SOLVERS, LogDensities, chosen_centers, fit_coordinates
+from kexpfam.family.solvers import weighted_score_sample
 from kexpfam.kernels import Constant, Gaussian, separable
 from kexpfam.likelihood import fit_likelihood
-from kexpfam.models.chart import ChartOptions, fit_chart
-from kexpfam.models.family import Options, training_rows
-from kexpfam.models.solvers import (
-    BRIDGE_DRAWS,
-    BRIDGE_SHARE,
-    bridged_candidates,
-    bridged_in_folds,
-    bridged_rows,
-    chosen_centers,
-    score_sample,
-)
 from kexpfam.score_matching import Basis, TiltedDensity, fit_low_rank
-from kexpfam.selection import HeldOutProblem, Line
+from kexpfam.selection.candidates import Task
+from kexpfam.selection.spec import LambdaPath
+from kexpfam.selection.validation import held_out_problem
 from tests.tolerances import QUADRATURE, ROUNDING, SOLVE, assert_close
 
 REMEDIES = ["likelihood", "bridged"]
@@ -45,7 +39,7 @@ def switching(n, seed):
     return make_failure(n, masses=MASSES, random_state=seed)
 
 
-def islands(n, seed, left=0.3):
+def components(n, seed, left=0.3):
     rng = np.random.default_rng(seed)
     side = np.where(rng.random(n) < left, -1.0, 1.0)
     return (side + 0.15 * rng.normal(size=n))[:, None]
@@ -63,10 +57,10 @@ def blind(model, *rows):
 
 @pytest.mark.parametrize("method", REMEDIES)
 @pytest.mark.parametrize("select", [None, "likelihood"])
-def test_masses_of_islands_are_right_where_score_matching_is_wrong(method, select):
+def test_masses_of_components_are_right_where_score_matching_is_wrong(method, select):
     wrong = []
     for seed in range(3):
-        Y = islands(300, seed)
+        Y = components(300, seed)
         observed = np.mean(Y < 0)
         model = KEF(fit_method=method, select=select, random_state=0).fit(Y)
         # Likelihood matches the mean of smooth functions of y, and with it the share
@@ -102,7 +96,7 @@ def test_score_matching_warns_with_numbers_and_ways_out():
     text = str(warning.message)
     assert "fit_method='bridged'" in text
     assert "AutoKCEF" in text
-    worst = model.islands_.worst
+    worst = model.isolated_components_.worst
     assert f"{worst.predicted:.0%} of the mass below {worst.valley:.3g}" in text
     assert f"near row {worst.index}" in text
     assert warning.filename == __file__  # where the user called `fit`
@@ -115,8 +109,8 @@ def test_score_matching_warns_with_numbers_and_ways_out():
 
 def test_unconditional_fits_warn_too():
     with pytest.warns(BlindnessWarning, match="over all rows"):
-        model = KEF(kernel=Gaussian(1.0), regularization=1e-3).fit(islands(300, 1))
-    assert model.islands_.suspicious
+        model = KEF(kernel=Gaussian(1.0), regularization=1e-3).fit(components(300, 1))
+    assert model.isolated_components_.suspicious
 
 
 def test_valleys_and_rows_of_the_report_are_those_of_the_user():
@@ -126,8 +120,10 @@ def test_valleys_and_rows_of_the_report_are_those_of_the_user():
     rng = np.random.default_rng(1)
     more_X = np.concatenate([rng.uniform(-1, 1, size=(100, 1)), X])
     more_y = np.concatenate([rng.normal(size=100), y])
-    plain = blind(KCEF(select=None), X, y).islands_.worst
-    moved = blind(KCEF(select=None), more_X, 5.0 * more_y - 3.0, weights).islands_.worst
+    plain = blind(KCEF(select=None), X, y).isolated_components_.worst
+    moved = blind(
+        KCEF(select=None), more_X, 5.0 * more_y - 3.0, weights
+    ).isolated_components_.worst
     assert moved.index == plain.index + 100
     assert_close(moved.valley, 5.0 * plain.valley - 3.0, 1e-6, scale=1.0)
     assert_close(moved.predicted, plain.predicted, 1e-6)
@@ -146,18 +142,18 @@ ORDINARY = {
 @pytest.mark.parametrize("name", ORDINARY)
 def test_ordinary_data_do_not_warn(name):
     # Warnings are errors in the tests; no fit of these may raise one.
-    for seed in range(8):
+    for seed in range(4):
         rng = np.random.default_rng(seed)
         x = rng.uniform(-1.0, 1.0, size=150)
         y = ORDINARY[name](rng, x)
-        assert not KCEF(select=None).fit(x[:, None], y).islands_.suspicious
-        assert not KEF().fit(y[:, None]).islands_.suspicious
+        assert not KCEF(select=None).fit(x[:, None], y).isolated_components_.suspicious
+        assert not KEF().fit(y[:, None]).isolated_components_.suspicious
 
 
 def test_right_masses_are_reported_and_do_not_warn():
     for method in REMEDIES:
-        Y = islands(300, 2)
-        report = KEF(fit_method=method, select=None).fit(Y).islands_
+        Y = components(300, 2)
+        report = KEF(fit_method=method, select=None).fit(Y).isolated_components_
         assert not report.suspicious
         assert report.comparisons
         assert_close(report.worst.observed, np.mean(report.worst.valley > Y))
@@ -166,13 +162,13 @@ def test_right_masses_are_reported_and_do_not_warn():
 def test_several_columns_have_no_report():
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(30, 1)), rng.normal(size=(30, 2))
-    assert KCEF(select=None).fit(X, Y).islands_ is None
-    assert KEF(select=None).fit(Y).islands_ is None
+    assert KCEF(select=None).fit(X, Y).isolated_components_ is None
+    assert KEF(select=None).fit(Y).isolated_components_ is None
 
 
 def test_responses_too_far_apart_for_nodes_give_an_empty_report():
     y = np.append(np.random.default_rng(0).normal(size=80), [1e6])
-    assert KEF(select=None).fit(y[:, None]).islands_.comparisons == ()
+    assert KEF(select=None).fit(y[:, None]).isolated_components_.comparisons == ()
 
 
 # ------------------------------------------------------------------ the fits
@@ -186,7 +182,7 @@ def test_densities_integrate_to_one_and_their_functions_agree(method, base):
     X, y = switching(120, 3)
     model = KCEF(fit_method=method, select=None, base=base, random_state=0).fit(X, y)
     p = model.given(CONDITIONS)
-    grid = np.linspace(-4.0, 6.0, 40_001)
+    grid = np.linspace(-4.0, 6.0, 20_001)
     pdf = p.pdf(np.tile(grid, (4, 1)))
     mass = p.cdf(6.0) - p.cdf(-4.0)
     # The trapezoidal rule; bridged densities bend sharply where the difference is zero.
@@ -197,36 +193,54 @@ def test_densities_integrate_to_one_and_their_functions_agree(method, base):
     assert np.isfinite(model.score(X, y))
 
 
-def charted_rows(n=60, seed=4):
+def placed_rows(n=60, seed=4):
     X, y = switching(n, seed)
     weights = np.random.default_rng(seed).uniform(0.5, 2.0, n)
-    options = Options(None, None, None, None, None, True, None)
-    rows = training_rows(X, y[:, None], weights, options, shuffled=True)
-    X, y, weights = rows.X, rows.Y[:, 0], rows.weights  # in the order of the centres
-    options = ChartOptions(GaussianBase(2.0))
-    rng = np.random.default_rng(0)
-    return X, y, weights, fit_chart(X, y[:, None], weights, options, rng)
+    # In the order of the centres.
+    rows = TrainingRows.of(Rows(X, y[:, None], weights), shuffled=True)
+    placed = fit_coordinates(rows, GaussianBase(2.0), np.random.default_rng(0))
+    return rows.X, rows.Y[:, 0], rows.weights, placed
+
+
+def mixed_sample(placed):
+    """Rows, then draws from their base density for each of them; weights as they are.
+
+    Always the same draws, in blocks of as many as there are rows.
+    """
+    solver, rng = SOLVERS["bridged"], np.random.default_rng(0)
+    found = bridge_sample(
+        placed.Z,
+        placed.U,
+        placed.weights,
+        solver.share,
+        placed.base,
+        rng,
+        draws=solver.draws,
+    )
+    return weighted_score_sample(placed.base, *found)
+
+
+def normed(sample):
+    return replace(sample, weights=sample.weights / sample.weights.sum())
 
 
 def test_a_likelihood_fit_is_the_optimum_from_anywhere():
-    X, y, weights, charted = charted_rows()
+    X, y, weights, placed = placed_rows()
     kernel = separable(Gaussian(0.7), Gaussian(0.6))
     model = KCEF(
         kernel=kernel, regularization=1e-3, fit_method="likelihood", n_components=25
     ).fit(X, y, weights)
     centers = chosen_centers(60, 25)
-    basis = Basis(kernel, charted.Z[centers], charted.U[centers], derivatives=False)
-    fit = fit_likelihood(
-        basis, charted.base, charted.Z, charted.U, charted.weights, 1e-3
-    )
-    assert np.array_equal(model.family_.T.Y, charted.U[centers])
-    Z, U = charted.Z[:10], charted.U[:10]
+    basis = Basis(kernel, placed.Z[centers], placed.U[centers], derivatives=False)
+    fit = fit_likelihood(basis, placed.base, placed.Z, placed.U, placed.weights, 1e-3)
+    assert np.array_equal(model.family_.T.Y, placed.U[centers])
+    Z, U = placed.Z[:10], placed.U[:10]
     assert_close(model.family_.T.value(Z, U), fit.T.value(Z, U), 1e-5)
     assert model.solver_ == "low-rank"
 
 
 def test_a_bridged_density_is_the_mixture_minus_the_bridge():
-    X, y, weights, charted = charted_rows()
+    X, y, weights, placed = placed_rows()
     kernel = separable(Gaussian(0.7), Gaussian(0.6))
     model = KCEF(
         kernel=kernel,
@@ -235,86 +249,60 @@ def test_a_bridged_density_is_the_mixture_minus_the_bridge():
         fit_method="bridged",
         n_components=25,
     ).fit(X, y, weights)
-    assert model.family_.bridge == Bridge(BRIDGE_SHARE, GaussianBase(2.0))
-    mixed = bridged_rows(charted)
+    share = SOLVERS["bridged"].share
+    assert model.family_.bridge == Bridge(share, GaussianBase(2.0))
+    mixed = mixed_sample(placed)
     centers = np.append(chosen_centers(60, 25), 60 + chosen_centers(60, 25))
-    basis = Basis(kernel, mixed.Z[centers], mixed.U[centers], derivatives=False)
-    T = fit_low_rank(basis, score_sample(mixed), 1e-2)
+    basis = Basis(kernel, mixed.X[centers], mixed.Y[centers], derivatives=False)
+    T = fit_low_rank(basis, normed(mixed), 1e-2)
     u = np.linspace(-9.0, 9.0, 30_001)
-    Z = charted.chart.conditions(CONDITIONS)
-    p_mix = np.exp(TiltedDensity(charted.base, T, Z).on_grid(u[:, None]))
+    Z = placed.coordinates.conditions(CONDITIONS)
+    p_mix = np.exp(TiltedDensity(placed.base, T, Z).on_grid(u[:, None]))
     p_mix /= np.trapezoid(p_mix, u, axis=1)[:, None]
-    m = np.exp(charted.base.log_density(u[:, None]))
-    rest = (p_mix - BRIDGE_SHARE * m) / (1.0 - BRIDGE_SHARE)
+    m = np.exp(placed.base.log_density(u[:, None]))
+    rest = (p_mix - share * m) / (1.0 - share)
     p_u = np.exp(model.family_.unnormalized(Z).on_grid(u[:, None]))
     clear = rest > 0.5 * p_mix
     assert clear.any(axis=1).all()
     # The smooth maximum is above the difference by f²·p_mix²/difference at most.
     assert_close(p_u[clear], rest[clear], 1e-3)
-    scale = charted.chart.y_scale[0]
+    scale = placed.coordinates.y_scale[0]
     p_y = model.given(CONDITIONS).pdf(
-        np.tile(charted.chart.y_center[0] + scale * u, (4, 1))
+        np.tile(placed.coordinates.y_center[0] + scale * u, (4, 1))
     )
     total = np.trapezoid(p_u, u, axis=1)[:, None]
     assert_close(p_y * scale, p_u / total, 1e-6, scale=1.0)
 
 
-def test_bridged_folds_hold_each_row_with_its_own_draws():
-    _, _, weights, charted = charted_rows(20)
-    folds = (slice(0, 7), slice(7, 20))
-    centers = np.array([2, 9, 15])
-    mixed, places, sorted_folds = bridged_in_folds(charted, centers, folds)
-    plain = bridged_rows(charted)
-    assert_close(mixed.weights.sum(), weights.sum())
-    start = 0
-    for fold, sorted_fold in zip(folds, sorted_folds, strict=True):
-        size = fold.stop - fold.start
-        assert sorted_fold == slice(start, start + (1 + BRIDGE_DRAWS) * size)
-        for k in range(1 + BRIDGE_DRAWS):
-            here = slice(start + k * size, start + (k + 1) * size)
-            there = slice(20 * k + fold.start, 20 * k + fold.stop)
-            assert np.array_equal(mixed.U[here], plain.U[there])
-            assert np.array_equal(mixed.Z[here], charted.Z[fold])
-        start = sorted_fold.stop
-    assert np.array_equal(mixed.U[places[:3]], charted.U[centers])
-    assert np.array_equal(mixed.U[places[3:]], plain.U[20 + centers])
-
-
-def test_bridged_candidates_are_judged_by_what_is_left_without_their_fold():
-    _, _, _, charted = charted_rows(40)
-    folds = (slice(0, 20), slice(20, 40))
-    mixed, centers, sorted_folds = bridged_in_folds(charted, np.arange(0, 40, 2), folds)
-    sample = replace(score_sample(mixed), weights=mixed.weights)
-    problem = HeldOutProblem(
-        sample, sorted_folds, centers, charted.base, 16.0, derivatives=False
-    )
-    kernel = separable(Gaussian(1.0), Gaussian(0.7))
-    line = Line(kernel, (0.02,))
-    (candidate,) = bridged_candidates(
-        "plain", charted.log_abs_det_jacobian, problem, line
-    )
+def test_bridged_candidates_have_the_density_that_is_left_without_their_fold():
+    n, (_, _, _, placed) = 40, placed_rows(40)
+    folds = (slice(0, 17), slice(17, 40))
+    problem = held_out_problem(placed, folds, np.arange(0, n, 2))
+    path = LambdaPath(separable(Gaussian(1.0), Gaussian(0.7)), (0.02,))
+    offset = placed.log_abs_det_jacobian
+    (candidate,) = Task(
+        "plain", problem, path, "bridged", LogDensities.of, offset
+    ).candidates()
     assert candidate.method == "bridged"
-    bridge = Bridge(BRIDGE_SHARE, charted.base)
+    solver, sample = SOLVERS["bridged"], mixed_sample(placed)
+    assert_close(sample.weights.sum(), placed.weights.sum())
+    centers = np.append(problem.centers, n + problem.centers)
+    basis = Basis(path.kernel, sample.X[centers], sample.Y[centers], derivatives=False)
+    bridge = Bridge(solver.share, placed.base)
     u = np.linspace(-12.0, 12.0, 20_001)
-    for fold, out in zip(folds, sorted_folds, strict=True):
-        rest = np.delete(np.arange(len(mixed.U)), out)
-        kept = replace(
-            sample,
-            X=sample.X[rest],
-            Y=sample.Y[rest],
-            weights=sample.weights[rest] / sample.weights[rest].sum(),
-            gsm_linear=sample.gsm_linear[rest],
-            gsm_weights=sample.gsm_weights[rest],
-        )
-        T = fit_low_rank(problem.basis(kernel), kept, 0.02)
-        tilted = TiltedDensity(charted.base, T, charted.Z[fold])
+    for fold in folds:
+        # Without the rows of the fold, and without the draws for them.
+        own = np.arange(n)[fold] + n * np.arange(1 + solver.draws)[:, None]
+        rest = np.delete(np.arange(len(sample.Y)), own)
+        T = fit_low_rank(basis, normed(sample.part(rest)), 0.02)
+        tilted = TiltedDensity(placed.base, T, placed.Z[fold])
         log_mix = tilted.on_grid(u[:, None])
         log_mix -= np.log(np.trapezoid(np.exp(log_mix), u, axis=1))[:, None]
-        log_rest = bridge.log_rest(log_mix, charted.base.log_density(u[:, None]))
+        log_rest = bridge.log_rest(log_mix, placed.base.log_density(u[:, None]))
         log_rest -= np.log(np.trapezoid(np.exp(log_rest), u, axis=1))[:, None]
-        expected = charted.log_abs_det_jacobian[fold] + [
+        expected = placed.log_abs_det_jacobian[fold] + [
             np.interp(value, u, row)
-            for value, row in zip(charted.U[fold][:, 0], log_rest, strict=True)
+            for value, row in zip(placed.U[fold][:, 0], log_rest, strict=True)
         ]
         # Between nodes 0.1 apart the logarithm is taken to be linear: with peaks of
         # deviation 0.2 that is 0.1²/(8·0.2²) = 0.03 too low at worst, and taking a
@@ -352,7 +340,7 @@ def test_a_row_of_weight_two_equals_two_rows(method):
 
 @pytest.mark.parametrize("method", REMEDIES)
 def test_weights_move_the_masses(method):
-    Y = islands(200, 6, left=0.5)
+    Y = components(200, 6, left=0.5)
     weights = np.where(Y[:, 0] < 0, 1.0, 3.0)
     model = KEF(fit_method=method, select=None).fit(Y, sample_weight=weights)
     expected = weights[Y[:, 0] < 0].sum() / weights.sum()
@@ -360,8 +348,8 @@ def test_weights_move_the_masses(method):
 
 
 @pytest.mark.parametrize("method", ["score", *REMEDIES])
-def test_what_was_judged_is_what_is_fitted(method):
-    X, y = switching(100, 7)
+def test_what_was_validated_is_what_is_fitted(method):
+    X, y = switching(50, 7)
     model = blind(KCEF(fit_method=method, random_state=0), X, y)
     chosen = model.selection_.chosen
     assert chosen.method == method
@@ -441,7 +429,7 @@ def test_saved_models_keep_their_densities(method, tmp_path):
     again = load(tmp_path / "model")
     assert again.fit_method == method
     assert np.array_equal(again.score_samples(X, y), model.score_samples(X, y))
-    assert again.islands_ is None  # the rows are not in the file
+    assert again.isolated_components_ is None  # the rows are not in the file
 
 
 def test_the_best_of_an_average_says_how_it_was_fitted():
@@ -454,8 +442,8 @@ def test_the_best_of_an_average_says_how_it_was_fitted():
     assert np.abs(masses - upper_mass(CONDITIONS)).mean() < 0.12
 
 
-def test_default_density_of_islands_is_better_than_the_untuned_rule():
-    # Two islands of 35 and 65 per cent, like the durations of a geyser's eruptions.
+def test_default_density_of_components_is_better_than_the_untuned_rule():
+    # Two components of 35 and 65 per cent, like the durations of a geyser's eruptions.
     rng = np.random.default_rng(11)
     left = rng.random(300) < 0.35
     y = np.where(left, rng.normal(2.0, 0.25, 300), rng.normal(4.3, 0.4, 300))

@@ -4,19 +4,19 @@ import numpy as np
 import pytest
 
 from kexpfam import KCEF
+from kexpfam.family import Limits
 from kexpfam.kernels import Gaussian
-from kexpfam.models import selected
-from kexpfam.models.family import Limits
 from kexpfam.selection import GradientSearch, HeldOutObjective
+from kexpfam.selection.spec import TUNING
 
-JUDGED, N = 150, 600
+VALIDATED, N = 150, 600
 OPTIONS = {"base": "gaussian", "random_state": 0, "n_components": 20}
 
 
 @pytest.fixture
 def rows(monkeypatch):
-    """Rows sorted by x, of which some are judged."""
-    monkeypatch.setattr(KCEF, "_limits", Limits(judged_rows=JUDGED))
+    """Rows sorted by x, of which some are for validation."""
+    monkeypatch.setattr(KCEF, "_limits", Limits(validation_rows=VALIDATED))
     rng = np.random.default_rng(0)
     x = np.sort(rng.normal(size=(N, 2)), axis=0)
     return x, np.sin(2.0 * x[:, 0]) + 0.3 * rng.normal(size=N)
@@ -42,15 +42,15 @@ def test_the_last_trials_are_made_with_all_rows(rows, problems, select):
     found = model.selection_
     sizes = [len(problem.sample.Y) for problem in problems]
     last = sizes.count(N)
-    assert sizes == [JUDGED] * (len(sizes) - last) + [N] * last
-    assert 1 <= last <= selected.LAST_TRIALS
+    assert sizes == [VALIDATED] * (len(sizes) - last) + [N] * last
+    assert 1 <= last <= TUNING.last_trials
     assert len(found.path) == len(sizes)
     # The end begins where the beginning has led to, and is the best with all rows.
     some, all_of_them = found.path[:-last], found.path[-last:]
     best = min(some, key=lambda trial: trial.value)
     assert all_of_them[0].parameters == best.parameters
     assert found.best.value == min(trial.value for trial in all_of_them)
-    assert found.reason.startswith(f"on {JUDGED} rows ")
+    assert found.reason.startswith(f"on {VALIDATED} rows ")
     assert f"; from there on all {N} rows " in found.reason
     assert model.kernel_ == found.kernel
 
@@ -70,7 +70,7 @@ def test_trials_with_all_rows_count_among_those_allowed(rows, problems):
     search = GradientSearch(max_trials=5)
     found = KCEF(**OPTIONS, search=search).fit(*rows).selection_
     sizes = [len(problem.sample.Y) for problem in problems]
-    assert sizes == [JUDGED] * 3 + [N] * 2
+    assert sizes == [VALIDATED] * 3 + [N] * 2
     assert "the limit of 2 trials was reached" in found.reason
 
 
@@ -83,8 +83,8 @@ def test_what_the_user_gave_stays_with_all_rows_too(rows, problems):
     assert lengths.pop() == pytest.approx(0.9)
 
 
-def test_no_second_descent_if_all_rows_were_judged(rows, problems, monkeypatch):
-    monkeypatch.setattr(KCEF, "_limits", Limits(judged_rows=N))
+def test_no_second_descent_if_all_rows_were_for_validation(rows, problems, monkeypatch):
+    monkeypatch.setattr(KCEF, "_limits", Limits(validation_rows=N))
     found = KCEF(**OPTIONS, search="gradient").fit(*rows).selection_
     assert {len(problem.sample.Y) for problem in problems} == {N}
     assert "from there" not in found.reason
@@ -103,6 +103,6 @@ def test_an_interruption_keeps_the_best_so_far(rows, monkeypatch, trial):
     monkeypatch.setattr(HeldOutObjective, "value_and_gradient", interrupted)
     search = GradientSearch(max_trials=8)  # four with some rows, four with all
     found = KCEF(**OPTIONS, search=search).fit(*rows).selection_
-    assert sizes == [JUDGED] * trial
+    assert sizes == [VALIDATED] * trial
     assert found.reason == "interrupted"
     assert len(found.path) == trial

@@ -1,4 +1,4 @@
-"""Fits to more rows than a design is chosen on: sums over blocks, however they come."""
+"""Fits to more rows than a spec is chosen on: sums over blocks, however they come."""
 
 import functools
 import warnings
@@ -13,17 +13,25 @@ from sklearn.exceptions import NotFittedError
 
 from kexpfam import KCEF, KEF, AutoKCEF, load
 from kexpfam.base_densities import GaussianBase, LinearBase, UniformBase
-from kexpfam.data import ArraySource, Rows, reduce_blocks
+from kexpfam.data import ArraySource, Rows, TrainingRows, reduce_blocks
+from kexpfam.estimators import fitting
+from kexpfam.estimators.base import ConditionalEstimator
+from kexpfam.estimators.streams import KeptRows, SummedRows
+from kexpfam.family import (
+    N_FOLDS,
+    Limits,
+    LowRankSpec,
+    Spec,
+    ValidationRows,
+    narrowed,
+    sample_rows,
+)
+from kexpfam.family.all_rows import component_sizes
+from kexpfam.family.statistics import SumOfRows
 from kexpfam.kernels import Gaussian, RationalQuadratic
-from kexpfam.models import design as design_module
-from kexpfam.models.contest import Contest
-from kexpfam.models.design import N_FOLDS, Design, Judges, SumOfRows
-from kexpfam.models.entries import ChartEntry
-from kexpfam.models.estimator import ConditionalEstimator
-from kexpfam.models.family import Limits, Options, training_rows
-from kexpfam.models.many_rows import component_sizes, sample_rows
-from kexpfam.models.running import Kept, Running, Summed
 from kexpfam.score_matching import CENTER_METHODS
+from kexpfam.selection.spec import CoordinateSpec
+from kexpfam.selection.validation import Validation
 from tests.tolerances import assert_close
 
 # Coefficients solve a system of condition 1e6 or so; sums differ by rounding.
@@ -37,7 +45,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::kexpfam.errors.BlindnessWarning
 
 
 @pytest.fixture(autouse=True)
-def few_rows_make_a_design(monkeypatch):
+def few_rows_make_a_spec(monkeypatch):
     monkeypatch.setattr(ConditionalEstimator, "_limits", LIMITS)
 
 
@@ -79,24 +87,24 @@ def log_p(model):
 def test_rows_beyond_the_sample_are_summed_as_one_fit_would(changes):
     X, y = rows()
     model = settled(**changes).fit(X, y)
-    family, running = model.family_, model.stream_.running
+    family, stats = model.family_, model.stream_.statistics
     assert model.solver_ == "low-rank"
     # The same system from all rows at once: those of the sample with held-out
-    # residuals, which `known` has, the others in the chart.
-    total = functools.reduce(lambda a, b: a + b, running.sums)
+    # residuals, which `known` has, the others in the coordinates.
+    total = functools.reduce(lambda a, b: a + b, stats.sums)
     sampled = sample_rows(ArraySource(X, y), SAMPLED, 0)
     assert total.weight == pytest.approx(1000)
-    assert len(sampled.block) == SAMPLED
+    assert len(sampled.rows) == SAMPLED
     if "base" in changes:
         return  # residuals of the sample are held out; the count is what is checked
-    chart, design = family.chart, running.design
-    Z = chart.conditions(X)
-    U = chart.coordinates(Z).to_kernel(y[:, None, None])[:, 0]
-    sample = design.sample(Z, U, np.ones(len(y)))
-    pairs = design.basis.pairs(Z, U)
-    F, S = design.basis.features(pairs, 1, 0), design.basis.features(pairs, 2, 0)
+    coordinates, spec = family.coordinates, stats.spec
+    Z = coordinates.conditions(X)
+    U = coordinates.at(Z).to_kernel(y[:, None, None])[:, 0]
+    sample = spec.sample(Z, U, np.ones(len(y)))
+    pairs = spec.basis.pairs(Z, U)
+    F, S = spec.basis.features(pairs, 1, 0), spec.basis.features(pairs, 2, 0)
     C, b = F.T @ F, S.sum(axis=0) + sample.gsm_linear[:, 0] @ F
-    R = design.basis.gram()
+    R = spec.basis.gram()
     alpha = np.linalg.solve(C / 1000 + 0.05 * R, -b / 1000)
     assert_close(family.T.zeroth, alpha, 1e-8)
 
@@ -225,7 +233,7 @@ def test_conjugate_gradients_find_the_direct_solution(n, derivatives):
     assert found.n_rows_ == n
 
 
-def test_iterations_take_more_centres_than_a_direct_choice_judges(monkeypatch):
+def test_iterations_take_more_centres_than_a_direct_choice_tries(monkeypatch):
     monkeypatch.setattr(KCEF, "_limits", replace(LIMITS, most_centers=30))
     X, y = rows(700)
     model = settled(n_components=60, solver="iterative").fit(X, y)
@@ -256,7 +264,7 @@ def test_more_centres_are_asked_for_where_they_help():
     many = settled(n_components=200, regularization=1e-4, **kernels).fit(x, y)
     assert not many.components_.more_would_help
     assert "hardly help" in str(many.components_)
-    assert many.components_.chosen.merit > few.components_.chosen.merit
+    assert many.components_.chosen.held_out > few.components_.chosen.held_out
 
 
 def test_centres_are_doubled_while_all_rows_say_that_it_helps(monkeypatch):
@@ -264,10 +272,9 @@ def test_centres_are_doubled_while_all_rows_say_that_it_helps(monkeypatch):
     rng = default_rng(0)
     x = rng.uniform(-3, 3, size=(3000, 1))
     y = np.sin(5 * x[:, 0]) + 0.1 * rng.normal(size=3000)
-    # The sample is judged as if few were enough; the rows that follow know better.
-    narrowed = Running.narrowed
+    # On the sample few are taken as enough; the rows that follow know better.
     monkeypatch.setattr(
-        Running, "narrowed", lambda self: narrowed(self).limited(self.sizes[:2])
+        fitting, "narrowed", lambda stats: narrowed(stats).limited(stats.sizes[:2])
     )
     model = KCEF(kernel_x=Gaussian(0.1), kernel_y=Gaussian(0.5), random_state=0)
     found = model.fit(x, y).components_
@@ -332,12 +339,12 @@ def test_pieces_of_few_rows_are_one_fit():
     np.testing.assert_array_equal(log_p(model), log_p(settled().fit(X, y)))
 
 
-def test_a_design_is_frozen_when_rows_are_too_many_to_be_kept():
+def test_a_spec_is_frozen_when_rows_are_too_many_to_be_kept():
     X, y = rows(900)
     model = settled().partial_fit(X[:250], y[:250])
-    assert isinstance(model.stream_, Kept)
+    assert isinstance(model.stream_, KeptRows)
     model.partial_fit(X[250:400], y[250:400])
-    assert isinstance(model.stream_, Summed)
+    assert isinstance(model.stream_, SummedRows)
     kernel = model.family_.T.X.copy()
     model.partial_fit(X[400:], y[400:])
     np.testing.assert_array_equal(model.family_.T.X, kernel)
@@ -439,10 +446,10 @@ def test_likelihood_fits_cannot_take_more_rows_than_are_kept():
     assert model.n_rows_ == 100
 
 
-def test_other_designs_are_not_merged():
+def test_other_specs_are_not_merged():
     X, y = rows(200)
     one, other = settled().fit(X, y), settled(random_state=1).fit(X[:150], y[:150])
-    with pytest.raises(ValueError, match="do not share a design"):
+    with pytest.raises(ValueError, match="do not share coordinates, kernel"):
         one.merge(other)
 
 
@@ -471,43 +478,41 @@ def test_rows_of_the_sample_are_not_summed_twice():
     X, y = rows(500)
     source = ArraySource(X, y, rows=70)
     sampled = sample_rows(source, 120, seed=3)
-    design = settled().fit(X, y).stream_.running.design
-    rest = SumOfRows((design,), sampled.known_below, 3)
+    spec = settled().fit(X, y).stream_.statistics.spec
+    rest = SumOfRows((spec,), sampled.known_below, 3)
     (sums,) = reduce_blocks(source, rest)
-    assert sum(own.weight for own in sums) == 500 - len(sampled.block)
+    assert sum(own.weight for own in sums) == 500 - len(sampled.rows)
 
 
 def test_copies_of_rows_are_sampled_like_others():
     X = np.repeat(np.arange(10.0), 200)[:, None]
     y = np.tile(np.arange(20.0), 100)
     sampled = sample_rows(ArraySource(X, y, rows=500), 400, seed=0)
-    counts = np.bincount(sampled.block.X[:, 0].astype(int), minlength=10)
-    assert 380 <= len(sampled.block) <= 400
+    counts = np.bincount(sampled.rows.X[:, 0].astype(int), minlength=10)
+    assert 380 <= len(sampled.rows) <= 400
     assert counts.min() > 15  # 40 are expected, with a deviation of 6
 
 
 def test_folds_depend_on_content_only():
     X, y = rows(100)
-    design = settled().fit(X, y).stream_.running.design
-    assert isinstance(design, Design)
-    order = default_rng(0).permutation(100)
-    hashes = design.hashes_of(X, y[:, None])
-    folds = design.folds_of(hashes)
-    np.testing.assert_array_equal(
-        design.hashes_of(X[order], y[order, None]), hashes[order]
-    )
+    spec = settled().fit(X, y).stream_.statistics.spec
+    assert isinstance(spec, LowRankSpec)
+    order, data = default_rng(0).permutation(100), Rows(X, y[:, None], np.ones(100))
+    hashes = spec.hashes_of(data)
+    folds = spec.folds_of(hashes)
+    np.testing.assert_array_equal(spec.hashes_of(data[order]), hashes[order])
     assert set(folds) == set(range(N_FOLDS))
 
 
 def test_a_block_of_nothing_new_changes_nothing():
     X, y = rows(60)
-    design = settled().fit(X, y).stream_.running.design
-    everything = SumOfRows((design,), 2**64 - 1, 0)
+    spec = settled().fit(X, y).stream_.statistics.spec
+    everything = SumOfRows((spec,), 2**64 - 1, 0)
     (sums,) = everything.add(everything.start(), Rows(X, y[:, None], np.ones(60)))
     assert all(own.weight == 0 for own in sums)
 
 
-def test_base_densities_of_the_design_are_kept():
+def test_base_densities_of_the_spec_are_kept():
     X, y = rows()
     model = settled(base=GaussianBase(scale=3.0)).fit(X, y)
     assert model.base_ == GaussianBase(scale=3.0)
@@ -547,7 +552,7 @@ def test_copies_beyond_the_sample_are_in_the_fold_of_the_sampled_row():
     model = KCEF(kernel_x=Gaussian(0.3), kernel_y=Gaussian(0.5), random_state=0)
     model.fit(X[many], y[many])
     fresh = model.score(*noise(2000, 2, seed=4))
-    assert model.components_.chosen.merit < fresh + 0.15
+    assert model.components_.chosen.held_out < fresh + 0.15
 
 
 def test_units_do_not_change_folds():
@@ -555,13 +560,14 @@ def test_units_do_not_change_folds():
     folds = []
     for unit_x, unit_y, shift in ((1.0, 1.0, 0.0), (1e3, 7.0, -3.0)):
         scaled_x, scaled_y = unit_x * X, unit_y * y + shift
-        design = settled().fit(scaled_x, scaled_y).stream_.running.design
-        folds.append(design.folds_of(design.hashes_of(scaled_x, scaled_y[:, None])))
+        spec = settled().fit(scaled_x, scaled_y).stream_.statistics.spec
+        data = Rows(scaled_x, scaled_y[:, None], np.ones(SAMPLED))
+        folds.append(spec.folds_of(spec.hashes_of(data)))
     # Standardised values agree to rounding, which may cross a grain once in a while.
     assert np.mean(folds[0] == folds[1]) > 0.99
 
 
-def test_lambda_is_judged_on_what_is_not_forgotten():
+def test_lambda_is_validated_on_what_is_not_forgotten():
     fresh, y = rows(1000, seed=8)
     scores = {}
     for lam in (None, 1e-2, 1e-3, 1e-4):
@@ -577,57 +583,57 @@ def test_lambda_is_judged_on_what_is_not_forgotten():
             model.partial_fit(X, moved + 1.5, forgetting=0.1)
         scores[lam] = model.score(fresh, y + 1.5)
     chosen = scores.pop(None)
-    # Judged on other rows, and from a grid of half an order of magnitude.
+    # Validated on other rows, and from a grid of half an order of magnitude.
     assert chosen > max(scores.values()) - 0.1
     assert chosen > min(scores.values()) + 0.3
 
 
-def test_judges_are_rows_of_all_pieces_in_any_order():
+def test_validation_rows_are_rows_of_all_pieces_in_any_order():
     X, y = rows(900)
-    start = settled().fit(X[:100], y[:100]).stream_.running
+    start = settled().fit(X[:100], y[:100]).stream_.statistics
     blocks = [
         Rows(X[a : a + 200], y[a : a + 200, None], np.ones(200))
         for a in range(100, 900, 200)
     ]
     forward = functools.reduce(lambda r, b: r.added(b), blocks, start.emptied())
     back = functools.reduce(lambda r, b: r.added(b), blocks[::-1], start.emptied())
-    assert sorted(forward.judges.keys) == sorted(back.judges.keys)
-    assert len(forward.judges.keys) == 800
-    rows_in_folds, _ = forward.judges.in_folds
-    assert sum(fold.stop - fold.start for fold in rows_in_folds.folds) == 800
+    assert sorted(forward.validation.keys) == sorted(back.validation.keys)
+    assert len(forward.validation.keys) == 800
+    problem, log_jacobian = forward.validation.in_folds(forward.spec)
+    assert sum(fold.stop - fold.start for fold in problem.folds) == 800
+    assert len(log_jacobian) == 800
 
 
-def test_judges_are_limited():
+def test_validation_rows_are_limited():
     X, y = rows(900)
-    running = settled().fit(X[:100], y[:100]).stream_.running
-    many = Judges.of_block(running.design, Rows(X, y[:, None], np.ones(900)))
-    few = many._at(np.argsort(many.keys)[:50])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(design_module, "MOST_JUDGES", 50)
-        assert sorted(many.plus(many.emptied()).keys) == sorted(few.keys)
+    spec = settled().fit(X[:100], y[:100]).stream_.statistics.spec
+    new = Rows(X, y[:, None], np.ones(900))
+    Z, U, log_jacobian = spec.coordinates.rows(new)
+    sample, hashes = spec.sample(Z, U, new.weights), spec.hashes_of(new)
+    many = ValidationRows.of(spec, sample, log_jacobian, hashes)
+    assert len(many.keys) == 900
+    kept = many._kept(most=50)
+    assert sorted(kept.keys) == sorted(many.keys)[:50]
 
 
 def test_a_regression_that_goes_astray_on_more_rows_is_not_used(monkeypatch):
     X, y = rows(250)
-    options = Options(None, None, None, None, None, True, None)
-    contest = Contest.of(
-        training_rows(X, y[:, None], np.ones(250), options),
-        default_rng(0),
-        Limits(judged_rows=150),
-    )
-    contest.add_charts([ChartEntry("linear", LinearBase())])
-    judged = contest.charts["linear"].chart
-    good = contest.final("linear").chart
-    contest.finals.clear()
-    fit = Contest._chart
+    training = TrainingRows.of(Rows(X, y[:, None], np.ones(250)))
+    spec = Spec(limits=Limits(validation_rows=150))
+    validation = Validation.of(training, spec, default_rng(0))
+    validation.add_coordinates([CoordinateSpec("linear", LinearBase())])
+    on_some = validation.coordinates["linear"].coordinates
+    good = validation.final("linear").coordinates
+    validation._final.clear()
+    fit = Validation._fit
 
     def astray(self, *arguments):
-        charted = fit(self, *arguments)
-        return replace(charted, U=50.0 * charted.U)
+        placed = fit(self, *arguments)
+        return replace(placed, U=50.0 * placed.U)
 
-    monkeypatch.setattr(Contest, "_chart", astray)
-    assert contest.final("linear").chart is judged
-    assert good is not judged
+    monkeypatch.setattr(Validation, "_fit", astray)
+    assert validation.final("linear").coordinates is on_some
+    assert good is not on_some
 
 
 def test_iterative_fits_to_a_source_do_not_forget_rows():
@@ -642,12 +648,12 @@ def test_iterative_fits_to_a_source_do_not_forget_rows():
     "change",
     [{"base": "student"}, {"derivative_features": True}, {"standardize": False}],
 )
-def test_designs_that_differ_in_anything_are_not_merged(change):
+def test_specs_that_differ_in_anything_are_not_merged(change):
     X, y = rows(400)
     one, other = settled().fit(X, y), settled(**change).fit(X, y)
-    with pytest.raises(ValueError, match="do not share a design"):
+    with pytest.raises(ValueError, match="do not share coordinates, kernel"):
         one.merge(other)
-    with pytest.raises(ValueError, match="do not share a design"):
+    with pytest.raises(ValueError, match="do not share coordinates, kernel"):
         one.merge(settled().fit(X, 2.0 * y))
 
 

@@ -67,14 +67,14 @@ def _column(rng, n, kind):
         values = rng.normal(size=n)
         values[rng.integers(n)] *= 1e4
         return values
-    if kind == "two islands":
+    if kind == "two components":
         return rng.normal(size=n) * 0.05 + 3.0 * rng.integers(0, 2, n)
     if kind == "heavy":
         return rng.standard_t(1.5, n)
     return rng.normal(size=n)
 
 
-KINDS = ["plain", "integers", "copies", "outlier", "two islands", "heavy"]
+KINDS = ["plain", "integers", "copies", "outlier", "two components", "heavy"]
 
 
 @st.composite
@@ -490,7 +490,7 @@ def test_a_constant_kernel_of_x_equals_the_unconditional_model(data):
         (30, Gaussian(0.3), 1e-6),
     ],
 )
-def test_a_peak_narrower_than_the_panels_is_found_or_its_loss_is_admitted(
+def test_a_peak_narrower_than_the_cells_is_found_or_its_loss_is_admitted(
     n, kernel, regularization
 ):
     y = np.random.default_rng(2).normal(size=n)

@@ -5,22 +5,32 @@ import pytest
 
 from kexpfam import KCEF, AutoKCEF, load
 from kexpfam.base_densities import GaussianBase, TransformedBase
-from kexpfam.models import relevance
-from kexpfam.models.chart import ChartOptions, SharedProcesses, fit_chart
-from kexpfam.models.contest import Contest
-from kexpfam.models.entries import (
+from kexpfam.data import Rows, TrainingRows
+from kexpfam.family import Spec, fit_coordinates
+from kexpfam.selection.relevance import RELEVANCE, Relevance, columns_that_help
+from kexpfam.selection.spec import (
     GAUSSIANIZED,
     PLAIN,
     PLAIN_GRID,
-    ChartEntry,
-    default_entries,
+    CoordinateSpec,
+    default_coordinates,
 )
-from kexpfam.models.family import Limits, Options, training_rows
-from kexpfam.models.relevance import IGNORED, MULTIPLES, relevant_lengthscales
+from kexpfam.selection.validation import Validation
+
+IGNORED, MULTIPLES = RELEVANCE.ignored, RELEVANCE.multiples
 
 
-def options(standardize=True, n_jobs=None):
-    return Options(None, None, None, None, None, standardize, n_jobs)
+def validation_of(X, y, seed, **changes):
+    rows = TrainingRows.of(Rows(X, y.reshape(-1, 1), np.ones(len(X))))
+    return Validation.of(rows, Spec(n_jobs=1, **changes), np.random.default_rng(seed))
+
+
+def relevant(validation):
+    """What was found of the plain coordinates, as `kernels_x` looks for it."""
+    validation.add_coordinates([CoordinateSpec(PLAIN, GaussianBase(scale=1.0))])
+    validation.add_bases()
+    validation.kernels_x(PLAIN, PLAIN_GRID)
+    return validation._relevant
 
 
 def shapes(n, columns, seed):
@@ -34,15 +44,15 @@ def shapes(n, columns, seed):
 
 def test_columns_are_taken_in_the_order_of_their_gain_until_none_gains():
     units = np.array([1.0, 2.0, 1.0, 1.0])
-    gains = np.array([50.0, 10.0, relevance.LEAST_GAIN / 2, 0.0])
+    gains = np.array([50.0, 10.0, RELEVANCE.least_gain / 2, 0.0])
     seen = []
 
-    def worth(lengths):
+    def total(lengths):
         seen.append(lengths)
         used = lengths < IGNORED * units
         return float(gains @ used)
 
-    found = relevant_lengthscales(worth, units)
+    found = columns_that_help(total, units)
     assert (found < IGNORED * units).tolist() == [True, True, False, False]
     # All ignored, then every column left with every length, until one round fails.
     assert len(seen) == 1 + len(MULTIPLES) * (4 + 3 + 2)
@@ -51,13 +61,14 @@ def test_columns_are_taken_in_the_order_of_their_gain_until_none_gains():
 
 
 def test_no_column_is_relevant_where_none_gains():
-    assert relevant_lengthscales(lambda lengths: 0.0, np.ones(3)) is None
+    assert columns_that_help(lambda lengths: 0.0, np.ones(3)) is None
 
 
-def test_no_more_columns_are_taken_than_the_cap(monkeypatch):
-    monkeypatch.setattr(relevance, "MOST_COLUMNS", 2)
-    found = relevant_lengthscales(
-        lambda lengths: 100.0 * np.sum(lengths < IGNORED), np.ones(6)
+def test_no_more_columns_are_taken_than_the_cap():
+    found = columns_that_help(
+        lambda lengths: 100.0 * np.sum(lengths < IGNORED),
+        np.ones(6),
+        Relevance(most_columns=2),
     )
     assert np.sum(found < IGNORED) == 2
 
@@ -77,18 +88,17 @@ def test_few_rows_are_not_searched(monkeypatch):
     def refuse(*arguments):
         raise AssertionError("searched")
 
-    monkeypatch.setattr("kexpfam.models.contest.relevant_lengthscales", refuse)
+    monkeypatch.setattr("kexpfam.selection.validation.relevant_lengthscales", refuse)
     X, y = shapes(120, 3, 0)
-    AutoKCEF(random_state=0).fit(X, y)
+    AutoKCEF(likelihood=False, random_state=0).fit(X, y)
 
 
-def test_gaussianized_responses_compete_where_rows_are_many(tmp_path):
+def test_gaussianized_responses_take_part_where_rows_are_many(tmp_path):
     rng = np.random.default_rng(3)
     x = rng.uniform(size=(900, 1))
     y = rng.uniform(size=900) ** 3
     model = AutoKCEF(random_state=0).fit(x, y)
-    charts = {member.chart for member in model.members_}
-    assert GAUSSIANIZED in charts
+    assert GAUSSIANIZED in {member.coordinates for member in model.members_}
     model.save(tmp_path / "model.kexpfam")
     again = load(tmp_path / "model.kexpfam")
     np.testing.assert_array_equal(
@@ -97,22 +107,19 @@ def test_gaussianized_responses_compete_where_rows_are_many(tmp_path):
 
 
 @pytest.mark.parametrize("law", ["normal", "t"])
-def test_gaussianized_responses_are_judged_on_rows_that_they_have_not_seen(law):
+def test_gaussianized_responses_are_validated_on_rows_that_they_have_not_seen(law):
     rng = np.random.default_rng(5)
     X = rng.normal(size=(800, 1))
     y = rng.normal(size=(800, 1)) if law == "normal" else rng.standard_t(5, (800, 1))
-    rows = training_rows(X, y, np.ones(800), options(n_jobs=1))
-    contest = Contest.of(rows, np.random.default_rng(0), Limits())
-    contest.add_charts([e for e in default_entries() if e.name == GAUSSIANIZED] * 2)
-    judged = contest.charts[GAUSSIANIZED]
+    validation = validation_of(X, y, 0)
+    (spec,) = (one for one in default_coordinates() if one.name == GAUSSIANIZED)
+    validation.add_coordinates([spec] * 2)
     base = TransformedBase("gaussianize", GaussianBase(scale=1.0))
-    claimed = float(
-        (judged.base.log_density(judged.U) + judged.log_abs_det_jacobian).mean()
+    whole = fit_coordinates(validation.rows, base, validation.spec, validation.rng)
+    claimed, seen = (
+        float((part.base.log_density(part.U) + part.log_abs_det_jacobian).mean())
+        for part in (validation.coordinates[GAUSSIANIZED], whole)
     )
-    whole = fit_chart(
-        rows.X, rows.Y, rows.weights, ChartOptions(base), contest.rng, SharedProcesses()
-    )
-    seen = float((whole.base.log_density(whole.U) + whole.log_abs_det_jacobian).mean())
     assert claimed < seen
 
 
@@ -122,28 +129,13 @@ def test_noise_is_not_taken_for_a_column_that_matters(columns):
     for seed in range(3):
         rng = np.random.default_rng(seed)
         X, y = rng.normal(size=(500, columns)), rng.normal(size=(500, 1))
-        contest = Contest.of(
-            training_rows(X, y, np.ones(500), options(n_jobs=1)),
-            np.random.default_rng(seed),
-            Limits(),
-        )
-        contest.add_charts([ChartEntry(PLAIN, GaussianBase(scale=1.0))])
-        contest.add_bases()
-        contest.kernels_x(PLAIN, PLAIN_GRID)
-        assert contest.relevant == {PLAIN: None}
+        assert relevant(validation_of(X, y, seed)) == {PLAIN: None}
 
 
 def test_units_of_x_do_not_matter():
     X, y = shapes(500, 2, 0)
     found = []
     for unit in (1.0, 1e6):
-        contest = Contest.of(
-            training_rows(unit * X, y[:, None], np.ones(500), options(False, n_jobs=1)),
-            np.random.default_rng(0),
-            Limits(),
-        )
-        contest.add_charts([ChartEntry(PLAIN, GaussianBase(scale=1.0))])
-        contest.add_bases()
-        contest.kernels_x(PLAIN, PLAIN_GRID)
-        found.append(contest.relevant[PLAIN] / unit)
+        validation = validation_of(unit * X, y, 0, standardize=False)
+        found.append(relevant(validation)[PLAIN] / unit)
     np.testing.assert_allclose(found[0], found[1], rtol=1e-9)

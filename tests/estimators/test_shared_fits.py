@@ -13,9 +13,12 @@ from numpy.random import default_rng
 
 from kexpfam import KCEF, AutoKCEF
 from kexpfam._parallel import shared_out, thread_count
-from kexpfam.models import contest as contest_module
-from kexpfam.models import entries
-from kexpfam.models.family import Limits, Options, training_rows
+from kexpfam.data import Rows, TrainingRows
+from kexpfam.family import Spec
+from kexpfam.selection.candidates import Task
+from kexpfam.selection.spec import PLAIN, PLAIN_GRID, default_coordinates
+from kexpfam.selection.validation import Validation
+from tests.simulations import waves
 
 # The models here are crude on purpose.
 pytestmark = pytest.mark.filterwarnings("ignore::kexpfam.errors.BlindnessWarning")
@@ -87,9 +90,7 @@ def test_no_calls_have_no_results():
 
 @pytest.fixture(scope="module")
 def rows():
-    rng = default_rng(0)
-    X = rng.normal(size=(120, 2))
-    return X, np.sin(2 * X[:, 0]) + 0.3 * rng.normal(size=120)
+    return waves(60, 2)
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +102,7 @@ def check(model, serial, rows):
     got, wanted = model.selection_.path, serial.selection_.path
     assert len(got) == len(wanted)
     for one, other in zip(got, wanted, strict=True):
-        assert one.chart == other.chart
+        assert one.coordinates == other.coordinates
         assert one.kernel == other.kernel
         assert one.lam == other.lam
         np.testing.assert_array_equal(one.held_out, other.held_out)
@@ -138,16 +139,16 @@ def test_an_average_is_the_same_for_any_number_of_jobs(rows):
 
 
 def test_ctrl_c_keeps_what_the_jobs_have_finished(rows, monkeypatch):
-    genuine, done = contest_module.tilted, []
+    genuine, done = Task.candidates, []
 
-    def sometimes(*args, **kwargs):
+    def sometimes(task):
         done.append(1)
         if len(done) == 10:  # in the second round of eight
             os.kill(os.getpid(), signal.SIGINT)  # to the main thread, which waits
             time.sleep(0.5)
-        return genuine(*args, **kwargs)
+        return genuine(task)
 
-    monkeypatch.setattr(contest_module, "tilted", sometimes)
+    monkeypatch.setattr(Task, "candidates", sometimes)
     model = KCEF(base="gaussian", n_jobs=2, random_state=0).fit(*rows)
     assert model.selection_.reason == "interrupted"
     kernels = {c.kernel for c in model.selection_.path if c.kernel is not None}
@@ -157,20 +158,19 @@ def test_ctrl_c_keeps_what_the_jobs_have_finished(rows, monkeypatch):
 
 
 def test_progress_counts_tasks_of_all_jobs(rows):
-    contest = contest_of(rows)
-    tasks = contest.tasks([entries.PLAIN])
+    validation = validation_of(rows)
+    paths = PLAIN_GRID.paths(validation.kernels_x(PLAIN, PLAIN_GRID))
+    tasks = validation.tasks(PLAIN, paths)
     seen = []
-    contest.run(tasks, lambda done, total, best: seen.append((done, total)))
+    validation.run(tasks, lambda done, total, best: seen.append((done, total)))
     n = len(tasks)
     assert seen == [(min(done, n), n) for done in range(8, n + 8, 8)]
 
 
-def contest_of(rows):
+def validation_of(rows):
     X, y = rows
-    options = Options(None, None, None, None, None, True, 2)
-    training = training_rows(X, y[:, None], np.ones(len(y)), options)
-    contest = contest_module.Contest.of(training, default_rng(0), Limits())
-    contest.n_jobs = 2
-    contest.add_charts(entries.default_entries()[:1])
-    contest.add_bases()
-    return contest
+    training = TrainingRows.of(Rows(X, y[:, None], np.ones(len(y))))
+    validation = Validation.of(training, Spec(n_jobs=2), default_rng(0))
+    validation.add_coordinates(default_coordinates()[:1])
+    validation.add_bases()
+    return validation

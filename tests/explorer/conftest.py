@@ -4,6 +4,7 @@ import http.client
 import json
 import threading
 from contextlib import contextmanager
+from dataclasses import replace
 from types import SimpleNamespace
 from urllib.parse import urlsplit
 
@@ -12,10 +13,10 @@ import pytest
 
 from kexpfam import KCEF, FactorizedDensity
 from kexpfam.base_densities import GaussianBase
-from kexpfam.cli.coding import learn_coding
 from kexpfam.cli.explore import view_of
-from kexpfam.cli.model_files import load_table_model, save_table_model
+from kexpfam.cli.model_files import load_table_model
 from kexpfam.cli.readers import read_table
+from kexpfam.data import TableCoder
 from kexpfam.distributions import ClosedFormDensity, MixtureDensity
 from kexpfam.explorer import ExplorerServer
 from tests.cli.tables import houses, write
@@ -27,16 +28,15 @@ def saved(tmp_path_factory):
     folder = tmp_path_factory.mktemp("explorer")
     data = write(folder / "houses.csv", houses())
     table = read_table(data)
-    coding = learn_coding(table, ["area", "rooms", "city"], "price")
-    X, y = coding.matrix(table).X, table.numbers("price")
+    coder = TableCoder.fit(table, ["area", "rooms", "city"], "price")
+    X, y = coder.transform(table).X, table.numbers("price")
     model = str(folder / "houses.kexpfam")
-    save_table_model(model, KCEF(select=None).fit(X, y), coding)
+    KCEF(select=None).fit(X, y).save(model, extra=coder.as_extra())
     joint = str(folder / "joint.kexpfam")
-    numbers = ["area", "rooms", "price"]
-    columns = learn_coding(table, numbers, None)
-    Y = columns.matrix(table).X
+    columns = TableCoder.fit(table, ["area", "rooms", "price"])
+    Y = columns.transform(table).X
     factorized = FactorizedDensity(factor=KCEF(select=None), random_state=0).fit(Y)
-    save_table_model(joint, factorized, columns)
+    factorized.save(joint, extra=columns.as_extra())
     return SimpleNamespace(data=data, model=model, joint=joint, X=X, y=y, Y=Y)
 
 
@@ -50,6 +50,13 @@ def view(saved):
 def joint_view(saved):
     """The page of the joint model, with its data."""
     return view_of(load_table_model(saved.joint), read_table(saved.data))
+
+
+@pytest.fixture(scope="session")
+def alone(view):
+    """What is explored of the model of prices without data."""
+    subject = view.subject
+    return replace(subject, X=subject.X[:0], y=subject.y[:0], source="")
 
 
 @pytest.fixture(scope="session")

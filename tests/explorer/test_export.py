@@ -1,9 +1,10 @@
 """The report is one page that refers to nothing outside, with the main pictures."""
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 
-from kexpfam.explorer import report
+from kexpfam.explorer import ConditionalView, report
 
 VOID = {"meta", "link", "br", "img", "input"}
 
@@ -61,13 +62,7 @@ def test_the_report_has_the_main_pictures(view):
     assert "60 rows of houses.csv" in text
 
 
-def test_a_report_without_data_has_no_comparison(view):
-    from dataclasses import replace
-
-    from kexpfam.explorer import ConditionalView
-
-    subject = view.subject
-    alone = replace(subject, X=subject.X[:0], y=subject.y[:0], source="")
+def test_a_report_without_data_has_no_comparison(alone):
     text = report(ConditionalView(alone))
     assert checked(text).count["svg"] == 1 + 3
     assert "no data" in text
@@ -82,10 +77,6 @@ def test_a_joint_report_has_graph_and_pairs(joint_view):
 
 
 def test_names_are_escaped(view):
-    from dataclasses import replace
-
-    from kexpfam.explorer import ConditionalView
-
     evil = '<img src="x">'
     text = report(ConditionalView(replace(view.subject, target=evil, title=evil)))
     assert "<img" not in text

@@ -1,17 +1,18 @@
 """What the page shows is what the model says."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from kexpfam.explorer import Question, Subject, number_control
+from kexpfam.explorer import Question, number_control
 from kexpfam.explorer.numbers import (
     LEVELS,
-    axis_of,
-    curve_numbers,
+    DensityGrid,
     density_numbers,
-    trained_share,
+    modes,
+    region_near,
 )
-from kexpfam.explorer.refinement import modes, region_near
 
 # Quantiles by Newton's method and by bracketing differ by rounding.
 SAME = {"rtol": 1e-9}
@@ -29,7 +30,7 @@ def test_numbers_are_those_of_the_density(view, level, highest):
     np.testing.assert_allclose(found.region, expected, **SAME)
     np.testing.assert_allclose(found.pdf, p.pdf(found.grid))
     np.testing.assert_allclose(found.cdf, p.cdf(found.grid))
-    assert (found.mean, found.deviation) == (p.mean(), p.std())
+    assert (found.mean, found.std) == (p.mean(), p.std())
     assert np.all(np.diff(found.grid) > 0)
 
 
@@ -66,7 +67,7 @@ def test_the_highest_mode_is_that_of_the_density(view):
 def test_two_modes_have_the_masses_of_their_sides(two_modes):
     p = two_modes.given(np.zeros((1, 1)))[0]
     grid = np.linspace(-5.0, 5.0, 300)
-    high, low = modes(grid, p.pdf(grid), p.cdf(grid))
+    high, low = modes(DensityGrid(grid, p.pdf(grid), p.cdf(grid)))
     # The logarithm of a normal density is a parabola.
     assert high.place == pytest.approx(2.0, abs=1e-6)
     assert low.place == pytest.approx(-2.0, abs=1e-6)
@@ -88,7 +89,7 @@ def test_regions_of_two_intervals_have_equal_heights_and_the_mass(two_modes, lev
 def test_a_region_that_ends_with_the_grid_is_left_to_the_density(two_modes):
     p = two_modes.given(np.zeros((1, 1)))[0]
     grid = np.linspace(-2.0, 2.0, 200)  # which ends at the modes
-    found = region_near(p, 0.9, grid, p.pdf(grid), p.cdf(grid))
+    found = region_near(p, 0.9, DensityGrid(grid, p.pdf(grid), p.cdf(grid)))
     np.testing.assert_array_equal(found, p.hpd(0.9))
 
 
@@ -109,7 +110,7 @@ def test_curves_are_quantiles_with_other_features_unchanged(view):
     subject = view.subject
     control = subject.control("area")
     row = subject.row({"rooms": 2.0, "city": "Rome"})
-    found = curve_numbers(subject.model, row, control)
+    found = subject.along(control, row)
     X = np.repeat(row, len(found.places), axis=0)
     X[:, 0] = found.places
     np.testing.assert_allclose(
@@ -120,40 +121,22 @@ def test_curves_are_quantiles_with_other_features_unchanged(view):
 
 def test_curves_along_categories_have_one_column_at_a_time(view):
     subject = view.subject
-    found = curve_numbers(subject.model, subject.row({}), subject.control("city"))
+    found = subject.along(subject.control("city"), subject.row({}))
     rows = [subject.row({"city": c}) for c in ("Lima", "Oslo", "Rome")]
     expected = subject.model.predict(np.vstack(rows))
     np.testing.assert_allclose(found.mean, expected, **SAME)
 
 
 def test_the_axis_comes_from_draws_if_nothing_was_observed(view):
-    subject = view.subject
-    known = axis_of(subject)
-    blank = Subject(
-        subject.model,
-        subject.controls,
-        "price",
-        "",
-        subject.X,
-        np.full(len(subject.X), np.nan),
-        subject.numbers,
-    )
-    np.testing.assert_allclose(axis_of(blank), known, atol=0.5 * np.ptp(known))
+    known = view.subject.axis()
+    blank = replace(view.subject, y=np.full(len(view.subject.X), np.nan))
+    np.testing.assert_allclose(blank.axis(), known, atol=0.5 * np.ptp(known))
 
 
 def test_training_rows_are_recognised(view):
-    subject = view.subject
-    assert trained_share(subject) == 1.0
-    others = Subject(
-        subject.model,
-        subject.controls,
-        "price",
-        "",
-        subject.X + 0.123,
-        subject.y,
-        subject.numbers,
-    )
-    assert trained_share(others) == 0.0
+    assert view.subject.trained_share() == 1.0
+    others = replace(view.subject, X=view.subject.X + 0.123)
+    assert others.trained_share() == 0.0
 
 
 def test_density_answer_is_that_of_its_numbers(view):
@@ -163,10 +146,10 @@ def test_density_answer_is_that_of_its_numbers(view):
     np.testing.assert_allclose(answer["region"], p.hpd(0.8), **SAME)
     near = view.subject.model.reliability(view.subject.row({"area": 100.0}))[0]
     assert answer["near"] == pytest.approx(near)
-    assert answer["deviation"] == p.std()
+    assert answer["std"] == p.std()
     moving = view.density(Question({**fields, "moving": True}))
-    assert np.isnan(moving.pop("deviation"))
-    answer.pop("deviation")
+    assert np.isnan(moving.pop("std"))
+    answer.pop("std")
     assert moving == answer
 
 

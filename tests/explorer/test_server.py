@@ -1,9 +1,14 @@
 """The server answers this page only, and says in a sentence what is wrong."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
-from kexpfam.explorer import ExplorerServer
+from kexpfam.explorer import ConditionalView, ExplorerServer, Question
+from kexpfam.metrics import evaluate
+from tests.explorer.conftest import asked, serving
 
 
 def test_the_page_and_its_parts_are_there(ask):
@@ -87,10 +92,6 @@ def test_what_is_wrong_is_said_in_a_sentence(ask, question, fields, sentence):
 
 
 def test_what_fails_inside_is_said_too(view):
-    from types import SimpleNamespace
-
-    from tests.explorer.conftest import asked, serving
-
     def fail(question):
         raise RuntimeError("no luck")
 
@@ -135,8 +136,6 @@ def test_a_row_has_its_values_and_observation(ask, saved):
 
 
 def test_calibration_is_that_of_the_metrics(ask, view, saved):
-    from kexpfam.metrics import evaluate
-
     found = ask("POST", "api/calibration").answer
     expected = evaluate(view.subject.model, saved.X, saved.y)
     assert found["rows"] == 60
@@ -155,10 +154,6 @@ def test_draws_stand_beside_their_rows(ask, saved):
 
 
 def test_names_from_files_cannot_become_elements(view, saved):
-    from dataclasses import replace
-
-    from kexpfam.explorer import ConditionalView, Question
-
     evil = "<script>alert(1)</script>"
     first = replace(view.subject.controls[0], name=evil)
     subject = replace(

@@ -7,7 +7,6 @@ import numpy as np
 
 from kexpfam.display import FEW_NEAR, FEW_ROWS, near_note
 from kexpfam.explorer import ConditionalView, Question, report
-from kexpfam.explorer.numbers import curve_numbers
 
 
 def test_controls_begin_at_a_row_of_the_data(view):
@@ -16,9 +15,7 @@ def test_controls_begin_at_a_row_of_the_data(view):
     np.testing.assert_array_equal(subject.row({})[0], subject.X[place])
 
 
-def test_without_data_controls_begin_at_medians(view):
-    subject = view.subject
-    alone = replace(subject, X=subject.X[:0], y=subject.y[:0])
+def test_without_data_controls_begin_at_medians(alone):
     assert alone.typical_row() is None
     assert ConditionalView(alone).subject.controls == alone.controls
 
@@ -33,7 +30,7 @@ def test_curves_are_veiled_exactly_where_few_rows_are_near(view):
     subject = view.subject
     area = subject.control("area")
     wide = replace(area, low=area.low - 200.0, high=area.high + 200.0)
-    found = curve_numbers(subject.model, subject.row({}), wide)
+    found = subject.along(wide, subject.row({}))
     X = np.repeat(subject.row({}), len(found.places), axis=0)
     X[:, 0] = found.places
     np.testing.assert_array_equal(found.few, subject.model.reliability(X) < FEW_ROWS)
@@ -47,16 +44,10 @@ def test_curves_are_veiled_exactly_where_few_rows_are_near(view):
     assert answer["picture"].count('class="few"') == 2
 
 
-def test_the_report_warns_of_extrapolation(view):
-    subject = view.subject
-    area, *others = subject.controls
-    alone = replace(
-        subject,
-        X=subject.X[:0],
-        y=subject.y[:0],
-        controls=(replace(area, start=5000.0), *others),
-    )
-    text = report(ConditionalView(alone))
+def test_the_report_warns_of_extrapolation(view, alone):
+    area, *others = alone.controls
+    far = replace(alone, controls=(replace(area, start=5000.0), *others))
+    text = report(ConditionalView(far))
     assert near_note(0.0) in text
     assert FEW_NEAR in text
     assert "a typical row" in report(view)

@@ -1,24 +1,33 @@
 """Held-out log densities of many fits at once, against refits normalised one by one."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import integrate
 
 from kexpfam.base_densities import GaussianBase, StudentBase, UniformBase
-from kexpfam.kernels import Constant, Gaussian, Matern, separable
-from kexpfam.partition import Nodes
-from kexpfam.score_matching import ScoreSample, fit_low_rank
-from kexpfam.selection.held_out import (
+from kexpfam.family import HeldOutProblem, LogDensities, equal_folds, nodes_inside
+from kexpfam.family.cross_validation import (
     LOWEST_LOG_DENSITY,
-    fold_statistics,
-    log_densities_by_score,
-    nodes_inside,
+    FoldScores,
+    RowScores,
+    coefficients_without_folds,
+    cross_validated,
+    cross_validated_by_score,
     scattered_nodes,
 )
-from kexpfam.selection.problem import HeldOutProblem
+from kexpfam.kernels import Constant, Gaussian, Matern, separable
+from kexpfam.partition import Nodes
+from kexpfam.score_matching import (
+    ScoreSample,
+    fit_low_rank,
+    score_matching_loss,
+    statistics,
+)
 from tests.oracles.integrals import integral
 from tests.selection.cases import BASE, make_problem
-from tests.tolerances import STANDARD_ERRORS, assert_close
+from tests.tolerances import SOLVE, STANDARD_ERRORS, assert_close
 
 KERNELS = {
     "gaussian": separable(Gaussian(0.8), Gaussian(0.7)),
@@ -29,14 +38,7 @@ KERNELS = {
 
 
 def log_densities(problem, kernel, lams):
-    return log_densities_by_score(
-        problem.basis(kernel),
-        problem.rows,
-        problem.base,
-        problem.sample,
-        lams,
-        problem.reach,
-    )
+    return cross_validated_by_score(problem, kernel, lams, LogDensities.of)
 
 
 def refit(problem, kernel, lam, fold):
@@ -129,7 +131,6 @@ def test_what_is_reported_never_integrates_to_more_than_one(lam):
     """
     problem = make_problem(n=16, n_folds=4, n_centers=8, derivatives=False)
     sample, kernel = problem.sample, separable(Gaussian(0.8), Gaussian(0.15))
-    basis = problem.basis(kernel)
     steps = np.linspace(-3.0, 3.0, 1501)
     rest = sample.Y[:15]
     X = np.concatenate([sample.X[:15], np.repeat(sample.X[15:], len(steps), axis=0)])
@@ -139,7 +140,7 @@ def test_what_is_reported_never_integrates_to_more_than_one(lam):
     )
     folds = (slice(0, 15), slice(15, len(Y)))
     many = HeldOutProblem(moved, folds, problem.centers, BASE, problem.reach, False)
-    (found,) = log_densities_by_score(basis, many.rows, BASE, moved, [lam], many.reach)
+    (found,) = log_densities(many, kernel, [lam])
     density = np.exp(found[15:])
     # The steps are 0.004 apart, a tenth of the nodes' distance.
     assert integrate.trapezoid(density, steps) < 1.0 + 1e-3
@@ -167,14 +168,49 @@ def test_failed_fits_count_as_the_lowest_log_density():
 def test_statistics_of_folds_sum_to_those_of_all_rows():
     problem = make_problem(n=20, d=2, weighted=True)
     basis = problem.basis(separable(Gaussian(0.8), Gaussian(0.7)))
-    whole = HeldOutProblem(
-        problem.sample, (slice(0, 20),), problem.centers, BASE, 9.0
-    ).rows
-    parts = fold_statistics(basis, problem.rows, problem.sample)
-    (total,) = fold_statistics(basis, whole, problem.sample)
+    parts = [statistics(basis, problem.sample.part(fold)) for fold in problem.folds]
+    total = statistics(basis, problem.sample)
     assert_close(sum(part.C for part in parts), total.C)
     assert_close(sum(part.b for part in parts), total.b)
     assert_close(sum(part.weight for part in parts), total.weight)
+
+
+@pytest.mark.parametrize("d", [1, 2])
+def test_scores_equal_the_losses_of_refits(d):
+    """Of rows one by one, and of folds from their sums alone."""
+    kernel, lams = KERNELS["gaussian"], [1e-2, 1.0]
+    problem = make_problem(n=20, d=d, weighted=True)
+    basis = problem.basis(kernel)
+    by_row = cross_validated_by_score(problem, kernel, lams, RowScores)
+    parts = [statistics(basis, problem.sample.part(fold)) for fold in problem.folds]
+    alphas = coefficients_without_folds(parts, basis.gram(), lams)
+    by_fold = cross_validated(alphas, FoldScores(parts))
+    for k, lam in enumerate(lams):
+        for f, fold in enumerate(problem.folds):
+            T, own = refit(problem, kernel, lam, fold), problem.sample.part(fold)
+            share = own.weights / own.weights.sum()
+            loss = score_matching_loss(T, replace(own, weights=share))
+            assert_close(-by_row[k, fold] @ share, loss, SOLVE)
+            assert_close(-by_fold[k, f], loss, SOLVE)
+
+
+def test_scores_of_failed_fits_are_infinitely_bad():
+    problem = make_problem(n=20, derivatives=False)
+    kernel = separable(Gaussian(50.0), Gaussian(50.0))
+    found = cross_validated_by_score(problem, kernel, [1e-300, 1.0], RowScores)
+    np.testing.assert_array_equal(found[0], -np.inf)
+    assert np.isfinite(found[1]).all()
+
+
+@pytest.mark.parametrize(("n", "count"), [(5, 2), (12, 3), (7, 7), (100, 10)])
+def test_equal_folds_are_all_rows_in_order_and_differ_by_at_most_one(n, count):
+    folds = equal_folds(n, count)
+    rows = np.arange(n)
+    np.testing.assert_array_equal(np.concatenate([rows[fold] for fold in folds]), rows)
+    sizes = [len(rows[fold]) for fold in folds]
+    assert len(sizes) == count
+    assert max(sizes) - min(sizes) <= 1
+    assert min(sizes) >= 1
 
 
 @pytest.mark.parametrize("far", [1e2, 1e8, 1e12])
@@ -201,9 +237,9 @@ def test_nodes_of_a_gap_integrate_a_normal_density_on_either_side():
 def test_nodes_end_where_the_support_ends():
     U = np.array([[0.02], [0.97]])
     base = UniformBase(0.0, 1.0)
-    points = nodes_inside([base], U, 1.0, 0.3).points
+    points = nodes_inside(base, U, 1.0, 0.3).points
     assert points[0] == 0.0
     assert points[-1] == 1.0
-    unbounded = nodes_inside([base, StudentBase(1.0)], U, 1.0, 0.3).points
+    unbounded = nodes_inside(StudentBase(1.0), U, 1.0, 0.3).points
     assert unbounded[0] < 0.0
     assert unbounded[-1] > 1.0

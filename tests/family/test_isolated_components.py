@@ -1,4 +1,4 @@
-"""Masses of islands: alarms where they are wrong, silence where there are none."""
+"""Masses of components: alarms where they are wrong, silence where there is one."""
 
 import runpy
 import sys
@@ -11,7 +11,8 @@ from scipy import stats
 
 from kexpfam import KCEF, KEF
 from kexpfam.errors import BlindnessWarning
-from kexpfam.islands import check_islands, spread_out
+from kexpfam.family import check_isolated_components
+from kexpfam.family.isolated_components import spread_out
 from tests.tolerances import QUADRATURE, assert_close
 
 
@@ -34,12 +35,12 @@ def check_kef(u):
         warnings.simplefilter("ignore", BlindnessWarning)
         p = KEF(select=None).fit(u[:, None]).distribution()
     y = np.linspace(u.min() - 3 * u.std(), u.max() + 3 * u.std(), 600)
-    return check_islands(y, p.logpdf(y)[None], u), p
+    return check_isolated_components(y, p.logpdf(y)[None], u), p
 
 
 def test_numbers_of_the_report_are_those_of_the_data():
     u = draw(np.full(200, 0.3), np.random.default_rng(0))
-    report = check_islands(Y, bumps(Y, 0.6)[None], u)
+    report = check_isolated_components(Y, bumps(Y, 0.6)[None], u)
     worst = report.worst
     assert worst is not None
     observed = np.mean(u < 0)
@@ -59,8 +60,12 @@ def test_weights_count_as_rows():
     rng = np.random.default_rng(1)
     u = draw(np.full(50, 0.3), rng)
     counts = rng.integers(1, 4, size=50)
-    weighted = check_islands(Y, bumps(Y, 0.6)[None], u, counts.astype(float)).worst
-    repeated = check_islands(Y, bumps(Y, 0.6)[None], np.repeat(u, counts)).worst
+    weighted = check_isolated_components(
+        Y, bumps(Y, 0.6)[None], u, counts.astype(float)
+    ).worst
+    repeated = check_isolated_components(
+        Y, bumps(Y, 0.6)[None], np.repeat(u, counts)
+    ).worst
     assert_close(weighted.observed, repeated.observed)
     assert weighted.neighbours < repeated.neighbours  # copies are no new evidence
 
@@ -76,7 +81,7 @@ def test_right_masses_that_change_with_x_raise_no_alarm():
         index = spread_out(x)
         near = np.exp(-0.5 * ((x[index] - x[:, 0]) / 0.3) ** 2)
         u = draw(left, rng)
-        report = check_islands(Y, log_p, u, neighbours=near, index=index)
+        report = check_isolated_components(Y, log_p, u, neighbours=near, index=index)
         assert len(report.comparisons) > 10
         alarms += report.suspicious
     # A rate of 1 % is aimed at: more than 4 of 100 has a probability of 0.3 %.
@@ -90,33 +95,35 @@ def test_wrong_masses_that_cancel_over_x_are_found():
     log_p = np.stack([bumps(Y, 1.0 - mass) for mass in left])
     index = spread_out(x)
     near = np.exp(-0.5 * ((x[index] - x[:, 0]) / 0.3) ** 2)
-    report = check_islands(Y, log_p, draw(left, rng), neighbours=near, index=index)
+    report = check_isolated_components(
+        Y, log_p, draw(left, rng), neighbours=near, index=index
+    )
     assert report.suspicious
     assert report.worst.index in index
     assert abs(x[report.worst.index, 0]) > 0.3
 
 
-def test_an_island_that_the_fit_has_lost_is_found():
+def test_a_component_that_the_fit_has_lost_is_found():
     u = draw(np.full(200, 0.3), np.random.default_rng(4))
     lost = stats.norm(2.0, 0.4).logpdf(Y)[None]
-    report = check_islands(Y, lost, u)
+    report = check_isolated_components(Y, lost, u)
     assert report.suspicious
     assert report.worst.predicted < 1e-6
 
 
-def test_without_islands_there_is_nothing_to_compare():
+def test_without_isolated_components_there_is_nothing_to_compare():
     u = np.random.default_rng(5).normal(size=200)
-    report = check_islands(Y, stats.norm.logpdf(Y)[None], u)
+    report = check_isolated_components(Y, stats.norm.logpdf(Y)[None], u)
     assert report.comparisons == ()
     assert report.worst is None
     assert not report.suspicious
-    assert "No separated islands" in str(report)
+    assert "No isolated components" in str(report)
 
 
-def test_an_outlier_is_no_island():
+def test_an_outlier_is_no_component():
     u = np.append(np.random.default_rng(6).normal(size=100), 30.0)
     y = np.linspace(-5, 35, 800)
-    assert not check_islands(y, stats.norm.logpdf(y)[None], u).suspicious
+    assert not check_isolated_components(y, stats.norm.logpdf(y)[None], u).suspicious
 
 
 def test_fits_with_wrong_masses_are_reported():
@@ -140,7 +147,7 @@ UNIMODAL_OR_OVERLAPPING = {
 
 
 @pytest.mark.slow
-def test_alarms_are_rare_where_islands_overlap_or_are_none():
+def test_alarms_are_rare_where_components_overlap_or_are_one():
     alarms = 0
     for seed in range(50):
         for make in UNIMODAL_OR_OVERLAPPING.values():
@@ -164,7 +171,7 @@ def test_conditional_fits_are_checked_near_several_conditions():
         index = spread_out(x)
         near = model.kernel_.terms[0][0].values(x[index] / x.std(), x / x.std())
         log_p = model.given(x).logpdf(y[None])
-        return check_islands(y, log_p, u, neighbours=near, index=index)
+        return check_isolated_components(y, log_p, u, neighbours=near, index=index)
 
     assert check(mean + noise + np.where(left, 0.0, 3.6)).suspicious
     assert not check(mean + noise).suspicious
@@ -182,12 +189,12 @@ def test_spread_out_rows_are_distinct_and_cover():
 
 @pytest.mark.slow
 def test_the_example_of_the_failure_says_what_is_wrong(capsys, monkeypatch, tmp_path):
-    path = Path(__file__).parents[1] / "examples" / "failure_case.py"
+    path = Path(__file__).parents[2] / "examples" / "failure_case.py"
     picture = tmp_path / "picture.png"
     monkeypatch.setattr(sys, "argv", [str(path), str(picture), "120"])
     runpy.run_path(str(path), run_name="__main__")
     printed = capsys.readouterr().out
-    assert "score matching warns: Masses of separated islands are wrong" in printed
+    assert "score matching warns: Masses of isolated components are wrong" in printed
     assert printed.count("warns") == 1
     assert picture.read_bytes().startswith(b"\x89PNG")
     masses = {

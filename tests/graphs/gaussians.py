@@ -4,6 +4,8 @@ import numpy as np
 from scipy import stats
 from sklearn.base import BaseEstimator
 
+from kexpfam import FactorizedDensity
+
 
 class LinearNormal(BaseEstimator):
     """p(y|x) = N(y; intercept + x·slopes, scale²), by least squares."""
@@ -45,6 +47,19 @@ class Normal(BaseEstimator):
     def sample(self, n_samples=1, random_state=None):
         rng = np.random.default_rng(random_state)
         return rng.multivariate_normal(self.mean_, self.cov_, n_samples)
+
+
+def linear_table(noise):
+    """Three columns, (400, 3): linear in those before, with normal noise."""
+    rng = np.random.default_rng(0)
+    a = rng.normal(1.0, 2.0, 400)
+    b = 0.5 * a + rng.normal(0, 1.0, 400)
+    return np.column_stack([a, b, a - b + rng.normal(0, noise, 400)])
+
+
+def normal_joint(table):
+    """The full graph of normal factors of a table."""
+    return FactorizedDensity(factor=LinearNormal(), root=Normal()).fit(table)
 
 
 def joint_of(model):

@@ -7,21 +7,24 @@ from scipy import stats
 from kexpfam import KCEF, FactorizedDensity
 from kexpfam.errors import SamplingWarning
 
-from .gaussians import LinearNormal, Normal, conditioned, joint_of
+from .gaussians import (
+    LinearNormal,
+    Normal,
+    conditioned,
+    joint_of,
+    linear_table,
+    normal_joint,
+)
 
 
 @pytest.fixture(scope="module")
 def table():
-    rng = np.random.default_rng(0)
-    a = rng.normal(1.0, 2.0, 400)
-    b = 0.5 * a + rng.normal(0, 1.0, 400)
-    c = a - b + rng.normal(0, 0.7, 400)
-    return np.column_stack([a, b, c])
+    return linear_table(noise=0.7)
 
 
 @pytest.fixture(scope="module")
 def model(table):
-    return FactorizedDensity(factor=LinearNormal(), root=Normal()).fit(table)
+    return normal_joint(table)
 
 
 def test_evidence_on_ancestors_gives_exact_draws(model):

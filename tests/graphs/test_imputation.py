@@ -7,17 +7,19 @@ from scipy import stats
 from kexpfam import FactorizedDensity
 from kexpfam.errors import SamplingWarning
 
-from .gaussians import LinearNormal, Normal, conditioned, joint_of
+from .gaussians import (
+    LinearNormal,
+    Normal,
+    conditioned,
+    joint_of,
+    linear_table,
+    normal_joint,
+)
 
 
 @pytest.fixture(scope="module")
 def model():
-    rng = np.random.default_rng(0)
-    a = rng.normal(1.0, 2.0, 400)
-    b = 0.5 * a + rng.normal(0, 1.0, 400)
-    c = a - b + rng.normal(0, 1.0, 400)
-    table = np.column_stack([a, b, c])
-    return FactorizedDensity(factor=LinearNormal(), root=Normal()).fit(table)
+    return normal_joint(linear_table(noise=1.0))
 
 
 def test_what_is_known_is_kept(model):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kexpfam.base_densities import GaussianBase, UniformBase
-from kexpfam.distributions import Coordinates, UnivariateDensity
+from kexpfam.distributions import ResponseCoordinates, UnivariateDensity
 from kexpfam.errors import ConvergenceWarning, NormalizationWarning
 from kexpfam.kernels import Constant, Gaussian, separable
 from kexpfam.likelihood import (
@@ -42,7 +42,7 @@ def by_score_matching(basis, base, X, U, weights, lam):
 def density_of(T, base, X):
     ones = np.ones((len(X), 1))
     return UnivariateDensity.normalize(
-        TiltedDensity(base, T, X), Coordinates(0 * ones, ones, LINE), 0.6
+        TiltedDensity(base, T, X), ResponseCoordinates(0 * ones, ones, LINE), 0.6
     )
 
 
@@ -58,21 +58,21 @@ def test_at_the_optimum_moments_match_up_to_the_penalty(fitted):
     X, U, weights, basis, fit = fitted
     p = density_of(fit.T, BASE, X)
     share = weights / weights.sum()
-    nodes = p._panels.nodes.reshape(-1, 1)
+    nodes = p._line.cells.nodes.reshape(-1, 1)
     expected = np.zeros(basis.size)
-    for a in range(len(X)):  # E_a[φ] by the adaptive panels
+    for a in range(len(X)):  # E_a[φ] by the adaptive cells
         at = np.repeat(X[a : a + 1], len(nodes), axis=0)
         phi = basis.features(basis.pairs(at, nodes), 0, 0)
-        rows = p._panels.rows(np.array([a]))
+        rows = p._line.rows(np.array([a])).cells
         for k in range(basis.size):
-            values = phi[:, k].reshape(1, *p._panels.nodes.shape)
+            values = phi[:, k].reshape(1, *p._line.cells.nodes.shape)
             expected[k] += share[a] * rows.integral(values)[0]
     mean = share @ basis.features(basis.pairs(X, U), 0, 0)
     # theory: mean φ − E[φ] = λRα, to the tolerance of the fit
     assert_close(mean - expected, 1e-3 * basis.gram() @ fit.alpha, 1e-6, scale=1.0)
 
 
-def test_log_partition_agrees_with_adaptive_panels(fitted):
+def test_log_partition_agrees_with_adaptive_cells(fitted):
     X, U, weights, basis, fit = fitted
     nodes = quadrature_nodes(BASE, U, basis.kernel.resolution)
     problem = PenalizedLikelihood.of(basis, BASE, X, U, weights, 1e-3, nodes)
@@ -176,7 +176,9 @@ def test_density_integrates_to_one_with_edges_too():
     ends = np.array([base.column_support(0)])
     ones = np.ones((3, 1))
     p = UnivariateDensity.normalize(
-        TiltedDensity(base, fit.T, X[:3]), Coordinates(0 * ones, ones, ends), 0.6
+        TiltedDensity(base, fit.T, X[:3]),
+        ResponseCoordinates(0 * ones, ones, ends),
+        0.6,
     )
     assert fit.log_partition_error <= 1e-6
     grid = np.linspace(*ends[0], 20001)

@@ -158,7 +158,10 @@ def partials(kernel: SlowKernel, a, b, i: int, j: int):
     moved_b = np.repeat(b[None].astype(complex), POINTS, axis=0)
     moved_a[:, i] += h * circle
     moved_b[:, j] += g * circle
-    values = kernel.value(moved_a[:, None, :], moved_b[None, :, :])
+    half = kernel.value(moved_a[: POINTS // 2 + 1, None, :], moved_b[None, :, :])
+    # Kernels are real on the real line, so that k(ā, b̄) is the conjugate of k(a, b).
+    mirrored = half[POINTS // 2 - 1 : 0 : -1, -np.arange(POINTS)]
+    values = np.concatenate([half, np.conj(mirrored)])
     coefficients = np.fft.fft2(values).real[:3, :3] / POINTS**2
     factor = np.outer([1, 1 / h, 2 / h**2], [1, 1 / g, 2 / g**2])
     return coefficients * factor, np.abs(values).max() * factor

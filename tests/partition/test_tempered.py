@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from kexpfam.base_densities import TrainingResponses, UniformBase
+from kexpfam.base_densities import UniformBase
 from kexpfam.partition import temper
-from kexpfam.partition.tempered import move, spread_root, systematic
+from kexpfam.partition.tempered import covariance_root, move, systematic
 from tests.oracles.mixture import KnownMixture, modes_in_a_row
 from tests.tolerances import KS_LEVEL, STANDARD_ERRORS, assert_close
 
@@ -107,8 +107,7 @@ def test_draws_have_the_distribution_of_the_target():
 def test_particles_stay_in_a_bounded_support():
     # A normal density cut to the unit square, most of it beyond a corner
     unit = np.linspace(0.0, 1.0, 5)[:, None] * np.ones(2)
-    rows = TrainingResponses(unit, np.ones(5), np.zeros(2), np.ones(2))
-    base = UniformBase(0.0, 1.0).prepared(rows)
+    base = UniformBase(0.0, 1.0).prepared(unit, np.ones(5))
     inner = KnownMixture(
         np.array([[1.0, 0.9]]), np.array([0.2]), np.ones(1), n=10, base=base
     )
@@ -209,7 +208,7 @@ def test_spread_is_that_of_the_points_without_their_outliers():
     covariance = np.array([[1.0, 0.7], [0.7, 2.0]])
     points = rng.multivariate_normal(np.zeros(2), covariance, size=(1, 20_000))
     points[0, :20] *= 1e6
-    root = spread_root(points)[0]
+    root = covariance_root(points)[0]
     # Cutting one per cent at either end takes some of the variance.
     assert np.all(np.abs(root @ root.T - covariance) < 0.15)
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from kexpfam.partition import integrate_panels, integrate_tensor
+from kexpfam.partition import integrate_line, integrate_tensor
 from tests.oracles.integrals import plane_integral
 from tests.tolerances import (
     KS_LEVEL,
@@ -93,13 +93,13 @@ def test_a_product_equals_the_product_of_one_dimensional_quadratures(
         extend=extend,
     )
     alone = [
-        integrate_panels(lambda u, f=f: f.logpdf(u)[None], start[k], extend=extend[k])
+        integrate_line(lambda u, f=f: f.logpdf(u)[None], start[k], extend=extend[k])
         for k, f in enumerate((first, second))
     ]
     total = sum(p.log_partition[0] for p in alone)
     assert_close(density.log_partition[0], total, 1e-7, scale=1.0)
     assert abs(density.log_partition[0]) <= density.error[0] + 1e-12
-    means = [p.integral(p.nodes)[0] for p in alone]
+    means = [p.cells.integral(p.cells.nodes)[0] for p in alone]
     assert_close(density.mean[0], means, PLANE_QUADRATURE, scale=1.0)
     assert_close(density.mean[0], [first.mean(), second.mean()], PLANE_QUADRATURE)
     variances = [first.var(), second.var()]
@@ -135,7 +135,7 @@ def test_a_bounded_density_that_is_resolved_has_a_small_stated_error():
     assert density.error[0] < 1e-6  # nothing lies outside the support
 
 
-def test_panels_grow_only_on_the_sides_where_mass_may_lie():
+def test_cells_grow_only_on_the_sides_where_mass_may_lie():
     law = stats.expon(scale=2.0)
     density = integrate_tensor(
         rows_of(lambda u: law.logpdf(u).sum(axis=1)),

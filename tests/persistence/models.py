@@ -18,11 +18,11 @@ from kexpfam.base_densities import (
     TruncatedBase,
     UniformBase,
 )
+from kexpfam.data import Rows, TrainingRows
 from kexpfam.errors import BlindnessWarning
+from kexpfam.family import fit_coordinates, solve
 from kexpfam.kernels import Constant, Gaussian, Matern, RationalQuadratic, separable
-from kexpfam.models.chart import ChartOptions, fit_chart
-from kexpfam.models.entries import default_entries
-from kexpfam.models.family import solve
+from kexpfam.selection.spec import default_coordinates
 from tests.conftest import read_only
 
 
@@ -61,11 +61,12 @@ def summed(**parameters):
 def _warped():
     """A family whose x is transformed, which estimators choose by themselves only."""
     rng = np.random.default_rng(0)
-    options = ChartOptions(GaussianProcessBase(StudentBase(0.9, df=5.0)), warp_x=True)
-    charted = fit_chart(X, Y[:, None], np.ones(len(Y)), options, rng)
+    rows = TrainingRows.of(Rows(X, Y[:, None], np.ones(len(Y))))
+    base = GaussianProcessBase(StudentBase(0.9, df=5.0))
+    placed = fit_coordinates(rows, base, rng, transform_x=True)
     kernel = separable(Gaussian(1.0), Gaussian(0.8))
     model = untuned().fit(X, Y)
-    family = solve(charted, kernel, 0.1, seed=3)
+    family = solve(placed, kernel, 0.1, seed=3)
     model._restore(replace(model._solved, family=family))
     return model
 
@@ -79,9 +80,9 @@ def _inducing():
 
 
 def _average():
-    """An average of a few charts, of which some are shared."""
-    few = default_entries()[:4]
-    with mock.patch.object(AutoKCEF, "_entries", return_value=few):
+    """An average in a few coordinates, of which some are shared."""
+    few = default_coordinates()[:4]
+    with mock.patch.object(AutoKCEF, "_coordinates", return_value=few):
         return AutoKCEF(likelihood=False, random_state=0).fit(X, Y)
 
 

@@ -12,13 +12,15 @@ import pytest
 
 from kexpfam import KCEF, KEF, AutoKCEF, FactorizedDensity, load
 from kexpfam.base_densities import (
-    Frame,
     GaussianBase,
     GeneralizedGaussianBase,
     LocationScaleBase,
+    LocationScaleModel,
     UniformBase,
 )
 from kexpfam.errors import CannotSaveError
+from kexpfam.estimators.streams import KeptRows, SummedRows
+from kexpfam.family import Limits
 from kexpfam.kernels import (
     Gaussian,
     InverseMultiquadric,
@@ -26,8 +28,6 @@ from kexpfam.kernels import (
     RadialKernel,
     separable,
 )
-from kexpfam.models.family import Limits
-from kexpfam.models.running import Kept, Summed
 from kexpfam.persistence import registry
 from kexpfam.persistence.encoding import Decoder, Encoder
 from kexpfam.selection import Bounds, CoarseSearch, GradientSearch, PaperGrid
@@ -108,9 +108,12 @@ def test_every_registered_class_is_in_one_of_these_files():
         found |= {type(value).__name__, type(getattr(value, "bounds", value)).__name__}
     ours = {
         kind.name
-        for kind in registry._BY_NAME.values()
+        for kind in registry._by_name.values()
         if kind.cls.__module__.startswith("kexpfam.")
-        and not kind.cls.__module__.startswith(("kexpfam.cli", "kexpfam.persistence"))
+        # Model files hold coders of tables as plain mappings, beside the model.
+        and not kind.cls.__module__.startswith(
+            ("kexpfam.data.coding", "kexpfam.persistence")
+        )
     }
     assert ours <= found
 
@@ -199,12 +202,12 @@ def test_a_model_survives_pickle_and_deepcopy(name):
 
 def test_the_factor_of_a_gaussian_process_is_found_again_not_stored(tmp_path):
     fitted("two columns").save(tmp_path / "model")
-    processes = fitted("two columns").family_.chart.frame.processes
+    processes = fitted("two columns").family_.coordinates.location_scale.processes
     processes[0].predict(X[:2])
     assert "_factor" in vars(processes[0])
     arrays, _ = parts_of(tmp_path / "model")
     assert all(array.shape != (len(X), len(X)) for array in arrays.values())
-    again = load(tmp_path / "model").family_.chart.frame.processes
+    again = load(tmp_path / "model").family_.coordinates.location_scale.processes
     assert "_factor" not in vars(again[0])
     for part, expected in zip(
         again[0].predict(X), processes[0].predict(X), strict=True
@@ -215,9 +218,9 @@ def test_the_factor_of_a_gaussian_process_is_found_again_not_stored(tmp_path):
 # --- averages and joint densities ----------------------------------------------------
 
 
-def _charts(model):
+def _coordinates(model):
     families = [model.best_.family_, *(m.family for m in model.members_)]
-    return {id(family.chart): family.chart for family in families}
+    return {id(family.coordinates): family.coordinates for family in families}
 
 
 def test_an_average_prints_and_shares_as_before(tmp_path):
@@ -228,22 +231,22 @@ def test_an_average_prints_and_shares_as_before(tmp_path):
     for again, member in zip(loaded.members_, average.members_, strict=True):
         assert same(again.family, member.family)
         assert (again.weight, again.held_out) == (member.weight, member.held_out)
-        for name in ("chart", "base", "kernel", "lam", "method"):
+        for name in ("coordinates", "base", "kernel", "lam", "method"):
             parts = [getattr(m.candidate, name) for m in (again, member)]
             assert parts[0] == parts[1], name
     assert loaded.best_.get_params() == average.best_.get_params()
     assert same(loaded.best_.family_, average.best_.family_)
-    for name in ("guard_", "n_candidates_", "stopped_", "n_features_in_"):
+    for name in ("defensive_", "n_candidates_", "stopped_", "n_features_in_"):
         assert getattr(loaded, name) == getattr(average, name)
     assert np.array_equal(loaded.reliability(X), average.reliability(X))
-    assert 1 < len(_charts(average)) < len(average.members_)
-    assert len(_charts(loaded)) == len(_charts(average))
+    assert 1 < len(_coordinates(average)) < len(average.members_)
+    assert len(_coordinates(loaded)) == len(_coordinates(average))
 
 
-def test_charts_and_long_arrays_of_an_average_are_stored_once():
+def test_coordinates_and_long_arrays_of_an_average_are_stored_once():
     arrays, description = parts("average")
     stored = [part for part in description["objects"] if part["class"] == "Chart"]
-    assert len(stored) == len(_charts(fitted("average")))
+    assert len(stored) == len(_coordinates(fitted("average")))
     contents = [array.tobytes() for array in arrays.values() if array.size >= 64]
     assert len(set(contents)) == len(contents)
 
@@ -357,7 +360,7 @@ class Gaussian2(GaussianBase):
 
 
 @dataclass(frozen=True)
-class OwnFrame(Frame):
+class OwnFrame(LocationScaleModel):
     """A user's own regression."""
 
     def at(self, X):
@@ -366,8 +369,9 @@ class OwnFrame(Frame):
 
 def _own_frame():
     model = copy.copy(fitted("linear"))
-    chart = replace(model.family_.chart, frame=OwnFrame())
-    model._restore(replace(model._solved, family=replace(model.family_, chart=chart)))
+    coordinates = replace(model.family_.coordinates, location_scale=OwnFrame())
+    family = replace(model.family_, coordinates=coordinates)
+    model._restore(replace(model._solved, family=family))
     return model
 
 
@@ -427,24 +431,24 @@ def test_every_part_of_a_stream_survives(name, tmp_path):
     model = fitted(name)
     loaded = _loaded(model, tmp_path / "model")
     assert type(loaded.stream_) is type(model.stream_)
-    if isinstance(model.stream_, Kept):
+    if isinstance(model.stream_, KeptRows):
         assert same(loaded.stream_.rows, model.stream_.rows)
         return
-    running, again = model.stream_.running, loaded.stream_.running
-    assert again.design.agrees_with(running.design)
-    assert np.array_equal(again.design.spread, running.design.spread)
-    # Chart and base are those of the family, as they were.
-    assert again.design.chart is loaded.family_.chart
-    assert again.design.base is loaded.family_.base
-    for own, expected in zip(again.sums, running.sums, strict=True):
+    stats, again = model.stream_.statistics, loaded.stream_.statistics
+    assert again.spec.agrees_with(stats.spec)
+    assert np.array_equal(again.spec.std, stats.spec.std)
+    # Coordinates and base are those of the family, as they were.
+    assert again.spec.coordinates is loaded.family_.coordinates
+    assert again.spec.base is loaded.family_.base
+    for own, expected in zip(again.sums, stats.sums, strict=True):
         assert np.array_equal(own.C, np.tril(expected.C))
         assert np.array_equal(own.b, expected.b)
         assert own.weight == expected.weight
         # Rows are added by routines that want columns side by side.
         assert own.C.flags.f_contiguous
-    assert same(again.judges, running.judges)
+    assert same(again.validation, stats.validation)
     for part in ("rule", "sizes", "free", "settled"):
-        assert getattr(again, part) == getattr(running, part)
+        assert getattr(again, part) == getattr(stats, part)
     assert same(loaded.stream_.neighbourhood, model.stream_.neighbourhood)
 
 
@@ -470,7 +474,7 @@ def test_a_loaded_stream_goes_on_merges_and_is_emptied_to_the_same_bits(name, tm
 
 def test_a_stream_of_one_row_leaves_folds_without_rows(tmp_path):
     few = fitted("sums").emptied().partial_fit(X[:1], Y[:1])
-    assert sorted(own.weight for own in few.stream_.running.sums) == [0, 0, 0, 0, 1]
+    assert sorted(own.weight for own in few.stream_.statistics.sums) == [0, 0, 0, 0, 1]
     loaded = _loaded(few, tmp_path / "model")
     for one in (few, loaded):
         one.partial_fit(MORE_X, MORE_Y)
@@ -481,12 +485,12 @@ def test_kept_rows_that_become_too_many_are_summed_after_loading(tmp_path, monke
     monkeypatch.setattr(KCEF, "_limits", Limits(design_rows=70))
     model = summed().partial_fit(MORE_X[:60], MORE_Y[:60])
     loaded = _loaded(model, tmp_path / "model")
-    assert isinstance(loaded.stream_, Kept)
+    assert isinstance(loaded.stream_, KeptRows)
     for one in (model, loaded):
         one.partial_fit(MORE_X[60:], MORE_Y[60:])
-        assert isinstance(one.stream_, Summed)
+        assert isinstance(one.stream_, SummedRows)
     assert np.array_equal(scores(loaded), scores(model))
-    # And these sums, of fewer centres than were judged, can be saved as well.
+    # And these sums, of fewer centres than were tried, can be saved as well.
     assert np.array_equal(scores(_loaded(model, tmp_path / "model")), scores(model))
 
 
@@ -506,7 +510,7 @@ def test_columns_in_any_memory_order_and_names_survive(name, tmp_path):
 
 def test_sums_take_half_of_their_matrices():
     arrays, _ = parts("sums, functions")
-    m = fitted("sums, functions").stream_.running.design.basis.size
+    m = fitted("sums, functions").stream_.statistics.spec.basis.size
     for k in range(5):
         assert arrays[f"stream.folds.{k}.triangle"].shape == (m * (m + 1) / 2,)
 

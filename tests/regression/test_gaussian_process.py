@@ -3,8 +3,16 @@
 import numpy as np
 import pytest
 
-from kexpfam.regression import Hyperparameters, fit_gaussian_process, gaussian_process
+from kexpfam.regression import (
+    GaussianProcess,
+    GaussianProcessSpec,
+    Hyperparameters,
+    InducingProcess,
+    fit_gaussian_process,
+)
+from kexpfam.regression.process import maximise_log_posterior
 from tests.oracles.regression import SMALLEST_NOISE, slow_prediction
+from tests.regression.cases import awkward_rows
 from tests.tolerances import SOLVE, assert_close
 
 H = Hyperparameters(0.7, 0.3, 0.15, np.array([0.8, 2.5]))
@@ -16,6 +24,10 @@ def rows():
     X = rng.normal([3.0, -1.0], [2.0, 0.1], size=(25, 2))
     y = 5.0 + np.sin(X[:, 0]) + 0.2 * rng.normal(size=25)
     return X, y
+
+
+def prior(p):
+    return GaussianProcessSpec().prior(p)[0]
 
 
 def standard(process, X, y):
@@ -60,11 +72,17 @@ def test_predictions_equal_the_oracle(rows):
     assert_close(process.noise_variance, scale**2 * 0.15)
 
 
+def test_the_fitted_mean_is_the_prediction_of_the_training_rows(rows):
+    X, y = rows
+    fit = fit_gaussian_process(X, y)
+    assert_close(fit.fitted_mean, fit.process.predict(X)[0])
+
+
 def test_the_factor_is_found_again_from_the_fields(rows):
     X, y = rows
     process = fit_gaussian_process(X, y).process
     fields = {name: getattr(process, name) for name in process.__dataclass_fields__}
-    again = gaussian_process.GaussianProcess(**fields)
+    again = GaussianProcess(**fields)
     assert "_factor" not in vars(again)
     for one, other in zip(process.predict(X), again.predict(X), strict=True):
         assert_close(one, other)
@@ -74,8 +92,10 @@ def test_chunks_of_new_rows_do_not_show(rows):
     X, y = rows
     process = fit_gaussian_process(X, y).process
     whole = process.predict(X)
-    for one, other in zip(whole, process.predict(X, 3 * 25), strict=True):
-        assert_close(one, other)
+    center, scale = process.y_scaling.center, process.y_scaling.scale
+    mean, variance = process.standard_predict(process.x_scaling.forward(X), 3 * 25)
+    assert_close(center + scale * mean, whole[0])
+    assert_close(scale**2 * variance, whole[1])
 
 
 def test_units_of_x_and_y_do_not_matter(rows):
@@ -124,22 +144,17 @@ def test_irrelevant_columns_get_long_lengthscales():
     assert min(ell[0], ell[2]) > 3.0
 
 
-def test_many_rows_learn_hyperparameters_from_some_and_predict_from_all(monkeypatch):
+def test_many_rows_learn_hyperparameters_from_some_and_predict_from_all():
     rng = np.random.default_rng(8)
     X = rng.uniform(-2, 2, size=(450, 1))
     y = np.sin(2 * X[:, 0]) + 0.2 * rng.normal(size=450)
-    sizes = []
-    search = gaussian_process.maximise_log_posterior
-
-    def recording(Z, *rest):
-        sizes.append(len(Z))
-        return search(Z, *rest)
-
-    monkeypatch.setattr(gaussian_process, "maximise_log_posterior", recording)
     fit = fit_gaussian_process(X, y)
-    assert sizes == [120, 400]
     h = fit.process.hyperparameters
     Z, u = standard(fit.process, X, y)
+    theta, order = prior(1), np.random.default_rng(20180611).permutation(450)
+    for rows in (order[:120], order[:400]):
+        theta = maximise_log_posterior(Z[rows], u[rows], np.ones(len(rows)), theta, 40)
+    np.testing.assert_array_equal(h.logs(), np.log(np.exp(theta)))
     rest = np.arange(450) != 449
     noise = np.full(449, h.noise_variance)
     mean, variance = slow_prediction(h, Z[rest], u[rest], noise, Z[449:])
@@ -150,21 +165,13 @@ def test_many_rows_learn_hyperparameters_from_some_and_predict_from_all(monkeypa
     np.testing.assert_array_equal(again.held_out_mean, fit.held_out_mean)
 
 
-def test_a_search_can_go_on_where_another_ended(rows, monkeypatch):
+def test_a_search_can_go_on_where_another_ended(rows):
     X, y = rows
     first = fit_gaussian_process(X, y).process.hyperparameters
-    starts = []
-    search = gaussian_process.maximise_log_posterior
-
-    def recording(Z, u, factors, start, iterations):
-        starts.append((start, iterations))
-        return search(Z, u, factors, start, iterations)
-
-    monkeypatch.setattr(gaussian_process, "maximise_log_posterior", recording)
-    fit_gaussian_process(X[1:], y[1:], start=first, max_iterations=7)
-    ((start, iterations),) = starts
-    assert_close(start, first.logs())
-    assert iterations == 7
+    process = fit_gaussian_process(X[1:], y[1:], start=first, max_iterations=7).process
+    Z, u = standard(process, X[1:], y[1:])
+    theta = maximise_log_posterior(Z, u, np.ones(24), first.logs(), 7)
+    assert_close(process.hyperparameters.logs(), theta)
 
 
 @pytest.mark.parametrize(("n", "p"), [(4, 1), (4, 11), (12, 50), (60, 50)], ids=str)
@@ -176,17 +183,21 @@ def test_few_rows_and_many_columns_are_safe(n, p):
     assert np.all(fit.held_out_variance > 0)
 
 
-def test_repeated_rows_constant_columns_and_outliers_are_safe():
-    rng = np.random.default_rng(0)
-    X = np.repeat(rng.normal(size=(10, 2)), 8, axis=0)
-    X = np.column_stack([X, np.full(80, 3.0)])
-    X[0, 0] = 1e6
-    y = np.repeat(rng.normal(size=10), 8)
-    for response in (y, 1e-9 * y, y + 0.1 * rng.normal(size=80), np.full(80, 2.0)):
-        fit = fit_gaussian_process(X, response)
+@pytest.mark.parametrize(
+    ("most_exact_rows", "kind"), [(80, GaussianProcess), (20, InducingProcess)]
+)
+def test_repeated_rows_constant_columns_and_outliers_are_safe(most_exact_rows, kind):
+    X, responses = awkward_rows()
+    spec = GaussianProcessSpec(most_exact_rows=most_exact_rows)
+    for y in responses:
+        fit = fit_gaussian_process(X, y, spec=spec)
+        assert isinstance(fit.process, kind)
         assert np.all(np.isfinite(fit.held_out_mean))
         assert np.all(fit.held_out_variance > 0)
         assert np.all(np.isfinite(fit.process.lengthscales))
+        mean, variance = fit.process.predict(np.array([[1e300, 0.0, -1e200]]))
+        assert np.all(np.isfinite(mean))
+        assert np.all(variance > 0)
 
 
 def test_predictions_far_away_are_finite_and_uncertain(rows):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kexpfam.regression import Hyperparameters
+from kexpfam.regression import Hyperparameters, InducingSpec
 from kexpfam.regression.inducing_process import choose_inducing_points, number_of_points
 from tests.oracles.regression import slow_inducing_points
 from tests.tolerances import assert_close
@@ -48,10 +48,11 @@ def test_rows_that_are_all_alike_need_one_point(X):
 
 def test_candidates_are_some_of_the_rows_and_always_the_same():
     X = np.random.default_rng(6).normal(size=(100, 2))
-    points = choose_inducing_points(X, H, 100, 30)
+    spec = InducingSpec(most_candidates=30)
+    points = choose_inducing_points(X, H, 100, spec)
     assert len(points) <= 30
     assert all(np.any(np.all(point == X, axis=1)) for point in points)
-    np.testing.assert_array_equal(points, choose_inducing_points(X, H, 100, 30))
+    np.testing.assert_array_equal(points, choose_inducing_points(X, H, 100, spec))
 
 
 def test_more_rows_do_not_afford_more_points():

@@ -6,14 +6,8 @@ import pytest
 from kexpfam.regression import fit_linear
 from kexpfam.regression.linear import _fit_problems, _grams
 from tests.oracles.regression import slow_linear
+from tests.regression.cases import engel_like
 from tests.tolerances import assert_close
-
-
-def engel_like(n, seed=0):
-    """Mean 2 + 3x, deviation 0.3 e^x, x skewed."""
-    rng = np.random.default_rng(seed)
-    x = rng.gamma(3.0, 0.3, size=(n, 1))
-    return x, 2.0 + 3.0 * x[:, 0] + 0.3 * np.exp(x[:, 0]) * rng.normal(size=n)
 
 
 @pytest.mark.parametrize(("rho", "tau"), [(0.1, 0.3), (1.0, 3.0), (10.0, 1e4)])

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from kexpfam.regression import fit_log_scale
-from kexpfam.regression.log_scale import PENALTIES, _fit, squared_distances
+from kexpfam.regression import LogScaleSpec, fit_log_scale
+from kexpfam.regression.log_scale import _fit_path, squared_distances
 from tests.oracles.regression import slow_log_scale
 from tests.tolerances import assert_close
 
@@ -21,10 +21,12 @@ def test_every_penalty_reaches_the_optimum_of_a_general_minimiser():
     F = rng.normal(size=(50, 6))
     squares = np.exp(F[:, 0]) * rng.chisquare(1, size=50) + 1e-3
     weights = rng.uniform(0.5, 2.0, 50)
-    path = _fit(F, squares, weights, np.array(PENALTIES))
-    for j, tau in enumerate(PENALTIES):
+    spec = LogScaleSpec()
+    taus = np.array(spec.penalties)
+    intercepts, coefficients, *_ = _fit_path(F, squares, weights, taus, spec)
+    for j, tau in enumerate(taus):
         expected = slow_log_scale(F, squares, weights, tau)
-        found = np.append(path.intercepts[j], path.coefficients[:, j])
+        found = np.append(intercepts[j], coefficients[:, j])
         # Steps end when they gain 1e-4 nats, a hundredth of a standard error.
         assert_close(found, expected, 0.01, scale=1.0)
 
@@ -34,11 +36,11 @@ def test_weights_count_rows():
     F = np.column_stack([x, x**2])
     weights = np.where(np.arange(40) < 10, 3.0, 1.0)
     repeated = np.repeat(np.arange(40), weights.astype(int))
-    tau = np.array([0.5, 8.0])
-    one = _fit(F, r**2, weights, tau)
-    other = _fit(F[repeated], r[repeated] ** 2, np.ones(len(repeated)), tau)
-    assert_close(one.coefficients, other.coefficients, 1e-9)
-    assert_close(one.intercepts, other.intercepts, 1e-9)
+    rest = np.array([0.5, 8.0]), LogScaleSpec()
+    one = _fit_path(F, r**2, weights, *rest)
+    other = _fit_path(F[repeated], r[repeated] ** 2, np.ones(len(repeated)), *rest)
+    for found, expected in zip(one, other, strict=True):
+        assert_close(found, expected, 1e-9)
 
 
 def test_a_known_scale_is_recovered():
@@ -74,8 +76,9 @@ def test_held_out_values_do_not_depend_on_the_own_residual(penalty):
 
     def held_out(residuals):
         rng = np.random.default_rng(7)
+        spec = LogScaleSpec(penalties=(penalty,))
         return fit_log_scale(
-            x, x[:, 0], residuals, np.ones(40), rng, penalties=(penalty,)
+            x, x[:, 0], residuals, np.ones(40), rng, spec=spec
         ).held_out
 
     before = held_out(r)
@@ -128,7 +131,8 @@ def test_many_rows_are_given_the_scale_that_some_of_them_teach():
 
     def fit(r):
         rng = np.random.default_rng(2)
-        return fit_log_scale(X, mean, r, np.ones(300), rng, most_rows=100)
+        spec = LogScaleSpec(most_rows=100)
+        return fit_log_scale(X, mean, r, np.ones(300), rng, spec=spec)
 
     whole = fit(residuals)
     taught = np.sort(np.random.default_rng(2).permutation(300)[:100])
@@ -144,9 +148,8 @@ def test_many_rows_are_given_the_scale_that_some_of_them_teach():
 def test_chunks_of_rows_do_not_show():
     X, mean, residuals = np.random.default_rng(8).normal(size=(3, 100))
     X = X[:, None]
-    model = fit_log_scale(
-        X, mean, residuals, np.ones(100), np.random.default_rng(2), penalties=(1.0,)
-    ).model
+    rng, spec = np.random.default_rng(2), LogScaleSpec(penalties=(1.0,))
+    model = fit_log_scale(X, mean, residuals, np.ones(100), rng, spec=spec).model
     whole = model.at(X, mean)
     assert_close(model.at(X, mean, 7 * len(model.coefficients)), whole)
     assert model.at(X[:0], mean[:0]).shape == (0,)

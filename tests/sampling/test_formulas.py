@@ -7,7 +7,7 @@ import pytest
 from scipy import special
 
 from kexpfam.base_densities import GaussianBase
-from kexpfam.distributions import BridgedDensity
+from kexpfam.distributions import Bridge, BridgedDensity
 from kexpfam.kernels import (
     Constant,
     Gaussian,
@@ -19,8 +19,8 @@ from kexpfam.kernels import (
 )
 from kexpfam.sampling import NUTS
 from kexpfam.sampling.programs import (
-    NoUTurn,
     Recipe,
+    Transition,
     Unconstrained,
     double_precision,
     library,
@@ -84,7 +84,7 @@ def test_outside_the_support_both_are_minus_infinity():
 def test_bridged_densities_are_the_same_in_jax():
     mix = tilted(Gaussian(0.7), 1)
     log_partition = np.linspace(-0.2, 0.3, len(mix))
-    assert_same(BridgedDensity(mix, log_partition, GaussianBase(2.0), 0.3))
+    assert_same(BridgedDensity(mix, log_partition, Bridge(0.3, GaussianBase(2.0))))
 
 
 @pytest.mark.parametrize("upper", [1.0, np.inf])
@@ -92,7 +92,7 @@ def test_gradients_follow_the_coordinates_without_walls(upper):
     base = base_cases.TruncatedBase(lower=-1.0, upper=upper)
     target = tilted(Gaussian(0.7), 1, base=base)
     line = Unconstrained.of(target.base.support(1))
-    recipe = Recipe(target.formula, line, NoUTurn(0.8, 5), warmup=10, thin=1)
+    recipe = Recipe(target.formula, line, Transition("nuts", 0.8, 5), warmup=10, thin=1)
     row = tuple(part[0] for part in target.row_parameters())
     V, h = np.array([[-1.3], [0.0], [0.4]]), 1e-5
 
@@ -155,7 +155,7 @@ def test_kernels_without_a_hash_are_compiled_anew():
     recipe = Recipe(
         tilted(WithoutHash(), 1).formula,
         Unconstrained(((-np.inf, np.inf),)),
-        NoUTurn(0.8, 5),
+        Transition("nuts", 0.8, 5),
         warmup=10,
         thin=1,
     )

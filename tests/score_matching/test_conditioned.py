@@ -40,7 +40,7 @@ def test_shared_nodes_and_own_points_equal_single_pairs(
         ]
     )
     if block_height:
-        monkeypatch.setattr(_linalg, "PANEL_BYTES", 8 * 12 * block_height)
+        monkeypatch.setattr(_linalg, "BLOCK_BYTES", 8 * 12 * block_height)
     conditioned = ConditionedExpansion(T, X)
     assert_close(conditioned.on_nodes(nodes), value)
     assert_close(conditioned.value(own), own_value)

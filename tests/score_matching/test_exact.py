@@ -245,16 +245,15 @@ class NotStationary(JointKernel):
 
 @every_kernel
 @every_dimension
-@pytest.mark.parametrize("n_jobs", [1, 2])
-def test_stationary_half_of_the_pairs_equals_all_pairs(case, d, n_jobs, monkeypatch):
-    monkeypatch.setattr(_linalg, "PANEL_BYTES", 8 * 23 * 5)  # panels of five rows
+def test_stationary_half_of_the_pairs_equals_all_pairs(case, d, monkeypatch):
+    monkeypatch.setattr(_linalg, "BLOCK_BYTES", 8 * 23 * 5)  # blocks of five rows
     sample = make_sample(d, 2, n=23, weighted=True, bounded=True)
     S = np.random.default_rng(1).uniform(0.5, 1.0, size=sample.Y.shape)
     kernel, _ = joint_pair(case, d, 2)
     assert kernel.stationary
     assert not NotStationary(kernel).stationary
-    matrix, h = _assemble(kernel, sample, S, n_jobs)
-    full, full_h = _assemble(NotStationary(kernel), sample, S, n_jobs)
+    matrix, h = _assemble(kernel, sample, S, 2)
+    full, full_h = _assemble(NotStationary(kernel), sample, S, 1)
     assert_close(np.tril(matrix), np.tril(full))
     assert_close(full, full.T)
     assert_close(h, full_h)
@@ -268,7 +267,7 @@ def test_panel_height_and_threads_do_not_change_the_fit(d, rows, n_jobs, monkeyp
     kernel = separable(Gaussian(1.2), Matern(0.9, nu=3.5))
     X, Y = queries(sample)
     whole = derivatives_of(fit_exact(kernel, sample, LAM, n_jobs=1).T, X, Y)
-    monkeypatch.setattr(_linalg, "PANEL_BYTES", 8 * 30 * rows)
+    monkeypatch.setattr(_linalg, "BLOCK_BYTES", 8 * 30 * rows)
     assert _linalg.block_height(30) == rows
     T = fit_exact(kernel, sample, LAM, n_jobs=n_jobs).T
     assert_same_function(T, whole, X, Y, ROUNDING)

@@ -50,7 +50,7 @@ def test_row_blocks_of_any_height_and_number_of_threads_give_the_same_sums(monke
     basis, sample = make(100, 2, derivatives=1)
     v = np.random.default_rng(0).normal(size=basis.size)
     whole = RowsInMemory(basis, sample, n_jobs=1).apply(v)
-    monkeypatch.setattr("kexpfam._linalg.PANEL_BYTES", 8 * 40 * 9)
+    monkeypatch.setattr("kexpfam._linalg.BLOCK_BYTES", 8 * 40 * 9)
     for n_jobs in (1, 3):
         assert_close(RowsInMemory(basis, sample, n_jobs).apply(v), whole, ROUNDING)
 
@@ -60,7 +60,7 @@ def test_features_that_are_kept_fit_into_the_memory_and_change_nothing(
     monkeypatch, share
 ):
     basis, sample = make(100, 2, derivatives=1)
-    monkeypatch.setattr("kexpfam._linalg.PANEL_BYTES", 8 * 40 * 9)
+    monkeypatch.setattr("kexpfam._linalg.BLOCK_BYTES", 8 * 40 * 9)
     everything = 8 * 100 * 2 * basis.size
     rows = RowsInMemory(basis, sample, n_jobs=2, memory=int(share * everything))
     v = np.random.default_rng(0).normal(size=basis.size)
@@ -91,7 +91,7 @@ def test_the_solution_is_that_of_the_direct_solve(d, derivatives, lam):
 
 def test_the_preconditioner_saves_most_iterations():
     """Twice as many rows as functions, against λR, against nothing."""
-    basis, sample = make(2000, centers=100)
+    basis, sample = make(1000, centers=100)
     lam, counts = 1e-3, []
     R, data = basis.gram(), RowsInMemory(basis, sample)
     for rows in (None, 0):

@@ -1,12 +1,10 @@
 """Problems that the tests of selection share."""
 
-import itertools
-
 import numpy as np
 
 from kexpfam.base_densities import GaussianBase
+from kexpfam.family import HeldOutProblem, equal_folds
 from kexpfam.score_matching import ScoreSample
-from kexpfam.selection.problem import HeldOutProblem
 
 BASE = GaussianBase(1.5)
 
@@ -35,8 +33,7 @@ def make_problem(n=40, p=2, d=1, *, n_folds=4, n_centers=12, **options):
 def in_folds(sample, base, n_folds, rng, n_centers, *, derivatives=True):
     """Rows shuffled into folds of equal size, with random rows as centres."""
     n = len(sample.Y)
-    order, edges = rng.permutation(n), np.linspace(0, n, n_folds + 1).astype(int)
-    folds = tuple(slice(int(a), int(b)) for a, b in itertools.pairwise(edges))
+    order, folds = rng.permutation(n), equal_folds(n, n_folds)
     centers = np.arange(n)
     if n_centers < n:
         centers = np.sort(rng.choice(n, n_centers, replace=False))

@@ -6,24 +6,23 @@ from scipy import special
 
 from kexpfam.base_densities import GaussianBase
 from kexpfam.kernels import Gaussian, separable
-from kexpfam.selection import (
-    Candidate,
+from kexpfam.selection import Candidate
+from kexpfam.selection.averaging import (
     prior_weights,
     representatives,
     tempered_weights,
     without_negligible,
 )
-from kexpfam.selection.averaging import BASES_MASS, NULL_MASS
 from tests.tolerances import assert_close
 
 KERNEL = separable(Gaussian(1.0), Gaussian(1.0))
 N = 30
 
 
-def candidate(chart, *, kernel=KERNEL, method="score"):
+def candidate(coordinates, *, kernel=KERNEL, method="score"):
     if kernel is None:
         method = "none"
-    return Candidate(chart, GaussianBase(1.0), kernel, 1.0, method, np.zeros(N))
+    return Candidate(coordinates, GaussianBase(1.0), kernel, 1.0, method, np.zeros(N))
 
 
 CANDIDATES = [
@@ -51,9 +50,9 @@ ROWS = np.linspace(0.5, 1.5, N)
 def test_prior_gives_equal_mass_to_every_group_and_sums_to_one():
     prior = prior_weights(CANDIDATES, "normal")
     assert_close(prior.sum(), 1.0)
-    assert_close(prior[0], NULL_MASS)
-    assert_close(prior[1:3], [BASES_MASS / 2] * 2)
-    group = (1.0 - NULL_MASS - BASES_MASS) / 3
+    assert_close(prior[0], 0.1)
+    assert_close(prior[1:3], [0.1 / 2] * 2)
+    group = (1.0 - 0.1 - 0.1) / 3
     for members in (slice(3, 7), slice(7, 9), slice(9, 12)):
         assert_close(prior[members].sum(), group)
         assert np.ptp(prior[members]) == 0

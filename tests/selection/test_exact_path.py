@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import integrate
 
+from kexpfam.family import LogDensities, RowScores, cross_validated
 from kexpfam.kernels import Gaussian, Matern, RationalQuadratic, separable
 from kexpfam.partition import Nodes
 from kexpfam.score_matching import ScoreSample, fit_exact, score_matching_loss
@@ -42,73 +43,81 @@ def refit(problem, kernel, lam, fold):
 def slow_score(problem, kernel, lam, folds):
     total = problem.sample.weights.sum()
     parts = [
-        score_matching_loss(refit(problem, kernel, lam, fold), problem.part(fold))
+        score_matching_loss(
+            refit(problem, kernel, lam, fold), problem.sample.part(fold)
+        )
         for fold in folds
     ]
     return sum(parts) / total
+
+
+def held_out_scores(problem, kernel):
+    """Mean score of rows under the fits of the path, for each λ."""
+    path = ExactPath.of(kernel, problem)
+    criterion = RowScores(problem, path.basis)
+    found = cross_validated(path.without_folds(LAMS), criterion)
+    return -found @ problem.mean_weights
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=["gauss", "matern-rq", "sum"])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_held_out_scores_equal_refits_without_the_fold(kernel, weighted):
     problem = make_problem(n=24, weighted=weighted)
-    fast = ExactPath.of(kernel, problem).held_out_scores(LAMS)
+    fast = held_out_scores(problem, kernel)
     slow = [slow_score(problem, kernel, lam, problem.folds) for lam in LAMS]
     assert_close(fast, slow, SOLVE)
 
 
 def test_held_out_scores_equal_refits_for_several_columns_of_y():
     problem = make_problem(n=15, d=2, weighted=True)
-    fast = ExactPath.of(KERNELS[0], problem).held_out_scores(LAMS)
+    fast = held_out_scores(problem, KERNELS[0])
     slow = [slow_score(problem, KERNELS[0], lam, problem.folds) for lam in LAMS]
     assert_close(fast, slow, SOLVE)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
-def test_coefficients_of_all_rows_equal_the_exact_fit(weighted):
-    problem = make_problem(n=24, weighted=weighted)
+@pytest.mark.parametrize("d", [1, 2])
+def test_coefficients_without_a_fold_are_those_of_the_exact_fit(weighted, d):
+    problem = make_problem(n=24, d=d, weighted=weighted)
     path = ExactPath.of(KERNELS[0], problem)
-    for lam in LAMS:
-        T = fit_exact(KERNELS[0], problem.sample, lam).T
-        beta = (
-            T.first + problem.sample.weights[:, None] * problem.sample.gsm_linear / lam
-        )
-        assert_close(path.coefficients(lam), beta, SOLVE)
+    for fold, alphas in zip(problem.folds, path.without_folds(LAMS), strict=True):
+        keep = np.delete(np.arange(24), fold)
+        for lam, alpha in zip(LAMS, alphas.T, strict=True):
+            zeroth, *rest = alpha.reshape(1 + 2 * d, 24)
+            first, second = np.array(rest[:d]).T, np.array(rest[d:]).T
+            T = refit(problem, KERNELS[0], lam, fold)
+            assert not zeroth.any()
+            assert not first[fold].any()
+            assert not second[fold].any()
+            assert_close(first[keep], T.first, SOLVE)
+            assert_close(second[keep], T.second, SOLVE)
 
 
 def test_rows_of_weight_zero_count_nowhere():
     problem = make_problem(n=24, weighted=True)
     problem.sample.weights[5] = 0.0
-    path = ExactPath.of(KERNELS[0], problem)
     slow = [slow_score(problem, KERNELS[0], lam, problem.folds) for lam in LAMS]
-    assert_close(path.held_out_scores(LAMS), slow, SOLVE)
+    assert_close(held_out_scores(problem, KERNELS[0]), slow, SOLVE)
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=["gauss", "matern-rq", "sum"])
-def test_held_out_log_densities_approach_those_of_refits_normalised_by_quad(
-    kernel, monkeypatch
-):
+def test_held_out_log_densities_approach_those_of_refits_normalised_by_a_sum(kernel):
     problem = make_problem(n=12, n_folds=3, weighted=True)
     rows, slow = [0, 6, 11], []  # one of each fold
+    points = np.arange(-12.0, 12.0, 0.002)
     for a, fold in zip(rows, problem.folds, strict=True):
         T, x = refit(problem, kernel, 0.03, fold), problem.sample.X[a : a + 1]
 
         def log_tilted(u, x=x, T=T):
-            U = np.array([[u]])
-            return float(BASE.log_density(U)[0] + T.value(x, U)[0])
+            U = np.reshape(u, (-1, 1))
+            return BASE.log_density(U) + T.value(np.repeat(x, len(U), axis=0), U)
 
-        z, _ = integrate.quad(lambda u, f=log_tilted: np.exp(f(u)), -12, 12)
-        slow.append(log_tilted(problem.sample.Y[a, 0]) - np.log(z))
+        z = integrate.trapezoid(np.exp(log_tilted(points)), points)
+        slow.append(log_tilted(problem.sample.Y[a, 0])[0] - np.log(z))
     # Fine nodes everywhere: 0.002²/8 times second derivatives of up to a hundred.
-    points = np.arange(-12.0, 12.0, 0.002)
     fine = Nodes(points, np.full(len(points), np.log(0.002)))
-    monkeypatch.setattr(Nodes, "covering", lambda *_: fine)
-    fast = ExactPath.of(kernel, problem).held_out_log_densities([1.0, 0.03])
+    path = ExactPath.of(kernel, problem)
+    criterion = LogDensities.of(problem, path.basis, nodes=fine, dtype=np.float64)
+    fast = cross_validated(path.without_folds([1.0, 0.03]), criterion)
     np.testing.assert_allclose(fast[1, rows], slow, atol=5e-5)
     assert np.abs(fast[0] - fast[1]).max() > 0.05  # λ matters
-
-
-def test_path_says_what_needs_one_column():
-    path = ExactPath.of(KERNELS[0], make_problem(n=12, d=2))
-    with pytest.raises(ValueError, match="one column of y, got 2"):
-        path.held_out_log_densities(LAMS)

@@ -8,13 +8,21 @@ import pytest
 
 from kexpfam._progress import ProgressBar
 from kexpfam.errors import IllConditionedError
+from kexpfam.family import LogDensities, RowScores, cross_validated
 from kexpfam.kernels import Constant, Gaussian, Matern, separable
-from kexpfam.selection.candidates import Line, tilted
-from kexpfam.selection.criteria import HeldOutLikelihood, HeldOutScore
+from kexpfam.selection import (
+    Bounds,
+    HeldOutLikelihood,
+    HeldOutObjective,
+    HeldOutScore,
+    Parameters,
+    Penalty,
+    paper_grid,
+    refine,
+)
+from kexpfam.selection.candidates import Task
 from kexpfam.selection.exact_path import ExactPath
-from kexpfam.selection.objectives import HeldOutObjective
-from kexpfam.selection.parameters import Bounds, Parameters, Penalty
-from kexpfam.selection.search import paper_grid, refine
+from kexpfam.selection.spec import LambdaPath
 from tests.selection.cases import BASE, in_folds, make_problem, make_sample
 from tests.tolerances import SOLVE, assert_close
 
@@ -40,28 +48,20 @@ def interrupt_after(trials):
     return progress
 
 
-def test_worths_of_candidates_are_those_of_the_objectives(problem):
+def test_held_out_means_of_candidates_are_those_of_the_objectives(problem):
     theta = START.theta
     kernel = separable(Gaussian((1.0, 1.0)), Gaussian(1.0))
     score = objective_of(problem, criterion=HeldOutScore()).value(theta).loss
+    path = LambdaPath(kernel, (0.1,))
     by_score, by_likelihood = (
-        [
-            candidate.held_out.mean()
-            for candidate in tilted(
-                "chart",
-                problem,
-                np.zeros(60),
-                [Line(kernel, (0.1,))],
-                objective=objective,
-            )
-        ]
-        for objective in ("score", "likelihood")
+        Task("plain", problem, path, "score", criterion, np.zeros(60)).candidates()
+        for criterion in (RowScores, LogDensities.of)
     )
-    assert_close(by_score[0], -score, SOLVE)
+    assert_close(by_score[0].held_out.mean(), -score, SOLVE)
     criterion = HeldOutLikelihood.of(problem, resolution=1.0)
     exact = objective_of(problem, criterion=criterion).value(theta).loss
-    # Candidates are judged in single precision, with errors of about 1e-5.
-    assert_close(by_likelihood[0], -exact, 1e-4)
+    # Candidates are validated in single precision, with errors of about 1e-5.
+    assert_close(by_likelihood[0].held_out.mean(), -exact, 1e-4)
 
 
 def test_constant_kernel_of_x_is_searched_over_y_only(problem):
@@ -85,10 +85,13 @@ def test_paper_grid_equals_exact_paths(objective):
     expected = []
     for sigma in sigmas:
         path = ExactPath.of(separable(Gaussian(sigma), Gaussian(sigma)), problem)
-        if objective == "score":
-            expected.extend(path.held_out_scores(lams))
-        else:
-            expected.extend(-path.held_out_log_densities(lams).mean(axis=1))
+        criterion = (
+            RowScores(problem, path.basis)
+            if objective == "score"
+            else LogDensities.of(problem, path.basis, dtype=np.float64)
+        )
+        held_out = cross_validated(path.without_folds(lams), criterion)
+        expected.extend(-held_out.mean(axis=1))
     assert_close([trial.value for trial in result.path], expected)
     assert result.best.parameters.lengthscale_x == (result.kernel_y.lengthscale,) * 2
 

@@ -1,34 +1,39 @@
 """Base densities q0(y) and q0(y|x): log density, gradient, sampling, support."""
 
-from kexpfam.base_densities.bounded import TruncatedBase, UniformBase, boundary_weights
+from kexpfam.base_densities.bounded import (
+    TruncatedBase,
+    UniformBase,
+    boundary_weights,
+    require_inside,
+)
+from kexpfam.base_densities.conditional import (
+    GaussianProcessBase,
+    GaussianProcessModel,
+    LinearBase,
+    LinearModel,
+    LocationScaleBase,
+    RegressorModel,
+    fit_processes,
+)
 from kexpfam.base_densities.fixed import (
     GaussianBase,
     GeneralizedGaussianBase,
     LocationScaleDensity,
     StudentBase,
 )
-from kexpfam.base_densities.interface import Base, BaseDensity, TrainingResponses
-from kexpfam.base_densities.location_scale import (
+from kexpfam.base_densities.interface import (
+    Base,
+    BaseDensity,
     ConditionalBase,
     CrossFit,
-    Frame,
-    LocationScaleBase,
-    RegressionFrame,
+    LocationScaleModel,
 )
 from kexpfam.base_densities.marginal import MarginalBase
 from kexpfam.base_densities.names import resolve_base
-from kexpfam.base_densities.regressed import (
-    GaussianProcessBase,
-    GaussianProcessFrame,
-    LinearBase,
-    LinearFrame,
-    fit_processes,
-    heteroscedastic_cross_fit,
-    homoscedastic_cross_fit,
-)
 from kexpfam.base_densities.transformed import TransformedBase
 from kexpfam.base_densities.transforms import (
     Gaussianize,
+    GaussianizeSpec,
     MonotoneTransform,
     Rescaled,
     YeoJohnson,
@@ -42,23 +47,23 @@ __all__ = [
     "BaseDensity",
     "ConditionalBase",
     "CrossFit",
-    "Frame",
     "GaussianBase",
     "GaussianProcessBase",
     "GaussianProcessFit",
-    "GaussianProcessFrame",
+    "GaussianProcessModel",
     "Gaussianize",
+    "GaussianizeSpec",
     "GeneralizedGaussianBase",
     "LinearBase",
-    "LinearFrame",
+    "LinearModel",
     "LocationScaleBase",
     "LocationScaleDensity",
+    "LocationScaleModel",
     "MarginalBase",
     "MonotoneTransform",
-    "RegressionFrame",
+    "RegressorModel",
     "Rescaled",
     "StudentBase",
-    "TrainingResponses",
     "TransformedBase",
     "TruncatedBase",
     "UniformBase",
@@ -67,7 +72,6 @@ __all__ = [
     "fit_gaussianize",
     "fit_processes",
     "fit_yeo_johnson",
-    "heteroscedastic_cross_fit",
-    "homoscedastic_cross_fit",
+    "require_inside",
     "resolve_base",
 ]

@@ -11,31 +11,30 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from kexpfam._typing import Array, namespace_of
+from kexpfam._typing import Array, Indices, namespace_of
 from kexpfam.base_densities.fixed import GaussianBase, LocationScaleDensity
-from kexpfam.base_densities.interface import BaseDensity, TrainingResponses
-from kexpfam.base_densities.parameters import as_parameter, per_column, require_columns
+from kexpfam.base_densities.interface import BaseDensity, ToKernel
+from kexpfam.base_densities.parameters import (
+    PerColumn,
+    as_parameter,
+    per_column,
+    require_columns,
+)
 from kexpfam.errors import DegenerateDataError
 from kexpfam.persistence import saved_value
 
-# How far from an edge the weight g has risen to 1 − 1/e, in standard deviations of the
-# column. A guess: short against the data, long against their usual spacing.
-_EDGE_WIDTH = 0.5
 
-# One bound for all columns, or one per column.
-Bound = float | tuple[float, ...]
-
-
-def boundary_weights(Y: Array, support: Array, spread: Array) -> tuple[Array, Array]:
-    """g_i and g_i′ at each row, (n, d) each: theory (12), g = Π (1 − e^(−t/τ)).
-
-    Args:
-        Y: Rows inside the support, (n, d).
-        support: Ends of each column's support, (d, 2).
-        spread: A typical width of each column, (d,), that sets τ.
-    """
+def boundary_weights(
+    Y: Array,  # Rows inside the support, (n, d)
+    support: Array,  # Ends of each column's support, (d, 2)
+    std: Array,  # A typical width of each column, (d,)
+    # How far from an edge g has risen to 1 − 1/e, in these widths. A guess: short
+    # against the data, long against their usual spacing.
+    edge_width: float = 0.5,
+) -> tuple[Array, Array]:
+    """g_i and g_i′ at each row, (n, d) each: theory (12), g = Π (1 − e^(−t/τ))."""
     g, slope = np.ones_like(Y), np.zeros_like(Y)
-    tau = _EDGE_WIDTH * np.minimum(spread, 0.5 * (support[:, 1] - support[:, 0]))
+    tau = edge_width * np.minimum(std, 0.5 * (support[:, 1] - support[:, 0]))
     for side, sign in ((0, 1.0), (1, -1.0)):
         bounded = np.isfinite(support[:, side])
         edge = np.where(bounded, support[:, side], 0.0)
@@ -46,7 +45,7 @@ def boundary_weights(Y: Array, support: Array, spread: Array) -> tuple[Array, Ar
     return g, slope
 
 
-def _bounds(lower: object, upper: object) -> tuple[Bound, Bound]:
+def _bounds(lower: object, upper: object) -> tuple[PerColumn, PerColumn]:
     low = as_parameter("lower", lower, finite=False)
     high = as_parameter("upper", upper, finite=False)
     if not np.all(np.asarray(low) < np.asarray(high)):
@@ -58,29 +57,42 @@ def _bounds(lower: object, upper: object) -> tuple[Bound, Bound]:
 
 
 def _in_kernel_units(
-    lower: Bound, upper: Bound, training: TrainingResponses
+    lower: PerColumn, upper: PerColumn, d: int, to_kernel: ToKernel
 ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Bounds in the coordinates of the kernel, after checking the responses."""
-    d = training.Y.shape[1]
+    """Bounds of d columns in the coordinates of the kernel."""
     require_columns(d, lower=lower, upper=upper)
-    low = training.to_kernel(np.broadcast_to(lower, d))
-    high = training.to_kernel(np.broadcast_to(upper, d))
-    # Rows were standardised by the same formula, so a row on the edge stays on it.
-    outside = (low > training.Y) | (high < training.Y)
-    if outside.any():
-        numbers = training.row_numbers
-        numbers = np.arange(len(outside)) if numbers is None else numbers
-        rows = np.flatnonzero(outside.any(axis=1))
-        row = int(rows[np.argmin(numbers[rows])])  # the first that the user finds
-        number, column = int(numbers[row]), int(np.argmax(outside[row]))
-        value = training.to_user(training.Y[row])[column]
-        raise DegenerateDataError(
-            f"{training.name} has {int(outside.any(axis=1).sum())} rows outside the "
-            f"support of the base density, [{per_column(lower, column)}, "
-            f"{per_column(upper, column)}]; row {number} is {value:g}. Widen the "
-            f"bounds or remove the rows."
-        )
+    low = to_kernel(np.broadcast_to(lower, d))
+    high = to_kernel(np.broadcast_to(upper, d))
     return tuple(low.tolist()), tuple(high.tolist())
+
+
+def require_inside(
+    U: Array,  # Responses in the coordinates of the kernel, (n, d)
+    support: Array,  # Support of each column in these coordinates, (d, 2)
+    Y: Array,  # The same responses in the user's units, (n, d)
+    bounds: Array,  # Support of each column in these units, (d, 2)
+    *,
+    row_numbers: Indices | None = None,  # Where the user finds the rows, (n,)
+    name: str = "y",  # What the user calls the responses
+) -> None:
+    """Refuse responses outside the support of a base density.
+
+    Bounds and responses get into the coordinates of the kernel by the same formula, so
+    a row on the edge stays on it.
+    """
+    outside = (support[:, 0] > U) | (support[:, 1] < U)
+    if not outside.any():
+        return
+    numbers = np.arange(len(Y)) if row_numbers is None else row_numbers
+    rows = np.flatnonzero(outside.any(axis=1))
+    row = int(rows[np.argmin(numbers[rows])])  # the first that the user finds
+    column = int(np.argmax(outside[row]))
+    low, high = bounds[column].tolist()
+    raise DegenerateDataError(
+        f"{name} has {len(rows)} rows outside the support of the base density, "
+        f"[{low}, {high}]; row {int(numbers[row])} is {Y[row, column]:g}. Widen the "
+        f"bounds or remove the rows."
+    )
 
 
 @saved_value
@@ -94,8 +106,8 @@ class UniformBase(BaseDensity):
         array([-1.3863,    -inf])
     """
 
-    lower: Bound
-    upper: Bound
+    lower: PerColumn
+    upper: PerColumn
 
     def __post_init__(self) -> None:
         low, high = _bounds(self.lower, self.upper)
@@ -128,8 +140,10 @@ class UniformBase(BaseDensity):
     def column_range(self, i: int) -> tuple[float, float]:
         return self.column_support(i)
 
-    def prepared(self, training: TrainingResponses) -> BaseDensity:
-        low, high = _in_kernel_units(self.lower, self.upper, training)
+    def prepared(
+        self, U: Array, weights: Array, to_kernel: ToKernel = np.asarray
+    ) -> BaseDensity:
+        low, high = _in_kernel_units(self.lower, self.upper, U.shape[1], to_kernel)
         return replace(self, lower=low, upper=high)
 
 
@@ -149,8 +163,8 @@ class TruncatedBase(BaseDensity):
     """
 
     base: LocationScaleDensity = field(default_factory=GaussianBase)
-    lower: Bound = -math.inf
-    upper: Bound = math.inf
+    lower: PerColumn = -math.inf
+    upper: PerColumn = math.inf
 
     def __post_init__(self) -> None:
         low, high = _bounds(self.lower, self.upper)
@@ -164,8 +178,7 @@ class TruncatedBase(BaseDensity):
 
     def column_log_density(self, y: Array, i: int) -> Array:
         low, high = self.column_support(i)
-        mass = self.base.cumulative(high, i) - self.base.cumulative(low, i)
-        inside = self.base.column_log_density(y, i) - math.log(mass)
+        inside = self.base.column_log_density(y, i) - math.log(self._mass(i))
         return namespace_of(y).where((y >= low) & (y <= high), inside, -np.inf)
 
     def column_gradient(self, y: Array, i: int) -> Array:
@@ -183,19 +196,25 @@ class TruncatedBase(BaseDensity):
         return per_column(self.lower, i), per_column(self.upper, i)
 
     def column_range(self, i: int) -> tuple[float, float]:
-        (low, high), (inner_low, inner_high) = (
-            self.column_support(i),
-            self.base.column_range(i),
-        )
+        low, high = self.column_support(i)
+        inner_low, inner_high = self.base.column_range(i)
         return max(low, inner_low), min(high, inner_high)
 
-    def prepared(self, training: TrainingResponses) -> BaseDensity:
-        self.base.prepared(training)  # it is fixed; this checks its parameters
-        low, high = _in_kernel_units(self.lower, self.upper, training)
-        for i, (a, b) in enumerate(zip(low, high, strict=True)):
-            if self.base.cumulative(b, i) - self.base.cumulative(a, i) < 1e-6:
+    def prepared(
+        self, U: Array, weights: Array, to_kernel: ToKernel = np.asarray
+    ) -> BaseDensity:
+        self.base.prepared(U, weights)  # it is fixed; this checks its parameters
+        low, high = _in_kernel_units(self.lower, self.upper, U.shape[1], to_kernel)
+        cut = replace(self, lower=low, upper=high)
+        for i in range(len(low)):
+            if cut._mass(i) < 1e-6:
                 raise DegenerateDataError(
                     f"TruncatedBase keeps less than 1e-6 of its inner density in "
                     f"column {i}; choose bounds nearer to the data or a wider base."
                 )
-        return replace(self, lower=low, upper=high)
+        return cut
+
+    def _mass(self, i: int) -> float:
+        """What the bounds leave of column i of the inner density."""
+        low, high = self.base.column_cdf(np.array(self.column_support(i)), i)
+        return float(high - low)

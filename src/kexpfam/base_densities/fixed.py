@@ -8,15 +8,16 @@ import numpy as np
 from scipy import special
 
 from kexpfam._typing import Array, namespace_of
-from kexpfam.base_densities.interface import BaseDensity, TrainingResponses
-from kexpfam.base_densities.parameters import as_parameter, per_column, require_columns
+from kexpfam.base_densities.interface import BaseDensity, ToKernel
+from kexpfam.base_densities.parameters import (
+    PerColumn,
+    as_parameter,
+    per_column,
+    require_columns,
+)
 from kexpfam.persistence import saved_value
 
 _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
-
-# column_range() covers this many scales: all that counts of a Gaussian. The quadrature
-# extends it where more is needed.
-_RANGE_IN_SCALES = 9.0
 
 
 @dataclass(frozen=True)
@@ -30,8 +31,8 @@ class LocationScaleDensity(BaseDensity):
         location: Centre, once or per column.
     """
 
-    scale: float | tuple[float, ...] = 2.0
-    location: float | tuple[float, ...] = 0.0
+    scale: PerColumn = 2.0
+    location: PerColumn = 0.0
 
     def __post_init__(self) -> None:
         scale = as_parameter("scale", self.scale, positive=True)
@@ -52,20 +53,16 @@ class LocationScaleDensity(BaseDensity):
         return (-math.inf, math.inf)
 
     def column_range(self, i: int) -> tuple[float, float]:
-        scale, location = per_column(self.scale, i), per_column(self.location, i)
-        return (
-            location - _RANGE_IN_SCALES * scale,
-            location + _RANGE_IN_SCALES * scale,
-        )
+        # Nine scales are all that counts of a Gaussian; the quadrature extends them
+        # where more is needed.
+        location, reach = per_column(self.location, i), 9.0 * per_column(self.scale, i)
+        return location - reach, location + reach
 
-    def prepared(self, training: TrainingResponses) -> BaseDensity:
-        d = training.Y.shape[1]
-        require_columns(d, scale=self.scale, location=self.location)
+    def prepared(
+        self, U: Array, weights: Array, to_kernel: ToKernel = np.asarray
+    ) -> BaseDensity:
+        require_columns(U.shape[1], scale=self.scale, location=self.location)
         return self
-
-    def cumulative(self, y: float, i: int) -> float:
-        """Mass below y in column i."""
-        return float(self.column_cdf(np.array([y]), i)[0])
 
     def column_cdf(self, y: Array, i: int) -> Array:
         """Mass below values y of column i."""
@@ -82,7 +79,7 @@ class LocationScaleDensity(BaseDensity):
         z = np.where(level > 0.5, -tail, tail)
         return per_column(self.location, i) + per_column(self.scale, i) * z
 
-    def column_deviation(self, i: int) -> float:
+    def column_std(self, i: int) -> float:
         """Standard deviation of column i; infinity if it does not exist."""
         if self.tail_index <= 2:
             return math.inf

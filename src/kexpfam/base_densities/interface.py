@@ -3,15 +3,28 @@
 Score matching uses only the gradient of log q0; normalised densities also use its log
 density, its support and where its mass lies; d ≥ 3 draws from it. A base density acts
 on the coordinates of the kernel: standardised responses, or residuals.
+
+A *conditional* base density q0(y|x) is a noise density around a location-scale model.
+With y = μ(x) + σ(x)·u, the kernel acts on the residual u, and the exponential family
+models the shape of p(u|x) instead of the course of the mean. This is theory (13): the
+joint kernel K((x, y), (x', y')) = k_X(x, x') k_Y(u(x, y), u(x', y')) with the base
+density q0(y|x) = noise(u)/σ(x).
+
+Residuals of the rows a regression was fitted on are too small. So the training
+residuals come from cross-fitting: each row is predicted by a regression that has not
+seen it. New x are predicted by the regression fitted on all rows.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from kexpfam._typing import Array, Indices, namespace_of
-from kexpfam.base_densities.transforms import MonotoneTransform
+from kexpfam._typing import Array, namespace_of
+
+# The user's values (..., d) in the coordinates of the kernel.
+ToKernel = Callable[[Array], Array]
 
 
 class Base(ABC):
@@ -39,13 +52,11 @@ class BaseDensity(Base):
 
     def log_density(self, Y: Array) -> Array:
         """Log q0 of each row of Y (n, d), shape (n,); −inf outside the support."""
-        with np.errstate(
-            over="ignore"
-        ):  # far away the density is zero, and that is all
-            return sum(
-                (self.column_log_density(Y[:, i], i) for i in range(Y.shape[1])),
-                start=np.zeros(len(Y)),
-            )
+        total = np.zeros(len(Y))
+        with np.errstate(over="ignore"):  # far away the density is zero, that is all
+            for i in range(Y.shape[1]):
+                total = total + self.column_log_density(Y[:, i], i)
+        return total
 
     def grad_log_density(self, Y: Array) -> Array:
         """∂_i log q0 of each row, shape (n, d)."""
@@ -88,44 +99,61 @@ class BaseDensity(Base):
         """An interval that holds nearly all mass of column i; not a bound."""
 
     @abstractmethod
-    def prepared(self, training: "TrainingResponses") -> "BaseDensity":
+    def prepared(
+        self, U: Array, weights: Array, to_kernel: ToKernel = np.asarray
+    ) -> "BaseDensity":
         """The density to use for these training responses.
 
         Fixed densities return themselves; others learn from the responses, or convert
         bounds from the user's units.
+
+        Args:
+            U: Responses in the coordinates of the kernel, (n, d).
+            weights: Row weights, (n,); their sum counts the rows.
+            to_kernel: The user's values (..., d) in the coordinates of the kernel.
         """
 
 
-@dataclass(frozen=True)
-class TrainingResponses:
-    """Training responses as the kernel sees them, and how they were made.
+class LocationScaleModel(ABC):
+    """Where the residual's origin is, and its unit, at each x."""
 
-    Attributes:
-        Y: Responses in the coordinates of the kernel, (n, d).
-        weights: Row weights, (n,); their sum counts the rows.
-        center: What was subtracted from the user's responses, or from their transform,
-            (d,).
-        scale: What they were then divided by, (d,).
-        row_numbers: Where the user finds the rows, (n,), if not in this order.
-        name: What the user calls the responses.
-        transform: What was applied to the user's responses first; None for nothing.
+    @abstractmethod
+    def at(self, X: Array) -> tuple[Array, Array]:
+        """Location μ(x) and scale σ(x) > 0 at each row, (n, d) each."""
+
+
+@dataclass(frozen=True)
+class CrossFit:
+    """A conditional base fitted to data.
+
+    The held-out location of a row is Y − residuals·exp(log_scale), and its held-out
+    log density is the noise's at the residual minus the sum of its log scales.
     """
 
-    Y: Array
-    weights: Array
-    center: Array
-    scale: Array
-    row_numbers: Indices | None = None
-    name: str = "y"
-    transform: MonotoneTransform | None = None
+    model: LocationScaleModel  # Location and scale at any x
+    residuals: Array  # Cross-fitted residuals of the training rows, (n, d)
+    log_scale: Array  # Held-out log scale of each training row, (n, d)
 
-    def to_kernel(self, Y: Array) -> Array:
-        """The user's values (..., d) in the coordinates of the kernel."""
-        if self.transform is not None:
-            Y = self.transform.forward(Y)
-        return (Y - self.center) / self.scale
 
-    def to_user(self, U: Array) -> Array:
-        """Coordinates of the kernel (..., d) as the user's values."""
-        V = U * self.scale + self.center
-        return V if self.transform is None else self.transform.inverse(V)
+class ConditionalBase(Base):
+    """A base density that depends on x through a location and a scale."""
+
+    noise: BaseDensity
+
+    def __post_init__(self) -> None:
+        # Bounds would move with the location.
+        if np.isfinite(self.noise.support(1)).any():
+            raise ValueError(
+                f"noise={self.noise!r} has a bounded support, which a moving location "
+                f"would carry along; use an unbounded density here."
+            )
+
+    @property
+    def is_conditional(self) -> bool:
+        return True
+
+    @abstractmethod
+    def cross_fit(
+        self, X: Array, Y: Array, weights: Array, rng: np.random.Generator
+    ) -> CrossFit:
+        """Fit location and scale, and compute residuals that do not deceive."""

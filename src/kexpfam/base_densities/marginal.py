@@ -12,15 +12,8 @@ import numpy as np
 
 from kexpfam._kernel_density import KernelEstimate, moments, silverman
 from kexpfam._typing import Array
-from kexpfam.base_densities.interface import BaseDensity, TrainingResponses
+from kexpfam.base_densities.interface import BaseDensity, ToKernel
 from kexpfam.persistence import saved_value
-
-# Components per column: bins a fifth of a bandwidth wide are invisible, and this many
-# cover thousands of rows.
-_COMPONENTS = 256
-
-# Mass of the component that guards the tails.
-_GUARD_MASS = 0.05
 
 
 @saved_value
@@ -44,9 +37,9 @@ class MarginalBase(BaseDensity):
 
     def __post_init__(self) -> None:
         for mixture in self.mixtures:
-            center, deviation, mass = np.array(mixture, dtype=float)
-            sound = np.all(np.isfinite(center)) and np.all(np.isfinite(deviation))
-            if not sound or deviation.min() <= 0 or mass.min() <= 0:
+            center, std, mass = np.array(mixture, dtype=float)
+            sound = np.all(np.isfinite(center)) and np.all(np.isfinite(std))
+            if not sound or std.min() <= 0 or mass.min() <= 0:
                 raise ValueError("mixtures must have positive widths and masses.")
             if abs(mass.sum() - 1.0) > 1e-9:
                 raise ValueError("the masses of a mixture must sum to one.")
@@ -80,11 +73,10 @@ class MarginalBase(BaseDensity):
             float(np.max(own.centers + 6 * own.widths)),
         )
 
-    def prepared(self, training: TrainingResponses) -> BaseDensity:
-        columns = range(training.Y.shape[1])
-        return MarginalBase(
-            tuple(_binned_estimate(training.Y[:, i], training.weights) for i in columns)
-        )
+    def prepared(
+        self, U: Array, weights: Array, to_kernel: ToKernel = np.asarray
+    ) -> BaseDensity:
+        return MarginalBase(tuple(_binned_estimate(u, weights) for u in U.T))
 
     def _estimate(self, i: int) -> KernelEstimate:
         if not self.mixtures:
@@ -94,22 +86,30 @@ class MarginalBase(BaseDensity):
         return KernelEstimate(*np.array(self.mixtures[i]))
 
 
-def _binned_estimate(y: Array, weights: Array) -> tuple[tuple[float, ...], ...]:
+def _binned_estimate(
+    y: Array,
+    weights: Array,
+    # Bins a fifth of a bandwidth wide are invisible, and so many cover thousands of
+    # rows.
+    components: int = 256,
+    defensive_mass: float = 0.05,  # Of the wide component that guards the tails
+) -> tuple[tuple[float, ...], ...]:
+    """Centres, standard deviations and masses of one column."""
     total = float(weights.sum())
     mean, sd = moments(y, weights)
     # With sd alone: weights make quartiles awkward for no gain here.
     bandwidth = silverman(sd, total)
-    edges = np.linspace(y.min(), y.max(), _COMPONENTS)
+    edges = np.linspace(y.min(), y.max(), components)
     step = edges[1] - edges[0]
     # Linear binning: a point shares its weight between its two neighbours.
-    position = np.clip((y - edges[0]) / step, 0, _COMPONENTS - 1)
-    left = np.minimum(position.astype(int), _COMPONENTS - 2)
+    position = np.clip((y - edges[0]) / step, 0, components - 1)
+    left = np.minimum(position.astype(int), components - 2)
     right_share = position - left
-    mass = np.bincount(left, weights * (1 - right_share), minlength=_COMPONENTS)
-    mass += np.bincount(left + 1, weights * right_share, minlength=_COMPONENTS)
+    mass = np.bincount(left, weights * (1 - right_share), minlength=components)
+    mass += np.bincount(left + 1, weights * right_share, minlength=components)
     kept = mass > 0
-    own = KernelEstimate.guarded(
-        edges[kept], mass[kept] / total, bandwidth, mean, sd, _GUARD_MASS
+    own = KernelEstimate.with_defensive_component(
+        edges[kept], mass[kept] / total, bandwidth, mean, sd, defensive_mass
     )
     shares = own.masses / own.masses.sum()
     return tuple(tuple(part.tolist()) for part in (own.centers, own.widths, shares))

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
+from kexpfam.base_densities.conditional import GaussianProcessBase, LinearBase
 from kexpfam.base_densities.fixed import GaussianBase, StudentBase
 from kexpfam.base_densities.interface import Base
 from kexpfam.base_densities.marginal import MarginalBase
-from kexpfam.base_densities.regressed import GaussianProcessBase, LinearBase
 from kexpfam.base_densities.transformed import TransformedBase
 
 _NAMED: dict[str, Callable[[], Base]] = {

@@ -4,8 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kexpfam._typing import Array
-from kexpfam.base_densities.interface import Base, BaseDensity
-from kexpfam.base_densities.location_scale import ConditionalBase
+from kexpfam.base_densities.interface import Base, BaseDensity, ConditionalBase
 from kexpfam.base_densities.transforms import (
     MonotoneTransform,
     fit_gaussianize,

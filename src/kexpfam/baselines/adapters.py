@@ -22,27 +22,9 @@ from kexpfam._typing import Array, ArrayLike, Indices, Mask, RandomState
 from kexpfam._validation import as_generator, check_count, check_positive
 from kexpfam.base_densities import GaussianBase
 from kexpfam.baselines.standardized import StandardizedEstimator, rounding_scales
-from kexpfam.data import training_rows
+from kexpfam.data import rows_in_memory
 from kexpfam.distributions import ClosedFormDensity, Density, NormalMixtureDensity
 from kexpfam.estimators.base import warn_of_a_column
-
-# Seeds that scikit-learn takes.
-_MOST = 2**31
-
-# Trees of boosting before it is stopped, at most, the share of rows that stops it, and
-# how many trees in a row must not have helped.
-_MOST_TREES = 2000
-_HELD_OUT = 0.2
-_FEWEST_TO_STOP = 10
-_PATIENCE = 20
-
-# Leaves and widths, in standard deviations of y, that a forest chooses from.
-_LEAVES = (1, 5, 10, 20)
-_WIDTHS = np.logspace(-2.0, 0.3, 24)
-
-# No row counts for more than this when they are chosen: a density of a forest may
-# vanish at a row, and one row should not decide.
-_LOG_FLOOR = -20.0
 
 
 class _OneColumn(StandardizedEstimator):
@@ -56,7 +38,7 @@ class _OneColumn(StandardizedEstimator):
 
     def _rows(self, X: ArrayLike, y: ArrayLike) -> tuple[Array, Array, int]:
         """Standardised rows, and a seed; ValueError if y has several columns."""
-        rows = training_rows(self, X, y)
+        rows = rows_in_memory(self, X, y)
         if (d := rows.Y.shape[1]) > 1:
             raise ValueError(
                 f"y must have one column for {type(self).__name__}, got {d}; "
@@ -64,7 +46,7 @@ class _OneColumn(StandardizedEstimator):
             )
         warn_of_a_column(y, rows.Y)
         rows = self._standardized(rows)
-        seed = int(as_generator(self.random_state).integers(_MOST))
+        seed = int(as_generator(self.random_state).integers(2**31))
         return rows.X, rows.Y[:, 0], seed
 
 
@@ -73,14 +55,14 @@ class _NormalAdapter(_OneColumn):
 
     @abstractmethod
     def _moments(self, Z: Array) -> tuple[Array, Array]:
-        """Mean and standard deviation of standardised y, (n,) each."""
+        """Mean and std of standardised y, (n,) each."""
 
     def _density(self, X: Array) -> Density:
-        mean, deviation = self._moments(self._scaled(X))
+        mean, std = self._moments(self._scaled(X))
         return ClosedFormDensity(
             GaussianBase(1.0),
             np.asarray(mean, dtype=float) * self.y_scale_ + self.y_center_,
-            np.asarray(deviation, dtype=float) * self.y_scale_,
+            np.asarray(std, dtype=float) * self.y_scale_,
         )
 
 
@@ -135,8 +117,8 @@ class GaussianProcessDensity(_NormalAdapter):
         return self
 
     def _moments(self, Z: Array) -> tuple[Array, Array]:
-        mean, deviation = self.estimator_.predict(Z, return_std=True)
-        return mean, np.maximum(deviation, np.finfo(float).tiny)
+        mean, std = self.estimator_.predict(Z, return_std=True)
+        return mean, np.maximum(std, np.finfo(float).tiny)
 
 
 class NGBoostDensity(_NormalAdapter):
@@ -175,16 +157,17 @@ class NGBoostDensity(_NormalAdapter):
         Z, u, seed = self._rows(X, y)
         check_positive("learning_rate", self.learning_rate)
         if self.n_estimators is None:
-            if len(u) < _FEWEST_TO_STOP:
+            if len(u) < 10:
                 raise ValueError(
                     f"X has {len(u)} rows, too few to hold some out and stop by them; "
-                    f"give n_estimators, or {_FEWEST_TO_STOP} rows."
+                    f"give n_estimators, or 10 rows."
                 )
             fit_Z, held_Z, fit_u, held_u = train_test_split(
-                Z, u, test_size=_HELD_OUT, random_state=seed
+                Z, u, test_size=0.2, random_state=seed
             )
-            search = self._boosting(_MOST_TREES, seed).fit(
-                fit_Z, fit_u, held_Z, held_u, early_stopping_rounds=_PATIENCE
+            # At most 2000 trees, until 20 in a row have not helped.
+            search = self._boosting(2000, seed).fit(
+                fit_Z, fit_u, held_Z, held_u, early_stopping_rounds=20
             )
             self.n_estimators_ = int(search.best_val_loss_itr) + 1
         else:
@@ -245,18 +228,22 @@ class QuantileForestDensity(_OneColumn):
         """Fit p(y|x) to rows (x, y)."""
         Z, u, seed = self._rows(X, y)
         trees = check_count("n_estimators", self.n_estimators, least=1)
-        leaves = [size for size in _LEAVES if 2 * size <= len(u)]
+        leaves = [size for size in (1, 5, 10, 20) if 2 * size <= len(u)]
         if self.min_samples_leaf is not None:
             leaves = [check_count("min_samples_leaf", self.min_samples_leaf, least=1)]
         given = None if self.width is None else check_positive("width", self.width)
         widths = np.array([given])
         if given is None:
-            widths = np.maximum(_WIDTHS, rounding_scales(u[:, None])[0])
+            least = rounding_scales(u[:, None])[0]
+            widths = np.maximum(np.logspace(-2.0, 0.3, 24), least)
+        library = needed("quantile_forest", "for QuantileForestDensity", "rivals")
         kind = np.unique(np.column_stack([Z, u]), axis=0, return_inverse=True)[1]
         twins = kind[:, None] == kind
         best = -np.inf
         for size in leaves:
-            forest = self._forest(trees, size, seed).fit(Z, u)
+            forest = library.RandomForestQuantileRegressor(
+                trees, min_samples_leaf=size, random_state=seed
+            ).fit(Z, u)
             mine = forest.apply(Z)
             counts = np.column_stack(
                 [np.bincount(i, minlength=len(u)) for i in forest.estimators_samples_]
@@ -266,19 +253,15 @@ class QuantileForestDensity(_OneColumn):
             # A row of which only twins know may have any density.
             log_weights[np.isneginf(log_weights).all(axis=1)] = 0.0
             for width in widths:
-                score = _out_of_bag(log_weights, u, float(width))
+                p = NormalMixtureDensity(log_weights, u[None], np.array([[width]]))
+                # A density of a forest may vanish at a row, which should not decide.
+                score = float(np.maximum(p.logpdf(u), -20.0).mean())
                 if score > best or not np.isfinite(best):
                     best = score
                     self.estimator_, self.leaves_, self.counts_ = forest, mine, counts
                     self.min_samples_leaf_, self.width_ = size, float(width)
         self.centers_y_ = u
         return self
-
-    def _forest(self, trees: int, size: int, seed: int) -> Any:
-        library = needed("quantile_forest", "for QuantileForestDensity", "rivals")
-        return library.RandomForestQuantileRegressor(
-            trees, min_samples_leaf=size, random_state=seed
-        )
 
     def _density(self, X: Array) -> Density:
         query = self.estimator_.apply(self._scaled(X))
@@ -317,8 +300,3 @@ def leaf_weights(
 def _log(weights: Array) -> Array:
     with np.errstate(divide="ignore"):
         return np.log(weights)
-
-
-def _out_of_bag(log_weights: Array, u: Array, width: float) -> float:
-    p = NormalMixtureDensity(log_weights, u[None], np.array([[width]]))
-    return float(np.maximum(p.logpdf(u), _LOG_FLOOR).mean())

@@ -21,22 +21,7 @@ from kexpfam._validation import (
     check_positive,
 )
 from kexpfam.baselines.standardized import MixtureEstimator, rounding_scales
-from kexpfam.data import distinct_rows, training_rows
-
-# Bounds of widths: a hundred standard deviations smooth a column out, and below a
-# thousandth of the spread of most rows there is nothing left to see. Of rounded y the
-# deviation that rounding gives is the bound.
-_WIDEST = 100.0
-_NARROWEST = 1e-3
-
-# First guesses, as multiples of the rule of thumb; what is best of them is kept.
-_STARTS = (1.0, 0.4, 2.5)
-
-# Squared differences that are worked on at once, and that are kept: 256 MB.
-_BLOCK = 2**21
-_MOST_KEPT = 2**25
-
-_LOG_ROOT = 0.5 * np.log(2.0 * np.pi)
+from kexpfam.data import Rows, distinct_rows, rows_in_memory
 
 
 class ConditionalKDE(MixtureEstimator):
@@ -91,24 +76,22 @@ class ConditionalKDE(MixtureEstimator):
             y: Responses, (n,) or (n, d).
             sample_weight: Weight of each row.
         """
-        rows = training_rows(self, X, y, sample_weight)
+        rows = rows_in_memory(self, X, y, sample_weight)
         most = check_count("judged_rows", self.judged_rows, least=2)
         rows = self._standardized(rows)
         # A row that has a twin is not left out by leaving out one of them.
         used, weights = distinct_rows(rows.X, rows.Y, rows.weights)
-        Z, U = rows.X[used], rows.Y[used]
-        given_x = _widths("widths_x", self.widths_x, Z.shape[1])
-        given_y = _widths("widths_y", self.widths_y, U.shape[1])
+        rows = Rows(rows.X[used], rows.Y[used], weights)
+        given_x = _widths("widths_x", self.widths_x, rows.X.shape[1])
+        given_y = _widths("widths_y", self.widths_y, rows.Y.shape[1])
         self.leave_one_out_ = None
         if given_x is None or given_y is None:
             rng = as_generator(self.random_state)
-            judged = np.sort(rng.permutation(len(Z))[:most])
-            given_x, given_y, found = chosen_widths(
-                Z, U, weights, judged, given_x, given_y
-            )
+            left_out = np.sort(rng.permutation(len(rows))[:most])
+            given_x, given_y, found = chosen_widths(rows, left_out, given_x, given_y)
             self.leave_one_out_ = found - float(np.log(self.y_scale_).sum())
         self.width_x_, self.width_y_ = given_x, given_y
-        self.centers_x_, self.centers_y_ = Z, U
+        self.centers_x_, self.centers_y_ = rows.X, rows.Y
         self.log_shares_ = np.log(weights / weights.sum())
         return self
 
@@ -120,36 +103,35 @@ class ConditionalKDE(MixtureEstimator):
 
 
 def chosen_widths(
-    Z: Array,
-    U: Array,
-    weights: Array,
-    judged: Indices,
-    given_x: Array | None,
-    given_y: Array | None,
+    rows: Rows, left_out: Indices, given_x: Array | None, given_y: Array | None
 ) -> tuple[Array, Array, float]:
-    """Widths of x and y with the largest likelihood of the rows judged, and that.
+    """Widths of x and y with the largest leave-one-out likelihood, and that.
 
     Widths that are given are not chosen.
     """
-    p, d = Z.shape[1], U.shape[1]
-    rule = 1.06 * len(Z) ** (-1.0 / (4 + p + d)) * _usual_spread(Z, U)
+    p, d = rows.X.shape[1], rows.Y.shape[1]
+    std = _std_of_most(rows)
+    rule = 1.06 * len(rows) ** (-1.0 / (4 + p + d)) * std
     free = np.repeat([given_x is None, given_y is None], [p, d])
     start = (
         rule[:p] if given_x is None else given_x,
         rule[p:] if given_y is None else given_y,
     )
     fixed = np.log(np.concatenate(start))
-    squares = Squares(Z, U, judged)
+    squares = Squares(rows, left_out)
 
     def loss(log_free: Array) -> tuple[float, Array]:
         log_widths = fixed.copy()
         log_widths[free] = log_free
-        value, gradient = leave_one_out(squares, d, weights, log_widths)
+        value, gradient = squares.leave_one_out(log_widths)
         return -value, -gradient[free]
 
-    low = np.log(_NARROWEST * _usual_spread(Z, U))
-    low[p:] = np.maximum(low[p:], np.log(np.maximum(rounding_scales(U), 1e-300)))
-    bounds = np.stack([low, np.full(p + d, np.log(_WIDEST))], axis=1)[free]
+    # A hundred standard deviations smooth a column out, and below a thousandth of those
+    # of most rows there is nothing left to see. Of rounded y the deviation that
+    # rounding gives is the bound.
+    low = np.log(1e-3 * std)
+    low[p:] = np.maximum(low[p:], np.log(np.maximum(rounding_scales(rows.Y), 1e-300)))
+    bounds = np.stack([low, np.full(p + d, np.log(100.0))], axis=1)[free]
     found = [
         optimize.minimize(
             loss,
@@ -158,7 +140,7 @@ def chosen_widths(
             method="L-BFGS-B",
             bounds=bounds,
         )
-        for factor in _STARTS
+        for factor in (1.0, 0.4, 2.5)  # first guesses, of which the best is kept
     ]
     best = min(found, key=lambda result: result.fun)
     log_widths = fixed.copy()
@@ -168,72 +150,75 @@ def chosen_widths(
 
 
 class Squares:
-    """Squared differences of judged rows and all rows, column by column.
+    """Squared differences of rows left out one by one and all rows, column by column.
 
     They do not depend on the widths, so they are kept if they fit into memory; a
     likelihood is then two matrix-vector products and two exponentials.
     """
 
-    def __init__(self, Z: Array, U: Array, judged: Indices) -> None:
-        self.columns = np.concatenate([Z, U], axis=1)
-        self.judged = judged
-        size = max(1, len(Z) * self.columns.shape[1])
-        self._step = max(1, _BLOCK // size)
+    def __init__(
+        self,
+        rows: Rows,
+        left_out: Indices,
+        *,
+        at_once: int = 2**21,  # numbers that are worked on
+        most_kept: int = 2**25,  # 256 MB
+    ) -> None:
+        self._columns = np.concatenate([rows.X, rows.Y], axis=1)
+        self._weights, self._d = rows.weights, rows.Y.shape[1]
+        self._left_out = left_out
+        size = max(1, self._columns.size)
+        self._step = max(1, at_once // size)
         self._kept: dict[int, Array] | None = (
-            {} if len(judged) * size <= _MOST_KEPT else None
+            {} if len(left_out) * size <= most_kept else None
         )
 
-    def blocks(self) -> Iterator[tuple[slice, Indices, Array]]:
-        """Place among the judged, rows (r,), and squares (r, n, p + d)."""
-        for start in range(0, len(self.judged), self._step):
-            place = slice(start, start + self._step)
-            rows = self.judged[place]
+    def _blocks(self) -> Iterator[tuple[Indices, Array]]:
+        """Some of the rows left out (r,), and squares (r, n, p + d)."""
+        for start in range(0, len(self._left_out), self._step):
+            rows = self._left_out[start : start + self._step]
             squares = None if self._kept is None else self._kept.get(start)
             if squares is None:
-                squares = (self.columns[rows][:, None] - self.columns) ** 2
+                squares = (self._columns[rows][:, None] - self._columns) ** 2
             if self._kept is not None:
                 self._kept[start] = squares
-            yield place, rows, squares
+            yield rows, squares
+
+    def leave_one_out(self, log_widths: Array) -> tuple[float, Array]:
+        """Mean leave-one-out log density, and its gradient in the logs of the widths.
+
+        With u = (z − z_i)/width, d log k / d log width = u² for x, and u² − 1 for y,
+        whose kernel is normalised; averages are over i by responsibility.
+        """
+        d, weights = self._d, self._weights
+        p = len(log_widths) - d
+        rates, log_share = np.exp(-2.0 * log_widths), np.log(weights)
+        total, gradient = 0.0, np.zeros(p + d)
+        for rows, S in self._blocks():
+            in_x = log_share - 0.5 * (S[..., :p] @ rates[:p])
+            in_x[np.arange(len(rows)), rows] = -np.inf
+            joint = in_x - 0.5 * (S[..., p:] @ rates[p:])
+            top = special.logsumexp(joint, axis=1, keepdims=True)
+            bottom = special.logsumexp(in_x, axis=1, keepdims=True)
+            share = weights[rows] / weights[self._left_out].sum()
+            log_p = (top - bottom)[:, 0] - log_widths[p:].sum()
+            total += float(share @ (log_p - d * (0.5 * np.log(2.0 * np.pi))))
+            joint = share[:, None] * np.exp(joint - top)
+            in_x = joint - share[:, None] * np.exp(in_x - bottom)
+            flat = S.reshape(-1, p + d)
+            gradient[p:] += joint.ravel() @ flat[:, p:]
+            gradient[:p] += in_x.ravel() @ flat[:, :p]
+        gradient *= rates
+        gradient[p:] -= 1.0
+        return total, gradient
 
 
-def leave_one_out(
-    squares: Squares, d: int, weights: Array, log_widths: Array
-) -> tuple[float, Array]:
-    """Mean leave-one-out log density, and its gradient in the logs of the widths.
-
-    With u = (z − z_i)/width, d log k / d log width = u² for x, and u² − 1 for y, whose
-    kernel is normalised; averages are over i by responsibility. The last d columns of
-    the squares are of y.
-    """
-    p = len(log_widths) - d
-    rates = np.exp(-2.0 * log_widths)
-    log_share = np.log(weights)
-    judged = weights[squares.judged]
-    total, gradient = 0.0, np.zeros(p + d)
-    for place, rows, S in squares.blocks():
-        in_x = log_share - 0.5 * (S[..., :p] @ rates[:p])
-        in_x[np.arange(len(rows)), rows] = -np.inf
-        joint = in_x - 0.5 * (S[..., p:] @ rates[p:])
-        top = special.logsumexp(joint, axis=1, keepdims=True)
-        bottom = special.logsumexp(in_x, axis=1, keepdims=True)
-        log_p = (top - bottom)[:, 0] - log_widths[p:].sum() - d * _LOG_ROOT
-        mine = judged[place] / judged.sum()
-        total += float(mine @ log_p)
-        joint = mine[:, None] * np.exp(joint - top)
-        in_x = joint - mine[:, None] * np.exp(in_x - bottom)
-        flat = S.reshape(-1, p + d)
-        gradient[p:] += joint.ravel() @ flat[:, p:]
-        gradient[:p] += in_x.ravel() @ flat[:, :p]
-    gradient *= rates
-    gradient[p:] -= 1.0
-    return total, gradient
-
-
-def _usual_spread(Z: Array, U: Array) -> Array:
-    """Spread of most rows in standard deviations: one outlier must not decide."""
-    low, high = np.quantile(np.concatenate([Z, U], axis=1), [0.25, 0.75], axis=0)
-    spread = (high - low) / 1.349  # that of a normal is one
-    return np.where(spread > 0, np.minimum(spread, 1.0), 1.0)
+def _std_of_most(rows: Rows) -> Array:
+    """Standard deviations of most rows, (p + d,): one outlier must not decide."""
+    columns = np.concatenate([rows.X, rows.Y], axis=1)
+    low, high = np.quantile(columns, [0.25, 0.75], axis=0)
+    std = (high - low) / 1.349  # that of a normal is one
+    return np.where(std > 0, np.minimum(std, 1.0), 1.0)
 
 
 def _widths(name: str, given: object, columns: int) -> Array | None:

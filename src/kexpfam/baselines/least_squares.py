@@ -16,23 +16,15 @@ References:
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy import special
 
-from kexpfam._typing import Array, ArrayLike, Indices, RandomState
+from kexpfam._typing import Array, ArrayLike, RandomState
 from kexpfam._validation import as_generator, check_count, check_positive
 from kexpfam.baselines.standardized import MixtureEstimator
-from kexpfam.data import training_rows
-
-# The grid on which the paper on conditional exponential families tuned this method has
-# twenty values of each; it does not print them. These span the ranges of the authors'
-# own code, in standard deviations of the columns.
-WIDTHS = tuple(np.logspace(-1.5, 1.5, 20).tolist())
-REGULARIZATIONS = tuple(np.logspace(-3.0, 1.0, 20).tolist())
-
-SELECTIONS = ("likelihood", "squared_loss")
+from kexpfam.data import Rows, rows_in_memory
 
 
 class Chosen(NamedTuple):
@@ -115,44 +107,42 @@ class LSCDE(MixtureEstimator):
             y: Responses, (n,) or (n, d).
             sample_weight: Weight of each row.
         """
-        rows = training_rows(self, X, y, sample_weight)
+        rows = rows_in_memory(self, X, y, sample_weight)
         k = check_count("n_centers", self.n_centers, least=1)
         cv = check_count("cv", self.cv, least=2)
-        if self.select not in SELECTIONS:
+        if self.select not in ("likelihood", "squared_loss"):
             raise ValueError(
-                f"select must be one of {', '.join(map(repr, SELECTIONS))}, got "
+                f"select must be one of 'likelihood', 'squared_loss', got "
                 f"{self.select!r}."
             )
-        widths = _candidates("width", self.width, self.widths, WIDTHS)
+        # The grid on which the paper on conditional exponential families tuned this
+        # method has twenty values of each; it does not print them. These span the
+        # ranges of the authors' own code, in standard deviations of the columns.
+        widths = _candidates(
+            "width", self.width, self.widths, np.logspace(-1.5, 1.5, 20)
+        )
         lams = _candidates(
             "regularization",
             self.regularization,
             self.regularizations,
-            REGULARIZATIONS,
+            np.logspace(-3.0, 1.0, 20),
         )
         rng = as_generator(self.random_state)
         rows = self._standardized(rows)
-        Z, U, weights = rows.X, rows.Y, rows.weights
-        used = np.flatnonzero(weights > 0)
-        centers = rng.permutation(used)[:k]
-        features = Features(Z, U, Z[centers], U[centers], weights)
+        rows = rows[rows.weights > 0]
+        functions = GaussianFunctions.on(rows[rng.permutation(len(rows))[:k]])
         self.selection_ = None
         if len(widths) * len(lams) > 1:
-            folds = np.array_split(rng.permutation(used), min(cv, len(used)))
-            splits = []
-            for i, fold in enumerate(folds):
-                kept = np.concatenate([*folds[:i], *folds[i + 1 :]])
-                centers = rng.permutation(kept)[:k]
-                splits.append(Split.of(features, kept, fold, centers))
-            losses = held_out_losses(splits, widths, lams, self.select)
+            losses = held_out_losses(
+                splits(rows, k, cv, rng), widths, lams, self.select
+            )
             self.selection_ = Chosen(widths, lams, losses)
             best = np.unravel_index(np.argmin(losses), losses.shape)
             widths, lams = widths[[best[0]]], lams[[best[1]]]
         self.width_, self.regularization_ = float(widths[0]), float(lams[0])
-        H, h = features.sums(self.width_, used)
-        (self.coefficients_,) = solutions(H, h, lams)
-        self.centers_x_, self.centers_y_ = features.centers_x, features.centers_y
-        self.width_y_ = np.full(U.shape[1], self.width_)
+        (self.coefficients_,) = solutions(*functions.sums(self.width_, rows), lams)
+        self.centers_x_, self.centers_y_ = functions
+        self.width_y_ = np.full(rows.Y.shape[1], self.width_)
         return self
 
     def _log_weights(self, Z: Array) -> Array:
@@ -161,39 +151,51 @@ class LSCDE(MixtureEstimator):
         return log_alpha - 0.5 * _squares(Z, self.centers_x_) / self.width_**2
 
 
-class Features(NamedTuple):
-    """Rows and centres, standardised, and their weights."""
+class GaussianFunctions(NamedTuple):
+    """Gaussian functions φ around standardised centres, (k, p) and (k, d)."""
 
-    Z: Array  # conditions, (n, p)
-    U: Array  # responses, (n, d)
-    centers_x: Array  # (k, p)
-    centers_y: Array  # (k, d)
-    weights: Array  # (n,)
+    centers_x: Array
+    centers_y: Array
 
-    def matrices(self, width: float, rows: Indices) -> tuple[Array, Array]:
-        """Factors of φ in x and in y at some rows, (m, k) each."""
-        in_x = np.exp(-0.5 * _squares(self.Z[rows], self.centers_x) / width**2)
-        in_y = np.exp(-0.5 * _squares(self.U[rows], self.centers_y) / width**2)
-        return in_x, in_y
+    @classmethod
+    def on(cls, rows: Rows) -> "GaussianFunctions":
+        """One function on each row."""
+        return cls(rows.X, rows.Y)
 
-    def sums(self, width: float, rows: Indices) -> tuple[Array, Array]:
+    def sums(self, width: float, rows: Rows) -> tuple[Array, Array]:
         """H and h over some rows."""
-        in_x, in_y = self.matrices(width, rows)
-        share = self.weights[rows] / self.weights[rows].sum()
-        H = in_x.T @ (share[:, None] * in_x) * self.products(width)
-        return H, share @ (in_x * in_y)
-
-    def products(self, width: float) -> Array:
-        """∫ φ_l φ_m dy without the factors in x, (k, k)."""
-        d = self.centers_y.shape[1]
-        volume = (np.sqrt(np.pi) * width) ** d
-        return volume * np.exp(
+        in_x = np.exp(-0.5 * _squares(rows.X, self.centers_x) / width**2)
+        in_y = np.exp(-0.5 * _squares(rows.Y, self.centers_y) / width**2)
+        share = rows.weights / rows.weights.sum()
+        # ∫ φ_l φ_m dy without the factors in x, (k, k).
+        products = (np.sqrt(np.pi) * width) ** self.centers_y.shape[1] * np.exp(
             -0.25 * _squares(self.centers_y, self.centers_y) / width**2
         )
+        return in_x.T @ (share[:, None] * in_x) * products, share @ (in_x * in_y)
 
-    def log_volume(self, width: float) -> float:
-        """Log ∫ φ_l dy without the factor in x."""
-        return self.centers_y.shape[1] * float(np.log(np.sqrt(2.0 * np.pi) * width))
+    def log_densities(self, width: float, alphas: Array, rows: Rows) -> Array:
+        """Log p of some rows under each α, (l, m).
+
+        Where all functions of x vanish, that of the nearest centre decides: exponents
+        are relative to the largest of the row.
+        """
+        # Log ∫ φ_l dy without the factor in x.
+        log_volume = rows.Y.shape[1] * float(np.log(np.sqrt(2.0 * np.pi) * width))
+        squares = 0.5 * _squares(rows.X, self.centers_x) / width**2
+        in_x = np.exp(squares.min(axis=1, keepdims=True) - squares)
+        in_y = 0.5 * _squares(rows.Y, self.centers_y) / width**2
+        nearest = in_y.min(axis=1, keepdims=True)
+        with np.errstate(divide="ignore"):
+            top = np.log(alphas @ (in_x * np.exp(nearest - in_y)).T) - nearest[:, 0]
+            bottom = np.log(alphas @ in_x.T) + log_volume
+        exact = np.isfinite(top) & np.isfinite(bottom)
+        log_p = np.where(exact, top - np.where(exact, bottom, 0.0), 0.0)
+        for line in np.flatnonzero(~exact.all(axis=1)):
+            log_alpha = np.log(np.maximum(alphas[line], np.finfo(float).tiny))
+            full = special.logsumexp(log_alpha - squares - in_y, axis=1)
+            full -= special.logsumexp(log_alpha - squares, axis=1)
+            log_p[line] = np.where(exact[line], log_p[line], full - log_volume)
+        return log_p
 
 
 def solutions(H: Array, h: Array, lams: Array) -> Array:
@@ -210,24 +212,25 @@ def solutions(H: Array, h: Array, lams: Array) -> Array:
 
 
 class Split(NamedTuple):
-    """Rows that are fitted, rows that judge, and features centred on the former.
+    """Rows that are fitted, with functions on some of them, and rows held out.
 
-    A centre on a row that judges would flatter narrow widths.
+    A centre on a row that is held out would flatter narrow widths.
     """
 
-    features: Features
-    kept: Indices
-    fold: Indices
+    functions: GaussianFunctions
+    kept: Rows
+    held_out: Rows
 
-    @classmethod
-    def of(
-        cls, features: Features, kept: Indices, fold: Indices, centers: Indices
-    ) -> "Split":
-        """With centres on some of the rows that are kept."""
-        moved = features._replace(
-            centers_x=features.Z[centers], centers_y=features.U[centers]
-        )
-        return cls(moved, kept, fold)
+
+def splits(rows: Rows, k: int, cv: int, rng: np.random.Generator) -> list[Split]:
+    """Each fold held out in turn, with at most k functions on the others."""
+    folds = np.array_split(rng.permutation(len(rows)), min(cv, len(rows)))
+    found = []
+    for i, fold in enumerate(folds):
+        kept = rows[np.concatenate([*folds[:i], *folds[i + 1 :]])]
+        functions = GaussianFunctions.on(kept[rng.permutation(len(kept))[:k]])
+        found.append(Split(functions, kept, rows[fold]))
+    return found
 
 
 def held_out_losses(
@@ -236,42 +239,16 @@ def held_out_losses(
     """Losses of held-out rows for all widths and λ, (s, l)."""
     losses = np.zeros((len(widths), len(lams)))
     for i, width in enumerate(widths):
-        for features, kept, fold in splits:
-            alphas = solutions(*features.sums(width, kept), lams)
+        for functions, kept, held_out in splits:
+            alphas = solutions(*functions.sums(width, kept), lams)
             if select == "squared_loss":
-                H, h = features.sums(width, fold)
+                H, h = functions.sums(width, held_out)
                 loss = 0.5 * np.einsum("lk,km,lm->l", alphas, H, alphas) - alphas @ h
             else:
-                share = features.weights[fold] / features.weights[fold].sum()
-                loss = -_log_densities(features, width, alphas, fold) @ share
-            losses[i] += loss * len(fold)
-    return losses / sum(len(split.fold) for split in splits)
-
-
-def _log_densities(
-    features: Features, width: float, alphas: Array, rows: Indices
-) -> Array:
-    """Log p of some rows under each α, (l, m).
-
-    Where all functions of x vanish, that of the nearest centre decides: exponents are
-    relative to the largest of the row.
-    """
-    squares = 0.5 * _squares(features.Z[rows], features.centers_x) / width**2
-    in_x = np.exp(squares.min(axis=1, keepdims=True) - squares)
-    in_y = 0.5 * _squares(features.U[rows], features.centers_y) / width**2
-    nearest = in_y.min(axis=1, keepdims=True)
-    with np.errstate(divide="ignore"):
-        top = np.log(alphas @ (in_x * np.exp(nearest - in_y)).T) - nearest[:, 0]
-        bottom = np.log(alphas @ in_x.T) + features.log_volume(width)
-    exact = np.isfinite(top) & np.isfinite(bottom)
-    log_p = np.where(exact, top - np.where(exact, bottom, 0.0), 0.0)
-    for line in np.flatnonzero(~exact.all(axis=1)):
-        log_alpha = np.log(np.maximum(alphas[line], np.finfo(float).tiny))
-        full = special.logsumexp(log_alpha - squares - in_y, axis=1)
-        full -= special.logsumexp(log_alpha - squares, axis=1)
-        full -= features.log_volume(width)
-        log_p[line] = np.where(exact[line], log_p[line], full)
-    return log_p
+                share = held_out.weights / held_out.weights.sum()
+                loss = -functions.log_densities(width, alphas, held_out) @ share
+            losses[i] += loss * len(held_out)
+    return losses / sum(len(split.held_out) for split in splits)
 
 
 def _squares(A: Array, B: Array) -> Array:
@@ -284,9 +261,9 @@ def _candidates(
     name: str,
     given: float | None,
     listed: Sequence[float] | None,
-    usual: Sequence[float],
+    usual: Array,
 ) -> Array:
-    values = usual if listed is None else listed
+    values: Any = usual if listed is None else listed
     values = values if given is None else [given]
     if np.ndim(values) != 1 or not len(values):
         raise ValueError(

@@ -38,20 +38,11 @@ from kexpfam.baselines.standardized import (
     mean_and_positive_std,
     rounding_scales,
 )
-from kexpfam.data import Rows, training_rows
+from kexpfam.data import Rows, rows_in_memory
 from kexpfam.distributions import Density
 from kexpfam.errors import DegenerateDataError
 from kexpfam.estimators.base import DensityEstimator
 from kexpfam.sampling import Sampler
-
-# The networks of the comparison in the paper on conditional exponential families.
-PAPER_UNITS = (2, 10, 100)
-PAPER_COMPONENTS = (1, 2, 5, 10)
-
-# Fewer held-out rows than this say little, but of few rows not more than this share is
-# held out.
-_FEWEST_HELD_OUT = 50
-_LARGEST_SHARE = 0.3
 
 
 class SizeSelection(NamedTuple):
@@ -70,6 +61,8 @@ class _RNADEOptions(BaseEstimator):
     """Constructor and learned attributes of both estimators."""
 
     fitted_: FittedRNADE
+    orders_: Indices
+    least_scale_: Array
     selection_: SizeSelection | None
 
     def __init__(
@@ -115,8 +108,8 @@ class _RNADEOptions(BaseEstimator):
         Args:
             **options: Other arguments of the constructor.
         """
-        chosen = {"units": PAPER_UNITS, "components": PAPER_COMPONENTS}
-        return cls(**{"hidden_layers": 1, **chosen, **options})
+        sizes = {"units": (2, 10, 100), "components": (1, 2, 5, 10)}
+        return cls(**{"hidden_layers": 1, **sizes, **options})
 
     def _training(self) -> Training:
         """How to train; all other options are checked as well."""
@@ -143,16 +136,17 @@ class _RNADEOptions(BaseEstimator):
         options = _choices("units", self.units), _choices("components", self.components)
         sizes = tuple(itertools.product(*options))
         rows = rows[rows.weights > 0]
-        least = np.maximum(self.least_scale, rounding_scales(rows.Y))
-        orders = random_orders(len(center), self.n_orders, rng)
+        self.least_scale_ = np.maximum(self.least_scale, rounding_scales(rows.Y))
+        self.orders_ = random_orders(len(center), self.n_orders, rng)
         best, self.selection_ = sizes[0], None
         if len(sizes) > 1:
-            losses = self._left_out_losses(rows, sizes, orders, least, training, rng)
+            losses = self._left_out_losses(rows, sizes, training, rng)
             self.selection_ = SizeSelection(sizes, losses)
             best = sizes[int(np.nanargmin(losses))]
-        trained = self._trained(rows, best, least, training, rng)
-        self.fitted_ = FittedRNADE(trained.network, orders, least, center, scale)
-        self.orders_, self.least_scale_ = orders, least
+        trained = self._trained(rows, best, training, rng)
+        self.fitted_ = FittedRNADE(
+            trained.network, self.orders_, self.least_scale_, center, scale
+        )
         self.units_, self.components_ = best
         self.train_loss_ = trained.train_loss
         self.held_out_loss_ = trained.held_out_loss
@@ -163,13 +157,13 @@ class _RNADEOptions(BaseEstimator):
         self,
         rows: Rows,
         size: tuple[int, int],
-        least: Array,
         training: Training,
         rng: np.random.Generator,
     ) -> Trained:
         """One network, fitted to all rows but a random share that says when to stop."""
         n, d = rows.Y.shape
-        count = max(self.held_out * n, min(_FEWEST_HELD_OUT, _LARGEST_SHARE * n))
+        # Fewer than 50 say little, but of few rows not more than 0.3 are held out.
+        count = max(self.held_out * n, min(50, 0.3 * n))
         held = min(max(1, round(count)), n - 1)
         if held < 1:
             raise DegenerateDataError(
@@ -181,14 +175,12 @@ class _RNADEOptions(BaseEstimator):
             d, rows.X.shape[1], units, self.hidden_layers, components, rng
         )
         learned, held_out = rows[mixed[held:]], rows[mixed[:held]]
-        return train(network, learned, held_out, least, training, rng)
+        return train(network, learned, held_out, self.least_scale_, training, rng)
 
     def _left_out_losses(
         self,
         rows: Rows,
         sizes: tuple[tuple[int, int], ...],
-        orders: Indices,
-        least: Array,
         training: Training,
         rng: np.random.Generator,
     ) -> Array:
@@ -202,8 +194,10 @@ class _RNADEOptions(BaseEstimator):
             for i, size in enumerate(sizes):
                 # The same seed for all sizes: their differences are what counts.
                 own = np.random.default_rng(seed)
-                network = self._trained(kept, size, least, training, own).network
-                log_p = average_log_density(network, left.Y, left.X, orders, least)
+                network = self._trained(kept, size, training, own).network
+                log_p = average_log_density(
+                    network, left.Y, left.X, self.orders_, self.least_scale_
+                )
                 total[i] -= left.weights @ log_p
         return total / rows.weights.sum()
 
@@ -283,7 +277,7 @@ class RNADE(_RNADEOptions, DensityEstimator):
             y: Ignored; present because scikit-learn passes it.
             sample_weight: What each row counts in the loss.
         """
-        rows = training_rows(self, X, None, sample_weight, conditional=False)
+        rows = rows_in_memory(self, X, None, sample_weight, conditional=False)
         center, scale = mean_and_positive_std("X", rows.Y, rows.weights)
         rows = Rows(rows.X, (rows.Y - center) / scale, rows.weights)
         return self._fit_rows(rows, center, scale)
@@ -350,7 +344,7 @@ class ConditionalRNADE(_RNADEOptions, StandardizedEstimator):
             y: Responses, (n,) or (n, d).
             sample_weight: What each row counts in the loss.
         """
-        rows = self._standardized(training_rows(self, X, y, sample_weight))
+        rows = self._standardized(rows_in_memory(self, X, y, sample_weight))
         return self._fit_rows(rows, self.y_center_, self.y_scale_)
 
     def __sklearn_tags__(self) -> Tags:

@@ -32,21 +32,12 @@ from kexpfam.distributions import (
     SeveralColumns,
 )
 
-# Networks extrapolate linearly, without bound: what is known from farther away than so
-# many standard deviations counts as that far. The density stays normalised.
-_FARTHEST = 20.0
-
-# Output weights start so much smaller than usual: at first nothing depends on anything.
-_SMALL_START = 0.1
-
 # Rows times columns that go through the network at once.
 _AT_ONCE = 2**17
 
 # Draws behind means, deviations and entropies of several columns. Conditional means are
 # averaged, not the draws, so a mean is known to a few hundredths of a deviation.
 _MOMENT_DRAWS = 1024
-
-_LOG_ROOT = 0.5 * math.log(2.0 * math.pi)
 
 
 class Network(NamedTuple):
@@ -93,7 +84,8 @@ def initial_network(
     if components > 1:
         bias[:, 1] = np.linspace(-1.5, 1.5, components)
         bias[:, 2] = np.log(3.0 / components)
-    return Network(hidden, output * _SMALL_START / math.sqrt(widths[-1]), bias)
+    # Smaller than usual: at first nothing depends on anything.
+    return Network(hidden, output * 0.1 / math.sqrt(widths[-1]), bias)
 
 
 def last_hidden(network: Network, U: Any, seen: Any, Z: Any, xp: Any) -> Any:
@@ -103,7 +95,9 @@ def last_hidden(network: Network, U: Any, seen: Any, Z: Any, xp: Any) -> Any:
     is zero and not one, do not matter, but must be finite.
     """
     values = xp.concatenate([U * seen, seen, Z], axis=-1)
-    values = xp.clip(values, -_FARTHEST, _FARTHEST)
+    # Networks extrapolate linearly, without bound: what is known from farther away than
+    # 20 standard deviations counts as that far. The density stays normalised.
+    values = xp.clip(values, -20.0, 20.0)
     for weights, bias in network.hidden:
         values = xp.maximum(values @ weights + bias, 0.0)
     return values
@@ -134,7 +128,7 @@ def mixture_log_density(mixture: Mixture, u: Any, xp: Any) -> Any:
     """Log densities of mixtures (..., k) at points (...)."""
     z = (u[..., None] - mixture.means) / xp.exp(mixture.log_scales)
     terms = mixture.log_weights - mixture.log_scales - 0.5 * z**2
-    return log_sum_exp(terms, xp) - _LOG_ROOT
+    return log_sum_exp(terms, xp) - 0.5 * math.log(2.0 * math.pi)
 
 
 def log_factors(

@@ -24,14 +24,6 @@ from kexpfam._typing import Array
 from kexpfam.baselines.rnade_network import Network, log_factors
 from kexpfam.data import Rows
 
-# Steps of the second half of training, relative to the first.
-_FINISH = 0.1
-
-# Few rows make small batches, so many of a pass at least, and passes that make so many
-# steps are one epoch: steps are what training needs, and what patience means. Guesses.
-_FEWEST_BATCHES = 5
-_FEWEST_STEPS = 15
-
 
 @dataclass(frozen=True)
 class Training:
@@ -68,35 +60,32 @@ def train(
     rows: Rows,
     held_out: Rows,
     least: Array,
-    how: Training,
+    spec: Training,
     rng: np.random.Generator,
 ) -> Trained:
     """Train a network until held-out rows say that it is enough.
 
     Scales of each column's mixtures are not below `least`, (d,).
-
-    Raises:
-        MissingDependencyError: JAX or Optax is not installed.
     """
-    bound, judged = np.float32(least), held_out_batch(held_out, rng)
+    bound, held_batch = np.float32(least), held_out_batch(held_out, rng)
     best, best_epoch = _converted(network, np.float32), 0
     initial_state, run_epoch, loss_of = _program()
-    held_losses = [float(loss_of(best, judged, bound))]
+    held_losses = [float(loss_of(best, held_batch, bound))]
     train_losses: list[float] = []
-    for rate in (how.learning_rate, _FINISH * how.learning_rate):
-        steps = tuple(map(np.float32, (rate, how.weight_decay, how.gradient_clip)))
+    for rate in (spec.learning_rate, 0.1 * spec.learning_rate):
+        steps = tuple(map(np.float32, (rate, spec.weight_decay, spec.gradient_clip)))
         current, state = best, initial_state(best)
         start = len(train_losses)
-        for epoch in range(start + 1, how.max_epochs + 1):
-            batches = random_batches(rows, how.batch_size, rng)
+        for epoch in range(start + 1, spec.max_epochs + 1):
+            batches = random_batches(rows, spec.batch_size, rng)
             current, state, loss, held = run_epoch(
-                current, state, batches, judged, bound, steps
+                current, state, batches, held_batch, bound, steps
             )
             train_losses.append(float(loss))
             held_losses.append(float(held))
             if held_losses[-1] < held_losses[best_epoch]:
                 best, best_epoch = current, epoch
-            stale = epoch - max(best_epoch, start) >= how.patience
+            stale = epoch - max(best_epoch, start) >= spec.patience
             if stale or not math.isfinite(train_losses[-1]):
                 break
     network = _converted(best, np.float64)
@@ -110,8 +99,11 @@ def random_batches(rows: Rows, batch_size: int, rng: np.random.Generator) -> Bat
     in each pass.
     """
     n, d = rows.Y.shape
-    size = min(batch_size, _power_of_two_below(max(1, n // _FEWEST_BATCHES)))
-    passes = range(-(-_FEWEST_STEPS // (n // size)))
+    # Few rows make small batches, five of a pass at least, and passes that make 15
+    # steps are one epoch: steps are what training needs, and what patience means.
+    # Guesses.
+    size = min(batch_size, _power_of_two_below(max(1, n // 5)))
+    passes = range(-(-15 // (n // size)))
     kept = [rng.permutation(n)[: n // size * size] for _ in passes]
     chosen = rows[np.concatenate(kept)]
     count = rng.integers(d, size=(len(chosen), 1))
@@ -170,7 +162,7 @@ def _program() -> tuple[Any, Any, Any]:
         network: Network,
         state: Any,
         batches: Batch,
-        judged: Batch,
+        held_batch: Batch,
         least: Any,
         steps: tuple[Any, Any, Any],
     ) -> tuple[Network, Any, Any, Any]:
@@ -180,7 +172,7 @@ def _program() -> tuple[Any, Any, Any]:
             return (optax.apply_updates(carry[0], change), state), value
 
         (network, state), losses = jax.lax.scan(step, (network, state), batches)
-        return network, state, losses.mean(), loss(network, judged, least)
+        return network, state, losses.mean(), loss(network, held_batch, least)
 
     def initial_state(network: Network) -> Any:
         return optimizer(0.0, 0.0, 0.0).init(network)  # any steps have the same

@@ -15,9 +15,6 @@ from kexpfam._optional import needed
 from kexpfam._typing import Array
 from kexpfam.sampling import Run
 
-# Names of the axes after those that ArviZ names itself.
-_AXES = ("density", "column")
-
 
 def to_arviz(run: Run, *, name: str = "y", columns: Sequence[str] | None = None) -> Any:
     """Draws of `p.run(...)` as an `arviz.InferenceData`.
@@ -43,8 +40,11 @@ def to_arviz(run: Run, *, name: str = "y", columns: Sequence[str] | None = None)
         raise ValueError(
             f"columns must have {d} name(s), one per column of y, got {list(columns)}."
         )
-    kept = [axis for axis, size in zip(_AXES, (n, d), strict=True) if size > 1]
-    groups = {"posterior": {name: np.squeeze(draws, _dropped(draws))}}
+    # Names of the axes after those that ArviZ names itself.
+    sizes = {"density": n, "column": d}
+    kept = [axis for axis, size in sizes.items() if size > 1]
+    dropped = tuple(axis for axis in (2, 3) if draws.shape[axis] == 1)
+    groups = {"posterior": {name: np.squeeze(draws, dropped)}}
     if run.chains is not None:
         figures: dict[str, Any] = {
             "diverging": run.chains.divergent,
@@ -80,7 +80,3 @@ def _all_axes(run: Run) -> Array:
 def _chains_first(values: Array) -> Array:
     """(n, chains, draws, ...) -> (chains, draws, n, ...)."""
     return np.moveaxis(values, 0, 2)
-
-
-def _dropped(draws: Array) -> tuple[int, ...]:
-    return tuple(axis for axis in (2, 3) if draws.shape[axis] == 1)

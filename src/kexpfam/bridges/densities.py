@@ -19,17 +19,6 @@ from kexpfam._typing import Array, ArrayLike, Mask
 from kexpfam._validation import as_numbers, check_positive
 from kexpfam.errors import AccuracyWarning
 
-# Cells of a grid to begin with, and at most: a catalogue of 10⁴ densities then takes
-# 1.3 GB.
-_FEWEST_CELLS = 128
-_MOST_CELLS = 16384
-
-# Share of the tolerance that may lie beyond either end of a grid.
-_TAIL_SHARE = 0.1
-
-# In cells with less mass, errors are compared with this much.
-_LITTLE_MASS = 0.01
-
 
 def to_scipy(density: Any, row: int | None = None) -> Any:
     """One density of one variable as a frozen distribution of `scipy.stats`.
@@ -107,12 +96,12 @@ class _Rows:
 
     def grid(self) -> Array:
         """Points that will do, or as many as there may be, (q,)."""
-        tail = _TAIL_SHARE * self._tolerance
+        tail = 0.1 * self._tolerance  # that may lie beyond either end
         ends = self._at("ppf", np.array([tail, 1.0 - tail]))
-        cells = _FEWEST_CELLS
+        cells, most = 128, 16384  # a catalogue of 10⁴ densities then takes 1.3 GB
         while True:
             points = np.linspace(ends.min(), ends.max(), cells + 1)
-            if cells >= _MOST_CELLS or not self.rough(points, self.pdf(points)).any():
+            if cells >= most or not self.rough(points, self.pdf(points)).any():
                 return points
             cells *= 2
 
@@ -122,12 +111,7 @@ class _Rows:
         return beyond[:, 0] > self._tolerance
 
     def rough(self, points: Array, values: Array) -> Mask:
-        """Cells in which lines do not follow a density, (n, q − 1).
-
-        Args:
-            points: Ends of the cells, (q,).
-            values: The densities there, (n, q).
-        """
+        """Cells between points (q,) in which lines do not follow, (n, q − 1)."""
         middle = 0.5 * (points[:-1] + points[1:])
         p_middle = self.pdf(middle)
         peak = np.maximum(values.max(axis=1), p_middle.max(axis=1))[:, None]
@@ -137,7 +121,8 @@ class _Rows:
         bent = np.abs(p_middle - mean) > self._tolerance * peak
         bent |= np.abs(between - below[:, :-1] - 0.5 * mass) > self._tolerance
         missed = np.abs(mean * np.diff(points) - mass)
-        return bent | (missed > self._tolerance * np.maximum(mass, _LITTLE_MASS))
+        # In cells with less mass, errors are compared with this much.
+        return bent | (missed > self._tolerance * np.maximum(mass, 0.01))
 
     def _at(self, method: str, points: Array) -> Array:
         """A method at the same points of all densities, (q,) -> (n, q)."""

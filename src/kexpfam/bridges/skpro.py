@@ -19,14 +19,12 @@ from kexpfam.estimators import KCEF, AutoKCEF
 from kexpfam.metrics import cde_loss_values
 from kexpfam.metrics.observations import Observations, integrate_rows
 
-_PURPOSE = "for its regressor"
-pd = needed("pandas", _PURPOSE, "bridges")
-BaseDistribution: Any = needed(
-    "skpro.distributions.base", _PURPOSE, "bridges"
-).BaseDistribution
-BaseProbaRegressor: Any = needed(
-    "skpro.regression.base", _PURPOSE, "bridges"
-).BaseProbaRegressor
+pd, _distributions, _regression = (
+    needed(module, "for its regressor", "bridges")
+    for module in ("pandas", "skpro.distributions.base", "skpro.regression.base")
+)
+BaseDistribution: Any = _distributions.BaseDistribution
+BaseProbaRegressor: Any = _regression.BaseProbaRegressor
 
 
 class KexpfamDistribution(BaseDistribution):
@@ -117,11 +115,11 @@ class KexpfamDistribution(BaseDistribution):
         """E|Y − Y'| = 2 ∫ F (1 − F)."""
         observed = self._beside(self.density.median())
 
-        def spread(t: Array) -> Array:
+        def within(t: Array) -> Array:
             below = observed.dense.cdf(t)
             return 2.0 * below * (1.0 - below)
 
-        return self._column(integrate_rows(spread, observed.cells))
+        return self._column(integrate_rows(within, observed.edges))
 
     def _energy_x(self, x: Array) -> Array:
         """E|Y − x| = ∫ F below x and ∫ (1 − F) above it."""
@@ -132,7 +130,7 @@ class KexpfamDistribution(BaseDistribution):
             below = observed.dense.cdf(t)
             return np.where(t < y, below, 1.0 - below)
 
-        edges = np.sort(np.hstack([observed.cells, y]), axis=1)
+        edges = np.sort(np.hstack([observed.edges, y]), axis=1)
         return self._column(integrate_rows(distance, edges))
 
     def pdfnorm(self, a: float = 2) -> Any:

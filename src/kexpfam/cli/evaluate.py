@@ -33,20 +33,12 @@ from kexpfam.cli.shared import (
     stopping_at_once,
     unknown_option,
 )
-from kexpfam.cli.tables import Table, TableError
+from kexpfam.data import Table, TableError
 from kexpfam.metrics import Estimate, Evaluation, cross_evaluate, evaluate
 from kexpfam.metrics.evaluation import FEWEST_TESTED, heading
 from kexpfam.metrics.observations import estimate
 
 Item = TypeVar("Item")
-
-# Options that say how to fit, by the names of their parameters.
-_OF_A_FIT = {
-    "features": "--features",
-    "categorical": "--categorical",
-    "kind": "--model",
-    "seed": "--seed",
-}
 
 
 @command(
@@ -106,21 +98,17 @@ def evaluate_command(
     else:
         assert held_out is not None
         _refuse_options_of_a_fit()
-        found = load_table_model(source)
-        target, weights, missing = (
-            columns[k] for k in ("target", "weights", "missing")
-        )
+        found, target = load_table_model(source), columns["target"]
+        weights, missing = columns["weights"], columns["missing"]
         _refuse_other_target(found, target)
         if found.is_joint:
             _refuse_for_joint(found, weights=weights, plot=plot)
             _joint(found, read_table(held_out), missing, as_json)
             return
         found.require_one_target()
-        how = {"missing": missing, "unknown": unknown}
-        table = read_table(held_out)
-        result = _on_held_out(
-            found, held_out_rows(found, table, target, weights, **how)
-        )
+        gaps = {"missing": missing, "unknown": unknown}
+        rows = held_out_rows(found, read_table(held_out), target, weights, **gaps)
+        result = _on_held_out(found, rows)
     if plot is not None:
         write_picture(plot, lambda: np.ravel(result.plot())[0].figure)
     if as_json:
@@ -134,8 +122,9 @@ def evaluate_command(
 def _refuse_options_of_a_fit() -> None:
     """Refuse what a model that is fitted would not follow."""
     ctx = click.get_current_context()
-    for name, option in _OF_A_FIT.items():
+    for name in ("features", "categorical", "kind", "seed"):
         if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+            option = "--model" if name == "kind" else f"--{name}"
             raise click.UsageError(
                 f"{option} is for a table with --cv, which is fitted anew; a model "
                 f"keeps what it was fitted with: leave {option} out."
@@ -143,9 +132,9 @@ def _refuse_options_of_a_fit() -> None:
 
 
 def _refuse_other_target(found: TableModel, target: str | None) -> None:
-    if target is None or found.coding is None or target == found.coding.target:
+    if target is None or found.coder is None or target == found.coder.target:
         return
-    known = found.coding.target
+    known = found.coder.target
     about = "a joint density, without a target" if known is None else f"about {known!r}"
     raise click.UsageError(
         f"--target {target}: {found.path} is {about}; leave --target out, or judge a "
@@ -233,7 +222,7 @@ class Counted:
 
 
 def _joint(found: TableModel, table: Table, missing: Any, as_json: bool) -> None:
-    coded = found.coding_for(table).complete(table, missing=missing)
+    coded = found.coder_for(table).complete(table, missing=missing)
     losses = -found.model.score_samples(coded.X)
     mean = estimate(losses, None)
     if as_json:

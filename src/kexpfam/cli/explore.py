@@ -9,22 +9,18 @@ import click
 import numpy as np
 
 from kexpfam._typing import Array
-from kexpfam.cli.coding import Coding, Feature
 from kexpfam.cli.model_files import TableModel, load_table_model
 from kexpfam.cli.output import OutputError, check_output
-from kexpfam.cli.pictures import columns_of, with_categories
 from kexpfam.cli.readers import read_table
 from kexpfam.cli.shared import command, model_argument, note, row_options
-from kexpfam.cli.tables import Table, TableError
+from kexpfam.data import Feature, Table, TableCoder, TableError
 from kexpfam.explorer import (
     ConditionalView,
-    Control,
     ExplorerServer,
     JointSubject,
     JointView,
     Subject,
-    category_control,
-    number_control,
+    controls_of,
     report,
 )
 from kexpfam.persistence import replacing
@@ -108,7 +104,7 @@ def _serve(
 def view_of(
     found: TableModel, table: Table | None, **gaps: Any
 ) -> ConditionalView | JointView:
-    """What the page shows of a model and a table; `gaps` as in `Coding.matrix`."""
+    """What the page shows of a model and a table; `gaps` as in `transform`."""
     if found.is_joint:
         return JointView(_joint_subject(found, table, gaps.get("missing")))
     found.require_one_target()
@@ -120,14 +116,16 @@ def _subject(
 ) -> Subject:
     title = Path(found.path).name
     if table is None:
-        X = _remembered(found.model)
-        controls = _controls(_features(found), X)
-        target = (found.coding.target if found.coding else None) or "y"
+        X, coder = _remembered(found.model), found.coder
+        if coder is None:
+            plain = [Feature(name, (), 0.0) for name in found.names("x")]
+            coder = TableCoder(tuple(plain), None)
         none = np.empty((0, X.shape[1])), np.empty(0), np.empty(0, dtype=int)
-        return Subject(found.model, controls, target, title, *none)
-    coding = _coding(found, table)
-    coded = coding.matrix(table, **gaps)
-    kept = with_categories(coding.features, coded.X)
+        controls = controls_of(coder, X)
+        return Subject(found.model, controls, coder.target or "y", title, *none)
+    coder = _coder(found, table)
+    coded = coder.transform(table, **gaps)
+    kept = coder.known(coded.X)
     X, rows = coded.X[kept], coded.rows[kept]
     if not len(rows):
         raise TableError(f"{table.path} has no complete row.")
@@ -135,12 +133,12 @@ def _subject(
         left_out = len(table) - len(rows)
         note(f"{left_out} rows with missing or unknown values were left out.")
     y = np.full(len(table), np.nan)
-    if coding.target in table.names:
-        y = table.numbers(str(coding.target))
+    if coder.target in table.names:
+        y = table.numbers(str(coder.target))
     return Subject(
         found.model,
-        _controls(coding.features, X),
-        coding.target or "y",
+        controls_of(coder, X),
+        coder.target or "y",
         title,
         X,
         y[rows],
@@ -149,24 +147,15 @@ def _subject(
     )
 
 
-def _coding(found: TableModel, table: Table) -> Coding:
-    """The coding; without one, a column that is no feature must be the target."""
-    if found.coding is not None:
-        return found.coding
+def _coder(found: TableModel, table: Table) -> TableCoder:
+    """The coder; without one, a column that is no feature must be the target."""
     names = getattr(found.model, "feature_names_in_", None)
+    if found.coder is not None:
+        return found.coder
     if names is None and len(table.names) == found.model.n_features_in_ + 1:
-        return found.coding_for(table, table.names[-1])
+        return found.coder_for(table, table.names[-1])
     others = [n for n in table.names if names is not None and n not in names]
-    return found.coding_for(table, others[0] if len(others) == 1 else None)
-
-
-def _features(found: TableModel) -> tuple[Feature, ...]:
-    if found.coding is not None:
-        return found.coding.features
-    count = found.model.n_features_in_
-    plain = [f"x{i + 1}" for i in range(count)]
-    names = getattr(found.model, "feature_names_in_", plain)
-    return tuple(Feature(str(name), (), 0.0) for name in names)
+    return found.coder_for(table, others[0] if len(others) == 1 else None)
 
 
 def _remembered(model: Any) -> Array:
@@ -179,22 +168,10 @@ def _remembered(model: Any) -> Array:
     return near.center + near.scale * near.rows
 
 
-def _controls(features: tuple[Feature, ...], X: Array) -> tuple[Control, ...]:
-    return tuple(
-        category_control(
-            feature.name, columns, feature.categories, str(feature.typical)
-        )
-        if feature.categories
-        else number_control(feature.name, columns[0], X[:, columns[0]])
-        for feature, columns in zip(features, columns_of(features), strict=True)
-    )
-
-
 def _joint_subject(
     found: TableModel, table: Table | None, missing: Any
 ) -> JointSubject:
-    model = found.model
-    title = Path(found.path).name
+    model, title = found.model, Path(found.path).name
     if not hasattr(model, "graph_"):
         raise TableError(
             f"{found.path} is a density without conditions, and the page needs some, "
@@ -203,6 +180,6 @@ def _joint_subject(
     if table is None:
         none = np.empty((0, model.n_features_in_))
         return JointSubject(model, tuple(found.names()), title, none)
-    coding = found.coding_for(table)
-    X, source = coding.complete(table, missing=missing).X, Path(table.path).name
-    return JointSubject(model, tuple(coding.columns), title, X, source)
+    coder = found.coder_for(table)
+    X, source = coder.complete(table, missing=missing).X, Path(table.path).name
+    return JointSubject(model, tuple(coder.columns), title, X, source)

@@ -11,8 +11,7 @@ import numpy as np
 from click.shell_completion import CompletionItem
 
 from kexpfam import KCEF, AutoKCEF, FactorizedDensity
-from kexpfam.cli.coding import Coding, Missing, learn_coding
-from kexpfam.cli.model_files import TableRows, save_table_model, table_rows
+from kexpfam.cli.model_files import TableRows, table_rows
 from kexpfam.cli.output import check_output, print_json
 from kexpfam.cli.readers import names_in_header, read_table
 from kexpfam.cli.shared import (
@@ -29,15 +28,8 @@ from kexpfam.cli.shared import (
     stopping_at_once,
     together,
 )
-from kexpfam.cli.tables import Table, TableError
-
-# Fewer rows than this tell nothing about a density.
-FEWEST_ROWS = 5
-
-# A target with so few different values, all of them whole, in so many rows is a count
-# or a grade. A guess, for a note only.
-_FEW_VALUES = 10
-_MANY_ROWS = 30
+from kexpfam.data import Table, TableCoder, TableError
+from kexpfam.data.coding import Missing
 
 
 def complete_columns(
@@ -141,11 +133,11 @@ def fit_command(
     check_output(output, force)
     rows = training_table(read_table(data), **columns)
     rows.tell_of_rows_left_out()
-    tell_of_few_values(rows)
+    _tell_of_few_values(rows)
     start = perf_counter()
     model = fitted(new_model(kind, seed, joint=joint), rows)
     seconds = perf_counter() - start
-    save_table_model(output, model, rows.coding)
+    model.save(output, extra=rows.coder.as_extra())
     report = _report(model, rows, seconds, output)
     if as_json:
         print_json(report)
@@ -166,26 +158,28 @@ def training_table(
 ) -> TableRows:
     """Choose columns and rows of a table for a fit.
 
-    Args:
-        table: The file.
-        target: Name of the response; None for a joint density.
-        features: Names of the conditions, or lists of them separated by commas.
-        categorical: Columns of categories.
-        weights: Name of the column of weights.
-        missing: "drop" or "impute"; None to refuse missing values. Rows without a
-            target teach nothing, and are left out in any case.
+    Without a target they are those of a joint density. Rows without a target teach
+    nothing, and are left out whatever is said about missing values.
     """
     policy: Missing = missing or "error"
     taken = [name for name in (target, weights) if name is not None]
     names = _feature_names(table, features, taken, joint=target is None)
-    coding = learn_coding(table, names, target, categorical=categorical, missing=policy)
-    _refuse_joint_categories(table, coding)
-    rows = table_rows(coding, table, weights)
-    if len(rows.X) < FEWEST_ROWS:
+    coder = TableCoder.fit(
+        table, names, target, categorical=categorical, missing=policy
+    )
+    groups = [feature.name for feature in coder.features if feature.categories]
+    if target is None and groups:
+        raise TableError(
+            f"{table.path}, column {groups[0]!r} holds categories, which have no joint "
+            f"density; leave it out of --features."
+        )
+    rows = table_rows(coder, table, weights)
+    fewest = 5  # fewer tell nothing about a density
+    if len(rows.X) < fewest:
         gaps = policy == "drop" and rows.left_out > rows.without_target
         raise TableError(
             f"{table.path} has {len(rows.X)} complete rows, and a density needs "
-            f"{FEWEST_ROWS} at least"
+            f"{fewest} at least"
             f"{'; --missing impute keeps rows with gaps' if gaps else ''}."
         )
     if rows.y is not None and np.ptp(rows.y) == 0:
@@ -206,9 +200,14 @@ def _feature_names(
     table: Table, features: Sequence[str], taken: Sequence[str], *, joint: bool
 ) -> list[str]:
     """Columns that are conditions, or all of a joint density."""
+    names: list[str] = []
+    for text in features:  # "A,B", unless a column is called that
+        names += [text] if text in table.names else map(str.strip, text.split(","))
+    names = list(dict.fromkeys(names))
     for name in taken:
         table.numbers(name)
-    names = _split(features, table)
+    for name in names:
+        table.column(name)
     for name in taken:
         if name in names:
             raise TableError(f"{name!r} cannot be a feature too.")
@@ -226,15 +225,6 @@ def _feature_names(
     return names
 
 
-def _refuse_joint_categories(table: Table, coding: Coding) -> None:
-    groups = [feature.name for feature in coding.features if feature.categories]
-    if coding.target is None and groups:
-        raise TableError(
-            f"{table.path}, column {groups[0]!r} holds categories, which have no joint "
-            f"density; leave it out of --features."
-        )
-
-
 def new_model(kind: str, seed: int, *, joint: bool = False) -> Any:
     """The estimator that "auto" or "kcef" stands for, not fitted."""
     single: Any = KCEF if kind == "kcef" else AutoKCEF
@@ -244,11 +234,9 @@ def new_model(kind: str, seed: int, *, joint: bool = False) -> Any:
 
 def fitted(model: Any, rows: TableRows) -> Any:
     """The model, fitted; Ctrl-C ends the program and not only its search."""
+    data = (rows.X,) if rows.y is None else (rows.X, rows.y)
     with stopping_at_once():
-        if rows.y is None:
-            model.fit(rows.X, sample_weight=rows.weights)
-        else:
-            model.fit(rows.X, rows.y, sample_weight=rows.weights)
+        model.fit(*data, sample_weight=rows.weights)
     # Whether someone watched is not part of the model.
     for part in [model, *getattr(model, "factors_", {}).values()]:
         if hasattr(part, "verbose"):
@@ -262,29 +250,19 @@ def require_target(target: str | None) -> None:
         raise click.UsageError("Missing option '--target': which column to explain?")
 
 
-def tell_of_few_values(rows: TableRows) -> None:
+def _tell_of_few_values(rows: TableRows) -> None:
     """A note, if the target seems to be a count or a grade."""
-    if rows.y is None or len(rows.y) < _MANY_ROWS:
+    # So few values, all of them whole, in so many rows: a guess, for a note only.
+    few, many = 10, 30
+    if rows.y is None or len(rows.y) < many:
         return
     values = np.unique(rows.y)
-    if len(values) <= _FEW_VALUES and np.all(values == np.round(values)):
+    if len(values) <= few and np.all(values == np.round(values)):
         note(
-            f"{rows.coding.target} looks discrete, with {len(values)} different values "
+            f"{rows.coder.target} looks discrete, with {len(values)} different values "
             f"that are whole numbers; the density has bumps on these values, and says "
             f"little about what lies between them."
         )
-
-
-def _split(features: Sequence[str], table: Table) -> list[str]:
-    """Names from "A,B", unless a column is called that."""
-    names: list[str] = []
-    for text in features:
-        parts = [text] if text in table.names else [t.strip() for t in text.split(",")]
-        for name in parts:
-            table.column(name)
-            if name not in names:
-                names.append(name)
-    return names
 
 
 def _as_words(given: Mapping[str, Any], usual: Mapping[str, Any]) -> str:
@@ -307,12 +285,12 @@ def _report(model: Any, rows: TableRows, seconds: float, output: str) -> dict[st
     return {
         "model": output,
         "estimator": type(model).__name__,
-        "target": rows.coding.target,
+        "target": rows.coder.target,
         "rows": len(rows.X),
         "rows_left_out": rows.left_out,
         "features": [
             {"name": f.name, "categories": list(f.categories) or None}
-            for f in rows.coding.features
+            for f in rows.coder.features
         ],
         "held_out_log_density": held_out,
         "best_member": best,
@@ -325,26 +303,20 @@ def _held_out(model: Any) -> tuple[float | None, str | None]:
     """Mean held-out log density of the best family, and its base in words."""
     if hasattr(model, "members_"):
         best = max(model.members_, key=lambda member: member.held_out)
-        return best.held_out, best.chart
+        return best.held_out, best.coordinates
     selection = getattr(model, "selection_", None)
     if selection is None or not hasattr(selection, "chosen"):
         return None, None
-    return float(selection.chosen.mean(selection.weights)), selection.chosen.chart
+    return float(selection.chosen.mean(selection.weights)), selection.chosen.coordinates
 
 
 def _print(report: dict[str, Any], data: str, again: str) -> None:
-    features = [
-        f"{f['name']} ({len(f['categories'])} categories)"
-        if f["categories"]
-        else f["name"]
-        for f in report["features"]
-    ]
+    groups = {f["name"]: len(f["categories"] or ()) for f in report["features"]}
+    words = [f"{name} ({k} categories)" if k else name for name, k in groups.items()]
     target, output = report["target"], shlex.quote(report["model"])
     data = shlex.quote(data)
-    what = f"p({target} | {', '.join(features)})"
-    if target is None:
-        what = f"p({', '.join(features)})"
-    click.echo(f"{what} from {report['rows']} rows in {report['seconds']:.1f} s")
+    what = f"{'' if target is None else f'{target} | '}{', '.join(words)}"
+    click.echo(f"p({what}) from {report['rows']} rows in {report['seconds']:.1f} s")
     if report["members"]:
         click.echo(
             f"  an average of {report['members']} densities; the best one alone is "
@@ -363,8 +335,7 @@ def _print(report: dict[str, Any], data: str, again: str) -> None:
         click.echo(f"  kexpfam sample {output} -n 100 -o draws.csv")
         return
     # A curve runs along a number.
-    numeric = any(f["categories"] is None for f in report["features"])
-    kind = "" if numeric else "--kind density "
+    kind = "--kind density " if all(groups.values()) else ""
     click.echo(f"  kexpfam plot {output} {data} {kind}-o picture.png")
     click.echo(f"  kexpfam predict {output} {data} -o predictions.csv")
     click.echo(f"  kexpfam evaluate {data} {again} --cv 5")

@@ -1,37 +1,26 @@
-"""Models with the coding of their tables, and rows that they are judged by.
+"""Models with the coding of their tables, and rows that they are judged by."""
 
-The coding is what the command line has a model file keep as its `extra`.
-"""
-
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from kexpfam._typing import Array
-from kexpfam.cli.coding import Coding, Feature, read_coding
 from kexpfam.cli.shared import note
-from kexpfam.cli.tables import Table, TableError, listed
-from kexpfam.errors import FileFormatError
+from kexpfam.data import Table, TableCoder, TableError
+from kexpfam.data.coding import number_feature
+from kexpfam.data.columns import listed
 from kexpfam.io import load
-
-_ENTRY = "table"
 
 
 @dataclass(frozen=True, eq=False)
 class TableModel:
-    """A fitted model, and how it sees tables.
-
-    Attributes:
-        model: The estimator.
-        coding: What it was fitted with; None if it was saved without.
-        path: The file, for messages.
-    """
+    """A fitted model, and how it sees tables."""
 
     model: Any
-    coding: Coding | None
-    path: str
+    coder: TableCoder | None  # what it was fitted with; None if it was saved without
+    path: str  # the file, for messages
 
     @property
     def is_joint(self) -> bool:
@@ -52,11 +41,10 @@ class TableModel:
                 f"in Python, with kexpfam.load."
             )
 
-    def coding_for(self, table: Table, target: str | None = None) -> Coding:
-        """The coding, or what names or the number of columns say instead of it."""
-        if self.coding is not None:
-            known = self.coding.target
-            return Coding(self.coding.features, target or known, self.coding.missing)
+    def coder_for(self, table: Table, target: str | None = None) -> TableCoder:
+        """The coder, or what names or the number of columns say instead of it."""
+        if self.coder is not None:
+            return replace(self.coder, target=target or self.coder.target)
         names = [str(name) for name in getattr(self.model, "feature_names_in_", [])]
         if not names:
             names = [name for name in table.names if name != target]
@@ -67,63 +55,34 @@ class TableModel:
                 f"{table.path} has {len(names)} columns that may be meant: "
                 f"{listed(names)}; remove the others."
             )
-        return Coding(tuple(_plain(table, name) for name in names), target)
+        return TableCoder(tuple(number_feature(table, name) for name in names), target)
 
-    def names(self) -> list[str]:
+    def names(self, plain: str = "column_") -> list[str]:
         """Names of the columns of X, numbered where nobody knows them."""
-        if self.coding is not None:
-            return self.coding.columns
-        plain = [f"column_{i + 1}" for i in range(self.model.n_features_in_)]
-        return [str(n) for n in getattr(self.model, "feature_names_in_", plain)]
-
-
-def _plain(table: Table, name: str) -> Feature:
-    values = table.numbers(name)
-    ends = float(np.nanmin(values)), float(np.nanmax(values))
-    return Feature(name, (), float(np.nanmedian(values)), *ends)
-
-
-def save_table_model(path: str | Path, model: Any, coding: Coding) -> None:
-    """Write a fitted model and its coding, all or nothing."""
-    model.save(path, extra={_ENTRY: asdict(coding)})
+        if self.coder is not None:
+            return self.coder.columns
+        numbered = [f"{plain}{i + 1}" for i in range(self.model.n_features_in_)]
+        return [str(n) for n in getattr(self.model, "feature_names_in_", numbered)]
 
 
 def load_table_model(path: str | Path) -> TableModel:
-    """Read a model, with its coding if it has one."""
+    """Read a model, with its coder if it has one."""
     if not Path(path).exists():
         raise FileNotFoundError(f"There is no file {str(path)!r}.")
     model = load(path)
-    extra = model.extra_ or {}
-    if _ENTRY not in extra:
-        return TableModel(model, None, str(path))
-    coding = read_coding(extra[_ENTRY], str(path))
-    if len(coding.columns) != model.n_features_in_:
-        raise FileFormatError(
-            f"{str(path)!r} describes a table with {len(coding.columns)} columns, and "
-            f"its model has {model.n_features_in_}."
-        )
-    return TableModel(model, coding, str(path))
+    return TableModel(model, TableCoder.of_model(model, str(path)), str(path))
 
 
 @dataclass(frozen=True, eq=False)
 class TableRows:
-    """The complete rows of a table, with what was observed.
+    """The complete rows of a table, with what was observed."""
 
-    Attributes:
-        coding: How the table becomes numbers.
-        X: Conditions, (n, p); all columns of a joint density.
-        y: Responses, (n,); None for a joint density.
-        weights: Weight of each row, (n,), or None.
-        left_out: Rows of the table that are not used.
-        without_target: How many of these have no target.
-    """
-
-    coding: Coding
-    X: Array
-    y: Array | None
-    weights: Array | None
-    left_out: int
-    without_target: int = 0
+    coder: TableCoder
+    X: Array  # conditions, (n, p); all columns of a joint density
+    y: Array | None  # responses, (n,); None for a joint density
+    weights: Array | None  # of each row, (n,)
+    left_out: int  # rows of the table that are not used
+    without_target: int = 0  # how many of these have no target
 
     def tell_of_rows_left_out(self) -> None:
         """A note on how many there are, and why."""
@@ -135,22 +94,20 @@ class TableRows:
 
 
 def table_rows(
-    coding: Coding, table: Table, weights: str | None = None, **how: Any
+    coder: TableCoder, table: Table, weights: str | None = None, **gaps: Any
 ) -> TableRows:
-    """The rows of a table that have a target, and all else that `how` asks for."""
-    taken = [name for name in (coding.target, weights) if name is not None]
-    numbers = {name: table.numbers(name) for name in taken}
-    unknown = np.zeros(len(table), dtype=bool)
-    if coding.target is not None:
-        unknown = np.isnan(numbers[coding.target])
+    """The rows of a table that have a target, and all else that `gaps` asks for."""
+    target = coder.target
+    y = None if target is None else table.numbers(target)
+    w = None if weights is None else table.numbers(weights)
+    unknown = np.zeros(len(table), dtype=bool) if y is None else np.isnan(y)
     beside = [] if weights is None else [weights]
-    coded = coding.matrix(table, also=unknown, beside=beside, **how)
-    chosen: dict[str | None, Array] = {k: v[coded.rows] for k, v in numbers.items()}
+    coded = coder.transform(table, also=unknown, beside=beside, **gaps)
     return TableRows(
-        coding,
+        coder,
         coded.X,
-        chosen.get(coding.target),
-        chosen.get(weights),
+        None if y is None else y[coded.rows],
+        None if w is None else w[coded.rows],
         len(table) - len(coded.rows),
         int(unknown.sum()),
     )
@@ -161,23 +118,15 @@ def held_out_rows(
     table: Table,
     target: str | None = None,
     weights: str | None = None,
-    **how: Any,
+    **gaps: Any,
 ) -> TableRows:
-    """Take the rows of a table that a model can be judged by.
-
-    Args:
-        found: The model.
-        table: The file.
-        target: Name of the response; None for that of the model.
-        weights: Name of the column of weights.
-        **how: As in `Coding.matrix`; rows without a target are left out anyway.
-    """
-    coding = found.coding_for(table, target)
-    if coding.target is None:
+    """The rows of a table that a model can be judged by; a note tells of the others."""
+    coder = found.coder_for(table, target)
+    if coder.target is None:
         raise TableError(
             f"{found.path} was saved without the name of its target; say --target."
         )
-    rows = table_rows(coding, table, weights, **how)
+    rows = table_rows(coder, table, weights, **gaps)
     if not len(rows.X):
         raise TableError(f"{table.path} has no complete row.")
     rows.tell_of_rows_left_out()

@@ -13,18 +13,13 @@ import numpy as np
 
 from kexpfam._optional import needed
 from kexpfam.cli.shared import STANDARD_OUTPUT
-from kexpfam.cli.tables import Column
+from kexpfam.data.columns import Column
 from kexpfam.errors import KexpfamError
 from kexpfam.persistence import replacing
 
 # What pictures and tables are called.
 PICTURES = (".png", ".svg", ".pdf")
 TABLES = (".csv", ".tsv", ".parquet")
-
-_ROWS_AT_ONCE = 50_000
-
-# Larger whole numbers are written as other numbers are.
-_LARGEST_WHOLE = 1e15
 
 
 class OutputError(KexpfamError, ValueError):
@@ -34,10 +29,7 @@ class OutputError(KexpfamError, ValueError):
 def check_output(path: str, force: bool, kinds: tuple[str, ...] | None = None) -> None:
     """Say before the work what would fail after it.
 
-    Args:
-        path: Where the result goes; "-" for standard output, for tables only.
-        force: Whether an existing file may be replaced.
-        kinds: How its name has to end; None for anything.
+    The path may be "-", standard output, for tables only. Kinds are how names may end.
     """
     if path == STANDARD_OUTPUT:
         if kinds == TABLES:
@@ -86,8 +78,9 @@ def write_delimited(
     writer.writerow(columns)
     n = len(next(iter(columns.values())))
     whole = [_is_whole(column) for column in columns.values()]
-    for start in range(0, n, _ROWS_AT_ONCE):
-        rows = slice(start, start + _ROWS_AT_ONCE)
+    block = 50_000
+    for start in range(0, n, block):
+        rows = slice(start, start + block)
         parts = zip(columns.values(), whole, strict=True)
         cells = [_cells(column[rows], as_whole) for column, as_whole in parts]
         writer.writerows(zip(*cells, strict=True))
@@ -98,7 +91,7 @@ def _is_whole(column: Column) -> bool:
     if column.dtype.kind != "f":
         return False
     known = column[~np.isnan(column)]
-    return bool(np.all((known == np.round(known)) & (np.abs(known) < _LARGEST_WHOLE)))
+    return bool(np.all((known == np.round(known)) & (np.abs(known) < 1e15)))
 
 
 def _cells(column: Column, as_whole: bool) -> list[Any]:

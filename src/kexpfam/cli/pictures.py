@@ -1,6 +1,5 @@
 """The pictures of `kexpfam plot`, drawn with the library's own displays."""
 
-import itertools
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,9 +8,8 @@ from typing import Any
 import numpy as np
 
 from kexpfam._typing import Array, Mask
-from kexpfam.cli.coding import Coding, Feature
 from kexpfam.cli.shared import note
-from kexpfam.cli.tables import Table, TableError
+from kexpfam.data import Feature, Table, TableCoder, TableError
 from kexpfam.display import (
     FEW_NEAR,
     FEW_ROWS,
@@ -19,42 +17,35 @@ from kexpfam.display import (
     few_near,
     near_note,
     rows_near,
+    runs_of,
     typical_place,
 )
 
-# Dots of a picture; more are a blot, and slow to open.
-_MOST_DOTS = 5000
 
-# Other features that are named in a title.
-_MOST_NAMED = 4
+@dataclass(frozen=True)
+class Letters:
+    """How many letters there is room for."""
 
-# Letters: of a name in a title, of a line of a title, of a name beside an axis and
-# beside the bar of colours, of a name in a legend and of a whole line of it. A legend
-# with longer lines than the last is below the picture.
-_TITLE_NAME, _TITLE_LINE = 28, 66
-_AXIS_NAME, _BAR_NAME = 44, 26
-_LEGEND_NAME, _LEGEND_LINE = 18, 64
-_INSIDE_LINE = 22
+    title_name: int = 28  # of a name in a title
+    title_line: int = 66  # of a line of a title
+    axis_name: int = 44  # of a name beside an axis
+    bar_name: int = 26  # of a name beside the bar of colours
+    legend_name: int = 18  # of a name in a legend
+    legend_line: int = 64  # of a line of a legend
+    inside_line: int = 22  # a legend with longer lines is below the picture
 
-# Of notes: dark orange, which is read on white.
-_NOTE = "#8a4b00"
+
+ROOM = Letters()
 
 
 @dataclass(frozen=True, eq=False)
 class Along:
-    """A model as a function of one feature, all others being fixed.
+    """A model as a function of one feature, all others being fixed."""
 
-    Attributes:
-        model: The model of all features.
-        row: Where the others are, (1, p).
-        column: The one that varies.
-        name: Its name.
-    """
-
-    model: Any
-    row: Array
-    column: int
-    name: str
+    model: Any  # of all features
+    row: Array  # where the others are, (1, p)
+    column: int  # the one that varies
+    name: str  # of it
 
     @property
     def feature_names_in_(self) -> list[str]:
@@ -73,7 +64,7 @@ class Along:
 
 
 def condition(
-    coding: Coding, table: Table | None, values: Mapping[str, str] | None = None
+    coder: TableCoder, table: Table | None, values: Mapping[str, str] | None = None
 ) -> Array:
     """Conditions at some values, (1, p); the others are those of a row that occurs.
 
@@ -81,12 +72,11 @@ def condition(
     none; without a table, medians and most frequent categories.
     """
     values = values or {}
-    row = coding.row(values)
-    X = _rows_at_hand(coding, table)
+    row = coder.row(values)
+    X = _rows_at_hand(coder, table)
     if X is None:
         return row
-    names = [feature.name for feature in coding.features]
-    columns = columns_of(coding.features)
+    names, columns = [feature.name for feature in coder.features], coder.places
     given = {names.index(name): row[0, columns[names.index(name)]] for name in values}
     found = X[[typical_place(X, columns, given)]]
     for i, cells in given.items():
@@ -94,98 +84,68 @@ def condition(
     return found
 
 
-def _rows_at_hand(coding: Coding, table: Table | None) -> Array | None:
+def _rows_at_hand(coder: TableCoder, table: Table | None) -> Array | None:
     """Complete rows of a table with categories that are known, (n, p)."""
-    if table is None or not {f.name for f in coding.features} <= set(table.names):
+    if table is None or not {f.name for f in coder.features} <= set(table.names):
         return None
     try:
-        X = coding.matrix(table, missing="drop", unknown="ignore").X
+        X = coder.transform(table, missing="drop", unknown="ignore").X
     except TableError:  # a picture of other columns does not fail for this one
         return None
-    X = X[with_categories(coding.features, X)]
+    X = X[coder.known(X)]
     return X if len(X) else None
 
 
-def columns_of(features: Sequence[Feature]) -> list[list[int]]:
-    """The columns of X of each feature."""
-    ends = itertools.accumulate((len(f.columns) for f in features), initial=0)
-    return [list(range(*pair)) for pair in itertools.pairwise(ends)]
-
-
-def with_categories(features: Sequence[Feature], X: Array) -> Mask:
-    """Rows whose categories are all known: pictures can show no others, (n,)."""
-    known = [
-        X[:, columns].any(axis=1)
-        for feature, columns in zip(features, columns_of(features), strict=True)
-        if feature.categories
-    ]
-    return np.all([np.ones(len(X), dtype=bool), *known], axis=0)
-
-
 def draw_along(
-    model: Any,
-    coding: Coding,
-    feature: Feature,
-    dots: Array | None,
-    row: Array,
+    model: Any, coder: TableCoder, feature: Feature, dots: Array | None, row: Array
 ) -> Any:
     """Heat map, quantiles and mean along a feature; returns the figure.
 
     Where hardly any training rows are near it is hatched, and a note says so. Dots are
     observed pairs of feature and target, (n, 2); other features stay at row, (1, p).
     """
-    column = coding.columns.index(feature.name)
-    along = Along(model, row, column, feature.name)
-    ends = np.array([[feature.low], [feature.high]])
-    y = None
+    along = Along(model, row, coder.columns.index(feature.name), feature.name)
+    ends, y = np.array([[feature.low], [feature.high]]), None
     if dots is not None and len(dots):
-        chosen = np.random.default_rng(0).permutation(len(dots))[:_MOST_DOTS]
+        # More dots are a blot, and slow to open.
+        chosen = np.random.default_rng(0).permutation(len(dots))[:5000]
         ends, y = dots[chosen, :1], dots[chosen, 1]
     display = ConditionalDensityDisplay.from_estimator(along, ends, y)
-    axes = display.ax_
-    mean = along.given(display.x[:, None]).mean()
-    axes.plot(display.x, mean, color="k", linewidth=1.2, linestyle=":", label="mean")
-    few = few_near(model, along.rows(display.x))
+    axes, x = display.ax_, display.x
+    mean = along.given(x[:, None]).mean()
+    axes.plot(x, mean, color="k", linewidth=1.2, linestyle=":", label="mean")
+    few = few_near(model, along.rows(x))
     if few.any():
         note(
             f"along {few.mean():.0%} of {feature.name} fewer than {FEW_ROWS:g} "
             f"training rows are near: the curve is hatched there, and mostly "
             f"extrapolation."
         )
-    _hatch(axes, display.x, few)
+    _hatch(axes, x, few)
     # On white, as hatching may be behind it.
     axes.legend(loc="best", framealpha=0.9, edgecolor="none")
-    target = coding.target or "y"
-    where = _at(coding, feature, row)
+    target = coder.target or "y"
+    where = _at(coder, feature, row)
     seen = "; dots: all rows" if where and y is not None else ""
-    axes.set(
-        xlabel=middle_cut(feature.name, _AXIS_NAME),
-        ylabel=middle_cut(target, _AXIS_NAME),
-    )
-    axes.set_title(_wrapped(f"{where}{seen}", _TITLE_LINE + 8), fontsize=9)
-    display.colorbar_.set_label(f"p({middle_cut(target, _BAR_NAME)} | features)")
+    axes.set(xlabel=middle_cut(feature.name, ROOM.axis_name))
+    axes.set(ylabel=middle_cut(target, ROOM.axis_name))
+    axes.set_title(textwrap.fill(f"{where}{seen}", ROOM.title_line + 8), fontsize=9)
+    display.colorbar_.set_label(f"p({middle_cut(target, ROOM.bar_name)} | features)")
     return display.figure_
 
 
 def _hatch(axes: Any, x: Array, few: Mask) -> None:
     """Dim and hatch the places of a curve where few rows are near."""
-    changes = np.flatnonzero(np.diff(np.concatenate([[0], few.astype(int), [0]])))
     half = 0.5 * (x[1] - x[0])
-    for i, (first, last) in enumerate(changes.reshape(-1, 2)):
-        axes.axvspan(
-            x[first] - half,
-            x[last - 1] + half,
-            facecolor=(1.0, 1.0, 1.0, 0.45),
-            edgecolor="0.78",
-            linewidth=0.0,
-            hatch="///",
-            zorder=2.5,
-            label=None if i else FEW_NEAR,
-        )
+    look = {"facecolor": (1.0, 1.0, 1.0, 0.45), "edgecolor": "0.78", "linewidth": 0.0}
+    for i, (first, last) in enumerate(runs_of(few)):
+        label = None if i else FEW_NEAR
+        ends = x[first] - half, x[last - 1] + half
+        axes.axvspan(*ends, hatch="///", zorder=2.5, label=label, **look)
 
 
 def draw_densities(
-    model: Any, coding: Coding, X: Array, labels: Sequence[str], observed: Array
+    model: Any, coder: TableCoder, X: Array, labels: Sequence[str], observed: Array
 ) -> Any:
     """Curves of p(y|x) at some conditions; returns the figure.
 
@@ -209,31 +169,31 @@ def draw_densities(
         heights = p.pdf(np.where(seen, observed, p.median()))
         axes.plot(observed[seen], heights[seen], "ko", markersize=5, label="observed")
     _place_legend(axes, names)
-    target = coding.target or "y"
-    given = [middle_cut(f.name, _TITLE_NAME) for f in coding.features]
-    title = f"p({middle_cut(target, _TITLE_NAME)} | {_some(given)})"
-    axes.set(xlabel=middle_cut(target, _AXIS_NAME))
-    axes.figure.suptitle(_wrapped(title, _TITLE_LINE))
+    target = coder.target or "y"
+    given = [middle_cut(f.name, ROOM.title_name) for f in coder.features]
+    title = f"p({middle_cut(target, ROOM.title_name)} | {_some(given)})"
+    axes.set(xlabel=middle_cut(target, ROOM.axis_name))
+    axes.figure.suptitle(textwrap.fill(title, ROOM.title_line))
     below = notes[0]
     if len(notes) > 1 and any(notes):
         below = (
             f"{FEW_NEAR}: fewer than {FEW_ROWS:g} training rows; these densities are "
             f"mostly extrapolation"
         )
-    axes.set_title(below, fontsize=8, color=_NOTE)
+    axes.set_title(below, fontsize=8, color="#8a4b00")  # orange that is read on white
     return axes.figure
 
 
-def _some(words: list[str]) -> str:
-    more = ["..."] if len(words) > _MOST_NAMED else []
-    return ", ".join([*words[:_MOST_NAMED], *more])
+def _some(words: list[str], most: int = 4) -> str:
+    """Names in a title, not too many of them."""
+    return ", ".join([*words[:most], *(["..."] if len(words) > most else [])])
 
 
 def _place_legend(axes: Any, names: Sequence[str]) -> None:
     """Inside, if lines are short; long ones would lie across the curves."""
     if not axes.get_legend_handles_labels()[1]:
         return
-    if max(map(len, names)) <= _INSIDE_LINE:
+    if max(map(len, names)) <= ROOM.inside_line:
         axes.legend(frameon=False)
         return
     if axes.get_legend() is not None:
@@ -256,30 +216,22 @@ def middle_cut(text: str, most: int) -> str:
 
 def _shortened_label(label: str, mark: str) -> str:
     """Values as "rooms=3, city=Rome", with names cut where the line is too long."""
-    if len(label) + len(mark) <= _LEGEND_LINE:
+    if len(label) + len(mark) <= ROOM.legend_line:
         return label + mark
     parts = []
     for part in label.split(","):
         name, equals, value = part.partition("=")
-        parts.append(f"{middle_cut(name, _LEGEND_NAME)}{equals}{value}")
-    return "\n".join(textwrap.wrap(", ".join(parts) + mark, _LEGEND_LINE))
+        parts.append(f"{middle_cut(name, ROOM.legend_name)}{equals}{value}")
+    return textwrap.fill(", ".join(parts) + mark, ROOM.legend_line)
 
 
-def _wrapped(text: str, most: int) -> str:
-    return "\n".join(textwrap.wrap(text, most))
-
-
-def _at(coding: Coding, along: Feature, row: Array) -> str:
+def _at(coder: TableCoder, along: Feature, row: Array) -> str:
     """Where the other features are, in a title."""
     parts = []
-    for feature, columns in zip(
-        coding.features, columns_of(coding.features), strict=True
-    ):
-        if feature.name != along.name:
-            value = f"{row[0, columns[0]]:.4g}"
-            if feature.categories:
-                value = feature.categories[int(np.argmax(row[0, columns]))]
+    for name, value in coder.values(row[0]).items():
+        if name != along.name:
+            shown = value if isinstance(value, str) else f"{value:.4g}"
             # Spaces at which no line ends.
-            name = middle_cut(feature.name, _TITLE_NAME)
-            parts.append(f"{name}\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}{value}")
+            equals = "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}"
+            parts.append(f"{middle_cut(name, ROOM.title_name)}{equals}{shown}")
     return f"at {_some(parts)}" if parts else ""

@@ -7,7 +7,6 @@ import click
 import numpy as np
 
 from kexpfam._typing import Array
-from kexpfam.cli.coding import Coding, Feature
 from kexpfam.cli.fit import complete_columns
 from kexpfam.cli.model_files import TableModel, held_out_rows, load_table_model
 from kexpfam.cli.output import PICTURES, check_output, write_picture
@@ -20,13 +19,10 @@ from kexpfam.cli.shared import (
     output_option,
     row_options,
 )
-from kexpfam.cli.tables import Table, TableError, listed
+from kexpfam.data import Feature, Table, TableCoder, TableError
 from kexpfam.metrics import evaluate
 
 Gaps = Mapping[str, Any]  # options about missing values and unknown categories
-
-# Rows that are drawn if none are named: as many as can be told apart.
-_FIRST_ROWS = 4
 
 
 @command(
@@ -93,16 +89,16 @@ def plot_command(
     if kind == "calibration":
         draw = _calibration(found, table, gaps)
     else:
-        coding = _coding(found, table)
+        coder = _coder(found, table)
         if kind == "curve":
             held = _values(places[0]) if places else {}
-            feature = _feature_of_curve(coding, along, held)
-            row = condition(coding, table, held)
+            feature = _feature_of_curve(coder, along, held)
+            row = condition(coder, table, held)
             if numbers:
-                row = _rows(coding, table, numbers, gaps)
-            draw = _curve(found, coding, table, feature, row)
+                row = _rows(coder, table, numbers, gaps)
+            draw = _curve(found, coder, table, feature, row)
         else:
-            draw = _densities(found, coding, table, numbers, places, gaps)
+            draw = _densities(found, coder, table, numbers, places, gaps)
     write_picture(output, draw)
     if not quiet:
         click.echo(f"The picture is in {output}")
@@ -128,14 +124,14 @@ def _refuse_misfits(
         )
 
 
-def _coding(found: TableModel, table: Table | None) -> Coding:
-    if found.coding is not None:
-        return found.coding
+def _coder(found: TableModel, table: Table | None) -> TableCoder:
+    if found.coder is not None:
+        return found.coder
     if table is None:
         raise TableError(
             f"{found.path} was saved without names; give DATA, whose columns these are."
         )
-    return found.coding_for(table)
+    return found.coder_for(table)
 
 
 def _calibration(found: TableModel, table: Table | None, gaps: Gaps) -> Any:
@@ -148,16 +144,16 @@ def _calibration(found: TableModel, table: Table | None, gaps: Gaps) -> Any:
 
 
 def _feature_of_curve(
-    coding: Coding, along: str | None, held: Mapping[str, str]
+    coder: TableCoder, along: str | None, held: Mapping[str, str]
 ) -> Feature:
-    numeric = [f.name for f in coding.features if not f.categories]
+    numeric = [f.name for f in coder.features if not f.categories]
     if along is None:
         free = [name for name in numeric if name not in held]
         if not free:
             raise TableError(
                 f"No {'other ' if numeric else ''}feature is a number, so there is no "
                 f"curve; say --kind density --at "
-                f"{coding.features[0].name}={coding.features[0].typical} instead."
+                f"{coder.features[0].name}={coder.features[0].typical} instead."
             )
         along = free[0]
     if along in held:
@@ -165,7 +161,7 @@ def _feature_of_curve(
             f"--at {along}={held[along]}: the curve runs along {along}, which has no "
             f"one value; leave it out of --at, or say --kind density without --along."
         )
-    feature = coding.feature(along)
+    feature = coder.feature(along)
     if feature.categories:
         compared = " ".join(f"--at {along}={c}" for c in feature.categories[:2])
         raise TableError(
@@ -177,55 +173,56 @@ def _feature_of_curve(
 
 def _curve(
     found: TableModel,
-    coding: Coding,
+    coder: TableCoder,
     table: Table | None,
     feature: Feature,
     row: Array,
 ) -> Any:
     dots = None
-    if table is not None and coding.target in table.names:
+    if table is not None and coder.target in table.names:
         pairs = np.column_stack(
-            [table.numbers(feature.name), table.numbers(str(coding.target))]
+            [table.numbers(feature.name), table.numbers(str(coder.target))]
         )
         dots = pairs[~np.isnan(pairs).any(axis=1)]
-    return lambda: draw_along(found.model, coding, feature, dots, row)
+    return lambda: draw_along(found.model, coder, feature, dots, row)
 
 
 def _densities(
     found: TableModel,
-    coding: Coding,
+    coder: TableCoder,
     table: Table | None,
     numbers: Sequence[int],
     places: Sequence[str],
     gaps: Gaps,
 ) -> Any:
-    conditions = [condition(coding, table, _values(text)) for text in places]
+    conditions = [condition(coder, table, _values(text)) for text in places]
     labels = list(places)
     observed = [np.nan] * len(places)
     if table is not None and not (numbers or places):
-        numbers = range(1, min(_FIRST_ROWS, len(table)) + 1)
+        # As many as can be told apart.
+        numbers = range(1, min(4, len(table)) + 1)
     if numbers:
-        conditions.append(_rows(coding, table, numbers, gaps))
+        conditions.append(_rows(coder, table, numbers, gaps))
         labels += [f"row {number}" for number in numbers]
         assert table is not None
-        known = coding.target in table.names
-        y = table.numbers(str(coding.target)) if known else np.full(len(table), np.nan)
+        known = coder.target in table.names
+        y = table.numbers(str(coder.target)) if known else np.full(len(table), np.nan)
         observed += [float(y[number - 1]) for number in numbers]
     if not conditions:
-        conditions, labels = [condition(coding, table)], ["typical values"]
+        conditions, labels = [condition(coder, table)], ["typical values"]
         observed = [np.nan]
     return lambda: draw_densities(
-        found.model, coding, np.vstack(conditions), labels, np.array(observed)
+        found.model, coder, np.vstack(conditions), labels, np.array(observed)
     )
 
 
 def _rows(
-    coding: Coding, table: Table | None, numbers: Sequence[int], gaps: Gaps
+    coder: TableCoder, table: Table | None, numbers: Sequence[int], gaps: Gaps
 ) -> Array:
     """Conditions of rows that are counted from 1, (k, p)."""
     if table is None:
         raise click.UsageError("--row needs DATA, whose rows are counted.")
-    coded = coding.matrix(table, **gaps)
+    coded = coder.transform(table, **gaps)
     for number in numbers:
         if number - 1 not in coded.rows:
             raise TableError(
@@ -242,7 +239,7 @@ def _values(text: str) -> dict[str, str]:
         name, equals, value = part.partition("=")
         if not equals or not name.strip():
             raise click.UsageError(
-                f"--at {text!r}: write {listed(['name=value'])}, separated by commas."
+                f"--at {text!r}: write 'name=value', separated by commas."
             )
         values[name.strip()] = value
     return values

@@ -26,7 +26,8 @@ from kexpfam.cli.shared import (
     seed_option,
     table_output_option,
 )
-from kexpfam.cli.tables import Column, Table, TableError
+from kexpfam.data import Table, TableError
+from kexpfam.data.columns import Column
 from kexpfam.estimators.base import in_blocks
 
 
@@ -101,9 +102,13 @@ def predict_command(
     found = load_table_model(model)
     found.require_one_target()
     table = read_table(data)
-    coding = found.coding_for(table)
-    coded = coding.complete(table, missing=missing, unknown=unknown)
-    y = _responses(table, coding.target)[coded.rows] if density else None
+    coder = found.coder_for(table)
+    coded = coder.complete(table, missing=missing, unknown=unknown)
+    y = None
+    if density and coder.target is None:
+        raise TableError("--density needs the name of the target, which is not known.")
+    if density:
+        y = table.numbers(str(coder.target))[coded.rows]
     with ProgressBar("predicting", shown=is_watched()) as bar:
         blocks = in_blocks(
             found.model.given,
@@ -118,7 +123,7 @@ def predict_command(
     for name in blocks[0]:
         key = f"predicted_{name}" if name in columns else name
         values = np.concatenate([block[name] for block in blocks])
-        columns[key] = _spread(values, coded.rows, len(table))
+        columns[key] = _in_rows(values, coded.rows, len(table))
     write_columns(output, columns)
     if len(coded.rows) < len(table):
         empty = len(table) - len(coded.rows)
@@ -135,21 +140,12 @@ def summaries(
     intervals: Sequence[float] = (),
     regions: Sequence[float] = (),
 ) -> dict[str, Column]:
-    """Columns that describe n densities.
+    """Columns that describe n densities: moments, quantiles at levels, regions.
 
-    Args:
-        p: The densities.
-        y: Responses whose log density is wanted, (n,); NaN for none.
-        quantiles: Levels.
-        intervals: Probabilities of central intervals.
-        regions: Probabilities of highest-density regions.
+    Responses y, (n,), NaN for none, are those whose log density is wanted.
     """
-    columns: dict[str, Column] = {
-        "mean": p.mean(),
-        "median": p.median(),
-        "sd": p.std(),
-        "mode": p.mode(),
-    }
+    columns: dict[str, Column] = {"mean": p.mean(), "median": p.median()}
+    columns |= {"sd": p.std(), "mode": p.mode()}
     if quantiles:
         found = p.ppf(np.array(quantiles)[None, :])
         for level, values in zip(quantiles, found.T, strict=True):
@@ -178,13 +174,7 @@ def percent(level: float) -> str:
     return f"{whole:0>2}{point}{rest}"
 
 
-def _responses(table: Table, target: str | None) -> Array:
-    if target is None:
-        raise TableError("--density needs the name of the target, which is not known.")
-    return table.numbers(target)
-
-
-def _spread(values: Column, rows: Any, n: int) -> Column:
+def _in_rows(values: Column, rows: Any, n: int) -> Column:
     """Values in their rows, and nothing in the others, (n,)."""
     if len(values) == n:
         return values
@@ -251,7 +241,7 @@ def _draws(
     found: TableModel, table: Table, draws: int, seed: int, gaps: dict[str, Any]
 ) -> dict[str, Column]:
     found.require_one_target()
-    coded = found.coding_for(table).complete(table, **gaps)
+    coded = found.coder_for(table).complete(table, **gaps)
     if len(coded.rows) < len(table):
         left_out = len(table) - len(coded.rows)
         note(f"{left_out} rows with missing values have no draws.")

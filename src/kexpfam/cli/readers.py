@@ -13,31 +13,28 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from kexpfam.cli.tables import (
-    Column,
-    Table,
-    TableError,
-    as_labels,
-    as_number,
-    label_of,
-)
+from kexpfam.data import Table, TableError
+from kexpfam.data.columns import Column, as_column, as_labels, as_number
 from kexpfam.data.tables import as_floats, is_numeric, open_parquet
 from kexpfam.errors import MissingDependencyError
 
-# Cells that mean "not known", in lower case.
-MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
 
-# The csv module refuses longer cells, which are a sign of an unclosed quote.
-_LONGEST_CELL = 131_072
+def as_option(name: str, value: str | list[str] | None = None) -> str:
+    """An argument as the command line spells it.
 
-# Rows that are turned into columns at a time: enough to be fast, and few in memory.
-_CHUNK = 50_000
+    Example:
+        >>> as_option("missing", "drop"), as_option("features")
+        ('--missing drop', '--features')
+    """
+    values = [value] if isinstance(value, str) else value or []
+    return " ".join([f"--{name}", *values])
 
-_TABS = {".tsv", ".tab"}
 
+def read_table(path: str | Path, *, chunk: int = 50_000) -> Table:
+    """Read a table; the end of the file's name says what it is.
 
-def read_table(path: str | Path) -> Table:
-    """Read a table; the end of the file's name says what it is."""
+    Rows of text become columns a chunk at a time: enough to be fast, few in memory.
+    """
     path = Path(path)
     kind = path.suffix.lower()
     if path.is_dir():
@@ -47,7 +44,7 @@ def read_table(path: str | Path) -> Table:
     if kind in {".parquet", ".pq"}:
         return _read_parquet(path)
     if kind in {".csv", ".tsv", ".tab", ".txt", ".dat", ""}:
-        return _read_delimited(path)
+        return _read_delimited(path, chunk)
     raise TableError(
         f"{path} is a {kind} file, and tables are read from .csv, .tsv and .parquet; "
         f"save it as CSV."
@@ -78,14 +75,14 @@ def _read_parquet(path: Path) -> Table:
         np.concatenate(parts) if number else as_column(list(itertools.chain(*parts)))
         for parts, number in zip(zip(*batches, strict=True), numeric, strict=True)
     )
-    return Table(str(path), names, columns, by_line=False)
+    return Table(str(path), names, columns, by_line=False, spelled=as_option)
 
 
 def _as_texts(column: Any) -> list[str]:
     return ["" if v is None else str(v).strip() for v in column.to_pylist()]
 
 
-def _read_delimited(path: Path) -> Table:
+def _read_delimited(path: Path, chunk: int) -> Table:
     """Read a file with one row a line, below a line with the names of the columns.
 
     Fields are separated by tabs in .tsv files, and elsewhere by what the first line has
@@ -95,7 +92,7 @@ def _read_delimited(path: Path) -> Table:
     try:
         names, delimiter = _header(path)
         quick = _quickly(path, names, delimiter)
-        return quick or _carefully(path, names, delimiter)
+        return quick or _carefully(path, names, delimiter, chunk)
     except UnicodeDecodeError as error:
         raise TableError(
             f"{path}, line {_undecodable_line(path)} is not text in UTF-8; save the "
@@ -133,7 +130,7 @@ def _refuse_binary(path: Path) -> None:
 
 
 def _delimiter(first: str, path: Path) -> str:
-    if path.suffix.lower() in _TABS:
+    if path.suffix.lower() in {".tsv", ".tab"}:
         return "\t"
     # Inside quotes they are letters like others.
     outside = "".join(first.split('"')[::2])
@@ -141,7 +138,8 @@ def _delimiter(first: str, path: Path) -> str:
 
 
 def _reader(file: TextIO, delimiter: str) -> Any:
-    csv.field_size_limit(_LONGEST_CELL)
+    # Longer cells are a sign of an unclosed quote.
+    csv.field_size_limit(131_072)
     return csv.reader(file, delimiter=delimiter, strict=True)
 
 
@@ -175,20 +173,24 @@ def _quickly(path: Path, names: tuple[str, ...], delimiter: str) -> Table | None
         return None
     if values.shape[1] != len(names) or not np.isfinite(values).all():
         return None
-    return Table(str(path), names, tuple(np.ascontiguousarray(values.T)))
+    columns = tuple(np.ascontiguousarray(values.T))
+    return Table(str(path), names, columns, spelled=as_option)
 
 
-def _carefully(path: Path, names: tuple[str, ...], delimiter: str) -> Table:
+def _carefully(
+    path: Path, names: tuple[str, ...], delimiter: str, chunk: int = 50_000
+) -> Table:
     parts: list[list[Column]] = [[] for _ in names]
     lines: list[int] = []
-    for numbers, rows in _chunks(path, names, delimiter):
+    for numbers, rows in _chunks(path, names, delimiter, chunk):
         lines += numbers
         for part, cells in zip(parts, zip(*rows, strict=True), strict=True):
             part.append(as_column(list(cells)))
     if not lines:
         raise TableError(f"{path} has a line with names, but no rows below it.")
     columns = tuple(_joined(part) for part in parts)
-    return Table(str(path), names, columns, np.array(lines, dtype=np.intp))
+    starts = np.array(lines, dtype=np.intp)
+    return Table(str(path), names, columns, starts, spelled=as_option)
 
 
 def _joined(parts: list[Column]) -> Column:
@@ -200,7 +202,7 @@ def _joined(parts: list[Column]) -> Column:
 
 
 def _chunks(
-    path: Path, names: tuple[str, ...], delimiter: str
+    path: Path, names: tuple[str, ...], delimiter: str, chunk: int
 ) -> Iterator[tuple[list[int], list[list[str]]]]:
     """Line numbers and cells, without spaces around them, of some rows at a time."""
     lines: list[int] = []
@@ -218,7 +220,7 @@ def _chunks(
                 _check_width(path, line, row, names)
                 lines.append(line)
                 rows.append([cell.strip() for cell in row])
-                if len(rows) == _CHUNK:
+                if len(rows) == chunk:
                     yield lines, rows
                     lines, rows = [], []
         except csv.Error as error:
@@ -254,24 +256,3 @@ def _check_names(names: Sequence[str], place: str) -> None:
                 f"{place}: two columns, {names.index(name) + 1} and {i + 1}, are "
                 f"called {name!r}; rename one of them."
             )
-
-
-def as_column(cells: list[str]) -> Column:
-    """Cells as numbers, if all of them are, and as texts if not, (n,).
-
-    Example:
-        >>> as_column(["1", "NA"]).tolist()
-        [1.0, nan]
-        >>> as_column(["1.0", "red", "?"]).tolist()
-        ['1', 'red', '']
-    """
-    numbers = []
-    for cell in cells:
-        value = as_number(cell)
-        if value is None and cell.lower() not in MISSING:
-            break
-        numbers.append(np.nan if value is None else value)
-    else:
-        return np.array(numbers, dtype=float)
-    texts = ["" if c.lower() in MISSING else label_of(c) for c in cells]
-    return np.array(texts, dtype=object)

@@ -24,11 +24,6 @@ STANDARD_OUTPUT = "-"
 # In a context's `meta`: whether notes and progress are unwelcome.
 QUIET = "kexpfam.quiet"
 
-INTERRUPTED = 130  # 128 + SIGINT, as shells have it
-
-# Said to programmers who pass arrays; here names were matched already.
-_NOT_FOR_HERE = "X does not have valid feature names"
-
 
 @contextlib.contextmanager
 def guarded() -> Iterator[None]:
@@ -44,24 +39,19 @@ def guarded() -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", UserWarning)
-        warnings.filterwarnings("ignore", message=_NOT_FOR_HERE)
+        # Said to programmers who pass arrays; here names were matched already.
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")
         warnings.showwarning = show_once
         try:
             yield
         except (KeyboardInterrupt, Stopped):
             click.echo("Interrupted; nothing was written.", err=True)
-            raise click.exceptions.Exit(INTERRUPTED) from None
-        except (
-            KexpfamError,
-            ValueError,
-            OSError,
-            ArithmeticError,
-            MemoryError,
-        ) as error:
+            raise click.exceptions.Exit(128 + signal.SIGINT) from None
+        except (ValueError, OSError, ArithmeticError, MemoryError, KexpfamError) as e:
             debugging = os.environ.get("KEXPFAM_DEBUG", "") not in ("", "0")
-            if getattr(error, "errno", None) == errno.EPIPE or debugging:
+            if getattr(e, "errno", None) == errno.EPIPE or debugging:
                 raise  # click ends quietly if nobody reads on
-            raise click.ClickException(_sentence(error)) from error
+            raise click.ClickException(_sentence(e)) from e
 
 
 class Stopped(BaseException):

@@ -20,22 +20,11 @@ from kexpfam._typing import Array, Indices, RandomState
 from kexpfam._validation import as_generator, check_count
 from kexpfam.comparison.samples import as_samples
 
-# Fewer rows are not worth a classifier.
-_FEWEST_ROWS = 10
-
-# Up to so many rows the default classifier runs on one thread: with more, OpenMP's
-# threads wait for each other longer than they work, on a busy machine a hundred times.
-_SMALL = 20_000
-
 # Variance of the accuracy over that of independent rows. Each row also teaches the
-# classifiers that judge other rows: if a is near b, both are judged rightly, or both
-# wrongly. With votes s_i = ±1 of the training rows and weights w, the sum over rows is
+# classifiers of other rows: if a is near b, both are recognised, or both are not. With
+# votes s_i = ±1 of the training rows and weights w, the sum over rows is
 # Σ_{i≠j} w_ij s_i s_j, whose variance ½ Σ (w_ij + w_ji)² is at most twice Σ w_ij².
 _DEPENDENCE = 2.0
-
-# Trees for few rows, fewer and smaller than scikit-learn's: on 200 and 200 rows that
-# differ in mean, scale or correlation they recognised a little more, in half the time.
-_FEW_TREES: dict[str, Any] = {"max_iter": 50, "max_leaf_nodes": 8}
 
 
 @dataclass(frozen=True)
@@ -114,7 +103,7 @@ def classifier_score(
     from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.model_selection import StratifiedKFold
 
-    X, Y = as_samples(least=_FEWEST_ROWS, first=first, second=second)
+    X, Y = as_samples(least=10, first=first, second=second)
     check_count("cv", cv, least=2)
     if cv > min(len(X), len(Y)):
         raise ValueError(
@@ -125,9 +114,14 @@ def classifier_score(
     rng = as_generator(random_state)
     seed = int(rng.integers(2**31))
     rows, labels = np.concatenate([X, Y]), np.repeat([1, 0], [len(X), len(Y)])
-    small = estimator is None and len(rows) <= _SMALL
+    # Up to so many rows the default classifier runs on one thread: with more, OpenMP's
+    # threads wait for each other longer than they work, on a busy machine a hundred
+    # times. It has fewer and smaller trees than scikit-learn's: on 200 and 200 rows
+    # that differ in mean, scale or correlation they recognised a little more, in half
+    # the time.
+    small = estimator is None and len(rows) <= 20_000
     if estimator is None:
-        options = _FEW_TREES if small else {}
+        options = {"max_iter": 50, "max_leaf_nodes": 8} if small else {}
         estimator = HistGradientBoostingClassifier(**options, random_state=seed)
     folds = StratifiedKFold(cv, shuffle=True, random_state=seed)
     with single_threaded_openmp() if small else nullcontext():
@@ -151,13 +145,13 @@ def _cross_validated(
     taken, areas = np.zeros(len(rows)), []
     for train, test in folds.split(rows, labels):
         fitted = clone(estimator).fit(rows[train], labels[train])
-        taken[test], scores = _judged(fitted, rows[test], labels[train].mean())
+        taken[test], scores = _recognized(fitted, rows[test], labels[train].mean())
         # Scores of different fits are not on one scale.
         areas.append(roc_auc_score(labels[test], scores))
     return _summary(taken[labels == 1], taken[labels == 0], float(np.mean(areas)))
 
 
-def _judged(fitted: Any, rows: Array, share: float) -> tuple[Array, Array]:
+def _recognized(fitted: Any, rows: Array, share: float) -> tuple[Array, Array]:
     """Whether each row is taken for the first sample, and how much it looks like it."""
     if hasattr(fitted, "predict_proba"):
         probability = fitted.predict_proba(rows)[:, 1]

@@ -16,12 +16,6 @@ from kexpfam._validation import as_generator, check_count
 from kexpfam.comparison.samples import kernel_for, sums_of_groups, thinned_samples
 from kexpfam.kernels import Kernel
 
-_FEWEST_ROWS = 2
-
-# The same division may come up twice, and its sums are rounded in different orders.
-# Statistics closer than this, as a share of the kernel's mean, are equal.
-_ROUNDING = 1e-12
-
 
 @dataclass(frozen=True, eq=False)
 class MMDTestResult:
@@ -92,12 +86,17 @@ def mmd_test(
     """
     check_count("n_permutations", n_permutations, least=1)
     rng = as_generator(random_state)
-    X, Y = thinned_samples(
-        max_rows, rng, least=_FEWEST_ROWS, first=first, second=second
-    )
-    pooled = np.concatenate([X, Y])
-    kernel = kernel_for(kernel, pooled)
+    X, Y = thinned_samples(max_rows, rng, least=2, first=first, second=second)
+    kernel = kernel_for(kernel, np.concatenate([X, Y]))
     groups = divisions(len(X), len(Y), n_permutations, rng)
+    return mmd_of_divisions(kernel, X, Y, groups)
+
+
+def mmd_of_divisions(
+    kernel: Kernel, X: Array, Y: Array, groups: Array
+) -> MMDTestResult:
+    """The test against divisions (m + n, 1 + count), of which the first is observed."""
+    pooled = np.concatenate([X, Y])
     inside, rows = sums_of_groups(kernel, pooled, groups)
     # Inside the other group: everything, less the rows of this one and their columns.
     total = rows.sum()
@@ -110,10 +109,12 @@ def mmd_test(
         - 2.0 * (beside - inside) / (m * n)
     )
     observed, null = statistics[0], np.sort(statistics[1:])
-    rounding = _ROUNDING * abs(total) / ((m + n) * (m + n - 1))
+    # The same division may come up twice, and its sums are rounded in different orders.
+    # Statistics closer than this, as a share of the kernel's mean, are equal.
+    rounding = 1e-12 * abs(total) / ((m + n) * (m + n - 1))
     as_large = np.count_nonzero(null >= observed - rounding)
     return MMDTestResult(
-        p_value=(1 + as_large) / (1 + n_permutations),
+        p_value=(1 + as_large) / len(statistics),
         statistic=float(observed),
         null=null,
         kernel=kernel,

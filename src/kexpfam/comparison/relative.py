@@ -41,15 +41,6 @@ from kexpfam.comparison.samples import (
 )
 from kexpfam.kernels import Kernel
 
-# Fewer rows leave no degree of freedom beside the effects of the rows.
-_FEWEST_ROWS = 4
-
-# Differences and errors below this share of the kernel's means are rounding.
-_ROUNDING = 1e-13
-
-# Significance at which the sentence about a result says that one sample is closer.
-_LEVEL = 0.05
-
 
 @dataclass(frozen=True, eq=False)
 class RelativeTestResult:
@@ -79,9 +70,10 @@ class RelativeTestResult:
     n_rows: tuple[int, int, int]
 
     def __str__(self) -> str:
-        if self.p_value < _LEVEL:
+        level = 0.05  # at which one sample is said to be closer
+        if self.p_value < level:
             said = "second is closer to the reference than first"
-        elif 1.0 - self.p_value < _LEVEL:
+        elif 1.0 - self.p_value < level:
             said = "first is closer to the reference than second"
         else:
             said = "neither is significantly closer to the reference"
@@ -145,7 +137,8 @@ def relative_mmd_test(
     """
     samples = {"reference": reference, "first": first, "second": second}
     rng = as_generator(random_state)
-    Z, X, Y = thinned_samples(max_rows, rng, least=_FEWEST_ROWS, **samples)
+    # Fewer rows leave no degree of freedom beside the effects of the rows.
+    Z, X, Y = thinned_samples(max_rows, rng, least=4, **samples)
     kernel = kernel_for(kernel, Z)
     zz, xx, yy = (sums_within(kernel, sample) for sample in (Z, X, Y))
     zx, zy = sums_between(kernel, Z, X), sums_between(kernel, Z, Y)
@@ -156,7 +149,13 @@ def relative_mmd_test(
     covariance = _covariance(zz, xx, yy, zx, zy)
     variance = covariance[0, 0] + covariance[1, 1] - 2.0 * covariance[0, 1]
     error = math.sqrt(max(variance, 0.0))
-    statistic = _ratio(difference, error, _ROUNDING * scale)
+    rounding = 1e-13 * scale  # differences and errors below this are none
+    if abs(difference) <= rounding:
+        statistic = 0.0  # equal samples, also where the error is zero
+    elif error <= rounding:
+        statistic = math.copysign(math.inf, difference)  # samples that do not vary
+    else:
+        statistic = difference / error
     return RelativeTestResult(
         p_value=float(ndtr(-statistic)),
         statistic=statistic,
@@ -168,14 +167,6 @@ def relative_mmd_test(
         kernel=kernel,
         n_rows=(len(Z), len(X), len(Y)),
     )
-
-
-def _ratio(difference: float, error: float, rounding: float) -> float:
-    if abs(difference) <= rounding:
-        return 0.0  # equal samples, also where the error is zero
-    if error <= rounding:
-        return math.copysign(math.inf, difference)  # samples without any spread
-    return difference / error
 
 
 def _mean(sums: PairSums) -> float:

@@ -1,8 +1,8 @@
 """Samples as the tests take them, their default kernel, and its sums over pairs.
 
 Kernels act on the values as they are given. The default one therefore has one
-lengthscale per column: the column's spread times the median distance between rows in
-units of these spreads, so that no column counts more because of its units.
+lengthscale per column: the column's std times the median distance between rows in units
+of these, so that no column counts more because of its units.
 
 The matrix of the pairs is never there as a whole: it is computed tile by tile, a row of
 tiles at a time, and of a symmetric one only the tiles up to the diagonal. Rows of tiles
@@ -17,23 +17,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kexpfam._heuristics import median_distance, median_filler
-from kexpfam._linalg import PANEL_BYTES, BufferPool, Empty, for_each_row_block
+from kexpfam._linalg import BLOCK_BYTES, BufferPool, Empty, for_each_row_block
 from kexpfam._typing import Array
 from kexpfam._validation import as_numbers, check_count, mean_and_std
 from kexpfam.errors import DegenerateDataError
 from kexpfam.kernels import Gaussian, Kernel
 
-# Rows and columns of a tile, which has the size of a panel.
+# Rows and columns of a tile, which has the size of a row block's temporary.
 TILE = 512
 
 
 def as_samples(*, least: int, **samples: Any) -> list[Array]:
-    """Samples, by the names of their arguments, as arrays of the same columns, (n, d).
-
-    Raises:
-        ValueError: A sample is not a table of finite numbers, or has other columns.
-        DegenerateDataError: A sample has fewer rows than `least`.
-    """
+    """Samples, by names of their arguments, as arrays of the same columns, (n, d)."""
     arrays = [_as_sample(name, value, least) for name, value in samples.items()]
     names, columns = list(samples), [_column_names(s) for s in samples.values()]
     for name, array, own in zip(names, arrays, columns, strict=True):
@@ -81,10 +76,10 @@ def kernel_for(kernel: Kernel | None, sample: Array) -> Kernel:
     ones = np.ones(len(ordered))
     if kernel is not None:
         return kernel.map_lengthscales(median_filler(ordered, ones, 1.0))
-    _, spread = mean_and_std("The sample", ordered, ones)
+    _, std = mean_and_std("The sample", ordered, ones)
     # A constant column has no length of its own, and one is as good as another.
-    spread = np.where(spread > 0, spread, 1.0)
-    return Gaussian(tuple(median_distance(ordered / spread) * spread))
+    std = np.where(std > 0, std, 1.0)
+    return Gaussian(tuple(median_distance(ordered / std) * std))
 
 
 def _as_sample(name: str, value: Any, least: int) -> Array:
@@ -192,6 +187,6 @@ def _sums_of_tiles(
         for t in range(which.start, which.stop):
             work(t)
 
-    # A row as long as a panel makes each of them a piece of work.
-    for_each_row_block(count, PANEL_BYTES // 8, through)
+    # A row as long as a whole block makes each of them a piece of work.
+    for_each_row_block(count, BLOCK_BYTES // 8, through)
     return rows, columns.sum(axis=0), np.sum(found, axis=0)

@@ -1,6 +1,8 @@
-"""Rows of (X, y, weights) that are read block by block, and sums over them."""
+"""Data on their way in: tables, their coding, rows in memory, and sources of blocks."""
 
 from kexpfam.data.arrays import ArraySource
+from kexpfam.data.coding import Coded, Feature, TableCoder
+from kexpfam.data.columns import Table, TableError, as_table
 from kexpfam.data.dask import DaskSource
 from kexpfam.data.memory import (
     DEFAULT_BUDGET,
@@ -25,7 +27,12 @@ from kexpfam.data.rows import (
     Source,
     UnconditionalSource,
 )
-from kexpfam.data.sources import as_source, training_data, training_rows
+from kexpfam.data.sources import (
+    as_source,
+    note_columns,
+    rows_in_memory,
+    training_data,
+)
 from kexpfam.data.tables import ParquetSource, PolarsSource
 from kexpfam.data.training import TrainingRows, distinct_rows
 
@@ -34,7 +41,9 @@ __all__ = [
     "DEFAULT_BUDGET",
     "Accumulator",
     "ArraySource",
+    "Coded",
     "DaskSource",
+    "Feature",
     "ParquetSource",
     "Part",
     "PolarsSource",
@@ -43,17 +52,22 @@ __all__ = [
     "Rows",
     "Sample",
     "Source",
+    "Table",
+    "TableCoder",
+    "TableError",
     "TrainingRows",
     "UnconditionalSource",
     "as_source",
+    "as_table",
     "block_rows",
     "distinct_hashes",
     "distinct_rows",
+    "note_columns",
     "parse_memory",
     "peak_resident",
     "reduce_blocks",
     "resident_now",
     "row_hashes",
+    "rows_in_memory",
     "training_data",
-    "training_rows",
 ]

@@ -15,20 +15,11 @@ DEFAULT_BUDGET = 2**30
 
 
 def parse_memory(value: int | str) -> int:
-    """Bytes that a number, or a text with a unit, stands for.
-
-    Args:
-        value: A whole number of bytes, or a text such as "1 GiB" (1024³) or "500MB"
-            (10⁶ times 500).
-
-    Raises:
-        ValueError: It is something else, or not positive.
+    """Bytes that a whole number, or a text with a unit, stands for.
 
     Example:
-        >>> parse_memory("1 GiB")
-        1073741824
-        >>> parse_memory("500MB")
-        500000000
+        >>> parse_memory("1 GiB"), parse_memory("500MB")
+        (1073741824, 500000000)
     """
     number = 0
     if isinstance(value, str):
@@ -51,10 +42,6 @@ def block_rows(n_columns: int, memory_budget: int, n_threads: int) -> int:
     """Rows of one block, so that one for each thread fits well into the budget.
 
     Columns are those of X, y and weights together.
-
-    Example:
-        >>> block_rows(10, 2**30, 4), block_rows(10_000, 2**30, 4)
-        (8192, 104)
     """
     # A guess: a block is held as it was read, as float64, checked, and cut once more.
     row_bytes = 4 * 8 * max(n_columns, 1)

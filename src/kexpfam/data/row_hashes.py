@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from kexpfam._typing import Array, Indices
+from kexpfam._typing import Array
 from kexpfam._validation import check_count
 from kexpfam.data.rows import Accumulator, Rows
 
@@ -23,15 +23,9 @@ _GOLDEN = 0x9E3779B97F4A7C15
 
 
 def row_hashes(X: Array, Y: Array, seed: int) -> RowHashes:
-    """A hash of each row: equal for equal rows, as if random for others.
+    """A hash of each row, (n,): equal for equal rows, as if random for others.
 
-    Args:
-        X: (n, p).
-        Y: (n, d).
-        seed: Another seed gives unrelated numbers.
-
-    Returns:
-        (n,) numbers of 64 bits. -0.0 counts as 0.0.
+    Another seed gives unrelated numbers. -0.0 counts as 0.0.
 
     Example:
         >>> rows = np.array([[1.0], [2.0], [1.0]])
@@ -62,14 +56,7 @@ def _mix(values: RowHashes) -> None:
 
 
 def distinct_hashes(block: Rows, seed: int) -> RowHashes:
-    """RowHashes, but others for the second and later copies of a row in a block.
-
-    Example:
-        >>> rows = np.array([[1.0], [2.0], [1.0]])
-        >>> hashes = distinct_hashes(Rows(rows, rows, np.ones(3)), seed=0)
-        >>> len(set(hashes.tolist()))
-        3
-    """
+    """RowHashes, but others for the second and later copies of a row in a block."""
     hashes = row_hashes(block.X, block.Y, seed)
     order = np.argsort(hashes, kind="stable")
     new = np.ones(len(hashes), dtype=bool)
@@ -139,14 +126,9 @@ class RowSample(Accumulator[Sample]):
         if len(first) == 0:
             first = second[:0]
         joined = Sample.concatenate([first, second])
-        return joined[_order(joined)[: self.size]]
-
-
-def _order(sample: Sample) -> Indices:
-    """By row_hash, and where these are equal by content and weight."""
-    order = np.argsort(sample.hashes, kind="stable")
-    ordered = sample.hashes[order]
-    if np.any(ordered[1:] == ordered[:-1]):
-        rows = np.column_stack([sample.X, sample.Y])
-        order = np.lexsort((sample.weights, *rows.T, sample.hashes))
-    return order
+        order = np.argsort(joined.hashes, kind="stable")
+        ordered = joined.hashes[order]
+        if np.any(ordered[1:] == ordered[:-1]):  # these by content and weight
+            columns = (*joined.X.T, *joined.Y.T)
+            order = np.lexsort((joined.weights, *columns, joined.hashes))
+        return joined[order[: self.size]]

@@ -30,16 +30,10 @@ def training_data(
 ) -> Rows | Source:
     """What a user passes to `fit`, checked if it is in memory.
 
-    The estimator gets number and names of the columns of X, as scikit-learn has them.
-
-    Args:
-        estimator: The estimator whose `fit` it is.
-        X: As in `as_source`, or an array or data frame.
-        y: As in `as_source`; of a data frame also the name of a column, or several.
-        sample_weight: In the same form as y.
-        conditional: As in `as_source`.
-        memory_budget: As in `as_source`.
-        n_jobs: As in `as_source`.
+    The estimator gets number and names of the columns of X, as scikit-learn has them;
+    those of a source by `note_columns`, when its rows have been read. X is as in
+    `as_source`, or an array or data frame, of which y and sample_weight may be names of
+    columns. All else is as in `as_source`.
 
     Example:
         >>> from sklearn.dummy import DummyRegressor
@@ -57,16 +51,25 @@ def training_data(
         n_jobs=n_jobs,
     )
     if source is None:
-        return training_rows(estimator, X, y, sample_weight, conditional=conditional)
-    seen = source.rows if isinstance(source, UnconditionalSource) else source
+        return rows_in_memory(estimator, X, y, sample_weight, conditional=conditional)
+    return source
+
+
+def note_columns(estimator: Any, data: Rows | Source) -> None:
+    """Tell a fitted estimator number and names of the columns of a source.
+
+    Not before: a fit that fails must leave the estimator as it was.
+    """
+    if isinstance(data, Rows):
+        return  # told when they were checked
+    seen = data.rows if isinstance(data, UnconditionalSource) else data
     estimator.n_features_in_ = seen.n_features
     estimator.__dict__.pop("feature_names_in_", None)
     if seen.feature_names is not None:
         estimator.feature_names_in_ = np.array(seen.feature_names, dtype=object)
-    return source
 
 
-def training_rows(
+def rows_in_memory(
     estimator: Any,
     X: Any,
     y: Any,
@@ -168,7 +171,7 @@ def as_source(
         return None
     if not conditional:
         y = X[..., :0] if kind is ArraySource or is_dask_array(X) else ()
-    source = kind(X, y, sample_weight)  # type: ignore[call-arg]  # they all take these
+    source = kind(X, y, sample_weight)
     columns = source.n_features + source.n_responses + 1
     source.rows_per_block = block_rows(columns, memory_budget, thread_count(n_jobs))
     return source if conditional else UnconditionalSource(source)

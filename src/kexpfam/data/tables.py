@@ -56,15 +56,7 @@ def choose_columns(
     sample_weight: Any,
     features: Iterable[Any] | None,
 ) -> Columns:
-    """The columns that are meant; without `features`, all of numbers that are left.
-
-    Example:
-        >>> names = ["a", "b", "text"]
-        >>> choose_columns(
-        ...     names, {"a", "b"}, y="b", sample_weight=None, features=None
-        ... ).features
-        ('a',)
-    """
+    """The columns that are meant; without `features`, all of numbers that are left."""
     responses = _names("y", y)
     weights = () if sample_weight is None else (sample_weight,)
     taken = {*responses, *weights}

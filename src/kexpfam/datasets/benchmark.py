@@ -54,12 +54,11 @@ class BenchmarkFile:
 def catalogue() -> dict[str, BenchmarkFile]:
     """What is known about the data sets without having their files, by name."""
     content = Path(__file__).with_name("catalogue.toml").read_text(encoding="utf-8")
-    return {
-        name: BenchmarkFile(
-            **{k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()}
-        )
-        for name, entry in tomllib.loads(content).items()
-    }
+    entries: dict[str, dict[str, Any]] = tomllib.loads(content)
+    for entry in entries.values():
+        for name in ("alternatives", "group_sizes"):
+            entry[name] = tuple(entry.get(name, ()))
+    return {name: BenchmarkFile(**entry) for name, entry in entries.items()}
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,14 +1,15 @@
 """Simulated conditional densities p(y|x), one column each, with a known truth.
 
 Each is hard for some method: skewed and heteroscedastic noise for regressions with one
-normal error, two branches for any regression, steps for smooth kernels, and separated
-islands for score matching.
+normal error, two branches for any regression, steps for smooth kernels, and isolated
+components for score matching.
 """
 
 from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
+from scipy import stats
 
 from kexpfam._typing import Array, RandomState
 from kexpfam._validation import (
@@ -17,7 +18,7 @@ from kexpfam._validation import (
     check_count,
     check_probability,
 )
-from kexpfam.datasets.laws import Conditional, Gamma, Normal, TwoNormals
+from kexpfam.datasets.laws import Conditional, Law, TwoNormals
 from kexpfam.datasets.simulation import ConditionalSimulation
 
 
@@ -81,7 +82,7 @@ def make_bimodal(
 def make_abrupt(
     n_samples: int = 500, *, random_state: RandomState = None
 ) -> ConditionalSimulation:
-    """A step in mean and spread at x = 0.
+    """A step in mean and standard deviation at x = 0.
 
     p(y|x) = N(−1, 0.1²) for x < 0 and N(1, 0.5²) from there on, x uniform on [−1, 1]:
     no lengthscale of x suits both the step and the plains.
@@ -103,10 +104,10 @@ def make_failure(
     masses: Sequence[float] = (0.2, 0.8),
     random_state: RandomState = None,
 ) -> ConditionalSimulation:
-    """Where score matching is blind: separated islands whose masses change with x.
+    """Where score matching is blind: isolated components whose masses change.
 
     p(y|x) = w N(1, 0.2²) + (1 − w) N(−1, 0.2²) with w = 0.2 for x < 0 and 0.8 from
-    there on, x uniform on [−1, 1]: two modes ten deviations apart. On each island the
+    there on, x uniform on [−1, 1]: two modes ten deviations apart. On each the
     gradient of log p is the same whatever w is (docs/blindness.md).
 
     Args:
@@ -123,7 +124,7 @@ def make_failure(
     check_probability("masses", both)
     if both.shape != (2,):
         raise ValueError(
-            f"masses must be two numbers, those of the upper island on the left and "
+            f"masses must be two numbers, those of the upper component on the left and "
             f"on the right, got {masses!r}."
         )
     law = partial(_failure, left=float(both[0]), right=float(both[1]))
@@ -140,29 +141,29 @@ def _simulated(
     """Rows with x uniform on [−reach, reach]."""
     n, rng = check_count("n_samples", n_samples, least=1), as_generator(random_state)
     X = rng.uniform(-reach, reach, size=(n, 1))
-    return ConditionalSimulation(name, X, law(X).draw(1, rng)[:, 0], law)
+    return ConditionalSimulation(name, X, law(X).rvs((n, 1), rng)[:, 0], law)
 
 
-def _skewed(X: Array) -> Gamma:
-    return Gamma(3.0, 0.4 * np.exp(0.3 * X), np.zeros_like(X))
+def _skewed(X: Array) -> Law:
+    return stats.gamma(3.0, scale=0.4 * np.exp(0.3 * X))
 
 
-def _heteroscedastic(X: Array) -> Normal:
+def _heteroscedastic(X: Array) -> Law:
     # A width of zero is reached at x = −2.83, outside of the data; stay positive there.
-    return Normal(X, np.maximum(0.1 + 0.12 * (X + 2.0), 0.01))
+    return stats.norm(X, np.maximum(0.1 + 0.12 * (X + 2.0), 0.01))
 
 
-def _bimodal(X: Array) -> TwoNormals:
+def _bimodal(X: Array) -> Law:
     upper = 0.5 * X + 0.6
     return TwoNormals(np.full_like(X, 0.4), upper, -upper, np.full_like(X, 0.5))
 
 
-def _abrupt(X: Array) -> Normal:
+def _abrupt(X: Array) -> Law:
     left = X < 0
-    return Normal(np.where(left, -1.0, 1.0), np.where(left, 0.1, 0.5))
+    return stats.norm(np.where(left, -1.0, 1.0), np.where(left, 0.1, 0.5))
 
 
-def _failure(X: Array, *, left: float, right: float) -> TwoNormals:
+def _failure(X: Array, *, left: float, right: float) -> Law:
     share = np.where(X < 0, left, right)
     one = np.ones_like(X)
     return TwoNormals(share, one, -one, 0.2 * one)

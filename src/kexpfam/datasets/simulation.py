@@ -1,6 +1,6 @@
 """Rows together with the density they were drawn from.
 
-An estimator sees the rows; its judge sees `logpdf`, `cdf` and the rest, all exact.
+An estimator sees the rows; who evaluates it sees `logpdf`, `cdf` and all else, exact.
 """
 
 import abc
@@ -83,20 +83,19 @@ class ConditionalSimulation(Simulation):
             raise ValueError(
                 f"levels must be a number or a flat list, got shape {wanted.shape}."
             )
-        n = len(law.mean())
-        found = law.quantile(np.broadcast_to(wanted, (n, wanted.size)))
+        found = law.ppf(np.broadcast_to(wanted, (len(law.mean()), wanted.size)))
         return found if wanted.ndim else found[:, 0]
 
     def mean(self, X: ArrayLike) -> Array:
         """Conditional mean, (n,)."""
-        return self._law(X).mean()
+        return self._law(X).mean()[:, 0]
 
     def sample(
         self, X: ArrayLike, n_samples: int = 1, random_state: RandomState = None
     ) -> Array:
         """Independent draws from p(·|x) at each row, (n, n_samples)."""
-        size = check_count("n_samples", n_samples)
-        return self._law(X).draw(size, as_generator(random_state))
+        size, law = check_count("n_samples", n_samples), self._law(X)
+        return law.rvs((len(law.mean()), size), as_generator(random_state))
 
     def _at_points(self, method: str, X: ArrayLike, y: ArrayLike) -> Array:
         law, points = self._law(X), as_numbers("y", y)

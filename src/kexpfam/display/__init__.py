@@ -10,6 +10,7 @@ from kexpfam.display.conditions import (
     few_near,
     near_note,
     rows_near,
+    runs_of,
     typical_place,
 )
 from kexpfam.display.densities import ConditionalDensityDisplay, plot_densities
@@ -29,5 +30,6 @@ __all__ = [
     "plot_densities",
     "plot_pit",
     "rows_near",
+    "runs_of",
     "typical_place",
 ]

@@ -16,23 +16,10 @@ from kexpfam._validation import (
     check_probability,
     check_weights,
 )
-from kexpfam.display.densities import pyplot
+from kexpfam.display.theme import THEME, pyplot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-# Probability that a bar or a point of a calibrated model lies in the band.
-_BAND = 0.95
-_BAND_LABEL = f"{_BAND:.0%} range if calibrated"
-
-# Bars hold about this many rows, and are neither too few nor too many to read.
-_ROWS_PER_BAR = 20
-_FEWEST_BARS, _MOST_BARS = 5, 20
-
-# Points of a coverage curve.
-_CURVE_POINTS = 201
-
-_BARS, _CENTRAL, _DENSEST = "#7fb3d9", "#08519c", "#d94801"
 
 # Where bars and curves would be if all were well.
 _IDEAL: dict[str, Any] = {"color": "0.35", "linestyle": (0, (4, 2))}
@@ -74,17 +61,20 @@ def plot_pit(
     u, weights = _uniform_values(values, sample_weight)
     n = _effective_rows(weights)
     if bins is None:
-        bins = int(np.clip(n // _ROWS_PER_BAR, _FEWEST_BARS, _MOST_BARS))
+        # Of about 20 rows each, and neither too few nor too many to read.
+        bins = int(np.clip(n // 20, 5, 20))
     elif check_count("bins", bins) == 0:
         raise ValueError("bins must be at least 1, got 0.")
     if ax is None:
         _, ax = plt.subplots(layout="constrained")
     shares, edges = np.histogram(u, bins, (0.0, 1.0), weights=weights / weights.sum())
     low, high = bins * _band(np.array([1.0 / bins]), n)[:, 0]
-    look: dict[str, Any] = {"color": _BARS, "edgecolor": "white", "linewidth": 0.8}
-    ax.bar(edges[:-1], bins * shares, width=1.0 / bins, align="edge", **look)
+    look: dict[str, Any] = {"color": THEME.bars, "edgecolor": "white"}
+    look |= {"width": 1.0 / bins, "align": "edge", "linewidth": 0.8}
+    ax.bar(edges[:-1], bins * shares, **look)
     # Drawn over the bars, since what it says is how high they may be.
-    ax.axhspan(low, high, color="0.3", alpha=0.15, linewidth=0, label=_BAND_LABEL)
+    band: dict[str, Any] = {"color": "0.3", "alpha": 0.15, "linewidth": 0}
+    ax.axhspan(low, high, label="95% range if calibrated", **band)
     ax.axhline(1.0, linewidth=1.2, **_IDEAL)
     top = 1.3 * max(high, bins * shares.max())  # room for the legend
     ax.set(xlim=(0, 1), xlabel="PIT, F(y|x)")
@@ -127,15 +117,16 @@ def plot_coverage(
     """
     plt = pyplot()
     u, weights = _uniform_values(pit, sample_weight)
-    curves = [(np.abs(2.0 * u - 1.0), "central intervals", _CENTRAL, "-")]
+    curves = [(np.abs(2.0 * u - 1.0), "central intervals", THEME.blue, "-")]
     if hpd_values is not None:
         v, _ = _uniform_values(hpd_values, weights)
-        curves += [(v, "highest-density regions", _DENSEST, "--")]
+        curves += [(v, "highest-density regions", THEME.orange, "--")]
     if ax is None:
         _, ax = plt.subplots(figsize=(4.8, 4.8), layout="constrained")
-    nominal = np.linspace(0.0, 1.0, _CURVE_POINTS)
+    nominal = np.linspace(0.0, 1.0, 201)
     low, high = _band(nominal, _effective_rows(weights))
-    ax.fill_between(nominal, low, high, color="0.85", linewidth=0, label=_BAND_LABEL)
+    band: dict[str, Any] = {"color": "0.85", "linewidth": 0}
+    ax.fill_between(nominal, low, high, label="95% range if calibrated", **band)
     ax.plot([0, 1], [0, 1], linewidth=1.0, **_IDEAL)
     for needed, label, color, style in curves:
         observed = _share_up_to(nominal, needed, weights)
@@ -191,11 +182,10 @@ def _effective_rows(weights: Array) -> int:
 
 
 def _band(probability: Array, n: int) -> Array:
-    """Shares of n rows between which a binomial share lies, (k,) -> (2, k)."""
+    """Shares of n rows between which a binomial share has 95 %, (k,) -> (2, k)."""
     from scipy.stats import binom
 
-    tails = np.array([[0.5 * (1.0 - _BAND)], [0.5 * (1.0 + _BAND)]])
-    return binom.ppf(tails, n, probability) / n
+    return binom.ppf([[0.025], [0.975]], n, probability) / n
 
 
 def _share_up_to(levels: Array, values: Array, weights: Array) -> Array:

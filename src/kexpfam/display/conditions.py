@@ -32,6 +32,17 @@ def few_near(model: Any, X: Array) -> Mask:
     return np.zeros(len(X), dtype=bool) if near is None else near < FEW_ROWS
 
 
+def runs_of(mask: Mask) -> list[tuple[int, int]]:
+    """Ends of the stretches where a mask, (n,), holds.
+
+    Example:
+        >>> runs_of(np.array([True, False, True, True]))
+        [(0, 1), (2, 4)]
+    """
+    changes = np.flatnonzero(np.diff(np.concatenate([[0], mask.astype(int), [0]])))
+    return [(int(a), int(b)) for a, b in changes.reshape(-1, 2)]
+
+
 def near_note(count: float | None) -> str:
     """That a density is mostly extrapolation; nothing where it is not.
 
@@ -81,8 +92,8 @@ def typical_place(
         if len(features[i]) > 1:
             same &= (X[:, list(features[i])] == np.asarray(cells)).all(axis=1)
     rows = np.flatnonzero(same) if same.any() else np.arange(len(X))
-    deviation, middle = X.std(axis=0), np.median(X[rows], axis=0)
-    scale = np.where(deviation > 0, deviation, 1.0)
+    std, middle = X.std(axis=0), np.median(X[rows], axis=0)
+    scale = np.where(std > 0, std, 1.0)
     for columns in map(list, features):
         if len(columns) > 1:
             scale[columns] = np.sqrt(2.0)  # two cells differ where a category does

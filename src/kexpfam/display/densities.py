@@ -14,53 +14,11 @@ import numpy as np
 from scipy.special import expit, logit
 from sklearn.isotonic import isotonic_regression
 
-from kexpfam._optional import needed
 from kexpfam._typing import Array, ArrayLike
+from kexpfam.display.theme import THEME, pyplot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.collections import PathCollection, QuadMesh
-    from matplotlib.colorbar import Colorbar
-    from matplotlib.colors import Colormap
-    from matplotlib.figure import Figure, SubFigure
-    from matplotlib.lines import Line2D
-
-# Probability that may be left outside a picture on either side.
-_TAIL = 0.001
-
-# Of a heavy tail only the part above this share of the peak is drawn: what is lower is
-# less than a pixel, and would squeeze the rest. A Gaussian is not cut (its share at the
-# 0.001 quantile is 0.008), a Cauchy density is, at 22 scales instead of 318.
-_VISIBLE = 0.002
-
-# Points of a curve: so many equally spaced, and as many quantiles, which resolve a peak
-# however narrow it is beside the others. Fewer quantiles tell where a density lies.
-_CURVE_POINTS = 301
-_RANGE_POINTS = 31
-
-# A legend is read up to so many curves; fills are told apart up to so many.
-_MOST_NAMED = 8
-_MOST_FILLED = 4
-
-# Space beside the data, as a share of their range.
-_MARGIN = 0.02
-
-# Columns of a heat map that are shown down to `_TAIL`. The others, mostly at x with few
-# data, may lose tails that would squeeze the rest, but never a quantile line.
-_COMPLETE_COLUMNS = 90
-
-# Colours, judged by eye on smooth, bimodal, heteroscedastic and bounded data. The map
-# ends at a middle blue, so that dark dots and orange lines stay readable on it.
-BLUES = ("#ffffff", "#e3eef9", "#b7d4ea", "#7fb3d9", "#4a90c4")
-_LINES = "#d94801"
-_DOTS = "#08213f"
-
-# Colour follows a power of the density, to show a wide density beside a narrow one, and
-# is full at this percentile of the columns' peaks. Both are guesses that look right.
-_COLOR_POWER = 0.6
-_FULL_COLOR = 80
-
-_LABEL_SIZE = 8.0  # of a quantile line, in points
 
 
 def plot_densities(densities: Any, ax: "Axes | None" = None, **line: Any) -> "Axes":
@@ -100,7 +58,7 @@ def plot_densities(densities: Any, ax: "Axes | None" = None, **line: Any) -> "Ax
     _require_one_variable(densities)
     curves = _curves(densities)
     n = len(curves)
-    thin = {"linewidth": 1.0} if n > _MOST_NAMED else {}
+    thin = {"linewidth": 1.0} if n > THEME.named else {}
     line = thin | normalize_kwargs(line, Line2D)
     labels = _labels(line.pop("label", None), n)
     colors = _colors(line.pop("color", None), n)
@@ -109,7 +67,7 @@ def plot_densities(densities: Any, ax: "Axes | None" = None, **line: Any) -> "Ax
     for (y, p), label, color in zip(curves, labels, colors, strict=True):
         (drawn,) = ax.plot(y, p, label=label, color=color, **line)
         drawn.sticky_edges.y.append(0.0)  # no margin below, yet room for other curves
-        if n <= _MOST_FILLED:
+        if n <= 4:  # of more, fills are not told apart
             ax.fill_between(y, p, color=drawn.get_color(), alpha=0.15, linewidth=0)
     ax.set(xlabel="y", ylabel="density")
     if labels[0] is not None:
@@ -163,13 +121,13 @@ class ConditionalDensityDisplay:
     data: Array | None = None
     x_label: str = "x"
     y_label: str = "y"
-    cmap: "str | Colormap | None" = None
-    ax_: "Axes" = field(init=False)
-    figure_: "Figure | SubFigure" = field(init=False)
-    heatmap_: "QuadMesh" = field(init=False)
-    colorbar_: "Colorbar" = field(init=False)
-    quantile_lines_: "list[Line2D]" = field(init=False)
-    scatter_: "PathCollection | None" = field(init=False)
+    cmap: Any = None
+    ax_: Any = field(init=False)
+    figure_: Any = field(init=False)
+    heatmap_: Any = field(init=False)
+    colorbar_: Any = field(init=False)
+    quantile_lines_: Any = field(init=False)
+    scatter_: Any = field(init=False)
 
     @classmethod
     def from_estimator(
@@ -181,7 +139,7 @@ class ConditionalDensityDisplay:
         ax: "Axes | None" = None,
         levels: ArrayLike = (0.05, 0.25, 0.5, 0.75, 0.95),
         grid_resolution: int = 200,
-        cmap: "str | Colormap | None" = None,
+        cmap: Any = None,
     ) -> Self:
         """Compute p(y|x) over the range of X and draw it.
 
@@ -207,8 +165,7 @@ class ConditionalDensityDisplay:
             raise ValueError(f"levels must lie strictly between 0 and 1, got {levels}.")
         if grid_resolution < 2:
             raise ValueError(f"grid_resolution must be > 1, got {grid_resolution}.")
-        seen = _condition_column(X)
-        data = None if y is None else np.column_stack([seen, _response_column(y, seen)])
+        seen, data = _columns(X, y)
         x = np.linspace(*_widened(seen.min(), seen.max()), grid_resolution)
         p = estimator.given(_like(X, x))
         _require_one_variable(p)
@@ -240,21 +197,24 @@ class ConditionalDensityDisplay:
         ax.set(xlabel=self.x_label, ylabel=self.y_label)
         return self
 
-    def _draw_heatmap(self, ax: "Axes") -> None:
-        from matplotlib.colors import LinearSegmentedColormap, PowerNorm
+    def _draw_heatmap(self, ax: Any) -> None:
+        from matplotlib.colors import PowerNorm
 
+        # Colour follows a power of the density, to show a wide one beside a narrow one,
+        # and is full at a percentile of the columns' peaks: guesses that look right.
+        power, percentile = 0.6, 80
         peaks = self.density.max(axis=1)
-        full = float(np.percentile(peaks, _FULL_COLOR))
+        full = float(np.percentile(peaks, percentile))
         half = 0.5 * (self.x[1] - self.x[0])
         edges = np.append(self.x - half, self.x[-1] + half)
         # The labels of the lines stand between the Axes and the colour bar.
-        label_width = 4.5 * _LABEL_SIZE if len(self.levels) else 0.0
+        label_width = 4.5 * THEME.label_size if len(self.levels) else 0.0
         self.heatmap_ = ax.pcolormesh(
             edges,
             self.y_edges,
             self.density.T,
-            cmap=self.cmap or LinearSegmentedColormap.from_list("blues", BLUES),
-            norm=PowerNorm(_COLOR_POWER, vmin=0.0, vmax=full),
+            cmap=self.cmap or THEME.colormap(),
+            norm=PowerNorm(power, vmin=0.0, vmax=full),
             rasterized=True,
         )
         self.colorbar_ = ax.figure.colorbar(
@@ -267,7 +227,7 @@ class ConditionalDensityDisplay:
         self.colorbar_.outline.set(edgecolor="0.6", linewidth=0.6)
         ax.set(xlim=(edges[0], edges[-1]), ylim=(self.y_edges[0], self.y_edges[-1]))
 
-    def _draw_data(self, ax: "Axes") -> None:
+    def _draw_data(self, ax: Any) -> None:
         self.scatter_ = None
         if self.data is None:
             return
@@ -278,7 +238,7 @@ class ConditionalDensityDisplay:
             self.data[:, 1],
             s=float(np.clip(180.0 / np.sqrt(n), 3.0, 20.0)),
             alpha=float(np.clip(7.0 / np.sqrt(n), 0.1, 0.7)),
-            color=_DOTS,
+            color=THEME.dots,
             linewidths=0,
             rasterized=n > 5000,
         )
@@ -286,7 +246,7 @@ class ConditionalDensityDisplay:
         (bottom, top), y = ax.get_ylim(), self.data[:, 1]
         ax.set_ylim(min(bottom, y.min()), max(top, y.max()))
 
-    def _draw_quantiles(self, ax: "Axes") -> None:
+    def _draw_quantiles(self, ax: Any) -> None:
         self.quantile_lines_ = []
         for level, line in zip(self.levels, self.quantiles.T, strict=True):
             # The outer lines bound where y is rare, and are drawn as such.
@@ -294,16 +254,12 @@ class ConditionalDensityDisplay:
             self.quantile_lines_ += ax.plot(
                 self.x,
                 line,
-                color=_LINES,
+                color=THEME.orange,
                 linewidth=2.0 if level == 0.5 else 1.1,
                 linestyle=(0, (4, 2)) if outer else "-",
             )
-        look: dict[str, Any] = {
-            "color": _LINES,
-            "fontsize": _LABEL_SIZE,
-            "va": "center",
-        }
-        look["transform"] = ax.get_yaxis_transform()
+        look: dict[str, Any] = {"color": THEME.orange, "fontsize": THEME.label_size}
+        look |= {"va": "center", "transform": ax.get_yaxis_transform()}
         look["in_layout"] = False  # the colour bar makes room, with any layout engine
         heights = _apart(self.quantiles[-1], ax)
         for level, height in zip(self.levels, heights, strict=True):
@@ -311,11 +267,6 @@ class ConditionalDensityDisplay:
                 ax.text(1.01, height, "median", fontweight="bold", **look)
             else:
                 ax.text(1.01, height, f"{100 * level:.4g}%", **look)
-
-
-def pyplot() -> Any:
-    """matplotlib.pyplot, imported when something is drawn."""
-    return needed("matplotlib.pyplot", "for pictures", "plot")
 
 
 def _require_one_variable(densities: Any) -> None:
@@ -332,9 +283,12 @@ def _curves(densities: Any) -> list[tuple[Array, Array]]:
     ends = np.atleast_2d(densities.support)
     if len(ends) == 0:
         raise ValueError("There are no densities to draw: the batch is empty.")
-    quantiles, lows, highs = _visible(densities, _CURVE_POINTS)
+    # So many equally spaced, and as many quantiles, which resolve a peak however narrow
+    # it is beside the others.
+    points = 301
+    quantiles, lows, highs = _visible(densities, points)
     low, high = _widened(lows.min(), highs.max())
-    even = np.broadcast_to(np.linspace(low, high, _CURVE_POINTS), quantiles.shape)
+    even = np.broadcast_to(np.linspace(low, high, points), quantiles.shape)
     y = np.hstack([even, np.clip(quantiles, low, high)])
     y = np.sort(np.clip(y, ends[:, :1], ends[:, 1:]), axis=1)
     p = _batched(densities.pdf, densities, y)
@@ -348,11 +302,15 @@ def _curves(densities: Any) -> list[tuple[Array, Array]]:
 
 def _visible(densities: Any, count: int) -> tuple[Array, Array, Array]:
     """Some quantiles of n densities, (n, count), and the ends, (n,), worth drawing."""
+    tail = logit(0.001)  # probability that may be left outside on either side
     # Equally spaced in log odds, so that there are some in the tails.
-    levels = expit(np.linspace(logit(_TAIL), -logit(_TAIL), count))
+    levels = expit(np.linspace(tail, -tail, count))
     y = _batched(densities.ppf, densities, levels[None])
     p = _batched(densities.pdf, densities, y)
-    seen = p >= _VISIBLE * p.max(axis=1, keepdims=True)
+    # Of a heavy tail only what is above this share of the peak is drawn: what is lower
+    # is less than a pixel, and would squeeze the rest. A Gaussian is not cut (its share
+    # at the 0.001 quantile is 0.008), a Cauchy is, at 22 scales instead of 318.
+    seen = p >= 0.002 * p.max(axis=1, keepdims=True)
     low = np.where(seen, y, np.inf).min(axis=1)
     high = np.where(seen, y, -np.inf).max(axis=1)
     return y, low, high
@@ -366,7 +324,7 @@ def _batched(method: Any, densities: Any, points: Array) -> Array:
 
 def _labels(label: Any, n: int) -> list[str | None]:
     if label is None:
-        named = 1 < n <= _MOST_NAMED
+        named = 1 < n <= THEME.named
         return [f"row {i}" if named else None for i in range(n)]
     # One name for all curves stands once in the legend.
     names = [label] + [None] * (n - 1) if isinstance(label, str) else list(label)
@@ -376,7 +334,7 @@ def _labels(label: Any, n: int) -> list[str | None]:
 def _colors(color: Any, n: int) -> list[Any]:
     if isinstance(color, list) or np.ndim(color) == 2:
         return _one_each("color", list(color), n)
-    if color is None and n > _MOST_NAMED:
+    if color is None and n > THEME.named:
         from matplotlib import colormaps
 
         # Not to the end of the map, whose yellow is lost on white.
@@ -393,8 +351,24 @@ def _one_each(name: str, values: list[Any], n: int) -> list[Any]:
     return values
 
 
+def _columns(X: Any, y: Any) -> tuple[Array, Array | None]:
+    """The only column of X, finite, (n,); and beside that of y, if there is one."""
+    if len(np.shape(X)) != 2 or np.shape(X)[0] == 0:
+        raise ValueError(
+            f"X must have rows and one column, shape (n, 1), got shape {np.shape(X)}; "
+            f"X.reshape(-1, 1) makes a column."
+        )
+    advice = "use given(X).plot() at a few rows, or fit a model to one column"
+    x = _column("X", X, advice)
+    if y is None:
+        return x, None
+    values = _column("y", y, "fit and draw one column at a time")
+    if values.size != len(x):
+        raise ValueError(f"y must have {len(x)} rows like X, got shape {np.shape(y)}.")
+    return x, np.column_stack([x, values])
+
+
 def _column(name: str, values: Any, advice: str) -> Array:
-    """The only column of X or y, finite, (n,)."""
     values = np.asarray(values, dtype=float)
     if values.ndim == 2 and values.shape[1] > 1:
         raise ValueError(
@@ -404,27 +378,6 @@ def _column(name: str, values: Any, advice: str) -> Array:
     if not np.all(np.isfinite(values)):
         raise ValueError(f"{name} contains NaN or infinity; remove these rows.")
     return values.ravel()
-
-
-def _condition_column(X: Any) -> Array:
-    shape = np.shape(X)
-    if len(shape) != 2 or shape[0] == 0:
-        raise ValueError(
-            f"X must have rows and one column, shape (n, 1), got shape {shape}; "
-            f"X.reshape(-1, 1) makes a column."
-        )
-    return _column(
-        "X", X, "use given(X).plot() at a few rows, or fit a model to one column"
-    )
-
-
-def _response_column(y: Any, seen: Array) -> Array:
-    values = _column("y", y, "fit and draw one column at a time")
-    if values.size != len(seen):
-        raise ValueError(
-            f"y must have {len(seen)} rows like X, got shape {np.shape(y)}."
-        )
-    return values
 
 
 def _like(X: Any, x: Array) -> Any:
@@ -439,32 +392,35 @@ def _name_of(y: Any) -> str:
 
 def _widened(low: float, high: float) -> tuple[float, float]:
     # A single value gets some width, of its own magnitude.
-    room = _MARGIN * (high - low) or 0.5 * max(1.0, abs(low))
+    room = 0.02 * (high - low) or 0.5 * max(1.0, abs(low))
     return low - room, high + room
 
 
 def _y_range(p: Any, quantiles: Array, data: Array | None) -> tuple[float, float]:
     """A range that shows the mass, the quantile lines and the data."""
-    _, low, high = _visible(p, _RANGE_POINTS)
+    _, low, high = _visible(p, 31)
+    # Columns that are shown to their tails. The others, mostly at x with few data, may
+    # lose tails that would squeeze the rest, but never a quantile line.
+    complete = 90
     seen = np.append(quantiles, [] if data is None else data[:, 1])
     bottom, top = _widened(
-        min(np.percentile(low, 100 - _COMPLETE_COLUMNS), seen.min(initial=np.inf)),
-        max(np.percentile(high, _COMPLETE_COLUMNS), seen.max(initial=-np.inf)),
+        min(np.percentile(low, 100 - complete), seen.min(initial=np.inf)),
+        max(np.percentile(high, complete), seen.max(initial=-np.inf)),
     )
     ends = p.support
     return max(bottom, ends[:, 0].min()), min(top, ends[:, 1].max())
 
 
-def _size_in_points(ax: "Axes") -> tuple[float, float]:
+def _size_in_points(ax: Any) -> tuple[float, float]:
     """Width and height of the Axes, before a layout engine adjusts them."""
     pixels = ax.get_window_extent()
     return 72.0 * pixels.width / ax.figure.dpi, 72.0 * pixels.height / ax.figure.dpi
 
 
-def _apart(heights: Array, ax: "Axes") -> Array:
+def _apart(heights: Array, ax: Any) -> Array:
     """Heights, nearest to these, at which labels on the Axes do not overlap."""
     bottom, top = ax.get_ylim()
-    line = 1.25 * _LABEL_SIZE / _size_in_points(ax)[1]
+    line = 1.25 * THEME.label_size / _size_in_points(ax)[1]
     gap = (top - bottom) * min(line, 1.0 / max(len(heights), 1))
     # Heights less the room of all labels below must increase: an isotonic regression.
     order, room = np.argsort(heights), gap * np.arange(len(heights))

@@ -8,6 +8,8 @@ Everything is laid out in inches, so that the text fits the boxes.
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Self
 
@@ -15,31 +17,29 @@ import numpy as np
 from sklearn.isotonic import isotonic_regression
 
 from kexpfam._typing import Array
-from kexpfam.display.densities import BLUES, pyplot
+from kexpfam.display.theme import THEME, pyplot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.colorbar import Colorbar
-    from matplotlib.figure import Figure, SubFigure
-    from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 
-# Inches. A letter is as wide as most, a box at least as wide as its second line.
-_LETTER, _NARROWEST, _GAIN_WIDTH = 0.095, 0.9, 1.6
-_HEIGHT, _GAIN_HEIGHT = 0.38, 0.56
-_BESIDE, _BETWEEN = 0.35, 0.5
-_ROUNDING = 0.09
-_EDGE_ROOM = 0.1  # around the picture
-_PORTS = 0.2  # between arrows at a box, if it is wide enough
+Edge = tuple[str, str]
 
-_NAME_SIZE, _GAIN_SIZE = 10.5, 8.5  # points
 
-# Nodes without edges stand in rows of so many, and not fewer than so many if possible.
-_ROW = 4
+@dataclass(frozen=True)
+class _Inches:
+    """Sizes of a graph, without and with gains."""
 
-# How often layers are put in order, downwards and upwards.
-_SWEEPS = 8
+    letter: float = 0.095  # as wide as most
+    widths: tuple[float, float] = (0.9, 1.6)  # of a box at least: its second line
+    heights: tuple[float, float] = (0.38, 0.56)  # of a box
+    beside: float = 0.35  # between boxes of a layer
+    between: float = 0.5  # between layers
+    rounding: float = 0.09  # of corners
+    around: float = 0.1  # the picture
+    ports: float = 0.2  # between arrows at a box, if it is wide enough
 
-_CURVE_POINTS = 20  # of an edge between two layers
+
+_SIZES = _Inches()
 
 
 class GraphDisplay:
@@ -72,12 +72,6 @@ class GraphDisplay:
         [('rain', 'slippery'), ('rain', 'wet'), ('wet', 'slippery')]
     """
 
-    ax_: "Axes"
-    figure_: "Figure | SubFigure"
-    boxes_: "dict[str, FancyBboxPatch]"
-    arrows_: "dict[tuple[str, str], FancyArrowPatch]"
-    colorbar_: "Colorbar | None"
-
     def __init__(
         self,
         nodes: Sequence[str],
@@ -89,14 +83,12 @@ class GraphDisplay:
         self.exogenous = tuple(exogenous)
         self.nodes = tuple(dict.fromkeys((*self.exogenous, *nodes)))
         self.parents = {node: tuple(parents.get(node, ())) for node in self.nodes}
-        self.gains = dict(gains or {})
-        self.gain_errors = dict(gain_errors or {})
+        self.gains, self.gain_errors = dict(gains or {}), dict(gain_errors or {})
         self._check(nodes, parents)
-        least, height = (
-            (_GAIN_WIDTH, _GAIN_HEIGHT) if self.gains else (_NARROWEST, _HEIGHT)
-        )
-        width = max(least, _LETTER * max(map(len, self.nodes)) + 0.3)
-        self.box = np.array([width, height])
+        two_lines = bool(self.gains)
+        wide = _SIZES.letter * max(map(len, self.nodes)) + 0.3
+        least, height = _SIZES.widths[two_lines], _SIZES.heights[two_lines]
+        self.box = np.array([max(least, wide), height])
         self.positions, self.curves = _layout(self.parents, self.box)
 
     def plot(self, ax: "Axes | None" = None) -> Self:
@@ -125,7 +117,7 @@ class GraphDisplay:
         middles = np.array(list(self.positions.values()))
         corners = [middles - 0.5 * self.box, middles + 0.5 * self.box]
         points = np.concatenate([*corners, *self.curves.values()])
-        return points.min(axis=0) - _EDGE_ROOM, points.max(axis=0) + _EDGE_ROOM
+        return points.min(axis=0) - _SIZES.around, points.max(axis=0) + _SIZES.around
 
     def _check(
         self, nodes: Sequence[str], parents: Mapping[str, Sequence[str]]
@@ -154,86 +146,80 @@ class GraphDisplay:
         own = "" if error is None else f" ± {error:.2f}"
         return f"{gain:+.2f}{own} nats".replace("-", "−")
 
-    def _draw_colorbar(self, ax: "Axes") -> Any:
-        """The bar, and a function from a gain to its colour."""
+    def _draw_colorbar(self, ax: Any) -> Any:
+        """The bar; returns a function from a gain to its colour."""
         from matplotlib.cm import ScalarMappable
-        from matplotlib.colors import LinearSegmentedColormap, Normalize
+        from matplotlib.colors import Normalize
 
-        self.colorbar_ = None
+        self.colorbar_: Any = None
         if not self.gains:
             return None
         gains = list(self.gains.values())
         # Blue is a gain; a loss is as white as none, and its number says so.
         norm = Normalize(0.0, max(*gains, 0.0) or 1.0, clip=True)
-        colors = ScalarMappable(norm, LinearSegmentedColormap.from_list("gains", BLUES))
-        self.colorbar_ = ax.figure.colorbar(
-            colors,
-            ax=ax,
-            label="held-out gain, nats",
-            extend="min" if min(gains) < 0 else "neither",
-            shrink=0.8,
-            aspect=25,
-            pad=0.02,
-        )
+        colors = ScalarMappable(norm, THEME.colormap())
+        look = {
+            "shrink": 0.8,
+            "aspect": 25,
+            "pad": 0.02,
+            "label": "held-out gain, nats",
+        }
+        ends = "min" if min(gains) < 0 else "neither"
+        self.colorbar_ = ax.figure.colorbar(colors, ax=ax, extend=ends, **look)
         self.colorbar_.outline.set(edgecolor="0.6", linewidth=0.6)
         return colors.to_rgba
 
-    def _draw_arrows(self, ax: "Axes", scale: float) -> None:
+    def _draw_arrows(self, ax: Any, scale: float) -> None:
         from matplotlib.patches import FancyArrowPatch
         from matplotlib.path import Path
 
         look: dict[str, Any] = {"arrowstyle": "-|>", "joinstyle": "round", "zorder": 1}
         look |= {"mutation_scale": 10.0 * scale, "linewidth": scale, "color": "0.35"}
         self.arrows_ = {
-            edge: FancyArrowPatch(path=Path(points), **look)
+            edge: ax.add_patch(FancyArrowPatch(path=Path(points), **look))
             for edge, points in self.curves.items()
         }
-        for arrow in self.arrows_.values():
-            ax.add_patch(arrow)
 
-    def _draw_boxes(self, ax: "Axes", scale: float, color: Any) -> None:
+    def _draw_boxes(self, ax: Any, scale: float, color: Any) -> None:
         from matplotlib.patches import FancyBboxPatch
 
         self.boxes_ = {}
-        inner = self.box - 2.0 * _ROUNDING
-        place: dict[str, Any] = {"ha": "center", "va": "center", "zorder": 3}
-        for node, (x, y) in self.positions.items():
+        corner, tall = _SIZES.rounding, self.box[1]
+        inner = self.box - 2.0 * corner
+        style = f"round,pad={corner},rounding_size={corner}"
+        look: dict[str, Any] = {
+            "boxstyle": style,
+            "edgecolor": "0.25",
+            "linewidth": scale,
+            "zorder": 2,
+        }
+        words: dict[str, Any] = {"ha": "center", "va": "center", "zorder": 3}
+        for node, middle in self.positions.items():
             gain, text = self.gains.get(node), self._gain_text(node)
             given = node in self.exogenous
             neutral = "white" if given else "0.94"
-            box = FancyBboxPatch(
-                (x - 0.5 * inner[0], y - 0.5 * inner[1]),
-                width=inner[0],
-                height=inner[1],
-                boxstyle=f"round,pad={_ROUNDING},rounding_size={_ROUNDING}",
-                facecolor=neutral if gain is None else color(gain),
-                edgecolor="0.25",
-                linestyle=(0, (4, 2.5)) if given else "-",
-                linewidth=scale,
-                zorder=2,
-            )
-            ax.add_patch(box)
-            self.boxes_[node] = box
-            lift, drop = (0.16 if text else 0.0) * self.box[1], 0.24 * self.box[1]
-            ax.text(x, y + lift, node, fontsize=_NAME_SIZE * scale, **place)
-            ax.text(x, y - drop, text, fontsize=_GAIN_SIZE * scale, **place)
+            fill = neutral if gain is None else color(gain)
+            line = (0, (4, 2.5)) if given else "-"
+            x, y = middle
+            start = (x - 0.5 * inner[0], y - 0.5 * inner[1])
+            box = FancyBboxPatch(start, *inner, facecolor=fill, linestyle=line, **look)
+            self.boxes_[node] = ax.add_patch(box)
+            up = 0.16 * tall if text else 0.0
+            ax.text(x, y + up, node, fontsize=10.5 * scale, **words)
+            ax.text(x, y - 0.24 * tall, text, fontsize=8.5 * scale, **words)
 
 
 def _layers(parents: Mapping[str, Sequence[str]]) -> dict[str, int]:
-    """Layer of each node, below those of its parents.
-
-    Raises:
-        ValueError: The graph has a cycle.
-    """
+    """Layer of each node, below those of its parents; ValueError for a cycle."""
     layer: dict[str, int] = {}
-    while len(layer) < len(parents):
-        rest = [n for n in parents if n not in layer]
-        ready = [n for n in rest if all(p in layer for p in parents[n])]
-        if not ready:
-            raise ValueError(
-                f"The graph has a cycle among {rest}; a node cannot depend on itself."
-            )
-        layer |= {n: 1 + max((layer[p] for p in parents[n]), default=-1) for n in ready}
+    try:
+        for node in TopologicalSorter(parents).static_order():
+            layer[node] = 1 + max((layer[p] for p in parents[node]), default=-1)
+    except CycleError as error:
+        among = [node for node in parents if node in error.args[1]]
+        raise ValueError(
+            f"The graph has a cycle among {among}; a node cannot depend on itself."
+        ) from error
     for node in parents:
         below = [layer[n] for n in parents if node in parents[n]]
         if not parents[node] and below:
@@ -243,11 +229,11 @@ def _layers(parents: Mapping[str, Sequence[str]]) -> dict[str, int]:
 
 def _layout(
     parents: Mapping[str, Sequence[str]], box: Array
-) -> tuple[dict[str, Array], dict[tuple[str, str], Array]]:
+) -> tuple[dict[str, Array], dict[Edge, Array]]:
     """Middle of each box, and a curve for each edge."""
     layer = _layers(parents)
     # What an edge passes: its nodes, and a place of its own in the layers between.
-    routes: dict[tuple[str, str], list[Hashable]] = {
+    routes: dict[Edge, list[Hashable]] = {
         (p, c): [p, *((p, c, k) for k in range(layer[p] + 1, layer[c])), c]
         for c, own in parents.items()
         for p in own
@@ -261,24 +247,25 @@ def _layout(
             rows[k].append(stop)
     rows = [row for row in rows if row]
     x = _ordered(rows, list(routes.values()), lambda s: box[0] * (s in parents))
-    # As square as boxes allow, if there is nothing else to see.
+    # Nodes without edges, as square as boxes allow if there is nothing else to see.
     single: list[Hashable] = [n for n in parents if n not in linked]
-    most = max([_ROW, *(sum(s in parents for s in row) for row in rows)])
+    most = max([4, *(sum(s in parents for s in row) for row in rows)])
     middle = float(np.mean([x[n] for n in linked])) if linked else 0.0
     last = [single[i : i + most] for i in range(0, len(single), most)]
     for alone in last:
-        for one, offset in zip(
-            alone, _centred(len(alone), box[0] + _BESIDE), strict=True
-        ):
-            x[one] = middle + offset
-    steps = [box[1] + _BETWEEN] * len(rows) + [box[1] + _BESIDE] * len(last)
-    y = {s: -sum(steps[:k]) for k, row in enumerate([*rows, *last]) for s in row}
-    curves = _curves(routes, {stop: np.array([x[stop], y[stop]]) for stop in y}, box)
-    return {n: np.array([x[n], y[n]]) for n in parents}, curves
+        places = middle + _centred(len(alone), box[0] + _SIZES.beside)
+        x |= dict(zip(alone, places.tolist(), strict=True))
+    steps = [box[1] + _SIZES.between] * len(rows) + [box[1] + _SIZES.beside] * len(last)
+    stops = {
+        stop: np.array([x[stop], -sum(steps[:k])])
+        for k, row in enumerate([*rows, *last])
+        for stop in row
+    }
+    return {node: stops[node] for node in parents}, _curves(routes, stops, box)
 
 
-def _centred(count: int, apart: float) -> list[float]:
-    return [(k - 0.5 * (count - 1)) * apart for k in range(count)]
+def _centred(count: int, apart: float) -> Array:
+    return (np.arange(float(count)) - 0.5 * (count - 1)) * apart
 
 
 def _ordered(
@@ -292,12 +279,12 @@ def _ordered(
         down[upper].append(lower)
     x = {stop: float(k) for row in rows for k, stop in enumerate(row)}
     # Upwards last, so that parents stand in the middle of their children.
-    for near in (up, down) * _SWEEPS:
+    for near in (up, down) * 8:
         for row in rows if near is up else reversed(rows):
             wish = {s: float(np.mean([x[k] for k in near[s]] or [x[s]])) for s in row}
-            row.sort(key=lambda s: wish[s])
-            gaps = [0.5 * (width(a) + width(b)) + _BESIDE for a, b in pairwise(row)]
-            room = np.cumsum([0.0, *gaps])
+            row.sort(key=wish.__getitem__)
+            gaps = [0.5 * (width(a) + width(b)) for a, b in pairwise(row)]
+            room = np.cumsum([0.0, *(gap + _SIZES.beside for gap in gaps)])
             # The closest to the wishes that keeps order and distance.
             found = isotonic_regression([wish[s] for s in row] - room) + room
             x |= dict(zip(row, found.tolist(), strict=True))
@@ -305,30 +292,24 @@ def _ordered(
 
 
 def _curves(
-    routes: Mapping[tuple[str, str], list[Hashable]],
-    places: Mapping[Hashable, Array],
-    box: Array,
-) -> dict[tuple[str, str], Array]:
+    routes: Mapping[Edge, list[Hashable]], places: Mapping[Hashable, Array], box: Array
+) -> dict[Edge, Array]:
     """From box to box, upright within layers and bent between them."""
 
-    def port(edge: tuple[str, str], end: int) -> Array:
+    def port(edge: Edge, end: int) -> Array:
         """Where an edge meets a box: in the order of the places that it leads to."""
         beside = [e for e in routes if e[end] == edge[end]]
         towards = 1 if end == 0 else -2
         beside.sort(key=lambda e: places[routes[e][towards]][0])
-        apart = min(_PORTS, 0.7 * box[0] / len(beside))
+        apart = min(_SIZES.ports, 0.7 * box[0] / len(beside))
         shift = _centred(len(beside), apart)[beside.index(edge)]
         return places[edge[end]] + [shift, 0.0]
 
-    half = np.array([0.0, 0.5 * box[1]])
-    t = np.linspace(0.0, 1.0, _CURVE_POINTS)
+    half, t = np.array([0.0, 0.5 * box[1]]), np.linspace(0.0, 1.0, 20)
+    bend = np.column_stack([t * t * (3.0 - 2.0 * t), t])
     curves = {}
     for edge, route in routes.items():
         stops = [port(edge, 0), *(places[s] for s in route[1:-1]), port(edge, 1)]
-        parts = []
-        for upper, lower in pairwise(stops):
-            start, end = upper - half, lower + half
-            share = np.column_stack([t * t * (3.0 - 2.0 * t), t])
-            parts.append(start + share * (end - start))
-        curves[edge] = np.concatenate(parts)
+        ends = [(upper - half, lower + half) for upper, lower in pairwise(stops)]
+        curves[edge] = np.concatenate([a + bend * (b - a) for a, b in ends])
     return curves

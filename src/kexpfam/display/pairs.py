@@ -14,36 +14,10 @@ import numpy as np
 
 from kexpfam._typing import Array, RandomState
 from kexpfam._validation import as_generator, as_numbers, check_count
-from kexpfam.display.densities import pyplot
+from kexpfam.display.theme import THEME, pyplot
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
-    from matplotlib.legend import Legend
-
-# Panels of more columns are too small to read.
-_MOST_COLUMNS = 12
-
-# Colours from dark to light, of which neighbours differ in lightness and, for any kind
-# of colour vision, in hue; and the lines of the histograms.
-_COLORS = ("#1a1a1a", "#e8871e", "#2a7fc0", "#9ecf6b", "#b04a8f")
-_STYLES: tuple[Any, ...] = ("-", "-", (0, (4, 1.2)), (0, (1.2, 0.8)), (0, (5, 1, 1, 1)))
-
-# Quantiles of each sample that a panel shows, and room beside them: a stray point, or
-# the tail of a bad sampler, must not squeeze the rest.
-_SHOWN = (0.002, 0.998)
-_MARGIN = 0.06
-
-# Of a dot: more hides what is below it, less mixes the colours.
-_OPACITY = 0.7
-
-# Bars of a histogram: about the root of the rows of the smallest sample.
-_FEWEST_BARS, _MOST_BARS = 8, 40
-
-# Inches of a panel, by the number of columns, and of the whole picture at least.
-_PANEL = {1: 3.6, 2: 2.6, 3: 2.1, 4: 1.8, 5: 1.6}
-_SMALL_PANEL = 1.3
-_MARGIN_INCHES = (0.75, 0.6, 0.15, 0.15)  # left, bottom, right, top
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -78,9 +52,9 @@ class PairsDisplay:
     dots: Mapping[str, Array]
     names: Sequence[str]
     limits: Array
-    figure_: "Figure | SubFigure" = field(init=False)
+    figure_: Any = field(init=False)
     axes_: Any = field(init=False)
-    legend_: "Legend" = field(init=False)
+    legend_: Any = field(init=False)
 
     @classmethod
     def from_samples(
@@ -123,10 +97,11 @@ class PairsDisplay:
         named = samples if isinstance(samples, Mapping) else {labels[1]: samples}
         if labels[0] in named:
             raise ValueError(f"Two samples are called {labels[0]!r}; change labels.")
-        if not 1 <= len(named) < len(_COLORS):
+        most = len(THEME.samples) - 1
+        if not 1 <= len(named) <= most:
             raise ValueError(
-                f"Beside the data 1 to {len(_COLORS) - 1} samples can be told apart, "
-                f"got {len(named)}."
+                f"Beside the data 1 to {most} samples can be told apart, got "
+                f"{len(named)}."
             )
         tables = {str(k): rows for k, rows in {labels[0]: data, **named}.items()}
         own = _names_of(tables)
@@ -157,41 +132,36 @@ class PairsDisplay:
             limits=_limits(list(shown.values())),
         ).plot(figure)
 
-    def plot(self, figure: "Figure | SubFigure | None" = None) -> Self:
+    def plot(self, figure: Any = None) -> Self:
         """Draw, in a new figure unless one is given; returns the display."""
         plt = pyplot()
         d = len(self.names)
+        margins = np.array([0.75, 0.6, 0.15, 0.15])  # left, bottom, right, top: inches
         if figure is None:
-            side = d * _PANEL.get(d, _SMALL_PANEL)
-            left, bottom, right, top = _MARGIN_INCHES
-            figure = plt.figure(figsize=(side + left + right, side + bottom + top))
-        self.figure_ = figure
-        self.axes_ = self._make_axes(figure)
-        width = figure.bbox.width / figure.figure.dpi / d
-        self._draw_histograms()
-        self._draw_dots(width)
-        self._draw_labels(width)
-        self.legend_ = self._draw_legend(figure)
-        return self
-
-    def _make_axes(self, figure: Any) -> Any:
-        d = len(self.names)
+            # Of a panel, in inches: the fewer columns, the larger.
+            panel = [3.6, 2.6, 2.1, 1.8, 1.6, 1.3][min(d, 6) - 1]
+            figure = plt.figure(figsize=d * panel + margins[:2] + margins[2:])
         size = figure.bbox.size / figure.figure.dpi
-        left, bottom, right, top = np.array(_MARGIN_INCHES) / np.tile(size, 2)
+        left, bottom, right, top = margins / np.tile(size, 2)
         sides = {"left": left, "bottom": bottom, "right": 1 - right, "top": 1 - top}
         gap = 0.08 if d < 6 else 0.12  # of a panel
         grid = figure.add_gridspec(d, d, wspace=gap, hspace=gap, **sides)
-        axes = np.full((d, d), None, dtype=object)
+        self.figure_, self.axes_ = figure, np.full((d, d), None, dtype=object)
         for i, j in zip(*np.tril_indices(d), strict=True):
-            ax = axes[i, j] = figure.add_subplot(grid[i, j])
+            ax = self.axes_[i, j] = figure.add_subplot(grid[i, j])
             ax.set_xlim(self.limits[j])
             if i != j:
                 ax.set_ylim(self.limits[i])
-        return axes
+        self._draw_histograms()
+        self._draw_dots(size[0] / d)
+        self._draw_labels(size[0] / d)
+        self._draw_legend()
+        return self
 
     def _draw_histograms(self) -> None:
+        # About the root of the rows of the smallest sample.
         fewest = min(len(table) for table in self.samples.values())
-        bars = int(np.clip(np.sqrt(fewest), _FEWEST_BARS, _MOST_BARS))
+        bars = int(np.clip(np.sqrt(fewest), 8, 40))
         for j, ax in enumerate(self.axes_.diagonal()):
             edges = np.linspace(self.limits[j, 0], self.limits[j, 1], bars + 1)
             for k, table in enumerate(self.samples.values()):
@@ -200,22 +170,22 @@ class PairsDisplay:
                 heights = counts / (len(table) * (edges[1] - edges[0]))
                 if k == 0:
                     ax.stairs(heights, edges, fill=True, color="0.82", linewidth=0)
-                wide = 1.4 if k else 1.0
-                look = {"color": _COLORS[k], "linestyle": _STYLES[k], "linewidth": wide}
-                ax.stairs(heights, edges, **look)
+                look = {"color": THEME.samples[k], "linestyle": THEME.dashes[k]}
+                ax.stairs(heights, edges, linewidth=1.4 if k else 1.0, **look)
             ax.set_ylim(bottom=0.0)
             ax.set_yticks([])
 
     def _draw_dots(self, width: float) -> None:
         rows = np.concatenate(list(self.dots.values()))
         counts = [len(table) for table in self.dots.values()]
-        colors = np.repeat(np.array(_COLORS[: len(counts)]), counts)
+        colors = np.repeat(np.array(THEME.samples[: len(counts)]), counts)
         # The same mixed order whenever it is drawn.
         order = np.random.default_rng(0).permutation(len(rows))
         rows, colors = rows[order], colors[order]
         # Dots cover about the same share of a panel, however many and small they are.
-        area = np.clip(700.0 * width * width / len(rows), 1.6, 14.0)
-        look = {"s": float(area), "c": colors, "alpha": _OPACITY, "linewidths": 0}
+        area = float(np.clip(700.0 * width * width / len(rows), 1.6, 14.0))
+        # More opaque hides what is below, less mixes the colours.
+        look = {"s": area, "c": colors, "alpha": 0.7, "linewidths": 0}
         for i, j in zip(*np.tril_indices(len(self.names), -1), strict=True):
             self.axes_[i, j].scatter(rows[:, j], rows[:, i], rasterized=True, **look)
 
@@ -225,38 +195,34 @@ class PairsDisplay:
         d = len(self.names)
         size = float(np.clip(4.0 + 3.2 * width, 6.0, 10.0))
         for i, j in zip(*np.tril_indices(d), strict=True):
-            ax: Axes = self.axes_[i, j]
+            ax = self.axes_[i, j]
             ax.tick_params(labelsize=0.85 * size, length=2.0, pad=1.5)
-            ax.xaxis.set_major_locator(MaxNLocator(3, steps=[1, 2, 5, 10]))
             ax.tick_params(labelbottom=i == d - 1, bottom=i == d - 1)
+            ax.tick_params(labelleft=j == 0, left=j == 0)
+            ax.xaxis.set_major_locator(MaxNLocator(3, steps=[1, 2, 5, 10]))
+            if i != j:
+                ax.yaxis.set_major_locator(MaxNLocator(3, steps=[1, 2, 5, 10]))
             ax.spines[["top", "right"]].set_visible(False)
             ax.spines[["left", "bottom"]].set(color="0.6", linewidth=0.6)
-            if i == j:
-                ax.spines["left"].set_visible(False)
-            else:
-                ax.yaxis.set_major_locator(MaxNLocator(3, steps=[1, 2, 5, 10]))
-                ax.tick_params(labelleft=j == 0, left=j == 0)
+            ax.spines["left"].set_visible(i != j)
         for k, name in enumerate(self.names):
             self.axes_[d - 1, k].set_xlabel(name, fontsize=size)
             if k > 0:
                 self.axes_[k, 0].set_ylabel(name, fontsize=size)
         self.figure_.align_labels()
 
-    def _draw_legend(self, figure: Any) -> "Legend":
+    def _draw_legend(self) -> None:
         from matplotlib.lines import Line2D
 
         look: dict[str, Any] = {"marker": "o", "markersize": 5, "linewidth": 1.4}
         handles = [
-            Line2D([], [], color=color, linestyle=style, **look)
-            for color, style in zip(_COLORS, _STYLES, strict=True)
+            Line2D([], [], color=color, linestyle=dash, **look)
+            for color, dash in zip(THEME.samples, THEME.dashes, strict=True)
         ]
-        return figure.legend(
-            handles[: len(self.samples)],
-            [f"{label} ({len(rows)} rows)" for label, rows in self.samples.items()],
-            loc="upper right",
-            fontsize=10 if len(self.names) < 6 else 14,  # a larger picture is reduced
-            frameon=False,
-        )
+        labels = [f"{label} ({len(rows)} rows)" for label, rows in self.samples.items()]
+        size = 10 if len(self.names) < 6 else 14  # a larger picture is reduced
+        place = {"loc": "upper right", "fontsize": size, "frameon": False}
+        self.legend_ = self.figure_.legend(handles[: len(labels)], labels, **place)
 
 
 def _names_of(tables: Mapping[str, Any]) -> list[str] | None:
@@ -289,23 +255,21 @@ def _table(label: str, rows: Any) -> Array:
 
 def _chosen(columns: Sequence[int | str] | None, names: list[str]) -> list[int]:
     """Numbers of the columns to draw."""
-    chosen = list(range(len(names)))
-    if columns is not None:
-        chosen = [_number_of(column, names) for column in columns]
-    if not 1 <= len(chosen) <= _MOST_COLUMNS:
+    chosen = []
+    for column in range(len(names)) if columns is None else columns:
+        if isinstance(column, str) and column in names:
+            chosen.append(names.index(column))
+        elif not isinstance(column, str) and -len(names) <= column < len(names):
+            chosen.append(int(column) % len(names))
+        else:
+            raise ValueError(f"columns has {column!r}, but the columns are {names}.")
+    most = 12  # panels of more are too small to read
+    if not 1 <= len(chosen) <= most:
         raise ValueError(
-            f"1 to {_MOST_COLUMNS} columns can be drawn, got {len(chosen)}; choose "
-            f"some with columns."
+            f"1 to {most} columns can be drawn, got {len(chosen)}; choose some with "
+            f"columns."
         )
     return chosen
-
-
-def _number_of(column: int | str, names: list[str]) -> int:
-    if isinstance(column, str) and column in names:
-        return names.index(column)
-    if not isinstance(column, str) and -len(names) <= column < len(names):
-        return int(column) % len(names)
-    raise ValueError(f"columns has {column!r}, but the columns are {names}.")
 
 
 def _thinned(table: Array, most: int, rng: np.random.Generator) -> Array:
@@ -315,11 +279,12 @@ def _thinned(table: Array, most: int, rng: np.random.Generator) -> Array:
 
 
 def _limits(tables: list[Array]) -> Array:
-    """Range of each column in which nearly all rows of every sample lie, (d, 2)."""
-    ends = np.array([np.quantile(table, _SHOWN, axis=0) for table in tables])
+    """Range of each column in which nearly all rows of every sample lie, (d, 2).
+
+    A stray point, or the tail of a bad sampler, must not squeeze the rest.
+    """
+    ends = np.array([np.quantile(table, [0.002, 0.998], axis=0) for table in tables])
     low, high = ends[:, 0].min(axis=0), ends[:, 1].max(axis=0)
     # A constant column gets some width, of its own magnitude.
-    room = np.where(
-        high > low, _MARGIN * (high - low), 0.5 * np.maximum(1.0, np.abs(low))
-    )
+    room = np.where(high > low, 0.06 * (high - low), 0.5 * np.maximum(1.0, np.abs(low)))
     return np.column_stack([low - room, high + room])

@@ -2,12 +2,8 @@
 
 from kexpfam.distributions.bridged import Bridge, BridgedDensity, bridge_sample
 from kexpfam.distributions.closed_form import ClosedFormDensity
-from kexpfam.distributions.interface import (
-    Coordinates,
-    Density,
-    ExactDensity,
-    SeveralColumns,
-)
+from kexpfam.distributions.coordinates import ResponseCoordinates
+from kexpfam.distributions.interface import Density, ExactDensity, SeveralColumns
 from kexpfam.distributions.mixture import MixtureDensity
 from kexpfam.distributions.multivariate import MultivariateDensity, check_partition
 from kexpfam.distributions.normal_mixture import (
@@ -23,7 +19,6 @@ __all__ = [
     "Bridge",
     "BridgedDensity",
     "ClosedFormDensity",
-    "Coordinates",
     "Density",
     "ExactDensity",
     "MixtureDensity",
@@ -31,6 +26,7 @@ __all__ = [
     "NormalMixtureColumns",
     "NormalMixtureDensity",
     "OneColumnDensity",
+    "ResponseCoordinates",
     "SeveralColumns",
     "UnivariateDensity",
     "UnnormalizedDensity",

@@ -1,6 +1,6 @@
-"""A way out of score matching's blindness: a bridge between the islands.
+"""A way out of score matching's blindness: a bridge between isolated components.
 
-Where p(y|x) lives on separated islands, score matching hardly sees their relative
+Where p(y|x) has isolated components, score matching hardly sees their relative
 masses, because nothing connects them. So connect them: mix the data with draws from a
 wide density m, whose mass is everywhere, fit that mixture
 
@@ -21,9 +21,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from kexpfam._typing import Array, namespace_of
-from kexpfam._validation import check_positive
+from kexpfam._validation import check_share
 from kexpfam.base_densities import BaseDensity
-from kexpfam.distributions.interface import Coordinates
+from kexpfam.distributions.coordinates import ResponseCoordinates
 from kexpfam.distributions.univariate import UnivariateDensity
 from kexpfam.partition import Formula, UnnormalizedDensity
 from kexpfam.persistence import saved_value
@@ -42,28 +42,27 @@ class Bridge:
     m: BaseDensity  # The wide density, in the coordinates of the kernel
 
     def __post_init__(self) -> None:
-        _check_share(self.share)
+        check_share("share", self.share)
 
-    def log_rest(self, log_mix: Array, log_m: Array, floor: float = FLOOR) -> Array:
+    def log_rest(self, log_mix: Array, log_m: Array) -> Array:
         """Log of (p_mix − s m)/(1 − s), kept positive, from log p_mix and log m."""
-        rest = (1.0 - self.ratio(log_mix, log_m)) / (1.0 - self.share)
+        rest = (1.0 - self._ratio(log_mix, log_m)) / (1.0 - self.share)
         # A smooth maximum of rest and 0: (rest + √(rest² + 4f²))/2, without the
         # cancellation that this has where rest is negative.
         xp = namespace_of(rest)
-        root = xp.hypot(rest, 2.0 * floor)
-        positive = 0.5 * (abs(rest) + root)
-        negative = floor**2 / positive
+        positive = 0.5 * (abs(rest) + xp.hypot(rest, 2.0 * FLOOR))
+        negative = FLOOR**2 / positive
         return log_mix + xp.log(xp.where(rest > 0, positive, negative))
 
-    def slope_factor(self, log_mix: Array, log_m: Array, floor: float = FLOOR) -> Array:
+    def slope_factor(self, log_mix: Array, log_m: Array) -> Array:
         """What m'/m − p'/p is multiplied by in the slope of `log_rest`, beside p'/p."""
-        ratio = self.ratio(log_mix, log_m)
+        ratio = self._ratio(log_mix, log_m)
         rest = (1.0 - ratio) / (1.0 - self.share)
         # d log(rest⁺) = d rest / √(rest² + 4f²), d rest = −ratio (m'/m − p'/p)/(1 − s)
-        root = namespace_of(rest).hypot(rest, 2.0 * floor)
+        root = namespace_of(rest).hypot(rest, 2.0 * FLOOR)
         return -ratio / (1.0 - self.share) / root
 
-    def ratio(self, log_mix: Array, log_m: Array) -> Array:
+    def _ratio(self, log_mix: Array, log_m: Array) -> Array:
         """S m / p_mix; where both vanish it is zero, and large but finite elsewhere."""
         with np.errstate(invalid="ignore"):
             gap = np.log(self.share) + log_m - log_mix
@@ -100,7 +99,7 @@ def bridge_sample(
         >>> rows.U.shape, float(rows.weights[4:].sum())
         ((8, 1), 1.0)
     """
-    _check_share(share)
+    check_share("share", share)
     drawn = m.sample(draws * len(U), U.shape[1], rng)
     return BridgedRows(
         np.concatenate([X, np.tile(X, (draws, 1))]),
@@ -116,9 +115,7 @@ class BridgedFormula:
     """`BridgedDensity` without its arrays."""
 
     mix: Formula  # That of p_mix
-    m: BaseDensity  # The density that was mixed in
-    share: float  # s
-    floor: float  # As in `BridgedDensity`
+    bridge: Bridge
 
     def at(
         self, shared: tuple[Array, ...], row: tuple[Array, ...], u: Array
@@ -126,11 +123,10 @@ class BridgedFormula:
         log_partition, *mix_row = row
         log_mix, slope = self.mix.at(shared, tuple(mix_row), u)
         log_mix = log_mix - log_partition
-        log_m = self.m.log_density(u[None])[0]
-        slope_m = self.m.grad_log_density(u[None])[0]
-        bridge = Bridge(self.share, self.m)
-        factor = bridge.slope_factor(log_mix, log_m, self.floor)
-        log_p = bridge.log_rest(log_mix, log_m, self.floor)
+        log_m = self.bridge.m.log_density(u[None])[0]
+        slope_m = self.bridge.m.grad_log_density(u[None])[0]
+        factor = self.bridge.slope_factor(log_mix, log_m)
+        log_p = self.bridge.log_rest(log_mix, log_m)
         return log_p, slope + factor * (slope_m - slope)
 
 
@@ -140,13 +136,7 @@ class BridgedDensity:
 
     mix: UnnormalizedDensity  # p_mix before it is normalised
     log_partition: Array  # log Z of p_mix, (n,)
-    m: BaseDensity  # The density that was mixed in
-    share: float  # s
-    floor: float = FLOOR  # About the share of p_mix left where it is negative
-
-    def __post_init__(self) -> None:
-        _check_share(self.share)
-        check_positive("floor", self.floor)
+    bridge: Bridge  # What was mixed in
 
     @classmethod
     def of(
@@ -156,9 +146,9 @@ class BridgedDensity:
         ones = np.ones((len(mix), 1))
         support = mix.base.support(1)
         whole = UnivariateDensity.normalize(
-            mix, Coordinates(0.0 * ones, ones, support), resolution
+            mix, ResponseCoordinates(0.0 * ones, ones, support), resolution
         )
-        return cls(mix, whole.log_partition, m, share)
+        return cls(mix, whole.log_partition, Bridge(share, m))
 
     def __len__(self) -> int:
         return len(self.mix)
@@ -179,7 +169,7 @@ class BridgedDensity:
     @property
     def rounding(self) -> float:
         """That of the mixture, relative to the smaller mass that is left of it."""
-        return self.mix.rounding / (1.0 - self.share)
+        return self.mix.rounding / (1.0 - self.bridge.share)
 
     @property
     def same_rows(self) -> bool:
@@ -191,24 +181,26 @@ class BridgedDensity:
         )
 
     def on_grid(self, nodes: Array) -> Array:
-        return self._difference(self.mix.on_grid(nodes), self.m.log_density(nodes))
+        log_mix = self.mix.on_grid(nodes) - self.log_partition[:, None]
+        return self.bridge.log_rest(log_mix, self.bridge.m.log_density(nodes))
 
     def log_unnormalized(self, U: Array) -> Array:
-        log_m = self.m.log_density(U.reshape(-1, self.d)).reshape(U.shape[:2])
-        return self._difference(self.mix.log_unnormalized(U), log_m)
+        return self.bridge.log_rest(*self._logs(U))
 
     def gradient(self, U: Array) -> Array:
-        flat = U.reshape(-1, self.d)
-        log_m = self.m.log_density(flat).reshape(U.shape[:2])
-        log_mix = self.mix.log_unnormalized(U) - self.log_partition[:, None]
         slope = self.mix.gradient(U)
-        slope_m = self.m.grad_log_density(flat).reshape(U.shape)
-        factor = self._bridge.slope_factor(log_mix, log_m, self.floor)
-        return slope + factor[..., None] * (slope_m - slope)
+        slope_m = self.bridge.m.grad_log_density(U.reshape(-1, self.d))
+        factor = self.bridge.slope_factor(*self._logs(U))
+        return slope + factor[..., None] * (slope_m.reshape(U.shape) - slope)
+
+    def _logs(self, U: Array) -> tuple[Array, Array]:
+        """Log p_mix and log m at each row's own points, (n, q) each."""
+        log_m = self.bridge.m.log_density(U.reshape(-1, self.d)).reshape(U.shape[:2])
+        return self.mix.log_unnormalized(U) - self.log_partition[:, None], log_m
 
     @property
     def formula(self) -> BridgedFormula:
-        return BridgedFormula(self.mix.formula, self.m, self.share, self.floor)
+        return BridgedFormula(self.mix.formula, self.bridge)
 
     def shared_parameters(self) -> tuple[Array, ...]:
         return self.mix.shared_parameters()
@@ -219,16 +211,3 @@ class BridgedDensity:
 
     def nearness(self) -> Array:
         return self.mix.nearness()
-
-    @property
-    def _bridge(self) -> Bridge:
-        return Bridge(self.share, self.m)
-
-    def _difference(self, log_mix: Array, log_m: Array) -> Array:
-        log_mix = log_mix - self.log_partition[:, None]
-        return self._bridge.log_rest(log_mix, log_m, self.floor)
-
-
-def _check_share(share: float) -> None:
-    if not 0.0 < share < 1.0:
-        raise ValueError(f"share must lie between 0 and 1, got {share!r}.")

@@ -1,7 +1,7 @@
 """Location-scale densities without a kernel part: everything in closed form.
 
 With T = 0 a family is its base density, moved and stretched by a regression. Null
-models and the guards of averages are such densities; they need no quadrature.
+models and defensive components of averages are such densities; they need no quadrature.
 """
 
 from typing import Any, Self
@@ -53,7 +53,7 @@ class ClosedFormDensity(ExactDensity, OneColumnDensity):
         return self.mode()
 
     def std(self) -> Array:
-        return self._out(self._scale * self._base.column_deviation(0))
+        return self._out(self._scale * self._base.column_std(0))
 
     def mode(self) -> Array:
         """The centre: all these densities are symmetric."""

@@ -1,98 +1,35 @@
 """Distributions at given conditions: what `model.given(X)` returns.
 
-An object holds n densities at once. Values come in and go out in the user's units; the
-work is done in the coordinates u of the kernel, y = location + scale·u, or such a line
-behind a transform of y. Indexing with a number gives a single density, whose methods
-drop the leading axis; indexing with a slice or an array gives fewer densities.
+An object holds n densities at once. Values come in and go out in the user's units.
+Indexing with a number gives a single density, whose methods drop the leading axis;
+indexing with a slice or an array gives fewer densities.
 """
 
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from dataclasses import replace
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
 from kexpfam._typing import Array, ArrayLike, RandomState
 from kexpfam._validation import as_generator, as_numbers, check_count
-from kexpfam.base_densities import MonotoneTransform
-from kexpfam.partition import UnnormalizedDensity
 from kexpfam.sampling import InverseCDF, Run, Sampler, resolve_sampler
-
-# What only densities of one variable have.
-_ONE_COLUMN_ONLY = ("cdf", "sf", "ppf", "median", "interval", "hpd", "plot", "to_scipy")
-
-
-@dataclass(frozen=True)
-class Coordinates:
-    """t(y) = location + scale·u, row by row."""
-
-    location: Array  # (n, d)
-    scale: Array  # (n, d), positive
-    support: Array  # Ends of the support as the user gave them, (d, 2)
-    transform: MonotoneTransform | None = None  # t of all rows; None for t(y) = y
-
-    def rows(self, index: Any) -> "Coordinates":
-        """Only some rows."""
-        return replace(self, location=self.location[index], scale=self.scale[index])
-
-    @property
-    def shared(self) -> bool:
-        """Whether all rows, and there are some, have the same coordinates."""
-        same = self.location == self.location[:1], self.scale == self.scale[:1]
-        return bool(len(self.location)) and bool(np.all(same))
-
-    def shared_breaks(self) -> Array:
-        """Where y is not smooth in u, if that is the same in all rows; one column."""
-        if self.transform is None or not self.shared:
-            return np.empty(0)
-        breaks = self.transform.column_breaks(0)
-        return self.rows([0]).to_kernel(breaks[None, :, None])[0, :, 0]
-
-    def to_user(self, U: Array) -> Array:
-        """(n, q, d) -> (n, q, d), never outside the support by a rounding error."""
-        Y = self.location[:, None] + self.scale[:, None] * U
-        if self.transform is not None:
-            Y = self.transform.inverse(Y)
-        return np.clip(Y, self.support[:, 0], self.support[:, 1])
-
-    def to_kernel(self, Y: Array) -> Array:
-        """(n, q, d) -> (n, q, d)."""
-        if self.transform is not None:
-            Y = self.transform.forward(Y)
-        with np.errstate(over="ignore"):  # infinitely far is far enough
-            return (Y - self.location[:, None]) / self.scale[:, None]
-
-    @property
-    def log_scale(self) -> Array:
-        """Log |dt(y)/du| of each row, (n,)."""
-        return np.log(self.scale).sum(axis=1)
-
-    def log_volume(self, Y: Array) -> Array:
-        """Log |dy/du| at points (n, q, d), (n, q), or (n, 1) if it is the same."""
-        if self.transform is None:
-            return self.log_scale[:, None]
-        return self.log_scale[:, None] - self.transform.log_abs_det_jacobian(Y).sum(
-            axis=-1
-        )
-
-    def gradient(self, slope: Array, Y: Array) -> Array:
-        """Slope of log p(y) at points Y, from d log p(u)/du there, (n, q, d) each."""
-        slope = slope / self.scale[:, None]
-        if self.transform is None:
-            return slope
-        inner = slope * np.exp(self.transform.log_abs_det_jacobian(Y))
-        return inner + self.transform.slope_gradient(Y)
 
 
 class Density(ABC):
     """n densities, in the user's units, with a leading axis unless it is a single one.
 
     Attributes:
+        measure: What densities of y are taken with respect to.
         log_partition: log Z(x) of each density.
         log_partition_error: Estimated error of log Z(x).
     """
+
+    # Lebesgue measure on every column. Atoms and counts would enter here, by another
+    # value: `logpdf`, metrics and comparisons that care may ask for it.
+    measure: ClassVar[Literal["lebesgue"]] = "lebesgue"
 
     _single: bool
 
@@ -315,50 +252,10 @@ class SeveralColumns(Density):
     """Densities of two and more columns, which lack what only one column has."""
 
     def __getattr__(self, name: str) -> Any:
-        if name in _ONE_COLUMN_ONLY:
+        only = ("cdf", "sf", "ppf", "median", "interval", "hpd", "plot", "to_scipy")
+        if name in only:
             raise AttributeError(
                 f"{name} is for one column of y, and these densities have {self._d}; "
                 f"use rvs() to draw, and summarise the draws."
             )
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}.")
-
-
-class TiltedDensities(Density):
-    """Densities made from q0(u) exp T(x, u): known up to log Z(x), in coordinates u."""
-
-    _tilted: UnnormalizedDensity
-    _coordinates: Coordinates
-
-    @abstractmethod
-    def _log_density(self, U: Array) -> Array:
-        """Log densities in the coordinates u, (n, q, d) -> (n, q)."""
-
-    @property
-    def _n(self) -> int:
-        return len(self._tilted)
-
-    @property
-    def _d(self) -> int:
-        return self._tilted.d
-
-    @property
-    def _ends(self) -> Array:
-        return np.broadcast_to(self._coordinates.support, (self._n, self._d, 2))
-
-    def _log_pdf(self, Y: Array) -> Array:
-        log_p = self._log_density(self._coordinates.to_kernel(Y))
-        return log_p - self._coordinates.log_volume(Y)
-
-    def _run(self, sampler: Sampler, size: int, rng: np.random.Generator) -> Run:
-        run = sampler.draw(self._tilted, size, rng)
-        chains = run.chains
-        if chains is not None:
-            n, d = self._n, self._d
-            flat = self._coordinates.to_user(chains.draws.reshape(n, -1, d))
-            chains = replace(chains, draws=flat.reshape(chains.draws.shape))
-        draws = self._coordinates.to_user(run.draws)
-        return replace(run, draws=draws, chains=chains)
-
-    def _gradient(self, Y: Array) -> Array:
-        slope = self._tilted.gradient(self._coordinates.to_kernel(Y))
-        return self._coordinates.gradient(slope, Y)

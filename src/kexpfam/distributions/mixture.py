@@ -2,8 +2,8 @@
 
 p(y) = Σ_c w_c p_c(y) with the same weights at every condition. Density, distribution
 function and moments are sums over the components. Quantiles are roots between the
-quantiles of the components. Mode, highest-density region and entropy come from panels
-in y that are cut wherever a component's panels are, so that they resolve the sum.
+quantiles of the components. Mode, highest-density region and entropy come from cells
+in y that are cut wherever a component's cells are, so that they resolve the sum.
 """
 
 import functools
@@ -13,26 +13,16 @@ from typing import Any, Self
 import numpy as np
 from scipy import special
 
-from kexpfam._roots import increasing_roots
 from kexpfam._typing import Array, ArrayLike, Indices
 from kexpfam._validation import as_numbers
-from kexpfam.distributions.one_column import OUTLINE, OneColumnDensity, TabulatedDensity
-from kexpfam.distributions.row_panels import RowPanels, merged_edges
-from kexpfam.partition import panels_holding
+from kexpfam.distributions.one_column import (
+    OneColumnDensity,
+    TabulatedDensity,
+    outline_levels,
+)
+from kexpfam.distributions.tabulation import merged_edges
+from kexpfam.partition import CellDensity, cells_holding
 from kexpfam.sampling import Run, Sampler, SamplingReport
-
-# Weights may miss a sum of one by rounding, and are then divided by their sum.
-_SUM_TOLERANCE = 1e-6
-
-# A point is a quantile if the mass beyond it is right up to this share.
-_LEVEL_TOLERANCE = 1e-14
-
-# Up to so many levels, panels of the components are the cheaper brackets.
-_FEW_LEVELS = 8
-
-# If the mass beyond a point is right up to this share, and the next step is so small a
-# share of the panel, one step of Newton's method makes it right up to rounding.
-_ONE_STEP = 1e-6
 
 
 class MixtureDensity(TabulatedDensity):
@@ -91,22 +81,22 @@ class MixtureDensity(TabulatedDensity):
 
     def std(self) -> Array:
         # The law of total variance, relative to the largest term, which may be huge.
-        deviations = self._gather("std")
+        stds = self._gather("std")
         offsets = np.abs(self._means - self._weights @ self._means)
-        largest = np.maximum(deviations, offsets).max(axis=0)
+        largest = np.maximum(stds, offsets).max(axis=0)
         finite = np.isfinite(largest)
         unit = np.where(finite & (largest > 0), largest, 1.0)
-        squares = (deviations / unit) ** 2 + (offsets / unit) ** 2
+        squares = (stds / unit) ** 2 + (offsets / unit) ** 2
         std = unit * np.sqrt(self._weights @ squares)
-        return self._out(np.where(np.isinf(deviations).any(axis=0), np.inf, std))
+        return self._out(np.where(np.isinf(stds).any(axis=0), np.inf, std))
 
-    def tabulated(self) -> RowPanels:
-        """The same densities on panels, whose values cost little at many points.
+    def tabulated(self) -> CellDensity:
+        """The same densities on cells, whose values cost little at many points.
 
         Its `pdf`, `logpdf` and `cdf` take (n, q) points, and are right to about 1e-10
-        of the mass of a panel; those of the mixture itself are exact.
+        of the mass of a cell; those of the mixture itself are exact.
         """
-        return self._panels
+        return self._cells
 
     @property
     def _n(self) -> int:
@@ -153,48 +143,30 @@ class MixtureDensity(TabulatedDensity):
         q = levels.shape[1]
         row = np.repeat(np.arange(self._n), q)
         level, y = levels.ravel(), np.full(levels.size, np.nan)
-        if q > _FEW_LEVELS or "_panels" in self.__dict__:
+        # Up to so many levels, cells of the components are the cheaper brackets.
+        if q > 8 or "_cells" in self.__dict__:
             y = self._corrected(levels)
         rest = np.flatnonzero(np.isnan(y))
         y[rest] = self._solved(level[rest], row[rest])
         return y.reshape(levels.shape)
 
     def _corrected(self, levels: Array) -> Array:
-        """Quantiles from panels, after one step of Newton's method, (n q,).
+        """Quantiles from cells, after one step of Newton's method, (n q,).
 
         NaN where they were so far away that one step is not enough.
         """
         row, level = np.repeat(np.arange(self._n), levels.shape[1]), levels.ravel()
-        y, left, right = (part.ravel() for part in self._panels.ppf(levels))
+        y, left, right = (part.ravel() for part in self._cells.quantiles(levels))
         gap = self._excess(y, level, row)
         slope = self._rough_pdf(y[:, None], row)[:, 0]
-        near = np.abs(gap) <= _ONE_STEP * np.minimum(level, 1.0 - level)
+        # If the mass beyond a point is right up to this share, and the next step is so
+        # small a share of the cell, one step makes it right up to rounding.
+        small = 1e-6
+        near = np.abs(gap) <= small * np.minimum(level, 1.0 - level)
         # In a gap between components the slope is small, and is another nearby.
-        near &= np.abs(gap) <= _ONE_STEP * (right - left) * slope
+        near &= np.abs(gap) <= small * (right - left) * slope
         near &= slope > 0
         return np.where(near, y - gap / np.where(near, slope, 1.0), np.nan)
-
-    def _solved(self, level: Array, row: Indices) -> Array:
-        """Quantiles from brackets; one level for each of some rows, (m,)."""
-        low, high = (end[:, 0] for end in self._around(level[:, None], row))
-        return increasing_roots(
-            lambda y, some: (
-                self._excess(y, level[some], row[some]),
-                self._rough_pdf(y[:, None], row[some])[:, 0],
-            ),
-            low,
-            high,
-            _LEVEL_TOLERANCE * np.minimum(level, 1.0 - level),
-        )
-
-    def _excess(self, y: Array, level: Array, row: Indices) -> Array:
-        """Mass below y minus the level, from the tail that is smaller, (m,)."""
-        gap = np.empty(level.shape)
-        upper = level > 0.5
-        for tail, mass in ((~upper, self._cdf), (upper, self._sf)):
-            if tail.any():
-                gap[tail] = mass(y[tail, None], row[tail])[:, 0]
-        return np.where(upper, 1.0 - level - gap, gap - level)
 
     def _draws(self, size: int, rng: np.random.Generator) -> Array:
         return self._dealt(size, rng, lambda part, most: part._draws(most, rng))
@@ -257,8 +229,9 @@ class MixtureDensity(TabulatedDensity):
         order = np.argsort(points, axis=1)
         points = np.take_along_axis(points, order, axis=1)
         below = np.cumsum(np.concatenate(weights)[order], axis=1)
-        shares = np.tile(np.linspace(0.0, 1.0, len(OUTLINE)), (self._n, 1))
-        place = panels_holding(below, shares) + 1
+        count = len(outline_levels())
+        shares = np.tile(np.linspace(0.0, 1.0, count), (self._n, 1))
+        place = cells_holding(below, shares) + 1
         place[:, 0] = 0
         place = np.minimum(place, points.shape[1] - 1)
         return merged_edges(
@@ -319,7 +292,8 @@ def _check(components: Sequence[OneColumnDensity], weights: Array) -> None:
                 f"components must be densities of one variable, as given(X) returns "
                 f"them for one column of y; got {part!r}."
             )
-    right_sum = abs(weights.sum() - 1.0) <= _SUM_TOLERANCE
+    # They may miss it by rounding, and are then divided by their sum.
+    right_sum = abs(weights.sum() - 1.0) <= 1e-6
     if not (np.all(weights >= 0) and right_sum):
         raise ValueError(
             f"weights must not be negative and sum to one, got {weights.tolist()!r}."

@@ -12,21 +12,22 @@ import numpy as np
 from scipy import optimize
 
 from kexpfam._typing import Array
-from kexpfam.distributions.interface import Coordinates, SeveralColumns, TiltedDensities
+from kexpfam.distributions.coordinates import ResponseCoordinates
+from kexpfam.distributions.interface import SeveralColumns
+from kexpfam.distributions.tilted import TiltedDensities
 from kexpfam.errors import NormalizationWarning
 from kexpfam.partition import (
     ImportanceEstimate,
-    Proposal,
     RowLogDensity,
     TemperedEstimate,
     TensorDensity,
     UnnormalizedDensity,
     estimate_partition,
+    first_cells,
     generators,
     integrate_tensor,
     make_proposal,
     resample_move,
-    starting_edges,
     temper,
 )
 
@@ -35,15 +36,6 @@ PARTITIONS = ("auto", "importance", "smc")
 
 Estimate = TensorDensity | ImportanceEstimate | TemperedEstimate
 
-# Draws of the importance sampler: the error of log Z is about 1/√(effective draws).
-_DRAWS = 8192
-
-# Moves after resampling tempered particles, as many as after importance sampling.
-_MOVES = 20
-
-# Quadrature that ends with a larger error than this earns a warning.
-_WORST_ERROR = 1e-4
-
 
 class MultivariateDensity(TiltedDensities, SeveralColumns):
     """n densities of d ≥ 2 variables."""
@@ -51,7 +43,7 @@ class MultivariateDensity(TiltedDensities, SeveralColumns):
     def __init__(
         self,
         tilted: UnnormalizedDensity,
-        coordinates: Coordinates,
+        coordinates: ResponseCoordinates,
         partition: Estimate,
         *,
         single: bool = False,
@@ -66,7 +58,7 @@ class MultivariateDensity(TiltedDensities, SeveralColumns):
     def normalize(
         cls,
         tilted: UnnormalizedDensity,
-        coordinates: Coordinates,
+        coordinates: ResponseCoordinates,
         resolution: float,
         seed: int,
         *,
@@ -116,8 +108,8 @@ class MultivariateDensity(TiltedDensities, SeveralColumns):
 
         A text if it is a single density, else an array of them, (n,).
         """
-        names = np.full(self._n, _METHODS[type(self._partition)])
-        return str(names[0]) if self._single else names
+        name = self._partition.method
+        return name if self._single else np.full(self._n, name)
 
     @property
     def effective_draws(self) -> Array | None:
@@ -125,9 +117,8 @@ class MultivariateDensity(TiltedDensities, SeveralColumns):
 
         For tempered particles so many independent draws as would have the same error.
         """
-        if isinstance(self._partition, TensorDensity):
-            return None
-        return self._out(self._partition.effective_draws)
+        found = self._partition.effective_draws
+        return None if found is None else self._out(found)
 
     @property
     def tail_index(self) -> Array | None:
@@ -135,9 +126,8 @@ class MultivariateDensity(TiltedDensities, SeveralColumns):
 
         Not a number where it is from tempered particles.
         """
-        if isinstance(self._partition, TensorDensity):
-            return None
-        return self._out(self._partition.tail_index)
+        found = self._partition.tail_index
+        return None if found is None else self._out(found)
 
     def mean(self) -> Array:
         if self._tilted.base.tail_index <= 1:
@@ -191,10 +181,18 @@ class MultivariateDensity(TiltedDensities, SeveralColumns):
         if isinstance(partition, TensorDensity):
             u = partition.sample(_row_log_density(self._tilted), size, rng)
         elif isinstance(partition, ImportanceEstimate):
-            u = _moved(self._tilted, partition, size, rng)
-        else:
+            tilted = self._tilted
+            u = resample_move(
+                tilted.log_unnormalized,
+                tilted.gradient,
+                partition.draws,
+                partition.weights,
+                size,
+                rng,
+            )
+        else:  # as many moves as after importance sampling
             rngs = generators(rng, self._n)
-            u = partition.sample(self._tilted, size, rngs, moves=_MOVES)
+            u = partition.sample(self._tilted, size, rngs, moves=20)
         return self._coordinates.to_user(u)
 
     def _rows(self, index: Any, *, single: bool) -> Self:
@@ -230,19 +228,8 @@ class MultivariateDensity(TiltedDensities, SeveralColumns):
         return candidates[self._tilted.on_grid(candidates).argmax(axis=1)]
 
 
-_METHODS: dict[type, str] = {
-    TensorDensity: "quadrature",
-    ImportanceEstimate: "importance",
-    TemperedEstimate: "smc",
-}
-
-
 def check_partition(method: object) -> None:
-    """Refuse what is no way to normalise.
-
-    Raises:
-        ValueError: It is something else than the names in `PARTITIONS`.
-    """
+    """Refuse what is no way to normalise."""
     if method not in PARTITIONS:
         raise ValueError(
             f"partition must be one of {', '.join(map(repr, PARTITIONS))}, "
@@ -258,25 +245,17 @@ def _row_log_density(tilted: UnnormalizedDensity) -> RowLogDensity:
 
 
 def _quadrature(tilted: UnnormalizedDensity, resolution: float) -> TensorDensity:
-    support = tilted.base.support(2)
-    edges = []
-    for i, (low, high) in enumerate(support):
-        data = tilted.responses[:, i]
-        base_low, base_high = tilted.base.column_range(i)
-        start = low if np.isfinite(low) else min(base_low, float(data.min()))
-        end = high if np.isfinite(high) else max(base_high, float(data.max()))
-        # Coarser than in one dimension, since nodes multiply; refinement does the rest.
-        edges.append(starting_edges(start, end, data, 2.0 * resolution))
-    extend = tuple((not np.isfinite(a), not np.isfinite(b)) for a, b in support)
+    # Coarser than in one dimension, since nodes multiply; refinement does the rest.
+    first, second = (first_cells(tilted, i, 2.0 * resolution) for i in (0, 1))
     density = integrate_tensor(
         _row_log_density(tilted),
         len(tilted),
-        (edges[0], edges[1]),
-        extend=(extend[0], extend[1]),
+        (first[0], second[0]),
+        extend=(first[1], second[1]),
         tail_index=tilted.base.tail_index,
     )
     worst = float(np.max(density.error, initial=0.0))
-    if worst > _WORST_ERROR:
+    if worst > 1e-4:
         warnings.warn(
             f"log Z(x) is known to {worst:.1e} only: the densities have peaks too "
             f"narrow for the quadrature. Raise regularization or the lengthscale of y.",
@@ -287,11 +266,11 @@ def _quadrature(tilted: UnnormalizedDensity, resolution: float) -> TensorDensity
 
 
 def _importance(tilted: UnnormalizedDensity, seed: int) -> ImportanceEstimate:
-    proposal: Proposal = make_proposal(
+    proposal = make_proposal(
         tilted.base.log_density,
         lambda n, rng: tilted.base.sample(n, tilted.d, rng),
         tilted.responses,
-        _DRAWS,
+        8192,  # the error of log Z is about 1/√(effective draws)
         np.random.default_rng(seed),
     )
     return estimate_partition(tilted.on_grid(proposal.draws), proposal)
@@ -303,7 +282,8 @@ def _warn_of_importance(estimate: ImportanceEstimate, way: str = "") -> None:
     n, bad = len(estimate.unreliable), int(estimate.unreliable.sum())
     warnings.warn(
         f"log Z(x) by importance sampling is unreliable for {bad} of {n} densities: "
-        f"effective draws down to {estimate.effective_draws.min():.0f} of {_DRAWS}, "
+        f"effective draws down to {estimate.effective_draws.min():.0f} of "
+        f"{len(estimate.draws)}, "
         f"Pareto k up to {estimate.tail_index.max():.2f} (0.7 is the limit). Raise "
         f"regularization, {way}or model the columns one after another "
         f"(FactorizedDensity).",
@@ -328,19 +308,3 @@ def _tempered(tilted: UnnormalizedDensity, seed: int) -> TemperedEstimate:
             stacklevel=5,
         )
     return estimate
-
-
-def _moved(
-    tilted: UnnormalizedDensity,
-    estimate: ImportanceEstimate,
-    size: int,
-    rng: np.random.Generator,
-) -> Array:
-    return resample_move(
-        tilted.log_unnormalized,
-        tilted.gradient,
-        estimate.draws,
-        estimate.weights,
-        size,
-        rng,
-    )

@@ -3,7 +3,7 @@
 LSCDE, kernel density estimates and mixture density networks are such densities at every
 x. Density, distribution function, moments and draws are closed forms; quantiles are
 roots between those of the components; mode, highest-density region and entropy come
-from panels in y.
+from cells in y.
 """
 
 import functools
@@ -13,24 +13,10 @@ from typing import Any, Self
 import numpy as np
 from scipy import special
 
-from kexpfam._roots import increasing_roots
 from kexpfam._typing import Array, Indices
 from kexpfam.distributions.interface import ExactDensity, SeveralColumns
 from kexpfam.distributions.one_column import TabulatedDensity
-from kexpfam.partition import panels_holding
-
-# A point is a quantile if the mass beyond it is right up to this share.
-_LEVEL_TOLERANCE = 1e-14
-
-# Components with a smaller share of the weight are left out: they change no digit.
-_NEGLIGIBLE = 1e-18
-
-# Steps of a climb to a mode, and draws behind an entropy of several columns, whose
-# standard error is then about a hundredth.
-_MOST_STEPS = 1000
-_ENTROPY_DRAWS = 10_000
-
-_LOG_ROOT = 0.5 * np.log(2.0 * np.pi)
+from kexpfam.partition import cells_holding
 
 
 class _NormalMixture(ExactDensity):
@@ -56,6 +42,12 @@ class _NormalMixture(ExactDensity):
         """Weights of the components, (n, k)."""
         return self._out(np.exp(self._log_weights))
 
+    def mean(self) -> Array:
+        return self._out(self._mean[:, 0] if self._d == 1 else self._mean)
+
+    def std(self) -> Array:
+        return self._out(self._std[:, 0] if self._d == 1 else self._std)
+
     @property
     def _n(self) -> int:
         return len(self._log_weights)
@@ -74,7 +66,7 @@ class _NormalMixture(ExactDensity):
         return np.einsum("nk,nkd->nd", np.exp(self._log_weights), values)
 
     @functools.cached_property
-    def _deviation(self) -> Array:
+    def _std(self) -> Array:
         """(n, d)."""
         offsets = self._means - self._mean[:, None]
         return np.sqrt(self._expected(offsets**2 + self._scales**2))
@@ -106,7 +98,11 @@ class _NormalMixture(ExactDensity):
         """Log w_c p_c (m, q, k), standardised points (m, q, k, d), and scales."""
         log_weights, means, scales = self._parts(rows)
         z = (Y[:, :, None] - means) / scales
-        terms = log_weights - np.log(scales).sum(axis=-1) - self._d * _LOG_ROOT
+        terms = (
+            log_weights
+            - np.log(scales).sum(axis=-1)
+            - 0.5 * self._d * np.log(2.0 * np.pi)
+        )
         return terms - 0.5 * (z**2).sum(axis=-1), z, scales
 
     def _gradient(self, Y: Array) -> Array:
@@ -122,7 +118,7 @@ class _NormalMixture(ExactDensity):
         reached /= reached[:, -1:]
         level = rng.random((self._n, size))
         below = np.column_stack([np.zeros(self._n), reached[:, :-1]])
-        chosen = panels_holding(below, level)
+        chosen = cells_holding(below, level)
         row = np.arange(self._n)[:, None]
         means = np.broadcast_to(self._means, self._shape)[row, chosen]
         scales = np.broadcast_to(self._scales, self._shape)[row, chosen]
@@ -156,12 +152,6 @@ class NormalMixtureDensity(_NormalMixture, TabulatedDensity):
         array([0.5  , 0.773])
     """
 
-    def mean(self) -> Array:
-        return self._out(self._mean[:, 0])
-
-    def std(self) -> Array:
-        return self._out(self._deviation[:, 0])
-
     def _cdf(self, y: Array, rows: Indices | None = None) -> Array:
         return self._summed(y, rows, special.ndtr)
 
@@ -188,19 +178,7 @@ class NormalMixtureDensity(_NormalMixture, TabulatedDensity):
 
     def _ppf(self, levels: Array) -> Array:
         row = np.repeat(np.arange(self._n), levels.shape[1])
-        level = levels.ravel()
-        low, high = (end[:, 0] for end in self._around(level[:, None], row))
-        upper = level > 0.5
-
-        def excess(y: Array, some: Indices) -> tuple[Array, Array]:
-            """Mass below y minus the level, from the tail that is smaller."""
-            tail = self._cdf(y[:, None], row[some])[:, 0]
-            over = self._sf(y[:, None], row[some])[:, 0]
-            gap = np.where(upper[some], 1.0 - level[some] - over, tail - level[some])
-            return gap, self._rough_pdf(y[:, None], row[some])[:, 0]
-
-        rounding = _LEVEL_TOLERANCE * np.minimum(level, 1.0 - level)
-        return increasing_roots(excess, low, high, rounding).reshape(levels.shape)
+        return self._solved(levels.ravel(), row).reshape(levels.shape)
 
     def _around(
         self, levels: Array, rows: Indices | None = None
@@ -208,7 +186,8 @@ class NormalMixtureDensity(_NormalMixture, TabulatedDensity):
         # Some component has less than the level below the quantile, and some has more.
         def work(z: Array, some: Indices) -> Array:
             log_weights, means, scales = self._parts(some)
-            there = log_weights > np.log(_NEGLIGIBLE)
+            # Components with a smaller share of the weight change no digit.
+            there = log_weights > np.log(1e-18)
             y = means[..., 0] + z[..., None] * scales[..., 0]
             low = np.where(there, y, np.inf).min(axis=2)
             return np.stack([low, np.where(there, y, -np.inf).max(axis=2)], axis=-1)
@@ -242,19 +221,13 @@ class NormalMixtureColumns(_NormalMixture, SeveralColumns):
     def _d(self) -> int:
         return int(self._means.shape[2])
 
-    def mean(self) -> Array:
-        return self._out(self._mean)
-
-    def std(self) -> Array:
-        return self._out(self._deviation)
-
     def cov(self) -> Array:
         """Covariance matrix, (n, d, d)."""
         weights = np.exp(self._log_weights)
         offsets = np.broadcast_to(self._means - self._mean[:, None], self._shape)
         cov = np.einsum("nk,nki,nkj->nij", weights, offsets, offsets)
         diagonal = np.arange(self._d)
-        cov[:, diagonal, diagonal] = self._deviation**2
+        cov[:, diagonal, diagonal] = self._std**2
         return self._out(cov)
 
     def mode(self) -> Array:
@@ -269,7 +242,7 @@ class NormalMixtureColumns(_NormalMixture, SeveralColumns):
 
     def _climbed(self, y: Array) -> Array:
         """The fixed point of one density: the mean of means, by responsibility."""
-        for _ in range(_MOST_STEPS):
+        for _ in range(1000):
             terms, _, scales = self._log_terms(y[None, None], np.zeros(1, dtype=int))
             precision = special.softmax(terms, axis=2)[..., None] / scales**2
             weighted = (precision * self._means[:, None]).sum(axis=2)
@@ -281,5 +254,6 @@ class NormalMixtureColumns(_NormalMixture, SeveralColumns):
 
     def entropy(self) -> Array:
         """Differential entropy in nats, from draws; it has no closed form."""
-        draws = self._draws(_ENTROPY_DRAWS, np.random.default_rng(0))
+        # So many have a standard error of about a hundredth.
+        draws = self._draws(10_000, np.random.default_rng(0))
         return self._out(-self._log_pdf(draws).mean(axis=1))

@@ -10,16 +10,23 @@ from typing import Any
 
 import numpy as np
 
+from kexpfam._roots import increasing_roots
 from kexpfam._typing import Array, ArrayLike, Indices
 from kexpfam._validation import check_confidence, check_probability
 from kexpfam.distributions.interface import Density
 from kexpfam.distributions.regions import highest_density_regions
-from kexpfam.distributions.row_panels import RowPanels, merged_edges, tabulate
+from kexpfam.distributions.tabulation import merged_edges, peaks, tabulate
+from kexpfam.partition import CellDensity
 
-# Levels of the points that outline a density: the ends of its mass, and between them
-# about as many as panels are needed for a smooth one.
-_TAIL = np.array([1e-15, 1e-12, 1e-8, 1e-5, 1e-3, 0.02, 0.1, 0.25])
-OUTLINE = np.concatenate([_TAIL, [0.5], 1.0 - _TAIL[::-1]])
+
+def outline_levels() -> Array:
+    """Levels of the points that outline a density.
+
+    The ends of its mass, and between them about as many as cells are needed for a
+    smooth one.
+    """
+    tail = np.array([1e-15, 1e-12, 1e-8, 1e-5, 1e-3, 0.02, 0.1, 0.25])
+    return np.concatenate([tail, [0.5], 1.0 - tail[::-1]])
 
 
 class OneColumnDensity(Density):
@@ -67,20 +74,21 @@ class OneColumnDensity(Density):
 
         The first and last are the ends of the mass.
         """
-        levels = np.broadcast_to(OUTLINE, (self._n, len(OUTLINE)))
+        levels = np.tile(outline_levels(), (self._n, 1))
         low, high = self._around(levels)
         return np.where(levels < 0.5, low, high)
 
-    def _tabulated(self, *, second_moment: bool = False) -> RowPanels:
-        """The densities on panels in y."""
+    def _tabulated(self, *, second_moment: bool = False) -> CellDensity:
+        """The densities on cells in y."""
         outline = self._outline()
         breaks = np.clip(self._breaks(), outline[:, :1], outline[:, -1:])
         edges = merged_edges([outline, breaks])
         return tabulate(self._rough_pdf, self._cdf, edges, second_moment=second_moment)
 
-    def _peaks(self, panels: RowPanels) -> Array:
-        """Where the densities on panels in y are largest, (n,)."""
-        return panels.peaks(
+    def _peaks(self, cells: CellDensity) -> Array:
+        """Where the densities on cells in y are largest, (n,)."""
+        return peaks(
+            cells,
             lambda y: self._log_pdf(y[..., None]),
             lambda y: self._gradient(y[:, None, None])[:, 0, 0],
         )
@@ -164,11 +172,11 @@ class OneColumnDensity(Density):
         """
         from kexpfam.distributions.scipy_form import frozen
 
+        if self._single and row not in (None, 0):
+            raise ValueError(
+                f"row must be None or 0 for a single density, got {row!r}."
+            )
         if self._single:
-            if row not in (None, 0):
-                raise ValueError(
-                    f"row must be None or 0 for a single density, got {row!r}."
-                )
             return frozen(self)
         if row is None and self._n != 1:
             raise ValueError(
@@ -179,18 +187,41 @@ class OneColumnDensity(Density):
 
 
 class TabulatedDensity(OneColumnDensity):
-    """Densities whose mode, entropy and regions come from panels in y."""
+    """Densities whose mode, entropy and regions come from cells in y."""
 
     def mode(self) -> Array:
         """Where the density is largest; the leftmost if there are several."""
-        return self._out(self._peaks(self._panels)) if self._n else np.empty(0)
+        return self._out(self._peaks(self._cells)) if self._n else np.empty(0)
 
     def entropy(self) -> Array:
-        return self._out(self._panels.entropy())
+        return self._out(self._cells.entropy())
 
     def _regions(self, confidence: float) -> list[Array]:
-        return highest_density_regions(self._panels, confidence)
+        return highest_density_regions(self._cells, confidence)
 
     @functools.cached_property
-    def _panels(self) -> RowPanels:
+    def _cells(self) -> CellDensity:
         return self._tabulated()
+
+    def _solved(self, level: Array, row: Indices) -> Array:
+        """Quantiles as roots; one level for each of some rows, (m,)."""
+        low, high = (end[:, 0] for end in self._around(level[:, None], row))
+        return increasing_roots(
+            lambda y, some: (
+                self._excess(y, level[some], row[some]),
+                self._rough_pdf(y[:, None], row[some])[:, 0],
+            ),
+            low,
+            high,
+            # A point is a quantile if the mass beyond it is right up to this share.
+            1e-14 * np.minimum(level, 1.0 - level),
+        )
+
+    def _excess(self, y: Array, level: Array, row: Indices) -> Array:
+        """Mass below y minus the level, from the tail that is smaller, (m,)."""
+        gap = np.empty(level.shape)
+        upper = level > 0.5
+        for tail, mass in ((~upper, self._cdf), (upper, self._sf)):
+            if tail.any():
+                gap[tail] = mass(y[tail, None], row[tail])[:, 0]
+        return np.where(upper, 1.0 - level - gap, gap - level)

@@ -1,8 +1,8 @@
 """Densities of one variable: everything from one quadrature.
 
 It is a quadrature in the coordinates u of the kernel. If these are not affine in y,
-mode and highest-density region of y come from panels in y, on which the same
-polynomials are evaluated; so do moments and entropy, unless the panels are cut wherever
+mode and highest-density region of y come from cells in y, on which the same
+polynomials are evaluated; so do moments and entropy, unless the cells are cut wherever
 y is not smooth in u, which is possible if that is the same in all rows.
 """
 
@@ -15,23 +15,21 @@ import numpy as np
 
 from kexpfam._roots import bracketed_roots
 from kexpfam._typing import Array, Indices
-from kexpfam.distributions.interface import Coordinates, TiltedDensities
+from kexpfam.distributions.coordinates import ResponseCoordinates
 from kexpfam.distributions.one_column import OneColumnDensity
 from kexpfam.distributions.regions import highest_density_regions
-from kexpfam.distributions.row_panels import RowPanels
+from kexpfam.distributions.tilted import TiltedDensities
 from kexpfam.errors import NormalizationWarning
 from kexpfam.partition import (
-    PanelDensity,
+    CellDensity,
+    LineDensity,
     UnnormalizedDensity,
-    integrate_panels,
-    starting_edges,
+    first_cells,
+    integrate_line,
 )
 from kexpfam.sampling import Run, Sampler, warn_of_other_masses
 
-# An error of log Z above this is worth a warning: it would show in a printed figure.
-_WORST_ERROR = 1e-6
-
-# Rows that are normalised together; their panels are shared with all others.
+# Rows that are normalised together; their cells are shared with all others.
 BLOCK_ROWS = 1024
 
 
@@ -41,19 +39,19 @@ class UnivariateDensity(TiltedDensities, OneColumnDensity):
     def __init__(
         self,
         tilted: UnnormalizedDensity,
-        coordinates: Coordinates,
-        panels: PanelDensity,
+        coordinates: ResponseCoordinates,
+        line: LineDensity,
         *,
         single: bool = False,
         cut: bool = False,
     ) -> None:
         """Use `normalize` to build one from unnormalised densities.
 
-        `cut` says that the panels have edges wherever y is not smooth in u.
+        `cut` says that the cells have edges wherever y is not smooth in u.
         """
         self._tilted = tilted
         self._coordinates = coordinates
-        self._panels = panels
+        self._line = line
         self._single = single
         self._cut = cut
 
@@ -61,34 +59,35 @@ class UnivariateDensity(TiltedDensities, OneColumnDensity):
     def normalize(
         cls,
         tilted: UnnormalizedDensity,
-        coordinates: Coordinates,
+        coordinates: ResponseCoordinates,
         resolution: float,
         *,
         single: bool = False,
     ) -> Self:
         """Normalise densities; `resolution` is the smallest feature of log p."""
-        panels = _integrate(tilted, resolution, coordinates.shared_breaks())
-        worst = float(np.max(panels.error, initial=0.0))
-        if worst > _WORST_ERROR:
+        line = _integrate(tilted, resolution, coordinates.shared_breaks())
+        worst = float(np.max(line.error, initial=0.0))
+        printed = 1e-6  # an error above this would show in a printed figure
+        if worst > printed:
             known = f"to {worst:.1e} only" if np.isfinite(worst) else "hardly at all"
             warnings.warn(
                 f"log Z(x) is known {known} for "
-                f"{int(np.sum(panels.error > _WORST_ERROR))} of {len(panels.error)} "
+                f"{int(np.sum(line.error > printed))} of {len(line.error)} "
                 f"densities: they have spikes too narrow to resolve. Raise "
                 f"regularization or the lengthscale of y.",
                 NormalizationWarning,
                 stacklevel=3,
             )
         cut = coordinates.shared
-        return cls(tilted, coordinates, panels, single=single, cut=cut)
+        return cls(tilted, coordinates, line, single=single, cut=cut)
 
     @property
     def log_partition(self) -> Array:
-        return self._out(self._panels.log_partition)
+        return self._out(self._line.log_partition)
 
     @property
     def log_partition_error(self) -> Array:
-        return self._out(self._panels.error)
+        return self._out(self._line.error)
 
     @property
     def partition_method(self) -> Any:
@@ -112,23 +111,18 @@ class UnivariateDensity(TiltedDensities, OneColumnDensity):
             unit = float(np.diff(quartiles).max(initial=np.finfo(float).tiny))
             variance = self._expectation(lambda y: ((y - mean) / unit) ** 2)
             return self._out(unit * np.sqrt(variance))
-        centered = self._panels.nodes - self._u_mean[:, None, None]
-        return self._out(np.sqrt(self._panels.integral(centered**2)) * self._scale)
+        centered = self._line.cells.nodes - self._u_mean[:, None, None]
+        return self._out(np.sqrt(self._line.cells.integral(centered**2)) * self._scale)
 
     def mode(self) -> Array:
         """Where the density is largest; the leftmost if there are several."""
         if not self._n:
             return np.empty(0)
         if not self._affine:
-            return self._out(self._peaks(self._user_panels))
-        peak = self._panels.log_density.reshape(self._n, -1).argmax(axis=1)
-        nodes = np.concatenate(
-            [
-                self._panels.edges[:1],
-                self._panels.nodes.ravel(),
-                self._panels.edges[-1:],
-            ]
-        )
+            return self._out(self._peaks(self._user_cells))
+        peak = self._line.log_density.reshape(self._n, -1).argmax(axis=1)
+        edges, inner = self._line.edges, self._line.cells.nodes.ravel()
+        nodes = np.concatenate([edges[:1], inner, edges[-1:]])
         u = _stationary_points(
             lambda u: self._tilted.gradient(u[:, None, None])[:, 0, 0],
             nodes[peak],
@@ -138,23 +132,23 @@ class UnivariateDensity(TiltedDensities, OneColumnDensity):
 
     def entropy(self) -> Array:
         # A log density of −inf has density zero, and 0 log 0 = 0.
-        log_p = np.maximum(self._panels.log_density, -1e300)
-        entropy = -self._panels.integral(log_p) + self._coordinates.log_scale
+        log_p = np.maximum(self._line.log_density, -1e300)
+        entropy = -self._line.cells.integral(log_p) + self._coordinates.log_scale
         transform = self._coordinates.transform
         if transform is not None:
             entropy -= self._expectation(
-                lambda y: transform.column_log_abs_det_jacobian(y, 0)
+                lambda y: transform.log_abs_det_jacobian(y[..., None])[..., 0]
             )
         return self._out(entropy)
 
     def _cdf(self, y: Array, rows: Indices | None = None) -> Array:
-        return self._panels.cdf(self._to_kernel(y, rows), rows)
+        return self._line.cells.cdf(self._to_kernel(y, rows), rows)
 
     def _sf(self, y: Array, rows: Indices | None = None) -> Array:
-        return self._panels.sf(self._to_kernel(y, rows), rows)
+        return self._line.cells.sf(self._to_kernel(y, rows), rows)
 
     def _ppf(self, levels: Array) -> Array:
-        return self._to_user(self._panels.ppf(levels))
+        return self._to_user(self._line.cells.ppf(levels))
 
     def _run(self, sampler: Sampler, size: int, rng: np.random.Generator) -> Run:
         run = super()._run(sampler, size, rng)
@@ -166,9 +160,9 @@ class UnivariateDensity(TiltedDensities, OneColumnDensity):
 
     def _regions(self, confidence: float) -> list[Array]:
         if not self._affine:
-            return highest_density_regions(self._user_panels, confidence)
-        edges = np.broadcast_to(self._panels.edges, (self._n, len(self._panels.edges)))
-        in_u = RowPanels(edges, self._panels.density)
+            return highest_density_regions(self._user_cells, confidence)
+        edges = np.broadcast_to(self._line.edges, (self._n, len(self._line.edges)))
+        in_u = CellDensity(edges, self._line.cells.density)
         regions = highest_density_regions(in_u, confidence)
         return [
             self._coordinates.rows([row]).to_user(region[None, ..., None])[0, ..., 0]
@@ -178,7 +172,7 @@ class UnivariateDensity(TiltedDensities, OneColumnDensity):
     def _around(
         self, levels: Array, rows: Indices | None = None
     ) -> tuple[Array, Array]:
-        low, high = self._panels.around(levels, rows)
+        low, high = self._line.cells.around(levels, rows)
         return self._to_user(low, rows), self._to_user(high, rows)
 
     def _breaks(self) -> Array:
@@ -187,24 +181,24 @@ class UnivariateDensity(TiltedDensities, OneColumnDensity):
         return np.append(breaks, ends[np.isfinite(ends)])
 
     def _rough_pdf(self, y: Array, rows: Indices | None = None) -> Array:
-        pdf = np.maximum(self._panels.pdf(self._to_kernel(y, rows), rows), 0.0)
-        return pdf * np.exp(-self._lines(rows).log_volume(y[..., None]))
+        pdf = np.maximum(self._line.cells.pdf(self._to_kernel(y, rows), rows), 0.0)
+        return pdf * np.exp(-self._coordinates_of(rows).log_volume(y[..., None]))
 
     def _rows(self, index: Any, *, single: bool) -> Self:
         return type(self)(
             self._tilted.rows(index),
             self._coordinates.rows(index),
-            self._panels.rows(index),
+            self._line.rows(index),
             single=single,
             cut=self._cut,
         )
 
     def _log_density(self, U: Array) -> Array:
-        log_p, accurate = self._panels.logpdf(U[..., 0])
+        log_p, accurate = self._line.logpdf(U[..., 0])
         row, column = np.nonzero(~accurate)
         if len(row):
             rest = self._tilted.rows(row).log_unnormalized(U[row, column, None])
-            log_p[row, column] = rest[:, 0] - self._panels.log_partition[row]
+            log_p[row, column] = rest[:, 0] - self._line.log_partition[row]
         return log_p
 
     @property
@@ -214,14 +208,14 @@ class UnivariateDensity(TiltedDensities, OneColumnDensity):
     def _expectation(self, values: Callable[[Array], Array]) -> Array:
         """Expectation of a function of y, (n,)."""
         if self._cut and self._n:
-            nodes = self._panels.nodes
+            nodes = self._line.cells.nodes
             first = self._coordinates.rows([0])
             y = first.to_user(nodes.reshape(1, -1, 1)).reshape(nodes.shape)
-            return self._panels.integral(values(y))
-        return self._user_panels.integral(values(self._user_panels.nodes))
+            return self._line.cells.integral(values(y))
+        return self._user_cells.integral(values(self._user_cells.nodes))
 
     @functools.cached_property
-    def _user_panels(self) -> RowPanels:
+    def _user_cells(self) -> CellDensity:
         return self._tabulated(second_moment=self._tilted.base.tail_index > 2)
 
     @property
@@ -230,16 +224,16 @@ class UnivariateDensity(TiltedDensities, OneColumnDensity):
 
     @functools.cached_property
     def _u_mean(self) -> Array:
-        return self._panels.integral(self._panels.nodes)
+        return self._line.cells.integral(self._line.cells.nodes)
 
-    def _lines(self, rows: Indices | None) -> Coordinates:
+    def _coordinates_of(self, rows: Indices | None) -> ResponseCoordinates:
         return self._coordinates if rows is None else self._coordinates.rows(rows)
 
     def _to_user(self, u: Array, rows: Indices | None = None) -> Array:
-        return self._lines(rows).to_user(u[..., None])[..., 0]
+        return self._coordinates_of(rows).to_user(u[..., None])[..., 0]
 
     def _to_kernel(self, y: Array, rows: Indices | None = None) -> Array:
-        return self._lines(rows).to_kernel(y[..., None])[..., 0]
+        return self._coordinates_of(rows).to_kernel(y[..., None])[..., 0]
 
 
 def _stationary_points(
@@ -263,22 +257,12 @@ def _stationary_points(
 
 def _integrate(
     tilted: UnnormalizedDensity, resolution: float, breaks: Array
-) -> PanelDensity:
-    """Panels good for all rows, found block by block, and cut at some points."""
+) -> LineDensity:
+    """Cells good for all rows, found block by block, and cut at some points."""
     if len(tilted) > 1 and tilted.same_rows:
         one = _integrate(tilted.rows(slice(0, 1)), resolution, breaks)
         return one.rows(np.zeros(len(tilted), dtype=int))
-    low, high = tilted.base.column_support(0)
-    extend = (not np.isfinite(low), not np.isfinite(high))
-    data = tilted.responses[:, 0]
-    base_low, base_high = tilted.base.column_range(0)
-    # Nothing is added beyond a finite end, so the panels have to reach it.
-    edges = starting_edges(
-        min(base_low, float(data.min())) if extend[0] else low,
-        max(base_high, float(data.max())) if extend[1] else high,
-        data,
-        resolution,
-    )
+    edges, extend = first_cells(tilted, 0, resolution)
     inside = breaks[(breaks > edges[0]) & (breaks < edges[-1])]
     edges = np.union1d(edges, inside)
     if len(tilted) <= BLOCK_ROWS:
@@ -290,11 +274,11 @@ def _integrate(
     for block in blocks:
         done.append(_integrate_block(tilted.rows(block), edges, extend))
         edges = done[-1].edges
-    # Earlier blocks have coarser panels; the last ones suit all.
+    # Earlier blocks have coarser cells; the last ones suit all.
     for k, block in enumerate(blocks):
         if len(done[k].edges) != len(edges):
             done[k] = _integrate_block(tilted.rows(block), edges, extend)
-    return PanelDensity(
+    return LineDensity(
         edges,
         np.concatenate([part.log_density for part in done]),
         np.concatenate([part.log_partition for part in done]),
@@ -304,8 +288,8 @@ def _integrate(
 
 def _integrate_block(
     tilted: UnnormalizedDensity, edges: Array, extend: tuple[bool, bool]
-) -> PanelDensity:
-    return integrate_panels(
+) -> LineDensity:
+    return integrate_line(
         lambda u: tilted.on_grid(u[:, None]),
         edges,
         extend=extend,

@@ -18,6 +18,7 @@ from kexpfam.data import (
     Rows,
     Source,
     TrainingRows,
+    note_columns,
     parse_memory,
     training_data,
 )
@@ -44,21 +45,19 @@ from kexpfam.family import (
 )
 from kexpfam.family.neighbourhood import Neighbourhood
 from kexpfam.persistence import save_estimator, saved_estimator
-from kexpfam.selection import (
+from kexpfam.selection import Candidate, Member, Members
+from kexpfam.selection.averaging import average_weights
+from kexpfam.selection.choosing import best_of
+from kexpfam.selection.spec import (
     AVERAGED_LIKELIHOOD_GRID,
     PLAIN,
     PLAIN_GRID,
     REGRESSION_GRID,
     RESIDUAL_BASES,
     TUNING,
-    Candidate,
-    Member,
-    Members,
-    Validation,
-    average_weights,
-    best_of,
     default_coordinates,
 )
+from kexpfam.selection.validation import Validation
 
 # The defensive component, a wide t distribution of y that ignores x: no response is
 # impossible. More than two per cent costs likelihood everywhere.
@@ -169,7 +168,9 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
             self, X, y, sample_weight, memory_budget=budget, n_jobs=self.n_jobs
         )
         if isinstance(rows, Source):
-            return self._fit_source(rows, rng, client)
+            self._fit_source(rows, rng, client)
+            note_columns(self, rows)
+            return self
         warn_of_a_column(y, rows.Y)
         if np.count_nonzero(rows.weights) > self._limits.design_rows:
             source = ArraySource(rows.X, rows.Y, rows.weights)
@@ -335,18 +336,21 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
         return model
 
     def _learned(self) -> FittedAverage:
-        members = []
-        for m in self.members_:
-            if m.family is None:
-                raise CannotSaveError(
-                    f"An average with the expert {m.coordinates!r} cannot be saved: "
-                    f"estimators of other kinds have no file format that is safe to "
-                    f"open. Leave experts out, or save the data and fit again."
-                )
-            method = m.candidate.method
-            members.append(
-                FittedMember(m.weight, m.coordinates, method, m.held_out, m.family)
+        others = [m.coordinates for m in self.members_ if m.family is None]
+        # Without weight, too: they are among the parameters, which files hold.
+        for name in others or named_experts(self.experts):
+            raise CannotSaveError(
+                f"An average with the expert {name!r} cannot be saved: estimators of "
+                f"other kinds have no file format that is safe to open. Leave experts "
+                f"out, or save the data and fit again."
             )
+        members = [
+            FittedMember(
+                m.weight, m.coordinates, m.candidate.method, m.held_out, m.family
+            )
+            for m in self.members_
+            if m.family is not None
+        ]
         return FittedAverage(
             tuple(members),
             self.members_.defensive,

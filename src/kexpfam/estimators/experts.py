@@ -20,6 +20,12 @@ def named_experts(experts: Sequence[Any] | Mapping[str, Any] | None) -> dict[str
     """Experts by name: that of their class, with a number if it occurs before."""
     if experts is None:
         return {}
+    if isinstance(experts, str) or not isinstance(experts, Sequence | Mapping):
+        raise TypeError(
+            f"experts must be a list of estimators such as "
+            f"[kexpfam.baselines.ConditionalKDE()], or a mapping of their names to "
+            f"them; got {experts!r}."
+        )
     if isinstance(experts, Mapping):
         named = dict(experts)
     else:
@@ -29,7 +35,8 @@ def named_experts(experts: Sequence[Any] | Mapping[str, Any] | None) -> dict[str
             count = sum(name.split(" ")[0] == kind for name in named)
             named[f"{kind} {count + 1}" if count else kind] = expert
     for name, expert in named.items():
-        if not hasattr(expert, "fit") or not hasattr(expert, "given"):
+        able = hasattr(expert, "fit") and hasattr(expert, "given")
+        if not able or isinstance(expert, type):
             raise TypeError(
                 f"experts must be estimators with fit(X, y) and given(X), such as "
                 f"kexpfam.baselines.ConditionalKDE(); got {expert!r} for {name!r}."

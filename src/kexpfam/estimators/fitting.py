@@ -46,14 +46,9 @@ from kexpfam.family import (
 from kexpfam.family.neighbourhood import Neighbourhood
 from kexpfam.kernels import SumOfProducts
 from kexpfam.score_matching import CENTER_METHODS, IterativeFit
-from kexpfam.selection import (
-    CoarseSearch,
-    PaperGrid,
-    SearchResult,
-    Selected,
-    Selection,
-    choose,
-)
+from kexpfam.selection import CoarseSearch, PaperGrid, SearchResult, Selection
+from kexpfam.selection.choosing import choose
+from kexpfam.selection.results import Selected
 
 # How the linear system of a fit is solved: what `KCEF.solver` may say and
 # `KCEF.solver_` says.
@@ -105,7 +100,7 @@ def fit_source(
         return fit_rows(everything, spec, rng), everything
     _check(spec, sampled.rows.Y.shape[1])
     rows = TrainingRows.of(sampled.rows)
-    if spec.fit_method != "score" or isinstance(spec.search, PaperGrid):
+    if not SOLVERS[spec.fit_method].additive or isinstance(spec.search, PaperGrid):
         fit = replace(_fit(rows, spec, rng, exact=False), complete=False)
         return _with_masses(fit, spec, sampled.rows), sampled.rows
     if _is_settled(spec):
@@ -133,9 +128,9 @@ def _fit(
     """A fit to rows that are all there is."""
     seed, weight = int(rng.integers(2**31)), float(rows.weights.sum())
     selected, rule = _selected(rows, spec, rng)
-    settled = _is_settled(spec)
-    by_statistics = settled or selected.centers is not None
-    if exact or spec.fit_method != "score" or not by_statistics:
+    settled, solver = _is_settled(spec), SOLVERS[spec.fit_method]
+    low_rank = settled or selected.centers is not None
+    if exact or not solver.additive or not low_rank:
         # What was validated is what is fitted: the same solver, the same centres.
         family = solve(
             selected.placed,
@@ -144,7 +139,7 @@ def _fit(
             seed=seed,
             centers=None if exact else selected.centers,
             n_jobs=spec.n_jobs,
-            solver=SOLVERS[spec.fit_method],
+            solver=solver,
         )
         return FamilyFit(family, selected.result, weight=weight)
     # With few rows what was validated is what is fitted: same centres, same λ.
@@ -251,7 +246,7 @@ def _is_exact(spec: Spec, Y: Array) -> bool:
             )
         return True
     small = Y.size <= spec.limits.exact_size and spec.solver is None
-    free = spec.n_components is None and spec.fit_method == "score"
+    free = spec.n_components is None and SOLVERS[spec.fit_method].additive
     return settled and small and free
 
 

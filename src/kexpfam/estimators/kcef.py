@@ -12,7 +12,14 @@ from sklearn.utils.validation import check_is_fitted
 from kexpfam._typing import Array, ArrayLike, RandomState
 from kexpfam._validation import as_generator, check_count, check_flag
 from kexpfam.base_densities import Base, BaseDensity
-from kexpfam.data import Rows, Source, parse_memory, training_data, training_rows
+from kexpfam.data import (
+    Rows,
+    Source,
+    note_columns,
+    parse_memory,
+    rows_in_memory,
+    training_data,
+)
 from kexpfam.distributions import MultivariateDensity, UnivariateDensity
 from kexpfam.errors import CannotSaveError
 from kexpfam.estimators.base import ConditionalEstimator
@@ -20,6 +27,7 @@ from kexpfam.estimators.fitting import FamilyFit, fit_rows, fit_source
 from kexpfam.estimators.saved import FittedModel, opened
 from kexpfam.estimators.streams import KeptRows, Stream, SummedRows, check_forgetting
 from kexpfam.family import (
+    SOLVERS,
     Components,
     FittedFamily,
     IsolatedComponents,
@@ -211,6 +219,7 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
             self._take(*fit_source(data, spec, rng))
         else:
             self._take(fit_rows(data, spec, rng), data)
+        note_columns(self, data)
         return self
 
     def partial_fit(
@@ -256,7 +265,7 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
         first = not self.__sklearn_is_fitted__()
         if not first and self.stream_ is None:
             raise ValueError(f"partial_fit {_NOTHING_LEFT}")
-        rows = training_rows(self, X, y, sample_weight, first=first, least=1)
+        rows = rows_in_memory(self, X, y, sample_weight, first=first, least=1)
         if first:
             self._settle_later(KeptRows(rows))
         else:
@@ -444,7 +453,7 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
         """Take a stream, whose model is made when it is needed."""
         most = self._limits.design_rows
         kept = len(stream.rows) if isinstance(stream, KeptRows) else 0
-        if kept > most and self.fit_method != "score":
+        if kept > most and not SOLVERS[self.fit_method].additive:
             raise ValueError(
                 f"fit_method={self.fit_method!r} has no sums to add rows to, so at "
                 f"most {most} rows can come in pieces, got {kept}; "

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from kexpfam._typing import Array, ArrayLike, RandomState
 from kexpfam._validation import as_generator, check_count
 from kexpfam.base_densities import Base, resolve_base
-from kexpfam.data import Source, parse_memory, training_data
+from kexpfam.data import Source, note_columns, parse_memory, training_data
 from kexpfam.distributions import (
     MultivariateDensity,
     UnivariateDensity,
@@ -144,6 +144,7 @@ class KEF(DensityEstimator):
             fit, _ = fit_source(data, spec, rng)
         else:
             fit = fit_rows(data, spec, rng)
+        note_columns(self, data)
         return self._restore(fit.family, fit.selection, fit.isolated)
 
     def _spec(self) -> Spec:

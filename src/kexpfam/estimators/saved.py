@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from kexpfam._typing import Array, Mask
-from kexpfam.base_densities import RegressionFrame
+from kexpfam.base_densities import RegressorModel
 from kexpfam.data import Rows
 from kexpfam.errors import CannotSaveError
 from kexpfam.estimators.streams import KeptRows, Stream, SummedRows
@@ -136,7 +136,7 @@ class FittedModel:
         cls, estimator: Any, family: FittedFamily, stream: Stream | None = None
     ) -> "FittedModel":
         """What an estimator has learned; a scikit-learn regressor cannot be saved."""
-        if isinstance(family.coordinates.location_scale, RegressionFrame):
+        if isinstance(family.coordinates.location_scale, RegressorModel):
             raise CannotSaveError(
                 f"A model with base={estimator.base!r} cannot be saved: fitted "
                 f"scikit-learn regressors have no file format that is safe to open. "

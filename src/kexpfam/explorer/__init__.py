@@ -9,7 +9,7 @@ from kexpfam.explorer.subject import (
     JointSubject,
     Question,
     Subject,
-    category_control,
+    controls_of,
     number_control,
 )
 from kexpfam.explorer.view import ConditionalView
@@ -23,7 +23,7 @@ __all__ = [
     "JointView",
     "Question",
     "Subject",
-    "category_control",
+    "controls_of",
     "number_control",
     "plain",
     "report",

@@ -8,45 +8,14 @@ import numpy as np
 from kexpfam._typing import Array
 from kexpfam.display import FEW_NEAR, near_note
 from kexpfam.explorer.joint import JointView
-from kexpfam.explorer.numbers import (
-    CurveNumbers,
-    DensityNumbers,
-    curve_numbers,
-    density_numbers,
-)
+from kexpfam.explorer.numbers import density_numbers
 from kexpfam.explorer.pictures import curve_picture, density_picture
-from kexpfam.explorer.subject import (
-    Control,
-    JointSubject,
-    Question,
-    Subject,
-    kind_of_model,
-)
+from kexpfam.explorer.subject import JointSubject, Question, Subject, kind_of_model
 from kexpfam.explorer.svg import number_text
 from kexpfam.explorer.view import ConditionalView
 
-# Features that get a picture: those that the median depends on most.
-_MOST_CURVES = 6
-
 # Of pictures, in pixels: three beside each other on a laptop, one on a phone.
 _WIDTH = 400.0
-
-# Typical conditions: rows whose means are at these quantiles of all means.
-_TYPICAL = (("low", 0.1), ("high", 0.9))
-
-# Rows that typical ones are chosen from.
-_MOST_ROWS = 500
-
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>{title}</title><style>{style}</style></head><body>
-<header class="top"><div><h1>{heading}</h1><p class="quiet">{subtitle}</p></div>
-</header>
-<main class="layout report">{body}</main>
-<footer class="quiet">Written by kexpfam explore --export.</footer></body></html>
-"""
 
 
 def report(view: ConditionalView | JointView) -> str:
@@ -89,10 +58,14 @@ def _joint(view: JointView) -> str:
 
 
 def _page(title: str, heading: str, subtitle: str, body: str) -> str:
-    file = resources.files("kexpfam.explorer") / "page" / "style.css"
-    return _PAGE.format(
+    folder = resources.files("kexpfam.explorer") / "page"
+    template, style = (
+        (folder / name).read_text(encoding="utf-8")
+        for name in ("report.html", "style.css")
+    )
+    return template.format(
         title=escape(f"{title} · kexpfam"),
-        style=file.read_text(encoding="utf-8"),
+        style=style,
         heading=escape(heading),
         subtitle=escape(subtitle),
         body=body,
@@ -133,16 +106,16 @@ def _densities(view: ConditionalView) -> list[str]:
     for title, row, observed in _typical(subject):
         found = density_numbers(subject.model, row, view.axis)
         svg = density_picture(found, (_WIDTH, 230.0), subject.target, observed)
-        values = subject.values(row[0])
         where = ", ".join(
             f"{n} = {v if isinstance(v, str) else number_text(v)}"
-            for n, v in values.items()
+            for n, v in subject.values(row[0]).items()
         )
         low, high = (number_text(float(v)) for v in found.interval)
+        modes = ", ".join(number_text(mode.place) for mode in found.modes)
         keys = [
             ("key-mean", f"mean {number_text(found.mean)}"),
             ("key-median", f"median {number_text(float(found.quantiles[2]))}"),
-            ("key-mode", _modes(found)),
+            ("key-mode", f"mode{'s' if len(found.modes) > 1 else ''} {modes}"),
             ("key-region", f"90 % interval {low} – {high}"),
         ]
         if observed is not None:
@@ -154,39 +127,33 @@ def _densities(view: ConditionalView) -> list[str]:
     return cards
 
 
-def _modes(found: DensityNumbers) -> str:
-    places = ", ".join(number_text(mode.place) for mode in found.modes)
-    return f"mode{'s' if len(found.modes) > 1 else ''} {places}"
-
-
 def _typical(subject: Subject) -> list[tuple[str, Array, float | None]]:
     """A typical row, and rows with low to high means; without data, all medians."""
     typical = subject.typical_row()
     if typical is None:
         return [("All features typical", subject.row({}), None)]
     places = {typical: "a typical row"}
-    means = subject.model.predict(subject.X[:_MOST_ROWS])
-    order = np.argsort(means, kind="stable")
-    for word, level in _TYPICAL:
+    # Rows whose means are at these quantiles of the means of some.
+    order = np.argsort(subject.model.predict(subject.X[:500]), kind="stable")
+    for word, level in (("low", 0.1), ("high", 0.9)):
         place = int(order[int(level * (len(order) - 1))])
         places.setdefault(place, f"with a {word} mean")
-    rows: list[tuple[str, Array, float | None]] = []
-    for place, words in places.items():
-        y = float(subject.y[place])
-        title = f"Row {subject.numbers[place]}, {words}"
-        observed = y if np.isfinite(y) else None
-        rows.append((title, subject.X[place : place + 1], observed))
-    return rows
+    return [
+        (
+            f"Row {subject.numbers[place]}, {words}",
+            subject.X[place : place + 1],
+            subject.observed(place),
+        )
+        for place, words in places.items()
+    ]
 
 
-def _curves(view: ConditionalView) -> list[str]:
+def _curves(view: ConditionalView, most: int = 6) -> list[str]:
+    """Pictures along the features that the median depends on most."""
     subject = view.subject
     row = subject.row({})
-    found: list[tuple[float, Control, CurveNumbers]] = []
-    for control in subject.controls:
-        numbers = curve_numbers(subject.model, row, control)
-        found.append((float(np.ptp(numbers.quantiles[:, 2])), control, numbers))
-    found.sort(key=lambda entry: -entry[0])
+    found = [(control, subject.along(control, row)) for control in subject.controls]
+    found.sort(key=lambda entry: -np.ptp(entry[1].quantiles[:, 2]))
     keys = [
         ("key-curve", "median"),
         ("key-mean", "mean"),
@@ -194,14 +161,9 @@ def _curves(view: ConditionalView) -> list[str]:
         ("key-outer", "90 %"),
     ]
     cards = []
-    for _, control, numbers in found[:_MOST_CURVES]:
-        svg = curve_picture(
-            numbers,
-            control,
-            (_WIDTH, 250.0),
-            subject.target,
-            seen=view.shown(control),
-        )
+    for control, numbers in found[:most]:
+        seen, size = view.shown(control), (_WIDTH, 250.0)
+        svg = curve_picture(numbers, control.axis, size, subject.target, seen=seen)
         few = [("key-few", FEW_NEAR)] if numbers.few.any() else []
         legend = _legend(*keys, *few)
         cards.append(_card(f"Along {control.name}", _picture(svg), legend))

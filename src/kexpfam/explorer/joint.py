@@ -21,12 +21,14 @@ from kexpfam.explorer.subject import (
     number_control,
 )
 from kexpfam.explorer.svg import (
+    LETTER,
     PictureFrame,
     Scale,
     bar,
     bars,
     line,
     outline,
+    picture,
     shortened,
     text,
     tick_texts,
@@ -35,28 +37,17 @@ from kexpfam.explorer.svg import (
 
 Answer = dict[str, Any]
 
-# Columns of a scatter matrix; more are too small to see.
-MOST_COLUMNS = 6
 
-# Axes reach beyond the sliders to all of the data, but on either side by no more than
-# this share of a slider: one far row should not squeeze all others.
-_BEYOND = 0.5
+@dataclass(frozen=True)
+class JointSpec:
+    """How much of a joint density is shown and computed."""
 
-# Draws that are shown, and those that evidence is weighed by.
-DRAWS, _WEIGHED = 400, 1000
-
-# Pixels of an inch, in which graphs are laid out.
-_INCH = 88.0
-
-_BINS = 18
-
-# Pixels: left of a scatter matrix, and around a cell. Cells below a size have small
-# names. Between names of neighbours; letters of a large and of a small name. Share of
-# a cell that the highest bar takes.
-_LEFT, _GAP = 44.0, 4.0
-_SMALL_CELL = 90.0
-_BETWEEN, _LARGE, _SMALL = 10.0, 7.4, 6.6
-_TALL = 0.72
+    columns: int = 6  # of a scatter matrix; more are too small to see
+    draws: int = 400  # that are shown
+    weighted: int = 1000  # draws that evidence is weighed by
+    # Axes reach beyond the sliders to all of the data, but on either side by no more
+    # than this share of a slider: one far row should not squeeze all others.
+    beyond: float = 0.5
 
 
 class JointView:
@@ -64,10 +55,15 @@ class JointView:
 
     Args:
         subject: What is explored.
+        spec: How much of it.
     """
 
-    def __init__(self, subject: JointSubject) -> None:
+    def __init__(self, subject: JointSubject, spec: JointSpec | None = None) -> None:
         self.subject = subject
+        self.spec = spec or JointSpec()
+        self._names = subject.names
+        exogenous = subject.model.graph_.exogenous
+        self._exogenous = [subject.names[c] for c in exogenous]
         self._lock = threading.Lock()
 
     @property
@@ -96,21 +92,20 @@ class JointView:
         """The picture of the graph."""
         graph = self.subject.model.graph_
         names = dict(zip(map(str, graph.names), self._names, strict=True))
-        labels = {
-            label: tuple(names.get(p, p) for p in parents)
-            for label, parents in graph.parent_labels().items()
+        renamed = {
+            names.get(node, node): tuple(names.get(p, p) for p in parents)
+            for node, parents in graph.parent_labels().items()
         }
-        renamed = {names.get(node, node): parents for node, parents in labels.items()}
         width, _ = question.size(300.0)
         return {"picture": graph_picture(renamed, self._exogenous, width)}
 
     def pairs(self, question: Question) -> Answer:
         """Draws, given what is held fixed, beside the data in a scatter matrix."""
-        given = question.mapping("given")
+        given, most = question.mapping("given"), self.spec.columns
         drawn, worth = self.drawn(given)
-        shown, columns = drawn[:, :MOST_COLUMNS], self._axes[:MOST_COLUMNS]
+        shown, columns = drawn[:, :most], self._axes[:most]
         width, _ = question.size(640.0)
-        rows = self.subject.rows[: 0 if given else DRAWS, :MOST_COLUMNS]
+        rows = self.subject.rows[: 0 if given else self.spec.draws, :most]
         return {
             "picture": pairs_picture(rows, shown, columns, width),
             "names": list(self._names),
@@ -128,16 +123,16 @@ class JointView:
             control = self._controls[self._names.index(name)]
             value = given.get(name, control.start)
             evidence[self._names.index(name)] = control.cells(value)[0]
-        model = self.subject.model
+        model, draws = self.subject.model, self.spec.draws
         known = set(evidence)
         if all(self._ancestors(c) <= known for c in known):
-            return model.sample(DRAWS, random_state=0, given=evidence), None
+            return model.sample(draws, random_state=0, given=evidence), None
         # Filters of warnings belong to the process, so one thread at a time sets them.
         with self._lock, warnings.catch_warnings():
             # The page shows what the draws are worth, at every answer.
             warnings.simplefilter("ignore", UserWarning)
-            found = model.conditional(evidence, _WEIGHED, random_state=0)
-        return found.resample(DRAWS, 0), found.effective_sample_size
+            found = model.conditional(evidence, self.spec.weighted, random_state=0)
+        return found.resample(draws, 0), found.effective_sample_size
 
     def _ancestors(self, column: int) -> set[int]:
         node = self.subject.model.graph_.node_of(column)
@@ -145,14 +140,6 @@ class JointView:
         for parent in () if node is None else node.parents:
             found |= {parent} | self._ancestors(parent)
         return found
-
-    @property
-    def _names(self) -> tuple[str, ...]:
-        return self.subject.names
-
-    @property
-    def _exogenous(self) -> list[str]:
-        return [self._names[c] for c in self.subject.model.graph_.exogenous]
 
     @functools.cached_property
     def _controls(self) -> list[Control]:
@@ -163,7 +150,8 @@ class JointView:
     @functools.cached_property
     def _axes(self) -> list[Control]:
         """The range of each column that pictures show."""
-        return list(map(_reaching, self._controls, self._rows.T))
+        pairs = zip(self._controls, self._rows.T, strict=True)
+        return [_reaching(control, v, self.spec.beyond) for control, v in pairs]
 
     @functools.cached_property
     def _rows(self) -> Array:
@@ -175,12 +163,12 @@ class JointView:
                 f"{self._exogenous[0]!r} is a condition of this model, and its range "
                 f"is not known without data; say --data."
             )
-        return self.subject.model.sample(DRAWS, random_state=0)
+        return self.subject.model.sample(self.spec.draws, random_state=0)
 
 
-def _reaching(control: Control, values: Array) -> Control:
+def _reaching(control: Control, values: Array, beyond: float) -> Control:
     """A control whose ends hold all of some values, (n,), as far as they may."""
-    most = math.floor(_BEYOND * (control.high - control.low) / control.step)
+    most = math.floor(beyond * (control.high - control.low) / control.step)
     below = math.ceil((control.low - float(values.min())) / control.step)
     above = math.ceil((float(values.max()) - control.high) / control.step)
     low, high = (min(max(0, steps), most) * control.step for steps in (below, above))
@@ -211,81 +199,69 @@ def graph_picture(
     """
     display = GraphDisplay(list(parents), parents, exogenous=exogenous)
     low, high = display.corners()
-    scale = min(_INCH, width / float(high[0] - low[0]))
-    size, box = scale * (high - low), scale * display.box
-
-    def place(point: Array) -> Array:
-        return np.array([point[..., 0] - low[0], high[1] - point[..., 1]]) * scale
-
+    # Graphs are laid out in inches, of so many pixels.
+    scale = min(88.0, width / float(high[0] - low[0]))
+    wide, tall = scale * display.box
     parts = []
     for curve in display.curves.values():
-        xs, ys = place(curve)
-        parts += [line(xs, ys, "edge"), _arrow_head(xs, ys)]
+        path = scale * np.column_stack([curve[:, 0] - low[0], high[1] - curve[:, 1]])
+        parts += [line(path[:, 0], path[:, 1], "edge"), _arrow_head(path)]
     for name, middle in display.positions.items():
-        x, y = place(middle)
+        x, y = scale * (middle[0] - low[0]), scale * (high[1] - middle[1])
         kind = "node given" if name in exogenous else "node"
         parts.append(
-            f'<rect class="{kind}" x="{x - box[0] / 2:.1f}" y="{y - box[1] / 2:.1f}" '
-            f'width="{box[0]:.1f}" height="{box[1]:.1f}" rx="8"/>'
+            f'<rect class="{kind}" x="{x - wide / 2:.1f}" y="{y - tall / 2:.1f}" '
+            f'width="{wide:.1f}" height="{tall:.1f}" rx="8"/>'
         )
-        most = max(2, int(box[0] / 7.2))
+        most = max(2, int(wide / 7.2))
         parts.append(text(x, y + 4.5, shortened(name, most), "node-name", "middle"))
-    frame = PictureFrame(
-        float(size[0]), float(size[1]), Scale(0, 1, 0, 1), Scale(0, 1, 0, 1)
-    )
-    return frame.picture("".join(parts), "Graph of the columns")
+    size = tuple((scale * (high - low)).tolist())
+    return picture(size, "".join(parts), "Graph of the columns")
 
 
-def _arrow_head(xs: Array, ys: Array) -> str:
-    """A small triangle at the end of a curve."""
-    back = max(0, len(xs) - 5)
-    along = np.array([xs[-1] - xs[back], ys[-1] - ys[back]])
-    along /= max(float(np.hypot(*along)), 1e-9)
+def _arrow_head(path: Array) -> str:
+    """A small triangle at the end of a curve, (n, 2)."""
+    tip = path[-1]
+    along = tip - path[max(0, len(path) - 5)]
+    along = along / max(float(np.hypot(*along)), 1e-9)
     across = np.array([-along[1], along[0]])
-    tip = np.array([xs[-1], ys[-1]])
     corners = [tip, tip - 9 * along + 4 * across, tip - 9 * along - 4 * across]
-    path = "L".join(f"{x:.1f} {y:.1f}" for x, y in corners)
-    return f'<path class="arrow" d="M{path}Z"/>'
+    outer = "L".join(f"{x:.1f} {y:.1f}" for x, y in corners)
+    return f'<path class="arrow" d="M{outer}Z"/>'
 
 
 @dataclass(frozen=True)
 class _Matrix:
-    """Where the cells of a scatter matrix are.
+    """Where the cells of a scatter matrix are, in pixels."""
 
-    Attributes:
-        columns: Names and ranges of the columns.
-        cell: Width and height of a cell, with the gap around it.
-    """
+    columns: Sequence[Control]  # names and ranges
+    width: float  # of the picture
+    left: float = 44.0  # of the matrix
+    gap: float = 4.0  # around a cell
 
-    columns: Sequence[Control]
-    cell: float
-
-    def x(self, j: int) -> Scale:
-        """Horizontal scale of a column."""
-        low, high = shown_range(self.columns[j])
-        start = _LEFT + j * self.cell
-        return Scale(low, high, start + _GAP, start + self.cell - _GAP)
-
-    def y(self, i: int) -> Scale:
-        """Vertical scale of a row."""
-        low, high = shown_range(self.columns[i])
-        return Scale(low, high, (i + 1) * self.cell - _GAP, i * self.cell + _GAP)
+    @property
+    def cell(self) -> float:
+        """Width and height of a cell, with the gap around it."""
+        return (self.width - self.left - 8.0) / len(self.columns)
 
     @property
     def bottom(self) -> float:
         """Where the last row ends."""
         return len(self.columns) * self.cell
 
-    @property
-    def is_small(self) -> bool:
-        """Whether names have to be small."""
-        return self.cell < _SMALL_CELL
+    def frame(self, i: int, j: int) -> PictureFrame:
+        """The cell of a row and a column."""
+        x, y = self.left + j * self.cell, i * self.cell
+        near, far = self.gap, self.cell - self.gap
+        across = Scale(*shown_range(self.columns[j]), x + near, x + far)
+        up = Scale(*shown_range(self.columns[i]), y + far, y + near)
+        return PictureFrame((self.cell, self.cell), across, up)
 
-    def name(self, i: int, room: float) -> str:
-        """Name of a column, as much of it as a cell has room for."""
-        letter = _SMALL if self.is_small else _LARGE
-        most = max(2, int((self.cell - room) / letter))
-        return shortened(self.columns[i].name, most)
+    def name(self, i: int, room: float, kind: str) -> tuple[str, str]:
+        """As much of a column's name as a cell has room for, and the kind of text."""
+        small = self.cell < 90.0
+        most = max(2, int((self.cell - room) / (6.6 if small else 7.4)))
+        return shortened(self.columns[i].name, most), f"{kind}{' small' * small}"
 
 
 def pairs_picture(
@@ -295,53 +271,44 @@ def pairs_picture(
 
     There are no rows of data, (0, k), where draws, (m, k), are conditional.
     """
-    matrix = _Matrix(columns, (width - _LEFT - 8.0) / len(columns))
+    matrix = _Matrix(columns, width)
+    radius = 1.8 if matrix.cell > 110 else 1.2
+    inner = matrix.cell - 2 * matrix.gap
     parts = []
     for i in range(len(columns)):
-        for j in range(i):
-            parts += [_frame(matrix, i, j), _scatter(rows, draws, matrix, i, j)]
-        parts += [_frame(matrix, i, i), _marginal(rows[:, i], draws[:, i], matrix, i)]
-        parts.append(_margin(matrix, i))
-    unit = Scale(0, 1, 0, 1)
-    frame = PictureFrame(width, matrix.bottom + 46.0, unit, unit)
-    return frame.picture("".join(parts), "Pairs of columns, draws and data")
-
-
-def _frame(matrix: _Matrix, i: int, j: int) -> str:
-    size = matrix.cell - 2 * _GAP
-    return bar(matrix.x(j).start, matrix.y(i).end, size, size, "cell")
-
-
-def _scatter(rows: Array, draws: Array, matrix: _Matrix, i: int, j: int) -> str:
-    frame = PictureFrame(0.0, 0.0, matrix.x(j), matrix.y(i))
-    radius = 1.8 if matrix.cell > 110 else 1.2
-    under = frame.dots(rows[:, j], rows[:, i], "dot", radius)
-    return under + frame.dots(draws[:, j], draws[:, i], "drawn", radius)
+        for j in range(i + 1):
+            frame = matrix.frame(i, j)
+            parts.append(bar(frame.x.start, frame.y.end, inner, inner, "cell"))
+            if j < i:
+                parts.append(frame.dots(rows[:, j], rows[:, i], "dot", radius))
+                parts.append(frame.dots(draws[:, j], draws[:, i], "drawn", radius))
+        parts += [_marginal(rows[:, i], draws[:, i], matrix, i), _margin(matrix, i)]
+    size = width, matrix.bottom + 46.0
+    return picture(size, "".join(parts), "Pairs of columns, draws and data")
 
 
 def _marginal(rows: Array, draws: Array, matrix: _Matrix, i: int) -> str:
     """Histograms of one column, of data as bars and of draws as an outline."""
-    x, y = matrix.x(i), matrix.y(i)
+    frame = matrix.frame(i, i)
+    x, y = frame.x, frame.y
     edges = _edges(matrix.columns[i])
     seen, drawn = (np.histogram(v, edges)[0] / max(len(v), 1) for v in (rows, draws))
     # A column that is held fixed is one high bar, which must not hide its name.
     highest = max(seen.max(), drawn.max(), np.finfo(float).tiny)
-    scale = _TALL * (y.start - y.end) / highest
+    scale = 0.72 * (y.start - y.end) / highest
     under = bars(x(edges), y.start, scale * seen, 1.0, "seen-bar") if len(rows) else ""
     over = outline(x(edges), y.start, scale * drawn, "curve")
-    name = matrix.name(i, room=20.0)
-    kind = "name small" if matrix.is_small else "name"
-    return under + over + text(x.start + 5, y.end + 15, name, kind)
+    return under + over + text(x.start + 5, y.end + 15, *matrix.name(i, 20.0, "name"))
 
 
-def _edges(control: Control) -> Array:
+def _edges(control: Control, most: int = 18) -> Array:
     """Bins of one width, of some steps of the slider: whole numbers fill them alike.
 
     They begin half a step below a place of the slider, so that no value is on an edge,
     and reach beyond its ends where these are no whole number of bins apart.
     """
     places = round((control.high - control.low) / control.step) + 1
-    wide = -(-places // _BINS)
+    wide = -(-places // most)
     count = -(-places // wide)
     before = (count * wide - places) // 2
     steps = np.arange(count + 1.0) * wide - before - 0.5
@@ -364,17 +331,16 @@ def share_outside(values: Array, columns: Sequence[Control]) -> float:
 
 def _margin(matrix: _Matrix, i: int) -> str:
     """Ticks of one column: left of its row, and below its column."""
-    x, y = matrix.x(i), matrix.y(i)
-    values = ticks(x.low, x.high, max(2, int(matrix.cell / 45)))
+    frame, bottom = matrix.frame(i, i), matrix.bottom
+    values = ticks(frame.x.low, frame.x.high, max(2, int(matrix.cell / 45)))
     parts = []
     for value, label in zip(values, tick_texts(values), strict=True):
-        if len(label) * 6.6 < matrix.cell:
-            below = matrix.bottom + 16
-            parts.append(text(float(x(value)), below, label, "tick", "middle"))
+        x, y = float(frame.x(value)), float(frame.y(value))
+        if len(label) * LETTER < matrix.cell:
+            parts.append(text(x, bottom + 16, label, "tick", "middle"))
         if i > 0:
-            parts.append(text(_LEFT - 2, float(y(value)) + 4, label, "tick", "end"))
-    middle = 0.5 * (x.start + x.end)
-    name = matrix.name(i, room=_BETWEEN)
-    kind = "label small" if matrix.is_small else "label"
-    parts.append(text(middle, matrix.bottom + 36, name, kind, "middle"))
-    return "".join(parts)
+            parts.append(text(matrix.left - 2, y + 4, label, "tick", "end"))
+    middle = 0.5 * (frame.x.start + frame.x.end)
+    # Some room between names of neighbours.
+    name = matrix.name(i, 10.0, "label")
+    return "".join([*parts, text(middle, bottom + 36, *name, "middle")])

@@ -7,9 +7,10 @@ and widths of lines, is in `page/style.css`.
 import numpy as np
 
 from kexpfam._typing import Array, Mask
+from kexpfam.display import runs_of
 from kexpfam.explorer.numbers import CurveNumbers, DensityNumbers
-from kexpfam.explorer.subject import Control
 from kexpfam.explorer.svg import (
+    NamedAxis,
     PictureFrame,
     area,
     bar,
@@ -21,11 +22,6 @@ from kexpfam.explorer.svg import (
 )
 
 Size = tuple[float, float]
-
-PIT_BINS = 12
-
-# Dots of a picture; more are a blot.
-MOST_DOTS = 600
 
 
 def density_frame(found: DensityNumbers, size: Size) -> PictureFrame:
@@ -82,7 +78,7 @@ def density_picture(
 
 def curve_picture(
     found: CurveNumbers,
-    control: Control,
+    along: NamedAxis,
     size: Size,
     target: str,
     *,
@@ -93,36 +89,30 @@ def curve_picture(
 
     What was seen are values of the feature and of y in the data, (m,) each.
     """
-    spread = [found.quantiles.ravel()]
+    shown = [found.quantiles.ravel()]
     if len(seen[1]):
-        spread.append(np.percentile(seen[1], [0.5, 99.5]))
-    ys = np.concatenate(spread)
+        shown.append(np.percentile(seen[1], [0.5, 99.5]))
+    ys = np.concatenate(shown)
     pad = 0.06 * float(np.ptp(ys)) or 0.5
     vertical = float(ys.min()) - pad, float(ys.max()) + pad
-    frame, axes = _along(control, vertical, size, target)
+    frame, axes = _frame_along(along, vertical, size, target)
     over = (
-        _boxes(found, frame, control, at)
-        if control.categories
+        _boxes(found, frame, along.categories, at)
+        if along.categories
         else _bands(found, frame, at)
     )
     content = axes + frame.dots(*seen, "dot") + over
-    return frame.picture(content, f"Quantiles of {target} along {control.name}")
+    return frame.picture(content, f"Quantiles of {target} along {along.name}")
 
 
-def _along(
-    control: Control, vertical: tuple[float, float], size: Size, target: str
+def _frame_along(
+    along: NamedAxis, vertical: tuple[float, float], size: Size, target: str
 ) -> tuple[PictureFrame, str]:
     """A frame along a feature, and its axes."""
-    if not control.categories:
-        frame = PictureFrame.around(
-            size, (control.low, control.high), vertical, y_name=True
-        )
-        return frame, frame.axes(control.name, target)
-    count = len(control.categories)
-    frame = PictureFrame.around(size, (-0.6, count - 0.4), vertical, y_name=True)
-    most = max(2, int((size[0] - 80) / count / 7))
-    labels = [shortened(c, most) for c in control.categories]
-    return frame, frame.axes(control.name, target, x_texts=labels)
+    frame = PictureFrame.around(size, along.ends, vertical, y_name=True)
+    most = max(2, int((size[0] - 80) / max(1, len(along.categories)) / 7))
+    labels = [shortened(category, most) for category in along.categories]
+    return frame, frame.axes(along.name, target, x_texts=labels or None)
 
 
 def _bands(found: CurveNumbers, frame: PictureFrame, at: float | str | None) -> str:
@@ -145,12 +135,11 @@ def _bands(found: CurveNumbers, frame: PictureFrame, at: float | str | None) -> 
 
 def _dimmed(xs: Array, few: Mask, frame: PictureFrame) -> list[str]:
     """Veils where hardly any training rows are near, from point to point."""
-    changes = np.flatnonzero(np.diff(np.concatenate([[0], few.astype(int), [0]])))
     # Half way to the points where more are, and not beyond the picture.
     between = np.concatenate([xs[:1], 0.5 * (xs[1:] + xs[:-1]), xs[-1:]])
     return [
         _veil(float(between[first]), float(between[last]), frame)
-        for first, last in changes.reshape(-1, 2)
+        for first, last in runs_of(few)
     ]
 
 
@@ -166,11 +155,14 @@ def _veil(left: float, right: float, frame: PictureFrame) -> str:
 
 
 def _boxes(
-    found: CurveNumbers, frame: PictureFrame, control: Control, at: float | str | None
+    found: CurveNumbers,
+    frame: PictureFrame,
+    categories: tuple[str, ...],
+    at: float | str | None,
 ) -> str:
     half = min(26.0, 0.3 * float(frame.x(1.0) - frame.x(0.0)))
     parts = []
-    for i, category in enumerate(control.categories):
+    for i, category in enumerate(categories):
         x = float(frame.x(float(i)))
         low, lower, middle, upper, high = frame.y(found.quantiles[i]).tolist()
         mean = float(frame.y(found.mean[i]))
@@ -186,12 +178,12 @@ def _boxes(
     return "".join(parts)
 
 
-def pit_picture(values: Array, size: Size) -> str:
+def pit_picture(values: Array, size: Size, bins: int = 12) -> str:
     """Histogram of F(y), (n,), with the range of most bars if all were well."""
-    counts, edges = np.histogram(values, PIT_BINS, (0.0, 1.0))
-    heights = counts * PIT_BINS / len(values)
+    counts, edges = np.histogram(values, bins, (0.0, 1.0))
+    heights = counts * bins / len(values)
     # Two standard errors of a bar of uniform values.
-    error = 2.0 * np.sqrt((PIT_BINS - 1) / len(values))
+    error = 2.0 * np.sqrt((bins - 1) / len(values))
     top = 1.08 * max(1.0 + error, float(heights.max()))
     frame = PictureFrame.around(size, (0.0, 1.0), (0.0, top), y_name=True)
     base = frame.y.start
@@ -206,10 +198,8 @@ def pit_picture(values: Array, size: Size) -> str:
 def coverage_picture(central: Array, highest: Array, size: Size) -> str:
     """Share of observations inside intervals, against what these promise.
 
-    Args:
-        central: |2F(y) − 1| of each row, (n,): the central interval that just holds y.
-        highest: The same for regions of highest density, (n,).
-        size: Width and height in pixels.
+    Of each row, (n,), the level of the central interval that just holds y, |2F(y) − 1|,
+    and that of the region of highest density.
     """
     frame = PictureFrame.around(size, (0.0, 1.0), (0.0, 1.0), y_name=True)
     promised = np.linspace(0.0, 1.0, 101)
@@ -247,7 +237,7 @@ def histogram_picture(
 
 
 def scatter_picture(
-    control: Control,
+    along: NamedAxis,
     seen: tuple[Array, Array],
     drawn: tuple[Array, Array],
     axis: tuple[float, float],
@@ -255,6 +245,6 @@ def scatter_picture(
     target: str,
 ) -> str:
     """Data and draws against a feature."""
-    frame, axes = _along(control, axis, size, target)
+    frame, axes = _frame_along(along, axis, size, target)
     content = axes + frame.dots(*seen, "dot") + frame.dots(*drawn, "drawn")
-    return frame.picture(content, f"Draws and data of {target} against {control.name}")
+    return frame.picture(content, f"Draws and data of {target} against {along.name}")

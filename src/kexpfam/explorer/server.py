@@ -22,9 +22,6 @@ from kexpfam.explorer.subject import Question
 
 LOCALHOST = "127.0.0.1"
 
-# Longer requests are not the page's.
-_LONGEST = 65536
-
 _FILES = {
     "": ("index.html", "text/html; charset=utf-8"),
     "style.css": ("style.css", "text/css; charset=utf-8"),
@@ -144,7 +141,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _fields(self) -> dict[str, Any] | None:
         """The JSON object that was sent; None if that was refused."""
         length = self.headers.get("Content-Length", "")
-        if not length.isdigit() or int(length) > _LONGEST:
+        if not length.isdigit() or int(length) > 65536:  # the page's are shorter
             self._refuse(
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The request is too long."
             )

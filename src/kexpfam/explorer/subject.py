@@ -1,8 +1,8 @@
 """What is explored, and what a page may ask about it.
 
-The page knows nothing of files and tables. It is told of a control for each condition,
-with the columns of X that it stands for, and of rows of data if there are any. What it
-asks comes from outside, and is read with care.
+The page is told of a control for each condition, with the columns of X that it stands
+for, and of rows of data if there are any; it knows nothing of files. What it asks comes
+from outside, and is read with care.
 """
 
 import math
@@ -13,17 +13,11 @@ from typing import Any, Self
 import numpy as np
 
 from kexpfam._typing import Array, Indices
-from kexpfam.display import typical_place
+from kexpfam.data import TableCoder
+from kexpfam.display import few_near, typical_place
 from kexpfam.errors import KexpfamError
-
-# Steps of a slider from one end to the other, about: enough to look smooth.
-_STEPS = 200
-
-# Sliders leave out the outermost values, which would leave little room for the others.
-_RANGE = (1.0, 99.0)
-
-# Pictures narrower or wider than this are not asked for by any screen.
-_NARROWEST, _WIDEST = 160.0, 4000.0
+from kexpfam.explorer.numbers import LEVELS, CurveNumbers
+from kexpfam.explorer.svg import NamedAxis, nice_step, tidy
 
 
 class ExplorerError(KexpfamError, ValueError):
@@ -32,25 +26,15 @@ class ExplorerError(KexpfamError, ValueError):
 
 @dataclass(frozen=True)
 class Control:
-    """One condition: a slider for numbers, a list for categories.
-
-    Attributes:
-        name: Its name.
-        columns: The columns of X that it stands for, one for each category.
-        categories: What may be chosen; none for numbers.
-        low: Left end of the slider.
-        high: Its right end.
-        step: Its step.
-        start: The number or category to begin with.
-    """
+    """One condition: a slider for numbers, a list for categories."""
 
     name: str
-    columns: tuple[int, ...]
-    categories: tuple[str, ...] = ()
-    low: float = 0.0
-    high: float = 1.0
+    columns: tuple[int, ...]  # of X that it stands for, one for each category
+    categories: tuple[str, ...] = ()  # what may be chosen; none for numbers
+    low: float = 0.0  # left end of the slider
+    high: float = 1.0  # its right end
     step: float = 0.005
-    start: float | str = 0.5
+    start: float | str = 0.5  # the number or category to begin with
 
     def cells(self, value: Any) -> list[float]:
         """Values in X, one for each column."""
@@ -71,6 +55,14 @@ class Control:
         if self.categories:
             return self.categories[int(np.argmax(cells))]
         return float(cells[0])
+
+    @property
+    def axis(self) -> NamedAxis:
+        """The axis of pictures along it, on which categories are 0, 1, ..."""
+        ends = self.low, self.high
+        if self.categories:
+            ends = -0.6, len(self.categories) - 0.4
+        return NamedAxis(self.name, ends, self.categories)
 
     def as_json(self) -> dict[str, Any]:
         """What the page is told of it."""
@@ -123,6 +115,11 @@ class Subject:
         """The controls' values at a row of X, (p,)."""
         return {control.name: control.value(row) for control in self.controls}
 
+    def observed(self, place: int) -> float | None:
+        """What was observed at a row of the data, if anything was."""
+        y = float(self.y[place])
+        return y if np.isfinite(y) else None
+
     def typical_row(self) -> int | None:
         """Which row of the data is nearest to the middle of all; None without data."""
         if not len(self.X):
@@ -138,24 +135,53 @@ class Subject:
         controls = [replace(c, start=values[c.name]) for c in self.controls]
         return replace(self, controls=tuple(controls))
 
+    def along(self, control: Control, row: Array, points: int = 41) -> CurveNumbers:
+        """Means and quantiles along a feature, the others staying at a row, (1, p)."""
+        if control.categories:
+            places = np.arange(len(control.categories), dtype=float)
+            cells = np.eye(len(control.categories))
+        else:
+            places = np.linspace(control.low, control.high, points)
+            cells = places[:, None]
+        X = np.repeat(row, len(places), axis=0)
+        X[:, list(control.columns)] = cells
+        p, few = self.model.given(X), few_near(self.model, X)
+        return CurveNumbers(places, p.mean(), p.ppf(np.array([LEVELS])), few)
+
+    def axis(self) -> tuple[float, float]:
+        """Values of y that pictures show: those of the data, or of draws without."""
+        seen = self.y[np.isfinite(self.y)]
+        if not len(seen):
+            X = self.X if len(self.X) else self.row({})
+            seen = np.ravel(self.model.sample(X[:200], 50, random_state=0))
+        low, high = (float(v) for v in np.percentile(seen, [0.5, 99.5]))
+        pad = 0.08 * (high - low) or max(1e-6, 0.05 * abs(low))
+        return low - pad, high + pad
+
+    def trained_share(self) -> float:
+        """How many of the model's training rows have the features of a row of the data.
+
+        About one, if the data are those of the fit. Coincidences count too, so this is
+        a reason to warn and no proof.
+        """
+        near = getattr(self.model, "neighbourhood_", None)
+        if near is None or not len(self.X):
+            return 0.0
+        Z = (self.X - near.center) / near.scale
+        known = {row.tobytes() for row in np.round(Z, 6) + 0.0}
+        found = [row.tobytes() in known for row in np.round(near.rows, 6) + 0.0]
+        return float(np.mean(found))
+
 
 @dataclass(frozen=True, eq=False)
 class JointSubject:
-    """A joint density of several columns, with data.
+    """A joint density of several columns, with data."""
 
-    Attributes:
-        model: A fitted `FactorizedDensity`.
-        names: Names of the columns.
-        title: What the page is called.
-        rows: Data to compare draws with, (n, d); none for (0, d).
-        source: Where the rows come from.
-    """
-
-    model: Any
-    names: tuple[str, ...]
-    title: str
-    rows: Array
-    source: str = ""
+    model: Any  # a fitted `FactorizedDensity`
+    names: tuple[str, ...]  # of the columns
+    title: str  # what the page is called
+    rows: Array  # data to compare draws with, (n, d); none for (0, d)
+    source: str = ""  # where the rows come from
 
 
 def kind_of_model(model: Any) -> str:
@@ -173,41 +199,28 @@ def number_control(name: str, column: int, values: Array) -> Control:
         >>> control.low, control.high, control.step, control.start
         (20.0, 64.0, 1.0, 42.0)
     """
-    low, high = (float(v) for v in np.percentile(values, _RANGE))
+    # The outermost values would leave little room for the others.
+    low, high = (float(v) for v in np.percentile(values, [1.0, 99.0]))
     if low == high:
         low, high = float(np.min(values)), float(np.max(values))
     if low == high:
         low, high = low - 0.5, high + 0.5
-    step = nice_step((high - low) / _STEPS)
+    step = nice_step((high - low) / 200)  # about so many look smooth
     if np.all(values == np.round(values)):
         step = max(1.0, step)
     low, high = step * math.floor(low / step), step * math.ceil(high / step)
     start = low + step * round((float(np.median(values)) - low) / step)
-    ends = (_tidy(low), _tidy(high), _tidy(step), _tidy(start))
-    return Control(name, (column,), (), *ends)
+    return Control(name, (column,), (), *map(tidy, (low, high, step, start)))
 
 
-def category_control(
-    name: str, columns: Sequence[int], categories: Sequence[str], start: str
-) -> Control:
-    """A list of categories, one column of X for each."""
-    return Control(name, tuple(columns), tuple(categories), start=start)
-
-
-def nice_step(size: float) -> float:
-    """The largest of 1, 2 and 5 times a power of ten that is not larger.
-
-    Example:
-        >>> nice_step(0.37), nice_step(7.0)
-        (0.2, 5.0)
-    """
-    power = 10.0 ** math.floor(math.log10(size))
-    return _tidy(next(m for m in (5.0, 2.0, 1.0) if m * power <= size * 1.0001) * power)
-
-
-def _tidy(value: float) -> float:
-    """Without digits that only rounding made."""
-    return float(f"{value:.12g}")
+def controls_of(coder: TableCoder, X: Array) -> tuple[Control, ...]:
+    """A control for each feature of a table, with the ranges of some rows, (n, p)."""
+    return tuple(
+        Control(f.name, tuple(columns), f.categories, start=f.typical)
+        if f.categories
+        else number_control(f.name, columns[0], X[:, columns[0]])
+        for f, columns in zip(coder.features, coder.places, strict=True)
+    )
 
 
 def _number(name: str, value: Any) -> float:
@@ -218,10 +231,7 @@ def _number(name: str, value: Any) -> float:
 
 @dataclass(frozen=True)
 class Question:
-    """The fields of one request.
-
-    Attributes:
-        fields: What was sent.
+    """The fields of one request, as they were sent.
 
     Example:
         >>> Question({"level": 0.5}).number("level", 0.9, 0.0, 1.0)
@@ -264,5 +274,6 @@ class Question:
 
     def size(self, height: float) -> tuple[float, float]:
         """Width and height of a picture."""
-        width = self.number("width", 640.0, _NARROWEST, _WIDEST)
-        return width, self.number("height", height, 80.0, _WIDEST)
+        widest = 4000.0  # what no screen asks for
+        width = self.number("width", 640.0, 160.0, widest)
+        return width, self.number("height", height, 80.0, widest)

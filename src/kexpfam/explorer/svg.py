@@ -8,42 +8,58 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from typing import ClassVar
 
 import numpy as np
 
 from kexpfam._typing import Array
-from kexpfam.explorer.subject import nice_step
 
-# Pixels that a tick needs: labels of numbers beside and above each other.
-_BESIDE, _ABOVE = 78, 46
-
-# Width of a letter of a label, in pixels.
-_LETTER = 6.6
-
-# Thousands are set apart from here on: below it are years.
-_GROUPED = 10_000
+LETTER = 6.6  # width of a letter of a label, in pixels
 
 
 @dataclass(frozen=True)
 class Scale:
-    """A line from numbers to pixels.
+    """A line from numbers to pixels."""
 
-    Attributes:
-        low: Number at the start.
-        high: Number at the end.
-        start: Pixel of the start.
-        end: Pixel of the end.
-    """
-
-    low: float
-    high: float
-    start: float
-    end: float
+    low: float  # number at the start
+    high: float  # number at the end
+    start: float  # pixel of the start
+    end: float  # pixel of the end
 
     def __call__(self, values: Array | float) -> Array:
         """Pixels of numbers."""
         share = (np.asarray(values, dtype=float) - self.low) / (self.high - self.low)
         return self.start + share * (self.end - self.start)
+
+    def ticks(self, apart: float) -> list[float]:
+        """Round numbers that are at least so many pixels apart."""
+        most = max(2, int(abs(self.end - self.start) / apart))
+        return ticks(self.low, self.high, most)
+
+
+@dataclass(frozen=True)
+class NamedAxis:
+    """An axis of numbers, or of categories that stand at 0, 1, ..."""
+
+    name: str
+    ends: tuple[float, float]
+    categories: tuple[str, ...] = ()
+
+
+def nice_step(size: float) -> float:
+    """The largest of 1, 2 and 5 times a power of ten that is not larger.
+
+    Example:
+        >>> nice_step(0.37), nice_step(7.0)
+        (0.2, 5.0)
+    """
+    power = 10.0 ** math.floor(math.log10(size))
+    return tidy(next(m for m in (5.0, 2.0, 1.0) if m * power <= size * 1.0001) * power)
+
+
+def tidy(value: float) -> float:
+    """Without digits that only rounding made."""
+    return float(f"{value:.12g}")
 
 
 def ticks(low: float, high: float, most: int) -> list[float]:
@@ -58,7 +74,7 @@ def ticks(low: float, high: float, most: int) -> list[float]:
         step = nice_step(step * 2.5)
     first = math.ceil(low / step - 1e-9)
     last = math.floor(high / step + 1e-9)
-    return [float(f"{k * step:.12g}") for k in range(first, last + 1)]
+    return [tidy(k * step) for k in range(first, last + 1)]
 
 
 def number_text(value: float, digits: int = 4) -> str:
@@ -76,7 +92,7 @@ def number_text(value: float, digits: int = 4) -> str:
     if size >= 10 ** (digits + 5) or size < 1e-4:
         text = f"{value:.{digits - 1}e}".replace("e+0", "e").replace("e-0", "e-")
     elif size >= 10 ** (digits - 1):
-        text = f"{value:,.0f}" if size >= _GROUPED else f"{value:.0f}"
+        text = f"{value:{_grouped(size)}.0f}"
     else:
         text = f"{value:.{digits}g}"
     return text.replace("-", "−")
@@ -90,8 +106,13 @@ def tick_texts(values: Sequence[float]) -> list[str]:
     if max(map(abs, values)) >= 1e7 or step < 1e-4:
         return [number_text(v) for v in values]
     decimals = max(0, -math.floor(math.log10(step) + 1e-9))
-    comma = "," if max(map(abs, values)) >= _GROUPED else ""
+    comma = _grouped(max(map(abs, values)))
     return [f"{v:{comma}.{decimals}f}".replace("-", "−") for v in values]
+
+
+def _grouped(size: float) -> str:
+    """How thousands are set apart: from here on, since below it are years."""
+    return "," if size >= 10_000 else ""
 
 
 def line(xs: Array, ys: Array, kind: str) -> str:
@@ -149,21 +170,26 @@ def shortened(content: str, most: int) -> str:
     return content if len(content) <= most else content[: max(1, most - 1)] + "…"
 
 
+def picture(size: tuple[float, float], content: str, title: str) -> str:
+    """A whole picture, in pixels, with a title for those who do not see it."""
+    width, height = f"{size[0]:.0f}", f"{size[1]:.0f}"
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" width="{width}" '
+        f'height="{height}" viewBox="0 0 {width} {height}">'
+        f"<title>{escape(title)}</title>{content}</svg>"
+    )
+
+
 @dataclass(frozen=True)
 class PictureFrame:
-    """Axes of a picture, with the y axis upwards.
+    """Axes of a picture, with the y axis upwards."""
 
-    Attributes:
-        width: Of the picture, in pixels.
-        height: Of the picture.
-        x: Horizontal scale.
-        y: Vertical scale.
-    """
-
-    width: float
-    height: float
+    size: tuple[float, float]  # width and height of the picture, in pixels
     x: Scale
     y: Scale
+    # Pixels that a tick needs: labels beside and above each other.
+    beside: ClassVar[float] = 78.0
+    above: ClassVar[float] = 46.0
 
     @classmethod
     def around(
@@ -180,9 +206,9 @@ class PictureFrame:
         y = Scale(*ys, height - 44.0, 26.0 if y_name else 12.0)
         left = 14.0
         if y_labels:
-            labels = tick_texts(ticks(*ys, _fitting(y, _ABOVE)))
-            left = 16.0 + _LETTER * max([len(label) for label in labels], default=1)
-        return cls(width, height, Scale(*xs, left, width - 14.0), y)
+            labels = tick_texts(y.ticks(cls.above))
+            left = 16.0 + LETTER * max([len(label) for label in labels], default=1)
+        return cls(size, Scale(*xs, left, width - 14.0), y)
 
     def axes(
         self,
@@ -193,35 +219,33 @@ class PictureFrame:
         x_texts: Sequence[str] | None = None,
     ) -> str:
         """Grid lines, ticks and labels."""
-        left, right = self.x.start, self.x.end
-        bottom = self.y.start
+        left, right, bottom = self.x.start, self.x.end, self.y.start
         parts = []
         if y_ticks:
-            heights = ticks(self.y.low, self.y.high, _fitting(self.y, _ABOVE))
+            heights = self.y.ticks(self.above)
             for value, label in zip(heights, tick_texts(heights), strict=True):
                 y = float(self.y(value))
                 parts.append(
                     f'<path class="grid" d="M{left:.1f} {y:.1f}H{right:.1f}"/>'
                 )
                 parts.append(text(left - 8, y + 4, label, "tick", "end"))
-        if x_texts is None:
-            places = ticks(self.x.low, self.x.high, _fitting(self.x, _BESIDE))
-            labels = tick_texts(places)
-        else:
+        places = self.x.ticks(self.beside)
+        labels = tick_texts(places)
+        if x_texts is not None:
             places, labels = [float(i) for i in range(len(x_texts))], list(x_texts)
         parts.append(f'<path class="axis" d="M{left:.1f} {bottom:.1f}H{right:.1f}"/>')
         for value, label in zip(places, labels, strict=True):
             x = float(self.x(value))
             parts.append(f'<path class="axis" d="M{x:.1f} {bottom:.1f}v5"/>')
-            inside = min(max(x, 0.5 * _LETTER * len(label)), self.width - 4)
-            end = x + 0.5 * _LETTER * len(label) > self.width
-            place = (self.width - 2, "end") if end else (inside, "middle")
-            parts.append(text(place[0], bottom + 18, label, "tick", place[1]))
-        middle = 0.5 * (left + right)
-        most = int((right - left) / 7)
-        parts.append(
-            text(middle, bottom + 36, shortened(x_label, most), "label", "middle")
-        )
+            # Labels at the ends stay inside the picture.
+            width, half = self.size[0], 0.5 * LETTER * len(label)
+            place, anchor = min(max(x, half), width - 4), "middle"
+            if x + half > width:
+                place, anchor = width - 2, "end"
+            parts.append(text(place, bottom + 18, label, "tick", anchor))
+        middle, most = 0.5 * (left + right), int((right - left) / 7)
+        below = shortened(x_label, most)
+        parts.append(text(middle, bottom + 36, below, "label", "middle"))
         if y_label:
             parts.append(text(left, 14.0, shortened(y_label, most), "label"))
         return "".join(parts)
@@ -233,17 +257,8 @@ class PictureFrame:
         return dots(x(xs[inside]), y(ys[inside]), kind, radius)
 
     def picture(self, content: str, title: str) -> str:
-        """The whole picture, with a title for those who do not see it."""
-        return (
-            f'<svg xmlns="http://www.w3.org/2000/svg" role="img" '
-            f'width="{self.width:.0f}" height="{self.height:.0f}" '
-            f'viewBox="0 0 {self.width:.0f} {self.height:.0f}">'
-            f"<title>{escape(title)}</title>{content}</svg>"
-        )
-
-
-def _fitting(scale: Scale, apart: float) -> int:
-    return max(2, int(abs(scale.end - scale.start) / apart))
+        """The whole picture."""
+        return picture(self.size, content, title)
 
 
 def _path(xs: Array, ys: Array) -> str:

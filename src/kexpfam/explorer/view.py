@@ -8,21 +8,15 @@ the sliders is computed once.
 import functools
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from kexpfam._typing import Array
 from kexpfam.display import near_note, rows_near
-from kexpfam.explorer.numbers import (
-    LEVELS,
-    axis_of,
-    curve_numbers,
-    density_numbers,
-    trained_share,
-)
+from kexpfam.explorer.numbers import LEVELS, density_numbers
 from kexpfam.explorer.pictures import (
-    MOST_DOTS,
     coverage_picture,
     curve_picture,
     density_content,
@@ -42,18 +36,15 @@ from kexpfam.metrics import Evaluation, evaluate
 
 Answer = dict[str, Any]
 
-# Rows that calibration is judged by: more would make people wait.
-_MOST_ROWS = 1000
 
-# Draws of each row for the histogram, so that its outline is smooth.
-_DRAWS = 20
+@dataclass(frozen=True)
+class ViewSpec:
+    """How much of the data is shown and computed."""
 
-# Above this share of training rows found in the data, these are probably the same.
-_SAME = 0.5
-
-
-# Of a density, as they are.
-_ARRAYS = ("grid", "pdf", "cdf", "quantiles", "interval", "region")
+    rows: int = 1000  # that calibration is judged by: more would make people wait
+    draws: int = 20  # of each row for the histogram, so that its outline is smooth
+    dots: int = 600  # of a picture; more are a blot
+    same: float = 0.5  # above this share of training rows found, the data are the same
 
 
 class ConditionalView:
@@ -61,10 +52,12 @@ class ConditionalView:
 
     Args:
         subject: What is explored.
+        spec: How much of it.
     """
 
-    def __init__(self, subject: Subject) -> None:
+    def __init__(self, subject: Subject, spec: ViewSpec | None = None) -> None:
         self.subject = subject.starting_at_typical_row()
+        self.spec = spec or ViewSpec()
         self._lock = threading.Lock()
 
     @property
@@ -100,7 +93,7 @@ class ConditionalView:
             level=level,
             highest=question.choice("region", ("interval", "hpd")) == "hpd",
             zoom=question.flag("zoom"),
-            deviation=not question.flag("moving"),
+            with_std=not question.flag("moving"),
         )
         observed = question.fields.get("observed")
         if observed is not None:
@@ -117,11 +110,16 @@ class ConditionalView:
                 "top": frame.y.end,
                 "highest": frame.y.high,
             },
-            **{name: getattr(found, name).tolist() for name in _ARRAYS},
+            "grid": found.grid.tolist(),
+            "pdf": found.pdf.tolist(),
+            "cdf": found.cdf.tolist(),
+            "quantiles": found.quantiles.tolist(),
+            "interval": found.interval.tolist(),
+            "region": found.region.tolist(),
             "level": level,
             "levels": list(LEVELS),
             "mean": found.mean,
-            "deviation": found.deviation,
+            "std": found.std,
             "modes": [mode._asdict() for mode in found.modes],
             "near": near,
             "near_note": near_note(near),
@@ -133,10 +131,10 @@ class ConditionalView:
         values = question.mapping("values")
         control = subject.control(question.fields.get("feature"))
         row = subject.row(values)
-        found = curve_numbers(subject.model, row, control)
+        found = subject.along(control, row)
         picture = curve_picture(
             found,
-            control,
+            control.axis,
             question.size(300.0),
             subject.target,
             seen=self.shown(control),
@@ -159,12 +157,11 @@ class ConditionalView:
         if not count:
             raise ExplorerError("There are no data; say --data.")
         place = int(question.number("place", 1, 1, count)) - 1
-        y = float(self.subject.y[place])
         return {
             "place": place + 1,
             "number": int(self.subject.numbers[place]),
             "values": self.subject.values(self.subject.X[place]),
-            "observed": y if np.isfinite(y) else None,
+            "observed": self.subject.observed(place),
         }
 
     def calibration(self, question: Question) -> Answer:
@@ -188,22 +185,23 @@ class ConditionalView:
             "scores": {name: [e.value, e.standard_error] for name, e in scores.items()},
             "distance": found.pit_uniformity.statistic,
             "p_value": found.pit_uniformity.pvalue,
-            "note": _trained_note(trained_share(self.subject)),
+            "note": self._trained_note(self.subject.trained_share()),
         }
 
     def draws(self, question: Question) -> Answer:
         """Draws at the rows of the data, beside what was observed there."""
-        subject, rows = self.subject, self._judged
+        subject, rows = self.subject, self._evaluated
         data = subject.y[rows]
         with self._lock:
             drawn = self._drawn
         size = question.size(300.0)
         if (feature := question.fields.get("feature")) is not None:
             control = subject.control(feature)
-            few = slice(0, MOST_DOTS)
+            few = slice(0, self.spec.dots)
             places = self._places(control)[rows][few]
             pairs = (places, data[few]), (places, drawn[few, 0])
-            picture = scatter_picture(control, *pairs, self.axis, size, subject.target)
+            name = subject.target
+            picture = scatter_picture(control.axis, *pairs, self.axis, size, name)
         else:
             both = data, drawn.ravel()
             picture = histogram_picture(*both, self.axis, size, subject.target)
@@ -221,18 +219,18 @@ class ConditionalView:
 
     @functools.cached_property
     def _evaluation(self) -> Evaluation:
-        rows = self._judged
+        rows = self._evaluated
         return evaluate(self.subject.model, self.subject.X[rows], self.subject.y[rows])
 
     @functools.cached_property
     def _drawn(self) -> Array:
-        X = self.subject.X[self._judged]
-        return self.subject.model.sample(X, _DRAWS, random_state=0)
+        X = self.subject.X[self._evaluated]
+        return self.subject.model.sample(X, self.spec.draws, random_state=0)
 
     @functools.cached_property
     def axis(self) -> tuple[float, float]:
         """Values of y that pictures show."""
-        return axis_of(self.subject)
+        return self.subject.axis()
 
     @functools.cached_property
     def _observed(self) -> Array:
@@ -241,17 +239,17 @@ class ConditionalView:
         return np.random.default_rng(0).permutation(rows)
 
     @property
-    def _judged(self) -> Array:
+    def _evaluated(self) -> Array:
         if not len(self._observed):
             raise ExplorerError(
                 f"There are no observations of {self.subject.target} to compare with; "
                 f"say --data with a table that has them."
             )
-        return self._observed[:_MOST_ROWS]
+        return self._observed[: self.spec.rows]
 
     def shown(self, control: Control) -> tuple[Array, Array]:
         """Some rows of the data: a feature, or the number of its category, and y."""
-        rows = self._observed[:MOST_DOTS]
+        rows = self._observed[: self.spec.dots]
         return self._places(control)[rows], self.subject.y[rows]
 
     def _places(self, control: Control) -> Array:
@@ -259,26 +257,25 @@ class ConditionalView:
         if not control.categories:
             return cells[:, 0]
         # Beside each other, so that dots of a category are seen one by one.
-        spread = np.random.default_rng(0).uniform(-0.22, 0.22, len(cells))
-        return cells.argmax(axis=1) + spread
+        beside = np.random.default_rng(0).uniform(-0.22, 0.22, len(cells))
+        return cells.argmax(axis=1) + beside
 
     def near(self, row: Array) -> float | None:
         """About how many training rows are near a row, (1, p); None if not known."""
         near = rows_near(self.subject.model, row)
         return None if near is None else float(near[0])
 
-
-def _trained_note(share: float) -> str:
-    """What to think of calibration on rows of which the model has seen a share."""
-    if share > _SAME:
-        return (
-            "The model was fitted to these rows, it seems, so this looks better than "
-            "it would on new ones: judge it with a table that it has not seen, or with "
-            "kexpfam evaluate --cv."
-        )
-    if share > 0.0:
-        return (
-            f"{share:.0%} of the training rows have the features of a row in this "
-            f"file; if these are the same rows, this looks better than it is."
-        )
-    return "None of the rows that the model remembers from its fit is in this file."
+    def _trained_note(self, share: float) -> str:
+        """What to think of calibration on rows of which the model has seen a share."""
+        if share > self.spec.same:
+            return (
+                "The model was fitted to these rows, it seems, so this looks better "
+                "than it would on new ones: judge it with a table that it has not "
+                "seen, or with kexpfam evaluate --cv."
+            )
+        if share > 0.0:
+            return (
+                f"{share:.0%} of the training rows have the features of a row in this "
+                f"file; if these are the same rows, this looks better than it is."
+            )
+        return "None of the rows that the model remembers from its fit is in this file."

@@ -19,36 +19,28 @@ from kexpfam.family.isolated_components import (
 )
 from kexpfam.kernels import Gaussian
 
-# Rows that are counted where each has its own density: enough to tell a mass to 0.03,
-# and no more expensive than a few per cent of an exact fit to 2000 rows.
-_MOST_ROWS = 300
-
-# Conditions in whose neighbourhood they are counted.
-_CONDITIONS = 20
-
-# Distance of nodes in lengthscales of y and in stds of the responses; and the
-# most nodes. If these are too few for half a lengthscale or std, masses between
-# them are not known, and nothing is said.
-_STEP, _COARSEST = 0.25, 0.1
-_MOST_NODES = 600
-_TOO_COARSE = 0.5
-
-# Nodes go on for so many stds beyond the responses.
-_MARGIN = 1.0
-
 
 def check_masses(
-    family: FittedFamily, X: Array, Y: Array, weights: Array
+    family: FittedFamily,
+    X: Array,
+    Y: Array,
+    weights: Array,
+    *,
+    most_rows: int = 300,
+    conditions: int = 20,
 ) -> IsolatedComponents:
     """Masses of components by a fit with one column of y, and by counting.
 
-    Valleys are in the units of Y, and row numbers those of X.
+    Valleys are in the units of Y, and row numbers those of X. So many rows are counted
+    where each has its own density: enough to tell a mass to 0.03, and no more expensive
+    than a few per cent of an exact fit to 2000 rows; in the neighbourhood of so many
+    conditions.
     """
     rows = np.flatnonzero(weights > 0)
     alike = not family.coordinates.p or family.T.kernel.constant_in_x
-    if not alike and len(rows) > _MOST_ROWS:
+    if not alike and len(rows) > most_rows:
         rng = np.random.default_rng(0)
-        rows = np.sort(rng.choice(rows, _MOST_ROWS, replace=False))
+        rows = np.sort(rng.choice(rows, most_rows, replace=False))
     counts = weights[rows] / weights[rows].max()  # only ratios matter; no overflow
     Z = family.coordinates.conditions(X[rows])
     coordinates = family.coordinates.at(Z)
@@ -61,7 +53,7 @@ def check_masses(
         report = check_isolated_components(nodes, log_p, u, counts)
     else:
         log_p = family.unnormalized(Z).on_grid(nodes[:, None])
-        index = spread_out(Z, _CONDITIONS)
+        index = spread_out(Z, conditions)
         near = _similarity(family, Z, index, counts)
         report = check_isolated_components(
             nodes, log_p, u, counts, neighbours=near, index=index
@@ -77,18 +69,32 @@ def check_masses(
     return IsolatedComponents(tuple(found))
 
 
-def _nodes(family: FittedFamily, u: Array) -> Array:
-    """Evenly spaced nodes; none if there would have to be too many."""
+def _nodes(
+    family: FittedFamily,
+    u: Array,
+    *,
+    step: float = 0.25,
+    coarsest: float = 0.1,
+    most: int = 600,
+    too_coarse: float = 0.5,
+    margin: float = 1.0,
+) -> Array:
+    """Evenly spaced nodes; none if there would have to be too many.
+
+    Their distance is `step` lengthscales of y, or `coarsest` standard deviations of the
+    responses, and they go on for so many of these beyond the responses. If the most
+    nodes are too few for half a lengthscale or standard deviation, masses between them
+    are not known, and nothing is said.
+    """
     resolution, std = family.T.kernel.resolution, float(np.std(u))
-    margin = _MARGIN * std
-    low, high = float(u.min()) - margin, float(u.max()) + margin
+    low, high = float(u.min()) - margin * std, float(u.max()) + margin * std
     bottom, top = family.base.column_support(0)
     low, high = max(low, bottom), min(high, top)
-    step = min(_STEP * resolution, _COARSEST * std)
-    step = max(step, (high - low) / _MOST_NODES)
-    if not step < _TOO_COARSE * min(resolution, std):
+    distance = min(step * resolution, coarsest * std)
+    distance = max(distance, (high - low) / most)
+    if not distance < too_coarse * min(resolution, std):
         return np.empty(0)
-    edges = np.linspace(low, high, int((high - low) / step) + 2)
+    edges = np.linspace(low, high, int((high - low) / distance) + 2)
     # Middles: at the ends of a bounded support a base density may vanish.
     return 0.5 * (edges[1:] + edges[:-1])
 

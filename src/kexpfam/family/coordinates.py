@@ -27,35 +27,22 @@ from kexpfam.base_densities import (
     BaseDensity,
     ConditionalBase,
     CrossFit,
-    Frame,
     GaussianBase,
     GaussianProcessBase,
     GaussianProcessFit,
+    LocationScaleModel,
     MonotoneTransform,
     Rescaled,
-    TrainingResponses,
     TransformedBase,
     YeoJohnson,
     fit_processes,
     fit_yeo_johnson,
-    heteroscedastic_cross_fit,
-    homoscedastic_cross_fit,
+    require_inside,
 )
 from kexpfam.data import Rows, TrainingRows
-from kexpfam.distributions import Coordinates as ResponseCoordinates
+from kexpfam.distributions import ResponseCoordinates
 from kexpfam.errors import DegenerateDataError
 from kexpfam.persistence import saved_fit
-
-# Columns of x with a skewness beyond this are transformed, unless they are discrete.
-_SKEWED = 1.0
-_FEWEST_VALUES = 8
-_POWERS_OF_X = tuple(np.arange(-1.5, 3.6, 0.5).tolist())
-
-# Scale of a column that is constant in the training rows: whatever comes is zero then.
-_IGNORED = 1e150
-
-# Searches for hyperparameters that begin at those of similar rows need fewer steps.
-_WARM_ITERATIONS = 20
 
 
 @saved_fit(
@@ -80,7 +67,7 @@ class Coordinates:
     y_center: Array  # The same for y, or for its transform, (d,)
     y_scale: Array  # (d,)
     support: Array  # Ends of each column of y in the user's units, (d, 2)
-    location_scale: Frame | None = None  # Of a conditional base
+    location_scale: LocationScaleModel | None = None  # Of a conditional base
     transform: MonotoneTransform | None = None  # Of y in the user's units, done first
     x_transform: MonotoneTransform | None = None  # Of x in the user's units, likewise
 
@@ -183,7 +170,8 @@ class SharedProcesses:
         """Processes of U given Z; `key` tells transforms of x and y apart."""
         if key not in self._fits:
             start = None if self._start is None else self._start._fits.get(key)
-            limit = {} if start is None else {"max_iterations": _WARM_ITERATIONS}
+            # Searches that begin at the optimum of similar rows need fewer steps.
+            limit = {} if start is None else {"max_iterations": 20}
             self._fits[key] = fit_processes(Z, U, weights, start=start, **limit)
         return self._fits[key]
 
@@ -217,25 +205,24 @@ def fit_coordinates(
 
     transform, inner, V = _transformed(base, Y, weights, standardize, name)
     y_center, y_scale = standardizer(name, V, weights, standardize, must_vary=True)
-    training = TrainingResponses(
-        (V - y_center) / y_scale,
-        weights,
-        y_center,
-        y_scale,
-        rows.numbers,
-        name,
-        transform,
-    )
-    fixed = isinstance(inner, BaseDensity)
-    # Prepared first: this refuses parameters for another number of columns.
-    prepared = inner.prepared(training) if isinstance(inner, BaseDensity) else None
-    unbounded = np.tile([-np.inf, np.inf], (Y.shape[1], 1))
+
+    def to_kernel(Y: Array) -> Array:
+        V = Y if transform is None else transform.forward(Y)
+        return (V - y_center) / y_scale
+
+    U, d = (V - y_center) / y_scale, Y.shape[1]
+    prepared, support = None, np.tile([-np.inf, np.inf], (d, 1))
+    if isinstance(inner, BaseDensity):
+        # Prepared first: this refuses parameters for another number of columns.
+        prepared, support = inner.prepared(U, weights, to_kernel), inner.support(d)
+        inside = prepared.support(d), Y, support
+        require_inside(U, *inside, row_numbers=rows.numbers, name=name)
     coordinates = Coordinates(
         x_center,
         x_scale,
         y_center,
         y_scale,
-        support=inner.support(Y.shape[1]) if fixed else unbounded,
+        support=support,
         transform=transform,
         x_transform=x_transform,
     )
@@ -243,16 +230,14 @@ def fit_coordinates(
     if transform is not None:
         log_jacobian = log_jacobian + transform.log_abs_det_jacobian(Y).sum(axis=1)
     if prepared is not None:
-        return CoordinateRows(
-            coordinates, prepared, Z, training.Y, log_jacobian, weights, None
-        )
+        return CoordinateRows(coordinates, prepared, Z, U, log_jacobian, weights, None)
     assert isinstance(inner, ConditionalBase)
     key = (x_transform is not None, repr(getattr(base, "transform", None)))
     shared = processes or SharedProcesses()
-    fit, lengthscales = _regression(inner, key, Z, training, rng, shared)
+    fit, lengthscales = _regression(inner, key, Z, U, weights, rng, shared)
     return CoordinateRows(
-        coordinates=replace(coordinates, location_scale=fit.frame),
-        base=inner.noise.prepared(replace(training, Y=fit.residuals)),
+        coordinates=replace(coordinates, location_scale=fit.model),
+        base=inner.noise.prepared(fit.residuals, weights),
         Z=Z,
         U=fit.residuals,
         log_abs_det_jacobian=log_jacobian - fit.log_scale.sum(axis=1),
@@ -289,9 +274,9 @@ def standardizer(
     must_vary: bool = False,
 ) -> tuple[Array, Array]:
     """Centre and scale of each column; zeros and ones if not to be standardised."""
-    center, deviation = mean_and_std(name, data, weights)
-    if must_vary and np.any(deviation == 0):
-        column = int(np.flatnonzero(deviation == 0)[0])
+    center, std = mean_and_std(name, data, weights)
+    if must_vary and np.any(std == 0):
+        column = int(np.flatnonzero(std == 0)[0])
         raise DegenerateDataError(
             f"{name} is constant in column {column} (all {len(data)} values are "
             f"{data[0, column]:g}), so it has no density; remove the column."
@@ -299,7 +284,7 @@ def standardizer(
     if not standardize:
         return np.zeros_like(center), np.ones_like(center)
     # A constant column says nothing about x: new values of it must not either.
-    return center, np.where(deviation > 0, deviation, _IGNORED)
+    return center, np.where(std > 0, std, 1e150)
 
 
 def _transformed(
@@ -324,33 +309,37 @@ def _regression(
     base: ConditionalBase,
     key: tuple[bool, str],
     Z: Array,
-    training: TrainingResponses,
+    U: Array,
+    weights: Array,
     rng: np.random.Generator,
     processes: SharedProcesses,
 ) -> tuple[CrossFit, Array | None]:
     """Held-out residuals, and lengthscales if there is a Gaussian process."""
-    U, weights = training.Y, training.weights
     if not isinstance(base, GaussianProcessBase):
         return base.cross_fit(Z, U, weights, rng), None
     fits = processes.fit(key, Z, U, weights)
     # With several columns of y: what any of them depends on at short distances counts.
     lengthscales = np.min([fit.process.lengthscales for fit in fits], axis=0)
-    if base.heteroscedastic:
-        return heteroscedastic_cross_fit(fits, Z, U, weights, rng), lengthscales
-    return homoscedastic_cross_fit(fits, U, weights), lengthscales
+    return base.cross_fit(Z, U, weights, rng, fits), lengthscales
 
 
-def _unskewed(X: Array, weights: Array) -> MonotoneTransform | None:
-    """A transform of the skewed columns of x, or None if there are none."""
+def _unskewed(
+    X: Array, weights: Array, *, skewed_from: float = 1.0, fewest_values: int = 8
+) -> MonotoneTransform | None:
+    """A transform of the skewed columns of x, or None if there are none.
+
+    Columns with few distinct values are discrete, and stay as they are.
+    """
     center, scale = standardizer("X", X, weights, standardize=True)
     S = (X - center) / scale
     share = weights / weights.sum()
     skewness = share @ S**3
     values = np.array([len(np.unique(column)) for column in S.T])
-    skewed = (np.abs(skewness) > _SKEWED) & (values >= _FEWEST_VALUES)
+    skewed = (np.abs(skewness) > skewed_from) & (values >= fewest_values)
     if not skewed.any():
         return None
-    fitted = fit_yeo_johnson(S[:, skewed], weights, _POWERS_OF_X)
+    powers = tuple(np.arange(-1.5, 3.6, 0.5).tolist())
+    fitted = fit_yeo_johnson(S[:, skewed], weights, powers)
     # Elsewhere the power is one, the identity, whatever its ends are.
     lams, low, high = np.ones(S.shape[1]), -np.ones(S.shape[1]), np.ones(S.shape[1])
     lams[skewed], low[skewed], high[skewed] = fitted.lam, fitted.low, fitted.high

@@ -15,7 +15,6 @@ from kexpfam.base_densities import (
     BaseDensity,
     LocationScaleDensity,
     MarginalBase,
-    TrainingResponses,
     resolve_base,
 )
 from kexpfam.distributions import (
@@ -23,10 +22,10 @@ from kexpfam.distributions import (
     BridgedDensity,
     ClosedFormDensity,
     MultivariateDensity,
+    ResponseCoordinates,
     UnivariateDensity,
     UnnormalizedDensity,
 )
-from kexpfam.distributions import Coordinates as ResponseCoordinates
 from kexpfam.family.coordinates import CoordinateRows, Coordinates
 from kexpfam.family.solvers import SCORE, SOLVERS, Solver
 from kexpfam.family.spec import Spec
@@ -82,8 +81,7 @@ class FittedFamily:
                 raise ValueError("the base density has other columns")
         else:
             # Touched once, so that parameters of a wrong length show up here.
-            rows = TrainingResponses(Y, np.ones(n), np.zeros(d), np.ones(d))
-            self.base.prepared(rows)
+            self.base.prepared(Y, np.ones(n))
         if not np.isfinite(self.base.log_density(Y)).all():
             raise ValueError("the base density does not cover the data")
 

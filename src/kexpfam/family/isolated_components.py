@@ -24,58 +24,49 @@ from scipy import special
 from kexpfam._kernel_density import moments, silverman
 from kexpfam._typing import Array, Indices, Mask
 
-# A valley is deep if the density in it is below this fraction of the lower of the two
-# peaks beside it. Smoothing fills valleys, and the comparison is fair at any depth, so
-# that this only decides what is called isolated; deeper valleys of a true density have
-# fewer than one response in a hundred or so.
-VALLEY = 0.1
 
-# A valley that holds more than this share of the neighbouring responses is not empty,
-# and score matching sees it.
-_MOST_INSIDE = 0.05
+@dataclass(frozen=True)
+class MassCheck:
+    """When components count as isolated, and their masses as wrong."""
 
-# Neighbours, in effective number: fewer than the first say nothing about a share; the
-# second show a gap, and more would only smear it if it moves with x.
-_FEWEST_NEIGHBOURS = 15.0
-_ENOUGH_NEIGHBOURS = 60.0
+    # A valley is deep if the density in it is below this fraction of the lower of the
+    # two peaks beside it. Smoothing fills valleys, and the comparison is fair at any
+    # depth, so that this only decides what is called isolated; deeper valleys of a true
+    # density have fewer than one response in a hundred or so
+    valley: float = 0.1
+    # A valley that holds more than this share of the neighbouring responses is not
+    # empty, and score matching sees it
+    most_inside: float = 0.05
+    # Neighbours, in effective number: fewer than the first say nothing about a share;
+    # the second show a gap, and more would only smear it if it moves with x
+    fewest_neighbours: float = 15.0
+    enough_neighbours: float = 60.0
+    # Rows without the valley are left out; if most neighbours are, it is not theirs
+    least_common: float = 0.5
+    # Bandwidth for the neighbours' responses, relative to Silverman's rule, which is
+    # for one bump and would fill the valleys between two
+    bandwidth: float = 0.5
+    # The chance of a false alarm, shared out among all comparisons (Bonferroni). Being
+    # made on the training rows, comparisons are rather too mild than too strict
+    level: float = 0.01
+    negligible: float = 1e-3  # A component of less than this mass is none
+    # Masses wrong by less than this are no worse than what smoothing does elsewhere
+    noteworthy: float = 0.05
 
-# Rows without the valley are left out; if most neighbours are, it is not theirs.
-_LEAST_COMMON = 0.5
 
-# Bandwidth for the neighbours' responses, relative to Silverman's rule, which is for
-# one bump and would fill the valleys between two.
-_BANDWIDTH = 0.5
-
-# The chance of a false alarm, shared out among all comparisons (Bonferroni). Being
-# made on the training rows, comparisons are rather too mild than too strict.
-_LEVEL = 0.01
-
-# A component of less than this mass is none.
-_NEGLIGIBLE = 1e-3
-
-# Masses wrong by less than this are no worse than what smoothing does elsewhere.
-_NOTEWORTHY = 0.05
+CHECK = MassCheck()
 
 
 @dataclass(frozen=True)
 class MassComparison:
-    """Predicted and counted mass on the left of one valley.
+    """Predicted and counted mass on the left of one valley."""
 
-    Attributes:
-        index: Row number of the condition; None for all conditions together.
-        valley: Where the valley is lowest.
-        predicted: Mass on its left by the fit, averaged over the neighbours.
-        observed: Share of the neighbours' responses there.
-        standard_error: Of the observed share.
-        neighbours: Effective number of neighbours.
-    """
-
-    index: int | None
-    valley: float
-    predicted: float
-    observed: float
-    standard_error: float
-    neighbours: float
+    index: int | None  # Row number of the condition; None for all together
+    valley: float  # Where the valley is lowest
+    predicted: float  # Mass on its left by the fit, averaged over the neighbours
+    observed: float  # Share of the neighbours' responses there
+    standard_error: float  # Of the observed share
+    neighbours: float  # Effective number of neighbours
 
     @property
     def z(self) -> float:
@@ -85,7 +76,7 @@ class MassComparison:
     @property
     def noteworthy(self) -> bool:
         """Whether the difference is larger than what smoothing does elsewhere."""
-        return abs(self.observed - self.predicted) > _NOTEWORTHY
+        return abs(self.observed - self.predicted) > CHECK.noteworthy
 
 
 @dataclass(frozen=True)
@@ -107,7 +98,7 @@ class IsolatedComponents:
     @property
     def threshold(self) -> float:
         """The |z| from which on a noteworthy difference is suspicious."""
-        return -float(special.ndtri(0.5 * _LEVEL / max(1, len(self.comparisons))))
+        return -float(special.ndtri(0.5 * CHECK.level / max(1, len(self.comparisons))))
 
     @property
     def suspicious(self) -> bool:
@@ -206,8 +197,8 @@ def _all_valleys(nodes: Array, log_density: Array, cdf: Array) -> list[_Valleys]
     right = np.maximum.accumulate(log_density[:, ::-1], axis=1)[:, ::-1]
     with np.errstate(invalid="ignore"):  # outside the support, −∞ minus itself
         depth = np.minimum(left, right) - log_density
-    between = (cdf > _NEGLIGIBLE) & (cdf < 1.0 - _NEGLIGIBLE)
-    deep = np.any((depth > -math.log(VALLEY)) & between, axis=1)
+    between = (cdf > CHECK.negligible) & (cdf < 1.0 - CHECK.negligible)
+    deep = np.any((depth > -math.log(CHECK.valley)) & between, axis=1)
     return [
         _valleys(nodes, row, below) if some else _NONE
         for row, below, some in zip(log_density, cdf, deep, strict=True)
@@ -215,13 +206,13 @@ def _all_valleys(nodes: Array, log_density: Array, cdf: Array) -> list[_Valleys]
 
 
 def _valleys(nodes: Array, log_density: Array, below: Array) -> _Valleys:
-    """Minima whose prominence, to the lower peak beside them, exceeds VALLEY."""
+    """Minima that are deep, seen from the lower peak beside them."""
     from scipy import signal  # slow to import, and not needed before a fit
 
-    deep = -math.log(VALLEY)
+    deep = -math.log(CHECK.valley)
     depth = -np.maximum(log_density, log_density.max() - 700.0)
     place, found = signal.find_peaks(depth, prominence=deep)
-    # The edges of the valley: where the density is back at VALLEY of the lower peak.
+    # The edges of a valley: where the density is back at that share of the lower peak.
     level = depth[place] - found["prominences"] + deep
     _, _, left, right = signal.peak_widths(
         depth,
@@ -266,14 +257,14 @@ class _Fit:
         Gaps in the data are looked for among few neighbours, since components move with
         x; masses are compared over as many as the fit itself has averaged.
         """
-        if _effective(narrow) < _FEWEST_NEIGHBOURS:
+        if _effective(narrow) < CHECK.fewest_neighbours:
             return []
         found = [self._at_fitted(index, own, k, near) for k in range(len(own.at))]
         histogram = _log_histogram(self.nodes, self.U, narrow)[None]
         below = _cumulative(self.nodes, histogram)
         (gaps,) = _all_valleys(self.nodes, histogram, below)
         for valley, low, high in zip(gaps.at, gaps.low, gaps.high, strict=True):
-            if _share(narrow, (low < self.U) & (high > self.U)) <= _MOST_INSIDE:
+            if _share(narrow, (low < self.U) & (high > self.U)) <= CHECK.most_inside:
                 found.append(self._at_gap(index, valley, near))
         return [comparison for comparison in found if comparison is not None]
 
@@ -287,10 +278,10 @@ class _Fit:
         distance = np.where(overlap, distance, np.inf)
         chosen = (np.arange(len(distance)), distance.argmin(axis=1))
         used = np.where(np.isfinite(distance[chosen]), near, 0.0)
-        if used.sum() < _LEAST_COMMON * near.sum():
+        if used.sum() < CHECK.least_common * near.sum():
             return None
         inside = (table.low[chosen] < self.U) & (table.high[chosen] > self.U)
-        if _share(used, inside) > _MOST_INSIDE:
+        if _share(used, inside) > CHECK.most_inside:
             return None
         below = np.nan_to_num(table.below[chosen])
         left = table.at[chosen] > self.U
@@ -314,7 +305,7 @@ def _comparison(
     effective = _effective(near)
     predicted, observed = _share(near, below), _share(near, left)
     smaller = [min(mass, 1.0 - mass) for mass in (predicted, observed)]
-    if effective < _FEWEST_NEIGHBOURS or max(smaller) < _NOTEWORTHY:
+    if effective < CHECK.fewest_neighbours or max(smaller) < CHECK.noteworthy:
         return None
     # Agresti and Coull: two more rows on either side keep a share of 0 or 1 uncertain.
     center = (effective * observed + 2.0) / (effective + 4.0)
@@ -335,7 +326,7 @@ def _effective(near: Array) -> float:
 
 def _narrowed(near: Array) -> Array:
     """Similarities, raised to a power that leaves about as many as are enough."""
-    while _effective(near) > _ENOUGH_NEIGHBOURS:
+    while _effective(near) > CHECK.enough_neighbours:
         narrower = near**2
         if _effective(narrower) > 0.99 * _effective(near):
             break  # all are alike
@@ -355,7 +346,7 @@ def _log_histogram(nodes: Array, U: Array, near: Array) -> Array:
     """Log of a kernel density estimate of the neighbours' responses on nodes."""
     share = near / near.sum()
     _, std = moments(U, near)
-    bandwidth = _BANDWIDTH * silverman(std, _effective(near)) + 1e-300
+    bandwidth = CHECK.bandwidth * silverman(std, _effective(near)) + 1e-300
     count = share > 1e-3 * share.max()
     z = (nodes[:, None] - U[count]) / bandwidth
     # A trace of a constant, so that gaps without any response have a bottom.

@@ -15,12 +15,6 @@ from kexpfam._validation import mean_and_std
 from kexpfam.kernels import Gaussian
 from kexpfam.persistence import saved_fit
 
-# Rows that stand for all.
-_MOST_ROWS = 1000
-
-# Near means within about this many median distances between rows.
-_MEDIANS = 0.25
-
 
 @saved_fit(
     {
@@ -33,32 +27,29 @@ _MEDIANS = 0.25
 )
 @dataclass(frozen=True, eq=False)
 class Neighbourhood:
-    """Training rows, standardised, and what counts as near.
+    """Training rows, standardised, and what counts as near."""
 
-    Attributes:
-        center: What is subtracted from x, (p,).
-        scale: What x is then divided by, (p,).
-        rows: Standardised rows, (m, p).
-        weights: How many training rows each of them stands for, (m,).
-        width: Lengthscale of nearness.
-    """
-
-    center: Array
-    scale: Array
-    rows: Array
-    weights: Array
-    width: float
+    center: Array  # What is subtracted from x, (p,)
+    scale: Array  # What x is then divided by, (p,)
+    rows: Array  # Standardised rows, (m, p)
+    weights: Array  # How many training rows each of them stands for, (m,)
+    width: float  # Lengthscale of nearness
 
     @classmethod
-    def of(cls, X: Array, weights: Array) -> "Neighbourhood":
-        """Take the training rows."""
+    def of(
+        cls, X: Array, weights: Array, *, most: int = 1000, medians: float = 0.25
+    ) -> "Neighbourhood":
+        """Take the training rows, or so many that stand for all.
+
+        Near means within about so many median distances between rows.
+        """
         center, std = mean_and_std("X", X, weights)
         scale = np.where(std > 0, std, 1.0)
         Z = (X - center) / scale
-        width = _MEDIANS * median_distance(Z, weights)
-        if len(Z) > _MOST_ROWS:
+        width = medians * median_distance(Z, weights)
+        if len(Z) > most:
             rng = np.random.default_rng(0)
-            kept = np.sort(rng.choice(len(Z), _MOST_ROWS, replace=False))
+            kept = np.sort(rng.choice(len(Z), most, replace=False))
             Z, weights = Z[kept], weights[kept] * (weights.sum() / weights[kept].sum())
         return cls(center, scale, Z, weights, width)
 

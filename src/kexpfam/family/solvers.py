@@ -63,6 +63,11 @@ class Solver(ABC):
     n_components: ClassVar[int]  # Centres of a low-rank fit, unless told otherwise
     medians_y: ClassVar[float]  # Lengthscale of y in median distances
     base: ClassVar[BaseDensity]  # The base density if none is given
+    # Whether sums over rows are all that fits need of them: they are cheap then, rows
+    # can be added, and there may be very many
+    additive: ClassVar[bool] = False
+    # Whether λ means the same at any lengthscale of y in units of 1/ℓ²
+    relative_lambda: ClassVar[bool] = True
 
     @abstractmethod
     def fit(
@@ -97,6 +102,7 @@ class ScoreMatching(Solver):
     n_components = 150
     medians_y = 1.4
     base = GaussianBase(scale=2.0)
+    additive = True
 
     def fit(
         self,
@@ -138,6 +144,7 @@ class LikelihoodSolver(Solver):
     n_components = 80  # fewer, since the cost grows with their square
     medians_y = 0.7
     base = GaussianBase(scale=2.0)
+    relative_lambda = False
 
     def fit(
         self,
@@ -207,9 +214,10 @@ class BridgedSolver(Solver):
         n_jobs: int | None,
     ) -> Solution:
         assert centers is not None
-        n, mixed = len(rows), self._mixed(rows.Z, rows.U, rows.weights, rows.base)
+        n = len(rows)
+        Z, U, weights = self._mixed(rows.Z, rows.U, rows.weights, rows.base)
         jacobian = np.tile(rows.log_abs_det_jacobian, 1 + self.draws)
-        both = replace(rows, log_abs_det_jacobian=jacobian, **mixed)
+        both = replace(rows, Z=Z, U=U, weights=weights, log_abs_det_jacobian=jacobian)
         # The bridge needs centres too: a draw for the condition of each.
         solution = SCORE.fit(both, kernel, lam, np.append(centers, n + centers), n_jobs)
         return replace(solution, bridge=Bridge(self.share, rows.base))
@@ -229,7 +237,7 @@ class BridgedSolver(Solver):
             [(copies + np.arange(n)[fold]).ravel() for fold in problem.folds]
         )
         place = np.argsort(order)
-        Z, U, weights = (part[order] for part in mixed.values())
+        Z, U, weights = (part[order] for part in mixed)
         sizes = [(1 + self.draws) * (f.stop - f.start) for f in problem.folds]
         edges = [0, *np.cumsum(sizes).tolist()]
         centers = place[np.append(problem.centers, n + problem.centers)]
@@ -249,11 +257,10 @@ class BridgedSolver(Solver):
 
     def _mixed(
         self, Z: Array, U: Array, weights: Array, base: BaseDensity
-    ) -> dict[str, Array]:
+    ) -> tuple[Array, Array, Array]:
         """Rows, then draws from their base density, always the same ones."""
         rng = np.random.default_rng(0)
-        found = bridge_sample(Z, U, weights, self.share, base, rng, draws=self.draws)
-        return dict(zip(("Z", "U", "weights"), found, strict=True))
+        return bridge_sample(Z, U, weights, self.share, base, rng, draws=self.draws)
 
 
 SCORE = ScoreMatching()

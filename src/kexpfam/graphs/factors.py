@@ -24,13 +24,7 @@ Caught = tuple[type[Warning], str]
 
 
 def is_conditional(estimator: Any) -> bool:
-    """Whether an estimator is one of p(y|x): its `score_samples` needs a y.
-
-    Example:
-        >>> from kexpfam import KCEF, KEF
-        >>> is_conditional(KCEF()), is_conditional(KEF())
-        (True, False)
-    """
+    """Whether an estimator is one of p(y|x): its `score_samples` needs a y."""
     parameters = inspect.signature(estimator.score_samples).parameters.values()
     by_place = [p for p in parameters if p.kind <= p.POSITIONAL_OR_KEYWORD]
     return sum(p.default is p.empty for p in by_place) > 1

@@ -3,7 +3,7 @@
 In theory every order of the columns gives the same joint density; fitted ones differ,
 because some conditionals are easier to learn than their reverse. The search is greedy,
 from the last column to the first: of the columns that are left, the one is put last
-that gains most from all others. Candidates are judged with a fast estimator, the order
+that gains most from all others. Candidates are fitted with a fast estimator, the order
 found against the given one with the factor that will be used.
 """
 
@@ -76,10 +76,9 @@ def factor_gains(
     rng: np.random.Generator,
 ) -> FactorGains:
     """Gains of nodes with their estimators over `root`, which has no parents."""
-    folds = _dealt_folds(len(Y), cv, rng)
     inner = [i for i, (node, _) in enumerate(tasks) if node.parents]
     alone = [(Node(tasks[i][0].columns, (), tasks[i][0].label), root) for i in inner]
-    log_p = _held_out([*tasks, *alone], Y, folds, n_jobs)
+    log_p = _HeldOut.dealt(Y, cv, n_jobs, rng).log_densities([*tasks, *alone])
     gains, errors = np.full((2, len(tasks)), np.nan)
     for i, marginal in zip(inner, log_p[len(tasks) :], strict=True):
         gains[i], errors[i] = _mean_and_error(log_p[i] - marginal)
@@ -87,34 +86,36 @@ def factor_gains(
     return FactorGains(tuple(node.label for node, _ in tasks), gains, errors, scores)
 
 
-def _dealt_folds(n: int, cv: int, rng: np.random.Generator) -> list[Indices]:
-    """Rows of each fold."""
-    parts = np.array_split(rng.permutation(n), check_count("cv", cv, least=2))
-    return [np.sort(fold) for fold in parts]
+@dataclass(frozen=True, eq=False)
+class _HeldOut:
+    """Rows in folds, each of which is held out once."""
 
+    Y: Array
+    folds: list[Indices]
+    n_jobs: int | None
 
-def _held_out(
-    tasks: Sequence[tuple[Node, Any]],
-    Y: Array,
-    folds: list[Indices],
-    n_jobs: int | None,
-) -> list[Array]:
-    """Log density of each row under each factor, fitted without the row's fold."""
-    rng = np.random.default_rng(0)  # for estimators without a seed
-    calls = [
-        (node, seeded(estimator, rng), Y, fold)
-        for node, estimator in tasks
-        for fold in folds
-    ]
-    results = shared_out(_fold_log_density, calls, n_jobs, prefer="processes")
-    flat = [log_p for some in results for log_p in some]
-    found = []
-    for i in range(len(tasks)):
-        log_p = np.empty(len(Y))
-        for fold, part in zip(folds, flat[i * len(folds) :], strict=False):
-            log_p[fold] = part
-        found.append(log_p)
-    return found
+    @classmethod
+    def dealt(
+        cls, Y: Array, cv: int, n_jobs: int | None, rng: np.random.Generator
+    ) -> "_HeldOut":
+        parts = np.array_split(rng.permutation(len(Y)), check_count("cv", cv, least=2))
+        return cls(Y, [np.sort(fold) for fold in parts], n_jobs)
+
+    def log_densities(self, tasks: Sequence[tuple[Node, Any]]) -> list[Array]:
+        """Of each row under each factor, fitted without the row's fold."""
+        rng = np.random.default_rng(0)  # for estimators without a seed
+        calls = [
+            (node, seeded(estimator, rng), self.Y, fold)
+            for node, estimator in tasks
+            for fold in self.folds
+        ]
+        results = shared_out(_fold_log_density, calls, self.n_jobs, prefer="processes")
+        flat = iter([log_p for some in results for log_p in some])
+        found = np.empty((len(tasks), len(self.Y)))
+        for log_p in found:
+            for fold in self.folds:
+                log_p[fold] = next(flat)
+        return list(found)
 
 
 def _fold_log_density(node: Node, estimator: Any, Y: Array, fold: Indices) -> Array:
@@ -200,22 +201,13 @@ def propose_order(
         )
     labels = getattr(Y, "columns", range(np.shape(Y)[1])) if names is None else names
     table = np.asarray(Y, dtype=float)
-    rng = as_generator(random_state)
-    folds = _dealt_folds(len(table), cv, rng)
+    held_out = _HeldOut.dealt(table, cv, n_jobs, as_generator(random_state))
     given = read_graph(graph, tuple(labels), exogenous)
-    search = _Search(
-        table,
-        given,
-        folds,
-        search_factor or KCEF(base="linear", select=None, n_components=100),
-        KEF(select=None),
-        n_jobs,
-    )
+    fast = search_factor or KCEF(base="linear", select=None, n_components=100)
+    search = _Search(held_out, given, fast, KEF(select=None))
     columns = search.backward() if graph == "full" else search.chain()
     found = read_graph(graph, given.names, given.exogenous, columns)
-    gain, error = _gain(
-        found, given, table, folds, factor or KCEF(), root or KEF(), n_jobs
-    )
+    gain, error = _gain(held_out, found, given, factor or KCEF(), root or KEF())
     named = tuple(given.names[c] for c in columns)
     before = tuple(given.names[node.columns[0]] for node in given.nodes)
     better = gain > 0
@@ -226,12 +218,10 @@ def propose_order(
 
 @dataclass(frozen=True, eq=False)
 class _Search:
-    Y: Array
+    held_out: _HeldOut
     graph: Graph
-    folds: list[Indices]
     factor: Any
     root: Any
-    n_jobs: int | None
 
     @property
     def columns(self) -> list[int]:
@@ -278,18 +268,11 @@ class _Search:
             parents = tuple(sorted((*self.graph.exogenous, *others)))
             node = Node((column,), parents, str(self.graph.names[column]))
             tasks.append((node, self.factor if parents else self.root))
-        found = _held_out(tasks, self.Y, self.folds, self.n_jobs)
-        return [float(log_p.mean()) for log_p in found]
+        return [float(p.mean()) for p in self.held_out.log_densities(tasks)]
 
 
 def _gain(
-    found: Graph,
-    given: Graph,
-    Y: Array,
-    folds: list[Indices],
-    factor: Any,
-    root: Any,
-    n_jobs: int | None,
+    held_out: _HeldOut, found: Graph, given: Graph, factor: Any, root: Any
 ) -> tuple[float, float]:
     """Gain of one graph over another and its standard error; equal factors cancel."""
     ours, theirs = set(found.nodes), set(given.nodes)
@@ -298,7 +281,7 @@ def _gain(
         return 0.0, 0.0
     changed.sort(key=lambda node: (node not in ours, node.columns))
     tasks = [(node, factor if node.parents else root) for node in changed]
-    log_p = _held_out(tasks, Y, folds, n_jobs)
+    log_p = held_out.log_densities(tasks)
     signs = [1.0 if node in ours else -1.0 for node in changed]
     rows = np.sum([s * lp for s, lp in zip(signs, log_p, strict=True)], axis=0)
     return _mean_and_error(rows)

@@ -54,11 +54,7 @@ class Graph:
         return {"names": names, "nodes": nodes, "exogenous": list(self.exogenous)}
 
     def position(self, column: Any, argument: str = "given") -> int:
-        """Position of a column from its name or position.
-
-        Raises:
-            ValueError: There is no such column.
-        """
+        """Position of a column from its name or position."""
         return _position(column, self.names, argument)
 
     def key(self, node: Node) -> Hashable:
@@ -96,9 +92,6 @@ def read_graph(
 ) -> Graph:
     """A graph of named columns from what users write, as in `FactorizedDensity`.
 
-    Raises:
-        ValueError: A cycle, a column that does not exist, or one without an entry.
-
     Example:
         >>> graph = read_graph({"b": ["a"], "a": [], "c": "b"}, ["a", "b", "c"])
         >>> [node.label for node in graph.nodes]
@@ -130,16 +123,7 @@ def read_graph(
 
 
 def read_plain(plain: Any) -> Graph:
-    """The graph that `Graph.plain` described.
-
-    Raises:
-        ValueError: It is none, or its parents do not come first.
-
-    Example:
-        >>> graph = read_graph("markov", ["a", "b"])
-        >>> read_plain(graph.plain()) == graph
-        True
-    """
+    """The graph that `Graph.plain` described; ValueError if it is none."""
     names = tuple(plain["names"])
     if not all(map(_is_plain, names)) or len(set(names)) != len(names):
         raise ValueError("names of columns are not different texts or numbers")

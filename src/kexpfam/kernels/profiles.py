@@ -9,16 +9,6 @@ from kexpfam._validation import check_positive
 from kexpfam.kernels.radial import RadialKernel, Ratio
 from kexpfam.persistence import saved_value
 
-# Stands in for a zero distance where a Matérn ratio has a pole. The pole is always
-# multiplied by a higher power of the distance, so its value does not matter as long
-# as neither it nor its cube overflows.
-_TINY_DISTANCE = 1e-60
-
-# Beyond this exp(−z) is zero in double precision; its polynomial must not overflow, at
-# the largest ν either, above which a Matérn kernel cannot be told from a Gaussian.
-_FARTHEST_Z = 800.0
-_LARGEST_NU = 50.5
-
 
 @saved_value
 @dataclass(frozen=True)
@@ -148,10 +138,11 @@ class Matern(RadialKernel):
     def __post_init__(self) -> None:
         super().__post_init__()
         nu = check_positive("nu", self.nu, finite=False)
-        if nu > _LARGEST_NU or (nu - 0.5) % 1.0 != 0.0:
+        largest = 50.5  # above, it cannot be told from a Gaussian
+        if nu > largest or (nu - 0.5) % 1.0 != 0.0:
             raise ValueError(
                 f"nu must be a half-integer (0.5, 1.5, 2.5 and so on) up to "
-                f"{_LARGEST_NU}, got {self.nu!r}; use Gaussian for infinitely smooth "
+                f"{largest}, got {self.nu!r}; use Gaussian for infinitely smooth "
                 f"functions."
             )
 
@@ -167,7 +158,9 @@ class Matern(RadialKernel):
         return value
 
     def ratios(self, s: Array, order: int) -> list[Ratio]:
-        z = namespace_of(s).maximum(self._z(s), _TINY_DISTANCE)
+        # Where z is zero a ratio has a pole, which is always multiplied by a higher
+        # power of z: its value does not matter as long as its cube does not overflow.
+        z = namespace_of(s).maximum(self._z(s), 1e-60)
         own = _bessel_polynomial(self.nu, z)
         return [
             (-self.nu) ** k * _bessel_polynomial(self.nu - k, z) / own
@@ -176,7 +169,8 @@ class Matern(RadialKernel):
 
     def _z(self, s: Array) -> Array:
         xp = namespace_of(s)
-        z = xp.clip(s, 0.0, _FARTHEST_Z**2 / (2.0 * self.nu))
+        # Beyond z = 800 exp(−z) is zero; the polynomial must not overflow there.
+        z = xp.clip(s, 0.0, 800.0**2 / (2.0 * self.nu))
         z *= 2.0 * self.nu
         return xp.sqrt(z)
 

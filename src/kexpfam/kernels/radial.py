@@ -25,10 +25,6 @@ Ratio = float | Array
 # fourth powers still fit into a double.
 _FARTHEST = 1e50
 
-# Lengths below this are taken for it, so that scaling by them cannot overflow: they are
-# shorter than any difference between the data.
-_SHORTEST = 1e-100
-
 # "median" asks the estimator to fill in a multiple of the data's median distance.
 MEDIAN = "median"
 
@@ -114,7 +110,8 @@ class RadialKernel(Kernel):
                 f"lengthscale has {ell.size} values, but the data have {A.shape[1]} "
                 f"columns; give one number, or one per column."
             )
-        lengths = np.maximum(np.broadcast_to(ell, A.shape[1:]), _SHORTEST)
+        # Shorter lengths than any difference of data: scaling by them cannot overflow.
+        lengths = np.maximum(np.broadcast_to(ell, A.shape[1:]), 1e-100)
         center = B.mean(axis=0) if len(B) else 0.0
         xp = namespace_of(A, B)
         with np.errstate(over="ignore"):
@@ -142,7 +139,7 @@ def _maybe_far(A: Array, B: Array) -> bool:
     """Whether differences of points may have powers that overflow."""
     if namespace_of(A, B) is not np:  # compiled before values are known
         return True
-    return any(np.abs(points).max(initial=0.0) > _FARTHEST for points in (A, B))
+    return max(np.abs(A).max(initial=0.0), np.abs(B).max(initial=0.0)) > _FARTHEST
 
 
 class RadialPairs(Pairs):

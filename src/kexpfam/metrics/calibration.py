@@ -15,21 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from kexpfam._roots import bracketed_roots
+from kexpfam._roots import bracketed_roots, golden_section
 from kexpfam._typing import Array, ArrayLike, Indices, Mask
 from kexpfam._validation import check_probability, check_weights
-from kexpfam.metrics.observations import Observations, RowFunction, weighted_mean
-from kexpfam.metrics.scores import check_open
-
-# Points of the search for level crossings within each cell between quantiles.
-_POINTS_PER_CELL = 4
-
-# Log densities that differ by less are the same: a plateau, up to rounding.
-_PLATEAU = 1e-9
-
-# The value at an extreme is flat: a rough place, 1e-5 of the bracket, is enough.
-_GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)
-_GOLDEN_STEPS = 25
+from kexpfam.metrics.observations import (
+    Observations,
+    RowFunction,
+    check_open,
+    weighted_mean,
+)
 
 
 @dataclass(frozen=True)
@@ -59,11 +53,7 @@ def pit(p: Any, y: ArrayLike) -> Array:
         >>> bool(np.allclose(pit(p, p.ppf([0.2, 0.7])), [0.2, 0.7]))
         True
     """
-    return pit_of(Observations.of(p, y, "pit"))
-
-
-def pit_of(observed: Observations) -> Array:
-    """F(y), (n,)."""
+    observed = Observations.of(p, y, "pit")
     return observed.cdf(observed.y[:, None])[:, 0]
 
 
@@ -167,19 +157,20 @@ def hpd_values(p: Any, y: ArrayLike) -> Array:
         >>> hpd_values(p, p.hpd(0.8)[0]).round(6)
         array([0.8, 0.8])
     """
-    return hpd_values_of(Observations.of(p, y, "hpd_values"))
-
-
-def hpd_values_of(observed: Observations) -> Array:
-    """Mass where log p ≥ log p(y), (n,), from the crossings of that level."""
-    level = observed.logpdf(observed.y[:, None]) - _PLATEAU
+    # The mass where log p ≥ log p(y), from the crossings of that level.
+    observed = Observations.of(p, y, "hpd_values")
+    # Log densities that differ by less are the same: a plateau, up to rounding.
+    level = observed.logpdf(observed.y[:, None]) - 1e-9
     dense = observed.dense
 
     def height(t: Array) -> Array:
         with np.errstate(invalid="ignore"):  # a density of zero, compared with zero
             return np.clip(np.nan_to_num(dense.logpdf(t) - level), -99.0, 99.0)
 
-    t = _search_points(observed.cells)
+    # The cells between quantiles cut evenly: (n, k + 1) -> (n, 4 k + 1)
+    edges, share = observed.edges, np.arange(4) / 4
+    inner = edges[:, :-1, None] + np.diff(edges, axis=1)[..., None] * share
+    t = np.hstack([inner.reshape(len(edges), -1), edges[:, -1:]])
     h = height(t)
     extremes = _hidden_extremes(t, h, height)
     t = np.hstack([t, extremes])
@@ -197,17 +188,10 @@ def hpd_values_of(observed: Observations) -> Array:
     return np.clip(mass, 0.0, 1.0)
 
 
-def _search_points(cells: Array) -> Array:
-    """Cells cut evenly, (n, k) -> (n, 4(k − 1) + 1)."""
-    share = np.arange(_POINTS_PER_CELL) / _POINTS_PER_CELL
-    inner = cells[:, :-1, None] + np.diff(cells, axis=1)[..., None] * share
-    return np.hstack([inner.reshape(len(cells), -1), cells[:, -1:]])
-
-
 def _hidden_extremes(t: Array, h: Array, height: RowFunction) -> Array:
     """Tops that look too low, and bottoms that look too high, to cross, (n, m).
 
-    Between the points they may cross twice. Golden-section search finds their height.
+    Between the points they may cross twice. A rough place is enough for their height.
     """
     before, here, after = h[:, :-2], h[:, 1:-1], h[:, 2:]
     top = (here >= before) & (here > after) & (here < 0)
@@ -215,11 +199,7 @@ def _hidden_extremes(t: Array, h: Array, height: RowFunction) -> Array:
     place, _ = _gather(top | bottom)
     direction = np.where(np.take_along_axis(top, place, axis=1), 1.0, -1.0)
     low, high = (np.take_along_axis(t, place + k, axis=1) for k in (0, 2))
-    for _ in range(_GOLDEN_STEPS):
-        step = _GOLDEN * (high - low)
-        a, b = high - step, low + step
-        left = direction * height(a) > direction * height(b)
-        low, high = np.where(left, low, a), np.where(left, b, high)
+    low, high = golden_section(height, low, high, direction)
     return 0.5 * (low + high)
 
 

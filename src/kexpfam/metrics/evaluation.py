@@ -15,31 +15,29 @@ from kexpfam.metrics.calibration import (
     central_values,
     coverage,
     hpd_coverage,
-    hpd_values_of,
+    hpd_values,
+    pit,
     pit_distance,
-    pit_of,
     pit_uniformity,
 )
 from kexpfam.metrics.observations import (
     Estimate,
     Observations,
+    check_open,
     estimate,
     finite_numbers,
 )
 from kexpfam.metrics.scores import (
     cde_loss,
-    cde_loss_of,
-    check_open,
+    cde_loss_values,
     crps,
-    crps_of,
+    crps_values,
     interval_score,
-    interval_score_of,
+    interval_score_values,
     log_loss,
+    log_loss_values,
     pinball_loss,
 )
-
-# Rows that are judged together; integrals need some thousand numbers per row.
-_BLOCK_ROWS = 1024
 
 # Confidence of the intervals that are scored.
 _INTERVAL = 0.9
@@ -76,17 +74,21 @@ class Metric:
         return -value if self.direction == "higher" else value
 
 
-_ALL = (
-    Metric("log_loss", log_loss, "lower"),
-    Metric("crps", crps, "lower"),
-    Metric("cde_loss", cde_loss, "lower"),
-    Metric("pinball_loss", pinball_loss, "lower"),
-    Metric("interval_score", interval_score, "lower"),
-    Metric("coverage", coverage, "calibration", 0.9),
-    Metric("hpd_coverage", hpd_coverage, "calibration", 0.9),
-    Metric("pit_distance", pit_distance, "calibration", 0.0),
+METRICS: Mapping[str, Metric] = MappingProxyType(
+    {
+        metric.name: metric
+        for metric in (
+            Metric("log_loss", log_loss, "lower"),
+            Metric("crps", crps, "lower"),
+            Metric("cde_loss", cde_loss, "lower"),
+            Metric("pinball_loss", pinball_loss, "lower"),
+            Metric("interval_score", interval_score, "lower"),
+            Metric("coverage", coverage, "calibration", 0.9),
+            Metric("hpd_coverage", hpd_coverage, "calibration", 0.9),
+            Metric("pit_distance", pit_distance, "calibration", 0.0),
+        )
+    }
 )
-METRICS: Mapping[str, Metric] = MappingProxyType({m.name: m for m in _ALL})
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +167,7 @@ def evaluate(
     sample_weight: ArrayLike | None = None,
     confidence: ArrayLike = (0.5, 0.8, 0.9, 0.95),
 ) -> Evaluation:
-    """Judge a model of one column of y on rows that it was not fitted to.
+    """Evaluate a model of one column of y on rows that it was not fitted to.
 
     Args:
         model: Anything fitted with `given(X)`.
@@ -191,7 +193,7 @@ def evaluate(
         True
     """
     values, weights, levels = _checked(X, y, sample_weight, confidence)
-    return _summary(_judged(model, X, values), weights, levels)
+    return _summary(metric_rows(model, X, values), weights, levels)
 
 
 def cross_evaluate(
@@ -203,7 +205,7 @@ def cross_evaluate(
     sample_weight: ArrayLike | None = None,
     confidence: ArrayLike = (0.5, 0.8, 0.9, 0.95),
 ) -> Evaluation:
-    """Judge a way to fit by cross-validation: every row by a fit without it.
+    """Evaluate a way to fit by cross-validation: every row by a fit without it.
 
     Standard errors take rows as independent; that the fits share rows is not in them.
 
@@ -211,8 +213,8 @@ def cross_evaluate(
         model: An estimator, which is cloned and fitted anew for each fold.
         X: Conditions, (n, p).
         y: Observations, (n,).
-        folds: Rows to fit to and rows to judge, as the `split` of scikit-learn's
-            splitters gives them. Rows that are never judged do not count.
+        folds: Rows to fit to and rows to score, as the `split` of scikit-learn's
+            splitters gives them. Rows that are never scored do not count.
         sample_weight: Weight of each row, in fits and means.
         confidence: Nominal coverages to look at, strictly between 0 and 1.
 
@@ -230,15 +232,15 @@ def cross_evaluate(
         (90,)
     """
     values, weights, levels = _checked(X, y, sample_weight, confidence)
-    judged, order = [], []
+    found, order = [], []
     for train, test in folds:
         given = None if sample_weight is None else weights[train]
         fitted = clone(model).fit(X[train], values[train], sample_weight=given)
-        judged.append(_judged(fitted, X[test], values[test]))
+        found.append(metric_rows(fitted, X[test], values[test]))
         order.append(test)
     if not order:
         raise ValueError("folds must hold one pair of rows at least, got none.")
-    return _summary(np.hstack(judged), weights[np.concatenate(order)], levels)
+    return _summary(np.hstack(found), weights[np.concatenate(order)], levels)
 
 
 def heading(n: int) -> str:
@@ -264,20 +266,24 @@ def _checked(
     return values, check_weights(sample_weight, n), levels
 
 
-def _judged(model: Any, X: Any, y: Array) -> Array:
-    """What the metrics need of each row, one line each, (6, n)."""
+def metric_rows(model: Any, X: Any, y: Array, *, block_rows: int = 1024) -> Array:
+    """What the metrics need of each row, one line each, (6, n).
+
+    They are taken in blocks: integrals need some thousand numbers per row.
+    """
     blocks = []
-    for start in range(0, len(y), _BLOCK_ROWS):
-        rows = slice(start, start + _BLOCK_ROWS)
+    for start in range(0, len(y), block_rows):
+        rows = slice(start, start + block_rows)
         conditions = X.iloc[rows] if hasattr(X, "iloc") else X[rows]
         observed = Observations.of(model.given(conditions), y[rows], "evaluate")
+        at = observed.y
         block = (
-            -observed.logpdf(observed.y[:, None])[:, 0],
-            crps_of(observed),
-            cde_loss_of(observed),
-            interval_score_of(observed, _INTERVAL),
-            pit_of(observed),
-            hpd_values_of(observed),
+            log_loss_values(observed, at),
+            crps_values(observed, at),
+            cde_loss_values(observed, at),
+            interval_score_values(observed, at, _INTERVAL),
+            pit(observed, at),
+            hpd_values(observed, at),
         )
         blocks.append(np.stack(block))
     return np.hstack(blocks)

@@ -1,15 +1,15 @@
 """Densities beside what was observed: the form in which every metric takes its input.
 
 A metric knows densities only by their methods (`logpdf`, `pdf`, `cdf`, `ppf`,
-`support`), so that any model can be judged. Here the input is checked once, and the
+`support`), so that any model can be scored. Here the input is checked once, and the
 methods are brought to one shape: n rows with q points each. Integrals need thousands of
 points; densities that are slow at these may have a method `tabulated`, which returns
 something faster with the methods `logpdf`, `pdf` and `cdf`.
 
-Integrals are of many functions at once. As in `partition.panels` a panel has sixteen
+Integrals are of many functions at once. As in `partition.cells` a cell has sixteen
 Gauss-Legendre nodes and is halved while its last two Legendre coefficients are too
-large. There all rows share their panels; here the functions live at different places
-and scales, so every row has its own, and rows with fewer panels are filled up with
+large. There all rows share their cells; here the functions live at different places
+and scales, so every row has its own, and rows with fewer cells are filled up with
 empty ones.
 """
 
@@ -25,26 +25,7 @@ import numpy as np
 from kexpfam._typing import Array, ArrayLike, Mask
 from kexpfam._validation import as_numbers, check_weights
 from kexpfam.errors import AccuracyWarning
-from kexpfam.partition.panels import panel_rule
-
-# Levels whose quantiles cut the line into cells: every 32nd of the mass, and decades
-# of the tails. What is outside, 1e-12 on either side, is left out of integrals.
-_TAILS = np.array([1e-12, 1e-9, 1e-6, 1e-4, 1e-3, 1e-2])
-LEVELS = np.concatenate([_TAILS, np.arange(1, 32) / 32, 1.0 - _TAILS[::-1]])
-
-# A panel is halved while its error exceeds this share of the integral. The estimate is
-# that of the polynomial, whose integral is far more accurate.
-TOLERANCE = 1e-9
-
-# A remaining error above this share is worth a warning.
-_WORST_ERROR = 1e-6
-
-# A jump is found to 2⁻⁴⁵ of its panel, better than the tolerance; smooth functions
-# need two or three rounds.
-_ROUNDS = 45
-
-# Panels of one row that may be halved in a round: more means noise, not features.
-_MOST_HALVED = 128
+from kexpfam.partition import cell_nodes, cell_rule
 
 # Functions of n rows at each row's own points, (n, q) -> (n, q)
 RowFunction = Callable[[Array], Array]
@@ -83,11 +64,13 @@ class Observations:
 
     @classmethod
     def of(cls, p: Any, y: ArrayLike, metric: str) -> "Observations":
-        """Check and join; `metric` is named in errors."""
+        """Check and join, unless that is done; `metric` is named in errors."""
+        if isinstance(p, cls):
+            return p
         if not hasattr(p, "cdf"):
             raise ValueError(
                 f"{metric} is for one column of y, and these densities have several; "
-                f"use log_loss, or judge one column at a time."
+                f"use log_loss, or score one column at a time."
             )
         values = finite_numbers(y)
         if values.ndim == 2 and values.shape[1] == 1:
@@ -126,9 +109,15 @@ class Observations:
         return Observations(self.density.tabulated(), self.y, self.single, True)
 
     @functools.cached_property
-    def cells(self) -> Array:
-        """Quantiles between which the mass lies, increasing, (n, k)."""
-        found = self.quantiles(LEVELS)
+    def edges(self) -> Array:
+        """Quantiles between which the mass lies, increasing, (n, k).
+
+        Every 32nd of the mass, and decades of the tails. What is outside, 1e-12 on
+        either side, is left out of integrals.
+        """
+        tails = np.array([1e-12, 1e-9, 1e-6, 1e-4, 1e-3, 1e-2])
+        inner = np.arange(1, 32) / 32
+        found = self.quantiles(np.concatenate([tails, inner, 1.0 - tails[::-1]]))
         # A tail too heavy for its quantile to be a number ends at the last that is.
         low = np.where(np.isfinite(found), found, np.inf).min(axis=1, keepdims=True)
         high = np.where(np.isfinite(found), found, -np.inf).max(axis=1, keepdims=True)
@@ -150,6 +139,22 @@ def finite_numbers(y: ArrayLike) -> Array:
     if not np.all(np.isfinite(values)):
         raise ValueError("y contains NaN or infinity; remove these rows.")
     return values
+
+
+def check_open(name: str, values: ArrayLike) -> Array:
+    """Levels as a flat array; ValueError unless strictly between 0 and 1."""
+    levels = np.atleast_1d(as_numbers(name, values))
+    if levels.ndim > 1 or levels.size == 0:
+        raise ValueError(
+            f"{name} must be a number or a flat list, got shape {levels.shape}."
+        )
+    wrong = ~((levels > 0) & (levels < 1))
+    if np.any(wrong):
+        raise ValueError(
+            f"{name} must lie strictly between 0 and 1, got "
+            f"{float(levels[wrong][0])!r}."
+        )
+    return levels
 
 
 def weighted_mean(values: Array, sample_weight: ArrayLike | None) -> float:
@@ -174,47 +179,56 @@ def estimate(values: Array, sample_weight: ArrayLike | None) -> Estimate:
 
 
 def integrate_rows(
-    function: RowFunction, edges: Array, doubt: Doubt | None = None
+    function: RowFunction,
+    edges: Array,
+    doubt: Doubt | None = None,
+    *,
+    # Cells are halved above this share of the integral. The estimate is that of the
+    # polynomial, whose integral is far more accurate.
+    tolerance: float = 1e-9,
+    # A jump is found to 2⁻⁴⁵ of its cell, better than the tolerance; smooth functions
+    # need two or three rounds.
+    rounds: int = 45,
+    most_halved: int = 128,  # In a row and round; more means noise, not features
 ) -> Array:
-    """Integrals of a non-negative function over the panels of each row, (n,).
+    """Integrals of a non-negative function over the cells of each row, (n,).
 
     They begin between edges (n, k + 1), not decreasing, and have a relative error of
     about 1e-9 if the function is smooth between a finite number of jumps. `doubt` has
-    further reasons to halve a panel.
+    further reasons to halve a cell.
 
     Example:
         >>> edges = np.array([[0.0, 1.0, 2.0], [0.0, 1.0, 3.0]])
         >>> integrate_rows(lambda t: t**2, edges).round(6)
         array([2.666667, 9.      ])
     """
-    rule = panel_rule()
+    rule = cell_rule()
     left, right = edges[:, :-1], edges[:, 1:]
-    settled, remaining = np.zeros(len(edges)), np.zeros(len(edges))
-    for step in range(_ROUNDS):
-        half = 0.5 * (right - left)
-        nodes = (left + half)[..., None] + half[..., None] * rule.nodes
+    found, remaining = np.zeros(len(edges)), np.zeros(len(edges))
+    for step in range(rounds):
+        half, nodes = 0.5 * (right - left), cell_nodes(left, right)
         values = function(nodes.reshape(len(edges), -1)).reshape(nodes.shape)
         part = half * (values @ rule.weights)
-        error = 2 * half * np.abs(values @ rule.coefficients[:, -2:]).sum(axis=-1)
-        total = settled + part.sum(axis=1)
+        error = 2 * half * rule.error(values)
+        total = found + part.sum(axis=1)
         if doubt is not None:
             error = np.maximum(error, doubt(left, right, values, total[:, None]))
-        split = error > TOLERANCE * total[:, None]
-        # No double lies between the ends of a panel that is narrower.
+        split = error > tolerance * total[:, None]
+        # No double lies between the ends of a cell that is narrower.
         split &= half > 1e-15 * np.maximum(np.abs(left), np.abs(right))
-        split &= split.sum(axis=1, keepdims=True) <= _MOST_HALVED
-        split &= step < _ROUNDS - 1
-        settled += np.where(split, 0.0, part).sum(axis=1)
+        split &= split.sum(axis=1, keepdims=True) <= most_halved
+        split &= step < rounds - 1
+        found += np.where(split, 0.0, part).sum(axis=1)
         remaining += np.where(split, 0.0, error).sum(axis=1)
         if not split.any():
             break
         left, right = _halved(left, right, split)
-    _warn_if_rough(remaining, settled)
-    return settled
+    _warn_if_rough(remaining, found)
+    return found
 
 
 def _halved(left: Array, right: Array, split: Mask) -> tuple[Array, Array]:
-    """Both halves of the panels to split, filled up with empty ones, (n, 2m)."""
+    """Both halves of the cells to split, filled up with empty ones, (n, 2m)."""
     most = int(split.sum(axis=1).max())
     chosen = np.argsort(~split, axis=1, kind="stable")[:, :most]
     left = np.take_along_axis(left, chosen, axis=1)
@@ -226,7 +240,7 @@ def _halved(left: Array, right: Array, split: Mask) -> tuple[Array, Array]:
 
 
 def _warn_if_rough(error: Array, total: Array) -> None:
-    rough = error > _WORST_ERROR * total
+    rough = error > 1e-6 * total
     if np.any(rough):
         worst = np.max(error[rough] / total[rough])
         warnings.warn(

@@ -14,17 +14,14 @@ from typing import Any
 import numpy as np
 
 from kexpfam._typing import Array, ArrayLike
-from kexpfam._validation import as_numbers
 from kexpfam.metrics.observations import (
     Observations,
+    check_open,
     finite_numbers,
     integrate_rows,
     weighted_mean,
 )
-from kexpfam.partition.panels import panel_rule
-
-# Share of its mass by which pdf and cdf of a panel may differ without hiding a spike.
-_CDF_ERROR = 1e-6
+from kexpfam.partition import cell_rule
 
 _DECILES = tuple(k / 10 for k in range(1, 10))
 
@@ -91,23 +88,20 @@ def crps(p: Any, y: ArrayLike, *, sample_weight: ArrayLike | None = None) -> flo
 
 def crps_values(p: Any, y: ArrayLike) -> Array:
     """Continuous ranked probability score of each row, (n,)."""
-    return crps_of(Observations.of(p, y, "crps"))
-
-
-def crps_of(observed: Observations) -> Array:
-    """∫ F² below y and ∫ (1 − F)² above it, (n,)."""
-    y, cdf = observed.y[:, None], observed.dense.cdf
-    edges = np.sort(np.hstack([observed.cells, y]), axis=1)
+    # ∫ F² below y and ∫ (1 − F)² above it
+    observed = Observations.of(p, y, "crps")
+    at, cdf = observed.y[:, None], observed.dense.cdf
+    edges = np.sort(np.hstack([observed.edges, at]), axis=1)
 
     def integrand(t: Array) -> Array:
         below = cdf(t)
-        return np.where(t < y, below, 1.0 - below) ** 2
+        return np.where(t < at, below, 1.0 - below) ** 2
 
     def doubt(left: Array, right: Array, squares: Array, _: Array) -> Array:
-        # A step of F beyond the outer nodes shows at the ends of its panel.
-        seen = np.sqrt(squares) @ panel_rule().coefficients
+        # A step of F beyond the outer nodes shows at the ends of its cell.
+        seen = np.sqrt(squares) @ cell_rule().coefficients
         signs = (-1.0) ** np.arange(seen.shape[-1])
-        below = left < y  # where it is F that was squared, not 1 − F
+        below = left < at  # where it is F that was squared, not 1 − F
         at_left, at_right = cdf(left), cdf(right)
         at_left, at_right = (np.where(below, f, 1.0 - f) for f in (at_left, at_right))
         gap = np.abs(seen @ signs - at_left) + np.abs(seen.sum(axis=-1) - at_right)
@@ -136,26 +130,23 @@ def cde_loss(p: Any, y: ArrayLike, *, sample_weight: ArrayLike | None = None) ->
 
 def cde_loss_values(p: Any, y: ArrayLike) -> Array:
     """∫ p(t|x_i)² dt − 2 p(y_i|x_i) of each row, (n,)."""
-    return cde_loss_of(Observations.of(p, y, "cde_loss"))
-
-
-def cde_loss_of(observed: Observations) -> Array:
-    """∫ p² − 2 p(y), (n,)."""
-    # p² may overflow where p and the integral do not.
+    observed = Observations.of(p, y, "cde_loss")
     dense = observed.dense
-    unit = dense.pdf(observed.cells).max(axis=1, keepdims=True)
+    # p² may overflow where p and the integral do not.
+    unit = dense.pdf(observed.edges).max(axis=1, keepdims=True)
 
     def integrand(t: Array) -> Array:
         return (dense.pdf(t) / unit) ** 2
 
     def doubt(left: Array, right: Array, squares: Array, total: Array) -> Array:
-        # A spike between nodes shows in the mass of its panel, known from the cdf.
-        mean = 0.5 * (np.sqrt(squares) @ panel_rule().weights) * unit
+        # A spike between nodes shows in the mass of its cell, known from the cdf.
+        mean = 0.5 * (np.sqrt(squares) @ cell_rule().weights) * unit
         mass = dense.cdf(right) - dense.cdf(left)
         gap = np.abs(mean * (right - left) - mass)
-        return np.maximum(gap - _CDF_ERROR * mass, 0.0) * total
+        # By so small a share pdf and cdf may differ without hiding a spike.
+        return np.maximum(gap - 1e-6 * mass, 0.0) * total
 
-    squared = integrate_rows(integrand, observed.cells, doubt) * unit[:, 0] * unit[:, 0]
+    squared = integrate_rows(integrand, observed.edges, doubt) * unit[:, 0] * unit[:, 0]
     return squared - 2.0 * observed.pdf(observed.y[:, None])[:, 0]
 
 
@@ -211,30 +202,10 @@ def interval_score(
 
 def interval_score_values(p: Any, y: ArrayLike, confidence: float = 0.9) -> Array:
     """Interval score of each row, (n,)."""
-    return interval_score_of(Observations.of(p, y, "interval_score"), confidence)
-
-
-def interval_score_of(observed: Observations, confidence: float) -> Array:
-    """Width + 2/(1 − confidence) · miss, (n,)."""
+    observed = Observations.of(p, y, "interval_score")
     if np.ndim(confidence) != 0:
         raise ValueError(f"confidence must be one number, got {confidence!r}.")
     tail = 0.5 * (1.0 - check_open("confidence", confidence)[0])
     low, high = observed.quantiles(np.array([tail, 1.0 - tail])).T
     miss = np.maximum(low - observed.y, 0.0) + np.maximum(observed.y - high, 0.0)
     return high - low + miss / tail
-
-
-def check_open(name: str, values: ArrayLike) -> Array:
-    """Levels as a flat array; ValueError unless strictly between 0 and 1."""
-    levels = np.atleast_1d(as_numbers(name, values))
-    if levels.ndim > 1 or levels.size == 0:
-        raise ValueError(
-            f"{name} must be a number or a flat list, got shape {levels.shape}."
-        )
-    wrong = ~((levels > 0) & (levels < 1))
-    if np.any(wrong):
-        raise ValueError(
-            f"{name} must lie strictly between 0 and 1, got "
-            f"{float(levels[wrong][0])!r}."
-        )
-    return levels

@@ -1,10 +1,16 @@
 """Log normalisers, always with an error estimate.
 
-One dimension: adaptive quadrature on panels. Two: tensor quadrature. More: importance
+One dimension: adaptive quadrature on cells. Two: tensor quadrature. More: importance
 sampling, and tempered sequential Monte Carlo where it fails. Densities are known here
 only as functions.
 """
 
+from kexpfam.partition.cells import (
+    CellDensity,
+    cell_nodes,
+    cell_rule,
+    cells_holding,
+)
 from kexpfam.partition.importance import (
     ImportanceEstimate,
     Proposal,
@@ -12,14 +18,13 @@ from kexpfam.partition.importance import (
     make_proposal,
     pareto_tail_index,
 )
-from kexpfam.partition.nodes import Nodes
-from kexpfam.partition.panels import (
-    PanelDensity,
-    integrate_panels,
-    panel_rule,
-    panels_holding,
+from kexpfam.partition.line import (
+    LineDensity,
+    first_cells,
+    integrate_line,
     starting_edges,
 )
+from kexpfam.partition.nodes import Nodes
 from kexpfam.partition.series import invert_series, series_at, series_slopes
 from kexpfam.partition.tempered import (
     TemperedEstimate,
@@ -31,23 +36,26 @@ from kexpfam.partition.tensor import RowLogDensity, TensorDensity, integrate_ten
 from kexpfam.partition.unnormalized import Formula, UnnormalizedDensity
 
 __all__ = [
+    "CellDensity",
     "Formula",
     "ImportanceEstimate",
+    "LineDensity",
     "Nodes",
-    "PanelDensity",
     "Proposal",
     "RowLogDensity",
     "TemperedEstimate",
     "TensorDensity",
     "UnnormalizedDensity",
+    "cell_nodes",
+    "cell_rule",
+    "cells_holding",
     "estimate_partition",
+    "first_cells",
     "generators",
-    "integrate_panels",
+    "integrate_line",
     "integrate_tensor",
     "invert_series",
     "make_proposal",
-    "panel_rule",
-    "panels_holding",
     "pareto_tail_index",
     "resample_move",
     "series_at",

@@ -8,22 +8,13 @@ sample size and the tail index k̂ of the weights tell (Vehtari et al. 2024).
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from scipy import special
 
 from kexpfam._typing import Array, Indices, Mask
 from kexpfam.partition.unnormalized import rows_of
-
-# k̂ above this means that the mean of the weights converges too slowly to be trusted
-# at any practical number of draws (Vehtari et al. 2024).
-WORST_TAIL_INDEX = 0.7
-
-# Below this effective number of draws a standard error is itself unreliable.
-FEWEST_EFFECTIVE_DRAWS = 50.0
-
-# Centres of the density estimate that proposes; more would not change its shape.
-_MOST_CENTERS = 1000
 
 
 @dataclass(frozen=True)
@@ -44,8 +35,9 @@ def make_proposal(
     """Draw half from q0 and half from an estimate of the training responses."""
     d = training.shape[1]
     centers = training
-    if len(training) > _MOST_CENTERS:
-        centers = training[rng.choice(len(training), _MOST_CENTERS, replace=False)]
+    most = 1000  # more would not change the shape of the estimate
+    if len(training) > most:
+        centers = training[rng.choice(len(training), most, replace=False)]
     # Scott's rule per column.
     width = np.maximum(training.std(axis=0), 1e-8) * len(centers) ** (-1.0 / (d + 4))
     half = n_draws // 2
@@ -71,6 +63,7 @@ def _log_mixture(points: Array, centers: Array) -> Array:
 class ImportanceEstimate:
     """log Z of n rows with what is needed to trust or distrust it."""
 
+    method: ClassVar[str] = "importance"
     log_partition: Array  # (n,)
     error: Array  # Standard error of log Z, (n,)
     effective_draws: Array  # Effective sample size of the weights, (n,)
@@ -98,9 +91,10 @@ class ImportanceEstimate:
     @property
     def unreliable(self) -> Mask:
         """Rows whose estimate should not be trusted, (n,) of bool."""
-        return (self.tail_index > WORST_TAIL_INDEX) | (
-            self.effective_draws < FEWEST_EFFECTIVE_DRAWS
-        )
+        # Above this k̂ the mean of the weights converges too slowly to be trusted at any
+        # practical number of draws (Vehtari et al. 2024); below this effective number
+        # of draws a standard error is itself unreliable.
+        return (self.tail_index > 0.7) | (self.effective_draws < 50.0)
 
 
 def estimate_partition(

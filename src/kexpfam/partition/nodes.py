@@ -1,6 +1,6 @@
 """Nodes shared by many densities of one variable, for the trapezoidal rule.
 
-Rougher than adaptive panels and much faster: for choosing among many fits, and for
+Rougher than adaptive cells and much faster: for choosing among many fits, and for
 fits that need log Z of every row at every step. Exponentials are convex, so the
 trapezoidal sum is never below the integral of the interpolant that is linear in the
 logarithm: if that interpolant is what is evaluated, no density integrates to more than
@@ -21,21 +21,6 @@ from scipy import special
 
 from kexpfam._typing import Array, Indices
 
-# Distance of nodes in lengthscales of y near the data, and its largest value in units
-# of the responses' deviation.
-_STEP_IN_LENGTHSCALES = 0.25
-_LARGEST_STEP = 0.1
-
-# Responses with more than so many distances between them have coarser nodes there.
-_FAR_APART = 100.0
-
-# Growth of the distance from node to node towards an infinite end.
-_GROWTH = 0.14
-
-# Nodes beyond a finite end, which approach it like e^(−k): what is left is 4e-8 of one
-# distance.
-_NODES_AT_END = 17
-
 
 @dataclass(frozen=True)
 class Nodes:
@@ -50,11 +35,13 @@ class Nodes:
 
         Their number is bounded by the number of responses, however far an outlier is.
         """
-        step = min(_STEP_IN_LENGTHSCALES * resolution, _LARGEST_STEP)
+        # A quarter of a lengthscale of y apart, at most a tenth of the responses' std.
+        step = min(0.25 * resolution, 0.1)
         margin = 2.0 * min(resolution, 1.0)
         growing = step * np.cumsum(1.15 ** np.arange(1, 60))
         values = np.unique(U)
-        apart = np.flatnonzero(np.diff(values) > 2.0 * margin + _FAR_APART * step)
+        # Responses with more than a hundred steps between have coarser nodes there.
+        apart = np.flatnonzero(np.diff(values) > 2.0 * margin + 100.0 * step)
         starts = values[np.append(0, apart + 1)] - margin
         ends = values[np.append(apart, len(values) - 1)] + margin
         parts = [
@@ -87,7 +74,7 @@ class Nodes:
         # Ends of the support; at a finite one the nodes accumulate
         support: tuple[float, float] = (-np.inf, np.inf),
         reach: tuple[float, float],  # How far to go where the support is not bounded
-        growth: float = _GROWTH,  # How fast distances grow there, from node to node
+        growth: float = 0.14,  # How fast distances grow there, from node to node
     ) -> "Nodes":
         """Nodes of an analytic map: `step` apart in [low, high], then farther.
 
@@ -103,17 +90,18 @@ class Nodes:
         high = support[1] if bounded[1] else high
         flat = max(1.0, np.ceil((high - low) / step))
         step = (high - low) / flat
+        # Nodes beyond a finite end approach it like e^(−k): 4e-8 of a step is left.
         tails = [
-            _NODES_AT_END if end else _growing_nodes(abs(far) / step, growth)
+            17 if end else _growing_nodes(abs(far) / step, growth)
             for end, far in zip(bounded, (reach[0] - low, reach[1] - high), strict=True)
         ]
         t = np.arange(-tails[0], flat + tails[1] + 1.0)
         u, slope = np.zeros_like(t), np.zeros_like(t)
         # ψ = t, or log(1 + e^t) − log(1 + e^(t − flat)), or half of either; + growth.
-        u += _softplus(t) if bounded[0] else t
+        u += np.logaddexp(0.0, t) if bounded[0] else t
         slope += special.expit(t) if bounded[0] else 1.0
         if bounded[1]:
-            u -= _softplus(t - flat)
+            u -= np.logaddexp(0.0, t - flat)
             slope -= special.expit(t - flat)
         if not bounded[0]:
             u -= _growth(-t, growth)[0]
@@ -133,16 +121,12 @@ class Nodes:
         return left, (u - self.points[left]) / gap
 
 
-def _softplus(t: Array) -> Array:
-    return np.logaddexp(0.0, t)
-
-
 def _growth(t: Array, rate: float) -> tuple[Array, Array]:
     """(e^(rs) − 1)/r − s with s = log(1 + e^t), and its derivative.
 
     Both vanish quickly for t < 0, so that a finite end on the other side feels nothing.
     """
-    s = _softplus(t)
+    s = np.logaddexp(0.0, t)
     grown = np.expm1(rate * s)
     return grown / rate - s, special.expit(t) * grown
 

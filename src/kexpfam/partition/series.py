@@ -1,6 +1,6 @@
 """Legendre series, many at once: values, slopes, and where they reach a value.
 
-A panel's density, and its integral, is such a series.
+A cell's density, and its integral, is such a series.
 """
 
 from collections.abc import Callable
@@ -9,12 +9,6 @@ import numpy as np
 from numpy.polynomial import legendre
 
 from kexpfam._typing import Array, Indices
-
-# Points whose polynomials are evaluated together: their coefficients stay in the cache.
-_BLOCK_POINTS = 4096
-
-# Sums of a panel's coefficients are rounded by about this share of its mass.
-_ROUNDED = 2e-16
 
 
 def series_at(
@@ -73,8 +67,9 @@ def _invert(series: Array, target: Array) -> Array:
             newton = t - gap / _clenshaw(derivative.copy(), t)
         usable = (newton > low) & (newton < high)
         step = np.where(usable, newton, 0.5 * (low + high))
-        # Values are rounded relative to the total: what is nearer is found.
-        step = np.where(np.abs(gap) <= _ROUNDED * total, t, step)
+        # Sums of coefficients are rounded by about this share of the total: what is
+        # nearer is found.
+        step = np.where(np.abs(gap) <= 2e-16 * total, t, step)
         done = np.abs(step - t) < 1e-15
         t = step
         found[left] = t
@@ -94,8 +89,9 @@ def _in_blocks(
     """Work on the series of each point (m, q) and the points (q,), some at a time."""
     out = np.empty(points.size)
     places, flat = place.ravel(), points.ravel()
-    for start in range(0, points.size, _BLOCK_POINTS):
-        block = slice(start, start + _BLOCK_POINTS)
+    size = 4096  # their coefficients stay in the cache
+    for start in range(0, points.size, size):
+        block = slice(start, start + size)
         # Coefficients of one degree side by side: what follows are plain sums.
         series = np.ascontiguousarray(table.take(places[block], axis=0).T)
         out[block] = work(series, flat[block])

@@ -3,7 +3,7 @@
 Particles drawn from q0 follow the path q0 exp(βT), theory (24), from β = 0 to 1. A
 level is as long as the effective sample size of its weights allows; then particles are
 resampled by these weights, and moved by Langevin steps that leave q0 exp(βT) unchanged,
-scaled by the spread and the acceptance rate of the particles themselves (Del Moral,
+scaled by the covariance and the acceptance rate of the particles themselves (Del Moral,
 Doucet and Jasra 2006). Modes keep their masses: no particle has to cross the barriers
 at β = 1, it was on its side before they rose.
 
@@ -20,8 +20,10 @@ weighted draws and moves the repeats apart (Gilks and Berzuini 2001).
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from typing import ClassVar
 
 import numpy as np
+from scipy import special
 
 from kexpfam._typing import Array, Indices, Mask
 from kexpfam.partition.unnormalized import UnnormalizedDensity, rows_of
@@ -30,43 +32,17 @@ from kexpfam.partition.unnormalized import UnnormalizedDensity, rows_of
 # weight.
 WORST_ERROR = 0.3
 
-# With fewer first particles that have descendants, masses of modes are luck.
-FEWEST_ANCESTORS = 20
-
-# Moves that are nearly all rejected leave the copies of resampling where they are.
-SMALLEST_ACCEPTANCE = 0.1
-
-# Levels after which a density is given up, and β is set to one in one step. Densities
-# that need more have log Z of hundreds, of which no digit would be right.
-_MOST_LEVELS = 200
-
-# Rows are taken in blocks whose particles stay below this many numbers.
-_BLOCK_NUMBERS = 1_000_000
-
-# Acceptance rate that Langevin proposals work best at (Roberts and Rosenthal 1998), how
-# fast log step follows it, and the first step, in units of the spread of the points.
-_TARGET_ACCEPTANCE = 0.574
-_RATE = 0.5
+# The first step of moves, in units of the std of the points.
 _FIRST_STEP = 0.5
-
-# Columns are cut at these quantiles before their covariance is taken: a few points far
-# out in heavy tails would set the size of everybody's steps.
-_CUT = (0.01, 0.99)
-
-# Points further out than this have left for good, and would overflow.
-_FAR = 1e100
-
-# Moves after resampling of importance draws: so many decorrelate repeats in the
-# dimensions exact fits can handle.
-_RESAMPLED_MOVES = 20
 
 
 @dataclass(frozen=True, eq=False)
 class TemperedEstimate:
     """log Z of n densities and weighted draws from them."""
 
+    method: ClassVar[str] = "smc"
     log_partition: Array  # (n,)
-    error: Array  # Standard error of log Z, from the spread over groups, (n,)
+    error: Array  # Standard error of log Z, from how groups differ, (n,)
     draws: Array  # Particles at β = 1, (n, s, d)
     weights: Array  # Their normalised weights, equal within a group, (n, s)
     log_mean: Array  # Weighted mean of the log unnormalised density, (n,)
@@ -103,11 +79,10 @@ class TemperedEstimate:
     @property
     def unreliable(self) -> Mask:
         """Rows whose estimate should not be trusted, (n,) of bool."""
-        return ~(
-            (self.error <= WORST_ERROR)
-            & (self.ancestors >= FEWEST_ANCESTORS)
-            & (self.acceptance >= SMALLEST_ACCEPTANCE)
-        )
+        # With fewer first particles that have descendants, masses of modes are luck;
+        # moves that are nearly all rejected leave copies of resampling where they are.
+        diverse = (self.ancestors >= 20) & (self.acceptance >= 0.1)
+        return ~((self.error <= WORST_ERROR) & diverse)
 
     def sample(
         self,
@@ -130,7 +105,7 @@ class TemperedEstimate:
             target.gradient,
             np.stack(chosen),
             self.step,
-            spread_root(self.draws),
+            covariance_root(self.draws),
             rngs,
             moves=moves,
         ).points
@@ -144,7 +119,7 @@ def temper(
     groups: int = 8,  # That they form; the error has one degree of freedom less
     threshold: float = 0.7,  # Effective share of particles after each level
     moves: int = 5,  # Proposals to each particle at each level
-    block_numbers: int = _BLOCK_NUMBERS,
+    block_numbers: int = 1_000_000,  # Particles of a block of rows stay below this
 ) -> TemperedEstimate:
     """Normalise and draw from n densities q0 exp T, theory (24) and (25)."""
     block = max(1, block_numbers // (particles * target.d))
@@ -225,7 +200,7 @@ class _Populations:
             gradient,
             points,
             self._step[rows],
-            spread_root(points),
+            covariance_root(points),
             [self._rngs[r] for r in rows],
             moves=self._moves,
         )
@@ -239,7 +214,7 @@ class _Populations:
         The conditional effective share is (Σ W w)²/Σ W w² with weights W before the
         level, equal within groups, and w = exp((β − β_old) T).
         """
-        shares = _softmax(self._log_z[rows])[..., None] / self._shape[2]
+        shares = special.softmax(self._log_z[rows], axis=1)[..., None] / self._shape[2]
         low, high = self._beta[rows], np.ones(len(rows))
         top = T.max(axis=(1, 2), keepdims=True)
 
@@ -248,7 +223,9 @@ class _Populations:
             return (shares * w).sum((1, 2)) ** 2 / (shares * w * w).sum((1, 2))
 
         done = share(high) >= self._threshold
-        done |= self._levels[rows] >= _MOST_LEVELS
+        # Densities that need more have log Z of hundreds, of which no digit would be
+        # right: they are given up, and β is set to one in one step.
+        done |= self._levels[rows] >= 200
         for _ in range(40):
             middle = 0.5 * (low + high)
             enough = share(middle) >= self._threshold
@@ -265,7 +242,7 @@ class _Populations:
 
     def _estimate(self) -> TemperedEstimate:
         _, g, size = self._shape
-        shares = _softmax(self._log_z)
+        shares = special.softmax(self._log_z, axis=1)
         peak = self._log_z.max(axis=1)
         mean = np.exp(self._log_z - peak[:, None]).mean(axis=1)
         # sd(Z_g)/(√g mean Z_g), the delta method for the log of a mean
@@ -286,11 +263,6 @@ class _Populations:
                 dtype=np.int64,
             ),
         )
-
-
-def _softmax(log_z: Array) -> Array:
-    shares = np.exp(log_z - log_z.max(axis=1, keepdims=True))
-    return shares / shares.sum(axis=1, keepdims=True)
 
 
 def _log_base(target: UnnormalizedDensity, U: Array) -> Array:
@@ -349,20 +321,21 @@ def systematic(
     return np.minimum(np.searchsorted(levels, places, side="right"), last)
 
 
-def spread_root(points: Array) -> Array:
+def covariance_root(points: Array) -> Array:
     """A root R of the covariance RRᵀ of points (n, q, d), (n, d, d).
 
-    Columns are cut at outer quantiles first, and correlations shrunk by q/(q + d).
+    Columns are cut at outer quantiles first, since a few points far out in heavy tails
+    would set the size of everybody's steps; correlations are shrunk by q/(q + d).
     """
     _, q, d = points.shape
-    low, high = np.quantile(points, _CUT, axis=1, keepdims=True)
+    low, high = np.quantile(points, (0.01, 0.99), axis=1, keepdims=True)
     cut = np.clip(points, low, high)
     gaps = cut - cut.mean(axis=1, keepdims=True)
     covariance = gaps.swapaxes(1, 2) @ gaps / q
     variance = np.einsum("nii->ni", covariance)  # a view into it
-    kept = variance + 1e-12 * variance.max(axis=1, keepdims=True) + 1e-200
+    diagonal = variance + 1e-12 * variance.max(axis=1, keepdims=True) + 1e-200
     covariance *= q / (q + d)
-    variance[...] = kept
+    variance[...] = diagonal
     return np.linalg.cholesky(covariance)
 
 
@@ -379,7 +352,7 @@ def move(
     """Propose Metropolis-adjusted Langevin moves to all points, `moves` times.
 
     A step along the gradient with noise is one leapfrog step of Hamiltonian dynamics
-    from a random momentum, and is written so here. Points of a density share the spread
+    from a random momentum, and is written so here. Points of a density share the root
     that scales their moves, and a step size that follows their acceptance rate.
     """
 
@@ -395,7 +368,8 @@ def move(
         with np.errstate(over="ignore", invalid="ignore"):
             momentum = noise + 0.5 * epsilon * slope
             candidate = points + epsilon * (momentum @ root.swapaxes(1, 2))
-            near = np.all(np.abs(candidate) < _FAR, axis=2)
+            # Points further out have left for good, and would overflow.
+            near = np.all(np.abs(candidate) < 1e100, axis=2)
         candidate = np.where(near[..., None], candidate, points)
         new_log_p, new_slope = log_density(candidate), slope_at(candidate)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -409,7 +383,8 @@ def move(
         log_p = np.where(accepted, new_log_p, log_p)
         slope = np.where(accepted[..., None], new_slope, slope)
         rates.append(accepted.mean(axis=1))
-        step *= np.exp(_RATE * (rates[-1] - _TARGET_ACCEPTANCE))
+        # Langevin proposals work best at this rate (Roberts and Rosenthal 1998).
+        step *= np.exp(0.5 * (rates[-1] - 0.574))
     return Moved(points, step, np.mean(rates[moves // 2 :], axis=0))
 
 
@@ -432,10 +407,9 @@ def resample_move(
             for own, row in zip(rngs, weights, strict=True)
         ]
     )
-    # The spread of as many as there are: one point that is wanted has none.
+    # The covariance of as many as there are: one point that is wanted has none.
     many = np.stack([draws[systematic(row, 0.5, len(draws))] for row in weights])
     step = np.full(n, _FIRST_STEP)
-    root = spread_root(many)
-    return move(
-        log_density, gradient, u, step, root, rngs, moves=_RESAMPLED_MOVES
-    ).points
+    root = covariance_root(many)
+    # So many decorrelate repeats in the dimensions that exact fits can handle.
+    return move(log_density, gradient, u, step, root, rngs, moves=20).points

@@ -30,11 +30,7 @@ _LONGEST_HEADER = 4_000_000
 def write_container(
     path: str | Path, arrays: dict[str, Array], description: dict[str, Any]
 ) -> None:
-    """Write arrays and a JSON-compatible description, all or nothing.
-
-    Raises:
-        CannotSaveError: The description is longer than a reader would accept.
-    """
+    """Write arrays and a JSON-compatible description, all or nothing."""
     from safetensors.numpy import save
 
     described = {"format": FORMAT_VERSION, **description}
@@ -56,17 +52,7 @@ def write_container(
 def replacing(path: str | Path) -> Iterator[str]:
     """A file beside the destination, which takes its place when all went well.
 
-    Raises:
-        OSError: There is no such folder, or it cannot be written to.
-
-    Example:
-        >>> import tempfile
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     target = Path(folder, "result.txt")
-        ...     with replacing(target) as temporary:
-        ...         _ = Path(temporary).write_text("whole")
-        ...     print(target.read_text())
-        whole
+    A folder that does not exist, or cannot be written to, is an OSError.
     """
     target = Path(path)
     try:
@@ -96,12 +82,7 @@ def replacing(path: str | Path) -> Iterator[str]:
 
 
 def read_container(path: str | Path) -> tuple[dict[str, Array], dict[str, Any]]:
-    """Arrays and description of a file written by `write_container`.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        FileFormatError: It is damaged, truncated, or not one of ours.
-    """
+    """Arrays and description of a file; FileFormatError if it is not a whole one."""
     name = str(path)
     with open(path, "rb") as file:  # a missing file or folder is the caller's to see
         length = int.from_bytes(file.read(8), "little")

@@ -3,7 +3,7 @@
 Numbers, strings and tuples become JSON, an object its class name and fields, an array a
 reference to an entry of its own, named after its place, such as `family.T.zeroth`.
 Objects of some classes are kept in a list and referred to, so that two families in one
-chart share it in the file and after loading.
+coordinates share it in the file and after loading.
 
 A reader makes objects of registered classes only, and each is checked when it is made.
 """
@@ -18,10 +18,6 @@ from kexpfam._typing import Array
 from kexpfam.errors import CannotSaveError
 from kexpfam.persistence.registry import Kind, kind_named, kind_of, made
 
-# Equal arrays of at least so many numbers are stored once; smaller ones keep their
-# names, since there is nothing to save.
-_WORTH_SHARING = 64
-
 
 class Encoder:
     """Collects the arrays and shared objects of what it encodes."""
@@ -29,14 +25,15 @@ class Encoder:
     def __init__(self) -> None:
         self.arrays: dict[str, Array] = {}
         self.objects: list[Any] = []
-        self._numbers: dict[int, int] = {}
+        # By id, and held: another object could get the id of one that is gone.
+        self._shared: dict[int, tuple[int, Any]] = {}
         self._names: dict[tuple[tuple[int, ...], bytes], str] = {}  # by content
 
     def encode(self, value: Any, place: str = "") -> Any:
         """JSON for a value that is found at some place in the model."""
         kind = kind_of(value)
         if kind is not None:
-            return self._shared(value, kind, place)
+            return self._object(value, kind, place)
         if isinstance(value, np.ndarray):
             return self._array(value, place)
         if isinstance(value, tuple | list):
@@ -52,17 +49,9 @@ class Encoder:
             f"with kexpfam have a file representation."
         )
 
-    def _shared(self, value: Any, kind: Kind, place: str) -> Any:
-        if not kind.shared:
-            return self._parts(value, kind, place)
-        if id(value) not in self._numbers:
-            # Its parts come first in the list, so that references go back only.
-            parts = self._parts(value, kind, place)
-            self._numbers[id(value)] = len(self.objects)
-            self.objects.append(parts)
-        return {"object": self._numbers[id(value)]}
-
-    def _parts(self, value: Any, kind: Kind, place: str) -> Any:
+    def _object(self, value: Any, kind: Kind, place: str) -> Any:
+        if id(value) in self._shared:
+            return {"object": self._shared[id(value)][0]}
         parts: dict[str, Any] = {"class": kind.name}
         for name, stored in kind.stored.items():
             part = getattr(value, name)
@@ -71,13 +60,19 @@ class Encoder:
             if kind.declared is None and isinstance(part, np.ndarray):
                 part = part.tolist()
             parts[stored] = self.encode(part, f"{place}.{stored}" if place else stored)
-        return parts
+        if not kind.shared:
+            return parts
+        # Its parts came first in the list, so that references go back only.
+        self._shared[id(value)] = len(self.objects), value
+        self.objects.append(parts)
+        return {"object": len(self.objects) - 1}
 
     def _array(self, array: Array, place: str) -> Any:
         array = np.ascontiguousarray(array, dtype=np.float64)
         # Sums may be large; a digest of them is not.
         key = array.shape, hashlib.sha256(array.data).digest()
-        if array.size >= _WORTH_SHARING and key in self._names:
+        # Smaller ones keep their names, since there is nothing to save.
+        if array.size >= 64 and key in self._names:
             return {"array": self._names[key]}
         self._names[key] = place
         self.arrays[place] = array

@@ -16,13 +16,10 @@ from kexpfam.errors import CannotSaveError, FileFormatError
 from kexpfam.persistence.container import read_container, write_container
 from kexpfam.persistence.encoding import Decoder, Encoder
 
-# Letters of a reason for a refusal; a file may provoke errors that quote its numbers.
-_LONGEST_REASON = 200
-
 Cls = TypeVar("Cls", bound=type)
 
 # How the estimator of a name is made from its description.
-_READERS: dict[str, Callable[[Decoder, dict[str, Any]], Any]] = {}
+_readers: dict[str, Callable[[Decoder, dict[str, Any]], Any]] = {}
 
 
 def saved_estimator(cls: Cls) -> Cls:
@@ -32,7 +29,7 @@ def saved_estimator(cls: Cls) -> Cls:
     class, and `_relearn(learned)` to take that from a file, which raises ValueError if
     it is not what this estimator learns.
     """
-    _READERS[cls.__name__] = functools.partial(_estimator, cls)
+    _readers[cls.__name__] = functools.partial(_estimator, cls)
     return cls
 
 
@@ -42,7 +39,7 @@ def saved_joint(cls: Cls) -> Cls:
     It has a class method `_of_factors(structure, feature_names, factors)`, which raises
     ValueError if these do not fit together.
     """
-    _READERS[cls.__name__] = functools.partial(_joint, cls)
+    _readers[cls.__name__] = functools.partial(_joint, cls)
     return cls
 
 
@@ -55,11 +52,8 @@ def save_estimator(
     """Write a fitted estimator of a registered class.
 
     `extra` is what the user wants to keep in the file, as JSON has it; `learned` is
-    more than the estimator says it has learned.
-
-    Raises:
-        CannotSaveError: It holds a part without a safe representation, such as a
-            kernel of the user's own.
+    more than the estimator says it has learned. A part without a safe representation,
+    such as a kernel of the user's own, is a CannotSaveError.
     """
     encoder = Encoder()
     description = _described(encoder, estimator, learned=learned)
@@ -80,12 +74,7 @@ def save_factors(
     """
     encoder = Encoder()
     models = [_described(encoder, e, f"factors.{i}") for i, e in enumerate(factors)]
-    description = {
-        "model": type(joint).__name__,
-        "structure": structure,
-        "feature_names": _feature_names(joint),
-        "factors": models,
-    }
+    description = _named(joint) | {"structure": structure, "factors": models}
     _write(path, encoder, description, extra)
 
 
@@ -104,17 +93,15 @@ def _described(
         for name, value in parameters.items()
     }
     learned = estimator._learned() if learned is None else learned
-    return {
-        "model": type(estimator).__name__,
+    return _named(estimator) | {
         "parameters": {name: encoder.encode(value) for name, value in plain.items()},
-        "feature_names": _feature_names(estimator),
         "fitted": encoder.encode(learned, place),
     }
 
 
-def _feature_names(estimator: Any) -> list[Any]:
-    names: list[Any] = getattr(estimator, "feature_names_in_", np.array([])).tolist()
-    return names
+def _named(estimator: Any) -> dict[str, Any]:
+    names = getattr(estimator, "feature_names_in_", np.array([])).tolist()
+    return {"model": type(estimator).__name__, "feature_names": names}
 
 
 def _write(
@@ -125,28 +112,19 @@ def _write(
 ) -> None:
     description["objects"] = encoder.objects
     if extra is not None:
-        description["extra"] = _plain(extra)
+        try:  # as it comes back from a file
+            description["extra"] = json.loads(json.dumps(dict(extra), allow_nan=False))
+        except (TypeError, ValueError, RecursionError) as error:
+            raise CannotSaveError(
+                f"extra must be a mapping of what JSON has, texts, finite numbers, "
+                f"lists and mappings of these; it cannot be written "
+                f"({_in_short(error)})."
+            ) from error
     write_container(path, encoder.arrays, description)
 
 
-def _plain(extra: Mapping[str, Any]) -> dict[str, Any]:
-    """What the user wants to keep, as it comes back from a file."""
-    try:
-        return dict(json.loads(json.dumps(dict(extra), allow_nan=False)))
-    except (TypeError, ValueError, RecursionError) as error:
-        raise CannotSaveError(
-            f"extra must be a mapping of what JSON has, texts, finite numbers, lists "
-            f"and mappings of these; it cannot be written ({in_short(error)})."
-        ) from error
-
-
 def load_estimator(path: str | Path) -> Any:
-    """The estimator that a file holds, checked.
-
-    Raises:
-        FileNotFoundError: There is no such file.
-        FileFormatError: It is not a complete, consistent model.
-    """
+    """The estimator that a file holds; FileFormatError if it is not a whole one."""
     arrays, description = read_container(path)
     try:
         # Numbers that overflow are looked for, and need no warning.
@@ -161,7 +139,7 @@ def load_estimator(path: str | Path) -> Any:
             raise ValueError("extra is not a mapping")
     except Exception as error:  # whatever a hostile description provokes
         raise FileFormatError(
-            f"{str(path)!r} is not a complete kexpfam model ({in_short(error)})."
+            f"{str(path)!r} is not a complete kexpfam model ({_in_short(error)})."
         ) from error
     if extra is not None:
         model.extra_ = extra
@@ -170,10 +148,10 @@ def load_estimator(path: str | Path) -> Any:
 
 def _revived(decoder: Decoder, description: dict[str, Any]) -> Any:
     name = description["model"]
-    if not isinstance(name, str) or name not in _READERS:
+    if not isinstance(name, str) or name not in _readers:
         raise ValueError(f"a {name!r:.60} is not known here")
     names = [str(column) for column in description["feature_names"]]
-    model = _READERS[name](decoder, description)
+    model = _readers[name](decoder, description)
     if names:
         if len(names) != model.n_features_in_:
             raise ValueError("feature names do not match the columns")
@@ -195,7 +173,7 @@ def _joint(cls: Any, decoder: Decoder, description: dict[str, Any]) -> Any:
     return cls._of_factors(description["structure"], names, factors)
 
 
-def in_short(error: Exception) -> str:
-    """What an error says, in one line of a decent length."""
+def _in_short(error: Exception) -> str:
+    """What an error says, in one line; those that a file provokes may quote a lot."""
     text = " ".join(str(error).split()).rstrip(".")
-    return text if len(text) <= _LONGEST_REASON else f"{text[:_LONGEST_REASON]} ..."
+    return text if len(text) <= 200 else f"{text[:200]} ..."

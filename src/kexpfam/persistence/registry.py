@@ -26,32 +26,20 @@ from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_
 
 import numpy as np
 
-# Numbers in standard units are not beyond this: four of them can be multiplied.
-_LARGEST = 1e75
-
-# Log scales beyond this have no squares that a double can hold.
-_LARGEST_LOG_SCALE = 300.0
-
-# Integers up to this one are doubles, too.
-_LARGEST_INTEGER = 2**53
-
-# What numbers can be, and what is said of those that are not.
+# What numbers can be, and what is said of those that are not. Numbers in standard units
+# are not beyond 1e75: four of them can be multiplied. Log scales beyond 300 have no
+# squares that a double can hold, and integers up to 2⁵³ are doubles, too.
 _RULES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "positive": (lambda a: a > 0, "must be positive"),
     "nonnegative": (lambda a: a >= 0, "must not be negative"),
     "some": (lambda a: np.any(a > 0), "are all zero"),
-    "moderate": (lambda a: np.abs(a) <= _LARGEST, "is too large"),
-    "divisor": (lambda a: np.abs(a) >= 1.0 / _LARGEST, "is too small"),
-    "log_scale": (lambda a: np.abs(a) < _LARGEST_LOG_SCALE, "has no exponential"),
+    "moderate": (lambda a: np.abs(a) <= 1e75, "is too large"),
+    "divisor": (lambda a: np.abs(a) >= 1.0 / 1e75, "is too small"),
+    "log_scale": (lambda a: np.abs(a) < 300.0, "has no exponential"),
     "share": (lambda a: a <= 1, "is not a share"),
-    "whole": (
-        lambda a: (a == np.rint(a)) & (np.abs(a) <= _LARGEST_INTEGER),
-        "is not whole",
-    ),
+    "whole": (lambda a: (a == np.rint(a)) & (np.abs(a) <= 2**53), "is not whole"),
 }
 _FLAGS = frozenset({"unbounded", "omitted", "optional"})
-_AXIS = re.compile(r"([A-Za-z]=)?([A-Za-z]|\d+)(\+([A-Za-z]|\d+))*")
-
 Cls = TypeVar("Cls", bound=type)
 
 
@@ -72,22 +60,20 @@ class Declared:
         words = [word for word in words if not word.startswith(">=")]
         rules = [word for word in words if word in _RULES]
         axes = [word for word in words if word not in _FLAGS and word not in _RULES]
-        if not all(map(_AXIS.fullmatch, axes)):
+        axis = re.compile(r"([A-Za-z]=)?([A-Za-z]|\d+)(\+([A-Za-z]|\d+))*")
+        if not all(map(axis.fullmatch, axes)):
             raise ValueError(f"{text!r} is not a declaration of a field")
         return cls(tuple(axes), tuple(rules), _FLAGS.intersection(words), least)
 
 
 @dataclass(frozen=True)
 class Kind:
-    """How objects of a dataclass are kept in files.
-
-    Nothing is declared of a class whose constructor checks its arguments, and whose
-    objects hold no arrays.
-    """
+    """How objects of a dataclass are kept in files."""
 
     cls: type
     name: str  # what files call it
     stored: dict[str, str]  # names in files of the fields that files keep
+    # None if the constructor checks its arguments, and objects hold no arrays
     declared: dict[str, Declared] | None = None
     shared: bool = False  # stored once if it occurs several times
 
@@ -96,8 +82,8 @@ class Kind:
         return (self.declared or {}).get(name, Declared())
 
 
-_BY_NAME: dict[str, Kind] = {}
-_BY_CLASS: dict[type, Kind] = {}
+_by_name: dict[str, Kind] = {}
+_by_class: dict[type, Kind] = {}
 
 
 def saved_value(cls: Cls) -> Cls:
@@ -149,32 +135,30 @@ def saved_fit(
 
 
 def _register(kind: Kind) -> None:
-    known = _BY_NAME.get(kind.name, kind).cls
+    known = _by_name.get(kind.name, kind).cls
     if repr(known) != repr(kind.cls):  # the same after a reload
         raise ValueError(f"files have another class {kind.name!r}, {known!r}")
-    _BY_NAME[kind.name] = _BY_CLASS[kind.cls] = kind
+    _by_name[kind.name] = _by_class[kind.cls] = kind
 
 
 def kind_of(value: object) -> Kind | None:
     """How a value is kept in files; None unless its very class is registered."""
-    return _BY_CLASS.get(type(value))
+    return _by_class.get(type(value))
 
 
 def kind_named(name: object) -> Kind:
     """The class that files call so, if there is one."""
-    if not isinstance(name, str) or name not in _BY_NAME:
+    if not isinstance(name, str) or name not in _by_name:
         raise ValueError(f"unknown class {name!r:.60}")
-    return _BY_NAME[name]
+    return _by_name[name]
 
 
 def made(cls: type, parts: Mapping[str, Any]) -> Any:
     """An object of a registered class, from its parts by their names in files, checked.
 
-    Raises:
-        TypeError: A part is missing.
-        ValueError: A part is foreign, or not as declared.
+    A part that is missing is a TypeError, and one not as declared a ValueError.
     """
-    kind = _BY_CLASS[cls]
+    kind = _by_class[cls]
     places = {stored: name for name, stored in kind.stored.items()}
     foreign = parts.keys() - places.keys()
     if foreign:
@@ -217,7 +201,7 @@ def _is_finite(part: Any) -> bool:
 
 def _letters(value: Any) -> dict[str, int]:
     """Sizes that the letters of an object stand for; ValueError if one has two."""
-    kind = _BY_CLASS[type(value)]
+    kind = _by_class[type(value)]
     letters: dict[str, int] = {}
     for name, said in (kind.declared or {}).items():
         part = getattr(value, name)
@@ -270,17 +254,7 @@ def _hints(cls: type) -> dict[str, Any]:
 
 
 def conforms(value: Any, hint: Any) -> bool:
-    """Whether a value is what an annotation says.
-
-    Example:
-        >>> from kexpfam._typing import Array
-        >>> conforms((1.0, None), tuple[float | None, ...])
-        True
-        >>> conforms("1.0", float | None)
-        False
-        >>> conforms(np.zeros(2), Array), conforms([0.0, 0.0], Array)
-        (True, False)
-    """
+    """Whether a value is what an annotation says."""
     origin, inner = get_origin(hint), get_args(hint)
     # NDArray is an alias of `ndarray[...]` that NumPy 2.5 no longer resolves by itself.
     while hasattr(origin, "__value__"):
@@ -299,5 +273,5 @@ def conforms(value: Any, hint: Any) -> bool:
     if hint in (int, float) and isinstance(value, bool):
         return False
     if hint is float and isinstance(value, int):
-        return abs(value) <= _LARGEST_INTEGER
+        return abs(value) <= 2**53  # beyond, it may be no double
     return isinstance(value, hint)

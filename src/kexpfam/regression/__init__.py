@@ -6,21 +6,23 @@ from kexpfam.regression.gaussian_process import (
     fit_gaussian_process,
     fit_heteroscedastic,
 )
-from kexpfam.regression.inducing_process import InducingProcess
-from kexpfam.regression.linear import LinearLocationScale, fit_linear
-from kexpfam.regression.log_scale import LogScale, LogScaleFeatures, fit_log_scale
-from kexpfam.regression.process import Hyperparameters, LogPosterior, Process
+from kexpfam.regression.inducing_process import InducingProcess, InducingSpec
+from kexpfam.regression.linear import LinearLocationScale, LinearSpec, fit_linear
+from kexpfam.regression.log_scale import LogScale, LogScaleSpec, fit_log_scale
+from kexpfam.regression.process import GaussianProcessSpec, Hyperparameters, Process
 from kexpfam.regression.scaling import Scaling
 
 __all__ = [
     "GaussianProcess",
     "GaussianProcessFit",
+    "GaussianProcessSpec",
     "Hyperparameters",
     "InducingProcess",
+    "InducingSpec",
     "LinearLocationScale",
-    "LogPosterior",
+    "LinearSpec",
     "LogScale",
-    "LogScaleFeatures",
+    "LogScaleSpec",
     "Process",
     "Scaling",
     "fit_gaussian_process",

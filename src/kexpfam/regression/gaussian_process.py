@@ -24,46 +24,19 @@ from scipy.linalg import blas, lapack
 from kexpfam._parallel import single_threaded_blas
 from kexpfam._typing import Array
 from kexpfam.persistence import saved_fit
-from kexpfam.regression.inducing_process import (
-    choose_inducing_points,
-    condition_on_sums,
-    number_of_points,
-)
+from kexpfam.regression.inducing_process import condition_on_sums
 from kexpfam.regression.log_scale import LogScale, fit_log_scale
 from kexpfam.regression.process import (
-    CONSTANT_VARIANCE,
-    SMALLEST_VARIANCE,
+    PROCESS_SPEC,
+    GaussianProcessSpec,
     Hyperparameters,
     Process,
+    covariance,
     factorise,
     maximise_log_posterior,
-    prior_of,
-    signal_covariance,
+    positive_variance,
 )
 from kexpfam.regression.scaling import Scaling, scaling_of, usable_weights
-
-# Rows the hyperparameters are learned from: first few, to come near cheaply, then as
-# many as are worth their time. An iteration costs the cube of it.
-_FIRST_ROWS = 120
-_MOST_ROWS = 400
-
-# Where a fit is longer anyway, a few iterations on more rows are worth their time:
-# 0.002 to 0.005 nats on 20,000 rows of ten columns, for a third of a second.
-_LAST_ROWS = 1000
-_LAST_ITERATIONS = 15
-
-# Rows that a process is conditioned on exactly: the factorisation costs their cube.
-MOST_EXACT_ROWS = 2000
-
-# Seed of the choice of those rows, fixed so that a fit depends on its data only.
-_ROWS_SEED = 20180611
-
-# Weights beyond these count as much as these: noise must stay finite and positive.
-_SMALLEST_WEIGHT = 1e-6
-_LARGEST_WEIGHT = 1e6
-
-# Rows predicted together: their covariances with the training rows stay in memory.
-_CHUNK_NUMBERS = 2**21
 
 
 @saved_fit(
@@ -91,32 +64,21 @@ class GaussianProcess(Process):
     x_scaling: Scaling  # Standard units of x
     y_scaling: Scaling  # Standard units of y, one column
 
-    def mean(self, X: Array) -> Array:
-        means = [
-            _covariance(self.hyperparameters, Z, self.X) @ self.coefficients
-            for Z in self._chunks(X)
-        ]
-        return self.in_units(np.concatenate([*means, np.empty(0)]))
-
-    def predict(
-        self, X: Array, chunk_numbers: int = _CHUNK_NUMBERS
+    def standard_predict(
+        self,
+        Z: Array,
+        chunk_numbers: int = 2**21,  # Covariances with training rows held in memory
     ) -> tuple[Array, Array]:
-        parts = [self._predict(Z) for Z in self._chunks(X, chunk_numbers)]
-        mean, variance = np.concatenate([*parts, np.empty((2, 0))], axis=1)
-        return self.in_units(mean), float(self.y_scaling.scale[0]) ** 2 * variance
-
-    def _chunks(self, X: Array, chunk_numbers: int = _CHUNK_NUMBERS) -> list[Array]:
-        Z = self.x_scaling.forward(X)
+        h = self.hyperparameters
+        mean, variance = np.empty(len(Z)), h.prior_variance(Z)
         height = max(1, chunk_numbers // max(len(self.X), 1))
-        return [Z[start : start + height] for start in range(0, len(Z), height)]
-
-    def _predict(self, Z: Array) -> tuple[Array, Array]:
-        cross = _covariance(self.hyperparameters, Z, self.X)
-        prior = self.hyperparameters.prior_variance(Z)
-        mean = cross @ self.coefficients
-        whitened = blas.dtrsm(1.0, self._factor, cross.T, lower=1, overwrite_b=1)
-        variance = prior - np.einsum("ij,ij->j", whitened, whitened)
-        return mean, np.maximum(variance, SMALLEST_VARIANCE)
+        for start in range(0, len(Z), height):
+            rows = slice(start, start + height)
+            cross = covariance(h, Z[rows], self.X)
+            mean[rows] = cross @ self.coefficients
+            whitened = blas.dtrsm(1.0, self._factor, cross.T, lower=1, overwrite_b=1)
+            variance[rows] -= np.einsum("ij,ij->j", whitened, whitened)
+        return mean, variance
 
     @functools.cached_property
     def _factor(self) -> Array:
@@ -129,8 +91,18 @@ class GaussianProcessFit:
     """A fitted Gaussian process and its leave-one-out predictions."""
 
     process: Process  # For predictions at new conditions
+    fitted_mean: Array  # Mean at the training rows given all of them, (n,)
     held_out_mean: Array  # Mean of each row given all others, in units of y, (n,)
     held_out_variance: Array  # Variance of that mean, without noise, (n,)
+    # Log scale l of each row's noise by models that have not seen it, (n,)
+    held_out_log_scale: Array
+    log_scale: LogScale | None = None  # l at any x; None for constant noise
+
+    @property
+    def response_variance(self) -> Array:
+        """Variance of each row's response, noise of weight one included, (n,)."""
+        noise = self.process.noise_variance * np.exp(2.0 * self.held_out_log_scale)
+        return self.held_out_variance + noise
 
 
 def fit_gaussian_process(
@@ -143,7 +115,7 @@ def fit_gaussian_process(
     log_scale: Array | None = None,
     start: Hyperparameters | None = None,  # Of the search; the prior's if None
     max_iterations: int = 40,  # Of the search at most; 0 takes `start` as it is
-    most_exact_rows: int = MOST_EXACT_ROWS,  # Above, inducing points stand for rows
+    spec: GaussianProcessSpec = PROCESS_SPEC,
 ) -> GaussianProcessFit:
     """Fit a Gaussian process and predict every row from the others.
 
@@ -161,83 +133,15 @@ def fit_gaussian_process(
     x_scaling = scaling_of("x", X, weights)
     y_scaling = scaling_of("y", y[:, None], weights)
     Z, u = x_scaling.forward(X), y_scaling.forward(y[:, None])[:, 0]
-    factors = 1.0 / np.clip(weights, _SMALLEST_WEIGHT, _LARGEST_WEIGHT)
+    factors = 1.0 / np.clip(weights, spec.smallest_weight, spec.largest_weight)
     if log_scale is not None:
         factors *= np.exp(2.0 * log_scale)
-    many = n > most_exact_rows
-    theta = _search(Z, u, factors, start, max_iterations, many=many)
-    h = Hyperparameters.from_logs(theta)
-    scalings = x_scaling, y_scaling
-    if many:
-        return _summed_up(Z, u, h.noise(factors), h, scalings)
-    return _exact(Z, u, y, h.noise(factors), h, scalings)
-
-
-def _exact(
-    Z: Array,
-    u: Array,
-    y: Array,
-    noise: Array,
-    h: Hyperparameters,
-    scalings: tuple[Scaling, Scaling],
-) -> GaussianProcessFit:
-    """The process given rows in standard units; y are the responses in their own."""
-    factor = _factor_of(h, Z, noise)
-    alpha, _ = lapack.dpotrs(factor, u, lower=1)
-    process = GaussianProcess(Z, alpha, noise, h, *scalings)
-    # Predictions will need the factor, so it is not computed twice.
-    process.__dict__["_factor"] = factor
-    inverse_diagonal = _inverse_diagonal(factor)
-    scale = float(scalings[1].scale[0])
-    mean = y - scale * alpha / inverse_diagonal
-    latent = np.maximum(1.0 / inverse_diagonal - noise, SMALLEST_VARIANCE)
-    return GaussianProcessFit(process, mean, scale**2 * latent)
-
-
-def _summed_up(
-    Z: Array,
-    u: Array,
-    noise: Array,
-    h: Hyperparameters,
-    scalings: tuple[Scaling, Scaling],
-) -> GaussianProcessFit:
-    """The process given rows in standard units, through inducing points."""
-    inducing = choose_inducing_points(Z, h, number_of_points(len(u)))
-    process, left_out = condition_on_sums(inducing, Z, u, noise, h, scalings)
-    center, scale = float(scalings[1].center[0]), float(scalings[1].scale[0])
-    mean = center + scale * left_out.mean
-    return GaussianProcessFit(process, mean, scale**2 * left_out.variance)
-
-
-def _factor_of(h: Hyperparameters, X: Array, noise: Array) -> Array:
-    """Cholesky factor of the responses' covariance, to the same bits every time."""
-    # With another number of threads BLAS rounds in another order, and a model would
-    # not give the same numbers after it was saved and loaded.
-    with single_threaded_blas():
-        return factorise(_covariance(h, X, X), noise)
-
-
-def _covariance(h: Hyperparameters, A: Array, B: Array) -> Array:
-    """Covariance of the latent function, (len(A), len(B))."""
-    K = signal_covariance(h, A, B)
-    K += (h.linear_variance * A) @ B.T
-    K += CONSTANT_VARIANCE
-    return K
-
-
-def _inverse_diagonal(factor: Array) -> Array:
-    """Diagonal of (LL')⁻¹ from L: the sums of squares of the columns of L⁻¹."""
-    inverse, info = lapack.dtrtri(factor, lower=1)
-    assert info == 0
-    n = len(factor)
-    squares = np.empty(n)
-    # The upper triangle is not defined; panels of columns skip most of it.
-    for first in range(0, n, 64):
-        last = min(first + 64, n)
-        panel = inverse[first:, first:last]
-        panel[: last - first] = np.tril(panel[: last - first])
-        squares[first:last] = np.einsum("ij,ij->j", panel, panel)
-    return squares
+    h = _search(Z, u, factors, start, max_iterations, spec)
+    if n > spec.most_exact_rows:
+        found = condition_on_sums(Z, u, h.noise(factors), h, x_scaling, y_scaling)
+    else:
+        found = _condition_exactly(Z, u, h.noise(factors), h, x_scaling, y_scaling, y)
+    return GaussianProcessFit(*found, held_out_log_scale=np.zeros(n))
 
 
 def _search(
@@ -246,48 +150,68 @@ def _search(
     factors: Array,
     start: Hyperparameters | None,
     max_iterations: int,
-    *,
-    many: bool,
-) -> Array:
-    """Logarithms of the hyperparameters, from few rows and then from more."""
-    theta = prior_of(Z.shape[1])[0] if start is None else start.logs()
+    spec: GaussianProcessSpec,
+) -> Hyperparameters:
+    """Hyperparameters from few rows, and then from more."""
+    theta = spec.prior(Z.shape[1])[0] if start is None else start.logs()
     n = len(u)
-    order = np.random.default_rng(_ROWS_SEED).permutation(n)
-    sizes = [min(n, _MOST_ROWS)]
-    if start is None and sizes[0] > 2 * _FIRST_ROWS:
-        sizes.insert(0, _FIRST_ROWS)
-    stages = [(size, max_iterations) for size in sizes]
-    if many and n > _MOST_ROWS:
-        last = min(n, _LAST_ROWS), min(max_iterations, _LAST_ITERATIONS)
+    # Seeded, so that a fit depends on its data only.
+    order = np.random.default_rng(20180611).permutation(n)
+    size = min(n, spec.most_rows)
+    stages = [(size, max_iterations)]
+    if start is None and size > 2 * spec.first_rows:
+        stages.insert(0, (spec.first_rows, max_iterations))
+    if n > max(spec.most_exact_rows, spec.most_rows):
+        last = min(n, spec.last_rows), min(max_iterations, spec.last_iterations)
         stages = [*stages, last] if start is None else [last]
     for size, iterations in stages:
         rows = order[:size] if size < n else slice(None)
         theta = maximise_log_posterior(
-            Z[rows], u[rows], factors[rows], theta, iterations
+            Z[rows], u[rows], factors[rows], theta, iterations, spec
         )
-    return theta
+    return Hyperparameters.from_logs(theta)
 
 
-# The unit of the mean, as a feature of the log scale, in deviations of the response at
-# least: a mean that hardly varies says nothing, and the second process has another.
-_LEAST_MEAN_UNIT = 0.2
+def _condition_exactly(
+    Z: Array,  # Conditions in standard units, (n, p)
+    u: Array,  # Responses in standard units, (n,)
+    noise: Array,  # Noise variance of each row, positive, (n,)
+    h: Hyperparameters,
+    x_scaling: Scaling,
+    y_scaling: Scaling,
+    y: Array,  # Responses in their own units, (n,)
+) -> tuple[Process, Array, Array, Array]:
+    """The process, its mean at the rows, and leave-one-out means and variances."""
+    factor = _factor_of(h, Z, noise)
+    alpha, _ = lapack.dpotrs(factor, u, lower=1)
+    process = GaussianProcess(Z, alpha, noise, h, x_scaling, y_scaling)
+    # Predictions will need the factor, so it is not computed twice.
+    process.__dict__["_factor"] = factor
+    # [K⁻¹]_ii are the sums of squares of the columns of L⁻¹.
+    inverse, info = lapack.dtrtri(factor, lower=1)
+    assert info == 0
+    precision = np.empty(len(u))
+    # The upper triangle is not defined; blocks of columns skip most of it.
+    for first in range(0, len(u), 64):
+        last = min(first + 64, len(u))
+        block = inverse[first:, first:last]
+        block[: last - first] = np.tril(block[: last - first])
+        precision[first:last] = np.einsum("ij,ij->j", block, block)
+    center, scale = float(y_scaling.center[0]), float(y_scaling.scale[0])
+    return (
+        process,
+        center + scale * (covariance(h, Z, Z) @ alpha),
+        y - scale * alpha / precision,
+        scale**2 * positive_variance(1.0 / precision - noise),
+    )
 
 
-# The second search starts at the first one's result and has little left to do.
-_REFIT_ITERATIONS = 10
-
-# Noise deviations of different rows differ by at most e^(2·4): the covariance must
-# remain one that can be factorised.
-_LARGEST_LOG_SCALE = 4.0
-
-
-@dataclass(frozen=True, eq=False)
-class HeteroscedasticFit:
-    """A Gaussian process with noise σ_n exp(l(x))."""
-
-    fit: GaussianProcessFit  # The process and its leave-one-out predictions
-    log_scale: LogScale  # l at any x
-    held_out_log_scale: Array  # l of each row by models that have not seen it, (n,)
+def _factor_of(h: Hyperparameters, X: Array, noise: Array) -> Array:
+    """Cholesky factor of the responses' covariance, to the same bits every time."""
+    # With another number of threads BLAS rounds in another order, and a model would
+    # not give the same numbers after it was saved and loaded.
+    with single_threaded_blas():
+        return factorise(covariance(h, X, X), noise)
 
 
 def fit_heteroscedastic(
@@ -296,7 +220,8 @@ def fit_heteroscedastic(
     y: Array,  # Responses, (n,)
     weights: Array,  # Row weights, (n,)
     rng: np.random.Generator,  # Deals the folds of the log scale
-) -> HeteroscedasticFit:
+    spec: GaussianProcessSpec = PROCESS_SPEC,
+) -> GaussianProcessFit:
     """Continue from a process with constant noise.
 
     Example:
@@ -310,26 +235,30 @@ def fit_heteroscedastic(
         >>> np.diff(fit.log_scale.at(points, points[:, 0])).round(0)
         array([1.])
     """
-    variance = first.held_out_variance + first.process.noise_variance
-    residuals = (y - first.held_out_mean) / np.sqrt(variance)
+    residuals = (y - first.held_out_mean) / np.sqrt(first.response_variance)
     # The mean as a function of x, not the one held out: that moves against the row's
     # own response, and a scale that follows it would know the residual in advance.
-    mean = first.process.mean(X)
-    unit = _LEAST_MEAN_UNIT * float(first.process.y_scaling.scale[0])
-    scale = fit_log_scale(X, mean, residuals, weights, rng, least_mean_unit=unit)
-    middle = float(np.average(scale.values, weights=weights))
-    low, high = middle - _LARGEST_LOG_SCALE, middle + _LARGEST_LOG_SCALE
-    model = replace(
-        scale.model,
-        lower=max(scale.model.lower, low),
-        upper=min(scale.model.upper, high),
+    unit = spec.least_mean_unit * float(first.process.y_scaling.scale[0])
+    scale = fit_log_scale(
+        X, first.fitted_mean, residuals, weights, rng, least_mean_unit=unit
     )
+    middle = float(np.average(scale.values, weights=weights))
+    low, high = middle - spec.largest_log_scale, middle + spec.largest_log_scale
     second = fit_gaussian_process(
         X,
         y,
         weights=weights,
         log_scale=np.clip(scale.values, low, high),
         start=first.process.hyperparameters,
-        max_iterations=_REFIT_ITERATIONS,
+        max_iterations=spec.refit_iterations,
+        spec=spec,
     )
-    return HeteroscedasticFit(second, model, np.clip(scale.held_out, low, high))
+    return replace(
+        second,
+        held_out_log_scale=np.clip(scale.held_out, low, high),
+        log_scale=replace(
+            scale.model,
+            lower=max(scale.model.lower, low),
+            upper=min(scale.model.upper, high),
+        ),
+    )

@@ -14,33 +14,34 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kexpfam._typing import Array, Indices
+from kexpfam._typing import Array
 from kexpfam.persistence import saved_fit
-from kexpfam.regression.log_scale import LOG_SCALE_MARGIN
 from kexpfam.regression.scaling import Scaling, scaling_of, usable_weights
 
-# Penalties ρ of the mean and τ of the log scale; the last τ leaves a constant.
-MEAN_PENALTIES = (0.1, 1.0, 10.0)
-SCALE_PENALTIES = (0.3, 3.0, 30.0, 1e4)
 
-# Few rows are dealt into more folds, so that fits see nearly all of them.
-_FEW_ROWS = 60
+@dataclass(frozen=True)
+class LinearSpec:
+    """Penalties that are tried, and how problems are solved."""
 
-# Added to squared errors, in standard units: an exact fit must not have width zero.
-_SMALLEST_SQUARE = 1e-8
+    # Of the mean, ρ, and of the log scale, τ; the last τ leaves a constant.
+    mean_penalties: tuple[float, ...] = (0.1, 1.0, 10.0)
+    scale_penalties: tuple[float, ...] = (0.3, 3.0, 30.0, 1e4)
+    # Up to so many rows are dealt into ten folds instead of five, so that fits see
+    # nearly all of them.
+    few_rows: int = 60
+    # Added to squared errors, in standard units: an exact fit must not have width zero.
+    smallest_square: float = 1e-8
+    # No optimum is near these log scales, but rows left out may be far from the others
+    # and steps may be too long; exponentials must stay finite there, too.
+    largest_log_scale: float = 25.0
+    # The log scale may leave the range it has on the training rows by this much.
+    margin: float = 0.5
+    most_rounds: int = 30
+    most_halvings: int = 6
+    enough_nats: float = 1e-3  # Rounds end when none gains more
 
-# No optimum is near these log scales, but rows left out may be far from the others and
-# steps may be too long; exponentials must stay finite there, too.
-_LARGEST_LOG_SCALE = 25.0
 
-_MOST_ROUNDS = 30
-_MOST_HALVINGS = 6
-
-# Rounds end when none gains more than this many nats.
-_ENOUGH_NATS = 1e-3
-
-# Products of pairs of columns are made for so many numbers at once.
-_CHUNK_NUMBERS = 2**19
+LINEAR_SPEC = LinearSpec()
 
 
 @saved_fit(
@@ -64,7 +65,7 @@ class LinearLocationScale:
 
     def at(self, X: Array) -> tuple[Array, Array]:
         """Location and log scale at conditions X, (n,) each."""
-        D = _design(self.x_scaling.forward(X))
+        D = np.column_stack([np.ones(len(X)), self.x_scaling.forward(X)])
         log_scale = np.clip(D @ self.log_scale, self.lower, self.upper)
         return D @ self.location, log_scale
 
@@ -83,7 +84,8 @@ def fit_linear(
     X: Array,  # Conditions, (n, p)
     y: Array,  # Responses, (n,)
     weights: Array,  # Row weights, (n,)
-    rng: np.random.Generator,  # Deals the folds: 5, or 10 for at most 60 rows
+    rng: np.random.Generator,  # Deals the folds
+    spec: LinearSpec = LINEAR_SPEC,
 ) -> LinearFit:
     """Fit mean and log scale with the penalties of best held-out likelihood.
 
@@ -100,19 +102,28 @@ def fit_linear(
     weights = usable_weights(weights)
     x_scaling = scaling_of("x", X, weights)
     y_scaling = scaling_of("y", y[:, None], weights)
-    D, u = _design(x_scaling.forward(X)), y_scaling.forward(y[:, None])[:, 0]
-    n_folds = min(10 if len(y) <= _FEW_ROWS else 5, len(y))
+    D = np.column_stack([np.ones(len(X)), x_scaling.forward(X)])
+    u = y_scaling.forward(y[:, None])[:, 0]
+    n_folds = min(10 if len(y) <= spec.few_rows else 5, len(y))
     folds = rng.permutation(len(y)) % n_folds
-    grids = np.meshgrid(MEAN_PENALTIES, SCALE_PENALTIES)
-    rho, tau = (grid.ravel() for grid in grids)
+    rho = np.tile(spec.mean_penalties, len(spec.scale_penalties))
+    tau = np.repeat(spec.scale_penalties, len(spec.mean_penalties))
     # Problem (k, g): fold k left out, penalties g; the last k leaves no fold out.
     kept = np.arange(n_folds + 1)[:, None] != folds
     W = np.repeat(kept * weights, len(rho), axis=0)
-    b, c = _fit_problems(D, u, W, np.tile(rho, n_folds + 1), np.tile(tau, n_folds + 1))
-    log_scale, lower, upper = _bounded_log_scale(D, c, W)
-    held_out = _held_out(b @ D.T, folds), _held_out(log_scale, folds)
-    errors = (u - held_out[0]) * np.exp(-held_out[1])
-    best = int(np.argmin((held_out[1] + 0.5 * errors**2) @ weights))
+    penalties = np.tile(rho, n_folds + 1), np.tile(tau, n_folds + 1)
+    b, c = _fit_problems(D, u, W, *penalties, spec)
+    # Of each problem the range of its own rows bounds the log scale.
+    values = c @ D.T
+    lower = np.min(values, axis=1, where=W > 0, initial=np.inf) - spec.margin
+    upper = np.max(values, axis=1, where=W > 0, initial=-np.inf) + spec.margin
+    values = np.clip(values, lower[:, None], upper[:, None])
+    # Of every row the problems that have not seen it, (grid, n).
+    own = folds, slice(None), np.arange(len(y))
+    location = (b @ D.T).reshape(n_folds + 1, -1, len(y))[own].T
+    log_scale = values.reshape(n_folds + 1, -1, len(y))[own].T
+    errors = (u - location) * np.exp(-log_scale)
+    best = int(np.argmin((log_scale + 0.5 * errors**2) @ weights))
     final = n_folds * len(rho) + best
     center, scale = float(y_scaling.center[0]), float(y_scaling.scale[0])
     shift = np.append(1.0, np.zeros(X.shape[1]))  # of the intercept only
@@ -125,88 +136,60 @@ def fit_linear(
     )
     return LinearFit(
         model,
-        center + scale * held_out[0][best],
-        math.log(scale) + held_out[1][best],
+        center + scale * location[best],
+        math.log(scale) + log_scale[best],
         (float(rho[best]), float(tau[best])),
     )
 
 
-def _design(Z: Array) -> Array:
-    return np.column_stack([np.ones(len(Z)), Z])
-
-
-def _held_out(values: Array, folds: Indices) -> Array:
-    """Of values (problems, n), those of the problems without the row, (grid, n)."""
-    n_folds, n = int(folds.max()) + 1, len(folds)
-    by_fold = values.reshape(n_folds + 1, -1, n)
-    return by_fold[folds, :, np.arange(n)].T
-
-
-def _bounded_log_scale(D: Array, c: Array, W: Array) -> tuple[Array, Array, Array]:
-    """Log scale of every row in every problem, and the bounds of each problem."""
-    values = c @ D.T
-    lower = np.min(values, axis=1, where=W > 0, initial=np.inf) - LOG_SCALE_MARGIN
-    upper = np.max(values, axis=1, where=W > 0, initial=-np.inf) + LOG_SCALE_MARGIN
-    return np.clip(values, lower[:, None], upper[:, None]), lower, upper
-
-
 def _fit_problems(
-    D: Array, y: Array, W: Array, rho: Array, tau: Array
+    D: Array, y: Array, W: Array, rho: Array, tau: Array, spec: LinearSpec = LINEAR_SPEC
 ) -> tuple[Array, Array]:
     """Coefficients b and c of every problem, (problems, 1 + p) each."""
     free = np.append(0.0, np.ones(D.shape[1] - 1))  # the intercept is not penalised
     ridge_b, ridge_c = rho[:, None] * free, tau[:, None] * free
     b = _weighted_ridge(D, y, W, ridge_b)
+    squares = (y - b @ D.T) ** 2 + spec.smallest_square
     c = np.zeros_like(b)
-    squares = _squares(D, y, b)
-    total = W.sum(axis=1)
-    c[:, 0] = 0.5 * np.log(np.einsum("bn,bn->b", W, squares) / total)
+    c[:, 0] = 0.5 * np.log(np.einsum("bn,bn->b", W, squares) / W.sum(axis=1))
     fisher = 2.0 * _grams(D, W) + ridge_c[:, :, None] * np.eye(D.shape[1])
     fisher = np.linalg.pinv(fisher, hermitian=True)
-    loss = _loss(D, squares, W, c, ridge_c) + 0.5 * np.sum(ridge_b * b * b, axis=1)
-    for _ in range(_MOST_ROUNDS):
-        c = _scale_step(D, squares, W, c, ridge_c, fisher)
-        b = _weighted_ridge(D, y, W * np.exp(-2.0 * _log_scale(D, c)), ridge_b)
-        squares = _squares(D, y, b)
-        new_loss = _loss(D, squares, W, c, ridge_c)
-        new_loss += 0.5 * np.sum(ridge_b * b * b, axis=1)
-        gain = float(np.max(loss - new_loss))
-        loss = new_loss
-        if gain < _ENOUGH_NATS:
+    log_scale = _log_scale(D, c, spec)
+    loss = _loss(log_scale, squares, W, c, ridge_c)
+    total = loss + 0.5 * np.sum(ridge_b * b * b, axis=1)
+    for _ in range(spec.most_rounds):
+        # A step of Fisher scoring in each problem, shortened until none is worse.
+        ratio = squares * np.exp(-2.0 * log_scale)
+        gradient = (W * (1.0 - ratio)) @ D + ridge_c * c
+        step = -np.einsum("bij,bj->bi", fisher, gradient)
+        length = np.ones((len(c), 1))
+        for _ in range(spec.most_halvings):
+            new = c + length * step
+            new_loss = _loss(_log_scale(D, new, spec), squares, W, new, ridge_c)
+            worse = ~(new_loss <= loss)
+            if not worse.any():
+                break
+            length[worse] *= 0.5
+        c = np.where(worse[:, None], c, new)
+        log_scale = _log_scale(D, c, spec)
+        b = _weighted_ridge(D, y, W * np.exp(-2.0 * log_scale), ridge_b)
+        squares = (y - b @ D.T) ** 2 + spec.smallest_square
+        loss = _loss(log_scale, squares, W, c, ridge_c)
+        before, total = total, loss + 0.5 * np.sum(ridge_b * b * b, axis=1)
+        if float(np.max(before - total)) < spec.enough_nats:
             break
     return b, c
 
 
-def _scale_step(
-    D: Array, squares: Array, W: Array, c: Array, ridge: Array, fisher: Array
-) -> Array:
-    """One step of Fisher scoring in each problem, shortened until none is worse."""
-    ratio = squares * np.exp(-2.0 * _log_scale(D, c))
-    gradient = (W * (1.0 - ratio)) @ D + ridge * c
-    step = -np.einsum("bij,bj->bi", fisher, gradient)
-    before = _loss(D, squares, W, c, ridge)
-    length = np.ones((len(c), 1))
-    for _ in range(_MOST_HALVINGS):
-        new = c + length * step
-        worse = ~(_loss(D, squares, W, new, ridge) <= before)
-        if not worse.any():
-            return new
-        length[worse] *= 0.5
-    return np.where(worse[:, None], c, new)
+def _log_scale(D: Array, c: Array, spec: LinearSpec) -> Array:
+    """Log scale of every row in every problem, (problems, n)."""
+    return np.clip(c @ D.T, -spec.largest_log_scale, spec.largest_log_scale)
 
 
-def _loss(D: Array, squares: Array, W: Array, c: Array, ridge: Array) -> Array:
-    log_scale = _log_scale(D, c)
+def _loss(log_scale: Array, squares: Array, W: Array, c: Array, ridge: Array) -> Array:
+    """The objective of every problem, but for the penalty of the mean."""
     terms = log_scale + 0.5 * squares * np.exp(-2.0 * log_scale)
     return np.einsum("bn,bn->b", W, terms) + 0.5 * np.sum(ridge * c * c, axis=1)
-
-
-def _log_scale(D: Array, c: Array) -> Array:
-    return np.clip(c @ D.T, -_LARGEST_LOG_SCALE, _LARGEST_LOG_SCALE)
-
-
-def _squares(D: Array, y: Array, b: Array) -> Array:
-    return (y - b @ D.T) ** 2 + _SMALLEST_SQUARE
 
 
 def _weighted_ridge(D: Array, y: Array, W: Array, ridge: Array) -> Array:
@@ -218,7 +201,11 @@ def _weighted_ridge(D: Array, y: Array, W: Array, ridge: Array) -> Array:
     return np.asarray(solutions[:, :, 0], dtype=np.float64)
 
 
-def _grams(D: Array, W: Array, chunk_numbers: int = _CHUNK_NUMBERS) -> Array:
+def _grams(
+    D: Array,
+    W: Array,
+    chunk_numbers: int = 2**19,  # Products of pairs of columns held in memory
+) -> Array:
     """D'diag(w)D of every problem, (problems, 1 + p, 1 + p), by matrix products."""
     n, q = D.shape
     grams = np.zeros((len(W), q * q))

@@ -12,42 +12,38 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from kexpfam._typing import Array, Indices
+from kexpfam._typing import Array
 from kexpfam.persistence import saved_fit
 from kexpfam.regression.scaling import Scaling, scaling_of, usable_weights
 
-# Penalties that are tried; the last one leaves a constant.
-PENALTIES = (0.1, 0.5, 2.0, 8.0, 32.0, 1e4)
 
-# Bumps of the features, and their width as a share of the median distance of x.
-_MOST_BUMPS = 60
-_BUMP_WIDTH = 0.5
+@dataclass(frozen=True)
+class LogScaleSpec:
+    """What a log scale is made of, and how it is fitted."""
 
-# The log scale may leave the range it has on the training rows by this much.
-LOG_SCALE_MARGIN = 0.5
+    # Penalties τ that are tried; the last one leaves a constant.
+    penalties: tuple[float, ...] = (0.1, 0.5, 2.0, 8.0, 32.0, 1e4)
+    n_folds: int = 5  # Of the cross-validation
+    most_bumps: int = 60  # Among the features
+    bump_width: float = 0.5  # As a share of the median distance of x
+    most_rows: int = 20_000  # Hardly a hundred coefficients need no more to learn from
+    # Squared residuals are not smaller than this share of their mean: a residual that
+    # happens to be zero is no evidence of noise without width.
+    smallest_square: float = 1e-6
+    # And that mean is not smaller than this: residuals of zero have a logarithm, too.
+    smallest_mean: float = 1e-24
+    # The log scale may leave the range it has on the training rows by this much.
+    margin: float = 0.5
+    most_steps: int = 60
+    most_halvings: int = 8
+    # No step changes a log scale by more than this, so that exponentials stay finite.
+    longest_step: float = 3.0
+    # Steps end when none gains more than this many nats; losses of less are rounding.
+    enough_nats: float = 1e-4
+    rounding_nats: float = 1e-7
 
-# Rows that a scale is learned from: hardly a hundred coefficients need no more.
-_MOST_ROWS = 20_000
 
-# Rows whose features are in memory together, times features.
-_CHUNK_NUMBERS = 2**21
-
-# Squared residuals are not smaller than this share of their mean: a residual that
-# happens to be zero is no evidence of noise without width.
-_SMALLEST_SQUARE = 1e-6
-
-# And that mean is not smaller than this, so that residuals of zero have a logarithm.
-_SMALLEST_MEAN = 1e-24
-
-_MOST_STEPS = 60
-_MOST_HALVINGS = 8
-
-# No step changes a log scale by more than this, so that exponentials stay finite.
-_LONGEST_STEP = 3.0
-
-# Steps end when none gains more than this many nats; losses of less are rounding.
-_ENOUGH_NATS = 1e-4
-_ROUNDING_NATS = 1e-7
+LOG_SCALE_SPEC = LogScaleSpec()
 
 
 @saved_fit(
@@ -96,13 +92,19 @@ class LogScale:
     lower: float  # Smallest value at any x
     upper: float  # Largest value at any x
 
-    def at(self, X: Array, mean: Array, chunk_numbers: int = _CHUNK_NUMBERS) -> Array:
+    def at(
+        self,
+        X: Array,
+        mean: Array,
+        chunk_numbers: int = 2**21,  # Features of rows that are in memory together
+    ) -> Array:
         """Log scale at conditions X, (n, p), with predicted means (n,)."""
+        values = np.empty(len(X))
         height = max(1, chunk_numbers // len(self.coefficients))
-        starts = range(0, max(len(X), 1), height)
-        parts = [slice(start, start + height) for start in starts]
-        values = [self.features.at(X[i], mean[i]) @ self.coefficients for i in parts]
-        return np.clip(self.intercept + np.concatenate(values), self.lower, self.upper)
+        for start in range(0, len(X), height):
+            i = slice(start, start + height)
+            values[i] = self.features.at(X[i], mean[i]) @ self.coefficients
+        return np.clip(self.intercept + values, self.lower, self.upper)
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +114,6 @@ class LogScaleFit:
     model: LogScale  # Log scale at any x
     values: Array  # The model at the training rows, (n,)
     held_out: Array  # Log scale of each row by a model that has not seen it, (n,)
-    penalty: float  # The chosen τ
 
 
 def fit_log_scale(
@@ -124,10 +125,8 @@ def fit_log_scale(
     weights: Array,  # Row weights, (n,)
     rng: np.random.Generator,  # Deals the folds and chooses the bumps
     *,
-    penalties: tuple[float, ...] = PENALTIES,  # Values of τ to try
-    n_folds: int = 5,  # Folds of the cross-validation
     least_mean_unit: float = 0.0,  # The unit of the mean as a feature is not smaller
-    most_rows: int = _MOST_ROWS,  # Of more, so many are learned from
+    spec: LogScaleSpec = LOG_SCALE_SPEC,
 ) -> LogScaleFit:
     """Fit l(x) with the penalty of best held-out likelihood.
 
@@ -141,50 +140,36 @@ def fit_log_scale(
         >>> np.diff(fit.model.at(ends, ends[:, 0])).round(0)  # of the log scale x
         array([2.])
     """
-    n = len(residuals)
     weights = usable_weights(weights)
-    if n > most_rows:
-        rows = np.sort(rng.permutation(n)[:most_rows])
-        some = fit_log_scale(
-            X[rows],
-            mean[rows],
-            residuals[rows],
-            weights[rows],
-            rng,
-            penalties=penalties,
-            n_folds=n_folds,
-            least_mean_unit=least_mean_unit,
-            most_rows=most_rows,
-        )
-        values = some.model.at(X, mean)
-        # The model has not seen the other rows.
-        held_out = values.copy()
-        held_out[rows] = some.held_out
-        return LogScaleFit(some.model, values, held_out, some.penalty)
-    folds = rng.permutation(n) % min(n_folds, n)
-    features = _features(X, mean, weights, rng, least_mean_unit)
-    F = features.at(X, mean)
-    squares = residuals**2
-    tau = np.array(penalties)
-    predicted = np.empty((n, len(tau)))
+    rows = np.arange(len(residuals))
+    if len(rows) > spec.most_rows:
+        rows = np.sort(rng.permutation(len(rows))[: spec.most_rows])
+    x, m, w, squares = X[rows], mean[rows], weights[rows], residuals[rows] ** 2
+    folds = rng.permutation(len(rows)) % min(spec.n_folds, len(rows))
+    features = _features(x, m, w, rng, least_mean_unit, spec)
+    F = features.at(x, m)
+    tau = np.array(spec.penalties)
+    predicted = np.empty((len(rows), len(tau)))
     for k in range(int(folds.max()) + 1):
         train, test = folds != k, folds == k
-        part = _fit(F[train], squares[train], weights[train], tau)
-        predicted[test] = part.at(F[test])
-    loss = weights @ (predicted + 0.5 * squares[:, None] * np.exp(-2.0 * predicted))
+        b0, b, lower, upper = _fit_path(F[train], squares[train], w[train], tau, spec)
+        predicted[test] = np.clip(b0 + F[test] @ b, lower, upper)
+    loss = w @ (predicted + 0.5 * squares[:, None] * np.exp(-2.0 * predicted))
     best = int(np.argmin(loss))
-    final = _fit(F, squares, weights, tau[best : best + 1])
-    held_out = predicted[:, best]
+    b0, b, lower, upper = _fit_path(F, squares, w, tau[best : best + 1], spec)
     # Held-out values have the smaller range: at the edge of the data some rows make
     # their own scale small, and a new row there must not pay for it.
     model = LogScale(
         features,
-        float(final.intercepts[0]),
-        final.coefficients[:, 0],
-        float(max(final.lower[0], held_out.min() - LOG_SCALE_MARGIN)),
-        float(min(final.upper[0], held_out.max() + LOG_SCALE_MARGIN)),
+        float(b0[0]),
+        b[:, 0],
+        float(max(lower[0], predicted[:, best].min() - spec.margin)),
+        float(min(upper[0], predicted[:, best].max() + spec.margin)),
     )
-    return LogScaleFit(model, model.at(X, mean), held_out, float(tau[best]))
+    values = model.at(X, mean)
+    held_out = values.copy()  # other rows the model has not seen
+    held_out[rows] = predicted[:, best]
+    return LogScaleFit(model, values, held_out)
 
 
 def squared_distances(A: Array, B: Array) -> Array:
@@ -202,40 +187,29 @@ def _features(
     weights: Array,
     rng: np.random.Generator,
     least_mean_unit: float,
+    spec: LogScaleSpec,
 ) -> LogScaleFeatures:
     x_scaling = scaling_of("x", X, weights)
-    chosen: Indices = rng.permutation(len(X))[:_MOST_BUMPS]
-    centers = x_scaling.forward(X[chosen])
-    distances = np.sqrt(squared_distances(centers, centers))
-    distances = distances[np.triu_indices(len(centers), 1)]
+    centers = x_scaling.forward(X[rng.permutation(len(X))[: spec.most_bumps]])
+    pairs = np.triu_indices(len(centers), 1)
+    distances = np.sqrt(squared_distances(centers, centers)[pairs])
     distances = distances[distances > 1e-6]
     typical = float(np.median(distances)) if distances.size else 1.0
-    mean_scaling = scaling_of("mean", mean[:, None], weights)
-    mean_scaling = replace(
-        mean_scaling, scale=np.maximum(mean_scaling.scale, least_mean_unit)
-    )
-    return LogScaleFeatures(x_scaling, mean_scaling, centers, _BUMP_WIDTH * typical)
+    units = scaling_of("mean", mean[:, None], weights)
+    units = replace(units, scale=np.maximum(units.scale, least_mean_unit))
+    return LogScaleFeatures(x_scaling, units, centers, spec.bump_width * typical)
 
 
-@dataclass(frozen=True, eq=False)
-class _Path:
-    """Fits for several penalties: one column each."""
+def _fit_path(
+    F: Array, squares: Array, weights: Array, tau: Array, spec: LogScaleSpec
+) -> tuple[Array, Array, Array, Array]:
+    """Intercepts (t,), coefficients (q, t) and bounds of l, (t,) each, for every τ.
 
-    intercepts: Array
-    coefficients: Array
-    lower: Array
-    upper: Array
-
-    def at(self, F: Array) -> Array:
-        values = self.intercepts + F @ self.coefficients
-        return np.clip(values, self.lower, self.upper)
-
-
-def _fit(F: Array, squares: Array, weights: Array, tau: Array) -> _Path:
-    """Fisher scoring for each τ, on features turned so that steps are divisions."""
+    By Fisher scoring, on features turned so that steps are divisions.
+    """
     total = float(weights.sum())
-    typical = max(float(weights @ squares) / total, _SMALLEST_MEAN)
-    squares = np.maximum(squares / typical, _SMALLEST_SQUARE)
+    typical = max(float(weights @ squares) / total, spec.smallest_mean)
+    squares = np.maximum(squares / typical, spec.smallest_square)
     middle = weights @ F / total
     centred = F - middle
     # 2 F'wF = V diag(2 Λ) V'; centred features do not interact with the intercept.
@@ -243,36 +217,42 @@ def _fit(F: Array, squares: Array, weights: Array, tau: Array) -> _Path:
     G = np.column_stack([np.ones(len(F)), centred @ V])
     curvature = 2.0 * np.append(total, np.maximum(eigenvalues, 0.0))[:, None]
     penalty = tau * np.append(0.0, np.ones(len(V)))[:, None]
-    B, L = _descend(G, squares, weights, curvature, penalty)
+    B, L = _descend(G, squares, weights, curvature, penalty, spec)
     offset = 0.5 * np.log(typical)
     coefficients = V @ B[1:]
-    return _Path(
-        intercepts=offset + B[0] - middle @ coefficients,
-        coefficients=coefficients,
-        lower=offset + L.min(axis=0) - LOG_SCALE_MARGIN,
-        upper=offset + L.max(axis=0) + LOG_SCALE_MARGIN,
+    return (
+        offset + B[0] - middle @ coefficients,
+        coefficients,
+        offset + L.min(axis=0) - spec.margin,
+        offset + L.max(axis=0) + spec.margin,
     )
 
 
 def _descend(
-    G: Array, squares: Array, weights: Array, curvature: Array, penalty: Array
+    G: Array,
+    squares: Array,
+    weights: Array,
+    curvature: Array,
+    penalty: Array,
+    spec: LogScaleSpec,
 ) -> tuple[Array, Array]:
     """Coefficients (q, t) and log scales (n, t) where the objectives are least."""
     B = np.zeros((G.shape[1], penalty.shape[1]))
     L = np.zeros((len(G), penalty.shape[1]))
     ratio = np.broadcast_to(squares[:, None], L.shape)  # r² exp(−2 l)
     loss = weights @ (L + 0.5 * ratio)
-    for _ in range(_MOST_STEPS):
+    for _ in range(spec.most_steps):
         gradient = G.T @ (weights[:, None] * (1.0 - ratio)) + penalty * B
         step = -gradient / (curvature + penalty)
         change = G @ step
-        length = np.minimum(1.0, _LONGEST_STEP / (np.abs(change).max(axis=0) + 1e-12))
-        for _ in range(_MOST_HALVINGS):
+        largest = np.abs(change).max(axis=0) + 1e-12
+        length = np.minimum(1.0, spec.longest_step / largest)
+        for _ in range(spec.most_halvings):
             new_B, new_L = B + length * step, L + length * change
             new_ratio = squares[:, None] * np.exp(-2.0 * new_L)
             new_loss = weights @ (new_L + 0.5 * new_ratio)
             new_loss += 0.5 * np.einsum("qt,qt->t", penalty * new_B, new_B)
-            worse = ~(new_loss <= loss + _ROUNDING_NATS)
+            worse = ~(new_loss <= loss + spec.rounding_nats)
             if not worse.any():
                 break
             length[worse] *= 0.5
@@ -281,6 +261,6 @@ def _descend(
             new_ratio[:, worse], new_loss[worse] = ratio[:, worse], loss[worse]
         gain = float(np.max(loss - new_loss))
         B, L, ratio, loss = new_B, new_L, new_ratio, new_loss
-        if gain < _ENOUGH_NATS:
+        if gain < spec.enough_nats:
             break
     return B, L

@@ -12,13 +12,6 @@ from kexpfam._typing import Array
 from kexpfam._validation import mean_and_std
 from kexpfam.persistence import saved_fit
 
-# New points further out than this many deviations are moved here: squares stay far
-# from overflow, and nothing is known about the response out there anyway.
-_FURTHEST = 1e6
-
-# Smallest weight of a row as a share of the largest.
-_SMALLEST_SHARE = 1e-6
-
 
 @saved_fit({"center": "p", "scale": "p positive"})
 @dataclass(frozen=True, eq=False)
@@ -31,7 +24,9 @@ class Scaling:
     def forward(self, data: Array) -> Array:
         """Data in standard units, (n, p)."""
         standard = (data - self.center) / self.scale
-        return np.clip(standard, -_FURTHEST, _FURTHEST)
+        # Points further out are moved here: squares stay far from overflow, and nothing
+        # is known about the response out there anyway.
+        return np.clip(standard, -1e6, 1e6)
 
 
 def scaling_of(name: str, data: Array, weights: Array) -> Scaling:
@@ -51,4 +46,4 @@ def usable_weights(weights: Array) -> Array:
 
     A row without weight counts a millionth, which no result shows.
     """
-    return np.maximum(weights, _SMALLEST_SHARE * weights.max())
+    return np.maximum(weights, 1e-6 * weights.max())

@@ -11,7 +11,7 @@ import numpy as np
 from kexpfam._typing import Array, Indices
 from kexpfam._validation import check_count
 from kexpfam.errors import SamplingWarning
-from kexpfam.partition import UnnormalizedDensity, panels_holding
+from kexpfam.partition import UnnormalizedDensity, cells_holding
 from kexpfam.sampling.diagnostics import SamplingReport
 from kexpfam.sampling.interface import Chains, Run, Sampler
 from kexpfam.sampling.programs import (
@@ -25,17 +25,6 @@ from kexpfam.sampling.programs import (
     library,
     programs_of,
 )
-
-# Chains that move together: more of them only wait for the slowest.
-_CHAINS_AT_ONCE = 1024
-
-# Kept draws of a chain without a fixed length, even where fewer are asked for: what
-# diagnosis needs at least.
-_FEWEST_DRAWS = 100
-
-# Chains start this far from a training response, in standard deviations of all, so that
-# two that start from the same differ.
-_JITTER = 0.1
 
 
 @dataclass(frozen=True)
@@ -62,8 +51,8 @@ class MarkovChains(Sampler):
         """Chains of each density and kept draws of each chain, for `size` draws."""
         chains = min(self.chains, size)
         each = -(-size // chains)
-        if self.draws is None:
-            return chains, max(each, _FEWEST_DRAWS)
+        if self.draws is None:  # and at least what diagnosis needs
+            return chains, max(each, 100)
         if each > self.draws:
             raise ValueError(
                 f"size={size} is more than the {self.chains} chains of {self.draws} "
@@ -110,9 +99,10 @@ def starting_points(
     levels = np.cumsum(weights, axis=1)
     wanted = rng.random((len(levels), chains)) * levels[:, -1:]
     below = np.column_stack([np.zeros(len(levels)), levels[:, :-1]])
-    picked = responses[panels_holding(below, wanted)]
-    spread = np.maximum(responses.std(axis=0), np.finfo(float).tiny)
-    return picked + _JITTER * spread * rng.standard_normal(picked.shape)
+    picked = responses[cells_holding(below, wanted)]
+    std = np.maximum(responses.std(axis=0), np.finfo(float).tiny)
+    # So far from a response that two chains that start from the same differ.
+    return picked + 0.1 * std * rng.standard_normal(picked.shape)
 
 
 def _run_blocks(
@@ -131,7 +121,8 @@ def _run_blocks(
     steps = rng.integers(1, most + 1, size=(segments, SEGMENT, recipe.thin))
     shared = jax.device_put(target.shared_parameters())
     row_parameters = target.row_parameters()
-    height = min(max(1, _CHAINS_AT_ONCE // chains), _rounded(n))
+    # More chains that move together only wait for the slowest.
+    height = min(max(1, 1024 // chains), _rounded(n))
     blocks = []
     for first in range(0, n, height):
         # The last block is filled up with copies, so that its shape is no new one.

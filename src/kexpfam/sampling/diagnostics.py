@@ -27,19 +27,13 @@ from kexpfam.errors import SamplingWarning
 # Below this many draws per chain a half has no variance.
 FEWEST_DRAWS = 4
 
-# Quantiles whose effective sample size is that of the tails.
-_TAILS = (0.05, 0.95)
 
-
-def rank_r_hat(
-    draws: Array,  # (..., chains, draws). With one chain its halves are compared.
-) -> Array:
+def rank_r_hat(draws: Array) -> Array:
     """The larger R̂ of ranks and of ranked distances from the median.
 
-    Returns:
-        R̂ of each leading entry, near 1 if chains have mixed; not a number with fewer
-        than 4 draws per chain or if all are equal, infinity if chains do not move but
-        differ.
+    It is near 1 if chains have mixed, infinity if they do not move but differ, and not
+    a number if all draws are equal or fewer than 4 per chain. With one chain its halves
+    are compared.
     """
     if draws.shape[-1] < FEWEST_DRAWS:
         return np.full(draws.shape[:-2], np.nan)
@@ -50,28 +44,19 @@ def rank_r_hat(
     return np.fmax(_r_hat(normal_scores(halves)), _r_hat(normal_scores(folded)))
 
 
-def bulk_effective_size(
-    draws: Array,  # (..., chains, draws)
-) -> Array:
-    """How many independent draws tell as much about the centre.
-
-    Returns:
-        Effective sample size of each leading entry; not a number with fewer than 4
-        draws per chain.
-    """
+def bulk_effective_size(draws: Array) -> Array:
+    """How many independent draws tell as much about the centre; NaN as above."""
     if draws.shape[-1] < FEWEST_DRAWS:
         return np.full(draws.shape[:-2], np.nan)
     return effective_size(normal_scores(split_chains(draws)))
 
 
-def tail_effective_size(
-    draws: Array,  # (..., chains, draws)
-) -> Array:
+def tail_effective_size(draws: Array) -> Array:
     """The smaller effective sample size of the 5% and 95% quantiles."""
     if draws.shape[-1] < FEWEST_DRAWS:
         return np.full(draws.shape[:-2], np.nan)
     halves = split_chains(draws)
-    levels = np.quantile(halves, _TAILS, axis=(-2, -1), keepdims=True)
+    levels = np.quantile(halves, (0.05, 0.95), axis=(-2, -1), keepdims=True)
     sizes = [effective_size((halves <= level).astype(float)) for level in levels]
     return np.fmin(*sizes)
 
@@ -106,10 +91,11 @@ def _variances(draws: Array) -> tuple[Array, Array]:
     return within, (n - 1) / n * within + between
 
 
-def effective_size(
-    draws: Array,  # (..., chains, draws), at least two chains
-) -> Array:
-    """Effective sample size of the mean, with Geyer's initial monotone sequence."""
+def effective_size(draws: Array) -> Array:
+    """Effective sample size of the mean, with Geyer's initial monotone sequence.
+
+    There must be two chains at least.
+    """
     chains, n = draws.shape[-2:]
     within, total = _variances(draws)
     safe = np.where(total > 0, total, 1.0)
@@ -137,32 +123,29 @@ def _autocovariances(draws: Array) -> Array:
     return fft.irfft(power, length, axis=-1)[..., :n] / n
 
 
-# An R̂ up to this is fine, however long the chains (Vehtari et al. 2021).
-_GOOD_R_HAT = 1.01
+@dataclass(frozen=True)
+class Alarm:
+    """When a report complains."""
 
-# Chance that R̂ of chains that have mixed earns a warning, over all densities.
-_FALSE_ALARM = 1e-3
+    r_hat: float = 1.01  # Up to this all is fine, however long chains (Vehtari 2021)
+    r_hat_chance: float = 1e-3  # That chains that have mixed earn a warning, over all
+    draws: float = 100.0  # Effective draws that are enough
+    share: float = 0.05  # And the share that is enough of a short run
+    # No draw is taken to be worth less than this when R̂ is looked at: chains in
+    # different modes have hardly any effective draws, and must not be excused by that.
+    least_worth: float = 0.25
+    # In runs of fewer draws, effective sample sizes are so noisy that this share of
+    # many densities may come out too low.
+    short_run: int = 1000
+    noisy_share: float = 0.1
+    # Chance of a warning about masses that are right, over all densities. Small, since
+    # a missed mode shows in any case, and what draws are worth is itself estimated.
+    mass_chance: float = 1e-6
+    # Fewer draws of a density say nothing by themselves; those of all are pooled.
+    fewest: int = 50
 
-# Effective draws that are enough, and the share that is enough of a short run.
-_ENOUGH_DRAWS = 100.0
-_ENOUGH_SHARE = 0.05
 
-# No draw is taken to be worth less than this when R̂ is judged: chains in different
-# modes have hardly any effective draws, and must not be excused by that.
-_LEAST_WORTH = 0.25
-
-# In runs of fewer draws than this, effective sample sizes are so noisy that this share
-# of many densities may come out too low.
-_SHORT_RUN = 1000
-_NOISY_SHARE = 0.1
-
-# Chance of a warning about draws that are right, over all densities. Small, since a
-# missed mode shows in any case, and what draws are worth is itself estimated.
-_FALSE_ALARM_OF_MASSES = 1e-6
-
-# Fewer draws of a density than this say nothing by themselves; then those of all
-# densities are judged together.
-_FEWEST = 50
+ALARM = Alarm()
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,13 +176,7 @@ class SamplingReport:
     def of_chains(
         cls, draws: Array, divergences: Array, acceptance: Array
     ) -> "SamplingReport":
-        """Diagnose Markov chains.
-
-        Args:
-            draws: (n, chains, draws, d).
-            divergences: Divergent transitions of each density, (n,).
-            acceptance: Mean acceptance rate, (n,).
-        """
+        """Diagnose Markov chains, draws (n, chains, draws, d)."""
         columns = np.moveaxis(draws, -1, 1)
         return cls(
             rank_r_hat(columns),
@@ -215,17 +192,14 @@ class SamplingReport:
     def worst_of(cls, reports: Sequence["SamplingReport"]) -> "SamplingReport":
         """The worst figures of several reports on the same densities."""
         first = reports[0]
-        tails = [
-            report.tail_effective_sample_size
-            for report in reports
-            if report.tail_effective_sample_size is not None
-        ]
+        tails = [r.tail_effective_sample_size for r in reports]
+        known = [tail for tail in tails if tail is not None]
         return cls(
-            np.max([report.r_hat for report in reports], axis=0),
-            np.min([report.effective_sample_size for report in reports], axis=0),
-            np.sum([report.divergences for report in reports], axis=0),
-            np.min([report.acceptance for report in reports], axis=0),
-            np.min(tails, axis=0) if tails else None,
+            np.max([r.r_hat for r in reports], axis=0),
+            np.min([r.effective_sample_size for r in reports], axis=0),
+            np.sum([r.divergences for r in reports], axis=0),
+            np.min([r.acceptance for r in reports], axis=0),
+            np.min(known, axis=0) if known else None,
             first.chains if len({r.chains for r in reports}) == 1 else None,
             first.draws if len({r.draws for r in reports}) == 1 else None,
         )
@@ -238,17 +212,17 @@ class SamplingReport:
         """
         known = np.any(np.isfinite(self.effective_sample_size))
         if self.chains is None or self.draws is None or not known:
-            return _GOOD_R_HAT
+            return ALARM.r_hat
         halves, length = 2 * self.chains, self.draws // 2
         # With M chains of N independent draws, N (R̂² − 1) + 1 is F with M − 1 and
         # M (N − 1) degrees; N is what the usual density's draws are worth.
         usual = float(np.nanmedian(self._smaller_sizes))
         # Half of it: R̂ also looks at distances from the median, which mix more slowly.
         share = 0.5 * usual / (self.chains * self.draws)
-        worth = length * min(max(share, _LEAST_WORTH), 1.0)
+        worth = length * min(max(share, ALARM.least_worth), 1.0)
         freedom = halves - 1, max(halves * (worth - 1.0), 1.0)
-        f = stats.f.isf(_FALSE_ALARM / self.r_hat.size, *freedom)
-        return max(_GOOD_R_HAT, float(np.sqrt(1.0 + max(f - 1.0, 0.0) / worth)))
+        f = stats.f.isf(ALARM.r_hat_chance / self.r_hat.size, *freedom)
+        return max(ALARM.r_hat, float(np.sqrt(1.0 + max(f - 1.0, 0.0) / worth)))
 
     @property
     def _smaller_sizes(self) -> Array:
@@ -260,8 +234,8 @@ class SamplingReport:
     def needed_sample_size(self) -> float:
         """Effective draws below which the report complains."""
         if self.chains is None or self.draws is None:
-            return _ENOUGH_DRAWS
-        return min(_ENOUGH_DRAWS, _ENOUGH_SHARE * self.chains * self.draws)
+            return ALARM.draws
+        return min(ALARM.draws, ALARM.share * self.chains * self.draws)
 
     def complaint(self) -> str | None:
         """What is wrong with the draws, in a sentence; None if nothing was found."""
@@ -272,8 +246,8 @@ class SamplingReport:
         if self.draws is not None and self.draws < FEWEST_DRAWS:
             unmixed[:] = False
         few = np.any(self.effective_sample_size < self.needed_sample_size, axis=1)
-        total = (self.chains or 1) * (self.draws or _SHORT_RUN)
-        if total < _SHORT_RUN and np.mean(few) <= _NOISY_SHARE:
+        total = (self.chains or 1) * (self.draws or ALARM.short_run)
+        if total < ALARM.short_run and np.mean(few) <= ALARM.noisy_share:
             few[:] = False
         bad = unmixed | few | (self.divergences > 0)
         if not bad.any():
@@ -286,17 +260,17 @@ class SamplingReport:
         )
 
     def _figures(self) -> str:
-        parts = []
-        if np.any(np.isfinite(self.r_hat)):
-            least = np.nanmin(self.effective_sample_size)
-            highest = f"R̂ up to {np.nanmax(self.r_hat):.3f}"
-            highest += f" (tolerated {self.tolerated_r_hat:.3f})"
-            parts = [highest, f"{least:.0f} or more"]
-            parts[1] += " effective draws"
-            if self.chains is not None and self.draws is not None:
-                parts[1] += f" of {self.chains * self.draws}"
-        parts.append(f"{int(np.sum(self.divergences))} divergences")
-        return ", ".join(parts)
+        divergences = f"{int(np.sum(self.divergences))} divergences"
+        if not np.any(np.isfinite(self.r_hat)):
+            return divergences
+        of = ""
+        if self.chains is not None and self.draws is not None:
+            of = f" of {self.chains * self.draws}"
+        return (
+            f"R̂ up to {np.nanmax(self.r_hat):.3f} (tolerated "
+            f"{self.tolerated_r_hat:.3f}), {np.nanmin(self.effective_sample_size):.0f} "
+            f"or more effective draws{of}, {divergences}"
+        )
 
     def __str__(self) -> str:
         n, d = self.r_hat.shape
@@ -342,22 +316,22 @@ def warn_of_other_masses(
 ) -> None:
     """Warn if draws do not follow their distribution function.
 
-    Args:
-        levels: The distribution function at the draws, (n, size), uniform if all is
-            well.
-        report: How sampling went; it tells what draws are worth.
+    Its values at the draws, (n, size), are uniform if all is well; the report tells
+    what draws are worth.
     """
     n, size = levels.shape
     if not levels.size:
         return
     worth = _worth(report, n, size)
-    if size < _FEWEST:  # one long row; draws of different densities are independent
+    if (
+        size < ALARM.fewest
+    ):  # one long row; draws of different densities are independent
         levels, worth = levels.reshape(1, -1), np.array([worth.sum()])
-    if levels.shape[1] < _FEWEST:
+    if levels.shape[1] < ALARM.fewest:
         return
     distance = _distances(levels)
     # Kolmogorov's distribution, for as many independent draws as these are worth.
-    allowed = special.kolmogi(_FALSE_ALARM_OF_MASSES / len(levels)) / np.sqrt(worth)
+    allowed = special.kolmogi(ALARM.mass_chance / len(levels)) / np.sqrt(worth)
     worst = int(np.argmax(distance / allowed))
     if distance[worst] > allowed[worst]:
         warnings.warn(

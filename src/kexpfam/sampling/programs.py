@@ -19,17 +19,13 @@ import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from kexpfam._optional import needed
 from kexpfam._typing import Array, namespace_of
 from kexpfam.partition import Formula
-
-# Starting points keep this distance from a finite end, as a share of the interval (or
-# in units of the kernel's coordinates): on the edge itself v is infinite.
-_MARGIN = 1e-6
 
 
 @dataclass(frozen=True)
@@ -74,37 +70,28 @@ def _column(v: Array, low: float, high: float) -> tuple[Array, Array]:
 
 
 def _inverse(u: Array, low: float, high: float) -> Array:
+    # Points keep this distance from a finite end, as a share of the interval (or in
+    # units of the kernel's coordinates): on the edge itself v is infinite.
+    margin = 1e-6
     if math.isinf(low) and math.isinf(high):
         return u
     if math.isinf(high):
-        return np.log(np.maximum(u - low, _MARGIN))
+        return np.log(np.maximum(u - low, margin))
     if math.isinf(low):
-        return np.log(np.maximum(high - u, _MARGIN))
-    share = np.clip((u - low) / (high - low), _MARGIN, 1.0 - _MARGIN)
+        return np.log(np.maximum(high - u, margin))
+    share = np.clip((u - low) / (high - low), margin, 1.0 - margin)
     return np.log(share) - np.log1p(-share)
 
-
-# Trajectories of the warm-up may double so many times, and once more for each column up
-# to three: before the step size is known they would be long for nothing, and all chains
-# wait for the longest. With one column this made the warm-up three times as fast.
-_WARMUP_DOUBLINGS = 2
 
 # Draws that one call of the second program keeps of each chain. Longer runs call it
 # again, so their length does not matter to the compiler.
 SEGMENT = 50
 
-# Compiled programs that are kept.
-_KEPT = 16
-
 LogDensity = Callable[[Any], Any]
 
 
 def library(module: str) -> Any:
-    """JAX or BlackJAX, or a module of theirs.
-
-    Raises:
-        MissingDependencyError: It is not installed.
-    """
+    """JAX or BlackJAX, or a module of theirs."""
     purpose = "for Markov chains (sampler=None and 'smc' do without)"
     return needed(module, purpose, "mcmc")
 
@@ -125,63 +112,46 @@ class Tuning(NamedTuple):
 
 
 @dataclass(frozen=True)
-class NoUTurn:
-    """Trajectories that end where they turn back, as an algorithm of BlackJAX."""
+class Transition:
+    """The move of a chain, as an algorithm of BlackJAX."""
 
+    name: Literal["nuts", "hmc"]  # Trajectories that end where they turn back, or not
     target_acceptance: float  # Acceptance rate that sets the step size
-    max_doublings: int  # A trajectory has at most 2 to this power steps
-    most_steps = 1
-    step_size = None
+    # A trajectory of "nuts" has at most 2 to this power steps; the number of steps of
+    # "hmc" is drawn from 1 to this.
+    limit: int
+    step_size: float | None = None  # None to adapt it, and the masses, in the warm-up
+
+    @property
+    def most_steps(self) -> int:
+        """Numbers of steps are drawn from 1 to this."""
+        return self.limit if self.name == "hmc" else 1
 
     def init(self, position: Any, log_p: LogDensity) -> Any:
         """The state of a chain at a position."""
-        return library("blackjax").nuts.init(position, log_p)
+        return getattr(library("blackjax"), self.name).init(position, log_p)
 
     def build_kernel(self) -> Callable[..., Any]:
         """(key, state, log_p, *tuning, steps) -> the next state and BlackJAX's info."""
-        kernel = library("blackjax").nuts.build_kernel()
-
-        def move(
-            key: Any, state: Any, log_p: Any, step: Any, mass: Any, steps: Any = None
-        ) -> tuple[Any, Any]:
-            most = self.max_doublings
-            if steps is None:  # the warm-up
-                columns = len(state.position)
-                most = min(most, _WARMUP_DOUBLINGS + min(columns, 3))
-            return kernel(key, state, log_p, step, mass, most)
-
-        return move
-
-
-@dataclass(frozen=True)
-class Leapfrog:
-    """Trajectories of a random number of steps, as an algorithm of BlackJAX."""
-
-    target_acceptance: float  # Acceptance rate that sets the step size
-    most_steps: int  # Numbers of steps are drawn from 1 to this
-    step_size: float | None  # None to adapt it, and the masses, in the warm-up
-
-    def init(self, position: Any, log_p: LogDensity) -> Any:
-        """The state of a chain at a position."""
-        return library("blackjax").hmc.init(position, log_p)
-
-    def build_kernel(self) -> Callable[..., Any]:
-        """(key, state, log_p, *tuning, steps) -> the next state and BlackJAX's info."""
-        kernel = library("blackjax").hmc.build_kernel()
+        kernel = getattr(library("blackjax"), self.name).build_kernel()
         random = library("jax").random
 
         def move(
             key: Any, state: Any, log_p: Any, step: Any, mass: Any, steps: Any = None
         ) -> tuple[Any, Any]:
-            if steps is None:  # the warm-up, where each chain has its own number
+            limit = self.limit if self.name == "nuts" else steps
+            if steps is None and self.name == "nuts":
+                # In the warm-up two doublings, and one more for each column up to
+                # three: before the step size is known more would be long for nothing,
+                # and all chains wait for the longest. With one column this made the
+                # warm-up three times as fast.
+                limit = min(limit, 2 + min(len(state.position), 3))
+            elif steps is None:  # the warm-up, where each chain has its own number
                 key, of_steps = random.split(key)
-                steps = random.randint(of_steps, (), 1, self.most_steps + 1)
-            return kernel(key, state, log_p, step, mass, steps)
+                limit = random.randint(of_steps, (), 1, self.limit + 1)
+            return kernel(key, state, log_p, step, mass, limit)
 
         return move
-
-
-Transition = NoUTurn | Leapfrog
 
 
 @dataclass(frozen=True)
@@ -222,7 +192,7 @@ def programs_of(recipe: Recipe) -> Programs:
     return _programs(recipe)
 
 
-@functools.lru_cache(maxsize=_KEPT)
+@functools.lru_cache(maxsize=16)
 def _programs(recipe: Recipe) -> Programs:
     jax = library("jax")
 
@@ -266,10 +236,8 @@ def _advance(
 ) -> tuple[Any, Segment]:
     """One chain, SEGMENT kept draws further."""
     jax = library("jax")
-    log_p, kernel = (
-        log_density_in_v(recipe, shared, row),
-        recipe.transition.build_kernel(),
-    )
+    log_p = log_density_in_v(recipe, shared, row)
+    kernel = recipe.transition.build_kernel()
 
     def move(state: Any, chance: Any) -> tuple[Any, Any]:
         key, steps = chance

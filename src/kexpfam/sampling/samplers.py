@@ -14,16 +14,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kexpfam._validation import check_count, check_positive
+from kexpfam._validation import check_count, check_positive, check_share
 from kexpfam.errors import SamplingWarning
 from kexpfam.partition import TemperedEstimate, UnnormalizedDensity, generators, temper
 from kexpfam.sampling.chains import MarkovChains
 from kexpfam.sampling.diagnostics import TemperingReport
 from kexpfam.sampling.interface import Run, Sampler
-from kexpfam.sampling.programs import Leapfrog, NoUTurn, Transition
-
-# More doublings than this are 16 million steps.
-_MOST_DOUBLINGS = 24
+from kexpfam.sampling.programs import Transition
 
 
 @dataclass(frozen=True)
@@ -31,7 +28,7 @@ class InverseCDF(Sampler):
     """Independent draws by the inverse distribution function, for one column of y.
 
     It is what densities of one column do unless told otherwise: they have the
-    distribution function on the panels of their quadrature, so nothing is left to do
+    distribution function on the cells of their quadrature, so nothing is left to do
     here.
     """
 
@@ -69,17 +66,16 @@ class NUTS(MarkovChains):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_rate(self.target_acceptance)
+        check_share("target_acceptance", self.target_acceptance, "0.8 is usual")
         check_count("max_doublings", self.max_doublings, least=1)
-        if self.max_doublings > _MOST_DOUBLINGS:
+        if self.max_doublings > 24:  # that is 16 million steps
             raise ValueError(
-                f"max_doublings must be at most {_MOST_DOUBLINGS}, got "
-                f"{self.max_doublings!r}."
+                f"max_doublings must be at most 24, got {self.max_doublings!r}."
             )
 
     @property
     def transition(self) -> Transition:
-        return NoUTurn(self.target_acceptance, self.max_doublings)
+        return Transition("nuts", self.target_acceptance, self.max_doublings)
 
 
 @dataclass(frozen=True)
@@ -112,7 +108,7 @@ class HMC(MarkovChains):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_rate(self.target_acceptance)
+        check_share("target_acceptance", self.target_acceptance, "0.8 is usual")
         check_count("leapfrog_steps", self.leapfrog_steps, least=1)
         if self.step_size is not None:
             check_positive("step_size", self.step_size)
@@ -129,7 +125,9 @@ class HMC(MarkovChains):
 
     @property
     def transition(self) -> Transition:
-        return Leapfrog(self.target_acceptance, self.leapfrog_steps, self.step_size)
+        return Transition(
+            "hmc", self.target_acceptance, self.leapfrog_steps, self.step_size
+        )
 
 
 @dataclass(frozen=True)
@@ -173,10 +171,7 @@ class TemperedSMC(Sampler):
         check_count("groups", self.groups, least=2)
         check_count("particles", self.particles, least=4 * self.groups)
         check_count("steps", self.steps, least=1)
-        if not 0.0 < self.threshold < 1.0:
-            raise ValueError(
-                f"threshold must lie between 0 and 1, got {self.threshold!r}."
-            )
+        check_share("threshold", self.threshold)
 
     def draw(
         self, target: UnnormalizedDensity, size: int, rng: np.random.Generator
@@ -202,15 +197,6 @@ class TemperedSMC(Sampler):
         return Run(draws, report)
 
 
-_NAMED: dict[str, Callable[[], Sampler]] = {
-    "inverse_cdf": InverseCDF,
-    "smc": TemperedSMC,
-    "nuts": NUTS,
-    "hmc": HMC,
-    "paper": HMC.paper,
-}
-
-
 def resolve_sampler(sampler: object) -> Sampler | None:
     """The sampler that a name stands for; None stays None, the density's own way.
 
@@ -223,19 +209,19 @@ def resolve_sampler(sampler: object) -> Sampler | None:
     """
     if sampler is None or isinstance(sampler, Sampler):
         return sampler
-    if isinstance(sampler, str) and sampler in _NAMED:
-        return _NAMED[sampler]()
+    named: dict[str, Callable[[], Sampler]] = {
+        "inverse_cdf": InverseCDF,
+        "smc": TemperedSMC,
+        "nuts": NUTS,
+        "hmc": HMC,
+        "paper": HMC.paper,
+    }
+    if isinstance(sampler, str) and sampler in named:
+        return named[sampler]()
     raise ValueError(
-        f"sampler must be None, one of {', '.join(map(repr, _NAMED))}, or a sampler of "
+        f"sampler must be None, one of {', '.join(map(repr, named))}, or a sampler of "
         f"kexpfam.sampling; got {sampler!r}."
     )
-
-
-def _check_rate(rate: float) -> None:
-    if not 0.0 < check_positive("target_acceptance", rate) < 1.0:
-        raise ValueError(
-            f"target_acceptance must lie between 0 and 1, got {rate!r}; 0.8 is usual."
-        )
 
 
 def _warn_of_particles(estimate: TemperedEstimate) -> None:

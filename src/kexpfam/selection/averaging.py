@@ -4,7 +4,8 @@ A Bayesian would weigh candidates by exp(n · mean log-likelihood). Held-out
 log-likelihoods of neighbouring candidates are nearly the same number, known from the
 same few rows, so these weights are tempered: their logarithm is multiplied by η < 1.
 A few steps of expectation maximisation then move the weights towards the average that
-predicts best together; many steps would overfit small data.
+predicts best together; many steps would overfit small data. The defaults were measured
+on the paper's data sets (docs/decisions/0006-averaging.md).
 """
 
 from collections.abc import Sequence
@@ -15,15 +16,6 @@ from scipy import special
 from kexpfam._typing import Array
 from kexpfam.selection.candidates import Candidate
 from kexpfam.selection.spec import PLAIN
-
-# Measured on the paper's data sets (docs/decisions/0006-averaging.md).
-TEMPERATURE = 0.35
-STEPS = 3
-NEGLIGIBLE = 1e-5
-
-# Prior mass of the null model and of the other base densities without a kernel part.
-NULL_MASS = 0.1
-BASES_MASS = 0.1
 
 
 def average_weights(
@@ -51,27 +43,35 @@ def average_weights(
     return without_negligible(weights, dropped)
 
 
-def prior_weights(candidates: Sequence[Candidate], null: str) -> Array:
+def prior_weights(
+    candidates: Sequence[Candidate],
+    null: str,
+    *,
+    null_mass: float = 0.1,
+    bases_mass: float = 0.1,
+) -> Array:
     """Prior mass of each candidate: equal for all coordinates, and equal inside them.
 
     Args:
         candidates: All candidates; the first base density alone in the coordinates
             `null` is the null model, which does not look at x.
         null: Name of coordinates without a regression.
+        null_mass: Prior mass of the null model,
+        bases_mass: and of the other base densities without a kernel part.
     """
     alone = np.array([c.method == "none" for c in candidates])
     in_null = np.array([c.coordinates == null for c in candidates])
     prior = np.zeros(len(candidates))
     first = np.flatnonzero(alone & in_null)[:1]
     others = np.setdiff1d(np.flatnonzero(alone), first)
-    prior[first] = NULL_MASS
-    prior[others] = BASES_MASS / max(len(others), 1)
+    prior[first] = null_mass
+    prior[others] = bases_mass / max(len(others), 1)
     groups: dict[tuple[str, str], list[int]] = {}
     for k, candidate in enumerate(candidates):
         if candidate.method != "none":
             groups.setdefault((candidate.coordinates, candidate.method), []).append(k)
     for members in groups.values():
-        prior[members] = (1.0 - NULL_MASS - BASES_MASS) / len(groups) / len(members)
+        prior[members] = (1.0 - null_mass - bases_mass) / len(groups) / len(members)
     return prior / prior.sum()
 
 
@@ -80,9 +80,9 @@ def tempered_weights(
     prior: Array,
     row_weights: Array,
     *,
-    temperature: float = TEMPERATURE,
-    steps: int = STEPS,
-    negligible: float = NEGLIGIBLE,
+    temperature: float = 0.35,
+    steps: int = 3,
+    negligible: float = 1e-5,
 ) -> Array:
     """Weights of candidates from their held-out log densities, (k,).
 

@@ -60,7 +60,7 @@ from kexpfam.selection.validation import Validation, held_out_problem
 
 def choose(rows: TrainingRows, spec: Spec, rng: np.random.Generator) -> Selected:
     """Choose what the user left open."""
-    criterion, search = spec.select, spec.search
+    criterion, search, solver = spec.select, spec.search, SOLVERS[spec.fit_method]
     assert criterion is not None
     _check(rows, spec)
     validation = Validation.of(rows, spec, rng)
@@ -74,13 +74,14 @@ def choose(rows: TrainingRows, spec: Spec, rng: np.random.Generator) -> Selected
         names = validation.worth_a_kernel()
         # Likelihood and bridged fits cost more, so they are made without a regression
         # and with the best one only.
-        names = names if spec.fit_method == "score" else names[:2]
+        names = names if solver.additive else names[:2]
     tasks = [task for name in names for task in _tasks(validation, name)]
     with ProgressBar("KCEF, mean log p", shown=spec.verbose) as bar:
         validation.run(tasks, bar)
     selection = best_of(validation, criterion)
     chosen = selection.chosen
     assert chosen.kernel is not None
+    assert chosen.base is not None
     placed = replace(validation.final(chosen.coordinates), base=chosen.base)
     selected = Selected(
         placed,
@@ -133,8 +134,9 @@ def _coordinates(rows: TrainingRows, spec: Spec) -> list[CoordinateSpec]:
 def _tasks(validation: Validation, name: str) -> list[Task]:
     """Kernels and λ to try in some coordinates, as far as they are open."""
     spec, regression = validation.spec, validation.is_regression(name)
+    solver = SOLVERS[spec.fit_method]
     grid = REGRESSION_GRID if regression else PLAIN_GRID
-    grid = LIKELIHOOD_GRID if spec.fit_method == "likelihood" else grid
+    grid = grid if solver.relative_lambda else LIKELIHOOD_GRID
     if spec.regularization is not None:
         grid = replace(grid, lams=(spec.regularization,), relative=False)
     if spec.kernel is not None:
@@ -146,7 +148,7 @@ def _tasks(validation: Validation, name: str) -> list[Task]:
         paths = grid.paths(kernels_x, _kernels_y(grid, spec.kernel_y))
     # Far from the data a regression can be wrong by many standard deviations: a family
     # around it needs heavy tails, having no others to fall back on.
-    heavy = regression and spec.base is None and spec.fit_method == "score"
+    heavy = regression and spec.base is None and solver.additive
     assert spec.select is not None
     return validation.tasks(
         name,
@@ -208,14 +210,16 @@ def best_of(validation: Validation, criterion: str = "likelihood") -> Selection:
     if not fitted:  # interrupted before the first fit
         raise KeyboardInterrupt
     if criterion == "likelihood":
-        prior = prior_weights(path, PLAIN)
-        shares = tempered_weights(np.stack([c.held_out for c in path]), prior, weights)
-        names = np.array([c.coordinates for c in path])
+        # Experts have no coordinates, and a good one would leave no weight to families.
+        own = [c for c in path if c.base is not None]
+        prior = prior_weights(own, PLAIN)
+        shares = tempered_weights(np.stack([c.held_out for c in own]), prior, weights)
+        names = np.array([c.coordinates for c in own])
         tried = dict.fromkeys(c.coordinates for c in fitted)  # in order, unlike a set
         best = max(tried, key=lambda name: float(shares[names == name].sum()))
         fitted = [c for c in fitted if c.coordinates == best]
         # See `_tasks`: families around a regression need heavy tails.
-        heavy = [c for c in fitted if np.isfinite(c.base.tail_index)]
+        heavy = [c for c in fitted if c.base and np.isfinite(c.base.tail_index)]
         fitted = fitted if best == PLAIN else heavy or fitted
     found = Selection(
         path,

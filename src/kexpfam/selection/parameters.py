@@ -15,23 +15,6 @@ from kexpfam._typing import Array
 from kexpfam.kernels import Kernel, RadialKernel
 from kexpfam.persistence import saved_value
 
-# Shortest lengthscale of y, in standard deviations of the responses; also in steps of
-# their recording, if they are tied. Both are guesses on the safe side: below them a fit
-# describes how the data were rounded.
-SHORTEST_IN_DEVIATIONS = 0.1
-SHORTEST_IN_STEPS = 2.0
-
-# Share of rows that repeat a value of others, from which on responses count as recorded
-# in steps: a few ties are chance. A guess.
-MANY_TIES = 0.1
-
-# Smallest λ: this over the number of distinct responses and their variance. A guess; it
-# leaves room for all values of the grid of `KCEF` from sixteen distinct responses on.
-LEAST_REGULARIZATION = 1e-4
-
-# Values closer than this, in standard deviations, are the same value.
-_SAME = 1e-9
-
 
 @dataclass(frozen=True)
 class Parameters:
@@ -122,20 +105,17 @@ class Bounds:
             >>> Bounds.of_data(np.zeros((30, 0)), tied).lengthscale_y[0]
             2.0
         """
-        deviation = float(np.mean(Y.std(axis=0))) or 1.0
+        std = float(np.mean(Y.std(axis=0))) or 1.0
         distinct = min(len(_distinct(column)) for column in Y.T)
-        shortest = max(
-            SHORTEST_IN_DEVIATIONS * deviation,
-            SHORTEST_IN_STEPS * recording_step(Y),
-        )
+        # Guesses on the safe side: below a fit describes how the data were rounded. λ
+        # leaves room for all values of the grid of `KCEF` from sixteen distinct
+        # responses on.
+        shortest = max(0.1 * std, 2.0 * recording_step(Y))
         far = median_distance(X)
         return cls(
             (0.05 * far, 100.0 * far),
-            (shortest, max(20.0 * deviation, shortest)),
-            (
-                LEAST_REGULARIZATION / (distinct * deviation**2),
-                1e3 / shortest**2,
-            ),
+            (shortest, max(20.0 * std, shortest)),
+            (1e-4 / (distinct * std**2), 1e3 / shortest**2),
         )
 
     def theta(self, columns: int) -> Array:
@@ -202,23 +182,25 @@ class Penalty:
         return f"{self.strength:.3g}/2 · squared log-distance from ({self.center})"
 
 
-def recording_step(Y: Array) -> float:
+def recording_step(Y: Array, many_ties: float = 0.1) -> float:
     """Median gap between neighbouring distinct values; 0 if few values are repeated.
 
-    With several columns, the largest step in any of them.
+    That is less than a share of `many_ties`, a guess: a few ties are chance. With
+    several columns, the largest step in any of them.
     """
     steps = [0.0]
     for column in Y.T:
         values = _distinct(column)
-        if 1 < len(values) <= (1.0 - MANY_TIES) * len(column):
+        if 1 < len(values) <= (1.0 - many_ties) * len(column):
             steps.append(float(np.median(np.diff(values))))
     return max(steps)
 
 
-def _distinct(column: Array) -> Array:
+def _distinct(column: Array, same: float = 1e-9) -> Array:
+    """Values that differ by more than so many standard deviations."""
     values = np.unique(column)
     gaps = np.diff(values)
-    return values[np.append(True, gaps > _SAME * column.std())]
+    return values[np.append(True, gaps > same * column.std())]
 
 
 def with_lengthscale(kernel: Kernel, lengthscale: float | Sequence[float]) -> Kernel:

@@ -15,12 +15,9 @@ from kexpfam.selection.candidates import Candidate
 from kexpfam.selection.spec import TUNING
 from kexpfam.selection.tracker import SearchResult
 
-# Lengthscales that are shown of a kernel with one per column.
-_SHOWN = 4
 
-
-def short(value: object) -> str:
-    """A kernel or base density with its numbers rounded.
+def short(value: object, most: int = 4) -> str:
+    """A kernel or base density with its numbers rounded, and some of its lengthscales.
 
     Example:
         >>> short(Gaussian((0.123456, 2.0))), short(StudentBase(0.85, df=5.0))
@@ -28,8 +25,8 @@ def short(value: object) -> str:
     """
     if isinstance(value, Gaussian):
         ell = np.atleast_1d(np.asarray(value.lengthscale, dtype=float))
-        shown = ", ".join(f"{length:.2g}" for length in ell[:_SHOWN])
-        return f"Gaussian({shown}{', ...' if len(ell) > _SHOWN else ''})"
+        shown = ", ".join(f"{length:.2g}" for length in ell[:most])
+        return f"Gaussian({shown}{', ...' if len(ell) > most else ''})"
     if isinstance(value, GaussianBase) and np.ndim(value.scale) == 0:
         return f"N(0, {value.scale:.2g}²)"
     if isinstance(value, StudentBase):
@@ -108,6 +105,8 @@ class Selection:
 
 def _in_words(candidate: Candidate) -> str:
     lam = "" if np.isinf(candidate.lam) else f"; {candidate.lam:.3g}"
+    if candidate.base is None:
+        return f"{candidate.coordinates}; {candidate.method}"
     base = f"{candidate.coordinates}, {short(candidate.base)}"
     return f"{base}; {kernel_in_words(candidate.kernel)}{lam}"
 

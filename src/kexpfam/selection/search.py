@@ -37,10 +37,6 @@ from kexpfam.selection.tracker import Progress, SearchResult, Tracker
 PAPER_LENGTHSCALES = tuple(np.logspace(-1.0, 1.0, 20).tolist())
 PAPER_LAMBDAS = tuple(np.logspace(-5.0, 1.0, 20).tolist())
 
-# Projected gradients below this end a refinement: log lengthscales are then known to
-# far better than the held-out objective can tell them apart.
-_FLAT = 1e-5
-
 
 def paper_grid(
     problem: HeldOutProblem,
@@ -208,7 +204,10 @@ def _descend(
         value, slope = evaluate(z) if np.any(z != origin) else first
         return scale * value, scale * slope
 
-    options = {"maxfun": 10**6, "ftol": tolerance * scale, "gtol": _FLAT * scale}
+    # Projected gradients below this end it: log lengthscales are then known to far
+    # better than the held-out objective can tell them apart.
+    flat = 1e-5
+    options = {"maxfun": 10**6, "ftol": tolerance * scale, "gtol": flat * scale}
     return optimize.minimize(
         scaled, origin, jac=True, method="L-BFGS-B", bounds=box, options=options
     )

@@ -36,7 +36,7 @@ RESIDUAL_BASES: tuple[BaseDensity, ...] = (
 
 
 @dataclass(frozen=True)
-class Tuning:
+class SelectionTuning:
     """What steers the choice among candidates."""
 
     # Folds, and the number of rows up to which there are more of them
@@ -69,7 +69,7 @@ class Tuning:
     last_trials: int = 8
 
 
-TUNING = Tuning()
+TUNING = SelectionTuning()
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,7 @@ from kexpfam.selection.spec import (
     CoordinateSpec,
     KernelGrid,
     LambdaPath,
-    Tuning,
+    SelectionTuning,
 )
 
 # What `KCEF.select` may say.
@@ -63,7 +63,7 @@ class Validation:
     folds: tuple[slice, ...]  # Rows of each fold
     spec: Spec
     rng: np.random.Generator  # Deals folds inside regressions
-    tuning: Tuning = TUNING
+    tuning: SelectionTuning = TUNING
     coordinates: dict[str, CoordinateRows] = field(default_factory=dict)  # By name
     specs: dict[str, CoordinateSpec] = field(default_factory=dict)  # Behind them
     candidates: list[Candidate] = field(default_factory=list)
@@ -216,7 +216,9 @@ class Validation:
             return False
         totals, tuning = self._best_totals(), self.tuning
         near = totals[PLAIN] >= max(totals.values()) - tuning.hopeless
-        return near and np.ptp(self.coordinates[PLAIN].U) <= tuning.likelihood_range
+        return bool(
+            near and np.ptp(self.coordinates[PLAIN].U) <= tuning.likelihood_range
+        )
 
     def is_regression(self, name: str) -> bool:
         """Whether coordinates have a location and scale that depend on x."""

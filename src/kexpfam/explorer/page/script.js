@@ -122,7 +122,7 @@ function drawLegend(a) {
 }
 
 function numberRows(a) {
-  const rows = [["mean", a.mean], ["standard deviation", a.deviation]];
+  const rows = [["mean", a.mean], ["standard deviation", a.std]];
   a.levels.forEach((level, i) => rows.push([level === 0.5 ? "median" : `${+(100 * level).toFixed(1)} % quantile`, a.quantiles[i]]));
   rows.push([`${100 * a.level} % interval, from`, a.interval[0]], [`${100 * a.level} % interval, to`, a.interval[1]]);
   a.modes.forEach((m, i) => rows.push([a.modes.length > 1 ? `mode ${i + 1} (mass ${percent(m.mass)})` : "mode", m.place]));

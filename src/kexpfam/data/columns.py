@@ -10,7 +10,7 @@ nobody asks for may hold anything.
 import difflib
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,11 +18,6 @@ import numpy as np
 
 from kexpfam._typing import Array, Indices, Mask
 from kexpfam.errors import KexpfamError
-
-# A column with at least this share of numbers is meant to be numeric, and what is not a
-# number in it is an error. With fewer it is a column of categories. The share is a
-# guess; either way a sentence tells what was decided.
-MOSTLY = 0.9
 
 _DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([T ].*)?")
 _DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+([eE][-+]?\d+)?")
@@ -34,17 +29,14 @@ class TableError(KexpfamError, ValueError):
     """A table cannot be read or used; the message names file, line and column."""
 
 
+def as_keyword(name: str, value: str | list[str] | None = None) -> str:
+    """An argument as Python spells it: `missing='drop'`."""
+    return name if value is None else f"{name}={value!r}"
+
+
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Named columns.
-
-    Attributes:
-        path: Name of the file, for messages.
-        names: Names of the columns, in order.
-        columns: Numbers, (n,), NaN for missing; or texts, (n,), "" for missing.
-        lines: Line of the file that each row starts in, (n,); None where the file has
-            no lines, or where each row has one, after a header in the first.
-        by_line: Whether messages count lines of a file, with the header, or rows.
+    """Named columns, and how messages speak of them.
 
     Example:
         >>> table = Table("a.csv", ("x", "city"), (np.ones(2), np.array(["A", ""])))
@@ -54,11 +46,14 @@ class Table:
         "a.csv, line 2, column 'x'"
     """
 
-    path: str
+    path: str  # what messages call it, such as the name of its file
     names: tuple[str, ...]
-    columns: tuple[Column, ...]
+    columns: tuple[Column, ...]  # numbers, NaN for missing; or texts, "" for missing
+    # Line of the file that each row starts in, (n,); None where the file has no lines,
+    # or where each row has one, after a header in the first.
     lines: Indices | None = None
-    by_line: bool = True
+    by_line: bool = True  # whether messages count lines, with the header, or rows
+    spelled: Callable[..., str] = as_keyword  # how messages spell an argument
 
     def __len__(self) -> int:
         """How many rows there are."""
@@ -82,6 +77,21 @@ class Table:
         cells = self.column(name)
         return np.isnan(cells) if self.is_number(name) else cells == ""
 
+    def share_of_numbers(self, name: str) -> float:
+        """How many of the cells that are not missing are numbers, as a share."""
+        if self.is_number(name):
+            return 1.0
+        known = [cell for cell in self.column(name).tolist() if cell]
+        return sum(as_number(c) is not None for c in known) / max(1, len(known))
+
+    def is_mostly_numbers(self, name: str) -> bool:
+        """Whether a column is numeric, or would be without a few cells.
+
+        What is no number in it is an error; in other columns it is a category.
+        """
+        # A guess; either way a sentence tells what was decided.
+        return self.share_of_numbers(name) >= 0.9
+
     def numbers(self, name: str, advice: str = "") -> Array:
         """A column of numbers, NaN for missing, (n,); errors may end with advice."""
         cells = self.column(name)
@@ -89,30 +99,21 @@ class Table:
             return cells
         odd = np.array([bool(c) and as_number(c) is None for c in cells.tolist()])
         row, others = int(np.argmax(odd)), int(odd.sum()) - 1
-        share = 1.0 - odd.sum() / max(1, np.count_nonzero(cells != ""))
         more = "is 1 other cell" if others == 1 else f"are {others} others"
         rest = f", nor {more}" if others else ""
         what = f"{self.place(row, name)}: {cells[row]!r:.60} is not a number"
         why = _reason(str(cells[row]))
-        if share < MOSTLY:
+        if not self.is_mostly_numbers(name):
             raise TableError(f"{what}{why}, and this column has to hold numbers.")
         raise TableError(
-            f"{what}{rest}, while {share:.0%} of the column are{why}; correct the "
-            f"file{advice}."
+            f"{what}{rest}, while {self.share_of_numbers(name):.0%} of the column "
+            f"are{why}; correct the file{advice}."
         )
 
     def labels(self, name: str) -> Column:
         """A column of texts, "" for missing, (n,)."""
         cells = self.column(name)
         return as_labels(cells) if self.is_number(name) else cells
-
-    def is_mostly_numbers(self, name: str) -> bool:
-        """Whether a column is numeric, or would be without a few cells."""
-        if self.is_number(name):
-            return True
-        known = [cell for cell in self.column(name).tolist() if cell]
-        numeric = sum(as_number(cell) is not None for cell in known)
-        return numeric >= MOSTLY * len(known)
 
     def disguised(self, name: str) -> tuple[int, str] | None:
         """Row and meaning of the first cell, if it is a number in other clothes."""
@@ -128,13 +129,61 @@ class Table:
 
     def place(self, row: int, name: str | None = None) -> str:
         """File, line and column in words."""
-        if not self.by_line:
-            where = f"row {row + 1}"
-        else:
-            line = row + 2 if self.lines is None else int(self.lines[row])
-            where = f"line {line}"
+        line = row + 2 if self.lines is None else int(self.lines[row])
+        where = f"line {line}" if self.by_line else f"row {row + 1}"
         column = "" if name is None else f", column {name!r}"
         return f"{self.path}, {where}{column}"
+
+
+def as_table(data: Any, name: str = "X") -> Table:
+    """A table from a frame, or from columns by name; a table stays as it is.
+
+    Args:
+        data: A pandas or Polars frame, a mapping from names to columns, or a table.
+        name: What messages call it.
+
+    Example:
+        >>> table = as_table({"size": [1, 2], "city": ["Rome", None]})
+        >>> table.is_number("size"), table.is_missing("city").tolist()
+        (True, [False, True])
+    """
+    if isinstance(data, Table):
+        return data
+    names = list(data if isinstance(data, Mapping) else data.columns)
+    columns = []
+    for key in names:
+        cells = np.asarray(data[key])
+        if cells.dtype.kind in "buif":
+            columns.append(cells.astype(float))
+        else:
+            texts = [str(cell).strip() for cell in cells.tolist()]
+            # As pandas writes what is missing, among texts and among dates.
+            columns.append(
+                as_column(["" if t in ("<NA>", "NaT") else t for t in texts])
+            )
+    return Table(name, tuple(map(str, names)), tuple(columns), by_line=False)
+
+
+def as_column(cells: Sequence[str]) -> Column:
+    """Cells as numbers, if all of them are, and as texts if not, (n,).
+
+    Example:
+        >>> as_column(["1", "NA"]).tolist()
+        [1.0, nan]
+        >>> as_column(["1.0", "red", "?"]).tolist()
+        ['1', 'red', '']
+    """
+    unknown = frozenset({"", "na", "n/a", "nan", "null", "none", "?"})
+    numbers = []
+    for cell in cells:
+        value = as_number(cell)
+        if value is None and cell.lower() not in unknown:
+            break
+        numbers.append(np.nan if value is None else value)
+    else:
+        return np.array(numbers, dtype=float)
+    texts = ["" if c.lower() in unknown else label_of(c) for c in cells]
+    return np.array(texts, dtype=object)
 
 
 def as_number(cell: str) -> float | None:

@@ -1,36 +1,31 @@
-"""Tables of mixtures on few panels, against sums of components and brute force."""
+"""Tables of mixtures on few cells, against sums of components and brute force."""
 
 import numpy as np
 import pytest
 from numpy.polynomial import legendre
 from scipy import integrate, special, stats
 
-from kexpfam import KCEF
-from kexpfam.base_densities import GaussianBase, StudentBase, TransformedBase
-from kexpfam.distributions import ClosedFormDensity, MixtureDensity
-from kexpfam.distributions.row_panels import tabulate
-from kexpfam.kernels import Gaussian
+from kexpfam.base_densities import StudentBase, TransformedBase
+from kexpfam.distributions import MixtureDensity
+from kexpfam.distributions.tabulation import tabulate
+from tests.densities import closed_form, untuned
 from tests.tolerances import MINIMISER, QUADRATURE, assert_close
 
 ROWS = range(3)
 LEVELS = np.linspace(0.0, 1.0, 801)[1:-1]
 
 
-def _plain(location, scale, base=None):
-    base = base or GaussianBase(1.0)
-    return ClosedFormDensity(base, np.asarray(location), np.asarray(scale))
-
-
 def _cases():
     rng = np.random.default_rng(0)
     many = [
-        _plain(rng.normal(size=3), rng.uniform(0.1, 1.0, size=3)) for _ in range(30)
+        closed_form(rng.normal(size=3), rng.uniform(0.1, 1.0, size=3))
+        for _ in range(30)
     ]
-    guard = _plain(np.zeros(3), np.full(3, 2.0), StudentBase(1.0, df=5.0))
-    wide = _plain([0.0, 1.0, -3.0], [1.0, 2.0, 5.0])
-    spike = _plain([0.3, 2.0, -20.0], [1e-6, 1e-7, 1e-5])
-    faint = _plain([0.123, 4.0, -2.0], [1e-9, 1e-8, 1e-10])
-    far = _plain([1e5, -1e6, 1e4], [1.0, 1e3, 1e-3])
+    guard = closed_form(np.zeros(3), np.full(3, 2.0), StudentBase(1.0, df=5.0))
+    wide = closed_form([0.0, 1.0, -3.0], [1.0, 2.0, 5.0])
+    spike = closed_form([0.3, 2.0, -20.0], [1e-6, 1e-7, 1e-5])
+    faint = closed_form([0.123, 4.0, -2.0], [1e-9, 1e-8, 1e-10])
+    far = closed_form([1e5, -1e6, 1e4], [1.0, 1e3, 1e-3])
     return {
         "many": MixtureDensity([*many, guard], np.append(np.full(30, 0.033), 0.01)),
         "spike": MixtureDensity([wide, spike], [0.99, 0.01]),
@@ -64,8 +59,8 @@ def test_tables_equal_the_sums_of_the_components(mixture):
     assert_close(table.integral(np.ones(1)), np.ones(3), QUADRATURE)
 
 
-def test_tables_have_few_panels(mixture):
-    # The panels of thirty components would be more than a thousand.
+def test_tables_have_few_cells(mixture):
+    # The cells of thirty components would be more than a thousand.
     assert mixture.tabulated().half.shape[1] <= 160
 
 
@@ -116,14 +111,9 @@ def test_few_and_many_quantiles_have_the_right_mass_below(mixture, count):
 def test_rows_of_a_method_are_those_of_the_selection(curve):
     x, y = curve
     conditions = np.array([[0.1], [0.4], [0.7]])
-    model = KCEF(
-        base=TransformedBase("yeo_johnson"),
-        kernel_x=Gaussian(1.0),
-        kernel_y=Gaussian(0.8),
-        regularization=0.01,
-    ).fit(x, y)
+    model = untuned(TransformedBase("yeo_johnson")).fit(x, y)
     family = model.given(conditions)
-    guard = _plain([4.0, 5.0, 6.0], [2.0, 1.0, 3.0])
+    guard = closed_form([4.0, 5.0, 6.0], [2.0, 1.0, 3.0])
     rows = np.array([2, 0, 0, 1])
     points = np.random.default_rng(0).normal(5.0, 2.0, size=(4, 5))
     for p in (family, guard, MixtureDensity([family, guard], [0.4, 0.6])):
@@ -150,10 +140,7 @@ def test_a_spike_between_the_nodes_is_found():
 def test_second_moments_of_transformed_densities_are_resolved_in_the_tails(curve):
     x, y = curve
     base = TransformedBase("yeo_johnson", StudentBase(1.0, df=6.0))
-    model = KCEF(
-        base=base, kernel_x=Gaussian(1.0), kernel_y=Gaussian(0.8), regularization=0.01
-    )
-    p = model.fit(x, y).given([[0.4]])[0]
+    p = untuned(base).fit(x, y).given([[0.4]])[0]
     levels = 1.0 / (1.0 + np.exp(-np.linspace(-27.0, 27.0, 1201)))
     cuts = np.unique(p.ppf(levels))
     nodes, weights = legendre.leggauss(8)

@@ -9,7 +9,7 @@ from numpy.polynomial import legendre
 from scipy import stats
 
 from kexpfam.partition import (
-    integrate_panels,
+    integrate_line,
     invert_series,
     series_at,
     series_slopes,
@@ -46,7 +46,7 @@ class Mixture:
 
 @dataclass(frozen=True)
 class Target:
-    """A density with a known distribution function, and panels to begin with."""
+    """A density with a known distribution function, and cells to begin with."""
 
     name: str
     twin: Any
@@ -55,7 +55,7 @@ class Target:
     tail_index: float = np.inf
 
     def integrate(self, constant=0.0):
-        return integrate_panels(
+        return integrate_line(
             lambda u: self.twin.logpdf(u)[None] + constant,
             np.linspace(*self.edges),
             extend=self.extend,
@@ -63,7 +63,7 @@ class Target:
         )
 
     def inside(self):
-        """Points within the panels and, on an unbounded side, beyond them."""
+        """Points within the cells and, on an unbounded side, beyond them."""
         low, high, _ = self.edges
         return np.linspace(low - 3 * self.extend[0], high + 3 * self.extend[1], 57)
 
@@ -102,15 +102,15 @@ def test_log_partition_is_known_and_its_error_is_bounded_by_the_stated_one(
     p = target.integrate(constant)
     assert_close(p.log_partition, [constant], 1e-11, scale=1.0 + abs(constant))
     assert np.abs(p.log_partition - constant) <= p.error
-    # and it is useful: up to 512 panels may each contribute 1e-11
+    # and it is useful: up to 512 cells may each contribute 1e-11
     assert p.error < 1e-9
 
 
 @every_target
 def test_distribution_function_and_survival_function_equal_scipy(target):
     p, u = target.integrate(), target.inside()
-    assert_close(p.cdf(u[None])[0], target.twin.cdf(u), 1e-11)
-    assert_close(p.sf(u[None])[0], target.twin.sf(u), 1e-11)
+    assert_close(p.cells.cdf(u[None])[0], target.twin.cdf(u), 1e-11)
+    assert_close(p.cells.sf(u[None])[0], target.twin.sf(u), 1e-11)
 
 
 @every_target
@@ -118,12 +118,12 @@ def test_density_between_nodes_equals_scipy(target):
     p, u = target.integrate(), target.inside()
     expected = np.exp(target.twin.logpdf(u))
     kinks = target.name == "kink"
-    assert_close(p.pdf(u[None])[0], expected, 1e-6 if kinks else 1e-8)
+    assert_close(p.cells.pdf(u[None])[0], expected, 1e-6 if kinks else 1e-8)
 
 
-def test_density_is_zero_outside_the_panels():
+def test_density_is_zero_outside_the_cells():
     p = TARGETS[9].integrate()
-    np.testing.assert_array_equal(p.pdf(np.array([[-1.1, 2.1, 1e9]])), 0.0)
+    np.testing.assert_array_equal(p.cells.pdf(np.array([[-1.1, 2.1, 1e9]])), 0.0)
 
 
 @every_target
@@ -132,28 +132,28 @@ def test_quantiles_invert_the_distribution_function(target):
     levels = np.concatenate(
         [[1e-12, 1e-6, 1e-3], np.linspace(0.01, 0.99, 25), [0.999, 1 - 1e-6]]
     )[None]
-    u = p.ppf(levels)
+    u = p.cells.ppf(levels)
     assert np.all(np.diff(u) > 0)
-    assert_close(p.cdf(u), levels)
+    assert_close(p.cells.cdf(u), levels)
     assert_close(target.twin.cdf(u), levels, 1e-10)
     # Small levels are met in relative terms as well, as far as points near an edge can
-    # be told apart: 1e-16 of a panel that may hold all of the mass.
+    # be told apart: 1e-16 of a cell that may hold all of the mass.
     small = levels < 0.01
-    np.testing.assert_allclose(p.cdf(u)[small], levels[small], rtol=1e-3)
+    np.testing.assert_allclose(p.cells.cdf(u)[small], levels[small], rtol=1e-3)
 
 
 @every_target
 def test_distribution_function_inverts_the_quantiles(target):
     p = target.integrate()
     # Points with enough density that the distribution function tells them apart.
-    u = p.ppf(np.linspace(0.02, 0.98, 21)[None])
-    assert_close(p.ppf(p.cdf(u)), u, 1e-9)
+    u = p.cells.ppf(np.linspace(0.02, 0.98, 21)[None])
+    assert_close(p.cells.ppf(p.cells.cdf(u)), u, 1e-9)
 
 
-def test_levels_zero_and_one_give_the_ends_of_the_panels():
+def test_levels_zero_and_one_give_the_ends_of_the_cells():
     p = TARGETS[0].integrate()
     np.testing.assert_array_equal(
-        p.ppf(np.array([[0.0, 1.0]])), [[p.edges[0], p.edges[-1]]]
+        p.cells.ppf(np.array([[0.0, 1.0]])), [[p.edges[0], p.edges[-1]]]
     )
 
 
@@ -162,8 +162,8 @@ def test_small_masses_in_the_upper_tail_keep_relative_accuracy(name):
     (target,) = (t for t in TARGETS if t.name == name)
     p = target.integrate()
     u = np.array([target.twin.isf(q) for q in (1e-4, 1e-7, 1e-10)])
-    actual, expected = p.sf(u[None])[0], target.twin.sf(u)
-    # Panels end where less than 1e-12 of the mass is left: up to a hundredth of 1e-10.
+    actual, expected = p.cells.sf(u[None])[0], target.twin.sf(u)
+    # Cells end where less than 1e-12 of the mass is left: up to a hundredth of 1e-10.
     np.testing.assert_allclose(actual, expected, rtol=1e-2)
     np.testing.assert_allclose(actual[:2], expected[:2], rtol=1e-5)
 
@@ -171,19 +171,19 @@ def test_small_masses_in_the_upper_tail_keep_relative_accuracy(name):
 def test_both_tails_of_a_symmetric_density_are_equally_accurate():
     p = Target("normal", stats.norm()).integrate()
     u = np.array([[4.0, 6.0, 7.0, 8.0]])
-    np.testing.assert_allclose(p.sf(u), p.cdf(-u), rtol=1e-6)
-    np.testing.assert_allclose(p.sf(u), stats.norm.sf(u), rtol=1e-5)
+    np.testing.assert_allclose(p.cells.sf(u), p.cells.cdf(-u), rtol=1e-6)
+    np.testing.assert_allclose(p.cells.sf(u), stats.norm.sf(u), rtol=1e-5)
     # which the complement of the distribution function would not be
-    assert abs((1.0 - p.cdf(u))[0, -1] / stats.norm.sf(8.0) - 1.0) > 1e-2
+    assert abs((1.0 - p.cells.cdf(u))[0, -1] / stats.norm.sf(8.0) - 1.0) > 1e-2
 
 
 @with_moments
 def test_mean_and_variance_equal_scipy(target):
     p, twin = target.integrate(), target.twin
-    mean = p.integral(p.nodes)
+    mean = p.cells.integral(p.cells.nodes)
     scale = max(1.0, abs(twin.mean()), twin.var() ** 0.5)
     assert_close(mean, [twin.mean()], 1e-10, scale=scale)
-    variance = p.integral((p.nodes - mean[:, None, None]) ** 2)
+    variance = p.cells.integral((p.cells.nodes - mean[:, None, None]) ** 2)
     assert_close(variance, [twin.var()], 1e-9)
 
 
@@ -198,7 +198,7 @@ def test_wavy_densities_equal_scipy_quadrature_within_the_stated_error(seed):
     def log_density(u):
         return sum(a * np.sin(w * u + phase) for a, w, phase in waves) - u**2 / 8
 
-    p = integrate_panels(
+    p = integrate_line(
         lambda u: log_density(u)[None], np.linspace(-6, 6, 25), extend=LINE
     )
     # The trapezium rule is exact to rounding for a smooth function that decays.
@@ -209,18 +209,20 @@ def test_wavy_densities_equal_scipy_quadrature_within_the_stated_error(seed):
     slow = SlowDensity(log_density, np.linspace(-25, 25, 26))
     assert_close(p.log_partition[0], slow.log_partition, QUADRATURE)
     for u in (-1.3, 0.2, 2.5):
-        assert_close(p.cdf(np.array([[u]]))[0, 0], slow.cdf(u), QUADRATURE, scale=1.0)
+        assert_close(
+            p.cells.cdf(np.array([[u]]))[0, 0], slow.cdf(u), QUADRATURE, scale=1.0
+        )
 
 
 def test_an_unresolved_density_admits_it():
     def log_density(u):
         return 8.0 * np.cos(60.0 * u) - u**2 / 8
 
-    p = integrate_panels(
+    p = integrate_line(
         lambda u: log_density(u)[None],
         np.linspace(-12, 12, 17),
         extend=LINE,
-        fewest_panels=24,
+        fewest_cells=24,
         most_numbers=0,
     )
     grid = np.linspace(-30, 30, 400_001)
@@ -230,21 +232,21 @@ def test_an_unresolved_density_admits_it():
     assert abs(p.log_partition[0] - truth) <= p.error[0]
 
 
-def test_a_row_far_higher_than_the_first_panels_suggest_does_not_overflow():
-    # From the first panels the peak is 2000 nats away in the exponent.
-    p = integrate_panels(
+def test_a_row_far_higher_than_the_first_cells_suggest_does_not_overflow():
+    # From the first cells the peak is 2000 nats away in the exponent.
+    p = integrate_line(
         lambda u: stats.norm(40.0, 0.5).logpdf(u)[None],
         np.linspace(-1.0, 1.0, 3),
         extend=LINE,
     )
     assert_close(p.log_partition, [0.0], 1e-10, scale=1.0)
-    assert_close(p.cdf(np.array([[40.0]])), [[0.5]], 1e-10)
+    assert_close(p.cells.cdf(np.array([[40.0]])), [[0.5]], 1e-10)
 
 
-def test_many_rows_on_shared_panels_equal_each_row_alone():
+def test_many_rows_on_shared_cells_equal_each_row_alone():
     laws = [stats.norm(m, s) for m, s in ((-2.0, 0.1), (0.0, 1.0), (3.0, 5.0))]
     offsets = np.array([0.0, 500.0, -800.0])
-    together = integrate_panels(
+    together = integrate_line(
         lambda u: np.stack([law.logpdf(u) for law in laws]) + offsets[:, None],
         np.linspace(-4, 4, 33),
         extend=LINE,
@@ -252,23 +254,23 @@ def test_many_rows_on_shared_panels_equal_each_row_alone():
     assert_close(together.log_partition, offsets, 1e-12)
     u = np.array([[-2.1, -1.9], [0.3, 1.0], [-4.0, 12.0]])
     expected = np.stack([law.cdf(v) for law, v in zip(laws, u, strict=True)])
-    assert_close(together.cdf(u), expected, 1e-11)
-    assert_close(together.ppf(expected), u, 1e-8)
+    assert_close(together.cells.cdf(u), expected, 1e-11)
+    assert_close(together.cells.ppf(expected), u, 1e-8)
     two = together.rows(np.array([2, 0]))
-    assert_close(two.cdf(u[[2, 0]]), expected[[2, 0]], 1e-11)
+    assert_close(two.cells.cdf(u[[2, 0]]), expected[[2, 0]], 1e-11)
     assert_close(two.log_partition, offsets[[2, 0]], 1e-12)
 
 
 def test_quantiles_of_many_rows_equal_quantiles_row_by_row():
     # More levels than one block of the inversion holds.
     means = np.linspace(-2, 2, 7)
-    p = integrate_panels(
+    p = integrate_line(
         lambda u: -0.5 * (u - means[:, None]) ** 2, np.linspace(-4, 4, 17), extend=LINE
     )
     levels = np.random.default_rng(0).random((7, 5_000))
-    all_at_once = p.ppf(levels)
+    all_at_once = p.cells.ppf(levels)
     for r in range(7):
-        alone = p.rows(np.array([r])).ppf(levels[r : r + 1])
+        alone = p.rows(np.array([r])).cells.ppf(levels[r : r + 1])
         assert_close(all_at_once[r : r + 1], alone)
 
 

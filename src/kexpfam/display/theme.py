@@ -1,0 +1,42 @@
+"""What pictures have in common: colours, sizes, and matplotlib when it is needed."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from kexpfam._optional import needed
+
+
+@dataclass(frozen=True)
+class Theme:
+    """Colours and sizes, judged by eye on smooth, bimodal and bounded data."""
+
+    # From none to most. The last is a middle blue, so that dark dots and orange lines
+    # stay readable on it.
+    blues: tuple[str, ...] = ("#ffffff", "#e3eef9", "#b7d4ea", "#7fb3d9", "#4a90c4")
+    bars: str = "#7fb3d9"
+    blue: str = "#08519c"  # of a line on white
+    orange: str = "#d94801"  # of a line on blues
+    dots: str = "#08213f"
+    # Of samples beside each other, from dark to light: neighbours differ in lightness
+    # and, for any kind of colour vision, in hue. The dashes are those of their lines.
+    samples: tuple[str, ...] = ("#1a1a1a", "#e8871e", "#2a7fc0", "#9ecf6b", "#b04a8f")
+    dashes: tuple[Any, ...] = (
+        *("-", "-", (0, (4, 1.2))),
+        *((0, (1.2, 0.8)), (0, (5, 1, 1, 1))),
+    )
+    label_size: float = 8.0  # beside a line, in points
+    named: int = 8  # curves up to which a legend is read
+
+    def colormap(self) -> Any:
+        """The blues as a matplotlib map."""
+        from matplotlib.colors import LinearSegmentedColormap
+
+        return LinearSegmentedColormap.from_list("blues", self.blues)
+
+
+THEME = Theme()
+
+
+def pyplot() -> Any:
+    """matplotlib.pyplot, imported when something is drawn."""
+    return needed("matplotlib.pyplot", "for pictures", "plot")

@@ -1,0 +1,208 @@
+"""Densities on cells in the user's units of y, each row on cells of its own.
+
+The quadrature of a fitted family works in the coordinates of the kernel, where rows can
+share cells. What is not affine in them, a mixture of several families or a transformed
+variable, has its mode, its highest-density region and its entropy in y itself.
+
+`tabulate` begins with few cells, cut wherever the density is not smooth, and halves
+those on which sixteen nodes do not follow it. What hides between nodes shows in the
+mass of the cell, which the distribution function tells exactly.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from kexpfam._roots import bracketed_roots, golden_section
+from kexpfam._typing import Array, Indices, Mask
+from kexpfam.partition import (
+    CellDensity,
+    cell_nodes,
+    cell_rule,
+    series_at,
+    series_slopes,
+)
+
+# Functions of some rows at points of their own: (m, q) and the rows (m,) -> (m, q)
+RowsFunction = Callable[[Array, Indices], Array]
+
+
+@dataclass(frozen=True)
+class _Cells:
+    """Cells of all rows in one list."""
+
+    row: Indices  # Which row each belongs to, (m,)
+    left: Array  # Left ends, (m,)
+    right: Array  # Right ends, (m,)
+    below: Array  # Mass below either end, (m, 2)
+
+    def at(self, chosen: Mask) -> "_Cells":
+        return _Cells(*(getattr(self, part.name)[chosen] for part in fields(self)))
+
+    def halved(self, cdf: RowsFunction) -> "_Cells":
+        middle = self.left + 0.5 * (self.right - self.left)
+        inner = cdf(middle[:, None], self.row)[:, 0]
+        first, last = self.below.T
+        below = np.concatenate([[first, inner], [inner, last]], axis=1).T
+        left = np.concatenate([self.left, middle])
+        right = np.concatenate([middle, self.right])
+        return _Cells(np.tile(self.row, 2), left, right, below)
+
+    def values(self, pdf: RowsFunction) -> Array:
+        """Densities at the nodes, (m, 16), in blocks that need little memory."""
+        nodes = cell_nodes(self.left, self.right)
+        values, size = np.empty(nodes.shape), 2**18 // nodes.shape[1]
+        for start in range(0, len(nodes), size):
+            block = slice(start, start + size)
+            values[block] = pdf(nodes[block], self.row[block])
+        return values
+
+
+def tabulate(
+    pdf: RowsFunction,  # Densities of some rows at points of their own
+    cdf: RowsFunction,  # Their distribution functions
+    # Cells to begin with, not decreasing, (n, k + 1): from the beginning to the end of
+    # the mass, and cut wherever the density is not smooth
+    edges: Array,
+    *,
+    second_moment: bool = False,  # Whether its second moment is to be resolved too
+    rounds: int = 50,  # A jump is found to 2⁻⁵⁰ of its cell
+    most_cells: int = 2048,  # Rows with more cells are noise, not features
+) -> CellDensity:
+    """Each row on its own cells that resolve it, filled up with empty ones."""
+    n = len(edges)
+    below = cdf(edges, np.arange(n))
+    row, cell = np.nonzero(np.diff(edges, axis=1) > 0)
+    ends = np.stack([below[row, cell], below[row, cell + 1]], axis=1)
+    cells = _Cells(row, edges[row, cell], edges[row, cell + 1], ends)
+    center, width = _middle(edges, below)
+    if not second_moment:
+        width = np.full(n, np.inf)
+    done: list[tuple[_Cells, Array]] = []
+    count = np.zeros(n, dtype=np.intp)
+    for step in range(rounds):
+        values = cells.values(pdf)
+        split = _unresolved(cells, values, center, width)
+        crowded = count + np.bincount(cells.row, minlength=n) > most_cells
+        split &= ~crowded[cells.row] & (step < rounds - 1)
+        done.append((cells.at(~split), values[~split]))
+        count += np.bincount(cells.row[~split], minlength=n)
+        if not split.any():
+            break
+        cells = cells.at(split).halved(cdf)
+    return _assembled(n, done, edges[:, -1])
+
+
+def _middle(edges: Array, below: Array) -> tuple[Array, Array]:
+    """About the median of each row, and how wide its middle is, (n,) each."""
+    row = np.arange(len(edges))
+    last = edges.shape[1] - 1
+    lower = np.maximum((below <= 0.25).sum(axis=1) - 1, 0)
+    upper = np.minimum((below < 0.75).sum(axis=1), last)
+    low, high = edges[row, lower], edges[row, upper]
+    return 0.5 * (low + high), np.maximum(high - low, np.finfo(float).tiny)
+
+
+def _unresolved(cells: _Cells, values: Array, center: Array, width: Array) -> Mask:
+    """Which cells are to be halved."""
+    # The error may be this share of the mass, of the entropy, or of the second moment
+    # about the middle of the row.
+    tolerance = 1e-10
+    # A spike between the nodes has more mass than this; quadratures of the components
+    # agree with their distribution functions to far less.
+    hidden_mass = 2e-10
+    rule = cell_rule()
+    half = 0.5 * (cells.right - cells.left)
+    surprise = values * np.log(np.maximum(values, np.finfo(float).tiny))
+    hidden = half * (values @ rule.weights) - np.diff(cells.below, axis=1)[:, 0]
+    middle = 0.5 * (cells.left + cells.right)
+    distance = (middle - center[cells.row]) / width[cells.row]
+    error = 2.0 * half * rule.error(values)
+    split = error * np.maximum(1.0, np.square(distance)) > tolerance
+    # Logarithms vary with the units of y, and their errors are ten times as large.
+    split |= 2.0 * half * rule.error(surprise) > 10.0 * tolerance
+    split |= np.abs(hidden) > hidden_mass
+    # No double lies between the ends of a cell that is narrower.
+    size = np.maximum(np.abs(cells.left), np.abs(cells.right))
+    return split & (half > 2e-16 * size)
+
+
+def _assembled(n: int, done: list[tuple[_Cells, Array]], end: Array) -> CellDensity:
+    """Cells in order, row by row."""
+    row, left, right = (
+        np.concatenate([getattr(cells, name) for cells, _ in done])
+        for name in ("row", "left", "right")
+    )
+    values = np.concatenate([part for _, part in done])
+    order = np.lexsort([left, row])
+    row, left, right, values = row[order], left[order], right[order], values[order]
+    count = np.bincount(row, minlength=n)
+    position = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
+    most = int(count.max(initial=1))
+    edges = np.repeat(end[:, None], most + 1, axis=1)
+    edges[row, position] = left
+    edges[row, position + 1] = right
+    density = np.zeros((n, most, values.shape[-1]))
+    density[row, position] = values
+    return CellDensity(edges, density)
+
+
+def merged_edges(parts: list[Array]) -> Array:
+    """All edges of each row in order, (n, k_i) for each part -> (n, k)."""
+    edges = np.sort(np.concatenate(parts, axis=1), axis=1)
+    # Repeated edges go to the end, where they are cut off as far as all rows have them.
+    repeated = np.diff(edges, axis=1, prepend=-np.inf) <= 0
+    edges = np.sort(np.where(repeated, edges[:, -1:], edges), axis=1)
+    count = int((~repeated).sum(axis=1).max(initial=1))
+    return edges[:, : max(count, 2)]
+
+
+def peaks(
+    cells: CellDensity,  # The densities, each row on its own cells
+    log_density: Callable[[Array], Array],  # At each row's own points, (n, q)
+    slope: Callable[[Array], Array],  # Derivatives at one point each, (n,)
+) -> Array:
+    """Where each density is largest, (n,)."""
+    n, k, size = cells.density.shape
+    row, edges, half = np.arange(n), cells.edges, cells.half
+    heights = np.where((half > 0)[..., None], cells.density, -np.inf)
+    cell, node = np.divmod(heights.reshape(n, -1).argmax(axis=1), size)
+    t = np.concatenate([[-1.0], cell_rule().nodes, [1.0]])
+    points = [cells.nodes[row, cell, node], edges[row, cell], edges[row, cell + 1]]
+    # If the highest node is the outermost, the peak may be in the next cell.
+    for other, low, high in (
+        (cell - 1, np.full(n, t[-2]), np.ones(n)),
+        (cell, t[node], t[node + 2]),
+        (cell + 1, -np.ones(n), np.full(n, t[1])),
+    ):
+        near = np.clip(other, 0, k - 1)
+        top = _top(cells.density_table[row * k + near], low, high)
+        points.append(edges[row, near] + half[row, near] * (1.0 + top))
+    candidates = np.sort(np.stack(points, axis=1), axis=1)
+    best = candidates[row, log_density(candidates).argmax(axis=1)]
+    # The polynomials tell a flat top only roughly, the slope does exactly, and is
+    # looked at this share of a cell around.
+    room = 0.01 * half[row, cell]
+    low, high = best - room, best + room
+    inner = (low > edges[:, 0]) & (high < edges[:, -1])
+    smooth = inner & (slope(low) > 0) & (slope(high) < 0)
+    low, high = (np.where(smooth, end, best) for end in (low, high))
+    return bracketed_roots(slope, low, high, tolerance=1e-10)
+
+
+def _top(series: Array, low: Array, high: Array) -> Array:
+    """The highest point of each series (n, 16) between two, t from −1 to 1, (n,)."""
+    every = np.arange(len(series))
+    low, high = golden_section(
+        lambda t: series_at(series, every, t), low, high, np.ones(low.shape)
+    )
+    t = 0.5 * (low + high)
+    first = series_slopes(series)
+    second = series_slopes(first)
+    # The value is flat, the slope is not: Newton's method gives the other digits.
+    for _ in range(8):
+        slope, bend = series_at(first, every, t), series_at(second, every, t)
+        step = np.where(bend < 0, slope / np.where(bend < 0, bend, 1.0), 0.0)
+        t = np.clip(t - step, low, high)
+    return t

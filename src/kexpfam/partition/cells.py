@@ -1,0 +1,215 @@
+"""Densities as polynomials on quadrature cells, each with sixteen Gauss-Legendre nodes.
+
+The line is cut into cells, which all rows share or each row has its own. A density is
+known at the nodes of its cells; the polynomials through these give the distribution
+function, quantiles and moments. The last two Legendre coefficients of a cell tell how
+well its polynomial follows the density, and with that the error of all of these.
+"""
+
+import functools
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.polynomial import legendre
+
+from kexpfam._typing import Array, Indices
+from kexpfam.partition.series import invert_series, series_at
+
+# Nodes of a cell: exact for polynomials of degree 31.
+NODES = 16
+
+
+@dataclass(frozen=True)
+class CellRule:
+    """Sixteen-point Gauss-Legendre quadrature and its polynomials."""
+
+    nodes: Array  # (16,) on [-1, 1]
+    weights: Array  # (16,)
+    coefficients: Array  # (16, 16): values at nodes -> Legendre coefficients
+    integrals: Array  # (16, 17): values at nodes -> coefficients of ∫ from -1
+
+    def error(self, values: Array) -> Array:
+        """How far polynomials miss values at the nodes, (..., 16) -> (...)."""
+        return np.abs(values @ self.coefficients[:, -2:]).sum(axis=-1)
+
+
+@functools.cache
+def cell_rule() -> CellRule:
+    """The rule that every cell uses."""
+    nodes, weights = legendre.leggauss(NODES)
+    order = np.arange(NODES)
+    # c_k = (2k+1)/2 Σ_j w_j P_k(t_j) f_j, exact for polynomials of degree 15
+    coefficients = (legendre.legvander(nodes, NODES - 1) * weights[:, None]) * (
+        order + 0.5
+    )
+    integrate = np.stack([legendre.legint(row, lbnd=-1) for row in np.eye(NODES)])
+    return CellRule(nodes, weights, coefficients, coefficients @ integrate)
+
+
+def cell_nodes(left: Array, right: Array) -> Array:
+    """Nodes of the cells [left, right], (..., k) -> (..., k, 16)."""
+    middle, half = 0.5 * (left + right), 0.5 * (right - left)
+    return middle[..., None] + half[..., None] * cell_rule().nodes
+
+
+def cells_holding(below: Array, level: Array) -> Indices:
+    """The cell that holds each level, from what is left of each cell, (n, k)."""
+    cell = np.empty(level.shape, dtype=np.intp)
+    for row, (cumulated, wanted) in enumerate(zip(below, level, strict=True)):
+        cell[row] = cumulated.searchsorted(wanted, side="right") - 1
+    return np.clip(cell, 0, below.shape[1] - 1)
+
+
+@dataclass(frozen=True)
+class CellDensity:
+    """n normalised densities at the nodes of cells.
+
+    Points and levels are (m, q), for some rows (m,), or for all in order if that is
+    None. Of cells, k are counted through row by row: (n k, ...) is a table of them.
+    """
+
+    edges: Array  # Ends of the cells, (k + 1,), or of each row's, not decreasing
+    density: Array  # Densities at the nodes, (n, k, 16)
+
+    @functools.cached_property
+    def nodes(self) -> Array:
+        """All nodes, (k, 16) or (n, k, 16)."""
+        return cell_nodes(self.edges[..., :-1], self.edges[..., 1:])
+
+    @functools.cached_property
+    def half(self) -> Array:
+        """Half the width of each cell, (k,) or (n, k)."""
+        return 0.5 * np.diff(self.edges)
+
+    @functools.cached_property
+    def density_table(self) -> Array:
+        """Legendre coefficients of the density on each cell, (n k, 16)."""
+        return self.density.reshape(-1, NODES) @ cell_rule().coefficients
+
+    @functools.cached_property
+    def integral_table(self) -> Array:
+        """Those of the mass between the left end and a point, (n k, 17)."""
+        table = self.density @ cell_rule().integrals
+        return (table * self.half[..., None]).reshape(-1, NODES + 1)
+
+    @functools.cached_property
+    def mass(self) -> Array:
+        """Mass of each cell, (n, k)."""
+        return (self.density @ cell_rule().weights) * self.half
+
+    @functools.cached_property
+    def below(self) -> Array:
+        """Mass left of each cell, (n, k)."""
+        return np.cumsum(self.mass, axis=1) - self.mass
+
+    @functools.cached_property
+    def _above(self) -> Array:
+        return np.cumsum(self.mass[:, ::-1], axis=1)[:, ::-1] - self.mass
+
+    def integral(self, values: Array) -> Array:
+        """∫ values · density for each row; values broadcast to (n, k, 16)."""
+        weights = self.half[..., None] * cell_rule().weights
+        sums = "nkj,nkj,kj->n" if weights.ndim == 2 else "nkj,nkj,nkj->n"
+        return np.einsum(sums, *np.broadcast_arrays(self.density, values), weights)
+
+    def entropy(self) -> Array:
+        """−∫ p log p, (n,)."""
+        # 0 log 0 = 0
+        return -self.integral(np.log(np.maximum(self.density, np.finfo(float).tiny)))
+
+    def pdf(self, y: Array, rows: Indices | None = None) -> Array:
+        """The polynomials themselves; zero outside the cells."""
+        place, t = self._locate(y, rows)
+        low, high = self._ends(rows)
+        inside = (y >= low) & (y <= high)
+        return np.where(inside, series_at(self.density_table, place, t), 0.0)
+
+    def logpdf(self, y: Array) -> Array:
+        """Their logarithms; densities below 1e-11 of the highest count as that."""
+        # Polynomials do not tell what is smaller.
+        floor = 1e-11 * self.density.max(axis=(1, 2))[:, None]
+        return np.log(np.maximum(self.pdf(y), floor))
+
+    def cdf(self, y: Array, rows: Indices | None = None) -> Array:
+        """Mass below y."""
+        place, t = self._locate(y, rows)
+        below = self.below.ravel()[place] + series_at(self.integral_table, place, t)
+        return self._with_ends(np.clip(below, 0.0, 1.0), y, (0.0, 1.0))
+
+    def sf(self, y: Array, rows: Indices | None = None) -> Array:
+        """Mass above y, with small masses as accurate as small masses of `cdf`."""
+        place, t = self._locate(y, rows)
+        inside = self.mass.ravel()[place] - series_at(self.integral_table, place, t)
+        above = np.clip(self._above.ravel()[place] + inside, 0.0, 1.0)
+        return self._with_ends(above, y, (1.0, 0.0))
+
+    def ppf(self, level: Array) -> Array:
+        """The points with these masses below them."""
+        low, high = self._ends(None)
+        y = np.where(level <= 0, low, self.quantiles(level)[0])
+        return np.where(level >= 1, high, y)
+
+    def quantiles(self, level: Array) -> tuple[Array, Array, Array]:
+        """The same for levels inside (0, 1), with the ends of the cells that hold them.
+
+        They are found in the cell, whose polynomial increases but for its error.
+        """
+        cell = cells_holding(self.below, level)
+        place = cell + self.below.shape[1] * np.arange(len(level))[:, None]
+        target = level - self.below.ravel()[place]
+        t = invert_series(self.integral_table, place, target)
+        left, right = self._at_cells(cell, None)
+        return left + 0.5 * (right - left) * (1.0 + t), left, right
+
+    def around(self, level: Array, rows: Indices | None = None) -> tuple[Array, Array]:
+        """Ends of the cells that hold the quantiles."""
+        below = self.below if rows is None else self.below[rows]
+        return self._at_cells(cells_holding(below, level), rows)
+
+    def _at_cells(self, cell: Indices, rows: Indices | None) -> tuple[Array, Array]:
+        """Left and right ends of cells (m, q) of some rows."""
+        if self.edges.ndim == 1:
+            return self.edges[cell], self.edges[cell + 1]
+        row = (np.arange(len(cell)) if rows is None else rows)[:, None]
+        return self.edges[row, cell], self.edges[row, cell + 1]
+
+    def _ends(self, rows: Indices | None) -> tuple[Array, Array]:
+        """Where the first cell begins and the last ends, (1,) or (m, 1)."""
+        edges = self.edges if rows is None or self.edges.ndim == 1 else self.edges[rows]
+        return edges[..., :1], edges[..., -1:]
+
+    def _with_ends(self, mass: Array, u: Array, outside: tuple[float, float]) -> Array:
+        """Masses, with the right ones beyond the ends of cells that rows share.
+
+        What is left beyond cells of their own is below the error of a table.
+        """
+        if self.edges.ndim > 1:
+            return mass
+        mass = np.where(u <= self.edges[0], outside[0], mass)
+        return np.where(u >= self.edges[-1], outside[1], mass)
+
+    def _locate(self, y: Array, rows: Indices | None) -> tuple[Indices, Array]:
+        """Which cell of which row each point is in, counted through, and where.
+
+        Points outside are at the end of the nearest cell, and t = 1 in an empty one.
+        """
+        k = self.density.shape[1]
+        row = (np.arange(len(y)) if rows is None else rows)[:, None]
+        if self.edges.ndim == 1:
+            cell, t = locate(self.edges, y)
+            return cell + k * row, t
+        edges = self.edges if rows is None else self.edges[rows]
+        cell = cells_holding(edges[:, :-1], y)
+        place = cell + k * row
+        half = self.half.ravel()[place]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            t = (y - np.take_along_axis(edges, cell, axis=1)) / half - 1.0
+        return place, np.clip(np.where(half > 0, t, 1.0), -1.0, 1.0)
+
+
+def locate(edges: Array, u: Array) -> tuple[Indices, Array]:
+    """Cells between edges (k + 1,) that hold points, and where in them, −1 to 1."""
+    u = np.clip(u, edges[0], edges[-1])
+    cell = np.clip(np.searchsorted(edges, u, side="right") - 1, 0, len(edges) - 2)
+    half = 0.5 * np.diff(edges)
+    return cell, np.clip((u - edges[cell]) / half[cell] - 1.0, -1.0, 1.0)

@@ -1,0 +1,288 @@
+"""Estimators of other kinds as members of an average."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import integrate
+from sklearn.base import BaseEstimator, clone
+
+from kexpfam import KCEF, AutoKCEF, load
+from kexpfam.base_densities import GaussianBase
+from kexpfam.baselines import ConditionalKDE
+from kexpfam.data import Rows
+from kexpfam.distributions import ClosedFormDensity
+from kexpfam.errors import CannotSaveError
+from kexpfam.estimators.auto import DEFENSIVE_WEIGHT
+from kexpfam.estimators.experts import cross_fitted, fit_expert, named_experts
+from kexpfam.family import Limits, equal_folds
+from kexpfam.selection.spec import default_coordinates
+from tests.graphs.gaussians import LinearNormal
+from tests.tolerances import assert_close
+
+OPTIONS = {"random_state": 0, "likelihood": False}
+KDE = ConditionalKDE()
+
+
+class Unweighted(BaseEstimator):
+    """A linear normal model that takes no weights, and notes the rows it is given."""
+
+    def fit(self, X, y):
+        self.rows_ = np.column_stack([X, y])
+        self.model_ = LinearNormal().fit(X, y)
+        return self
+
+    def given(self, X):
+        scale = np.full(len(X), self.model_.scale_)
+        return ClosedFormDensity(GaussianBase(1.0), self.model_.mean(X), scale)
+
+
+@pytest.fixture(autouse=True)
+def few_coordinates(monkeypatch):
+    """Plain ones and a linear regression: these tests are about experts."""
+    kept = [spec for spec in default_coordinates() if spec.name in ("normal", "linear")]
+    monkeypatch.setattr(AutoKCEF, "_coordinates", staticmethod(lambda: kept))
+
+
+def make_rows(n=80, seed=0):
+    """Two branches, which a kernel density estimate sees and a regression does not."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1.0, 1.0, size=(n, 1))
+    side = rng.choice([-1.0, 1.0], size=n)
+    return X, side * (1.5 + X[:, 0]) + 0.1 * rng.normal(size=n)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return make_rows()
+
+
+@pytest.fixture(scope="module")
+def model(rows):
+    with pytest.MonkeyPatch.context() as patch:
+        plain = default_coordinates()[:1]
+        patch.setattr(AutoKCEF, "_coordinates", staticmethod(lambda: plain))
+        return AutoKCEF(experts=[KDE], **OPTIONS).fit(*rows)
+
+
+CONDITIONS = np.array([[-0.6], [0.0], [0.8]])
+
+
+def test_an_expert_that_predicts_well_is_a_member_with_a_weight(model, rows):
+    (member,) = (m for m in model.members_ if m.expert is not None)
+    assert member.coordinates == "ConditionalKDE"
+    assert member.family is None
+    assert (member.candidate.method, member.candidate.kernel) == ("expert", None)
+    assert 0.01 < member.weight < 1.0
+    total = sum(m.weight for m in model.members_) + model.members_.defensive
+    assert_close(total, 1.0)
+    assert_close(member.held_out, member.candidate.held_out.mean())
+    assert "ConditionalKDE" in repr(model.members_)
+    # Fitted to all rows in the end.
+    alone = clone(KDE).fit(*rows)
+    found = member.expert.given(CONDITIONS).pdf(np.linspace(-3, 3, 9)[None])
+    assert_close(found, alone.given(CONDITIONS).pdf(np.linspace(-3, 3, 9)[None]))
+
+
+def test_an_expert_that_predicts_badly_has_no_weight(rows):
+    narrow = ConditionalKDE(widths_x=1e-3, widths_y=1e-3)
+    model = AutoKCEF(experts={"narrow": narrow}, **OPTIONS).fit(*rows)
+    assert all(member.expert is None for member in model.members_)
+    without = AutoKCEF(**OPTIONS).fit(*rows)
+    assert model.n_candidates_ == without.n_candidates_ + 1
+    assert abs(model.score(*rows) - without.score(*rows)) < 0.05
+
+
+def test_held_out_log_densities_are_those_of_fits_without_the_fold(rows):
+    X, y = rows
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, len(y))
+    folds = equal_folds(len(y), 5)
+    found = cross_fitted("kde", KDE, Rows(X, y[:, None], weights), folds)
+    for fold in folds:
+        rest = np.delete(np.arange(len(y)), fold)
+        fit = clone(KDE).fit(X[rest], y[rest], sample_weight=weights[rest])
+        for a in range(fold.start, fold.stop):
+            (expected,) = fit.given(X[a : a + 1]).logpdf(y[a : a + 1])
+            assert_close(found[a], expected, 1e-9)
+
+
+def test_what_is_validated_is_what_the_folds_say(model, rows):
+    """The same rows and folds as those of the families."""
+    selection = model.best_.selection_
+    (candidate,) = (c for c in selection.path if c.method == "expert")
+    X, y = rows
+    # The order that `Validation.of` draws first.
+    order = np.random.default_rng(0).permutation(len(y))
+    some = Rows(X, y[:, None], np.ones(len(y)))[order]
+    expected = cross_fitted("kde", KDE, some, equal_folds(len(y), selection.n_folds))
+    assert_close(candidate.held_out, expected)
+
+
+def test_impossible_rows_have_the_lowest_log_density_and_not_minus_infinity():
+    class Impossible(Unweighted):
+        def given(self, X):
+            return ClosedFormDensity(
+                GaussianBase(1.0), np.full(len(X), 1e200), np.full(len(X), 1e-200)
+            )
+
+    X, y = make_rows(20)
+    data = Rows(X, y[:, None], np.ones(20))
+    with np.errstate(over="ignore"):
+        found = cross_fitted("no", Impossible(), data, equal_folds(20, 2))
+    np.testing.assert_array_equal(found, -1e4)
+
+
+def test_densities_are_the_weighted_sum_of_all_members(model):
+    p, points = model.given(CONDITIONS), np.linspace(-3.5, 3.5, 15)[None]
+    expected = np.zeros((3, 15))
+    for member in model.members_:
+        part = member.family.density if member.expert is None else member.expert.given
+        expected += member.weight * part(CONDITIONS).pdf(points)
+    defensive = p.components[-1].pdf(points)
+    assert_close(p.pdf(points), expected + DEFENSIVE_WEIGHT * defensive, 1e-9)
+
+
+def test_densities_integrate_to_one_and_quantiles_invert(model):
+    for p in model.given(CONDITIONS):
+        ends = p.ppf(np.array([1e-6, 0.05, 0.25, 0.5, 0.75, 0.95, 1 - 1e-6]))
+        mass = sum(
+            integrate.quad(p.pdf, low, high, limit=200)[0]
+            for low, high in itertools.pairwise(ends)
+        )
+        assert_close(mass, 1.0 - 2e-6, 1e-6)
+        levels = np.array([0.1, 0.5, 0.9])
+        assert_close(p.cdf(p.ppf(levels)), levels, 1e-6)
+    draws = model.sample(CONDITIONS, 5, random_state=0)
+    assert draws.shape == (3, 5)
+
+
+def test_everything_else_works_with_an_expert(model, rows):
+    X, y = rows
+    assert np.isfinite(model.score_samples(X, y)).all()
+    assert model.predict_quantiles(X[:4], [0.1, 0.9]).shape == (4, 2)
+    assert isinstance(model.best_, KCEF)
+    # Its table names the expert without a base density or kernel.
+    lines = model.best_.selection_.table(1000).splitlines()
+    (line,) = (line for line in lines if "ConditionalKDE" in line)
+    assert "None" not in line
+
+
+class Wave(Unweighted):
+    """An expert who knows the truth of `waves`."""
+
+    def given(self, X):
+        scale = np.full(len(X), 0.01)
+        return ClosedFormDensity(
+            GaussianBase(1.0), np.sin(40 * X[:, 0]) + X[:, 0], scale
+        )
+
+
+def waves(n=80):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, size=(n, 1))
+    return X, np.sin(40 * X[:, 0]) + X[:, 0] + 0.01 * rng.normal(size=n)
+
+
+@pytest.mark.parametrize("name", ["who knows", "normal", "linear"])
+def test_the_best_family_is_the_same_beside_an_expert_that_is_far_better(name):
+    X, y = waves()
+    model = AutoKCEF(experts={name: Wave()}, **OPTIONS).fit(X, y)
+    assert [m.coordinates for m in model.members_] == [name]
+    assert_close(model.members_[0].weight, 1.0 - DEFENSIVE_WEIGHT)
+    alone = AutoKCEF(**OPTIONS).fit(X, y).best_
+    chosen, expected = model.best_.selection_.chosen, alone.selection_.chosen
+    assert chosen.coordinates == expected.coordinates
+    assert (chosen.kernel, chosen.lam) == (expected.kernel, expected.lam)
+    assert_close(model.best_.score_samples(X, y), alone.score_samples(X, y), 1e-9)
+
+
+@pytest.mark.parametrize("weight", ["some", "none"])
+def test_an_average_with_an_expert_is_not_saved(rows, model, weight, tmp_path):
+    if weight == "none":
+        narrow = ConditionalKDE(widths_x=1e-3, widths_y=1e-3)
+        model = AutoKCEF(experts=[narrow], **OPTIONS).fit(*rows)
+    with pytest.raises(
+        CannotSaveError, match=r"expert 'ConditionalKDE' cannot be saved.*fit again"
+    ):
+        model.save(tmp_path / "model.kexpfam")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_experts_are_the_same_as_none(rows, tmp_path):
+    X, y = rows
+    none, empty = (AutoKCEF(experts=e, **OPTIONS).fit(X, y) for e in (None, []))
+    np.testing.assert_array_equal(empty.score_samples(X, y), none.score_samples(X, y))
+    empty.save(tmp_path / "model.kexpfam")
+    again = load(tmp_path / "model.kexpfam")
+    np.testing.assert_array_equal(again.score_samples(X, y), none.score_samples(X, y))
+
+
+@pytest.mark.parametrize(
+    ("experts", "words"),
+    [
+        ([3], r"got 3 for 'int'"),
+        ([KDE, None], r"got None for 'NoneType'"),
+        ({"mine": LinearNormal()}, r"got LinearNormal\(\) for 'mine'"),
+        ([ConditionalKDE], "ConditionalKDE"),
+        (KDE, "ConditionalKDE"),
+        ("kde", "'kde'"),
+    ],
+    ids=["number", "none", "without given", "class", "not a list", "text"],
+)
+def test_bad_experts_are_refused_in_one_sentence(rows, experts, words):
+    start = r"experts must be .*ConditionalKDE\(\).*"
+    with pytest.raises(TypeError, match=start + words) as caught:
+        AutoKCEF(experts=experts, **OPTIONS).fit(*rows)
+    assert str(caught.value).endswith(".")
+
+
+def test_experts_of_one_kind_are_numbered_and_names_are_kept():
+    assert list(named_experts([KDE, Unweighted(), KDE])) == [
+        "ConditionalKDE",
+        "Unweighted",
+        "ConditionalKDE 2",
+    ]
+    assert list(named_experts({"a": KDE, "b": KDE})) == ["a", "b"]
+    assert named_experts(None) == {}
+
+
+def test_rows_that_repeat_are_repeated_for_an_expert_that_takes_no_weights():
+    X, y = make_rows(40)
+    many = np.append(np.arange(40), np.arange(10))
+    model = AutoKCEF(experts=[Unweighted()], **OPTIONS).fit(X[many], y[many])
+    weighted = AutoKCEF(experts=[Unweighted()], **OPTIONS)
+    weighted.fit(X, y, sample_weight=np.bincount(many))
+    assert_close(model.score_samples(X, y), weighted.score_samples(X, y), 1e-9)
+    (candidate,) = (c for c in model.best_.selection_.path if c.method == "expert")
+    assert len(candidate.held_out) == 40  # copies are one row, in one fold
+    rows = Rows(X, y[:, None], np.bincount(many).astype(float))
+    seen = fit_expert("mine", Unweighted(), rows).rows_
+    expected = np.column_stack([X, y])[many]
+    np.testing.assert_array_equal(
+        seen[np.lexsort(seen.T)], expected[np.lexsort(expected.T)]
+    )
+
+
+def test_other_weights_are_refused_for_an_expert_that_takes_none():
+    X, y = make_rows(30)
+    model = AutoKCEF(experts={"mine": Unweighted()}, **OPTIONS)
+    with pytest.raises(ValueError, match=r"'mine' takes no sample_weight.*whole numb"):
+        model.fit(X, y, sample_weight=np.full(30, 0.5))
+
+
+def test_the_expert_of_the_user_is_not_fitted(rows):
+    mine = Unweighted()
+    model = AutoKCEF(experts=[mine], **OPTIONS)
+    model.fit(*rows)
+    assert not hasattr(mine, "rows_")
+    assert model.experts == [mine]
+    assert isinstance(clone(model).experts[0], Unweighted)
+
+
+def test_experts_take_part_where_rows_are_too_many_to_be_kept(monkeypatch):
+    monkeypatch.setattr(AutoKCEF, "_limits", Limits(design_rows=60))
+    X, y = make_rows(150)
+    model = AutoKCEF(experts=[KDE], **OPTIONS).fit(X, y)
+    (member,) = (m for m in model.members_ if m.expert is not None)
+    assert len(member.expert.centers_x_) == 60
+    assert np.isfinite(model.score(X, y))
