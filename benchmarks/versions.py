@@ -96,7 +96,8 @@ print(sorted(times)[len(times) // 2])
 
 def compared(before: Path, job: str, rounds: int) -> dict[str, float]:
     """Both versions in turns, each round in the other order."""
-    old, new = [], []
+    old: list[float] = []
+    new: list[float] = []
     for turn in range(rounds):
         pairs = [(before, old), (ROOT / "src", new)]
         for package, times in pairs if turn % 2 == 0 else pairs[::-1]:
