@@ -26,7 +26,6 @@ from kexpfam.score_matching import (
     low_rank,
     score_matching_loss,
     statistics,
-    sum_gradients,
 )
 from kexpfam.score_matching.sum_gradients import (
     GaussianSumGradient,
@@ -293,12 +292,11 @@ def test_row_blocks_and_threads_change_nothing(monkeypatch, kernel, derivatives)
         objective = HeldOutObjective(problem, kernel, kernel, criterion, n_jobs=1)
         whole = value_and_gradient(objective, THETA)
         with monkeypatch.context() as patch:
-            # Blocks of 7 rows, in pieces of 3, instead of one for each fold.
+            # Blocks of 7 rows instead of one for each fold.
             patch.setattr(fold_fits, "row_blocks_of", short_blocks)
             patch.setattr(objectives, "row_blocks_of", short_blocks)
             patch.setattr(fold_fits, "ROW_BLOCK", 7)
             patch.setattr(low_rank, "ROW_BLOCK", 7)
-            patch.setattr(sum_gradients, "_CACHED_BYTES", 3 * 8 * 12)
             for n_jobs in (1, 3):
                 parts = replace(objective, n_jobs=n_jobs)
                 assert_close(value_and_gradient(parts, THETA), whole, SOLVE)
