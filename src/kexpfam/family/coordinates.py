@@ -225,16 +225,17 @@ def fit_coordinates(
         name,
         transform,
     )
-    fixed = isinstance(inner, BaseDensity)
     # Prepared first: this refuses parameters for another number of columns.
     prepared = inner.prepared(training) if isinstance(inner, BaseDensity) else None
-    unbounded = np.tile([-np.inf, np.inf], (Y.shape[1], 1))
+    support = np.tile([-np.inf, np.inf], (Y.shape[1], 1))
+    if isinstance(inner, BaseDensity):
+        support = inner.support(Y.shape[1])
     coordinates = Coordinates(
         x_center,
         x_scale,
         y_center,
         y_scale,
-        support=inner.support(Y.shape[1]) if fixed else unbounded,
+        support=support,
         transform=transform,
         x_transform=x_transform,
     )

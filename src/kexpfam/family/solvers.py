@@ -207,9 +207,9 @@ class BridgedSolver(Solver):
         n_jobs: int | None,
     ) -> Solution:
         assert centers is not None
-        n, mixed = len(rows), self._mixed(rows.Z, rows.U, rows.weights, rows.base)
-        jacobian = np.tile(rows.log_abs_det_jacobian, 1 + self.draws)
-        both = replace(rows, log_abs_det_jacobian=jacobian, **mixed)
+        n, jacobian = len(rows), np.tile(rows.log_abs_det_jacobian, 1 + self.draws)
+        Z, U, weights = self._mixed(rows.Z, rows.U, rows.weights, rows.base)
+        both = replace(rows, Z=Z, U=U, weights=weights, log_abs_det_jacobian=jacobian)
         # The bridge needs centres too: a draw for the condition of each.
         solution = SCORE.fit(both, kernel, lam, np.append(centers, n + centers), n_jobs)
         return replace(solution, bridge=Bridge(self.share, rows.base))
@@ -229,7 +229,7 @@ class BridgedSolver(Solver):
             [(copies + np.arange(n)[fold]).ravel() for fold in problem.folds]
         )
         place = np.argsort(order)
-        Z, U, weights = (part[order] for part in mixed.values())
+        Z, U, weights = (part[order] for part in mixed)
         sizes = [(1 + self.draws) * (f.stop - f.start) for f in problem.folds]
         edges = [0, *np.cumsum(sizes).tolist()]
         centers = place[np.append(problem.centers, n + problem.centers)]
@@ -249,11 +249,10 @@ class BridgedSolver(Solver):
 
     def _mixed(
         self, Z: Array, U: Array, weights: Array, base: BaseDensity
-    ) -> dict[str, Array]:
+    ) -> tuple[Array, Array, Array]:
         """Rows, then draws from their base density, always the same ones."""
         rng = np.random.default_rng(0)
-        found = bridge_sample(Z, U, weights, self.share, base, rng, draws=self.draws)
-        return dict(zip(("Z", "U", "weights"), found, strict=True))
+        return bridge_sample(Z, U, weights, self.share, base, rng, draws=self.draws)
 
 
 SCORE = ScoreMatching()

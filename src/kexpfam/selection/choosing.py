@@ -81,6 +81,7 @@ def choose(rows: TrainingRows, spec: Spec, rng: np.random.Generator) -> Selected
     selection = best_of(validation, criterion)
     chosen = selection.chosen
     assert chosen.kernel is not None
+    assert chosen.base is not None
     placed = replace(validation.final(chosen.coordinates), base=chosen.base)
     selected = Selected(
         placed,
@@ -217,7 +218,7 @@ def best_of(validation: Validation, criterion: str = "likelihood") -> Selection:
         best = max(tried, key=lambda name: float(shares[names == name].sum()))
         fitted = [c for c in fitted if c.coordinates == best]
         # See `_tasks`: families around a regression need heavy tails.
-        heavy = [c for c in fitted if np.isfinite(c.base.tail_index)]
+        heavy = [c for c in fitted if c.base and np.isfinite(c.base.tail_index)]
         fitted = fitted if best == PLAIN else heavy or fitted
     found = Selection(
         path,

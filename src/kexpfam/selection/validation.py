@@ -215,7 +215,8 @@ class Validation:
             return False
         totals, tuning = self._best_totals(), self.tuning
         near = totals[PLAIN] >= max(totals.values()) - tuning.hopeless
-        return near and np.ptp(self.coordinates[PLAIN].U) <= tuning.likelihood_range
+        narrow = np.ptp(self.coordinates[PLAIN].U) <= tuning.likelihood_range
+        return near and bool(narrow)
 
     def is_regression(self, name: str) -> bool:
         """Whether coordinates have a location and scale that depend on x."""
