@@ -170,7 +170,7 @@ WRONG = [
     ),
     # coordinates, regressions, functions, families
     ("plain", "chart", ..., ""),
-    ("process", ("Chart", "frame"), {"object": 0}, "frame of Chart is something else"),
+    ("process", ("Chart", "frame"), {"object": 0}, "location_scale of Chart is some"),
     ("linear", ("LinearFrame", "models"), [], "models of LinearFrame has 0 parts"),
     ("linear", ("LinearLocationScale", "lower"), 400.0, "has no exponential"),
     ("linear", ("LinearLocationScale", "lower"), 299.0, "upper of .* is below lower"),
@@ -202,7 +202,12 @@ WRONG = [
     # averages
     ("average", ("FittedAverage", "members"), [], "has 0 parts"),
     ("average", ("FittedAverage", "guard"), [0.0, 0.0], "component is not a density"),
-    ("average", ("FittedAverage", "guard"), [0.0, INFINITE], "guard .* is not finite"),
+    (
+        "average",
+        ("FittedAverage", "guard"),
+        [0.0, INFINITE],
+        "defensive .* is not finite",
+    ),
     ("average", ("FittedAverage", "guard"), [0.0, 1.0, 1.0], "something else"),
     ("average", ("FittedAverage", "guard_weight"), 1.0, "do not sum to one"),
     ("average", ("FittedAverage", "guard_weight"), -0.1, "must not be negative"),
