@@ -10,6 +10,7 @@ from kexpfam.data import (
     Rows,
     RowSample,
     Source,
+    note_columns,
     reduce_blocks,
     rows_in_memory,
     training_data,
@@ -73,6 +74,8 @@ def test_a_source_gives_the_estimator_its_columns(rows, tmp_path):
     estimator.feature_names_in_ = np.array(["old"], dtype=object)
     found = training_data(estimator, ArraySource(*rows), None)
     assert isinstance(found, Source)
+    assert list(estimator.feature_names_in_) == ["old"]  # until the fit has succeeded
+    note_columns(estimator, found)
     assert estimator.n_features_in_ == 3
     assert not hasattr(estimator, "feature_names_in_")
 
@@ -84,6 +87,7 @@ def test_without_conditions_all_columns_are_responses(rows):
     estimator = DummyRegressor()
     source = training_data(estimator, ArraySource(X, X[:, :0]), None, conditional=False)
     assert (source.n_features, source.n_responses) == (0, 3)
+    note_columns(estimator, source)
     assert estimator.n_features_in_ == 3
 
 

@@ -115,7 +115,7 @@ def test_gaussianized_responses_are_validated_on_rows_that_they_have_not_seen(la
     (spec,) = (one for one in default_coordinates() if one.name == GAUSSIANIZED)
     validation.add_coordinates([spec] * 2)
     base = TransformedBase("gaussianize", GaussianBase(scale=1.0))
-    whole = fit_coordinates(validation.rows, base, validation.spec, validation.rng)
+    whole = fit_coordinates(validation.rows, base, validation.rng)
     claimed, seen = (
         float((part.base.log_density(part.U) + part.log_abs_det_jacobian).mean())
         for part in (validation.coordinates[GAUSSIANIZED], whole)

@@ -135,10 +135,10 @@ class JointView:
         return found.resample(draws, 0), found.effective_sample_size
 
     def _ancestors(self, column: int) -> set[int]:
-        node = self.subject.model.graph_.node_of(column)
         found: set[int] = set()
-        for parent in () if node is None else node.parents:
-            found |= {parent} | self._ancestors(parent)
+        for node in self.subject.model.graph_.nodes:
+            for parent in node.parents if column in node.columns else ():
+                found |= {parent} | self._ancestors(parent)
         return found
 
     @functools.cached_property

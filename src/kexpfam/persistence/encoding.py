@@ -2,8 +2,8 @@
 
 Numbers, strings and tuples become JSON, an object its class name and fields, an array a
 reference to an entry of its own, named after its place, such as `family.T.zeroth`.
-Objects of some classes are kept in a list and referred to, so that two families in the same
-coordinates share them in the file and after loading.
+Objects of some classes are kept in a list and referred to, so that two families in the
+same coordinates share them in the file and after loading.
 
 A reader makes objects of registered classes only, and each is checked when it is made.
 """
