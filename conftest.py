@@ -8,7 +8,6 @@ and the programs that they start, would inherit.
 
 import signal
 from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 
@@ -20,27 +19,58 @@ NEEDS = {"src/kexpfam/bridges/skpro.py": "skpro", "docs/sections.py": "griffe"}
 
 collect_ignore = [path for path, module in NEEDS.items() if not find_spec(module)]
 
-ROOT = Path(__file__).parent
-SLOW = {
+# Files, or tests of them: networks and JAX, processes, suites of the paper, pages with
+# many fits, statistics, and further cases of what a fast test shows on one.
+SLOW = (
     "docs/baselines.md",
+    "docs/choosing.md",
     "docs/graphs.md",
     "docs/sampling.md",
     "docs/scale.md",
+    "docs/selection.md",
     "docs/tutorials/multimodal.md",
     "src/kexpfam/baselines/rnade.py",
     "src/kexpfam/graphs/held_out.py",
     "tests/baselines/test_rnade.py",
+    "tests/baselines/test_rnade_training.py",
     "tests/benchmarks/test_rivals.py",
+    "tests/bridges/test_qp.py",
+    "tests/bridges/test_skpro.py::test_the_norm_is_that_of_quadrature",
+    "tests/cli/test_installed.py",
+    "tests/comparison/test_relative.py::TestSizeAndPower",
     "tests/data/test_memory.py",
+    "tests/datasets/test_simulations.py::test_density_integrates_to_one_and_to_its_distribution_function_and_mean[abrupt]",
+    "tests/datasets/test_simulations.py::test_density_integrates_to_one_and_to_its_distribution_function_and_mean[failure]",
+    "tests/datasets/test_simulations.py::test_density_integrates_to_one_and_to_its_distribution_function_and_mean[heteroscedastic]",
+    "tests/datasets/test_simulations.py::test_joint_density_integrates_to_one_over_each_column_given_those_before",
+    "tests/estimators/test_fit_methods.py::test_what_was_validated_is_what_is_fitted[likelihood]",
     "tests/estimators/test_properties.py",
+    "tests/estimators/test_selection.py::test_several_columns_of_y_are_chosen_for",
+    "tests/estimators/test_several_columns.py::test_quadrature_importance_and_tempering_agree_in_the_plane",
+    "tests/estimators/test_shared_fits.py::test_a_surrounding_backend_of_processes_counts",
+    "tests/estimators/test_shared_fits.py::test_other_fits_are_shared_out_too",
+    "tests/explorer/test_command.py::test_the_page_is_served_until_interrupted",
+    "tests/graphs/test_factorized.py::TestSamples",
+    "tests/integration/test_frozen_numbers.py::test_figures_are_the_frozen_ones[averaged_many]",
+    "tests/integration/test_frozen_numbers.py::test_figures_are_the_frozen_ones[averaged_more]",
+    "tests/partition/test_tensor.py::test_the_stated_error_bounds_the_true_one_for_heavy_tails",
+    "tests/regression/test_inducing_process.py::test_variances_are_never_too_small_and_hardly_too_large",
+    "tests/reproduction/test_command.py",
+    "tests/reproduction/test_failure.py",
     "tests/reproduction/test_figure1.py",
+    "tests/reproduction/test_rates.py",
     "tests/reproduction/test_table1_table2.py",
     "tests/reproduction/test_table3.py",
-}
+    "tests/sampling/test_formulas.py::test_every_kernel_is_the_same_in_jax",
+    "tests/sampling/test_formulas.py::test_gradients_follow_the_coordinates_without_walls",
+    "tests/sampling/test_hamiltonian.py::test_importing_kexpfam_does_not_import_jax",
+    "tests/test_documentation.py::test_pictures_are_made_by_their_scripts",
+    "tests/test_documentation.py::test_the_commands_of_the_page_about_serving_run",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give slow files the marker that single tests give themselves."""
+    """Give slow files and tests the marker that single tests give themselves."""
     for item in items:
-        if item.path.relative_to(ROOT).as_posix() in SLOW:
+        if item.nodeid.startswith(SLOW):
             item.add_marker(pytest.mark.slow)
