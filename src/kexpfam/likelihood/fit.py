@@ -301,12 +301,13 @@ def likelihood_path(
 ) -> Iterator[Array]:
     """Coefficients of the fit without each fold, for each λ, (M, l)."""
     nodes = quadrature_nodes(base, U, basis.kernel.resolution)
-    problem = PenalizedLikelihood.of(basis, base, X, U, weights, lams[0], nodes)
-    starts = _path(problem, [np.zeros(basis.size)] * len(lams), lams)
+    whole = PenalizedLikelihood.of(basis, base, X, U, weights, lams[0], nodes)
+    starts = _path(whole, [np.zeros(basis.size)] * len(lams), lams)
     for fold in folds:
         rest = np.delete(np.arange(len(U)), fold)
+        rows = X[rest], U[rest], weights[rest]
         problem = PenalizedLikelihood.of(
-            basis, base, X[rest], U[rest], weights[rest], lams[0], nodes
+            basis, base, *rows, lams[0], nodes, like=whole.parts
         )
         betas = _path(problem, starts, lams)
         yield np.stack([problem.alpha(beta) for beta in betas], axis=1)

@@ -20,7 +20,7 @@ in the RKHS, and the Hessian is at least λ.
 
 import functools
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -124,6 +124,8 @@ class Parts:
     L: Array  # Cholesky factor of R, lower, (M, M)
     terms: int  # How many centres share one coefficient
     block_numbers: int = 2**22  # Kept for the Hessian, or held in a block of it: 32 MiB
+    # Products of kappa for all pairs of centres, if these are few; of all rows alike
+    _of_y: dict[tuple[int, int], Array] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, basis: Basis, base: BaseDensity, X: Array, nodes: Nodes) -> "Parts":
@@ -134,14 +136,20 @@ class Parts:
                 f"kernel must be a product k_X·k_Y or a sum of such to be fitted by "
                 f"likelihood, got {type(basis.kernel).__name__}; use separable(...)."
             )
-        Kx = np.concatenate([kx.values(X, basis.X) for kx, _ in products], axis=1)
+        nothing = np.empty((0, 0))
         L = linalg.cholesky(basis.gram(), lower=True)
-        return cls(Kx, *_at_nodes(basis, base, nodes), L, len(products))
+        parts = cls(nothing, *_at_nodes(basis, base, nodes), L, len(products))
+        return parts.with_conditions(basis, X)
 
     def on(self, basis: Basis, base: BaseDensity, nodes: Nodes) -> "Parts":
         """The same with other nodes."""
         kappa, log_base = _at_nodes(basis, base, nodes)
-        return replace(self, kappa=kappa, log_base=log_base)
+        return replace(self, kappa=kappa, log_base=log_base, _of_y={})
+
+    def with_conditions(self, basis: Basis, X: Array) -> "Parts":
+        """The same at other conditions."""
+        Kx = [kx.values(X, basis.X) for kx, _ in basis.kernel.products]
+        return replace(self, Kx=np.concatenate(Kx, axis=1))
 
     def at(self, rows: slice | Indices) -> "Parts":
         """The same at some of the conditions."""
@@ -175,7 +183,7 @@ class Parts:
     @functools.cached_property
     def _few_pairs(self) -> list[CenterPairs]:
         blocks = self._pair_blocks
-        return [self._pair_block(blocks[0])] if len(blocks) == 1 else []
+        return [self._pair_block(blocks[0], keep=True)] if len(blocks) == 1 else []
 
     @property
     def _pair_blocks(self) -> list[Indices]:
@@ -184,11 +192,13 @@ class Parts:
         numbers = count * (len(self.Kx) + orders**2 * nodes)
         return np.array_split(np.arange(count), -(-numbers // self.block_numbers))
 
-    def _pair_block(self, block: Indices) -> CenterPairs:
+    def _pair_block(self, block: Indices, *, keep: bool = False) -> CenterPairs:
         i, j = (side[block] for side in np.triu_indices(self.Kx.shape[1]))
-        orders = range(len(self.kappa))
-        left, right = self.kappa[:, :, i], self.kappa[:, :, j]
-        of_y = {(s, t): left[s] * right[t] for s in orders for t in orders}
+        of_y = self._of_y if keep else {}
+        if not of_y:
+            orders = range(len(self.kappa))
+            left, right = self.kappa[:, :, i], self.kappa[:, :, j]
+            of_y |= {(s, t): left[s] * right[t] for s in orders for t in orders}
         return CenterPairs(i, j, self.Kx[:, i] * self.Kx[:, j], of_y)
 
     def expectations(self, P: Array) -> Array:
@@ -227,12 +237,20 @@ class PenalizedLikelihood:
         weights: Array,
         lam: float,
         nodes: Nodes,
+        like: Parts | None = None,
     ) -> "PenalizedLikelihood":
-        """The objective for rows (X, U), normalised on nodes."""
+        """The objective for rows (X, U), normalised on nodes.
+
+        `like` are the parts of other rows with the same basis and nodes, if there are.
+        """
         share = weights / weights.sum()
         mean = share @ basis.features(basis.pairs(X, U), 0, 0)
         conditions, share = distinct(X, share)
-        return cls(Parts.of(basis, base, conditions, nodes), share, mean, lam)
+        if like is None:
+            parts = Parts.of(basis, base, conditions, nodes)
+        else:
+            parts = like.with_conditions(basis, conditions)
+        return cls(parts, share, mean, lam)
 
     def alpha(self, beta: Array) -> Array:
         """Coefficients of the basis functions."""
