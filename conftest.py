@@ -34,8 +34,12 @@ SLOW = (
     "tests/baselines/test_rnade.py",
     "tests/baselines/test_rnade_training.py",
     "tests/benchmarks/test_rivals.py",
+    "tests/bridges/test_missing.py",
     "tests/bridges/test_qp.py",
     "tests/bridges/test_skpro.py::test_the_norm_is_that_of_quadrature",
+    "tests/cli/test_commands.py::test_an_interrupt_leaves_nothing_behind",
+    "tests/cli/test_commands.py::test_pictures_of_every_kind_are_drawn[pdf]",
+    "tests/cli/test_commands.py::test_pictures_of_every_kind_are_drawn[svg]",
     "tests/cli/test_installed.py",
     "tests/comparison/test_relative.py::TestSizeAndPower",
     "tests/data/test_memory.py",
@@ -43,6 +47,8 @@ SLOW = (
     "tests/datasets/test_simulations.py::test_density_integrates_to_one_and_to_its_distribution_function_and_mean[failure]",
     "tests/datasets/test_simulations.py::test_density_integrates_to_one_and_to_its_distribution_function_and_mean[heteroscedastic]",
     "tests/datasets/test_simulations.py::test_joint_density_integrates_to_one_over_each_column_given_those_before",
+    "tests/distributions/test_transformed.py::test_highest_density_regions_are_those_of_y",
+    "tests/distributions/test_transformed.py::test_mixtures_of_transformed_and_plain_densities",
     "tests/estimators/test_fit_methods.py::test_what_was_validated_is_what_is_fitted[likelihood]",
     "tests/estimators/test_properties.py",
     "tests/estimators/test_selection.py::test_several_columns_of_y_are_chosen_for",
@@ -58,6 +64,7 @@ SLOW = (
     "tests/reproduction/test_command.py",
     "tests/reproduction/test_failure.py",
     "tests/reproduction/test_figure1.py",
+    "tests/reproduction/test_page.py",
     "tests/reproduction/test_rates.py",
     "tests/reproduction/test_table1_table2.py",
     "tests/reproduction/test_table3.py",
@@ -66,6 +73,7 @@ SLOW = (
     "tests/sampling/test_hamiltonian.py::test_importing_kexpfam_does_not_import_jax",
     "tests/test_documentation.py::test_pictures_are_made_by_their_scripts",
     "tests/test_documentation.py::test_the_commands_of_the_page_about_serving_run",
+    "tests/test_metrics.py::TestCalibration::test_draws_of_the_model_are_calibrated",
 )
 
 
