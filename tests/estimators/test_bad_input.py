@@ -1004,3 +1004,23 @@ def test_a_far_row_of_many_columns_has_no_density(distance):
         far = np.zeros((1, d))
         far[0, 0] = distance
         assert model.score_samples(far)[0] < -1e6
+
+
+@pytest.mark.parametrize("option", [{"n_components": 20}, {"solver": "low-rank"}])
+def test_the_paper_grid_refuses_what_it_would_not_follow(option):
+    x = np.linspace(0.0, 1.0, 30)[:, None]
+    with pytest.raises(ValueError, match="search='paper' fits exactly, at all rows"):
+        KCEF(search="paper", **option).fit(x, np.sin(9.0 * x[:, 0]))
+
+
+def test_a_wrong_number_of_lengthscales_is_told_by_every_fit():
+    x = np.linspace(0.0, 1.0, 60).reshape(30, 2)
+    with pytest.raises(ValueError, match="3 values, but the data have 2 columns"):
+        KCEF(kernel_x=Gaussian((1.0, 2.0, 3.0))).fit(x, np.sin(9.0 * x[:, 0]))
+
+
+def test_merge_takes_models_only():
+    x = np.linspace(0.0, 1.0, 30)[:, None]
+    model = KCEF(select=None).fit(x, np.sin(9.0 * x[:, 0]))
+    with pytest.raises(TypeError, match="merge takes another KCEF, got 5"):
+        model.merge(5)

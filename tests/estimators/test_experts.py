@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from scipy import integrate
+from scipy import integrate, stats
 from sklearn.base import BaseEstimator, clone
 
 from kexpfam import KCEF, AutoKCEF, load
@@ -17,6 +17,7 @@ from kexpfam.estimators.auto import DEFENSIVE_WEIGHT
 from kexpfam.estimators.experts import cross_fitted, fit_expert, named_experts
 from kexpfam.family import Limits, equal_folds
 from kexpfam.selection.spec import default_coordinates
+from kexpfam.selection.validation import Validation
 from tests.graphs.gaussians import LinearNormal
 from tests.tolerances import assert_close
 
@@ -202,7 +203,7 @@ def test_an_average_with_an_expert_is_not_saved(rows, model, weight, tmp_path):
         narrow = ConditionalKDE(widths_x=1e-3, widths_y=1e-3)
         model = AutoKCEF(experts=[narrow], **OPTIONS).fit(*rows)
     with pytest.raises(
-        CannotSaveError, match=r"expert 'ConditionalKDE' cannot be saved.*fit again"
+        CannotSaveError, match=r"expert 'ConditionalKDE' cannot be saved.*best family"
     ):
         model.save(tmp_path / "model.kexpfam")
     assert list(tmp_path.iterdir()) == []
@@ -256,7 +257,7 @@ def test_rows_that_repeat_are_repeated_for_an_expert_that_takes_no_weights():
     (candidate,) = (c for c in model.best_.selection_.path if c.method == "expert")
     assert len(candidate.held_out) == 40  # copies are one row, in one fold
     rows = Rows(X, y[:, None], np.bincount(many).astype(float))
-    seen = fit_expert("mine", Unweighted(), rows).rows_
+    seen = fit_expert(Unweighted(), rows).rows_
     expected = np.column_stack([X, y])[many]
     np.testing.assert_array_equal(
         seen[np.lexsort(seen.T)], expected[np.lexsort(expected.T)]
@@ -286,3 +287,59 @@ def test_experts_take_part_where_rows_are_too_many_to_be_kept(monkeypatch):
     (member,) = (m for m in model.members_ if m.expert is not None)
     assert len(member.expert.centers_x_) == 60
     assert np.isfinite(model.score(X, y))
+
+
+class Frozen(Unweighted):
+    """Returns what is no density of ours."""
+
+    def given(self, X):
+        return stats.norm(np.zeros(len(X)), 1.0)
+
+
+class Spike(Unweighted):
+    """Says that a row is infinitely likely."""
+
+    def given(self, X):
+        found = super().given(X)
+        found.logpdf = lambda y: np.full(np.shape(y), np.inf)
+        return found
+
+
+@pytest.mark.parametrize(
+    ("expert", "kind", "words"),
+    [
+        (
+            Frozen(),
+            TypeError,
+            "expert 'Frozen' must return densities",
+        ),
+        (Spike(), ValueError, "'Spike' gives a row an infinite density"),
+    ],
+    ids=["other densities", "infinite"],
+)
+def test_what_is_no_density_is_refused_by_fit(rows, expert, kind, words):
+    with pytest.raises(kind, match=words):
+        AutoKCEF(experts=[expert], **OPTIONS).fit(*rows)
+
+
+def test_an_interrupted_search_fits_no_experts(rows, monkeypatch):
+    def interrupted(validation, *_):
+        validation.reason = "interrupted"
+
+    model = AutoKCEF(experts=[KDE], **OPTIONS)
+    run = Validation.run
+    monkeypatch.setattr(
+        Validation, "run", lambda *args: (run(*args), interrupted(*args))[1]
+    )
+    model.fit(*rows)
+    assert model.stopped_ == "interrupted"
+    assert all(c.method != "expert" for c in model.best_.selection_.path)
+
+
+def test_a_fit_that_fails_leaves_the_average_as_it_was(rows):
+    X, y = rows
+    model = AutoKCEF(**OPTIONS).fit(X, y)
+    before = model.reliability(X[:3])
+    with pytest.raises(ValueError, match="constant"):
+        model.fit(X + 100.0, np.ones(len(y)))
+    np.testing.assert_array_equal(model.reliability(X[:3]), before)

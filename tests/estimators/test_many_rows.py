@@ -32,6 +32,7 @@ from kexpfam.kernels import Gaussian, RationalQuadratic
 from kexpfam.score_matching import CENTER_METHODS
 from kexpfam.selection.spec import CoordinateSpec
 from kexpfam.selection.validation import Validation
+from tests.simulations import waves
 from tests.tolerances import assert_close
 
 # Coefficients solve a system of condition 1e6 or so; sums differ by rounding.
@@ -701,3 +702,18 @@ def test_responses_of_a_frame_are_columns_by_name(library):
         ValueError, match="X has no column 'z'; its columns are 'a', 'y'"
     ):
         settled().fit(frame, "z")
+
+
+def test_an_iterative_fit_to_few_rows_has_the_centres_that_were_validated():
+    x, y = waves(120, 2)
+    direct = KCEF(random_state=0).fit(x, y)
+    model = KCEF(random_state=0, solver="iterative").fit(x, y)
+    assert model.solver_ == "iterative"
+    np.testing.assert_array_equal(model.family_.T.Y, direct.family_.T.Y)
+    assert_close(model.score_samples(x, y), direct.score_samples(x, y), 1e-6, scale=1.0)
+
+
+def test_an_exact_fit_of_more_rows_than_are_kept_is_refused():
+    x, y = waves(SAMPLED + 50, 2)
+    with pytest.raises(ValueError, match=r"solver='exact' needs all rows in memory"):
+        settled(solver="exact").fit(ArraySource(x, y))

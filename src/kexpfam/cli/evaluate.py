@@ -73,7 +73,7 @@ def evaluate_command(
     quiet: bool,
     **columns: Any,
 ) -> None:
-    """Judge predicted distributions by what was observed.
+    """Score predicted distributions by what was observed.
 
     Either a MODEL on a file of HELD_OUT rows that it was not fitted to, or, with --cv,
     a fresh fit of a table DATA by cross-validation.
@@ -137,8 +137,8 @@ def _refuse_other_target(found: TableModel, target: str | None) -> None:
     known = found.coder.target
     about = "a joint density, without a target" if known is None else f"about {known!r}"
     raise click.UsageError(
-        f"--target {target}: {found.path} is {about}; leave --target out, or judge a "
-        f"fit of {target!r} to a table with --cv."
+        f"--target {target}: {found.path} is {about}; leave --target out, or evaluate "
+        f"a fit of {target!r} to a table with --cv."
     )
 
 

@@ -1,4 +1,4 @@
-"""Models with the coding of their tables, and rows that they are judged by."""
+"""Models with the coding of their tables, and rows that they are evaluated on."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -120,7 +120,7 @@ def held_out_rows(
     weights: str | None = None,
     **gaps: Any,
 ) -> TableRows:
-    """The rows of a table that a model can be judged by; a note tells of the others."""
+    """Rows of a table that a model can be evaluated on; a note tells of the others."""
     coder = found.coder_for(table, target)
     if coder.target is None:
         raise TableError(

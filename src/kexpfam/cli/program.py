@@ -15,7 +15,7 @@ from kexpfam.cli.shared import command, examples, guarded
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("demo", "See on real data what this is about."),
     "fit": ("fit", "Learn p(target | features) from a table."),
-    "evaluate": ("evaluate", "Judge a model on rows that it has not seen."),
+    "evaluate": ("evaluate", "Scores of a model on rows that it has not seen."),
     "predict": ("predict", "Mean, quantiles and intervals for each row of a table."),
     "sample": ("predict", "Draw from p(target | features) for each row of a table."),
     "plot": ("plot", "Pictures of p(target | features), and of its calibration."),

@@ -39,7 +39,7 @@ def distinct_rows(X: Array, Y: Array, weights: Array) -> tuple[Indices, Array]:
 
     Row numbers are in the order of their content. To a density equal rows are the same.
     But copies of a row that are in different folds, or that predict each other where a
-    row is left out, know the answer: everything that is judged on what was held out
+    row is left out, know the answer: everything that is learned from what was held out
     would be flattered. Rows that are all equal are left as they are: there is nothing
     to learn from them, and messages should count them.
 

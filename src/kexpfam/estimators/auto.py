@@ -25,7 +25,12 @@ from kexpfam.data import (
 from kexpfam.distributions import ClosedFormDensity, MixtureDensity
 from kexpfam.errors import CannotSaveError
 from kexpfam.estimators.base import ConditionalEstimator, warn_of_a_column
-from kexpfam.estimators.experts import cross_fitted, fit_expert, named_experts
+from kexpfam.estimators.experts import (
+    check_weights_for,
+    cross_fitted,
+    fit_expert,
+    named_experts,
+)
 from kexpfam.estimators.fitting import FamilyFit, collected
 from kexpfam.estimators.kcef import KCEF
 from kexpfam.estimators.saved import FittedAverage, FittedMember
@@ -83,8 +88,9 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
     Args:
         experts: Other estimators that take part beside the families, such as those of
             `kexpfam.baselines`: anything with `fit(X, y)` and `given(X)`, in a list, or
-            in a mapping with names. Each is fitted once for every fold, and once to all
-            rows, up to 20,000 of them. An average with such a member cannot be saved.
+            in a mapping with names; `given` must return densities of
+            `kexpfam.distributions`. Each is fitted once for every fold, and once to all
+            rows, up to 20,000 of them. Such an average cannot be saved.
         likelihood: Whether families fitted by penalised likelihood are tried too,
             beside those by score matching. They are slower, and better where y has
             isolated components or recorded values that repeat. None means: up to 500
@@ -204,15 +210,18 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
             )
         experts = named_experts(self.experts)
         training = TrainingRows.of(rows)
-        self.neighbourhood_ = Neighbourhood.of(rows.X, rows.weights)
+        check_weights_for(experts, training.weights)
+        near = Neighbourhood.of(rows.X, rows.weights)
         validation = Validation.of(training, self._spec(), rng)
         self._try(validation)
         for name, expert in experts.items():
+            if validation.reason == "interrupted":
+                break
             held_out = cross_fitted(name, expert, validation.rows, validation.folds)
             validation.candidates.append(
                 Candidate(name, None, None, np.inf, "expert", held_out)
             )
-        self._average(validation, int(rng.integers(2**31)), others, experts)
+        self._average(validation, int(rng.integers(2**31)), others, experts, near)
         return self
 
     def save(self, path: str | Path, *, extra: Mapping[str, Any] | None = None) -> None:
@@ -259,6 +268,7 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
         seed: int,
         others: Others | None,
         experts: Mapping[str, Any],
+        near: Neighbourhood,
     ) -> None:
         candidates, rows = validation.candidates, validation.rows
         center, scale = mean_and_std("y", rows.Y, rows.weights)
@@ -272,9 +282,9 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
         kept = np.flatnonzero(weights)
         selection = best_of(validation)
         families = [candidates[k] for k in kept if candidates[k].method != "expert"]
-        fits = iter(
-            self._families(validation, [*families, selection.chosen], seed, others)
-        )
+        chosen = [*families, selection.chosen]
+        found, weight = self._families(validation, chosen, seed, others)
+        fits = iter(found)
         members = []
         for k in kept:
             candidate = candidates[k]
@@ -288,9 +298,10 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
                     candidate,
                     None if other else next(fits),
                     candidate.mean(rows.weights),
-                    fit_expert(name, experts[name], everyone) if other else None,
+                    fit_expert(experts[name], everyone) if other else None,
                 )
             )
+        self.neighbourhood_ = near if weight is None else near.scaled(weight)
         self.best_ = self._best(
             selection.chosen.method, FamilyFit(next(fits), selection)
         )
@@ -305,10 +316,11 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
         chosen: list[Candidate],
         seed: int,
         others: Others | None,
-    ) -> list[FittedFamily]:
-        """Candidates fitted to all rows."""
+    ) -> tuple[list[FittedFamily], float | None]:
+        """Candidates fitted to all rows, and the weight of these if they are more."""
         few = others is None and len(validation.all_rows) < self._limits.counted_rows
-        tilted = [k for k, c in enumerate(chosen) if c.method == "score"]
+        additive = [name for name, solver in SOLVERS.items() if solver.additive]
+        tilted = [k for k, c in enumerate(chosen) if c.method in additive]
         # With more rows λ is chosen again, and so is the number of centres.
         summed = [] if few else tilted
         spec = self._spec()
@@ -317,15 +329,14 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
             fits = [narrowed(stats) for stats in fits]
             with ProgressBar("AutoKCEF, parts of the data", shown=self.verbose) as bar:
                 fits = others(fits, n_jobs=self.n_jobs, progress=bar)
-        if others is not None and fits:
-            self.neighbourhood_ = self.neighbourhood_.scaled(fits[0].weight)
         solved = dict(zip(summed, fits, strict=True))
-        return [
+        families = [
             solve_statistics(solved[k], self.n_jobs)[0]
             if k in solved
             else fit_candidate(validation, c, seed, self.n_jobs)
             for k, c in enumerate(chosen)
         ]
+        return families, fits[0].weight if others is not None and fits else None
 
     def _best(self, method: str, fit: FamilyFit) -> KCEF:
         """The best single family, as the estimator it would be."""
@@ -341,8 +352,8 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
         for name in others or named_experts(self.experts):
             raise CannotSaveError(
                 f"An average with the expert {name!r} cannot be saved: estimators of "
-                f"other kinds have no file format that is safe to open. Leave experts "
-                f"out, or save the data and fit again."
+                f"other kinds, also as a parameter, have no file format that is safe "
+                f"to open. Fit without experts, or save the best family, best_."
             )
         members = [
             FittedMember(

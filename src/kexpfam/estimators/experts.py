@@ -2,7 +2,7 @@
 
 An average needs of a member the log densities that it gives to training rows it has not
 seen, and the densities `given(X)`. Kernel families are one kind of member; whatever can
-`fit(X, y)` and has `given` is another.
+`fit(X, y)`, and whose `given` returns densities of `kexpfam.distributions`, is another.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,6 +14,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from kexpfam._typing import Array
 from kexpfam.data import Rows
+from kexpfam.distributions import OneColumnDensity
 
 
 def named_experts(experts: Sequence[Any] | Mapping[str, Any] | None) -> dict[str, Any]:
@@ -44,17 +45,23 @@ def named_experts(experts: Sequence[Any] | Mapping[str, Any] | None) -> dict[str
     return named
 
 
-def fit_expert(name: str, expert: Any, rows: Rows) -> Any:
-    """A copy of an expert, fitted to rows."""
+def check_weights_for(experts: Mapping[str, Any], weights: Array) -> None:
+    """Refuse weights that an expert cannot take, before any work is done."""
+    whole = np.array_equal(np.rint(weights), weights)
+    for name, expert in experts.items():
+        if not whole and not has_fit_parameter(expert, "sample_weight"):
+            raise ValueError(
+                f"The expert {name!r} takes no sample_weight in fit, so weights of "
+                f"rows must be whole numbers; leave it out, or leave sample_weight out."
+            )
+
+
+def fit_expert(expert: Any, rows: Rows) -> Any:
+    """A copy of an expert, fitted to rows; repeated ones if it takes no weights."""
     copy, X, y, weights = clone(expert), rows.X, rows.Y[:, 0], rows.weights
     if has_fit_parameter(copy, "sample_weight"):
         return copy.fit(X, y, sample_weight=weights)
     counts = np.rint(weights).astype(int)
-    if not np.array_equal(counts, weights):
-        raise ValueError(
-            f"The expert {name!r} takes no sample_weight in fit, so weights of rows "
-            f"must be whole numbers; leave it out, or leave sample_weight out."
-        )
     return copy.fit(np.repeat(X, counts, axis=0), np.repeat(y, counts))
 
 
@@ -65,6 +72,17 @@ def cross_fitted(
     log_p = np.empty(len(rows))
     for fold in folds:
         rest = rows[np.delete(np.arange(len(rows)), fold)]
-        density = fit_expert(name, expert, rest).given(rows.X[fold])
+        density = fit_expert(expert, rest).given(rows.X[fold])
+        if not isinstance(density, OneColumnDensity):
+            raise TypeError(
+                f"given(X) of the expert {name!r} must return densities of one column "
+                f"of kexpfam.distributions, got {type(density).__name__}; wrap it in "
+                f"an estimator whose given returns such."
+            )
         log_p[fold] = density.logpdf(rows.Y[fold, 0])
+    if np.isposinf(log_p).any():
+        raise ValueError(
+            f"The expert {name!r} gives a row an infinite density, which is none; "
+            f"leave it out, or widen it."
+        )
     return np.maximum(np.nan_to_num(log_p, nan=lowest, neginf=lowest), lowest)

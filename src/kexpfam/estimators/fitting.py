@@ -49,6 +49,7 @@ from kexpfam.score_matching import CENTER_METHODS, IterativeFit
 from kexpfam.selection import CoarseSearch, PaperGrid, SearchResult, Selection
 from kexpfam.selection.choosing import choose
 from kexpfam.selection.results import Selected
+from kexpfam.selection.validation import CRITERIA
 
 # How the linear system of a fit is solved: what `KCEF.solver` may say and
 # `KCEF.solver_` says.
@@ -99,6 +100,11 @@ def fit_source(
         everything = collected(source)
         return fit_rows(everything, spec, rng), everything
     _check(spec, sampled.rows.Y.shape[1])
+    if spec.solver == "exact":
+        raise ValueError(
+            f"solver='exact' needs all rows in memory, and there are more than "
+            f"{spec.limits.design_rows} to be read block by block; leave solver out."
+        )
     rows = TrainingRows.of(sampled.rows)
     if not SOLVERS[spec.fit_method].additive or isinstance(spec.search, PaperGrid):
         fit = replace(_fit(rows, spec, rng, exact=False), complete=False)
@@ -222,7 +228,7 @@ def _with_masses(fit: FamilyFit, spec: Spec, rows: Rows) -> FamilyFit:
     if rows.Y.shape[1] > 1:
         return fit
     isolated = check_masses(fit.family, rows.X, rows.Y, rows.weights)
-    if spec.fit_method == "score" and isolated.suspicious:
+    if SOLVERS[spec.fit_method].additive and isolated.suspicious:
         warnings.warn(
             f"Masses of isolated components are wrong: {isolated.finding}. Score "
             f"matching does not see them; use fit_method='likelihood' or "
@@ -252,7 +258,7 @@ def _is_exact(spec: Spec, Y: Array) -> bool:
 
 def _check(spec: Spec, d: int) -> None:
     """Refuse what does not fit together."""
-    if spec.select not in ("likelihood", "score", None):
+    if spec.select not in (*CRITERIA, None):
         raise ValueError(
             f"select must be 'likelihood', 'score' or None, got {spec.select!r}."
         )
@@ -269,7 +275,7 @@ def _check(spec: Spec, d: int) -> None:
         raise ValueError(
             f"fit_method must be 'score', 'likelihood' or 'bridged', got {method!r}."
         )
-    if method == "score":
+    if SOLVERS[method].additive:
         return
     if spec.solver not in (None, "low-rank"):
         raise ValueError(
@@ -283,13 +289,13 @@ def _check(spec: Spec, d: int) -> None:
         )
     if spec.select == "score":
         raise ValueError(
-            f"select='score' judges fits by score matching only, and fit_method is "
+            f"select='score' is for fits by score matching only, and fit_method is "
             f"{method!r}; use select='likelihood' or None."
         )
     if spec.select is not None and not isinstance(spec.search, CoarseSearch):
         raise ValueError(
-            f"search must be 'grid' with fit_method={method!r}, got {spec.search!r}; "
-            f"the other searches are for fit_method='score'."
+            f"search must be 'grid' with fit_method={method!r}, got a "
+            f"{type(spec.search).__name__}; that is for fit_method='score'."
         )
 
 

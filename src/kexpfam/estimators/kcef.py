@@ -87,8 +87,8 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
             paper), or a search object of `kexpfam.selection`.
         n_components: Centres of a low-rank fit. None means: an exact fit where nothing
             is chosen and rows times columns of y are at most 5000; else 150 below 1000
-            rows, and from there on as many as pay, up to 1024, judged on what is held
-            out. 80 for likelihood fits.
+            rows, and from there on as many as pay, up to 1024, by what is held out. 80
+            for likelihood fits.
         centers: How centres are chosen among the rows where there are 1000 rows or
             more, or where their number is given: "random_pivoted" (what the others do
             not explain, at random), "pivoted", "leverage", "kmeans" or "uniform".
@@ -291,6 +291,8 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
             >>> model.merge(here).merge(there).n_rows_
             300.0
         """
+        if not isinstance(other, KCEF):
+            raise TypeError(f"merge takes another KCEF, got {other!r}.")
         check_is_fitted(self)
         check_is_fitted(other)
         if self.stream_ is None or other.stream_ is None:

@@ -201,16 +201,17 @@ def solve_iteratively(
 ) -> tuple[FittedFamily, IterativeFit]:
     """A fit with all centres that the user wants, by conjugate gradients.
 
-    λ was chosen with the fewer centres of the statistics. Without a source, the sample
-    is all rows.
+    λ was chosen with the fewer centres of the statistics, or together with centres that
+    are settled. Without a source, the sample is all rows.
     """
     wanted = spec.n_components or spec.limits.most_centers
     # Passes over the rows need no sums: only the preconditioner, a single matrix.
     matrices = N_FOLDS * (thread_count(spec.n_jobs) + 2)
     budget = matrices * spec.memory_budget // 3
     free = replace(spec, solver=None, n_components=wanted, memory_budget=budget)
-    kernel, seed = stats.spec.basis.kernel, stats.spec.seed
-    basis, _ = _basis(placed, kernel, free, seed)
+    basis, seed = stats.spec.basis, stats.spec.seed
+    if not stats.settled:
+        basis, _ = _basis(placed, basis.kernel, free, seed)
     low_rank = LowRankSpec.of(placed, basis, seed)
     rows = AllRows(
         low_rank,

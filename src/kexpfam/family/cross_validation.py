@@ -124,7 +124,7 @@ def cross_validated_by_score(
     problem: HeldOutProblem,
     kernel: JointKernel,
     lams: Sequence[float],
-    criterion: Callable[[HeldOutProblem, Basis], FoldCriterion],
+    criterion: Callable[..., FoldCriterion],
 ) -> Array:
     """The same for low-rank fits by score matching."""
     basis = problem.basis(kernel)
@@ -240,6 +240,11 @@ class RowScores(FoldCriterion):
 
     problem: HeldOutProblem
     basis: Basis
+
+    @classmethod
+    def of(cls, problem: HeldOutProblem, basis: Basis, **_: Any) -> "RowScores":
+        """However densities are normalised, which a score does not need."""
+        return cls(problem, basis)
 
     def of_fold(self, k: int, alphas: Array) -> Array:
         sample = self.problem.sample.part(self.problem.folds[k])

@@ -24,7 +24,6 @@ from kexpfam.family.coordinates import CoordinateRows
 from kexpfam.family.cross_validation import (
     FoldCriterion,
     HeldOutProblem,
-    LogDensities,
     cross_validated,
     cross_validated_by_score,
 )
@@ -39,8 +38,9 @@ from kexpfam.score_matching import (
     statistics,
 )
 
-# A criterion of `HeldOutProblem` and the basis of the fits.
-Criterion = Callable[[HeldOutProblem, Basis], FoldCriterion]
+# A criterion of a `HeldOutProblem` and the basis of the fits. Solvers may say how
+# densities are to be normalised, as in `LogDensities.of`.
+Criterion = Callable[..., FoldCriterion]
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,8 @@ class Solver(ABC):
     additive: ClassVar[bool] = False
     # Whether λ means the same at any lengthscale of y in units of 1/ℓ²
     relative_lambda: ClassVar[bool] = True
+    # Whether its base density is taken also where several are tried
+    own_base: ClassVar[bool] = False
 
     @abstractmethod
     def fit(
@@ -177,12 +179,12 @@ class LikelihoodSolver(Solver):
         # Distances of nodes are halved twice: interpolating between them then costs no
         # more than a thousandth of a nat or so.
         nodes = quadrature_nodes(base, sample.Y, kernel.resolution, refinement=2)
-        fine = partial(LogDensities.of, nodes=nodes, dtype=np.float64)
         # Warm starts go from smooth fits to rough ones.
         path = likelihood_path(
             basis, base, sample.X, sample.Y, sample.weights, problem.folds, lams[::-1]
         )
-        return cross_validated(path, fine(problem, basis))[::-1]
+        fine = criterion(problem, basis, nodes=nodes, dtype=np.float64)
+        return cross_validated(path, fine)[::-1]
 
     def untuned_lambda(self, kernel: JointKernel, n: float) -> float:
         # Penalty and log-likelihood of all rows keep their proportion, as prior and
@@ -199,6 +201,7 @@ class BridgedSolver(Solver):
     # Wider ones are spent where there is nothing to connect, and narrower ones leave
     # the outer components without a bridge.
     base = GaussianBase(scale=1.5)
+    own_base = True
 
     # Share of the bridge in the mixture, and draws from it for each row, which make the
     # mixture less noisy.
@@ -249,7 +252,7 @@ class BridgedSolver(Solver):
         )
         # The bridge is the base density, so that log q0 on the nodes is log m.
         bridge = Bridge(self.share, problem.base)
-        rest = partial(LogDensities.of, remainder=bridge.log_rest)
+        rest = partial(criterion, remainder=bridge.log_rest)
         return cross_validated_by_score(both, kernel, lams, rest)[:, place[:n]]
 
     def untuned_lambda(self, kernel: JointKernel, n: float) -> float:

@@ -241,7 +241,7 @@ class LambdaRule:
     def check_saved(self) -> None:
         """Refuse other objectives."""
         if self.objective not in ("likelihood", "score", None):
-            raise ValueError("λ is judged by something unknown")
+            raise ValueError("λ is chosen by something unknown")
 
     def first(self, kernel: JointKernel, n: float) -> float:
         """λ for so many rows, if it is not validated."""

@@ -262,7 +262,7 @@ class PenalizedLikelihood:
 
     @functools.cached_property
     def scale(self) -> float:
-        """Norm of the mean of φ in the RKHS, by which gradients are judged."""
+        """Norm of the mean of φ in the RKHS, that gradients are compared with."""
         return float(np.linalg.norm(self._whiten(self.mean)))
 
     @property

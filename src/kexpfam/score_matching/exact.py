@@ -103,7 +103,7 @@ def _assemble(
         )
         h_rows, h_left = np.zeros((rows.stop - rows.start, d)), np.zeros((left, d))
         for i, j in itertools.product(range(d), repeat=2):
-            # (7): h_ai = Σ_bj drift_bj ∂_i∂'_jK(a, b) + diffusion_bj ∂_i∂'_j²K(a, b)
+            # (7): h_ai = Σ_bj w (g′ + g ∂log q0) ∂_i∂'_jK(a, b) + w g ∂_i∂'_j²K(a, b)
             third = pairs.partial(1, i, 2, j)
             h_rows[:, i] += third @ gsm_weights[cols, j]
             h_left[:, i] -= gsm_weights[rows, j] @ third[:, :left]

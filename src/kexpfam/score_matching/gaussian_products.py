@@ -55,6 +55,8 @@ def lengths_of(kernel: JointKernel, p: int, d: int) -> Array | None:
         ell = np.inf if isinstance(part, Constant) else part.lengthscale
         if isinstance(ell, str):
             return None
+        if np.size(ell) not in (1, columns):
+            return None  # the kernel says what is wrong
         lengths.append(np.broadcast_to(np.asarray(ell, float), (columns,)))
     return np.concatenate(lengths)
 

@@ -4,8 +4,9 @@ Equation numbers are those of docs/theory.md. With basis functions φ = (K(c, ·
 ∂_jK(c, ·), ∂_j²K(c, ·)) at m centres c and T = αᵀφ, the penalised objective (2) becomes
 
     (C + λR) α = −b,                                                                (16)
-    C = Σ_a w_a Σ_i g_ai ∂_iφ ∂_iφᵀ,   b = Σ_a w_a Σ_i (g_ai ∂_i²φ + drift_ai ∂_iφ),
+    C = Σ_a w_a Σ_i g_ai ∂_iφ ∂_iφᵀ,   b = Σ_a w_a Σ_i (g_ai ∂_i²φ + l_ai ∂_iφ),
 
+with the weights g and l = g′ + g ∂log q0 of generalised score matching,
 at the rows a, and R = ⟨φ, φᵀ⟩ in the RKHS. C and b are sums over rows: statistics of
 parts of the data are added, and those of a held-out part are subtracted.
 

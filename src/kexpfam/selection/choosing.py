@@ -123,8 +123,8 @@ def _coordinates(rows: TrainingRows, spec: Spec) -> list[CoordinateSpec]:
         # in different ones cannot be compared.
         return [CoordinateSpec(PLAIN, given_base(spec))]
     found = default_coordinates()
-    if spec.fit_method == "bridged":
-        found[0] = CoordinateSpec(PLAIN, given_base(spec))  # wide enough for a bridge
+    if SOLVERS[spec.fit_method].own_base:
+        found[0] = CoordinateSpec(PLAIN, given_base(spec))
     if rows.Y.shape[1] > 1 or not rows.X.shape[1]:
         # Transforms are for one column of y, regressions need columns of x.
         found = [one for one in found if not isinstance(one.base, TransformedBase)]
@@ -273,6 +273,11 @@ def _on_paper_grid(validation: Validation, search: PaperGrid) -> Selected:
     }
     if spec.kernel is not None:
         settled["kernel"] = spec.kernel
+    if spec.n_components is not None or spec.solver is not None:
+        raise ValueError(
+            "search='paper' fits exactly, at all rows; leave n_components and solver "
+            "out, or use search='grid'."
+        )
     for name, value in settled.items():
         raise ValueError(
             f"search='paper' chooses all lengthscales, but {name}={value!r} was given; "

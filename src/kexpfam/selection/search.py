@@ -77,7 +77,7 @@ def paper_grid(
     ends = float(min(lengthscales)), float(max(lengthscales))
     bounds = Bounds(ends, ends, (float(min(lambdas)), float(max(lambdas))))
     values = [float(lam) for lam in lambdas]
-    criterion: Criterion = RowScores
+    criterion: Criterion = RowScores.of
     if objective == "likelihood":
         criterion = partial(LogDensities.of, dtype=np.float64)
     tracker = Tracker(
@@ -240,7 +240,7 @@ def _check_objective(objective: str, columns: int) -> None:
 @saved_value
 @dataclass(frozen=True)
 class CoarseSearch:
-    """A coarse grid of lengthscales and λ, over all base densities that may compete.
+    """A coarse grid of lengthscales and λ, over all base densities that are open.
 
     Hard to overfit, and the default.
     """

@@ -1,8 +1,7 @@
 """Every default of selection: coordinates, kernels and λ that are tried, and how.
 
-What competes for the same rows are base densities with their regressions and
-transforms, each of which has its coordinates, and a coarse grid of kernels and λ in
-each of them.
+Candidates for the same rows are base densities with their regressions and transforms,
+each of which has its coordinates, and a coarse grid of kernels and λ in each of them.
 """
 
 import itertools

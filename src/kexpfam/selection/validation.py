@@ -48,7 +48,7 @@ from kexpfam.selection.spec import (
 )
 
 # What `KCEF.select` may say.
-CRITERIA: dict[str, Criterion] = {"likelihood": LogDensities.of, "score": RowScores}
+CRITERIA: dict[str, Criterion] = {"likelihood": LogDensities.of, "score": RowScores.of}
 
 Progress = Callable[[int, int, float], None]
 
