@@ -1,6 +1,6 @@
 """What is collected: doctests of a module only where it can be imported.
 
-Files whose examples train networks, compile or fit many models are slow.
+Some are slow, and run by `make slow`; the fast part touches every module all the same.
 
 And Ctrl-C works: shells let programs in the background ignore it, which tests of it,
 and the programs that they start, would inherit.
@@ -41,22 +41,27 @@ SLOW = (
     "tests/cli/test_commands.py::test_pictures_of_every_kind_are_drawn[pdf]",
     "tests/cli/test_commands.py::test_pictures_of_every_kind_are_drawn[svg]",
     "tests/cli/test_installed.py",
+    "tests/cli/test_tables.py::test_a_huge_file_is_read",
     "tests/comparison/test_relative.py::TestSizeAndPower",
     "tests/data/test_memory.py",
     "tests/datasets/test_simulations.py::test_density_integrates_to_one_and_to_its_distribution_function_and_mean[abrupt]",
+    "tests/datasets/test_simulations.py::test_density_integrates_to_one_and_to_its_distribution_function_and_mean[bimodal]",
     "tests/datasets/test_simulations.py::test_density_integrates_to_one_and_to_its_distribution_function_and_mean[failure]",
     "tests/datasets/test_simulations.py::test_density_integrates_to_one_and_to_its_distribution_function_and_mean[heteroscedastic]",
     "tests/datasets/test_simulations.py::test_joint_density_integrates_to_one_over_each_column_given_those_before",
+    "tests/display/test_pairs.py::TestPanels::test_few_and_many_columns[12]",
     "tests/distributions/test_transformed.py::test_highest_density_regions_are_those_of_y",
     "tests/distributions/test_transformed.py::test_mixtures_of_transformed_and_plain_densities",
+    "tests/distributions/test_transformed.py::test_single_densities_and_selections",
     "tests/estimators/test_fit_methods.py::test_what_was_validated_is_what_is_fitted[likelihood]",
     "tests/estimators/test_properties.py",
     "tests/estimators/test_selection.py::test_several_columns_of_y_are_chosen_for",
     "tests/estimators/test_several_columns.py::test_quadrature_importance_and_tempering_agree_in_the_plane",
-    "tests/estimators/test_shared_fits.py::test_a_surrounding_backend_of_processes_counts",
-    "tests/estimators/test_shared_fits.py::test_other_fits_are_shared_out_too",
+    "tests/estimators/test_shared_fits.py",
     "tests/explorer/test_command.py::test_the_page_is_served_until_interrupted",
+    "tests/graphs/test_factorized.py::TestFactors::test_warnings_name_their_factor",
     "tests/graphs/test_factorized.py::TestSamples",
+    "tests/integration/test_equivalence.py::test_densities_integrate_to_one_for_every_kernel",
     "tests/integration/test_frozen_numbers.py::test_figures_are_the_frozen_ones[averaged_many]",
     "tests/integration/test_frozen_numbers.py::test_figures_are_the_frozen_ones[averaged_more]",
     "tests/partition/test_tensor.py::test_the_stated_error_bounds_the_true_one_for_heavy_tails",
@@ -71,6 +76,8 @@ SLOW = (
     "tests/sampling/test_formulas.py::test_every_kernel_is_the_same_in_jax",
     "tests/sampling/test_formulas.py::test_gradients_follow_the_coordinates_without_walls",
     "tests/sampling/test_hamiltonian.py::test_importing_kexpfam_does_not_import_jax",
+    "tests/score_matching/test_centers.py::test_random_pivots_are_drawn_in_proportion_to_the_residual",
+    "tests/test_causal.py::test_weighted_slopes_recover_the_effect_that_naive_ones_miss",
     "tests/test_documentation.py::test_pictures_are_made_by_their_scripts",
     "tests/test_documentation.py::test_the_commands_of_the_page_about_serving_run",
     "tests/test_metrics.py::TestCalibration::test_draws_of_the_model_are_calibrated",

@@ -393,8 +393,8 @@ def test_several_columns_are_refused(method):
         ({"fit_method": "newton"}, "fit_method must be 'score', 'likelihood' or"),
         ({"fit_method": None}, "fit_method must be .* got None"),
         ({"select": "best"}, "select must be 'likelihood', 'score' or None"),
-        ({"fit_method": "likelihood", "select": "score"}, "select='score' judges"),
-        ({"fit_method": "bridged", "select": "score"}, "select='score' judges"),
+        ({"fit_method": "likelihood", "select": "score"}, "select='score' is for fits"),
+        ({"fit_method": "bridged", "select": "score"}, "select='score' is for fits"),
         ({"fit_method": "likelihood", "regularization": -1.0}, "regularization must"),
     ],
 )
