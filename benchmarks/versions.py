@@ -5,6 +5,7 @@
 A job runs in a process of its own that imports the package of one of the two, and
 prints how long it took after a first time to warm up. The two take turns, so that what
 else the machine does hits both alike; what counts is the median ratio of neighbours.
+With OPENBLAS_NUM_THREADS=1 ratios of small fits scatter much less.
 """
 
 import argparse
@@ -129,7 +130,12 @@ def main() -> None:
                 print(job, {k: round(v, 4) for k, v in found[job].items()}, flush=True)
         finally:
             subprocess.run([*git, "remove", "--force", tree], check=True)
-    result = {"before": arguments.commit, "load_at_start": load, "jobs": found}
+    result = {
+        "before": arguments.commit,
+        "load_at_start": load,
+        "blas_threads": os.environ.get("OPENBLAS_NUM_THREADS", "default"),
+        "jobs": found,
+    }
     print(write_result("versions", result))
 
 
