@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -122,7 +123,7 @@ def measure_import() -> dict[str, float]:
 def measure_memory() -> dict[str, float]:
     code = f"""
 import sys
-sys.path.insert(0, {str(sys.path[0])!r})
+sys.path.insert(0, {str(Path(__file__).parent)!r})
 from speed import make_data
 from kexpfam import KCEF
 X, y = make_data(4000, 0)
