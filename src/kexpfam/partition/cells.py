@@ -54,10 +54,15 @@ def cell_nodes(left: Array, right: Array) -> Array:
 
 def cells_holding(below: Array, level: Array) -> Indices:
     """The cell that holds each level, from what is left of each cell, (n, k)."""
-    cell = np.empty(level.shape, dtype=np.intp)
-    for row, (cumulated, wanted) in enumerate(zip(below, level, strict=True)):
-        cell[row] = cumulated.searchsorted(wanted, side="right") - 1
-    return np.clip(cell, 0, below.shape[1] - 1)
+    n, k = below.shape
+    start = k * np.arange(n)[:, None]
+    flat, first = below.ravel(), np.zeros(level.shape, dtype=np.intp)
+    # Bisection of all rows at once: the last of the cells with no more below it.
+    step = 1 << max(k - 1, 0).bit_length()
+    while step := step >> 1:
+        trial = np.minimum(first + step, k - 1)
+        first = np.where(flat[start + trial] <= level, trial, first)
+    return first
 
 
 @dataclass(frozen=True)
