@@ -13,10 +13,11 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from kexpfam._typing import Array
 from kexpfam.errors import CannotSaveError
-from kexpfam.persistence.registry import Kind, kind_named, kind_of, made
+from kexpfam.persistence.registry import COMPACT, Kind, kind_named, kind_of, made
 
 
 class Encoder:
@@ -27,7 +28,7 @@ class Encoder:
         self.objects: list[Any] = []
         # By id, and held: another object could get the id of one that is gone.
         self._shared: dict[int, tuple[int, Any]] = {}
-        self._names: dict[tuple[tuple[int, ...], bytes], str] = {}  # by content
+        self._names: dict[tuple[str, tuple[int, ...], bytes], str] = {}  # by content
 
     def encode(self, value: Any, place: str = "") -> Any:
         """JSON for a value that is found at some place in the model."""
@@ -59,7 +60,11 @@ class Encoder:
                 continue
             if kind.declared is None and isinstance(part, np.ndarray):
                 part = part.tolist()
-            parts[stored] = self.encode(part, f"{place}.{stored}" if place else stored)
+            inner = f"{place}.{stored}" if place else stored
+            if isinstance(part, np.ndarray) and kind.said(name).types:
+                parts[stored] = self._array(part, inner, part.dtype)
+            else:
+                parts[stored] = self.encode(part, inner)
         if not kind.shared:
             return parts
         # Its parts came first in the list, so that references go back only.
@@ -67,10 +72,10 @@ class Encoder:
         self.objects.append(parts)
         return {"object": len(self.objects) - 1}
 
-    def _array(self, array: Array, place: str) -> Any:
-        array = np.ascontiguousarray(array, dtype=np.float64)
+    def _array(self, array: Array, place: str, dtype: DTypeLike = np.float64) -> Any:
+        array = np.ascontiguousarray(array, dtype=dtype)
         # Sums may be large; a digest of them is not.
-        key = array.shape, hashlib.sha256(array.data).digest()
+        key = str(array.dtype), array.shape, hashlib.sha256(array.data).digest()
         # Smaller ones keep their names, since there is nothing to save.
         if array.size >= 64 and key in self._names:
             return {"array": self._names[key]}
@@ -126,7 +131,7 @@ class Decoder:
         if not isinstance(name, str) or name not in self._arrays:
             raise ValueError(f"array {name!r:.60} is missing")
         array = self._arrays[name]
-        if array.dtype != np.float64:
+        if str(array.dtype) not in COMPACT:  # a class says which of them it holds
             raise ValueError(f"array {name:.60} is {array.dtype}{array.shape}")
         self._used.add(name)
         return array

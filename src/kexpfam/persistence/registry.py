@@ -7,14 +7,17 @@ each field what it holds, in one line of axes and rules:
     @saved_fit({"X": "n p moderate", "noise": "n positive", "x_scaling": "p"})
 
 The axes of an array are letters, numbers and sums of them, `m+p+1`; a letter is the
-same size everywhere in an object, and not zero, except for `p`, the columns of x. The
-first axis of a tuple is its length. What follows it, or all that is said of a part with
-axes of its own, are letters of that part: `p` has to be the `p` here, `p=1` to be 1.
+same size everywhere in an object, and not zero, except for `p`, the columns of x, and
+`s`, the splits of trees. The first axis of a tuple is its length. What follows it, or
+all that is said of a part with axes of its own, are letters of that part: `p` has to be
+the `p` here, `p=1` to be 1.
 
 The rules are in `_RULES`, and `>=name` for a number that is not below another field.
 Numbers are finite without saying, unless a field is `unbounded`. Files leave out what
-is `omitted`, and what is `optional` where it is None. A relation that has no such words
-is checked by a method `check_saved` of the class, which raises ValueError.
+is `omitted`, and what is `optional` where it is None. Arrays are of doubles, or of one
+of the types that are named, `int16 int32`: large ones are kept as they are. A relation
+that has no such words is checked by a method `check_saved` of the class, which raises
+ValueError.
 """
 
 import functools
@@ -40,6 +43,9 @@ _RULES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "whole": (lambda a: (a == np.rint(a)) & (np.abs(a) <= 2**53), "is not whole"),
 }
 _FLAGS = frozenset({"unbounded", "omitted", "optional"})
+# Types of arrays that are kept as they are, if a field says so.
+COMPACT = frozenset({"float32", "float64", "int16", "int32", "uint8"})
+_MAY_BE_EMPTY = frozenset({"p", "s"})
 Cls = TypeVar("Cls", bound=type)
 
 
@@ -51,6 +57,7 @@ class Declared:
     rules: tuple[str, ...] = ()  # names in `_RULES`, looked at in this order
     flags: frozenset[str] = frozenset()  # names in `_FLAGS`
     least: str = ""  # field that it is not below, or none
+    types: frozenset[str] = frozenset()  # names in `COMPACT`; none for doubles
 
     @classmethod
     def read(cls, text: str) -> "Declared":
@@ -59,11 +66,14 @@ class Declared:
         least = "".join(word[2:] for word in words if word.startswith(">="))
         words = [word for word in words if not word.startswith(">=")]
         rules = [word for word in words if word in _RULES]
-        axes = [word for word in words if word not in _FLAGS and word not in _RULES]
+        types = COMPACT.intersection(words)
+        other = {*_FLAGS, *_RULES, *types}
+        axes = [word for word in words if word not in other]
         axis = re.compile(r"([A-Za-z]=)?([A-Za-z]|\d+)(\+([A-Za-z]|\d+))*")
         if not all(map(axis.fullmatch, axes)):
             raise ValueError(f"{text!r} is not a declaration of a field")
-        return cls(tuple(axes), tuple(rules), _FLAGS.intersection(words), least)
+        flags = _FLAGS.intersection(words)
+        return cls(tuple(axes), tuple(rules), flags, least, types)
 
 
 @dataclass(frozen=True)
@@ -181,6 +191,8 @@ def _checked(kind: Kind, name: str, part: Any) -> Any:
     if not conforms(part, _hints(kind.cls)[name]):
         raise ValueError(f"{place} is something else")
     place = f"array {place}" if isinstance(part, np.ndarray) else place
+    for found in _types(part) - (said.types or {"float64"}):
+        raise ValueError(f"{place} is {found}")
     if "unbounded" not in said.flags and not _is_finite(part):
         raise ValueError(f"{place} is not finite")
     if part is None:
@@ -190,6 +202,12 @@ def _checked(kind: Kind, name: str, part: Any) -> Any:
         if not np.all(holds(np.asarray(part))):
             raise ValueError(f"{place} {otherwise}")
     return part.astype(np.intp) if "whole" in said.rules else part
+
+
+def _types(part: Any) -> set[str]:
+    """Types of arrays in a part; objects were looked into when they were made."""
+    items = part if isinstance(part, tuple) else (part,)
+    return {str(item.dtype) for item in items if isinstance(item, np.ndarray)}
 
 
 def _is_finite(part: Any) -> bool:
@@ -219,7 +237,7 @@ def _letters(value: Any) -> dict[str, int]:
             if size != expected:
                 known = axis if axis.isdigit() else f"{axis} = {expected}"
                 raise ValueError(f"{problem}: {size} is not {known}")
-            if not size and axis != "p":
+            if not size and axis not in _MAY_BE_EMPTY:
                 raise ValueError(f"{problem}: {axis} is not zero")
     return letters
 
