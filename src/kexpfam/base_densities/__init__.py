@@ -14,6 +14,7 @@ from kexpfam.base_densities.conditional import (
     LocationScaleBase,
     RegressorModel,
     fit_processes,
+    standard_residuals,
 )
 from kexpfam.base_densities.fixed import (
     GaussianBase,
@@ -27,6 +28,7 @@ from kexpfam.base_densities.interface import (
     ConditionalBase,
     CrossFit,
     LocationScaleModel,
+    Summary,
 )
 from kexpfam.base_densities.marginal import MarginalBase
 from kexpfam.base_densities.names import resolve_base
@@ -64,6 +66,7 @@ __all__ = [
     "RegressorModel",
     "Rescaled",
     "StudentBase",
+    "Summary",
     "TransformedBase",
     "TruncatedBase",
     "UniformBase",
@@ -74,4 +77,5 @@ __all__ = [
     "fit_yeo_johnson",
     "require_inside",
     "resolve_base",
+    "standard_residuals",
 ]

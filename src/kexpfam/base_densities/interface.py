@@ -122,17 +122,35 @@ class LocationScaleModel(ABC):
         """Location μ(x) and scale σ(x) > 0 at each row, (n, d) each."""
 
 
+class Summary(ABC):
+    """Features z(x) that the kernel of x acts on instead of x, learned from y too."""
+
+    @property
+    @abstractmethod
+    def q(self) -> int:
+        """Columns of z."""
+
+    @abstractmethod
+    def at(self, X: Array) -> Array:
+        """Features of conditions X (n, p) that have not helped to learn them, (n, q)."""
+
+
 @dataclass(frozen=True)
 class CrossFit:
     """A conditional base fitted to data.
 
     The held-out location of a row is Y − residuals·exp(log_scale), and its held-out
     log density is the noise's at the residual minus the sum of its log scales.
+
+    With a summary, the location-scale model takes z instead of x.
     """
 
     model: LocationScaleModel  # Location and scale at any x
     residuals: Array  # Cross-fitted residuals of the training rows, (n, d)
     log_scale: Array  # Held-out log scale of each training row, (n, d)
+    summary: Summary | None = None  # x → z, if that is learned
+    Z: Array | None = None  # Held-out z of the training rows, (n, q)
+    noise: BaseDensity | None = None  # Of the residual, if it was fitted
 
 
 class ConditionalBase(Base):

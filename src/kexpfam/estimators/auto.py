@@ -59,6 +59,7 @@ from kexpfam.selection.spec import (
     PLAIN_GRID,
     REGRESSION_GRID,
     RESIDUAL_BASES,
+    SUMMARY_GRID,
     TUNING,
     default_coordinates,
 )
@@ -243,12 +244,16 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
         """Validate families in all coordinates that are worth it."""
         validation.add_coordinates(self._coordinates())
         validation.add_bases()
+        validation.add_summaries()
         tasks = []
         for name in validation.worth_a_kernel():
             regression = validation.is_regression(name)
+            summary = validation.has_summary(name)
             grid = REGRESSION_GRID if regression else PLAIN_GRID
+            grid = SUMMARY_GRID if summary else grid
             paths = grid.paths(validation.kernels_x(name, grid))
-            bases = RESIDUAL_BASES if regression else (None,)
+            own_base = summary or not regression
+            bases = (None,) if own_base else RESIDUAL_BASES
             tasks += validation.tasks(name, paths, bases=bases)
         few = len(validation.rows) <= TUNING.likelihood_rows
         wanted = few if self.likelihood is None else self.likelihood

@@ -63,11 +63,11 @@ class SavedFold:
 
 @saved_fit(
     {
-        "X": "m p moderate",
+        "X": "m q moderate",
         "Y": "m d moderate",
         "std": "d positive moderate divisor",
         "folds": f"{N_FOLDS} M",
-        "validation": "p d",
+        "validation": "p=q d",
         "neighbourhood": "p",
     },
     names={"std": "spread", "validation": "judges"},

@@ -2,7 +2,8 @@
 
 Conditions x become z, and responses y become u, one to one for given x:
 
-    z = standardised x, perhaps after a transform of its skewed columns,
+    z = standardised x, perhaps after a transform of its skewed columns, or a summary
+        of it that is learned,
     t(y) = location(x) + scale(x)·u,
 
 with a transform t or without, and a location and scale that are constants or come from
@@ -11,8 +12,8 @@ is fitted to (z, u), and log p(y|x) = log p(u|z) + log |du/dy|. Base density, re
 and transforms are all in the coordinates: a family on top of any of them is the same.
 
 What is learned from y must not have seen the row that it is used for: training rows
-carry held-out u, and would carry held-out z if that were learned from y too; new rows
-are brought into the coordinates that were fitted to all.
+carry held-out u, and held-out z if that is learned from y too; new rows are brought
+into the coordinates that were fitted to all.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,6 +34,7 @@ from kexpfam.base_densities import (
     LocationScaleModel,
     MonotoneTransform,
     Rescaled,
+    Summary,
     TransformedBase,
     YeoJohnson,
     fit_processes,
@@ -43,6 +45,12 @@ from kexpfam.data import Rows, TrainingRows
 from kexpfam.distributions import ResponseCoordinates
 from kexpfam.errors import DegenerateDataError
 from kexpfam.persistence import saved_fit
+from kexpfam.summaries import (
+    PROCESS,
+    LearnedSummary,
+    LocationFits,
+    process_location,
+)
 
 
 @saved_fit(
@@ -52,7 +60,8 @@ from kexpfam.persistence import saved_fit
         "y_center": "d",
         "y_scale": "d positive",
         "support": "d 2 unbounded",
-        "location_scale": "p d",
+        "location_scale": "d",
+        "summary": "optional",
     },
     shared=True,
     name="Chart",
@@ -70,6 +79,7 @@ class Coordinates:
     location_scale: LocationScaleModel | None = None  # Of a conditional base
     transform: MonotoneTransform | None = None  # Of y in the user's units, done first
     x_transform: MonotoneTransform | None = None  # Of x in the user's units, likewise
+    summary: Summary | None = None  # Of standardised x, which is z otherwise
 
     def check_saved(self) -> None:
         """Refuse supports that are no intervals, and transforms that are no maps."""
@@ -77,6 +87,9 @@ class Coordinates:
             raise ValueError("array support is not an interval for each column")
         if self.transform is not None and self.d != 1:
             raise ValueError("a transform of y is for one column")
+        if self.location_scale is not None:
+            # Touched once, so that regressions of other columns show up here.
+            self.at(np.zeros((1, self.q)))
         for transform, columns in ((self.transform, 1), (self.x_transform, self.p)):
             if transform is not None:
                 # Touched once, so that parameters of a wrong length show up here.
@@ -90,18 +103,28 @@ class Coordinates:
         return len(self.x_center)
 
     @property
+    def q(self) -> int:
+        """Number of columns of z."""
+        return self.p if self.summary is None else self.summary.q
+
+    @property
     def d(self) -> int:
         """Number of columns of y."""
         return len(self.y_center)
 
     def conditions(self, X: Array) -> Array:
-        """The user's conditions (n, p) in the coordinates of the kernel."""
+        """The user's conditions (n, p) in the coordinates of the kernel, (n, q)."""
+        standard = self.standardized(X)
+        return standard if self.summary is None else self.summary.at(standard)
+
+    def standardized(self, X: Array) -> Array:
+        """The user's conditions (n, p), transformed, centred and scaled, (n, p)."""
         if self.x_transform is not None:
             X = self.x_transform.forward(X)
         return (X - self.x_center) / self.x_scale
 
     def at(self, Z: Array) -> ResponseCoordinates:
-        """How y and u are related at conditions Z (n, p) of the kernel."""
+        """How y and u are related at conditions Z (n, q) of the kernel."""
         shape = (len(Z), self.d)
         center = np.broadcast_to(self.y_center, shape)
         scale = np.broadcast_to(self.y_scale, shape)
@@ -128,6 +151,7 @@ class Coordinates:
             all(np.array_equal(getattr(self, k), getattr(other, k)) for k in names)
             and self.transform == other.transform
             and self.x_transform == other.x_transform
+            and self.summary is other.summary
             and np.array_equal(here.location, there.location)
             and np.array_equal(here.scale, there.scale)
         )
@@ -139,7 +163,7 @@ class CoordinateRows:
 
     coordinates: Coordinates  # Fitted on all rows
     base: BaseDensity  # Base density of u
-    Z: Array  # Conditions, (n, p)
+    Z: Array  # Conditions, (n, q), held out where they are learned
     # Responses, held out where a regression is involved, so that no row has helped to
     # predict itself, (n, d)
     U: Array
@@ -162,6 +186,7 @@ class SharedProcesses:
 
     def __init__(self, start: "SharedProcesses | None" = None) -> None:
         self._fits: dict[tuple[bool, str], tuple[GaussianProcessFit, ...]] = {}
+        self._locations: dict[tuple[bool, str], LocationFits] = {}
         self._start = start
 
     def fit(
@@ -174,6 +199,15 @@ class SharedProcesses:
             limit = {} if start is None else {"max_iterations": 20}
             self._fits[key] = fit_processes(Z, U, weights, start=start, **limit)
         return self._fits[key]
+
+    def locations(
+        self, key: tuple[bool, str], Z: Array, U: Array, weights: Array
+    ) -> LocationFits:
+        """Regressions that learned summaries share, the process among them."""
+        if key not in self._locations:
+            fits = self.fit(key, Z, U, weights)
+            self._locations[key] = {PROCESS: process_location(fits)}
+        return self._locations[key]
 
 
 def fit_coordinates(
@@ -235,10 +269,11 @@ def fit_coordinates(
     key = (x_transform is not None, repr(getattr(base, "transform", None)))
     shared = processes or SharedProcesses()
     fit, lengthscales = _regression(inner, key, Z, U, weights, rng, shared)
+    there = replace(coordinates, location_scale=fit.model, summary=fit.summary)
     return CoordinateRows(
-        coordinates=replace(coordinates, location_scale=fit.model),
-        base=inner.noise.prepared(fit.residuals, weights),
-        Z=Z,
+        coordinates=there,
+        base=(fit.noise or inner.noise).prepared(fit.residuals, weights),
+        Z=Z if fit.Z is None else fit.Z,
         U=fit.residuals,
         log_abs_det_jacobian=log_jacobian - fit.log_scale.sum(axis=1),
         weights=weights,
@@ -315,6 +350,9 @@ def _regression(
     processes: SharedProcesses,
 ) -> tuple[CrossFit, Array | None]:
     """Held-out residuals, and lengthscales if there is a Gaussian process."""
+    if isinstance(base, LearnedSummary):
+        known = processes.locations(key, Z, U, weights) if base.wants_process else {}
+        return base.cross_fit(Z, U, weights, rng, known), None
     if not isinstance(base, GaussianProcessBase):
         return base.cross_fit(Z, U, weights, rng), None
     fits = processes.fit(key, Z, U, weights)

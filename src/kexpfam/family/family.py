@@ -49,7 +49,7 @@ MEDIANS_X = 0.5
 @saved_fit(
     {
         "coordinates": "p d",
-        "T": "p d",
+        "T": "d",
         "lam": "positive unbounded",
         "rcond": "unbounded",
         "seed": "nonnegative",
@@ -76,6 +76,8 @@ class FittedFamily:
             raise ValueError("rcond of FittedFamily is not a number")
         Y = self.T.Y
         n, d = Y.shape
+        if self.T.X.shape[1] != self.coordinates.q:
+            raise ValueError("array X of T has other columns than the coordinates")
         if isinstance(self.base, MarginalBase):
             if len(self.base.mixtures) != d:
                 raise ValueError("the base density has other columns")

@@ -73,7 +73,7 @@ class LowRankSpec:
         V = Y if there.transform is None else there.transform.forward(Y)
         V = (V - there.y_center) / there.y_scale
         with np.errstate(over="ignore"):
-            Z, V = (np.rint(part / grain) for part in (there.conditions(rows.X), V))
+            Z, V = (np.rint(part / grain) for part in (there.standardized(rows.X), V))
         return row_hashes(Z, V, self.seed)
 
     def folds_of(self, hashes: RowHashes) -> Indices:

@@ -149,6 +149,7 @@ def _tasks(validation: Validation, name: str) -> list[Task]:
     # Far from the data a regression can be wrong by many standard deviations: a family
     # around it needs heavy tails, having no others to fall back on.
     heavy = regression and spec.base is None and solver.additive
+    heavy = heavy and not validation.has_summary(name)
     assert spec.select is not None
     return validation.tasks(
         name,

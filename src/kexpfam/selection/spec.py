@@ -20,6 +20,7 @@ from kexpfam.base_densities import (
     TransformedBase,
 )
 from kexpfam.kernels import Gaussian, JointKernel, Kernel, separable
+from kexpfam.summaries import LearnedSummary
 
 # Names of the coordinates without a regression: y standardised, and y made normal by
 # its marginal distribution.
@@ -48,6 +49,10 @@ class SelectionTuning:
     # Rows from which on regressions take part. A guess: with fewer, what is left of
     # them without a fold does not tell a regression from chance
     regression_rows: int = 8
+    # and rows from which on summaries of x are learned
+    summary_rows: int = 200
+    # What a kernel part gains in them at most, in nats a row, beside other coordinates
+    summary_gain: float = 0.3
     # Coordinates that are worse than the best by more nats in total are not tried any
     # further: regressions without a kernel part, and the plain ones by likelihood
     hopeless: float = 20.0
@@ -107,6 +112,8 @@ PLAIN_GRID = KernelGrid(
     (0.35, 0.8, 1.8), (0.35, 0.8, 1.8, 4.0), (1e-3, 1e-2, 1e-1, 1.0)
 )
 REGRESSION_GRID = KernelGrid((0.35, 1.2), (0.35, 0.8, 2.0), (1e-2, 1e-1, 1.0))
+# Summaries are many columns that say the same thing in part: longer lengthscales.
+SUMMARY_GRID = KernelGrid((0.35, 1.0, 2.5), (0.35, 0.8, 2.0), (1e-3, 1e-2, 1e-1))
 LIKELIHOOD_GRID = KernelGrid(
     (0.8, 1.8), (0.35, 0.8), (1e-4, 1e-3, 1e-2, 1e-1), relative=False
 )
@@ -158,4 +165,19 @@ def default_coordinates() -> list[CoordinateSpec]:
     for name, base in regressions:
         found.append(CoordinateSpec(name, base))
         found.append(CoordinateSpec(f"{name}, transformed x", base, transform_x=True))
+    return found
+
+
+def summary_coordinates(best: CoordinateSpec) -> list[CoordinateSpec]:
+    """Summaries of x learned by trees, with the transforms of another regression.
+
+    They err differently: the location is a stack of regressions, or a forest alone.
+    """
+    found = []
+    for name, location in (("summary", "stack"), ("forest summary", "random_forest")):
+        base: Base = LearnedSummary(location)
+        if isinstance(best.base, TransformedBase):
+            base = replace(best.base, base=base)
+            name = f"{best.name.split(',')[0]}, {name}"
+        found.append(replace(best, name=name, base=base))
     return found

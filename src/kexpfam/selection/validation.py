@@ -45,6 +45,7 @@ from kexpfam.selection.spec import (
     KernelGrid,
     LambdaPath,
     SelectionTuning,
+    summary_coordinates,
 )
 
 # What `KCEF.select` may say.
@@ -72,6 +73,7 @@ class Validation:
     _final: dict[str, CoordinateRows] = field(default_factory=dict)
     _final_processes: SharedProcesses = field(default_factory=SharedProcesses)
     _relevant: dict[str, Array | None] = field(default_factory=dict)
+    _processes: SharedProcesses = field(default_factory=SharedProcesses)
 
     @classmethod
     def of(
@@ -109,7 +111,7 @@ class Validation:
             self._add_coordinates(specs)
 
     def _add_coordinates(self, specs: Sequence[CoordinateSpec]) -> None:
-        n, several, shared = len(self.rows), len(specs) > 1, SharedProcesses()
+        n, several, shared = len(self.rows), len(specs) > 1, self._processes
         in_fold = [SharedProcesses(start=shared) for _ in self.folds]
         for spec in specs:
             fewest = self.tuning.regression_rows if spec.learned else 0
@@ -121,7 +123,9 @@ class Validation:
             # A transform alone is cheap to fit again, and a density estimate that has
             # seen a row flatters it.
             few = n <= self.tuning.refitted_rows
-            if spec.learned and (few or spec.marginal):
+            # A learned summary is held out for every row as it is.
+            again = few and placed.coordinates.summary is None
+            if spec.learned and (again or spec.marginal):
                 try:
                     placed = self._refitted(spec, placed, in_fold)
                 except ValueError:
@@ -175,16 +179,35 @@ class Validation:
         log_jacobian = log_jacobian.copy()
         # Those that the coordinates were fitted to have held-out residuals; the others
         # have not helped by nature.
-        U[self.order] = placed.U
+        Z[self.order], U[self.order] = placed.Z, placed.U
         log_jacobian[self.order] = placed.log_abs_det_jacobian
         return replace(
             placed, Z=Z, U=U, log_abs_det_jacobian=log_jacobian, weights=rows.weights
         )
 
+    def add_summaries(self) -> None:
+        """Coordinates on learned summaries of x, where rows are enough for trees.
+
+        They have the transforms of the regression that is best without a kernel part.
+        """
+        totals = self._best_totals()
+        regressions = [name for name in totals if self.is_regression(name)]
+        if len(self.rows) < self.tuning.summary_rows or not regressions:
+            return
+        best = max(regressions, key=lambda name: totals[name])
+        self.add_coordinates(summary_coordinates(self.specs[best]))
+        self.add_bases()
+
     def add_bases(self) -> None:
-        """Candidates without a kernel part, in all coordinates."""
+        """Candidates without a kernel part, in all coordinates that are new."""
+        known = {candidate.coordinates for candidate in self.candidates}
         for name, placed in self.coordinates.items():
-            self.candidates += bases_alone(name, placed)
+            if name in known:
+                continue
+            bases = RESIDUAL_BASES
+            if self.has_summary(name):
+                bases = (*bases, placed.base)
+            self.candidates += bases_alone(name, placed, bases)
 
     def worth_a_kernel(self) -> list[str]:
         """Coordinates worth a kernel part: plain ones, and the best regressions."""
@@ -192,7 +215,13 @@ class Validation:
         plain = [name for name in (PLAIN, GAUSSIANIZED) if name in total]
         ranked = sorted((n for n in total if n not in plain), key=lambda n: -total[n])
         best = max((total[name] for name in ranked), default=0.0)
-        kept = [name for name in ranked if total[name] > best - tuning.hopeless]
+        # A kernel part on a summary gains more than one on x.
+        ahead = len(self.rows) * tuning.summary_gain
+        kept = [
+            name
+            for name in ranked
+            if total[name] + ahead * self.has_summary(name) > best - tuning.hopeless
+        ]
         if len(plain) > 1:
             gain = total[GAUSSIANIZED] - total[PLAIN]
             plain = plain if gain >= tuning.gaussianized_gain else [PLAIN]
@@ -219,6 +248,10 @@ class Validation:
         return bool(
             near and np.ptp(self.coordinates[PLAIN].U) <= tuning.likelihood_range
         )
+
+    def has_summary(self, name: str) -> bool:
+        """Whether the kernel of x acts on a learned summary of it."""
+        return self.coordinates[name].coordinates.summary is not None
 
     def is_regression(self, name: str) -> bool:
         """Whether coordinates have a location and scale that depend on x."""

@@ -109,7 +109,10 @@ def fit_boosting(
     held_out = np.empty((len(y), 1))
     for fit, rows, count in zip(fits, left_out, best, strict=True):
         held_out[rows] = fit.forest.first(count).predict(X[rows], n_jobs)
-    with openmp_threads(thread_count(n_jobs)):
+    # Threads of OpenMP wait for each other at every split: with few rows, or on a busy
+    # machine, for longer than they work.
+    threads = thread_count(n_jobs) if len(y) >= spec.rows_to_share else 1
+    with openmp_threads(threads):
         final = boost(np.arange(len(y)), max(1, enough), seeds[-1], False)
     return ForestFit(final.forest.first(enough), held_out, final.importances)
 

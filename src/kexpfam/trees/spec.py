@@ -14,6 +14,7 @@ class TreeSpec:
     rows_to_stop_early: int = 1000
     validation_share: float = 0.1
     patience: int = 20  # Rounds without gain before boosting stops
+    rows_to_share: int = 100_000  # From here on threads share the work of a split
 
 
 TREE_SPEC = TreeSpec()

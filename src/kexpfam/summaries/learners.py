@@ -1,0 +1,218 @@
+"""Regressions that predict training rows they have not seen.
+
+A summary of x that is learned from y must not have seen the row that it is used for.
+Out-of-bag predictions of a forest, leave-one-out predictions of a Gaussian process and
+predictions without a fold are such; new rows are predicted by the fit to all.
+
+Held-out predictions of several regressions are combined by the non-negative weights
+with the smallest squared error (stacked regressions: Breiman 1996).
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import optimize
+from sklearn.base import clone
+from sklearn.utils.validation import has_fit_parameter
+
+from kexpfam._typing import Array
+from kexpfam.persistence import saved_fit
+from kexpfam.regression import GaussianProcessFit, Process, fit_gaussian_process
+from kexpfam.trees import Forest, fit_boosting, fit_forest
+
+
+class Predictor(ABC):
+    """A fitted regression."""
+
+    @abstractmethod
+    def predict(self, X: Array) -> Array:
+        """Predictions at conditions X (n, p), (n, k)."""
+
+
+@dataclass(frozen=True)
+class Learned:
+    """A regression of training rows, and its honest predictions of them."""
+
+    model: Predictor  # For new rows
+    held_out: Array  # Predictions of each row by fits that have not seen it, (n, k)
+
+
+class Learner(ABC):
+    """A kind of regression."""
+
+    @abstractmethod
+    def cross_fit(
+        self, X: Array, Y: Array, weights: Array, rng: np.random.Generator
+    ) -> Learned:
+        """Fit Y (n, k) given X (n, p)."""
+
+
+@saved_fit({"forest": "k"})
+@dataclass(frozen=True, eq=False)
+class TreePredictor(Predictor):
+    """Trees, evaluated from plain arrays."""
+
+    forest: Forest
+
+    def predict(self, X: Array) -> Array:
+        return self.forest.predict(X)
+
+
+@saved_fit({"processes": "k"})
+@dataclass(frozen=True, eq=False)
+class ProcessPredictor(Predictor):
+    """Means of Gaussian processes, one for each column."""
+
+    processes: tuple[Process, ...]
+
+    def predict(self, X: Array) -> Array:
+        return np.column_stack([process.predict(X)[0] for process in self.processes])
+
+
+@saved_fit({"predictors": "m k", "shares": "m nonnegative"})
+@dataclass(frozen=True, eq=False)
+class StackedPredictor(Predictor):
+    """A weighted sum of predictions."""
+
+    predictors: tuple[Predictor, ...]
+    shares: Array  # Weight of each, (m,)
+
+    def predict(self, X: Array) -> Array:
+        parts = zip(self.shares, self.predictors, strict=True)
+        return sum((w * part.predict(X) for w, part in parts), np.zeros(1))
+
+
+@dataclass(frozen=True, eq=False)
+class RegressorPredictor(Predictor):
+    """A fitted regressor of scikit-learn, which files cannot hold."""
+
+    regressor: Any
+    k: int  # Columns that it predicts
+
+    def predict(self, X: Array) -> Array:
+        return np.asarray(self.regressor.predict(X), float).reshape(len(X), self.k)
+
+
+@dataclass(frozen=True)
+class ForestLearner(Learner):
+    """Randomised trees, with out-of-bag predictions.
+
+    Attributes:
+        kind: "extra" for extremely randomised trees, "random" for a random forest.
+        trees: How many.
+        min_leaf: Rows in a leaf, at least.
+        max_features: Share of the columns that a split looks at.
+    """
+
+    kind: str = "extra"
+    trees: int = 200
+    min_leaf: int = 1
+    max_features: float = 1.0
+
+    def cross_fit(
+        self, X: Array, Y: Array, weights: Array, rng: np.random.Generator
+    ) -> Learned:
+        fit = fit_forest(
+            X,
+            Y,
+            weights,
+            rng,
+            kind=self.kind,
+            trees=self.trees,
+            min_leaf=self.min_leaf,
+            max_features=self.max_features,
+        )
+        return Learned(TreePredictor(fit.forest), fit.held_out)
+
+
+@dataclass(frozen=True)
+class BoostingLearner(Learner):
+    """Histogram gradient boosting of one column, fitted again without each fold."""
+
+    def cross_fit(
+        self, X: Array, Y: Array, weights: Array, rng: np.random.Generator
+    ) -> Learned:
+        fit = fit_boosting(X, Y[:, 0], weights, rng)
+        return Learned(TreePredictor(fit.forest), fit.held_out)
+
+
+@dataclass(frozen=True)
+class ProcessLearner(Learner):
+    """A Gaussian process for each column, with leave-one-out predictions."""
+
+    def cross_fit(
+        self, X: Array, Y: Array, weights: Array, rng: np.random.Generator
+    ) -> Learned:
+        return process_location(
+            [fit_gaussian_process(X, y, weights=weights) for y in Y.T]
+        )
+
+
+def process_location(fits: Sequence[GaussianProcessFit]) -> Learned:
+    """Gaussian processes, one for each column, that are fitted already."""
+    held_out = np.column_stack([fit.held_out_mean for fit in fits])
+    return Learned(ProcessPredictor(tuple(fit.process for fit in fits)), held_out)
+
+
+@dataclass(frozen=True)
+class RegressorLearner(Learner):
+    """Any regressor of scikit-learn, fitted again without each fold."""
+
+    regressor: Any
+    folds: int = 5
+
+    def cross_fit(
+        self, X: Array, Y: Array, weights: Array, rng: np.random.Generator
+    ) -> Learned:
+        n, k = Y.shape
+        fold = rng.permutation(n) % self.folds
+        held_out = np.empty((n, k))
+        for j in range(self.folds):
+            rest, own = fold != j, fold == j
+            fitted = self._fit(X[rest], Y[rest], weights[rest])
+            held_out[own] = RegressorPredictor(fitted, k).predict(X[own])
+        return Learned(RegressorPredictor(self._fit(X, Y, weights), k), held_out)
+
+    def _fit(self, X: Array, Y: Array, weights: Array) -> Any:
+        target = Y[:, 0] if Y.shape[1] == 1 else Y
+        own = clone(self.regressor)
+        if has_fit_parameter(own, "sample_weight"):
+            return own.fit(X, target, sample_weight=weights)
+        return own.fit(X, target)
+
+
+def stacked(
+    parts: Sequence[Learned],
+    y: Array,
+    weights: Array,
+    *,
+    negligible: float = 0.03,
+) -> Learned:
+    """Non-negative weights that sum to one and predict one column y (n,) best.
+
+    Parts with a negligible weight are left out: each costs time at every prediction.
+    """
+    P = np.column_stack([part.held_out[:, 0] for part in parts])
+    shares = _simplex_weights(P, y, weights)
+    kept = np.flatnonzero(shares >= negligible)
+    if len(kept) < len(shares):
+        shares = np.zeros(len(shares))
+        shares[kept] = _simplex_weights(P[:, kept], y, weights)
+    if len(kept) == 1:
+        return parts[kept[0]]
+    model = StackedPredictor(tuple(parts[k].model for k in kept), shares[kept])
+    return Learned(model, (P @ shares)[:, None])
+
+
+def _simplex_weights(P: Array, y: Array, weights: Array) -> Array:
+    """Weights w ≥ 0 that sum to one with the least Σ weights (y − P w)², (m,)."""
+    root = np.sqrt(weights / weights.sum())
+    # A heavy row that asks for a sum of one makes it an ordinary NNLS problem.
+    heavy = 1e4 * (np.std(y) + np.finfo(float).tiny)
+    A = np.vstack([root[:, None] * P, np.full(P.shape[1], heavy)])
+    shares, _ = optimize.nnls(A, np.append(root * y, heavy))
+    total = shares.sum()
+    return shares / total if total > 0 else np.full(P.shape[1], 1.0 / P.shape[1])
