@@ -52,14 +52,12 @@ from kexpfam.family.neighbourhood import Neighbourhood
 from kexpfam.persistence import save_estimator, saved_estimator
 from kexpfam.selection import Candidate, Member, Members
 from kexpfam.selection.averaging import average_weights
+from kexpfam.selection.candidates import Task
 from kexpfam.selection.choosing import best_of
 from kexpfam.selection.spec import (
     AVERAGED_LIKELIHOOD_GRID,
     PLAIN,
-    PLAIN_GRID,
-    REGRESSION_GRID,
     RESIDUAL_BASES,
-    SUMMARY_GRID,
     TUNING,
     default_coordinates,
 )
@@ -244,21 +242,16 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
         """Validate families in all coordinates that are worth it."""
         validation.add_coordinates(self._coordinates())
         validation.add_bases()
-        validation.add_summaries()
-        tasks = []
-        for name in validation.worth_a_kernel():
-            regression = validation.is_regression(name)
-            summary = validation.has_summary(name)
-            grid = REGRESSION_GRID if regression else PLAIN_GRID
-            grid = SUMMARY_GRID if summary else grid
-            paths = grid.paths(validation.kernels_x(name, grid))
-            own_base = summary or not regression
-            bases = (None,) if own_base else RESIDUAL_BASES
-            tasks += validation.tasks(name, paths, bases=bases)
+        validation.add_summary()
         few = len(validation.rows) <= TUNING.likelihood_rows
         wanted = few if self.likelihood is None else self.likelihood
         with ProgressBar("AutoKCEF, mean log p", shown=self.verbose) as bar:
-            validation.run(tasks, bar)
+            # A summary first: what it reaches tells which others are hopeless.
+            for names in (validation.summaries, None):
+                names = validation.worth_a_kernel() if names is None else names
+                tasks = [t for name in names for t in _tasks(validation, name)]
+                if validation.reason != "interrupted":
+                    validation.run(tasks, bar)
             if not wanted or validation.reason == "interrupted":
                 return
             if validation.likelihood_pays():
@@ -421,6 +414,17 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "members_")
+
+
+def _tasks(validation: Validation, name: str) -> list[Task]:
+    """Kernels, λ and tails to try in some coordinates."""
+    grid = validation.grid(name)
+    tails_open = validation.is_regression(name) and not validation.has_summary(name)
+    return validation.tasks(
+        name,
+        grid.paths(validation.kernels_x(name, grid)),
+        bases=RESIDUAL_BASES if tails_open else (None,),
+    )
 
 
 def _statistics(

@@ -39,6 +39,7 @@ from kexpfam.kernels import JointKernel, Kernel
 from kexpfam.persistence import save_estimator, saved_estimator
 from kexpfam.score_matching import IterativeFit
 from kexpfam.selection import SearchMethod, SearchResult, Selection, resolve_search
+from kexpfam.summaries import LearnedSummary
 
 _NOTHING_LEFT = (
     "needs the rows or the sums of a fit, which a model does not have that was saved "
@@ -72,6 +73,10 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
             N(0, 2²)), "gaussian_process", "heteroscedastic", "linear", "marginal",
             "student", "yeo_johnson", "gaussianize"; None to choose among several, if
             kernels and λ are open too, and the paper's if not.
+        features: What the kernel of x acts on instead of x: a
+            `kexpfam.summaries.LearnedSummary`, whose location and scale are those of
+            the base density; `base` is then that of standardised residuals. None for
+            x as it is.
         regularization: λ; None to choose it.
         fit_method: How T is fitted. "score": score matching. "likelihood": penalised
             likelihood, which sees the masses of separated modes, by a few steps of
@@ -148,6 +153,7 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
         kernel_x: Kernel | None = None,
         kernel: JointKernel | None = None,
         base: Base | str | None = None,
+        features: LearnedSummary | None = None,
         regularization: float | None = None,
         fit_method: str = "score",
         select: str | None = "likelihood",
@@ -166,6 +172,7 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
         self.kernel_x = kernel_x
         self.kernel = kernel
         self.base = base
+        self.features = features
         self.regularization = regularization
         self.fit_method = fit_method
         self.select = select
@@ -501,6 +508,7 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
             self.kernel,
             self.base,
             self.regularization,
+            features=self.features,
             fit_method=self.fit_method,
             select=self.select,
             search=resolve_search(self.search),

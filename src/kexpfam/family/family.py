@@ -4,7 +4,7 @@ The unconditional family is the conditional one with zero columns of x and a con
 kernel of x.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from kexpfam.base_densities import (
     BaseDensity,
     LocationScaleDensity,
     MarginalBase,
+    TransformedBase,
     resolve_base,
 )
 from kexpfam.distributions import (
@@ -41,6 +42,7 @@ from kexpfam.kernels import (
 )
 from kexpfam.persistence import saved_fit
 from kexpfam.score_matching import KernelExpansion, TiltedDensity
+from kexpfam.summaries import LearnedSummary
 
 # Untuned lengthscale of x in median distances (decision 0003).
 MEDIANS_X = 0.5
@@ -174,8 +176,31 @@ def solve(
 
 def given_base(spec: Spec) -> Base:
     """The base density of the user, or that of the fitting method."""
+    if spec.features is not None:
+        return _base_of_features(spec.features, spec.base)
     solver = SOLVERS[spec.fit_method]
     return resolve_base(solver.base if spec.base is None else spec.base)
+
+
+def _base_of_features(features: LearnedSummary, given: Base | str | None) -> Base:
+    """Learned features with the location and scale that come with them."""
+    if not isinstance(features, LearnedSummary):
+        raise TypeError(
+            f"features must be a LearnedSummary of kexpfam.summaries, or None for x as "
+            f"it is; got {features!r}."
+        )
+    if given is None:
+        return features
+    base = resolve_base(given)
+    if isinstance(base, BaseDensity):
+        return replace(features, noise=base)
+    if isinstance(base, TransformedBase) and base.base is None:
+        return replace(base, base=features)
+    raise ValueError(
+        f"features bring a location and scale of their own, so base can be the density "
+        f"of standardised residuals, such as GaussianBase(scale=1.0), or a transform "
+        f"of y such as TransformedBase('yeo_johnson'); got {base!r}."
+    )
 
 
 def resolve_kernel(spec: Spec, Z: Array, U: Array, weights: Array) -> JointKernel:

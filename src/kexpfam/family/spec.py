@@ -8,6 +8,7 @@ from kexpfam._validation import check_flag
 from kexpfam.base_densities import Base
 from kexpfam.data import DEFAULT_BUDGET
 from kexpfam.kernels import JointKernel, Kernel
+from kexpfam.summaries import LearnedSummary
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ class Spec:
     kernel: JointKernel | None = None  # Instead of the two
     base: Base | str | None = None
     regularization: float | None = None
+    features: LearnedSummary | None = None  # What the kernel of x acts on; None for x
     fit_method: str = "score"  # Name of a `Solver`
     select: str | None = "likelihood"  # Criterion that chooses what is open, or None
     search: Any = None  # Where to look, a `SearchMethod`

@@ -45,8 +45,6 @@ from kexpfam.selection.search import GradientSearch, PaperGrid, paper_grid, refi
 from kexpfam.selection.spec import (
     LIKELIHOOD_GRID,
     PLAIN,
-    PLAIN_GRID,
-    REGRESSION_GRID,
     RESIDUAL_BASES,
     TUNING,
     CoordinateSpec,
@@ -117,7 +115,8 @@ def _check(rows: TrainingRows, spec: Spec) -> None:
 
 
 def _coordinates(rows: TrainingRows, spec: Spec) -> list[CoordinateSpec]:
-    given = spec.base, spec.kernel, spec.kernel_x, spec.kernel_y, spec.regularization
+    kernels = spec.kernel, spec.kernel_x, spec.kernel_y
+    given = spec.base, spec.features, *kernels, spec.regularization
     if any(part is not None for part in given) or spec.select == "score":
         # Lengths and λ of the user are meant for one kind of coordinates, and scores
         # in different ones cannot be compared.
@@ -135,8 +134,7 @@ def _tasks(validation: Validation, name: str) -> list[Task]:
     """Kernels and λ to try in some coordinates, as far as they are open."""
     spec, regression = validation.spec, validation.is_regression(name)
     solver = SOLVERS[spec.fit_method]
-    grid = REGRESSION_GRID if regression else PLAIN_GRID
-    grid = grid if solver.relative_lambda else LIKELIHOOD_GRID
+    grid = validation.grid(name) if solver.relative_lambda else LIKELIHOOD_GRID
     if spec.regularization is not None:
         grid = replace(grid, lams=(spec.regularization,), relative=False)
     if spec.kernel is not None:

@@ -39,7 +39,10 @@ from kexpfam.selection.relevance import RELEVANCE, relevant_lengthscales
 from kexpfam.selection.spec import (
     GAUSSIANIZED,
     PLAIN,
+    PLAIN_GRID,
+    REGRESSION_GRID,
     RESIDUAL_BASES,
+    SUMMARY_GRID,
     TUNING,
     CoordinateSpec,
     KernelGrid,
@@ -185,8 +188,8 @@ class Validation:
             placed, Z=Z, U=U, log_abs_det_jacobian=log_jacobian, weights=rows.weights
         )
 
-    def add_summaries(self) -> None:
-        """Coordinates on learned summaries of x, where rows are enough for trees.
+    def add_summary(self) -> None:
+        """Coordinates on a learned summary of x, where rows are enough for trees.
 
         They have the transforms of the regression that is best without a kernel part.
         """
@@ -195,7 +198,7 @@ class Validation:
         if len(self.rows) < self.tuning.summary_rows or not regressions:
             return
         best = max(regressions, key=lambda name: totals[name])
-        self.add_coordinates(summary_coordinates(self.specs[best]))
+        self.add_coordinates([summary_coordinates(self.specs[best])])
         self.add_bases()
 
     def add_bases(self) -> None:
@@ -210,18 +213,24 @@ class Validation:
             self.candidates += bases_alone(name, placed, bases)
 
     def worth_a_kernel(self) -> list[str]:
-        """Coordinates worth a kernel part: plain ones, and the best regressions."""
+        """Coordinates worth a kernel part: plain ones, and the best regressions.
+
+        That is decided by what they are worth without one, beside what others are with
+        one by now.
+        """
         total, tuning = self._best_totals(), self.tuning
         plain = [name for name in (PLAIN, GAUSSIANIZED) if name in total]
         ranked = sorted((n for n in total if n not in plain), key=lambda n: -total[n])
         best = max((total[name] for name in ranked), default=0.0)
-        # A kernel part on a summary gains more than one on x.
-        ahead = len(self.rows) * tuning.summary_gain
+        tilted = {c.coordinates for c in self.candidates if c.kernel is not None}
+        gains = {True: tuning.summary_gain, False: tuning.kernel_gain if tilted else 0}
         kept = [
             name
             for name in ranked
-            if total[name] + ahead * self.has_summary(name) > best - tuning.hopeless
+            if total[name] + self.weights.sum() * gains[self.has_summary(name)]
+            > best - tuning.hopeless
         ]
+        plain, kept = ([k for k in names if k not in tilted] for names in (plain, kept))
         if len(plain) > 1:
             gain = total[GAUSSIANIZED] - total[PLAIN]
             plain = plain if gain >= tuning.gaussianized_gain else [PLAIN]
@@ -249,9 +258,20 @@ class Validation:
             near and np.ptp(self.coordinates[PLAIN].U) <= tuning.likelihood_range
         )
 
+    @property
+    def summaries(self) -> list[str]:
+        """Coordinates on a learned summary of x."""
+        return [name for name in self.coordinates if self.has_summary(name)]
+
     def has_summary(self, name: str) -> bool:
         """Whether the kernel of x acts on a learned summary of it."""
         return self.coordinates[name].coordinates.summary is not None
+
+    def grid(self, name: str) -> KernelGrid:
+        """Kernels and λ to try in some coordinates."""
+        if self.has_summary(name):
+            return SUMMARY_GRID
+        return REGRESSION_GRID if self.is_regression(name) else PLAIN_GRID
 
     def is_regression(self, name: str) -> bool:
         """Whether coordinates have a location and scale that depend on x."""
@@ -314,6 +334,9 @@ class Validation:
         metrics, regression = [], self.is_regression(name)
         if not regression or placed.lengthscales is None:
             metrics.append(np.ones(p))
+        if self.has_summary(name):
+            # Location and scale alone, or all of the law.
+            metrics.append(np.where(np.arange(p) < 2, 1.0, RELEVANCE.ignored))
         if placed.lengthscales is not None:
             metrics.append(placed.lengthscales)
         elif not regression and p > 1 and len(Z) >= self.tuning.regression_rows:
@@ -348,8 +371,14 @@ class Validation:
         n, p = placed.Z.shape
         if n <= self.tuning.refitted_rows or not p or placed.U.shape[1] > 1:
             return None
+        if self.has_summary(name):
+            return None  # which says what matters of x by itself
         totals, regression = self._best_totals(), self.is_regression(name)
-        alike = [k for k in self.coordinates if self.is_regression(k) == regression]
+        alike = [
+            k
+            for k in self.coordinates
+            if self.is_regression(k) == regression and not self.has_summary(k)
+        ]
         best = max(alike, key=lambda other: totals[other])
         if regression and name != best:
             return None

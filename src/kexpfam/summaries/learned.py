@@ -36,7 +36,7 @@ from kexpfam.base_densities import (
     Summary,
     standard_residuals,
 )
-from kexpfam.persistence import saved_fit
+from kexpfam.persistence import saved_fit, saved_value
 from kexpfam.summaries.learners import (
     BoostingLearner,
     ForestLearner,
@@ -88,6 +88,7 @@ class SummarySpec:
 SPEC = SummarySpec()
 
 
+@saved_value
 @dataclass(frozen=True)
 class LearnedSummary(ConditionalBase):
     """Location, scale and law of y given x, learned by trees, as features of a kernel.
