@@ -1,0 +1,143 @@
+"""Methods that `tables.py` compares with, each with its defaults.
+
+Those of `rival_methods.py` that can take thousands of rows, and three more. Each fit
+standardises with the mean and standard deviation of its own training rows.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from rival_methods import METHODS as SMALL
+from rival_methods import ConditionalNormal, Density, rival
+
+Array = np.ndarray
+
+# Exact Gaussian processes of scikit-learn get so many rows, drawn at random.
+PROCESS_ROWS = 1500
+
+
+def fit_process(X: Array, y: Array, seed: int) -> Density:
+    from kexpfam.baselines import GaussianProcessDensity
+
+    few = np.random.default_rng(seed).permutation(len(y))[:PROCESS_ROWS]
+    return GaussianProcessDensity(random_state=seed).fit(X[few], y[few])
+
+
+def held_out(n: int, seed: int, share: float = 0.1) -> tuple[Array, Array]:
+    """Rows to fit to, and rows to stop early on."""
+    order = np.random.default_rng(seed).permutation(n)
+    count = max(1, int(share * n))
+    return order[count:], order[:count]
+
+
+def fit_catboost(X: Array, y: Array, seed: int) -> Density:
+    from catboost import CatBoostRegressor
+
+    train, stop = held_out(len(y), seed)
+    model = CatBoostRegressor(
+        loss_function="RMSEWithUncertainty",
+        random_seed=seed,
+        verbose=False,
+        thread_count=1,
+        allow_writing_files=False,
+        early_stopping_rounds=50,
+    )
+    model.fit(X[train], y[train], eval_set=(X[stop], y[stop]))
+
+    def moments(X: Array) -> tuple[Array, Array]:
+        found = model.predict(X)  # mean and variance
+        return found[:, 0], np.sqrt(np.maximum(found[:, 1], 1e-12))
+
+    return ConditionalNormal(moments)
+
+
+def fit_xgb_distribution(X: Array, y: Array, seed: int) -> Density:
+    from xgboost_distribution import XGBDistribution
+
+    train, stop = held_out(len(y), seed)
+    model = XGBDistribution(
+        distribution="normal",
+        n_estimators=500,
+        early_stopping_rounds=10,
+        random_state=seed,
+        n_jobs=1,
+    )
+    model.fit(X[train], y[train], eval_set=[(X[stop], y[stop])], verbose=False)
+
+    def moments(X: Array) -> tuple[Array, Array]:
+        found = model.predict(X)
+        return np.asarray(found.loc, float), np.maximum(found.scale, 1e-6)
+
+    return ConditionalNormal(moments)
+
+
+@dataclass(frozen=True)
+class Flow:
+    """A fitted conditional flow of zuko."""
+
+    flow: Any
+
+    def score_samples(self, X: Array, y: Array) -> Array:
+        import torch
+
+        with torch.no_grad():
+            rows = torch.as_tensor(X, dtype=torch.float32)
+            there = torch.as_tensor(y[:, None], dtype=torch.float32)
+            return self.flow(rows).log_prob(there).double().numpy()
+
+
+def fit_spline_flow(X: Array, y: Array, seed: int) -> Density:
+    import copy
+
+    import torch
+    import zuko
+
+    torch.manual_seed(seed)
+    torch.set_num_threads(1)
+    train, stop = held_out(len(y), seed)
+    rows, there = (
+        torch.as_tensor(part, dtype=torch.float32) for part in (X, y[:, None])
+    )
+    flow = zuko.flows.NSF(1, X.shape[1], transforms=3, hidden_features=(64, 64))
+    optimiser = torch.optim.Adam(flow.parameters(), lr=1e-3)
+    best, kept, waited = np.inf, copy.deepcopy(flow.state_dict()), 0
+    for _ in range(500):
+        order = torch.randperm(len(train)).numpy()
+        for start in range(0, len(train), 128):
+            batch = train[order[start : start + 128]]
+            loss = -flow(rows[batch]).log_prob(there[batch]).mean()
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+        with torch.no_grad():
+            loss = float(-flow(rows[stop]).log_prob(there[stop]).mean())
+        if loss < best:
+            best, kept, waited = loss, copy.deepcopy(flow.state_dict()), 0
+        elif (waited := waited + 1) >= 20:
+            break
+    flow.load_state_dict(kept)
+    return Flow(flow)
+
+
+METHODS = {
+    "ngboost": SMALL["ngboost"],
+    "ngboost_stopped": SMALL["ngboost_stopped"],
+    "catboost": rival(
+        "RMSEWithUncertainty, at most 1000 trees, stopped early on 10 % of the rows",
+        fit_catboost,
+    ),
+    "xgb_distribution": rival(
+        "normal, at most 500 trees, stopped early on 10 % of the rows",
+        fit_xgb_distribution,
+    ),
+    "quantile_forest": SMALL["quantile_forest"],
+    "gaussian_process": rival(
+        f"as in rivals.py, on at most {PROCESS_ROWS} rows", fit_process
+    ),
+    "spline_flow": rival(
+        "zuko NSF, 3 transforms of 64 x 64 units, Adam, stopped early on 10 % of rows",
+        fit_spline_flow,
+        can_vanish=True,
+    ),
+}
