@@ -8,11 +8,13 @@ from kexpfam.base_densities import GaussianBase
 from kexpfam.kernels import Gaussian, separable
 from kexpfam.selection import Candidate
 from kexpfam.selection.averaging import (
+    average_weights,
     prior_weights,
     representatives,
     tempered_weights,
     without_negligible,
 )
+from kexpfam.selection.stacking import stacked_weights
 from tests.tolerances import assert_close
 
 KERNEL = separable(Gaussian(1.0), Gaussian(1.0))
@@ -140,3 +142,49 @@ def test_the_fewest_candidates_that_hold_nearly_all_weight_are_kept():
     assert_close(kept.sum(), 1.0)
     assert_close(kept[0] / kept[2], weights[0] / weights[2])
     assert_close(without_negligible(weights, 0.0), weights)
+
+
+def different_experts(n):
+    """Held-out log densities of CANDIDATES, of which two err on different rows."""
+    rng = np.random.default_rng(5)
+    held_out = -2.0 + 0.1 * rng.normal(size=(len(CANDIDATES), n))
+    first = rng.random(n) < 0.6
+    held_out[4] = np.where(first, -0.5, -2.5)
+    held_out[8] = np.where(first, -2.5, -0.5)
+    return held_out
+
+
+def test_with_many_rows_candidates_that_err_differently_share_the_weight():
+    held_out = different_experts(2000)
+    weights = average_weights(CANDIDATES, held_out, np.ones(2000))
+    softmax = tempered_weights(held_out, np.full(12, 1 / 12), np.ones(2000), steps=0)
+    assert softmax[4] == 1.0
+    np.testing.assert_allclose(weights[[4, 8]], [0.62, 0.38], atol=0.05)
+    assert np.count_nonzero(weights) == 2
+
+
+def test_with_few_rows_weights_stay_near_the_tempered_ones():
+    held_out = different_experts(2000)[:, :10]
+    rows = np.ones(10)
+    prior = prior_weights(CANDIDATES, "normal")
+    center = representatives(CANDIDATES, tempered_weights(held_out, prior, rows), 2)
+    weights = average_weights(CANDIDATES, held_out, rows, dropped=0.0)
+    stacked = stacked_weights(held_out, rows)
+    assert np.abs(weights - center).sum() < 0.2 * np.abs(stacked - center).sum()
+
+
+def test_an_average_of_many_rows_predicts_better_together_than_the_tempered_one():
+    rng = np.random.default_rng(6)
+    shared = rng.normal(size=3000)
+    scatter = rng.normal(size=(len(CANDIDATES), 3000))
+    held_out = -1.0 + 0.5 * shared + 0.6 * scatter
+    prior = prior_weights(CANDIDATES, "normal")
+    rows = np.ones(3000)
+
+    def mixed(weights):
+        with np.errstate(divide="ignore"):
+            logs = np.log(weights)[:, None] + held_out
+        return special.logsumexp(logs, axis=0).mean()
+
+    together = mixed(average_weights(CANDIDATES, held_out, rows))
+    assert together > mixed(tempered_weights(held_out, prior, rows)) + 0.03

@@ -199,16 +199,22 @@ def fit_processes(
     *,
     # Fits of similar data, one per column, where the search begins
     start: Sequence[GaussianProcessFit] | None = None,
+    # Further such fits, whose optima are tried beside the one that is found
+    similar: Sequence[Sequence[GaussianProcessFit]] = (),
     max_iterations: int = 40,  # Of each search at most
 ) -> tuple[GaussianProcessFit, ...]:
     """A Gaussian process with constant noise for each column of Y."""
     _require_rows("A Gaussian process base", len(Y))
     fits = []
     for i, y in enumerate(Y.T):
-        first = None if start is None else start[i].process.hyperparameters
         fits.append(
             fit_gaussian_process(
-                X, y, weights=weights, start=first, max_iterations=max_iterations
+                X,
+                y,
+                weights=weights,
+                start=None if start is None else start[i].process.hyperparameters,
+                similar=[other[i].process.hyperparameters for other in similar],
+                max_iterations=max_iterations,
             )
         )
     return tuple(fits)

@@ -182,12 +182,19 @@ class SharedProcesses:
 
     Args:
         start: Processes of similar rows, at which searches begin.
+        similar: Processes of similar rows, whose optima are tried beside the one that
+            a search finds, as are those of other transforms of the same rows.
     """
 
-    def __init__(self, start: "SharedProcesses | None" = None) -> None:
+    def __init__(
+        self,
+        start: "SharedProcesses | None" = None,
+        similar: "SharedProcesses | None" = None,
+    ) -> None:
         self._fits: dict[tuple[bool, str], tuple[GaussianProcessFit, ...]] = {}
         self._locations: dict[tuple[bool, str], LocationFits] = {}
         self._start = start
+        self._similar = similar
 
     def fit(
         self, key: tuple[bool, str], Z: Array, U: Array, weights: Array
@@ -197,7 +204,12 @@ class SharedProcesses:
             start = None if self._start is None else self._start._fits.get(key)
             # Searches that begin at the optimum of similar rows need fewer steps.
             limit = {} if start is None else {"max_iterations": 20}
-            self._fits[key] = fit_processes(Z, U, weights, start=start, **limit)
+            similar = list(self._fits.values())
+            if self._similar is not None and key in self._similar._fits:
+                similar.append(self._similar._fits[key])
+            self._fits[key] = fit_processes(
+                Z, U, weights, start=start, similar=similar, **limit
+            )
         return self._fits[key]
 
     def locations(

@@ -16,6 +16,7 @@ the one it took part in.
 """
 
 import functools
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -37,6 +38,7 @@ from kexpfam.regression.process import (
     positive_variance,
 )
 from kexpfam.regression.scaling import Scaling, scaling_of, usable_weights
+from kexpfam.regression.starts import best_start
 
 
 @saved_fit(
@@ -113,8 +115,11 @@ def fit_gaussian_process(
     # Known part l of the log deviation of the noise, (n,); the noise variance is
     # multiplied by exp(2 l)
     log_scale: Array | None = None,
-    start: Hyperparameters | None = None,  # Of the search; the prior's if None
-    max_iterations: int = 40,  # Of the search at most; 0 takes `start` as it is
+    # Of the search; if None the prior's, and others where that explains little
+    start: Hyperparameters | None = None,
+    # Optima of similar data, that take the place of these others
+    similar: Sequence[Hyperparameters] = (),
+    max_iterations: int = 40,  # Of each search at most; 0 takes `start` as it is
     spec: GaussianProcessSpec = PROCESS_SPEC,
 ) -> GaussianProcessFit:
     """Fit a Gaussian process and predict every row from the others.
@@ -136,7 +141,7 @@ def fit_gaussian_process(
     factors = 1.0 / np.clip(weights, spec.smallest_weight, spec.largest_weight)
     if log_scale is not None:
         factors *= np.exp(2.0 * log_scale)
-    h = _search(Z, u, factors, start, max_iterations, spec)
+    h = _search(Z, u, factors, start, similar, max_iterations, spec)
     if n > spec.most_exact_rows:
         found = condition_on_sums(Z, u, h.noise(factors), h, x_scaling, y_scaling)
     else:
@@ -149,26 +154,30 @@ def _search(
     u: Array,
     factors: Array,
     start: Hyperparameters | None,
+    similar: Sequence[Hyperparameters],
     max_iterations: int,
     spec: GaussianProcessSpec,
 ) -> Hyperparameters:
-    """Hyperparameters from few rows, and then from more."""
+    """Hyperparameters from few rows, and then from more, and from the best start."""
     theta = spec.prior(Z.shape[1])[0] if start is None else start.logs()
     n = len(u)
     # Seeded, so that a fit depends on its data only.
     order = np.random.default_rng(20180611).permutation(n)
-    size = min(n, spec.most_rows)
-    stages = [(size, max_iterations)]
-    if start is None and size > 2 * spec.first_rows:
+    most = min(n, spec.most_rows)
+    stages = [(most, max_iterations)]
+    if start is None and most > 2 * spec.first_rows:
         stages.insert(0, (spec.first_rows, max_iterations))
     if n > max(spec.most_exact_rows, spec.most_rows):
         last = min(n, spec.last_rows), min(max_iterations, spec.last_iterations)
         stages = [*stages, last] if start is None else [last]
     for size, iterations in stages:
         rows = order[:size] if size < n else slice(None)
-        theta = maximise_log_posterior(
-            Z[rows], u[rows], factors[rows], theta, iterations, spec
-        )
+        some = Z[rows], u[rows], factors[rows]
+        theta = maximise_log_posterior(*some, theta, iterations, spec)
+        if size == most and start is None and max_iterations > 0:
+            optima = [h.logs() for h in similar]
+            mixed = Z[order], u[order], factors[order]
+            theta = best_start(some, mixed, theta, optima, max_iterations, spec)
     return Hyperparameters.from_logs(theta)
 
 

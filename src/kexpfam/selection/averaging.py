@@ -4,8 +4,13 @@ A Bayesian would weigh candidates by exp(n · mean log-likelihood). Held-out
 log-likelihoods of neighbouring candidates are nearly the same number, known from the
 same few rows, so these weights are tempered: their logarithm is multiplied by η < 1.
 A few steps of expectation maximisation then move the weights towards the average that
-predicts best together; many steps would overfit small data. The defaults were measured
-on the paper's data sets (docs/decisions/0006-averaging.md).
+predicts best together; many steps would overfit small data.
+
+With many rows any softmax of totals takes the best candidate, and leaves those out that
+err on other rows. So the weights are those that maximise the held-out log density of
+the mixture (`stacking`), shrunk to the tempered ones as if these had been seen on a few
+rows more. The defaults were measured on the paper's data sets and on tables
+(docs/decisions/0006-averaging.md, 0015-stacking-and-starts.md).
 """
 
 from collections.abc import Sequence
@@ -16,6 +21,7 @@ from scipy import special
 from kexpfam._typing import Array
 from kexpfam.selection.candidates import Candidate
 from kexpfam.selection.spec import PLAIN
+from kexpfam.selection.stacking import stacked_weights
 
 
 def average_weights(
@@ -24,8 +30,10 @@ def average_weights(
     row_weights: Array,
     *,
     null: str = PLAIN,
-    per_group: int = 2,
-    dropped: float = 0.005,
+    pseudo_rows: float = 50.0,
+    many_rows: float = 1000.0,
+    few_rows: float = 100.0,
+    dropped: float = 0.02,
 ) -> Array:
     """Weights of candidates in an average, (k,), zero for most.
 
@@ -34,12 +42,21 @@ def average_weights(
         held_out: Log density of each row under each of them, (k, n).
         row_weights: Weights of the rows, (n,).
         null: Name of the coordinates of the null model.
-        per_group: In all coordinates so many families carry the weight of all, which
-            changes little: their neighbours on the grid are much alike.
+        pseudo_rows: So many rows the tempered weights count as much as,
+        many_rows: and half as many if there are so many rows: the more there are, the
+            less caution is in the tempered weights, which take the best candidate.
+        few_rows: Up to so many rows two families in the same coordinates carry the
+            tempered weight of all there, and with more rows one: what the others can
+            add, stacking finds.
         dropped: Members that together hold less than this are left out.
     """
+    n = float(row_weights.sum())
+    per_group = 2 if n <= few_rows else 1
     weights = tempered_weights(held_out, prior_weights(candidates, null), row_weights)
-    weights = representatives(candidates, weights, per_group)
+    center = representatives(candidates, weights, per_group)
+    center = without_negligible(center, dropped / 4)
+    pseudo = pseudo_rows / (1.0 + n / many_rows)
+    weights = stacked_weights(held_out, row_weights, center, pseudo)
     return without_negligible(weights, dropped)
 
 

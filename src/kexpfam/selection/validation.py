@@ -116,6 +116,7 @@ class Validation:
     def _add_coordinates(self, specs: Sequence[CoordinateSpec]) -> None:
         n, several, shared = len(self.rows), len(specs) > 1, self._processes
         in_fold = [SharedProcesses(start=shared) for _ in self.folds]
+        self._final_processes = SharedProcesses(similar=shared)
         for spec in specs:
             fewest = self.tuning.regression_rows if spec.learned else 0
             if several and n < max(spec.fewest_rows, fewest):
