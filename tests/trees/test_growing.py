@@ -198,3 +198,27 @@ def test_other_columns_are_refused():
     forest = fit_forest(X, Y, weights, np.random.default_rng(0), trees=2).forest
     with pytest.raises(ValueError, match=r"the 3 columns .* got shape \(300, 2\)"):
         forest.predict(X[:, :2])
+
+
+def test_compressing_keeps_what_components_explain():
+    X, _, weights = rows(200)
+    factors = np.column_stack([np.sin(X[:, 0]), X[:, 1] ** 2])
+    mixing = np.random.default_rng(1).normal(size=(2, 9))
+    fit = fit_forest(
+        X, factors @ mixing + 7, weights, np.random.default_rng(0), trees=20
+    )
+    two, one = fit.forest.compressed(2), fit.forest.compressed(1)
+    whole = fit.forest.predict(X)
+    assert_close(two.predict(X), whole, 1e-6)  # rank two, in single precision
+    assert np.abs(one.predict(X) - whole).max() > 1e-2
+    assert two.nbytes < 0.6 * fit.forest.nbytes
+    # The first component is the direction in which leaves differ most.
+    C = np.linalg.svd(
+        fit.forest.values - fit.forest.values.mean(axis=0), full_matrices=False
+    )[2]
+    assert_close(np.abs(one.components @ C[0]), [1.0], 1e-5)
+    for wrong in (0, 9):
+        with pytest.raises(ValueError, match=f"between 1 and 8, .* got {wrong}"):
+            fit.forest.compressed(wrong)
+    with pytest.raises(ValueError, match="not compressed yet"):
+        two.compressed(1)
