@@ -18,7 +18,7 @@ from kexpfam._parallel import on_threads, single_threaded_openmp
 from kexpfam._typing import Array, Indices, Mask
 from kexpfam._validation import check_count
 from kexpfam.trees.forest import Forest, ForestFit, forest_of, tree_of
-from kexpfam.trees.growing import check_rows, power_of_two
+from kexpfam.trees.growing import check_rows, power_of_two, shares
 from kexpfam.trees.spec import TREE_SPEC, TreeSpec
 
 
@@ -67,7 +67,7 @@ def fit_boosting(
     y = y.reshape(-1)
     positive = check_rows(X, weights)
     folds = min(check_count("folds", folds, least=2), len(positive))
-    unit = power_of_two(y[:, None])
+    unit = power_of_two(y[positive, None])
     options = {
         "learning_rate": learning_rate,
         "max_leaf_nodes": leaves,
@@ -172,8 +172,7 @@ def _fitted(rows: _Rows, options: dict[str, Any]) -> tuple[Forest, Array]:
     rows.fit(model, slice(None))
     with single_threaded_openmp():
         forest, gains = as_forest(model, rows.X)
-    total = gains.sum()
-    return forest, gains / total if total > 0 else gains
+    return forest, shares(gains)
 
 
 # Rows on which converted trees are compared with scikit-learn's own predictions.
