@@ -111,10 +111,10 @@ def single_threaded_blas() -> Iterator[None]:
             _this_thread.limited = False
 
 
-def openmp_threads(threads: int) -> Any:
-    """Inside it OpenMP uses so many threads, as in the trees of scikit-learn."""
+def single_threaded_openmp() -> Any:
+    """Inside it OpenMP uses one thread, as in the trees of scikit-learn."""
     # Looked up anew: a library that needs OpenMP may have been loaded just now.
-    return threadpool_limits(limits=threads, user_api="openmp")
+    return threadpool_limits(limits=1, user_api="openmp")
 
 
 @contextmanager

@@ -59,6 +59,15 @@ class Branch:
             raise ValueError("the note is special")
 
 
+@saved_fit({"small": "s int16 int32", "wide": "s float32"})
+@dataclass(frozen=True)
+class Compact:
+    """Arrays that are kept as they are."""
+
+    small: Indices
+    wide: Array
+
+
 @saved_value
 @dataclass(frozen=True)
 class Toy:
@@ -139,6 +148,40 @@ UNSOUND = {
 def test_what_is_not_as_declared_is_refused(change, words):
     with pytest.raises(ValueError, match=words):
         made(Branch, {**SOUND, **change})
+
+
+def test_arrays_of_declared_types_are_kept_as_they_are():
+    for dtype in (np.int16, np.int32):
+        thing = Compact(np.arange(100, dtype=dtype), np.ones(100, dtype=np.float32))
+        encoder = Encoder()
+        text = json.dumps(encoder.encode(thing))
+        assert [a.dtype for a in encoder.arrays.values()] == [dtype, np.float32]
+        loaded = Decoder(encoder.arrays, []).decode(json.loads(text))
+        assert loaded.small.dtype == dtype
+        assert np.array_equal(loaded.small, thing.small)
+    empty = {"small": np.zeros(0, dtype=np.int16), "wide": np.zeros(0, np.float32)}
+    assert made(Compact, empty).small.size == 0  # s may be zero
+
+
+@pytest.mark.parametrize(
+    ("cls", "parts", "words"),
+    [
+        (Compact, {"small": np.zeros(2)}, "array small of Compact is float64"),
+        (Compact, {"wide": np.zeros(2)}, "array wide of Compact is float64"),
+        (Branch, {"matrix": np.ones((2, 1), np.float32)}, "table of Trunk is float32"),
+    ],
+)
+def test_arrays_of_other_types_are_refused(cls, parts, words):
+    small = {"small": np.zeros(2, np.int16), "wide": np.zeros(2, np.float32)}
+    sound = SOUND if cls is Branch else small
+    with pytest.raises(ValueError, match=words):
+        made(cls, {**sound, **parts})
+
+
+def test_equal_bytes_of_other_types_are_other_arrays():
+    encoder = Encoder()
+    encoder.encode(Compact(np.zeros(100, np.int32), np.zeros(100, np.float32)))
+    assert len(encoder.arrays) == 2
 
 
 def test_a_missing_part_is_an_error():

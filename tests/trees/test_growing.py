@@ -18,7 +18,7 @@ def converted(model, dtype):
     parts = [as_tree(tree, dtype) for tree in model.estimators_]
     trees, values = zip(*parts, strict=True)
     p, k = model.n_features_in_, model.n_outputs_
-    return forest_of(list(trees), list(values), np.zeros(k), p, 1 / len(trees))
+    return forest_of(trees, values, np.zeros(k), p, 1 / len(trees))
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.3])
@@ -58,9 +58,11 @@ def test_predictions_are_a_plain_walk_down_each_tree(kind, missing):
         assert_close(this.predict(queries), expected)
 
 
-def test_predictions_have_the_same_bits_whatever_is_beside_them():
+@pytest.mark.parametrize("compressed", [False, True])
+def test_predictions_have_the_same_bits_whatever_is_beside_them(compressed):
     X, Y, weights = rows(200, k=3)
     forest = fit_forest(X, Y, weights, np.random.default_rng(0), trees=30).forest
+    forest = forest.compressed(2) if compressed else forest
     queries = rows(40_000, seed=1)[0]
     whole = forest.predict(queries, n_jobs=1)
     assert np.array_equal(whole, forest.predict(queries, n_jobs=3))
@@ -198,3 +200,50 @@ def test_other_columns_are_refused():
     forest = fit_forest(X, Y, weights, np.random.default_rng(0), trees=2).forest
     with pytest.raises(ValueError, match=r"the 3 columns .* got shape \(300, 2\)"):
         forest.predict(X[:, :2])
+
+
+def test_compressing_keeps_what_components_explain():
+    X, _, weights = rows(200)
+    factors = np.column_stack([np.sin(X[:, 0]), X[:, 1] ** 2])
+    mixing = np.random.default_rng(1).normal(size=(2, 9))
+    fit = fit_forest(
+        X, factors @ mixing + 7, weights, np.random.default_rng(0), trees=20
+    )
+    two, one = fit.forest.compressed(2), fit.forest.compressed(1)
+    whole = fit.forest.predict(X)
+    assert_close(two.predict(X), whole, 1e-6)  # rank two, in single precision
+    assert np.abs(one.predict(X) - whole).max() > 1e-2
+    assert two.nbytes < 0.6 * fit.forest.nbytes
+    # The first component is the direction in which leaves differ most.
+    C = np.linalg.svd(
+        fit.forest.values - fit.forest.values.mean(axis=0), full_matrices=False
+    )[2]
+    assert_close(np.abs(one.components @ C[0]), [1.0], 1e-5)
+    # Held-out predictions lose what those of other rows lose.
+    small = fit.compressed(1)
+    lost = fit.held_out - small.held_out
+    assert_close(lost @ small.forest.components.T, np.zeros((200, 1)), 1e-9, scale=1)
+    assert_close(lost.mean(axis=0), np.zeros(9), 1e-9, scale=1)
+    projector = small.forest.components.T @ small.forest.components
+    mean = fit.held_out.mean(axis=0)
+    expected = mean + (whole - mean) @ projector
+    assert_close(small.forest.predict(X), expected, 1e-6)
+    for wrong in (0, 9):
+        with pytest.raises(ValueError, match=f"between 1 and 8, .* got {wrong}"):
+            fit.forest.compressed(wrong)
+    with pytest.raises(ValueError, match="not compressed yet"):
+        two.compressed(1)
+
+
+def test_components_of_predictions_keep_more_of_them_than_those_of_leaves():
+    # Indicators of bins: leaves of one row are equally far from each other.
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(600, 1))
+    y = X[:, 0] + 0.2 * rng.normal(size=600)
+    Y = np.eye(10)[np.searchsorted(np.quantile(y, np.arange(1, 10) / 10), y)]
+    fit = fit_forest(X, Y, np.ones(600), rng, trees=50)
+    queries = rng.uniform(size=(300, 1))
+    whole = fit.forest.predict(queries)
+    by_leaves = fit.forest.compressed(4).predict(queries) - whole
+    by_predictions = fit.compressed(4).forest.predict(queries) - whole
+    assert np.mean(by_predictions**2) < 0.8 * np.mean(by_leaves**2)

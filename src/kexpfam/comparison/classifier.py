@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr
 from sklearn.base import clone
 
-from kexpfam._parallel import openmp_threads
+from kexpfam._parallel import single_threaded_openmp
 from kexpfam._typing import Array, Indices, RandomState
 from kexpfam._validation import as_generator, check_count
 from kexpfam.comparison.samples import as_samples
@@ -124,7 +124,7 @@ def classifier_score(
         options = {"max_iter": 50, "max_leaf_nodes": 8} if small else {}
         estimator = HistGradientBoostingClassifier(**options, random_state=seed)
     folds = StratifiedKFold(cv, shuffle=True, random_state=seed)
-    with openmp_threads(1) if small else nullcontext():
+    with single_threaded_openmp() if small else nullcontext():
         result = _cross_validated(estimator, rows, labels, folds)
         null = [
             _cross_validated(estimator, rows, rng.permutation(labels), folds).accuracy

@@ -1,26 +1,25 @@
 """Boosted trees on histograms, with cross-fitted predictions.
 
-Folds are fitted in turn, each stopped early on rows of its own that it has not seen, so
-that the predictions of the fold that was left out are honest. All rows are then fitted
-with the median of the folds' numbers of rounds, and no row is set aside.
+Folds are boosted side by side, until further rounds no longer predict the rows that
+each has left out better. One number of rounds is chosen for all of them by all rows,
+which leaves the held-out predictions honest for every practical purpose, and no row has
+to be set aside for stopping. Then all rows are fitted with that number of rounds.
 """
 
-from dataclasses import replace
-from typing import Any, NamedTuple
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+from operator import methodcaller
+from typing import Any
 
 import numpy as np
 
-from kexpfam._parallel import on_threads, openmp_threads, thread_count
-from kexpfam._typing import Array, Indices
+from kexpfam._parallel import on_threads, single_threaded_openmp
+from kexpfam._typing import Array, Indices, Mask
+from kexpfam._validation import check_count
 from kexpfam.trees.forest import Forest, ForestFit, forest_of, tree_of
-from kexpfam.trees.growing import check_rows, power_of_two
+from kexpfam.trees.growing import check_rows, power_of_two, shares
 from kexpfam.trees.spec import TREE_SPEC, TreeSpec
-
-
-class _Boosted(NamedTuple):
-    forest: Forest  # All rounds that were run
-    best: int  # Rounds after which rows that were set aside were predicted best
-    importances: Array
 
 
 def fit_boosting(
@@ -40,14 +39,11 @@ def fit_boosting(
 ) -> ForestFit:
     """Boost trees for the mean of y, with predictions by folds that were left out.
 
-    With fewer than `spec.rows_to_stop_early` rows nothing is set aside: folds run all
-    rounds, and the number with least squared held-out error is taken for all of them.
-
     Args:
         X: Conditions, (n, p); NaN where a value is missing.
         y: Responses, (n,) or (n, 1).
         weights: Row weights, (n,).
-        rng: Deals the folds, and the rows that are set aside.
+        rng: Deals the folds.
         folds: Number of folds.
         learning_rate: Share of each tree's prediction that is added.
         rounds: Most trees.
@@ -70,51 +66,32 @@ def fit_boosting(
     """
     y = y.reshape(-1)
     positive = check_rows(X, weights)
-    folds = min(folds, len(positive))
-    if folds < 2:
-        raise ValueError(f"folds must be at least 2, got {folds}.")
-    unit = power_of_two(y[:, None])
-    stops = len(positive) >= spec.rows_to_stop_early
+    folds = min(check_count("folds", folds, least=2), len(positive))
+    unit = power_of_two(y[positive, None])
     options = {
         "learning_rate": learning_rate,
         "max_leaf_nodes": leaves,
         "min_samples_leaf": min_leaf or spec.boosting_min_leaf,
         "l2_regularization": l2,
+        "random_state": int(rng.integers(2**31)),
     }
     fold = _dealt(weights, folds, rng)
-    seeds = rng.integers(2**31, size=folds + 1).tolist()
-
-    def boost(kept: Indices, rounds: int, seed: int, stops: bool) -> _Boosted:
-        data = X[kept], y[kept] / unit, weights[kept] / weights.max()
-        stopping = {
-            "early_stopping": stops,
-            "validation_fraction": spec.validation_share,
-            "n_iter_no_change": spec.patience,
-        }
-        known = options | stopping | {"max_iter": rounds, "random_state": seed}
-        return _boosted(*data, known, unit)
-
-    def without(k: int) -> _Boosted:
-        with openmp_threads(1):
-            return boost(np.flatnonzero(fold != k), rounds, seeds[k], stops)
-
-    fits = on_threads(without, range(folds), n_jobs)
-    left_out = [np.flatnonzero(fold == k) for k in range(folds)]
-    if stops:
-        best = [fit.best for fit in fits]
-        enough = int(np.median(best))
-    else:
-        enough = _common_rounds(fits, X, y, weights, left_out)
-        best = [enough] * folds
+    rows = _Rows(X, y / unit, weights / weights.max())
+    fits = [_FoldFit.begin(rows, fold == k, options) for k in range(folds)]
+    errors = [sum(fit.error(fit.mean) for fit in fits)]
+    while (
+        len(errors) <= rounds and np.argmin(errors) + spec.patience >= len(errors) - 1
+    ):
+        more = min(spec.patience, rounds + 1 - len(errors))
+        found = on_threads(methodcaller("further", more), fits, n_jobs)
+        errors += [sum(each) for each in zip(*found, strict=True)]
+    best = int(np.argmin(errors))
     held_out = np.empty((len(y), 1))
-    for fit, rows, count in zip(fits, left_out, best, strict=True):
-        held_out[rows] = fit.forest.first(count).predict(X[rows], n_jobs)
-    # Threads of OpenMP wait for each other at every split: with few rows, or on a busy
-    # machine, for longer than they work.
-    threads = thread_count(n_jobs) if len(y) >= spec.rows_to_share else 1
-    with openmp_threads(threads):
-        final = boost(np.arange(len(y)), max(1, enough), seeds[-1], False)
-    return ForestFit(final.forest.first(enough), held_out, final.importances)
+    for fit in fits:
+        held_out[fit.left_out, 0] = unit * fit.predictions(best)
+    forest, importances = _fitted(rows, options | {"max_iter": max(1, best)})
+    forest = replace(forest.first(best), scale=unit, offset=unit * forest.offset)
+    return ForestFit(forest, held_out, importances * (best > 0))
 
 
 def _dealt(weights: Array, folds: int, rng: np.random.Generator) -> Indices:
@@ -126,28 +103,76 @@ def _dealt(weights: Array, folds: int, rng: np.random.Generator) -> Indices:
     return fold
 
 
-def _common_rounds(
-    fits: list[_Boosted], X: Array, y: Array, weights: Array, left_out: list[Indices]
-) -> int:
-    """Number of rounds with least squared error of rows that were left out."""
-    errors = []
-    for fit, rows in zip(fits, left_out, strict=True):
-        residual = y[rows] - fit.forest.cumulative(X[rows])
-        errors.append(np.sum(weights[rows] * residual**2, axis=1))
-    return int(np.argmin(np.sum(errors, axis=0)))
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    X: Array
+    y: Array
+    weights: Array
+
+    def fit(self, model: Any, kept: Indices | slice) -> None:
+        """Fit a model of scikit-learn to some rows."""
+        weights = self.weights[kept]
+        # Bins of weighted rows take longer than boosting, if there are few rows.
+        given = None if np.ptp(weights) == 0 else weights
+        # Threads of OpenMP wait for each other after every split: on two busy cores
+        # they took forty times as long as one thread.
+        with single_threaded_openmp():
+            model.fit(self.X[kept], self.y[kept], sample_weight=given)
 
 
-def _boosted(
-    X: Array, y: Array, weights: Array, options: dict[str, Any], unit: float
-) -> _Boosted:
+@dataclass(frozen=True, eq=False)
+class _FoldFit:
+    """A model that is boosted further and further without a fold."""
+
+    rows: _Rows
+    kept: Indices
+    left_out: Indices
+    model: Any
+    mean: float  # What is predicted before the first round
+
+    @classmethod
+    def begin(cls, rows: _Rows, fold: Mask, options: dict[str, Any]) -> "_FoldFit":
+        kept, left_out = np.flatnonzero(~fold), np.flatnonzero(fold)
+        mean = float(np.average(rows.y[kept], weights=rows.weights[kept]))
+        model = _learner(options | {"max_iter": 0, "warm_start": True})
+        return cls(rows, kept, left_out, model, mean)
+
+    def error(self, predicted: Array | float) -> float:
+        """Weighted squared error of the rows that are left out."""
+        y, weights = self.rows.y[self.left_out], self.rows.weights[self.left_out]
+        return float(np.sum(weights * (y - predicted) ** 2))
+
+    def further(self, rounds: int) -> list[float]:
+        """Errors after each of so many rounds more."""
+        done = self.model.max_iter
+        self.model.set_params(max_iter=done + rounds)
+        self.rows.fit(self.model, self.kept)
+        return [self.error(stage) for stage in islice(self._stages(), done, None)]
+
+    def predictions(self, rounds: int) -> Array:
+        """Predictions of the rows that are left out after so many rounds."""
+        if rounds == 0:
+            return np.full(len(self.left_out), self.mean)
+        return next(islice(self._stages(), rounds - 1, None))
+
+    def _stages(self) -> Iterator[Array]:
+        with single_threaded_openmp():
+            yield from self.model.staged_predict(self.rows.X[self.left_out])
+
+
+def _learner(options: dict[str, Any]) -> Any:
     from sklearn.ensemble import HistGradientBoostingRegressor
 
-    model = HistGradientBoostingRegressor(**options).fit(X, y, sample_weight=weights)
-    forest, gains = as_forest(model, X)
-    forest = replace(forest, scale=unit, offset=unit * forest.offset)
-    best = int(np.argmax(model.validation_score_)) if options["early_stopping"] else 0
-    total = gains.sum()
-    return _Boosted(forest, best, gains / total if total > 0 else gains)
+    return HistGradientBoostingRegressor(early_stopping=False, **options)
+
+
+def _fitted(rows: _Rows, options: dict[str, Any]) -> tuple[Forest, Array]:
+    """Trees fitted to all rows, and importances of columns."""
+    model = _learner(options)
+    rows.fit(model, slice(None))
+    with single_threaded_openmp():
+        forest, gains = as_forest(model, rows.X)
+    return forest, shares(gains)
 
 
 # Rows on which converted trees are compared with scikit-learn's own predictions.

@@ -12,6 +12,7 @@ rows beside it, or on the number of threads.
 """
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -105,10 +106,10 @@ class Forest:
             >>> from kexpfam.trees import fit_forest
             >>> rng = np.random.default_rng(0)
             >>> X = rng.uniform(-1, 1, size=(200, 2))
-            >>> Y = np.abs(X)
+            >>> Y = np.sign(X)
             >>> forest = fit_forest(X, Y, np.ones(200), rng, trees=50).forest
-            >>> forest.predict(np.array([[0.5, -0.2]])).round(1)
-            array([[0.5, 0.2]])
+            >>> forest.predict(np.array([[0.5, -0.5]])).round(1)
+            array([[ 1., -1.]])
         """
         if X.ndim != 2 or X.shape[1] != self.n_features:
             raise ValueError(
@@ -121,18 +122,24 @@ class Forest:
         rows = min(_LANES, math.ceil(len(X) / thread_count(n_jobs)))
         blocks = [X[start : start + rows] for start in range(0, len(X), rows)]
         sums = np.concatenate(on_threads(self._sums, blocks, n_jobs)) * self.scale
-        return self.offset + (
-            sums if self.components is None else sums @ self.components
-        )
+        if self.components is None:
+            return self.offset + sums
+        # Not by BLAS, whose bits depend on the number of rows.
+        return self.offset + np.einsum("nr,rk->nk", sums, self.components)
 
-    def compressed(self, components: int) -> "Forest":
-        """The forest with leaf values on their first principal components.
+    def compressed(self, components: int, predictions: Array | None = None) -> "Forest":
+        """The forest whose predictions vary along a few principal components only.
 
-        Files are smaller, and predictions faster, if there are many outputs. What is
-        lost is the part of leaf values that the components do not explain.
+        Leaves then hold scores on components instead of values: files are smaller if
+        there are many outputs. With mean μ and components C of predictions, what was f
+        becomes μ + (f − μ) CᵀC. Components of leaf values tell little of predictions if
+        leaves are small: give predictions, held-out ones if you have them, as
+        `ForestFit.compressed` does.
 
         Args:
-            components: Number of principal components that are kept.
+            components: Number of principal components that are kept, r.
+            predictions: Predictions whose components are kept, (m, k); None for those
+                of leaf values.
 
         Raises:
             ValueError: There are not more outputs than components, or it is compressed.
@@ -143,7 +150,7 @@ class Forest:
             >>> X = rng.uniform(size=(200, 1))
             >>> Y = X ** [1, 2, 3, 4]
             >>> forest = fit_forest(X, Y, np.ones(200), rng, trees=20).forest
-            >>> small = forest.compressed(3)
+            >>> small = forest.compressed(3, forest.predict(X))
             >>> bool(np.abs(small.predict(X) - forest.predict(X)).max() < 0.01)
             True
         """
@@ -152,24 +159,23 @@ class Forest:
                 f"components must be between 1 and {self.n_outputs - 1}, for values "
                 f"that are not compressed yet; got {components}."
             )
-        mean = np.mean(self.values, axis=0, dtype=np.float64)
-        starts = range(0, len(self.values), _LEAF_BLOCK)
-        blocks = [slice(start, start + _LEAF_BLOCK) for start in starts]
-        gram = np.zeros((self.n_outputs, self.n_outputs))
-        for block in blocks:
-            centred = self.values[block] - mean
-            gram += centred.T @ centred
+        if predictions is None:
+            leaf, gram = _moments(self.values)
+            mean = self.offset + self.scale * self.n_trees * leaf
+        else:
+            mean, gram = _moments(predictions)
         C = np.linalg.eigh(gram)[1][:, : -components - 1 : -1].T
-        scores = [(self.values[block] - mean) @ C.T for block in blocks]
-        values = np.concatenate([part.astype(self.values.dtype) for part in scores])
-        # Σ_t (mean + scores C) = t · mean + (Σ_t scores) C
-        offset = self.offset + self.scale * self.n_trees * mean
         return replace(
-            self, values=values, offset=offset, components=np.ascontiguousarray(C)
+            self,
+            values=np.concatenate(
+                [(V @ C.T).astype(self.values.dtype) for V in _in_blocks(self.values)]
+            ),
+            offset=projected(self.offset, mean, C),
+            components=np.ascontiguousarray(C),
         )
 
     def first(self, trees: int) -> "Forest":
-        """The forest of the first trees only; without any it is one leaf of value 0.
+        """The sum of the first trees only; without any it is one leaf of value 0.
 
         Example:
             >>> from kexpfam.trees import fit_boosting
@@ -293,6 +299,33 @@ class ForestFit:
     held_out: Array  # Out-of-bag or cross-fitted predictions of training rows, (n, k)
     importances: Array  # Mean decrease in impurity, sums to 1 or is all zero, (p,)
 
+    def compressed(self, components: int) -> "ForestFit":
+        """Forest and held-out predictions on components of the latter."""
+        forest = self.forest.compressed(components, self.held_out)
+        C = forest.components
+        assert C is not None
+        held_out = projected(self.held_out, self.held_out.mean(axis=0), C)
+        return replace(self, forest=forest, held_out=held_out)
+
+
+def projected(f: Array, mean: Array, C: Array) -> Array:
+    """μ + (f − μ) CᵀC, what is left of f on components C around a mean μ."""
+    return mean + (f - mean) @ C.T @ C
+
+
+def _in_blocks(V: NDArray[np.floating]) -> Iterator[NDArray[np.floating]]:
+    return (V[i : i + _LEAF_BLOCK] for i in range(0, len(V), _LEAF_BLOCK))
+
+
+def _moments(V: NDArray[np.floating]) -> tuple[Array, Array]:
+    """Mean of rows, and the sum of their squares around it."""
+    mean: Array = np.mean(V, axis=0, dtype=np.float64)
+    gram = np.zeros((mean.size, mean.size))
+    for block in _in_blocks(V):
+        centred = block - mean
+        gram += centred.T @ centred
+    return mean, gram
+
 
 class Tree(NamedTuple):
     """One tree, its nodes level by level."""
@@ -329,14 +362,19 @@ def tree_of(
 
 
 def forest_of(
-    trees: list[Tree],
-    values: list[NDArray[np.floating]],  # Of the leaves of each tree, (l, k)
+    trees: Sequence[Tree],
+    values: Sequence[NDArray[np.floating]],  # Of the leaves of each tree, (l, k)
     offset: Array,
     n_features: int,
     scale: float,
 ) -> Forest:
-    """A forest of trees."""
+    """A forest of trees; ValueError if they have too many nodes together."""
     sizes = [tree.feature.size for tree in trees]
+    if sum(sizes) >= 2**31:
+        raise ValueError(
+            f"The trees have {sum(sizes)} nodes, and a forest at most {2**31 - 1}; "
+            f"grow fewer trees, or larger leaves."
+        )
     return Forest(
         roots=np.cumsum([0, *sizes[:-1]], dtype=np.int32),
         feature=np.concatenate([tree.feature for tree in trees]),

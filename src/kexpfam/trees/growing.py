@@ -5,13 +5,15 @@ and predicts the rows that it has not seen; the mean of these predictions over t
 honest, and free. A tree becomes arrays as soon as it is grown.
 """
 
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
+from sklearn.base import clone
 
 from kexpfam._parallel import on_threads
-from kexpfam._typing import Array, Indices
+from kexpfam._typing import Array, Indices, Mask
 from kexpfam._validation import check_count
 from kexpfam.trees.forest import ForestFit, Tree, forest_of, tree_of
 
@@ -77,53 +79,75 @@ def fit_forest(
     """
     drawn_from = check_rows(X, weights)
     check_count("trees", trees, least=1)
-    size = min(len(drawn_from), max_rows or len(drawn_from))
-    unit = power_of_two(Y)
+    size = check_count("max_rows", max_rows or len(drawn_from), least=1)
+    unit = power_of_two(Y[drawn_from])
     offset = np.average(Y, axis=0, weights=weights)
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore"):  # scikit-learn refuses what is infinite
         narrow = np.ascontiguousarray(X, dtype=np.float32)
-    learner = _learner(kind, min_leaf, max_features)
-    scaled = (Y - offset) / unit
-
-    def grow(stream: np.random.Generator) -> _Grown:
-        chosen = drawn_from[stream.integers(len(drawn_from), size=size)]
-        counts = np.bincount(chosen, minlength=len(X))
-        model = learner.__class__(
-            **learner.get_params() | {"random_state": int(stream.integers(2**31))}
-        ).fit(narrow, scaled, sample_weight=counts * weights)
-        tree, values = as_tree(model, np.float32)
-        unseen = np.flatnonzero(counts == 0)
-        place = np.empty(tree.nodes.size, dtype=np.intp)
-        place[tree.nodes] = np.cumsum(tree.feature < 0) - 1
-        leaves = place[model.tree_.apply(narrow[unseen])]
-        return _Grown(tree, values, unseen, leaves, model.feature_importances_)
-
+    grower = _Grower(
+        _learner(kind, min_leaf, max_features),
+        narrow,
+        (Y - offset) / unit,
+        weights,
+        drawn_from,
+        min(size, len(drawn_from)),
+    )
     grown, sums, votes = [], np.zeros(Y.shape), np.zeros(len(X))
     importances = np.zeros(X.shape[1])
-    streams = rng.spawn(trees)
+    seeds = rng.integers(2**63, size=trees).tolist()
     for start in range(0, trees, _TREES_AT_ONCE):
-        for one in on_threads(grow, streams[start : start + _TREES_AT_ONCE], n_jobs):
+        some = seeds[start : start + _TREES_AT_ONCE]
+        for one in on_threads(grower.grown, some, n_jobs):
             sums[one.unseen] += one.values[one.leaves]
             votes[one.unseen] += 1
             importances += one.importances
             grown.append((one.tree, one.values))
-    forest = forest_of(
-        [tree for tree, _ in grown],
-        [values for _, values in grown],
-        offset,
-        X.shape[1],
-        unit / trees,
-    )
+    parts, values = zip(*grown, strict=True)
+    forest = forest_of(parts, values, offset, X.shape[1], unit / trees)
     held_out = offset + unit * sums / np.maximum(votes, 1)[:, None]
     seen = votes == 0
-    smallest = weights[drawn_from].min()
-    # The mean of the others is the mean, less what the row itself adds to it.
-    share = weights[seen] / np.maximum(weights.sum() - weights[seen], smallest)
-    held_out[seen] = offset - share[:, None] * (Y[seen] - offset)
-    total = importances.sum()
-    return ForestFit(
-        forest, held_out, importances / total if total > 0 else importances
-    )
+    held_out[seen] = _means_of_others(Y, weights, offset, seen)
+    return ForestFit(forest, held_out, shares(importances))
+
+
+@dataclass(frozen=True, eq=False)
+class _Grower:
+    """What all trees have in common."""
+
+    learner: Any  # Of scikit-learn, not fitted
+    X: NDArray[np.float32]
+    Y: Array
+    weights: Array
+    drawn_from: Indices  # Rows with weight
+    size: int  # Number of rows that are drawn
+
+    def grown(self, seed: int) -> _Grown:
+        """A tree on a bootstrap sample."""
+        rng = np.random.default_rng(seed)
+        chosen = self.drawn_from[rng.integers(len(self.drawn_from), size=self.size)]
+        counts = np.bincount(chosen, minlength=len(self.X))
+        model = clone(self.learner).set_params(random_state=int(rng.integers(2**31)))
+        model.fit(self.X, self.Y, sample_weight=counts * self.weights)
+        tree, values = as_tree(model, np.float32)
+        place = np.empty(tree.nodes.size, dtype=np.intp)
+        place[tree.nodes] = np.cumsum(tree.feature < 0) - 1
+        unseen = np.flatnonzero(counts == 0)
+        leaves = place[model.tree_.apply(self.X[unseen])]
+        return _Grown(tree, values, unseen, leaves, model.feature_importances_)
+
+
+def _means_of_others(Y: Array, weights: Array, mean: Array, rows: Mask) -> Array:
+    """Weighted mean of all rows but each of some."""
+    # It is the mean, less what the row itself adds to it.
+    smallest = weights[weights > 0].min()
+    share = weights[rows] / np.maximum(weights.sum() - weights[rows], smallest)
+    return mean - share[:, None] * (Y[rows] - mean)
+
+
+def shares(gains: Array) -> Array:
+    """Numbers in shares of their sum; zeros stay zeros."""
+    total = gains.sum()
+    return gains / total if total > 0 else gains
 
 
 def check_rows(X: Array, weights: Array) -> Indices:
