@@ -48,7 +48,7 @@ class NewtonSpec:
     rough_tolerance: float = 1e-3
     # Multiplications beyond which steps use products with the Hessian instead of the
     # Hessian: below, a Hessian takes a few milliseconds
-    most_work: float = 1e8
+    most_work: float = 2.5e7
     # Conditions, and values of u for each, whose covariance of features preconditions
     # them: some tens of draws for each function of a usual basis
     preconditioning_rows: int = 512
@@ -57,6 +57,8 @@ class NewtonSpec:
     # anew, where the step ended
     most_products: int = 200
     many_products: int = 12
+    # Below this mean log-likelihood a step by products is the last one
+    visible: float = 1e-9
     forcing: float = 0.2  # Residual of a step, in the norm of the preconditioner
 
 
@@ -242,7 +244,8 @@ def minimize(
 ) -> Minimum:
     """Newton's method from beta, with the Hessian, or with products if it is large."""
     if problem.hessian_work > spec.most_work:
-        return minimize_by_products(problem, beta, max_iterations, tolerance, spec)
+        limits = max_iterations, tolerance, spec
+        return minimize_by_products(problem, beta, *limits, gap=spec.visible)
     with single_threaded_blas():
         state = problem.at(beta)
         norm = float(np.linalg.norm(state.gradient))

@@ -136,7 +136,7 @@ class Parts:
                 f"likelihood, got {type(basis.kernel).__name__}; use separable(...)."
             )
         nothing = np.empty((0, 0))
-        L = linalg.cholesky(basis.gram(), lower=True)
+        L = np.asfortranarray(linalg.cholesky(basis.gram(), lower=True))
         parts = cls(nothing, *_at_nodes(basis, base, nodes), L, len(products))
         return parts.with_conditions(basis, X)
 
@@ -285,7 +285,7 @@ class PenalizedLikelihood:
 
     def alpha(self, beta: Array) -> Array:
         """Coefficients of the basis functions."""
-        return linalg.solve_triangular(self.parts.L, beta, lower=True, trans=1)
+        return _solve_triangular(self.parts.L, beta, trans=1)
 
     def beta(self, alpha: Array) -> Array:
         """Whitened coefficients."""
@@ -355,7 +355,7 @@ class PenalizedLikelihood:
         return white @ white.T
 
     def _whiten(self, slope: Array) -> Array:
-        return linalg.solve_triangular(self.parts.L, slope, lower=True)
+        return _solve_triangular(self.parts.L, slope)
 
     def _second_moment(self, P: Array) -> Array:
         """Σ_r share_r E_r[φφᵀ] by (18), (M, M)."""
@@ -371,6 +371,13 @@ class PenalizedLikelihood:
                 H[t, j, s, i] = moment
         H = parts.join(H.reshape(orders * c, orders * c))
         return parts.join(H.T)
+
+
+def _solve_triangular(L: Array, rhs: Array, trans: int = 0) -> Array:
+    """L⁻¹ or L⁻ᵀ times a vector or matrix; checks would take longer than the work."""
+    solution, info = linalg.lapack.dtrtrs(L, rhs, lower=1, trans=trans)
+    assert info == 0
+    return solution
 
 
 def distinct(X: Array, share: Array) -> tuple[Array, Array]:

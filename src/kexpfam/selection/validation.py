@@ -207,6 +207,13 @@ class Validation:
             totals[name] = max(totals[name], total)
         return totals
 
+    def in_the_race(self) -> list[str]:
+        """The plain coordinates, and those that are not hopeless."""
+        totals = self._best_totals()
+        best = max(totals.values())
+        near = [n for n in totals if totals[n] > best - self.tuning.hopeless]
+        return list(dict.fromkeys([*(n for n in totals if n == PLAIN), *near]))
+
     def likelihood_pays(self) -> bool:
         """Whether the plain coordinates are near enough to the best for likelihood.
 
@@ -238,7 +245,7 @@ class Validation:
         offset = self.coordinates[name].log_abs_det_jacobian
         if criterion == "score":  # which has no units that could be converted
             offset = np.zeros_like(offset)
-        count = n_components or SOLVERS[method].n_components
+        count = n_components or SOLVERS[method].components_for(len(self.rows))
         return [
             Task(name, problem, path, method, CRITERIA[criterion], offset)
             for problem in (self.problem(name, base, count) for base in bases)
