@@ -93,11 +93,28 @@ def test_blocks_of_the_hessian_do_not_matter():
     assert_close(again.hessian(state), whole, ROUNDING)
 
 
-def test_all_rows_thinned_are_all_rows():
-    _, problem = make_problem()
+def test_rough_covariance_of_all_rows_and_many_draws_is_the_hessian():
+    _, problem = make_problem(SUM)
     state = problem.at(some_point(problem))
-    fewer, theirs = problem.thinned(state, len(problem.share))
-    assert_close(fewer.hessian(theirs), problem.hessian(state))
+    rough = problem.rough_covariance(state, len(problem.share), 4000)
+    exact = problem.hessian(state) - LAM * np.eye(len(rough))
+    # Four thousand levels of a distribution on a few hundred nodes.
+    assert_close(rough, exact, 0.02)
+
+
+@pytest.mark.parametrize("rounded", [False, True], ids=["distinct", "tied"])
+def test_the_objective_without_a_fold_is_that_of_the_other_rows(rounded):
+    X, U, weights = make_rows(9)
+    X = np.round(X) if rounded else X
+    basis, problem = make_problem(SUM, rows=(X, U, weights))
+    rest = np.delete(np.arange(9), slice(2, 5))
+    nodes = quadrature_nodes(GaussianBase(2.0), U, SUM.resolution)
+    rows = X[rest], U[rest], weights[rest]
+    own = PenalizedLikelihood.of(basis, GaussianBase(2.0), *rows, LAM, nodes)
+    found = problem.without(slice(2, 5), basis, X, U, weights)
+    beta = some_point(problem)
+    assert_close(found.at(beta).value, own.at(beta).value)
+    assert_close(found.at(beta).gradient, own.at(beta).gradient)
 
 
 def test_equal_conditions_are_one_condition():

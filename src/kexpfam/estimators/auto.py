@@ -1,5 +1,6 @@
 """AutoKCEF: an average of families, weighted by what they say about unseen rows."""
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -23,7 +24,7 @@ from kexpfam.data import (
     training_data,
 )
 from kexpfam.distributions import ClosedFormDensity, MixtureDensity
-from kexpfam.errors import CannotSaveError
+from kexpfam.errors import BlindnessWarning, CannotSaveError
 from kexpfam.estimators.base import ConditionalEstimator, warn_of_a_column
 from kexpfam.estimators.experts import (
     check_weights_for,
@@ -38,8 +39,10 @@ from kexpfam.family import (
     SOLVERS,
     FittedFamily,
     FoldStatistics,
+    IsolatedComponents,
     LambdaRule,
     Spec,
+    check_masses,
     chosen_centers,
     narrowed,
     sample_rows,
@@ -54,6 +57,11 @@ from kexpfam.selection import Candidate, Member, Members
 from kexpfam.selection.averaging import average_weights
 from kexpfam.selection.candidates import Task
 from kexpfam.selection.choosing import best_of
+from kexpfam.selection.finishing import (
+    isolated_coordinates,
+    lambda_for_all,
+    replace_blind_candidates,
+)
 from kexpfam.selection.spec import (
     AVERAGED_LIKELIHOOD_GRID,
     PLAIN,
@@ -67,6 +75,8 @@ from kexpfam.selection.validation import Validation
 # impossible. More than two per cent costs likelihood everywhere.
 DEFENSIVE_WEIGHT = 0.01
 DEFENSIVE = StudentBase(scale=0.85, df=5.0)
+
+_NO_COMPONENTS = IsolatedComponents(())
 
 # Adds rows to statistics beside those that the families are validated on.
 Others = Callable[..., list[FoldStatistics]]
@@ -91,9 +101,11 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
             `kexpfam.distributions`. Each is fitted once for every fold, and once to all
             rows, up to 20,000 of them. Such an average cannot be saved.
         likelihood: Whether families fitted by penalised likelihood are tried too,
-            beside those by score matching. They are slower, and better where y has
-            isolated components or recorded values that repeat. None means: up to 500
-            rows.
+            beside those by score matching. They see the masses of isolated components,
+            and are better where recorded values repeat. None means: where isolated
+            components are found, with any number of rows, and then in the place of
+            families that do not see them; elsewhere up to 500 rows. False leaves them
+            out, and a `BlindnessWarning` says if masses are wrong.
         memory_budget: Bytes, or a text such as "500 MB", that a fit to rows read block
             by block may take above what the process has.
         standardize: Whether to centre and scale the columns of X and y first.
@@ -106,6 +118,8 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
         members_: The families of the average, with weight, base density and
             hyperparameters; prints as a table.
         best_: The best single family, a `KCEF`.
+        isolated_components_: Masses of separated modes by the average and by counting;
+            None if loaded from a file.
         n_candidates_: How many were tried.
         stopped_: Why no more were tried.
         n_features_in_: Columns of X.
@@ -120,6 +134,8 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
         >>> model.predict_quantiles([[0.5]], [0.05, 0.5, 0.95]).round(1)
         array([[0.7, 1. , 1.4]])
     """
+
+    isolated_components_: IsolatedComponents | None
 
     # Coordinates that are tried.
     _coordinates = staticmethod(default_coordinates)
@@ -212,7 +228,7 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
         check_weights_for(experts, training.weights)
         near = Neighbourhood.of(rows.X, rows.weights)
         validation = Validation.of(training, self._spec(), rng)
-        self._try(validation)
+        isolated = self._try(validation)
         for name, expert in experts.items():
             if validation.reason == "interrupted":
                 break
@@ -221,7 +237,28 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
                 Candidate(name, None, None, np.inf, "expert", held_out)
             )
         self._average(validation, int(rng.integers(2**31)), others, experts, near)
+        self.isolated_components_ = self._masses(rows) if isolated else _NO_COMPONENTS
         return self
+
+    def _masses(self, rows: Rows) -> IsolatedComponents:
+        """Masses of isolated components by the average and by counting."""
+        found = check_masses(
+            self.best_.family_,
+            rows.X,
+            rows.Y,
+            rows.weights,
+            density=self._density,
+            most_rows=600,
+        )
+        if found.suspicious:
+            warnings.warn(
+                f"Masses of isolated components are wrong: {found.finding}. Families "
+                f"that see them were not tried, or not better; use likelihood=None, "
+                f"or look at members_.",
+                BlindnessWarning,
+                stacklevel=4,
+            )
+        return found
 
     def save(self, path: str | Path, *, extra: Mapping[str, Any] | None = None) -> None:
         """Write the fitted model to one file; `kexpfam.load` reads it.
@@ -238,8 +275,11 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
         limits = replace(self._limits, most_centers=self._limits.member_centers)
         return Spec(standardize=self.standardize, limits=limits, n_jobs=self.n_jobs)
 
-    def _try(self, validation: Validation) -> None:
-        """Validate families in all coordinates that are worth it."""
+    def _try(self, validation: Validation) -> bool:
+        """Validate families in all coordinates that are worth it.
+
+        Returns whether components are isolated in some of them.
+        """
         validation.add_coordinates(self._coordinates())
         validation.add_bases()
         validation.add_summary()
@@ -249,16 +289,27 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
             # A summary first: what it reaches tells which others are hopeless.
             for names in (validation.summaries, None):
                 names = validation.worth_a_kernel() if names is None else names
-                tasks = [t for name in names for t in _tasks(validation, name)]
-                if validation.reason != "interrupted":
-                    validation.run(tasks, bar)
-            if not wanted or validation.reason == "interrupted":
-                return
-            if validation.likelihood_pays():
-                grid = AVERAGED_LIKELIHOOD_GRID
-                kernels_x = validation.kernels_x(PLAIN, grid)[1:]  # not the constant
-                paths = grid.paths(kernels_x)
-                validation.run(validation.tasks(PLAIN, paths, method="likelihood"), bar)
+                new = [name for name in names if name not in validation.tilted]
+                tasks = [task for name in new for task in _tasks(validation, name)]
+                validation.run(tasks, bar)
+                if validation.reason == "interrupted":
+                    return False
+            isolated = isolated_coordinates(validation)
+            if isolated and self.likelihood is not False:
+                best = best_of(validation).chosen
+                replace_blind_candidates(validation, isolated, best)
+            elif wanted:
+                self._try_likelihood(validation, bar)
+        return bool(isolated)
+
+    def _try_likelihood(self, validation: Validation, bar: ProgressBar) -> None:
+        """Validate families by likelihood beside all others, if that may pay."""
+        if not validation.likelihood_pays():
+            return
+        grid = AVERAGED_LIKELIHOOD_GRID
+        kernels_x = validation.kernels_x(PLAIN, grid)[1:]  # not the constant
+        paths = grid.paths(kernels_x)
+        validation.run(validation.tasks(PLAIN, paths, method="likelihood"), bar)
 
     def _average(
         self,
@@ -384,6 +435,7 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
         self.defensive_ = fitted.defensive
         self.n_candidates_ = fitted.n_candidates
         self.stopped_ = fitted.stopped
+        self.isolated_components_ = None
 
     def _density(self, X: Array) -> MixtureDensity:
         # Members share coordinates, whose regressions are the slow part of them.
@@ -446,13 +498,15 @@ def fit_candidate(
     """Fit a candidate to all training rows, as it was validated."""
     assert candidate.base is not None
     placed = replace(validation.final(candidate.coordinates), base=candidate.base)
-    solver = SOLVERS.get(candidate.method, SOLVERS["score"])
+    solver, lam = SOLVERS.get(candidate.method, SOLVERS["score"]), candidate.lam
+    if not solver.relative_lambda:
+        lam = lambda_for_all(validation, lam, validation.weights)
     return solve(
         placed,
         candidate.kernel,
-        candidate.lam,
+        lam,
         seed=seed,
-        centers=chosen_centers(len(placed), solver.n_components),
+        centers=chosen_centers(len(placed), solver.components_for(len(placed))),
         n_jobs=n_jobs,
         solver=solver,
     )

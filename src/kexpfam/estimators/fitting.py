@@ -48,6 +48,7 @@ from kexpfam.kernels import SumOfProducts
 from kexpfam.score_matching import CENTER_METHODS, IterativeFit
 from kexpfam.selection import CoarseSearch, PaperGrid, SearchResult, Selection
 from kexpfam.selection.choosing import choose
+from kexpfam.selection.finishing import choose_by_likelihood
 from kexpfam.selection.results import Selected
 from kexpfam.selection.validation import CRITERIA
 
@@ -69,6 +70,7 @@ class FamilyFit:
     iterative: IterativeFit | None = None  # None if there were no iterations
     complete: bool = True  # Whether all rows were in memory, and not only a sample
     solver: str = ""  # How it was computed, for the user
+    method: str = ""  # How T was fitted, the name of a `Solver`
     neighbourhood: Neighbourhood | None = None  # The rows behind `reliability`
 
 
@@ -80,7 +82,8 @@ def fit_rows(rows: Rows, spec: Spec, rng: np.random.Generator) -> FamilyFit:
         return fit_source(ArraySource(rows.X, rows.Y, rows.weights), spec, rng)[0]
     # In an order of their own, the rows give the same model in any order of the user.
     training = TrainingRows.of(rows, shuffled=True)
-    return _with_masses(_fit(training, spec, rng, exact=exact), spec, rows)
+    fit, selected = _fit(training, spec, rng, exact=exact)
+    return _with_masses(fit, selected, spec, rows, rng)
 
 
 def fit_source(
@@ -107,8 +110,9 @@ def fit_source(
         )
     rows = TrainingRows.of(sampled.rows)
     if not SOLVERS[spec.fit_method].additive or isinstance(spec.search, PaperGrid):
-        fit = replace(_fit(rows, spec, rng, exact=False), complete=False)
-        return _with_masses(fit, spec, sampled.rows), sampled.rows
+        fit, selected = _fit(rows, spec, rng, exact=False)
+        fit = replace(fit, complete=False)
+        return _with_masses(fit, selected, spec, sampled.rows, rng), sampled.rows
     if _is_settled(spec):
         seed = int(rng.integers(2**31))
     selected, rule = _selected(rows, spec, rng)
@@ -125,13 +129,13 @@ def fit_source(
             selected.placed, stats, spec, family.lam, source, sampled
         )
         fit = replace(fit, family=family, statistics=None, iterative=found)
-    return _with_masses(fit, spec, sampled.rows), sampled.rows
+    return _with_masses(fit, selected, spec, sampled.rows, rng), sampled.rows
 
 
 def _fit(
     rows: TrainingRows, spec: Spec, rng: np.random.Generator, *, exact: bool
-) -> FamilyFit:
-    """A fit to rows that are all there is."""
+) -> tuple[FamilyFit, Selected]:
+    """A fit to rows that are all there is, and what was selected for it."""
     seed, weight = int(rng.integers(2**31)), float(rows.weights.sum())
     selected, rule = _selected(rows, spec, rng)
     settled, solver = _is_settled(spec), SOLVERS[spec.fit_method]
@@ -147,7 +151,7 @@ def _fit(
             n_jobs=spec.n_jobs,
             solver=solver,
         )
-        return FamilyFit(family, selected.result, weight=weight)
+        return FamilyFit(family, selected.result, weight=weight), selected
     # With few rows what was validated is what is fitted: same centres, same λ.
     few = len(rows) < spec.limits.counted_rows and spec.n_components is None
     stats = sum_statistics(
@@ -164,7 +168,7 @@ def _fit(
     if spec.solver == "iterative":
         family, found = solve_iteratively(selected.placed, stats, spec, family.lam)
         fit = replace(fit, family=family, statistics=None, iterative=found)
-    return fit
+    return fit, selected
 
 
 def _selected(
@@ -192,7 +196,9 @@ def _selected(
         rows,
         kernel,
         solver.untuned_lambda(kernel, rows.weights.sum()) if lam is None else lam,
-        chosen_centers(len(rows), spec.n_components or solver.n_components),
+        chosen_centers(
+            len(rows), spec.n_components or solver.components_for(len(rows))
+        ),
         None,
     )
     return selected, LambdaRule(objective, lam, True)
@@ -223,21 +229,93 @@ def collected(source: Source) -> Rows:
     return Rows.concatenate(blocks)
 
 
-def _with_masses(fit: FamilyFit, spec: Spec, rows: Rows) -> FamilyFit:
-    """A fit with its masses of isolated components compared with counts."""
-    if rows.Y.shape[1] > 1:
-        return fit
-    isolated = check_masses(fit.family, rows.X, rows.Y, rows.weights)
+def _with_masses(
+    fit: FamilyFit, selected: Selected, spec: Spec, rows: Rows, rng: np.random.Generator
+) -> FamilyFit:
+    """A fit with its masses of isolated components compared with counts.
+
+    Where there are such components, and the user did not say how to fit them, it is
+    finished by likelihood.
+    """
+    isolated = _masses(fit.family, selected, rows)
+    fit = replace(fit, isolated=isolated)
+    if isolated.comparisons and _is_finished(spec, rows.Y.shape[1]):
+        finished = _by_likelihood(fit, selected, spec, rng)
+        if finished is not None:
+            isolated = _masses(finished.family, selected, rows)
+            return replace(finished, isolated=isolated)
     if SOLVERS[spec.fit_method].additive and isolated.suspicious:
         warnings.warn(
             f"Masses of isolated components are wrong: {isolated.finding}. Score "
-            f"matching does not see them; use fit_method='likelihood' or "
-            f"fit_method='bridged', or AutoKCEF, which considers likelihood fits by "
-            f"itself.",
+            f"matching does not see them; {_remedy(spec, rows.Y.shape[1])}.",
             BlindnessWarning,
             stacklevel=4,
         )
-    return replace(fit, isolated=isolated)
+    return fit
+
+
+def _masses(
+    family: FittedFamily, selected: Selected, rows: Rows
+) -> IsolatedComponents:
+    """Masses of isolated components by a fit and by counting."""
+    if family.coordinates.summary is None:
+        return check_masses(family, rows.X, rows.Y, rows.weights)
+    # A summary has seen these rows, so that their held-out ones are compared.
+    own = selected.rows
+    return check_masses(family, own.X, own.Y, own.weights, placed=selected.placed)
+
+
+def _remedy(spec: Spec, d: int) -> str:
+    if d > 1:
+        return "model the columns one after another, with FactorizedDensity"
+    return (
+        "leave fit_method out, or use fit_method='likelihood' or fit_method='bridged', "
+        "or AutoKCEF"
+    )
+
+
+def _is_finished(spec: Spec, d: int) -> bool:
+    """Whether a fit with isolated components is to be finished by likelihood.
+
+    Where all was given there is one such fit, and the user asked for it.
+    """
+    kernels = [spec.kernel] if spec.kernel else [spec.kernel_x, spec.kernel_y]
+    given = all(part is not None for part in [*kernels, spec.regularization])
+    products = spec.kernel is None or isinstance(spec.kernel, SumOfProducts)
+    return (
+        spec.finish
+        and d == 1
+        and products
+        and not given
+        and spec.select != "score"
+        and spec.solver in (None, "low-rank")
+        and not isinstance(spec.search, PaperGrid)
+    )
+
+
+def _by_likelihood(
+    fit: FamilyFit, selected: Selected, spec: Spec, rng: np.random.Generator
+) -> FamilyFit | None:
+    """The fit to the same rows by likelihood; None if it predicts worse."""
+    spec = replace(spec, fit_method="likelihood", finish=False)
+    if selected.validation is None:  # nothing was validated: an untuned fit
+        found, _ = _fit(selected.rows, spec, rng, exact=False)
+    else:
+        better = choose_by_likelihood(selected)
+        if better is None:
+            return None
+        family = solve(
+            better.placed,
+            better.kernel,
+            better.lam,
+            seed=fit.family.seed,
+            centers=better.centers,
+            n_jobs=spec.n_jobs,
+            solver=SOLVERS[spec.fit_method],
+        )
+        found = FamilyFit(family, better.result)
+    method = spec.fit_method
+    return replace(found, weight=fit.weight, complete=fit.complete, method=method)
 
 
 def _is_exact(spec: Spec, Y: Array) -> bool:
@@ -273,7 +351,8 @@ def _check(spec: Spec, d: int) -> None:
     method = spec.fit_method
     if method not in SOLVERS:
         raise ValueError(
-            f"fit_method must be 'score', 'likelihood' or 'bridged', got {method!r}."
+            f"fit_method must be 'score', 'likelihood', 'bridged' or None, got "
+            f"{method!r}."
         )
     if SOLVERS[method].additive:
         return

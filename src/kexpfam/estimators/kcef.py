@@ -155,7 +155,7 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
         base: Base | str | None = None,
         features: LearnedSummary | None = None,
         regularization: float | None = None,
-        fit_method: str = "score",
+        fit_method: str | None = None,
         select: str | None = "likelihood",
         search: str | SearchMethod = "grid",
         n_components: int | None = None,
@@ -432,6 +432,11 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
         return self._solved.solver
 
     @property
+    def fit_method_(self) -> str:
+        """How T was fitted, "score", "likelihood" or "bridged"."""
+        return self._solved.method
+
+    @property
     def selection_(self) -> Selection | SearchResult | None:
         """What was tried and chosen; None if there was nothing to choose."""
         return self._solved.selection
@@ -462,7 +467,7 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
         """Take a stream, whose model is made when it is needed."""
         most = self._limits.design_rows
         kept = len(stream.rows) if isinstance(stream, KeptRows) else 0
-        if kept > most and not SOLVERS[self.fit_method].additive:
+        if kept > most and not SOLVERS[self._spec().fit_method].additive:
             raise ValueError(
                 f"fit_method={self.fit_method!r} has no sums to add rows to, so at "
                 f"most {most} rows can come in pieces, got {kept}; "
@@ -509,7 +514,8 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
             self.base,
             self.regularization,
             features=self.features,
-            fit_method=self.fit_method,
+            fit_method="score" if self.fit_method is None else self.fit_method,
+            finish=self.fit_method is None,
             select=self.select,
             search=resolve_search(self.search),
             solver=self.solver,
@@ -529,7 +535,9 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
         if solver == "low-rank" and self.solver == "iterative":
             solver = "iterative"
         self.n_features_in_ = fit.family.coordinates.p
-        self._fitted, self.stream_ = replace(fit, solver=solver), stream
+        method = fit.method or self.fit_method or "score"
+        fit = replace(fit, solver=solver, method=method)
+        self._fitted, self.stream_ = fit, stream
         return self._fitted
 
     def _density(self, X: Array) -> UnivariateDensity | MultivariateDensity:

@@ -5,12 +5,15 @@ with counts; here are the nodes, the rows and the neighbourhoods that it needs, 
 enough to cost little beside any fit.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from kexpfam._heuristics import median_distance
 from kexpfam._typing import Array, Indices
+from kexpfam.family.coordinates import CoordinateRows
 from kexpfam.family.family import MEDIANS_X, FittedFamily
 from kexpfam.family.isolated_components import (
     IsolatedComponents,
@@ -26,33 +29,62 @@ def check_masses(
     Y: Array,
     weights: Array,
     *,
-    most_rows: int = 300,
+    placed: CoordinateRows | None = None,
+    density: Callable[[Array], Any] | None = None,
+    most_rows: int = 2000,
+    most_numbers: int = 2**27,
     conditions: int = 20,
 ) -> IsolatedComponents:
     """Masses of components by a fit with one column of y, and by counting.
 
-    Valleys are in the units of Y, and row numbers those of X. So many rows are counted
-    where each has its own density: enough to tell a mass to 0.03, and no more expensive
-    than a few per cent of an exact fit to 2000 rows; in the neighbourhood of so many
-    conditions.
+    Valleys are in the units of Y, and row numbers those of X. Rows are counted in the
+    neighbourhood of some conditions; where each has its own density, at most so many:
+    in all of them together a mass is told to 0.01, and in a tenth of them to 0.04. They
+    are fewer where nodes and centres are so many that a second would be spent.
+
+    Args:
+        family: Whose coordinates, nodes and kernel are looked at.
+        X: Conditions of the training rows, (n, p).
+        Y: Their responses, (n, 1).
+        weights: Their weights, (n,).
+        placed: The same rows in the coordinates of the family, held out where these
+            are learned from y; None to bring them there like new rows.
+        density: Normalised densities at conditions (n, p) that are checked instead of
+            those of the family, such as those of an average that it is the best of.
+        most_rows: Rows at most.
+        most_numbers: Rows times nodes times centres at most.
+        conditions: Where masses are compared.
     """
     rows = np.flatnonzero(weights > 0)
     alike = not family.coordinates.p or family.T.kernel.constant_in_x
+    alike = alike and density is None
     if not alike and len(rows) > most_rows:
-        rng = np.random.default_rng(0)
-        rows = np.sort(rng.choice(rows, most_rows, replace=False))
-    counts = weights[rows] / weights[rows].max()  # only ratios matter; no overflow
-    Z = family.coordinates.conditions(X[rows])
-    coordinates = family.coordinates.at(Z)
-    u = coordinates.to_kernel(Y[rows][:, None])[:, 0, 0]
+        rows = np.random.default_rng(0).choice(rows, most_rows, replace=False)
+    if placed is None:
+        Z = family.coordinates.conditions(X[rows])
+        coordinates = family.coordinates.at(Z)
+        u = coordinates.to_kernel(Y[rows][:, None])[:, 0, 0]
+    else:
+        Z, u = placed.Z[rows], placed.U[rows, 0]
+        coordinates = family.coordinates.at(Z)
     nodes = _nodes(family, u)
     if len(nodes) < 3 or not np.isfinite(u).all():
         return IsolatedComponents(())
+    affordable = max(300, most_numbers // (len(nodes) * len(family.T.Y)))
+    if not alike and len(rows) > affordable:  # they are in random order
+        rows, Z, u = rows[:affordable], Z[:affordable], u[:affordable]
+        coordinates = coordinates.rows(slice(0, affordable))
+    counts = weights[rows] / weights[rows].max()  # only ratios matter; no overflow
     if alike:
         log_p = family.unnormalized(Z[:1]).on_grid(nodes[:, None])
         report = check_isolated_components(nodes, log_p, u, counts)
     else:
-        log_p = family.unnormalized(Z).on_grid(nodes[:, None])
+        if density is None:
+            log_p = family.unnormalized(Z).on_grid(nodes[:, None])
+        else:
+            there = np.broadcast_to(nodes[:, None], (len(Z), len(nodes), 1))
+            y = coordinates.to_user(there)
+            log_p = density(X[rows]).logpdf(y[:, :, 0]) + coordinates.log_volume(y)
         index = spread_out(Z, conditions)
         near = _similarity(family, Z, index, counts)
         report = check_isolated_components(

@@ -71,6 +71,10 @@ class Solver(ABC):
     # Whether its base density is taken also where several are tried
     own_base: ClassVar[bool] = False
 
+    def components_for(self, n: int) -> int:
+        """Centres of a low-rank fit to n rows, unless told otherwise."""
+        return self.n_components
+
     @abstractmethod
     def fit(
         self,
@@ -143,10 +147,17 @@ class LikelihoodSolver(Solver):
     """Penalised maximum likelihood, by Newton's method from score matching on."""
 
     name = "likelihood"
-    n_components = 80  # fewer, since the cost grows with their square
+    n_components = 80  # fewer, since the cost of a Hessian grows with their square
     medians_y = 0.7
     base = GaussianBase(scale=2.0)
     relative_lambda = False
+
+    # With so many rows steps need no Hessian, and rows tell more than 80 functions can
+    many_rows: ClassVar[int] = 1000
+    many_components: ClassVar[int] = 150
+
+    def components_for(self, n: int) -> int:
+        return self.n_components if n < self.many_rows else self.many_components
 
     def fit(
         self,

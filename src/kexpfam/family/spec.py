@@ -49,6 +49,8 @@ class Spec:
     regularization: float | None = None
     features: LearnedSummary | None = None  # What the kernel of x acts on; None for x
     fit_method: str = "score"  # Name of a `Solver`
+    # Whether a fit with isolated components is finished by likelihood
+    finish: bool = False
     select: str | None = "likelihood"  # Criterion that chooses what is open, or None
     search: Any = None  # Where to look, a `SearchMethod`
     solver: str | None = None  # Of the linear system: exact, low-rank, iterative

@@ -102,7 +102,6 @@ class State:
     gradient: Array  # In whitened coordinates, (M,)
     rounding: float  # Differences of L below this are not visible
     P: Array  # Probabilities of the nodes for each condition, (r, g)
-    expectation: Array  # E_r[φ] for each condition, (r, M)
 
 
 class CenterPairs(NamedTuple):
@@ -137,7 +136,7 @@ class Parts:
                 f"likelihood, got {type(basis.kernel).__name__}; use separable(...)."
             )
         nothing = np.empty((0, 0))
-        L = linalg.cholesky(basis.gram(), lower=True)
+        L = np.asfortranarray(linalg.cholesky(basis.gram(), lower=True))
         parts = cls(nothing, *_at_nodes(basis, base, nodes), L, len(products))
         return parts.with_conditions(basis, X)
 
@@ -206,6 +205,16 @@ class Parts:
         found = [self.Kx * (P @ kappa) for kappa in self.kappa]
         return self.join(np.concatenate(found, axis=1))
 
+    def total(self, weighted: Array) -> Array:
+        """Σ_r Σ_g weighted_rg φ(x_r, u_g) in one product, (M,)."""
+        S = weighted.T @ self.Kx
+        return self.join(np.einsum("gc,sgc->sc", S, self.kappa).ravel())
+
+    def features(self, rows: Indices, nodes: Indices) -> Array:
+        """φ(x_r, u_g) for pairs of a condition and a node, (pairs, M)."""
+        Kx = self.Kx[rows]
+        return self.join(np.concatenate([Kx * k[nodes] for k in self.kappa], axis=1))
+
 
 def _at_nodes(basis: Basis, base: BaseDensity, nodes: Nodes) -> tuple[Array, Array]:
     """`kappa` and `log_base` of `Parts`."""
@@ -252,9 +261,31 @@ class PenalizedLikelihood:
             parts = like.with_conditions(basis, conditions)
         return cls(parts, share, mean, lam)
 
+    def without(
+        self, fold: slice, basis: Basis, X: Array, U: Array, weights: Array
+    ) -> "PenalizedLikelihood":
+        """The objective for all rows (X, U) but those of a fold."""
+        if len(self.share) != len(X):  # conditions of several rows are one
+            rest = np.delete(np.arange(len(X)), fold)
+            share = weights[rest] / weights[rest].sum()
+            mean = share @ basis.features(basis.pairs(X[rest], U[rest]), 0, 0)
+            conditions, share = distinct(X[rest], share)
+            parts = self.parts.with_conditions(basis, conditions)
+            return replace(self, parts=parts, share=share, mean=mean)
+        rest = np.delete(np.arange(len(X)), fold)
+        own = weights[fold] / weights.sum()
+        part = own @ basis.features(basis.pairs(X[fold], U[fold]), 0, 0)
+        left = 1.0 - own.sum()
+        return replace(
+            self,
+            parts=self.parts.at(rest),
+            share=self.share[rest] / left,
+            mean=(self.mean - part) / left,
+        )
+
     def alpha(self, beta: Array) -> Array:
         """Coefficients of the basis functions."""
-        return linalg.solve_triangular(self.parts.L, beta, lower=True, trans=1)
+        return _solve_triangular(self.parts.L, beta, trans=1)
 
     def beta(self, alpha: Array) -> Array:
         """Whitened coefficients."""
@@ -275,18 +306,17 @@ class PenalizedLikelihood:
         """Value and gradient."""
         alpha = self.alpha(beta)
         P, log_z = self.parts.probabilities(self.parts.on_nodes(alpha))
-        expectation = self.parts.expectations(P)
-        slope = self.share @ expectation - self.mean
+        slope = self.parts.total(self.share[:, None] * P) - self.mean
         value = self.share @ log_z - self.mean @ alpha + 0.5 * self.lam * (beta @ beta)
         gradient = self._whiten(slope) + self.lam * beta
         # Coefficients are large, and cancel, where neighbouring centres are alike.
         size = 4.0 + 4.0 * abs(float(value)) + float(np.linalg.norm(alpha))
         rounding = float(np.finfo(float).eps) * size
-        return State(beta, float(value), gradient, rounding, P, expectation)
+        return State(beta, float(value), gradient, rounding, P)
 
     def hessian(self, state: State) -> Array:
         """The exact Hessian in whitened coordinates, (M, M)."""
-        mean = state.expectation
+        mean = self.parts.expectations(state.P)
         H = self._second_moment(state.P)
         H -= mean.T @ (self.share[:, None] * mean)
         H = self._whiten(self._whiten(H).T)
@@ -299,20 +329,33 @@ class PenalizedLikelihood:
         t = self.parts.on_nodes(self.alpha(v))
         t -= np.einsum("rg,rg->r", state.P, t)[:, None]
         t *= state.P
-        covariance = self.share @ self.parts.expectations(t)
-        return self._whiten(covariance) + self.lam * v
+        t *= self.share[:, None]
+        return self._whiten(self.parts.total(t)) + self.lam * v
 
-    def thinned(self, state: State, most: int) -> tuple["PenalizedLikelihood", State]:
-        """The same with only so many of the conditions, evenly spread."""
-        rows = np.linspace(0, len(self.share) - 1, most).astype(int)
-        share = self.share[rows] / self.share[rows].sum()
-        fewer = replace(self, parts=self.parts.at(rows), share=share)
-        return fewer, replace(
-            state, P=state.P[rows], expectation=state.expectation[rows]
-        )
+    def rough_covariance(self, state: State, rows: int, draws: int) -> Array:
+        """The Hessian without λ from so few conditions and values of u, (M, M).
+
+        Conditions are evenly spread over the rows, and values of u over the
+        probabilities of each: good enough to precondition with, at the price of a
+        few products with the Hessian.
+        """
+        count = min(rows, len(self.share))
+        some = np.linspace(0, len(self.share) - 1, count).astype(int)
+        P, parts = state.P[some], self.parts.at(some)
+        levels = (np.arange(draws) + 0.5) / draws
+        below = np.cumsum(P, axis=1)
+        nodes = np.stack([np.sum(below < level, axis=1) for level in levels], axis=1)
+        nodes = np.minimum(nodes, P.shape[1] - 1)
+        pairs = np.repeat(np.arange(count), draws)
+        F = parts.features(pairs, nodes.ravel())
+        F -= np.repeat(parts.expectations(P), draws, axis=0)
+        share = self.share[some] / self.share[some].sum()
+        F *= np.sqrt(np.repeat(share, draws) / draws)[:, None]
+        white = self._whiten(F.T)
+        return white @ white.T
 
     def _whiten(self, slope: Array) -> Array:
-        return linalg.solve_triangular(self.parts.L, slope, lower=True)
+        return _solve_triangular(self.parts.L, slope)
 
     def _second_moment(self, P: Array) -> Array:
         """Σ_r share_r E_r[φφᵀ] by (18), (M, M)."""
@@ -328,6 +371,13 @@ class PenalizedLikelihood:
                 H[t, j, s, i] = moment
         H = parts.join(H.reshape(orders * c, orders * c))
         return parts.join(H.T)
+
+
+def _solve_triangular(L: Array, rhs: Array, trans: int = 0) -> Array:
+    """L⁻¹ or L⁻ᵀ times a vector or matrix; checks would take longer than the work."""
+    solution, info = linalg.lapack.dtrtrs(L, rhs, lower=1, trans=trans)
+    assert info == 0
+    return solution
 
 
 def distinct(X: Array, share: Array) -> tuple[Array, Array]:

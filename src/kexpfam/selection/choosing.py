@@ -5,7 +5,6 @@ What the user gave is kept; what was left open is searched.
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -23,15 +22,7 @@ from kexpfam.family import (
     given_base,
     resolve_kernel,
 )
-from kexpfam.kernels import (
-    MEDIAN,
-    Constant,
-    Gaussian,
-    Kernel,
-    LengthScale,
-    RadialKernel,
-    SumOfProducts,
-)
+from kexpfam.kernels import Constant, RadialKernel, SumOfProducts
 from kexpfam.selection.averaging import prior_weights, tempered_weights
 from kexpfam.selection.candidates import Candidate, Task
 from kexpfam.selection.objectives import (
@@ -39,6 +30,7 @@ from kexpfam.selection.objectives import (
     HeldOutObjective,
     HeldOutScore,
 )
+from kexpfam.selection.open_kernels import is_open, open_kernels_x, open_kernels_y
 from kexpfam.selection.parameters import Parameters, Penalty
 from kexpfam.selection.results import Selected, Selection
 from kexpfam.selection.search import GradientSearch, PaperGrid, paper_grid, refine
@@ -48,7 +40,6 @@ from kexpfam.selection.spec import (
     RESIDUAL_BASES,
     TUNING,
     CoordinateSpec,
-    KernelGrid,
     LambdaPath,
     default_coordinates,
 )
@@ -86,8 +77,9 @@ def choose(rows: TrainingRows, spec: Spec, rng: np.random.Generator) -> Selected
         validation.all_rows,
         chosen.kernel,
         chosen.lam,
-        chosen_centers(len(placed), _n_components(spec)),
+        chosen_centers(len(placed), _n_components(spec, len(placed))),
         selection,
+        validation,
     )
     if isinstance(search, GradientSearch) and selection.reason != "interrupted":
         with single_threaded_blas():
@@ -95,8 +87,8 @@ def choose(rows: TrainingRows, spec: Spec, rng: np.random.Generator) -> Selected
     return selected
 
 
-def _n_components(spec: Spec) -> int:
-    return spec.n_components or SOLVERS[spec.fit_method].n_components
+def _n_components(spec: Spec, n: int) -> int:
+    return spec.n_components or SOLVERS[spec.fit_method].components_for(n)
 
 
 def _check(rows: TrainingRows, spec: Spec) -> None:
@@ -142,8 +134,8 @@ def _tasks(validation: Validation, name: str) -> list[Task]:
         kernel = resolve_kernel(spec, placed.Z, placed.U, placed.weights)
         paths = [LambdaPath(kernel, grid.lams_for(kernel))]
     else:
-        kernels_x = _kernels_x(validation, name, grid)
-        paths = grid.paths(kernels_x, _kernels_y(grid, spec.kernel_y))
+        kernels_x = open_kernels_x(validation, name, grid)
+        paths = grid.paths(kernels_x, open_kernels_y(grid, spec.kernel_y))
     # Far from the data a regression can be wrong by many standard deviations: a family
     # around it needs heavy tails, having no others to fall back on.
     heavy = regression and spec.base is None and solver.additive
@@ -154,47 +146,8 @@ def _tasks(validation: Validation, name: str) -> list[Task]:
         paths,
         bases=RESIDUAL_BASES[1:] if heavy else (None,),
         method=spec.fit_method,
-        n_components=_n_components(spec),
+        n_components=spec.n_components,
         criterion=spec.select,
-    )
-
-
-def _is_open(kernel: Kernel | None) -> bool:
-    """Whether a kernel has a lengthscale that was not given."""
-    if kernel is None:
-        return True
-    lengths: list[LengthScale] = []
-
-    def note(lengthscale: LengthScale) -> LengthScale:
-        lengths.append(lengthscale)
-        return lengthscale
-
-    kernel.map_lengthscales(note)
-    return MEDIAN in lengths
-
-
-def _kernels_x(validation: Validation, name: str, grid: KernelGrid) -> list[Kernel]:
-    given = validation.spec.kernel_x
-    if given is not None and not _is_open(given):
-        return [given]
-    kernels = validation.kernels_x(name, grid)
-    if given is None:
-        return kernels
-    radial = [kernel for kernel in kernels if isinstance(kernel, Gaussian)]
-    return [_with_lengthscale(given, kernel.lengthscale) for kernel in radial]
-
-
-def _kernels_y(grid: KernelGrid, given: Kernel | None) -> list[Kernel]:
-    if given is not None and not _is_open(given):
-        return [given]
-    family = given or Gaussian(MEDIAN)
-    return [_with_lengthscale(family, ell) for ell in grid.lengthscales_y]
-
-
-def _with_lengthscale(kernel: Kernel, lengthscale: Any) -> Kernel:
-    """A kernel whose open lengthscales are filled in; given ones are kept."""
-    return kernel.map_lengthscales(
-        lambda current: lengthscale if current == MEDIAN else current
     )
 
 
@@ -268,7 +221,7 @@ def _on_paper_grid(validation: Validation, search: PaperGrid) -> Selected:
     settled: dict[str, object] = {
         name: kernel
         for name, kernel in given.items()
-        if not _is_open(kernel) and kernel != Constant()
+        if not is_open(kernel) and kernel != Constant()
     }
     if spec.kernel is not None:
         settled["kernel"] = spec.kernel
@@ -314,7 +267,9 @@ def _refined(
     spec, grid = validation.spec, selected.result
     assert isinstance(grid, Selection)
     problem = validation.problem(
-        grid.chosen.coordinates, selected.placed.base, _n_components(spec)
+        grid.chosen.coordinates,
+        selected.placed.base,
+        _n_components(spec, len(validation.rows)),
     )
     kernel = selected.kernel
     terms = kernel.terms if isinstance(kernel, SumOfProducts) else ()
@@ -388,8 +343,8 @@ def _given(spec: Spec) -> tuple[str, ...]:
     """Names of the parameters that the user gave."""
     joint = spec.kernel is not None
     given = {
-        "lengthscale_x": joint or not _is_open(spec.kernel_x),
-        "lengthscale_y": joint or not _is_open(spec.kernel_y),
+        "lengthscale_x": joint or not is_open(spec.kernel_x),
+        "lengthscale_y": joint or not is_open(spec.kernel_y),
         "regularization": spec.regularization is not None,
     }
     return tuple(name for name, kept in given.items() if kept)

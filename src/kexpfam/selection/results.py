@@ -14,6 +14,7 @@ from kexpfam.kernels import Constant, Gaussian, JointKernel, SumOfProducts
 from kexpfam.selection.candidates import Candidate
 from kexpfam.selection.spec import TUNING
 from kexpfam.selection.tracker import SearchResult
+from kexpfam.selection.validation import Validation
 
 
 def short(value: object, most: int = 4) -> str:
@@ -121,6 +122,7 @@ class Selected:
     lam: float
     centers: Indices | None  # Of the validated fits; None for exact ones
     result: Selection | SearchResult | None  # How it was found; None if given
+    validation: Validation | None = None  # To go on with; None if there is nothing
 
 
 @dataclass(frozen=True, eq=False, repr=False)

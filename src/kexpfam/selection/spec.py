@@ -68,6 +68,12 @@ class SelectionTuning:
     # their nodes, and with them their cost, would be many
     likelihood_rows: int = 500
     likelihood_range: float = 12.0
+    # Finishing by likelihood: rows on which kernels of x are compared, at most, and the
+    # parts they are cut into, of which all but one are held out; and rows on which λ
+    # and the lengthscale of y are then chosen
+    compared_rows: int = 400
+    compared_folds: int = 4
+    finish_rows: int = 1000
     # A candidate is worth its mean held-out log density minus so many standard errors:
     # with few rows the best mean is often a lucky one
     caution: float = 0.5
@@ -120,6 +126,11 @@ SUMMARY_GRID = KernelGrid((0.35, 1.0, 2.5), (0.35, 0.8, 2.0), (1e-3, 1e-2, 1e-1)
 LIKELIHOOD_GRID = KernelGrid(
     (0.8, 1.8), (0.35, 0.8), (1e-4, 1e-3, 1e-2, 1e-1), relative=False
 )
+# Where isolated components were found: λ is in units of 0.1/n, about which penalty and
+# log-likelihood balance (decision 0014). Kernels of x are compared first, with one
+# lengthscale of y; then the others are tried with the best of them.
+FINISH_GRID = KernelGrid((0.8, 1.8, 4.0), (0.35,), (0.1, 3.0), relative=False)
+FINISH_REFINED = KernelGrid((), (0.35, 0.8), (0.01, 0.1, 1.0, 10.0), relative=False)
 # An average has others to fall back on, so that the middle of the path is enough.
 AVERAGED_LIKELIHOOD_GRID = replace(LIKELIHOOD_GRID, lams=(1e-3, 1e-2))
 

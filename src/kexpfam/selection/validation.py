@@ -223,15 +223,14 @@ class Validation:
         plain = [name for name in (PLAIN, GAUSSIANIZED) if name in total]
         ranked = sorted((n for n in total if n not in plain), key=lambda n: -total[n])
         best = max((total[name] for name in ranked), default=0.0)
-        tilted = {c.coordinates for c in self.candidates if c.kernel is not None}
-        gains = {True: tuning.summary_gain, False: tuning.kernel_gain if tilted else 0}
+        gains = {True: tuning.summary_gain, False: tuning.kernel_gain}
+        gains[False] *= bool(self.tilted)
         kept = [
             name
             for name in ranked
             if total[name] + self.weights.sum() * gains[self.has_summary(name)]
             > best - tuning.hopeless
         ]
-        plain, kept = ([k for k in names if k not in tilted] for names in (plain, kept))
         if len(plain) > 1:
             gain = total[GAUSSIANIZED] - total[PLAIN]
             plain = plain if gain >= tuning.gaussianized_gain else [PLAIN]
@@ -246,6 +245,13 @@ class Validation:
             totals[name] = max(totals[name], total)
         return totals
 
+    def in_the_race(self) -> list[str]:
+        """The plain coordinates, and those that are not hopeless."""
+        totals = self._best_totals()
+        best = max(totals.values())
+        near = [n for n in totals if totals[n] > best - self.tuning.hopeless]
+        return list(dict.fromkeys([*(n for n in totals if n == PLAIN), *near]))
+
     def likelihood_pays(self) -> bool:
         """Whether the plain coordinates are near enough to the best for likelihood.
 
@@ -258,6 +264,11 @@ class Validation:
         return bool(
             near and np.ptp(self.coordinates[PLAIN].U) <= tuning.likelihood_range
         )
+
+    @property
+    def tilted(self) -> set[str]:
+        """Coordinates in which kernels were tried."""
+        return {c.coordinates for c in self.candidates if c.kernel is not None}
 
     @property
     def summaries(self) -> list[str]:
@@ -292,7 +303,7 @@ class Validation:
         offset = self.coordinates[name].log_abs_det_jacobian
         if criterion == "score":  # which has no units that could be converted
             offset = np.zeros_like(offset)
-        count = n_components or SOLVERS[method].n_components
+        count = n_components or SOLVERS[method].components_for(len(self.rows))
         return [
             Task(name, problem, path, method, CRITERIA[criterion], offset)
             for problem in (self.problem(name, base, count) for base in bases)

@@ -1,0 +1,255 @@
+"""Families that are fitted by likelihood where score matching was blind.
+
+Held-out likelihood of blind fits is a poor guide to kernels, so these are chosen again:
+kernels of x first, a constant one among them, on some of the rows and in few
+coordinates; then the lengthscale of y and λ with the best of them, on all.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from kexpfam._parallel import shared_out
+from kexpfam._typing import Array, Indices
+from kexpfam.family import (
+    SCORE,
+    SOLVERS,
+    check_masses,
+    chosen_centers,
+    equal_folds,
+    resolve_kernel,
+    solve,
+)
+from kexpfam.kernels import Kernel
+from kexpfam.selection.candidates import Candidate, Task
+from kexpfam.selection.open_kernels import open_kernels_x, open_kernels_y
+from kexpfam.selection.results import Selected, Selection
+from kexpfam.selection.spec import (
+    FINISH_GRID,
+    FINISH_REFINED,
+    PLAIN,
+    RESIDUAL_BASES,
+    KernelGrid,
+    LambdaPath,
+)
+from kexpfam.selection.validation import Validation
+
+METHOD = "likelihood"
+
+
+def choose_by_likelihood(selected: Selected) -> Selected | None:
+    """What the same rows are to be fitted with by likelihood; None if that is worse."""
+    validation, found = selected.validation, selected.result
+    assert validation is not None
+    assert isinstance(found, Selection)
+    some = Part.evenly(validation, validation.tuning.finish_rows)
+    names = worth_finishing(validation, found.chosen)
+    own = validated_by_likelihood(validation, names, some)
+    if not own:
+        return None
+    path = [replace(c, held_out=c.held_out[some.index]) for c in found.path]
+    before = path[found.path.index(found.chosen)]
+    found = replace(found, path=(*path, *own), weights=some.weights)
+    best = max(own, key=found.cautious_mean)
+    if best.mean(some.weights) < before.mean(some.weights):
+        return None
+    assert best.base is not None
+    assert best.kernel is not None
+    placed = replace(validation.final(best.coordinates), base=best.base)
+    count = validation.spec.n_components or SOLVERS[METHOD].components_for(len(placed))
+    return replace(
+        selected,
+        placed=placed,
+        kernel=best.kernel,
+        lam=lambda_for_all(validation, best.lam, some.weights),
+        centers=chosen_centers(len(placed), count),
+        result=replace(found, chosen=best, active_bounds=()),
+    )
+
+
+def isolated_coordinates(validation: Validation) -> list[str]:
+    """Coordinates where families by score matching have isolated components.
+
+    Looked at are the plain ones, and those that may have weight in an average.
+    """
+    rows, found = validation.rows, []
+    for name in validation.in_the_race():
+        own = [c for c in validation.candidates if c.coordinates == name]
+        blind = [c for c in own if c.method == SCORE.name]
+        if not blind:
+            continue
+        best = max(blind, key=lambda c: c.mean(validation.weights))
+        assert best.base is not None
+        placed = replace(
+            validation.coordinates[name], base=best.base, weights=validation.weights
+        )
+        centers = chosen_centers(len(placed), SCORE.n_components)
+        family = solve(placed, best.kernel, best.lam, seed=0, centers=centers)
+        held_out = placed if validation.has_summary(name) else None
+        masses = check_masses(family, rows.X, rows.Y, rows.weights, placed=held_out)
+        if masses.comparisons:
+            found.append(name)
+    return found
+
+
+def replace_blind_candidates(
+    validation: Validation, names: Sequence[str], chosen: Candidate
+) -> None:
+    """Put candidates by likelihood in the place of blind ones.
+
+    Blind are those by score matching in coordinates with isolated components. If they
+    predict better nevertheless, both stay.
+    """
+    everything = Part.evenly(validation, len(validation.rows))
+    coordinates = worth_finishing(validation, chosen)
+    own = validated_by_likelihood(validation, coordinates, everything, kept=2)
+    blind = [
+        c
+        for c in validation.candidates
+        if c.method == SCORE.name and c.coordinates in names
+    ]
+
+    def best(candidates: list[Candidate]) -> float:
+        means = [c.mean(validation.weights) for c in candidates]
+        return max(means, default=-np.inf)
+
+    if best(own) >= best(blind):
+        left = [c for c in validation.candidates if not any(c is b for b in blind)]
+        validation.candidates = left
+    validation.candidates += own
+
+
+def lambda_for_all(validation: Validation, lam: float, weights: Array) -> float:
+    """λ for all training rows, in the proportion that was validated on some.
+
+    A λ that was given stays.
+    """
+    if validation.spec.regularization is not None:
+        return lam
+    return float(lam * weights.sum() / validation.all_rows.weights.sum())
+
+
+def worth_finishing(validation: Validation, chosen: Candidate) -> list[str]:
+    """Plain coordinates, those of a chosen candidate, and the best regression."""
+    names = [name for name in (PLAIN,) if name in validation.coordinates]
+    ranked = [n for n in validation.worth_a_kernel() if validation.is_regression(n)]
+    return list(dict.fromkeys([*names, *ranked[:1], chosen.coordinates]))
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Some rows of a validation, and folds among them."""
+
+    index: Indices  # Which rows of the validation
+    folds: tuple[slice, ...]  # Where the folds are among them
+    held_out: Indices  # Which rows of the validation are in the folds, in their order
+    weights: Array  # Weights of these
+
+    @classmethod
+    def evenly(cls, validation: Validation, most: int) -> "Part":
+        """At most so many rows, and as large a part of every fold."""
+        share = min(1.0, most / len(validation.rows))
+        index = np.concatenate(
+            [
+                f.start + np.arange(int(np.ceil(share * (f.stop - f.start))))
+                for f in validation.folds
+            ]
+        )
+        edges = np.searchsorted(index, [f.start for f in validation.folds]).tolist()
+        folds = tuple(map(slice, edges, [*edges[1:], len(index)]))
+        return cls(index, folds, index, validation.weights[index])
+
+    @classmethod
+    def of_few(cls, validation: Validation) -> "Part":
+        """Few rows, of which some are in folds; enough to compare kernels."""
+        n, tuning = len(validation.rows), validation.tuning
+        count = min(n, tuning.compared_rows)
+        # Rows come in random order, and coordinates are held out whatever the fold.
+        index = np.linspace(0, n - 1, count).astype(int)
+        folds = equal_folds(count, tuning.compared_folds)[: tuning.compared_folds - 1]
+        held_out = index[: folds[-1].stop]
+        return cls(index, folds, held_out, validation.weights[held_out])
+
+    def task(self, task: Task) -> Task:
+        """A task on these rows only."""
+        problem = task.problem
+        if len(self.index) < len(problem.sample.Y):
+            centers = chosen_centers(len(self.index), len(problem.centers))
+            sample = problem.sample.part(self.index)
+            problem = replace(problem, sample=sample, centers=centers)
+        problem = replace(problem, folds=self.folds)
+        return replace(task, problem=problem, offset=task.offset[self.held_out])
+
+
+def validated_by_likelihood(
+    validation: Validation, names: Sequence[str], part: Part, *, kept: int = 1
+) -> list[Candidate]:
+    """Candidates by likelihood, in some coordinates, validated on a part of the rows.
+
+    Kernels of x are compared on few rows. With the best `kept` of them the lengthscale
+    of y and λ are chosen.
+    """
+    few = Part.of_few(validation)
+    tasks = [
+        task for name in names for task in _tasks(validation, name, FINISH_GRID, few)
+    ]
+    found = _run(validation, tasks)
+    means = [max(c.mean(few.weights) for c in own) for own in found]
+    refined: list[Task] = []
+    for k in np.argsort(means)[::-1][:kept]:
+        terms = getattr(tasks[k].path.kernel, "terms", ())
+        refined += _tasks(
+            validation,
+            tasks[k].coordinates,
+            FINISH_REFINED,
+            part,
+            [kernel_x for kernel_x, _ in terms],
+        )
+    return [c for own in _run(validation, refined) for c in own]
+
+
+def _run(validation: Validation, tasks: Sequence[Task]) -> list[list[Candidate]]:
+    """Candidates of each task; Ctrl-C ends this, and what was tried so far counts."""
+    found: list[list[Candidate]] = []
+    try:
+        calls = [(task,) for task in tasks]
+        for results in shared_out(Task.candidates, calls, validation.spec.n_jobs):
+            found += results
+    except KeyboardInterrupt:
+        validation.reason = "interrupted"
+    return found
+
+
+def _tasks(
+    validation: Validation,
+    name: str,
+    grid: KernelGrid,
+    part: Part,
+    kernels_x: Sequence[Kernel] = (),
+) -> list[Task]:
+    """Kernels and λ to try in some coordinates on a part of the rows."""
+    spec = validation.spec
+    unit = 0.1 / float(validation.weights[part.index].sum())
+    lams = tuple(unit * lam for lam in grid.lams)
+    if spec.regularization is not None:
+        lams = (spec.regularization,)
+    grid = replace(grid, lams=lams)
+    if spec.kernel is not None:
+        placed = validation.coordinates[name]
+        kernel = resolve_kernel(spec, placed.Z, placed.U, placed.weights)
+        paths = [LambdaPath(kernel, lams)]
+    else:
+        tried_x = kernels_x or open_kernels_x(validation, name, grid)
+        paths = grid.paths(tried_x, open_kernels_y(grid, spec.kernel_y))
+    # See `choosing`: families around a regression need heavy tails.
+    heavy = validation.is_regression(name) and spec.base is None
+    tasks = validation.tasks(
+        name,
+        paths,
+        bases=RESIDUAL_BASES[1:] if heavy else (None,),
+        method=METHOD,
+        n_components=spec.n_components
+        or SOLVERS[METHOD].components_for(len(part.index)),
+    )
+    return [part.task(task) for task in tasks]
