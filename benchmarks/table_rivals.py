@@ -1,4 +1,4 @@
-"""Methods that `tables.py` compares with, each with its defaults.
+"""Methods that `design_tables.py` compares with, each with its defaults.
 
 Those of `rival_methods.py` that can take thousands of rows, and three more. Each fit
 standardises with the mean and standard deviation of its own training rows.

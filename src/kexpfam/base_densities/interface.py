@@ -132,7 +132,7 @@ class Summary(ABC):
 
     @abstractmethod
     def at(self, X: Array) -> Array:
-        """Features of conditions X (n, p) that have not helped to learn them, (n, q)."""
+        """Features of conditions X (n, p) that did not help to learn them, (n, q)."""
 
 
 @dataclass(frozen=True)

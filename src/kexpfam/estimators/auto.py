@@ -237,19 +237,23 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
                 Candidate(name, None, None, np.inf, "expert", held_out)
             )
         self._average(validation, int(rng.integers(2**31)), others, experts, near)
-        self.isolated_components_ = self._masses(rows) if isolated else _NO_COMPONENTS
+        self.isolated_components_ = _NO_COMPONENTS
+        if isolated:
+            self.isolated_components_ = self._masses(validation)
         return self
 
-    def _masses(self, rows: Rows) -> IsolatedComponents:
-        """Masses of isolated components by the average and by counting."""
-        found = check_masses(
-            self.best_.family_,
-            rows.X,
-            rows.Y,
-            rows.weights,
-            density=self._density,
-            most_rows=600,
-        )
+    def _masses(self, validation: Validation) -> IsolatedComponents:
+        """Masses of isolated components by the average and by counting.
+
+        A learned summary has seen the rows: there it is the best family that is looked
+        at, where they are held out.
+        """
+        rows, family = validation.all_rows, self.best_.family_
+        if family.coordinates.summary is None:
+            how: dict[str, Any] = {"density": self._density, "most_rows": 600}
+        else:
+            how = {"placed": validation.final(best_of(validation).chosen.coordinates)}
+        found = check_masses(family, rows.X, rows.Y, rows.weights, **how)
         if found.suspicious:
             warnings.warn(
                 f"Masses of isolated components are wrong: {found.finding}. Families "
@@ -287,9 +291,8 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
         wanted = few if self.likelihood is None else self.likelihood
         with ProgressBar("AutoKCEF, mean log p", shown=self.verbose) as bar:
             # A summary first: what it reaches tells which others are hopeless.
-            for names in (validation.summaries, None):
-                names = validation.worth_a_kernel() if names is None else names
-                new = [name for name in names if name not in validation.tilted]
+            for choose in (validation.summaries, validation.worth_a_kernel):
+                new = [name for name in choose() if name not in validation.tilted]
                 tasks = [task for name in new for task in _tasks(validation, name)]
                 validation.run(tasks, bar)
                 if validation.reason == "interrupted":

@@ -254,15 +254,18 @@ def _with_masses(
     return fit
 
 
-def _masses(
-    family: FittedFamily, selected: Selected, rows: Rows
-) -> IsolatedComponents:
+def _masses(family: FittedFamily, selected: Selected, rows: Rows) -> IsolatedComponents:
     """Masses of isolated components by a fit and by counting."""
     if family.coordinates.summary is None:
         return check_masses(family, rows.X, rows.Y, rows.weights)
     # A summary has seen these rows, so that their held-out ones are compared.
     own = selected.rows
-    return check_masses(family, own.X, own.Y, own.weights, placed=selected.placed)
+    found = check_masses(family, own.X, own.Y, own.weights, placed=selected.placed)
+    comparisons = [
+        c if c.index is None else replace(c, index=int(own.numbers[c.index]))
+        for c in found.comparisons
+    ]
+    return IsolatedComponents(tuple(comparisons))
 
 
 def _remedy(spec: Spec, d: int) -> str:

@@ -184,7 +184,7 @@ def default_coordinates() -> list[CoordinateSpec]:
 
 def summary_coordinates(best: CoordinateSpec) -> CoordinateSpec:
     """A summary of x learned by trees, with the transforms of another regression."""
-    base: Base = LearnedSummary()
+    base = LearnedSummary()
     if isinstance(best.base, TransformedBase):
         kind = best.name.split(",", maxsplit=1)[0]
         return replace(

@@ -270,7 +270,6 @@ class Validation:
         """Coordinates in which kernels were tried."""
         return {c.coordinates for c in self.candidates if c.kernel is not None}
 
-    @property
     def summaries(self) -> list[str]:
         """Coordinates on a learned summary of x."""
         return [name for name in self.coordinates if self.has_summary(name)]

@@ -57,6 +57,9 @@ LOCATIONS: dict[str, Learner] = {
     PROCESS: ProcessLearner(),
 }
 STACK = "stack"
+# Regressions of the log scale and of the law.
+SCALE: Learner = ForestLearner("extra", trees=100, min_leaf=5)
+LAW: Learner = ForestLearner("extra", trees=150, min_leaf=5)
 # Boosting takes part in a stack from so many rows on: with fewer it takes as long as
 # all others together, and is seldom better.
 BOOSTED_ROWS = 3000
@@ -69,8 +72,8 @@ LocationFits = dict[str, Learned]
 class SummarySpec:
     """What steers a learned summary."""
 
-    scale: Learner = ForestLearner("extra", trees=100, min_leaf=5)
-    law: Learner = ForestLearner("extra", trees=150, min_leaf=5)
+    scale: Learner = SCALE
+    law: Learner = LAW
     exponents: tuple[float, ...] = (0.0, 0.5, 1.0, 1.4)
     # Cells of the residual's law: fewer with few rows, so that each holds some
     cells: int = 12
@@ -157,7 +160,8 @@ class LearnedSummary(ConditionalBase):
         Y: Array,
         weights: Array,
         rng: np.random.Generator,
-        fits: LocationFits | None = None,  # Locations of the same rows that are known already
+        fits: LocationFits
+        | None = None,  # Locations of the same rows that are known already
         spec: SummarySpec = SPEC,
     ) -> CrossFit:
         n, d = Y.shape

@@ -197,7 +197,7 @@ def stacked(
     """
     P = np.column_stack([part.held_out[:, 0] for part in parts])
     shares = _simplex_weights(P, y, weights)
-    kept = np.flatnonzero(shares >= negligible)
+    kept = np.flatnonzero(shares >= negligible).tolist()
     if len(kept) < len(shares):
         shares = np.zeros(len(shares))
         shares[kept] = _simplex_weights(P[:, kept], y, weights)

@@ -1,6 +1,7 @@
 """`AutoKCEF` and other methods on regression tables with given splits.
 
-    python benchmarks/tables.py [--tables NAME ...] [--splits 3] [--rows N] [--methods ...]
+    python benchmarks/design_tables.py [--tables NAME ...] [--splits 3] [--rows N]
+        [--methods NAME ...] [--report]
 
 The environment variable KEXPFAM_DATA has to name a folder whose subfolder `tables` has
 the tables and their splits (a tenth of the rows tests). `diamonds` has no splits: 2,000
@@ -10,8 +11,8 @@ method has its defaults. `--rows` limits the training rows, drawn with the numbe
 split as seed. Rivals need an environment of their own, described in `README.md`; their
 definitions are in `table_rivals.py`.
 
-`results/tables.jsonl` has one line for each split, as in the reproduction; what is there
-is not run again. `--report` prints the table.
+`results/tables.jsonl` has one line for each split, as in the reproduction; what is
+there is not run again. `--report` prints the table.
 """
 
 import argparse
@@ -29,7 +30,7 @@ from reproduction.record import Figures, Record, Suite, Task, read
 from reproduction.runner import run
 from reproduction.tables import in_words, table
 
-# With a y that is continuous, or nearly: of `forest` half are zero, `pol` has 11 values.
+# With a y that is continuous, or nearly: of `forest` half are 0, `pol` has 11 values.
 TABLES = (
     "servo",
     "machine",
