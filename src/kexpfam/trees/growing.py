@@ -53,6 +53,9 @@ def fit_forest(
     the other rows. Values of leaves are stored in single precision, as differences from
     the mean of Y in units of its size.
 
+    scikit-learn rounds X to single precision and does not split differences below 1e-7:
+    columns such as times in seconds should be standardised before.
+
     Args:
         X: Conditions, (n, p); NaN where a value is missing.
         Y: Responses, (n, k).
