@@ -51,18 +51,18 @@ from kexpfam.summaries.learners import (
 # Regressions of the location, by the names that users call them.
 BOOSTING, PROCESS = "boosting", "gaussian_process"
 LOCATIONS: dict[str, Learner] = {
-    "extra_trees": ForestLearner("extra", trees=200),
-    "random_forest": ForestLearner("random", trees=200, max_features=0.5),
+    "extra_trees": ForestLearner("extra", trees=100),
+    "random_forest": ForestLearner("random", trees=100, max_features=0.5),
     BOOSTING: BoostingLearner(),
     PROCESS: ProcessLearner(),
 }
 STACK = "stack"
 # Regressions of the log scale and of the law.
-SCALE: Learner = ForestLearner("extra", trees=100, min_leaf=5)
-LAW: Learner = ForestLearner("extra", trees=150, min_leaf=5)
+SCALE: Learner = ForestLearner("extra", trees=60, min_leaf=5, max_features=0.5)
+LAW: Learner = ForestLearner("extra", trees=100, min_leaf=3, max_features=0.5)
 # Boosting takes part in a stack from so many rows on: with fewer it takes as long as
 # all others together, and is seldom better.
-BOOSTED_ROWS = 3000
+BOOSTED_ROWS = 5000
 
 # Fits of the location by name; summaries of the same rows can share them.
 LocationFits = dict[str, Learned]

@@ -11,7 +11,7 @@ with the smallest squared error (stacked regressions: Breiman 1996).
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from scipy import optimize
@@ -107,7 +107,7 @@ class ForestLearner(Learner):
         max_features: Share of the columns that a split looks at.
     """
 
-    kind: str = "extra"
+    kind: Literal["extra", "random"] = "extra"
     trees: int = 200
     min_leaf: int = 1
     max_features: float = 1.0
