@@ -188,3 +188,12 @@ def test_an_average_of_many_rows_predicts_better_together_than_the_tempered_one(
 
     together = mixed(average_weights(CANDIDATES, held_out, rows))
     assert together > mixed(tempered_weights(held_out, prior, rows)) + 0.03
+
+
+def test_a_candidate_that_is_hopeless_on_most_rows_is_not_stacked():
+    held_out = different_experts(2000)
+    held_out[5] = np.where(np.arange(2000) % 10 == 0, 3.0, -4.0)
+    weights = average_weights(CANDIDATES, held_out, np.ones(2000))
+    assert weights[5] == 0.0
+    free = average_weights(CANDIDATES, held_out, np.ones(2000), hopeless=np.inf)
+    assert free[5] > 0.05

@@ -33,6 +33,7 @@ def average_weights(
     pseudo_rows: float = 50.0,
     many_rows: float = 1000.0,
     few_rows: float = 100.0,
+    hopeless: float = 0.5,
     dropped: float = 0.02,
 ) -> Array:
     """Weights of candidates in an average, (k,), zero for most.
@@ -48,6 +49,9 @@ def average_weights(
         few_rows: Up to so many rows two families in the same coordinates carry the
             tempered weight of all there, and with more rows one: what the others can
             add, stacking finds.
+        hopeless: Candidates whose mean log density is below the best one's by so much
+            are not stacked: they gain on a few rows such as repeated values, which the
+            fit to all rows, with a λ of its own, need not keep.
         dropped: Members that together hold less than this are left out.
     """
     n = float(row_weights.sum())
@@ -56,7 +60,10 @@ def average_weights(
     center = representatives(candidates, weights, per_group)
     center = without_negligible(center, dropped / 4)
     pseudo = pseudo_rows / (1.0 + n / many_rows)
-    weights = stacked_weights(held_out, row_weights, center, pseudo)
+    means = held_out @ row_weights / n
+    near = (means >= means.max() - hopeless) | (center > 0)
+    weights = np.zeros_like(center)
+    weights[near] = stacked_weights(held_out[near], row_weights, center[near], pseudo)
     return without_negligible(weights, dropped)
 
 
