@@ -103,7 +103,7 @@ def isolated_coordinates(validation: Validation) -> list[str]:
         )
         centers = chosen_centers(len(placed), SCORE.n_components)
         family = solve(placed, best.kernel, best.lam, seed=0, centers=centers)
-        if check_masses(family, rows.X, rows.Y, rows.weights).comparisons:
+        if check_masses(family, rows.X, rows.Y, rows.weights).found:
             found.append(name)
     return found
 
