@@ -25,7 +25,7 @@ HEIGHTS = np.linspace(-1.9, 1.9, 191)
 PENS = ["#d62728", "#1b7837", "#762a83", "#08519c"]
 
 MODELS: dict[str, KCEF | AutoKCEF] = {
-    "score matching": KCEF(select=None),
+    "score matching": KCEF(fit_method="score", select=None),
     "likelihood": KCEF(fit_method="likelihood", random_state=0),
     "bridged": KCEF(fit_method="bridged", random_state=0),
     "AutoKCEF": AutoKCEF(random_state=0),

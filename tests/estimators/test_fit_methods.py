@@ -78,7 +78,7 @@ def test_masses_that_switch_with_x_are_right_where_score_matching_is_wrong(metho
     for seed in range(3):
         rows = switching(300, seed)
         model = KCEF(fit_method=method, select=None).fit(*rows)
-        plain = blind(KCEF(select=None), *rows)
+        plain = blind(KCEF(fit_method="score", select=None), *rows)
         for fitted, found in ((model, errors), (plain, wrong)):
             masses = fitted.given(CONDITIONS).sf(0.0)
             found.append(np.abs(masses - upper_mass(CONDITIONS)).mean())
@@ -91,7 +91,7 @@ def test_masses_that_switch_with_x_are_right_where_score_matching_is_wrong(metho
 def test_score_matching_warns_with_numbers_and_ways_out():
     X, y = switching(300, 0)
     with pytest.warns(BlindnessWarning, match="fit_method='likelihood'") as caught:
-        model = KCEF(select=None).fit(X, y)
+        model = KCEF(fit_method="score", select=None).fit(X, y)
     (warning,) = caught
     text = str(warning.message)
     assert "fit_method='bridged'" in text
@@ -120,10 +120,10 @@ def test_valleys_and_rows_of_the_report_are_those_of_the_user():
     rng = np.random.default_rng(1)
     more_X = np.concatenate([rng.uniform(-1, 1, size=(100, 1)), X])
     more_y = np.concatenate([rng.normal(size=100), y])
-    plain = blind(KCEF(select=None), X, y).isolated_components_.worst
-    moved = blind(
-        KCEF(select=None), more_X, 5.0 * more_y - 3.0, weights
-    ).isolated_components_.worst
+    score = KCEF(fit_method="score", select=None)
+    plain = blind(clone(score), X, y).isolated_components_.worst
+    moved = blind(score, more_X, 5.0 * more_y - 3.0, weights)
+    moved = moved.isolated_components_.worst
     assert moved.index == plain.index + 100
     assert_close(moved.valley, 5.0 * plain.valley - 3.0, 1e-6, scale=1.0)
     assert_close(moved.predicted, plain.predicted, 1e-6)
@@ -159,11 +159,25 @@ def test_right_masses_are_reported_and_do_not_warn():
         assert_close(report.worst.observed, np.mean(report.worst.valley > Y))
 
 
-def test_several_columns_have_no_report():
+def test_several_columns_without_clusters_have_an_empty_report():
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(30, 1)), rng.normal(size=(30, 2))
-    assert KCEF(select=None).fit(X, Y).isolated_components_ is None
-    assert KEF(select=None).fit(Y).isolated_components_ is None
+    assert KCEF(select=None).fit(X, Y).isolated_components_.comparisons == ()
+    assert KEF(select=None).fit(Y).isolated_components_.comparisons == ()
+
+
+def test_wrong_masses_of_clusters_of_several_columns_are_said():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, size=(300, 1))
+    upper = rng.random((300, 1)) < 0.8
+    Y = np.where(upper, 3.0, -3.0) + X + 0.5 * rng.normal(size=(300, 2))
+    with pytest.warns(BlindnessWarning, match="FactorizedDensity"):
+        model = KCEF(select=None).fit(X, Y)
+    worst = model.isolated_components_.worst
+    share = upper.mean() if worst.sides[0][0] > 0 else 1.0 - upper.mean()
+    if worst.index is None:
+        assert_close(worst.observed, share)
+    assert abs(worst.predicted - worst.observed) > 0.05
 
 
 def test_responses_too_far_apart_for_nodes_give_an_empty_report():
@@ -390,8 +404,7 @@ def test_several_columns_are_refused(method):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"fit_method": "newton"}, "fit_method must be 'score', 'likelihood' or"),
-        ({"fit_method": None}, "fit_method must be .* got None"),
+        ({"fit_method": "newton"}, "fit_method must be 'score', 'likelihood',"),
         ({"select": "best"}, "select must be 'likelihood', 'score' or None"),
         ({"fit_method": "likelihood", "select": "score"}, "select='score' is for fits"),
         ({"fit_method": "bridged", "select": "score"}, "select='score' is for fits"),

@@ -254,11 +254,10 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
         else:
             how = {"placed": validation.final(best_of(validation).chosen.coordinates)}
         found = check_masses(family, rows.X, rows.Y, rows.weights, **how)
-        if found.suspicious:
+        if found.suspicious and self.likelihood is False:
             warnings.warn(
-                f"Masses of isolated components are wrong: {found.finding}. Families "
-                f"that see them were not tried, or not better; use likelihood=None, "
-                f"or look at members_.",
+                f"Masses of isolated components are wrong: {found.finding}. Score "
+                f"matching does not see them; use likelihood=None.",
                 BlindnessWarning,
                 stacklevel=4,
             )
@@ -305,7 +304,7 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
                 self._try_likelihood(validation, bar)
         return bool(isolated)
 
-    def _try_likelihood(self, validation: Validation, bar: ProgressBar) -> None:
+    def _try_likelihood(self, validation: Validation, bar: Any) -> None:
         """Validate families by likelihood beside all others, if that may pay."""
         if not validation.likelihood_pays():
             return
@@ -419,7 +418,7 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
             self.members_.defensive,
             self.defensive_,
             self.best_.family_,
-            self.best_.fit_method,
+            self.best_.fit_method_,
             self.neighbourhood_,
             self.n_candidates_,
             self.stopped_,

@@ -83,7 +83,7 @@ def fit_rows(rows: Rows, spec: Spec, rng: np.random.Generator) -> FamilyFit:
     # In an order of their own, the rows give the same model in any order of the user.
     training = TrainingRows.of(rows, shuffled=True)
     fit, selected = _fit(training, spec, rng, exact=exact)
-    return _with_masses(fit, selected, spec, rows, rng)
+    return _with_masses(fit, selected, spec, rng)
 
 
 def fit_source(
@@ -112,7 +112,7 @@ def fit_source(
     if not SOLVERS[spec.fit_method].additive or isinstance(spec.search, PaperGrid):
         fit, selected = _fit(rows, spec, rng, exact=False)
         fit = replace(fit, complete=False)
-        return _with_masses(fit, selected, spec, sampled.rows, rng), sampled.rows
+        return _with_masses(fit, selected, spec, rng), sampled.rows
     if _is_settled(spec):
         seed = int(rng.integers(2**31))
     selected, rule = _selected(rows, spec, rng)
@@ -129,7 +129,7 @@ def fit_source(
             selected.placed, stats, spec, family.lam, source, sampled
         )
         fit = replace(fit, family=family, statistics=None, iterative=found)
-    return _with_masses(fit, selected, spec, sampled.rows, rng), sampled.rows
+    return _with_masses(fit, selected, spec, rng), sampled.rows
 
 
 def _fit(
@@ -230,45 +230,47 @@ def collected(source: Source) -> Rows:
 
 
 def _with_masses(
-    fit: FamilyFit, selected: Selected, spec: Spec, rows: Rows, rng: np.random.Generator
+    fit: FamilyFit, selected: Selected, spec: Spec, rng: np.random.Generator
 ) -> FamilyFit:
     """A fit with its masses of isolated components compared with counts.
 
     Where there are such components, and the user did not say how to fit them, it is
     finished by likelihood.
     """
-    isolated = _masses(fit.family, selected, rows)
-    fit = replace(fit, isolated=isolated)
-    if isolated.comparisons and _is_finished(spec, rows.Y.shape[1]):
+    isolated = _masses(fit.family, selected)
+    fit, d = replace(fit, isolated=isolated), selected.rows.Y.shape[1]
+    if isolated.found and _is_finished(spec, d):
         finished = _by_likelihood(fit, selected, spec, rng)
         if finished is not None:
-            isolated = _masses(finished.family, selected, rows)
-            return replace(finished, isolated=isolated)
+            return replace(finished, isolated=_masses(finished.family, selected))
     if SOLVERS[spec.fit_method].additive and isolated.suspicious:
         warnings.warn(
             f"Masses of isolated components are wrong: {isolated.finding}. Score "
-            f"matching does not see them; {_remedy(spec, rows.Y.shape[1])}.",
+            f"matching does not see them; {_remedy(d)}.",
             BlindnessWarning,
             stacklevel=4,
         )
     return fit
 
 
-def _masses(family: FittedFamily, selected: Selected, rows: Rows) -> IsolatedComponents:
-    """Masses of isolated components by a fit and by counting."""
-    if family.coordinates.summary is None:
-        return check_masses(family, rows.X, rows.Y, rows.weights)
-    # A summary has seen these rows, so that their held-out ones are compared.
-    own = selected.rows
-    found = check_masses(family, own.X, own.Y, own.weights, placed=selected.placed)
-    comparisons = [
-        c if c.index is None else replace(c, index=int(own.numbers[c.index]))
+def _masses(family: FittedFamily, selected: Selected) -> IsolatedComponents:
+    """Masses by a fit and by counting, with the row numbers of the user.
+
+    Rows are distinct and in an order of their own, so that neither copies nor the order
+    of the user decide how a fit is made.
+    """
+    rows = selected.rows
+    # A learned summary has seen the rows: held-out ones are compared.
+    placed = None if family.coordinates.summary is None else selected.placed
+    found = check_masses(family, rows.X, rows.Y, rows.weights, placed=placed)
+    theirs = [
+        c if c.index is None else replace(c, index=int(rows.numbers[c.index]))
         for c in found.comparisons
     ]
-    return IsolatedComponents(tuple(comparisons))
+    return IsolatedComponents(tuple(theirs))
 
 
-def _remedy(spec: Spec, d: int) -> str:
+def _remedy(d: int) -> str:
     if d > 1:
         return "model the columns one after another, with FactorizedDensity"
     return (

@@ -44,7 +44,8 @@ from kexpfam.summaries import LearnedSummary
 _NOTHING_LEFT = (
     "needs the rows or the sums of a fit, which a model does not have that was saved "
     "without sums=True, is part of an average, or was fitted to more than 20,000 rows "
-    "iteratively or by another fit_method than 'score'; fit a new one."
+    "iteratively, by likelihood (also where isolated components were found) or by "
+    "bridging; fit a new one."
 )
 
 
@@ -56,9 +57,10 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
     one linear system, no iterations. Densities are normalised, by quadrature for one
     or two columns of y and by importance sampling for more, with a stated error.
 
-    Score matching hardly sees the masses of modes that are far apart. After a fit with
-    one column of y they are compared with counts, and a `BlindnessWarning` says if they
-    are wrong; docs/blindness.md shows the ways out.
+    Score matching hardly sees the masses of modes that are far apart. After a fit they
+    are looked for; where one column of y has such modes the fit is finished by
+    likelihood, which sees them, unless `fit_method` says otherwise. Where that is not
+    done a `BlindnessWarning` says if masses are wrong; see docs/blindness.md.
 
     What is not given is chosen by held-out likelihood: base density, lengthscales, λ.
     Lengthscales, λ and base parameters are in standardised units when
@@ -78,7 +80,10 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
             the base density; `base` is then that of standardised residuals. None for
             x as it is.
         regularization: λ; None to choose it.
-        fit_method: How T is fitted. "score": score matching. "likelihood": penalised
+        fit_method: How T is fitted. None: by score matching, and where one column of y
+            has isolated components, finished by likelihood, with kernels and λ chosen
+            for that as far as they are open; if all are given, nothing is finished.
+            "score": score matching, the paper's estimator. "likelihood": penalised
             likelihood, which sees the masses of separated modes, by a few steps of
             Newton's method from score matching on. "bridged": score matching of the
             rows mixed with draws from the base density, which is then taken away
@@ -92,8 +97,8 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
             paper), or a search object of `kexpfam.selection`.
         n_components: Centres of a low-rank fit. None means: an exact fit where nothing
             is chosen and rows times columns of y are at most 5000; else 150 below 1000
-            rows, and from there on as many as pay, up to 1024, by what is held out. 80
-            for likelihood fits.
+            rows, and from there on as many as pay, up to 1024, by what is held out. For
+            likelihood fits 80 below 1000 rows, and 150 from there on.
         centers: How centres are chosen among the rows where there are 1000 rows or
             more, or where their number is given: "random_pivoted" (what the others do
             not explain, at random), "pivoted", "leverage", "kmeans" or "uniform".
@@ -123,8 +128,9 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
             None if that was settled.
         iterative_: How conjugate gradients went; None if they were not used.
         n_rows_: Sum of the weights of all rows, less what was forgotten.
-        isolated_components_: Masses of separated modes by the fit and by counting;
-            None for several columns of y, or if loaded from a file.
+        fit_method_: How T was fitted: "likelihood" if the fit was finished by it.
+        isolated_components_: Masses of separated modes, or clusters of several columns
+            of y, by the fit and by counting; None if loaded from a file.
         n_features_in_: Columns of X.
         feature_names_in_: Their names, if X had any.
 
@@ -243,7 +249,8 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
         the model is the one that `fit` makes of all of them. From then on, and after a
         low-rank fit, base density, kernel and centres stay, and rows are added to the
         sums; λ and the number of centres are chosen anew. The model is solved for when
-        it is first used.
+        it is first used. A model that was finished by likelihood has no sums: its rows
+        are kept, up to 20,000, and it is made anew from all of them.
 
         Args:
             X: Conditions, (n, p).

@@ -31,8 +31,9 @@ from kexpfam.selection import CoarseSearch, SearchResult, Selection
 class KEF(DensityEstimator):
     """The kernel exponential family, p(y) = q0(y) exp T(y) / Z.
 
-    The same estimator as `KCEF` without a condition, with the same warning where modes
-    are so far apart that score matching does not see their masses.
+    The same estimator as `KCEF` without a condition: where modes of one column are so
+    far apart that score matching does not see their masses, the fit is finished by
+    likelihood, and where that is not done a warning says if masses are wrong.
 
     Args:
         kernel: Kernel of y; None for a Gaussian with a lengthscale to be chosen.
@@ -40,7 +41,8 @@ class KEF(DensityEstimator):
             `KCEF`; None for "gaussian", N(0, 2²) in standardised units.
         regularization: λ; None to choose it.
         fit_method: How T is fitted, by "score" matching, by penalised "likelihood" or
-            "bridged"; see `KCEF`.
+            "bridged"; None for score matching that is finished by likelihood where
+            components are isolated; see `KCEF`.
         select: How to choose what is None: by held-out "likelihood", by held-out
             "score", or None for untuned rules that look at distances and the number
             of rows only.

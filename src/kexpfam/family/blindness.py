@@ -10,14 +10,19 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy import special
 
 from kexpfam._heuristics import median_distance
 from kexpfam._typing import Array, Indices
+from kexpfam.family.clusters import find_gaps
 from kexpfam.family.coordinates import CoordinateRows
+from kexpfam.family.cross_validation import scattered_nodes
 from kexpfam.family.family import MEDIANS_X, FittedFamily
 from kexpfam.family.isolated_components import (
     IsolatedComponents,
+    MassComparison,
     check_isolated_components,
+    compare_masses,
     spread_out,
 )
 from kexpfam.kernels import Gaussian
@@ -31,21 +36,21 @@ def check_masses(
     *,
     placed: CoordinateRows | None = None,
     density: Callable[[Array], Any] | None = None,
-    most_rows: int = 2000,
+    most_rows: int = 1000,
     most_numbers: int = 2**27,
     conditions: int = 20,
 ) -> IsolatedComponents:
-    """Masses of components by a fit with one column of y, and by counting.
+    """Masses of components (of clusters, with several columns) by a fit and by counts.
 
     Valleys are in the units of Y, and row numbers those of X. Rows are counted in the
     neighbourhood of some conditions; where each has its own density, at most so many:
-    in all of them together a mass is told to 0.01, and in a tenth of them to 0.04. They
-    are fewer where nodes and centres are so many that a second would be spent.
+    in all of them together a mass is told to 0.015, and in a tenth of them to 0.05.
+    They are fewer where nodes and centres are so many that a second would be spent.
 
     Args:
         family: Whose coordinates, nodes and kernel are looked at.
         X: Conditions of the training rows, (n, p).
-        Y: Their responses, (n, 1).
+        Y: Their responses, (n, d).
         weights: Their weights, (n,).
         placed: The same rows in the coordinates of the family, held out where these
             are learned from y; None to bring them there like new rows.
@@ -55,6 +60,8 @@ def check_masses(
         most_numbers: Rows times nodes times centres at most.
         conditions: Where masses are compared.
     """
+    if family.d > 1:
+        return _check_clusters(family, X, Y, weights)
     rows = np.flatnonzero(weights > 0)
     alike = not family.coordinates.p or family.T.kernel.constant_in_x
     alike = alike and density is None
@@ -98,6 +105,53 @@ def check_masses(
         valley = float(place.to_user(np.full((1, 1, 1), comparison.valley))[0, 0, 0])
         row = None if k is None else int(rows[k])
         found.append(replace(comparison, index=row, valley=valley))
+    return IsolatedComponents(tuple(found))
+
+
+def _check_clusters(
+    family: FittedFamily,
+    X: Array,
+    Y: Array,
+    weights: Array,
+    *,
+    most_rows: int = 1000,
+    compared_rows: int = 300,
+    conditions: int = 20,
+) -> IsolatedComponents:
+    """Masses on either side of gaps by a fit with several columns, and by counting.
+
+    The former by importance sampling with points that all rows share. Gaps are looked
+    for among so many rows, and densities computed for so many.
+    """
+    rows = np.flatnonzero(weights > 0)
+    if len(rows) > most_rows:
+        rows = np.random.default_rng(0).choice(rows, most_rows, replace=False)
+    Z = family.coordinates.conditions(X[rows])
+    U = family.coordinates.at(Z).to_kernel(Y[rows][:, None])[:, 0]
+    gaps = find_gaps(U, weights[rows]) if np.isfinite(U).all() else []
+    if not gaps:
+        return IsolatedComponents(())
+    points, log_weights = scattered_nodes(U)
+    rows, Z, U = rows[:compared_rows], Z[:compared_rows], U[:compared_rows]
+    counts = weights[rows] / weights[rows].max()
+    P = special.softmax(family.unnormalized(Z).on_grid(points) + log_weights, axis=1)
+    index = spread_out(Z, conditions) if Z.shape[1] else np.arange(0)
+    near = (
+        _similarity(family, Z, index, counts) if len(index) else np.empty((0, len(Z)))
+    )
+    found: list[MassComparison] = []
+    for gap in gaps:
+        left = gap.below(U)
+        if left.all() or not left.any():
+            continue
+        predicted = P @ gap.below(points)
+        middles = [tuple(Y[rows[side]].mean(axis=0).tolist()) for side in (left, ~left)]
+        for r, own in [(None, counts), *zip(index, counts * near, strict=True)]:
+            row = None if r is None else int(rows[r])
+            one = compare_masses(
+                row, gap.place, predicted, left, own, (middles[0], middles[1])
+            )
+            found += [] if one is None else [one]
     return IsolatedComponents(tuple(found))
 
 

@@ -41,6 +41,7 @@ class MassCheck:
     # the second show a gap, and more would only smear it if it moves with x
     fewest_neighbours: float = 15.0
     enough_neighbours: float = 60.0
+    fewest_in_a_component: float = 6.0  # Of these, on either side
     # Rows without the valley are left out; if most neighbours are, it is not theirs
     least_common: float = 0.5
     # Bandwidth for the neighbours' responses, relative to Silverman's rule, which is
@@ -67,6 +68,8 @@ class MassComparison:
     observed: float  # Share of the neighbours' responses there
     standard_error: float  # Of the observed share
     neighbours: float  # Effective number of neighbours
+    # Of several columns of y: means of the responses on the left and on the right
+    sides: tuple[tuple[float, ...], tuple[float, ...]] | None = None
 
     @property
     def z(self) -> float:
@@ -88,6 +91,17 @@ class IsolatedComponents:
     """
 
     comparisons: tuple[MassComparison, ...]
+
+    @property
+    def found(self) -> bool:
+        """Whether components are isolated: some responses are on either side.
+
+        A few far from the others are a tail.
+        """
+        sides = [
+            c.neighbours * min(c.observed, 1.0 - c.observed) for c in self.comparisons
+        ]
+        return max(sides, default=0.0) >= CHECK.fewest_in_a_component
 
     @property
     def worst(self) -> MassComparison | None:
@@ -113,9 +127,13 @@ class IsolatedComponents:
         if worst is None:
             return ""
         where = "over all rows" if worst.index is None else f"near row {worst.index}"
+        place = f"below {worst.valley:.3g}"
+        if worst.sides is not None:
+            words = [", ".join(f"{y:.3g}" for y in side) for side in worst.sides]
+            place = f"around ({words[0]}), away from ({words[1]}),"
         return (
-            f"the fit puts {worst.predicted:.0%} of the mass below {worst.valley:.3g} "
-            f"{where}, the data {worst.observed:.0%} ± {worst.standard_error:.0%} "
+            f"the fit puts {worst.predicted:.0%} of the mass {place} {where}, the "
+            f"data {worst.observed:.0%} ± {worst.standard_error:.0%} "
             f"(z = {worst.z:.1f})"
         )
 
@@ -285,7 +303,7 @@ class _Fit:
             return None
         below = np.nan_to_num(table.below[chosen])
         left = table.at[chosen] > self.U
-        return _comparison(index, own.at[k], below, left, used)
+        return compare_masses(index, own.at[k], below, left, used)
 
     def _at_gap(
         self, index: int | None, valley: float, near: Array
@@ -295,11 +313,40 @@ class _Fit:
         gap = self.nodes[right] - self.nodes[right - 1]
         along = (valley - self.nodes[right - 1]) / gap
         below = (1.0 - along) * self.cdf[:, right - 1] + along * self.cdf[:, right]
-        return _comparison(index, valley, below, valley > self.U, near)
+        return compare_masses(index, valley, below, valley > self.U, near)
 
 
-def _comparison(
-    index: int | None, valley: float, below: Array, left: Mask, near: Array
+def gaps_of_responses(U: Array, weights: Array, *, count: int = 200) -> list[float]:
+    """Places with hardly any of the responses U (n,), and enough on either side.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> u = rng.normal(size=200) + np.repeat([-5.0, 5.0], 100)
+        >>> [abs(place) < 2 for place in gaps_of_responses(u, np.ones(200))]
+        [True]
+    """
+    nodes = np.linspace(U.min() - np.std(U), U.max() + np.std(U), count)
+    if not np.all(np.diff(nodes) > 0):
+        return []
+    histogram = _log_histogram(nodes, U, weights)[None]
+    (gaps,) = _all_valleys(nodes, histogram, _cumulative(nodes, histogram))
+    found = []
+    for valley, low, high in zip(gaps.at, gaps.low, gaps.high, strict=True):
+        inside = _share(weights, (low < U) & (high > U))
+        left = _share(weights, valley > U)
+        smaller = min(left, 1.0 - left)
+        if inside <= CHECK.most_inside and smaller >= CHECK.noteworthy:
+            found.append(float(valley))
+    return found
+
+
+def compare_masses(
+    index: int | None,
+    valley: float,
+    below: Array,
+    left: Mask,
+    near: Array,
+    sides: tuple[tuple[float, ...], tuple[float, ...]] | None = None,
 ) -> MassComparison | None:
     """Shares of the neighbours; None if these are few, or nearly all on one side."""
     effective = _effective(near)
@@ -310,7 +357,8 @@ def _comparison(
     # Agresti and Coull: two more rows on either side keep a share of 0 or 1 uncertain.
     center = (effective * observed + 2.0) / (effective + 4.0)
     error = math.sqrt(center * (1.0 - center) / (effective + 4.0))
-    return MassComparison(index, float(valley), predicted, observed, error, effective)
+    shares = predicted, observed, error, effective
+    return MassComparison(index, float(valley), *shares, sides)
 
 
 def _share(near: Array, values: Array | Mask) -> float:

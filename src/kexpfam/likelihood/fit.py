@@ -429,7 +429,7 @@ def _path_by_products(
     *,
     steps: int = 30,
     tolerance: float = 1e-4,
-    gap: float = 1e-3,
+    gap: float = 4e-3,
 ) -> Iterator[Array]:
     """`likelihood_path` for many rows: mostly one step from the fit to all of them.
 

@@ -28,6 +28,7 @@ from kexpfam.selection.results import Selected, Selection
 from kexpfam.selection.spec import (
     FINISH_GRID,
     FINISH_REFINED,
+    FINISH_REGRESSIONS,
     PLAIN,
     RESIDUAL_BASES,
     KernelGrid,
@@ -43,15 +44,16 @@ def choose_by_likelihood(selected: Selected) -> Selected | None:
     validation, found = selected.validation, selected.result
     assert validation is not None
     assert isinstance(found, Selection)
-    some = Part.evenly(validation, validation.tuning.finish_rows)
+    tuning = validation.tuning
+    some = Part.evenly(validation, tuning.finish_rows, tuning.finish_folds)
     names = worth_finishing(validation, found.chosen)
     own = validated_by_likelihood(validation, names, some)
     if not own:
         return None
-    path = [replace(c, held_out=c.held_out[some.index]) for c in found.path]
+    path = [replace(c, held_out=c.held_out[some.held_out]) for c in found.path]
     before = path[found.path.index(found.chosen)]
     found = replace(found, path=(*path, *own), weights=some.weights)
-    best = max(own, key=found.cautious_mean)
+    best = _simplest(own, some.weights)
     if best.mean(some.weights) < before.mean(some.weights):
         return None
     assert best.base is not None
@@ -66,6 +68,21 @@ def choose_by_likelihood(selected: Selected) -> Selected | None:
         centers=chosen_centers(len(placed), count),
         result=replace(found, chosen=best, active_bounds=()),
     )
+
+
+def _simplest(candidates: list[Candidate], weights: Array) -> Candidate:
+    """The best, or the best with the same T for all x if that is as good.
+
+    What a kernel of x gains by chance shows in masses that change with x.
+    """
+    best = max(candidates, key=lambda c: c.mean(weights))
+    alike = [c for c in candidates if c.kernel and c.kernel.constant_in_x]
+    if not alike or best in alike:
+        return best
+    simple = max(alike, key=lambda c: c.mean(weights))
+    gain = replace(best, held_out=best.held_out - simple.held_out)
+    as_good = gain.mean(weights) < gain.standard_error(weights)
+    return simple if as_good else best
 
 
 def isolated_coordinates(validation: Validation) -> list[str]:
@@ -88,7 +105,7 @@ def isolated_coordinates(validation: Validation) -> list[str]:
         family = solve(placed, best.kernel, best.lam, seed=0, centers=centers)
         held_out = placed if validation.has_summary(name) else None
         masses = check_masses(family, rows.X, rows.Y, rows.weights, placed=held_out)
-        if masses.comparisons:
+        if masses.found:
             found.append(name)
     return found
 
@@ -101,9 +118,9 @@ def replace_blind_candidates(
     Blind are those by score matching in coordinates with isolated components. If they
     predict better nevertheless, both stay.
     """
-    everything = Part.evenly(validation, len(validation.rows))
+    everything = Part.evenly(validation, len(validation.rows), len(validation.folds))
     coordinates = worth_finishing(validation, chosen)
-    own = validated_by_likelihood(validation, coordinates, everything, kept=2)
+    own = validated_by_likelihood(validation, coordinates, everything)
     blind = [
         c
         for c in validation.candidates
@@ -131,10 +148,9 @@ def lambda_for_all(validation: Validation, lam: float, weights: Array) -> float:
 
 
 def worth_finishing(validation: Validation, chosen: Candidate) -> list[str]:
-    """Plain coordinates, those of a chosen candidate, and the best regression."""
-    names = [name for name in (PLAIN,) if name in validation.coordinates]
-    ranked = [n for n in validation.worth_a_kernel() if validation.is_regression(n)]
-    return list(dict.fromkeys([*names, *ranked[:1], chosen.coordinates]))
+    """Plain coordinates, simple regressions, and those of a chosen candidate."""
+    names = [PLAIN, *FINISH_REGRESSIONS, chosen.coordinates]
+    return [name for name in dict.fromkeys(names) if name in validation.coordinates]
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,8 +163,8 @@ class Part:
     weights: Array  # Weights of these
 
     @classmethod
-    def evenly(cls, validation: Validation, most: int) -> "Part":
-        """At most so many rows, and as large a part of every fold."""
+    def evenly(cls, validation: Validation, most: int, folds: int) -> "Part":
+        """At most so many rows, as large a part of every fold; some folds held out."""
         share = min(1.0, most / len(validation.rows))
         index = np.concatenate(
             [
@@ -157,8 +173,9 @@ class Part:
             ]
         )
         edges = np.searchsorted(index, [f.start for f in validation.folds]).tolist()
-        folds = tuple(map(slice, edges, [*edges[1:], len(index)]))
-        return cls(index, folds, index, validation.weights[index])
+        slices = tuple(map(slice, edges, [*edges[1:], len(index)]))[:folds]
+        held_out = index[: slices[-1].stop]
+        return cls(index, slices, held_out, validation.weights[held_out])
 
     @classmethod
     def of_few(cls, validation: Validation) -> "Part":
@@ -183,29 +200,27 @@ class Part:
 
 
 def validated_by_likelihood(
-    validation: Validation, names: Sequence[str], part: Part, *, kept: int = 1
+    validation: Validation, names: Sequence[str], part: Part
 ) -> list[Candidate]:
     """Candidates by likelihood, in some coordinates, validated on a part of the rows.
 
-    Kernels of x are compared on few rows. With the best `kept` of them the lengthscale
-    of y and λ are chosen.
+    Kernels of x are compared on few rows. With the best of them, and with the best
+    constant one, the lengthscale of y and λ are chosen.
     """
     few = Part.of_few(validation)
-    tasks = [
-        task for name in names for task in _tasks(validation, name, FINISH_GRID, few)
-    ]
+    tasks = []
+    for name in names:
+        tasks += _tasks(validation, name, FINISH_GRID, few)
     found = _run(validation, tasks)
-    means = [max(c.mean(few.weights) for c in own) for own in found]
+    means = np.array([max(c.mean(few.weights) for c in own) for own in found])
+    alike = [k for k in range(len(means)) if tasks[k].path.kernel.constant_in_x]
+    kept = [int(np.argmax(means)), *sorted(alike, key=lambda k: -means[k])[:1]]
     refined: list[Task] = []
-    for k in np.argsort(means)[::-1][:kept]:
+    for k in dict.fromkeys(kept):
         terms = getattr(tasks[k].path.kernel, "terms", ())
-        refined += _tasks(
-            validation,
-            tasks[k].coordinates,
-            FINISH_REFINED,
-            part,
-            [kernel_x for kernel_x, _ in terms],
-        )
+        kernels_x = [kernel_x for kernel_x, _ in terms]
+        name = tasks[k].coordinates
+        refined += _tasks(validation, name, FINISH_REFINED, part, kernels_x)
     return [c for own in _run(validation, refined) for c in own]
 
 
@@ -241,6 +256,8 @@ def _tasks(
         paths = [LambdaPath(kernel, lams)]
     else:
         tried_x = kernels_x or open_kernels_x(validation, name, grid)
+        if validation.rows.X.shape[1] == 1:  # whose columns that matter are known
+            tried_x = tried_x[: 1 + len(grid.multiples_x)] if not kernels_x else tried_x
         paths = grid.paths(tried_x, open_kernels_y(grid, spec.kernel_y))
     # See `choosing`: families around a regression need heavy tails.
     heavy = validation.is_regression(name) and spec.base is None

@@ -72,8 +72,9 @@ class SelectionTuning:
     # parts they are cut into, of which all but one are held out; and rows on which λ
     # and the lengthscale of y are then chosen
     compared_rows: int = 400
-    compared_folds: int = 4
-    finish_rows: int = 1000
+    compared_folds: int = 3
+    finish_rows: int = 800
+    finish_folds: int = 3  # Folds that are held out there
     # A candidate is worth its mean held-out log density minus so many standard errors:
     # with few rows the best mean is often a lucky one
     caution: float = 0.5
@@ -129,8 +130,11 @@ LIKELIHOOD_GRID = KernelGrid(
 # Where isolated components were found: λ is in units of 0.1/n, about which penalty and
 # log-likelihood balance (decision 0014). Kernels of x are compared first, with one
 # lengthscale of y; then the others are tried with the best of them.
-FINISH_GRID = KernelGrid((0.8, 1.8, 4.0), (0.35,), (0.1, 3.0), relative=False)
-FINISH_REFINED = KernelGrid((), (0.35, 0.8), (0.01, 0.1, 1.0, 10.0), relative=False)
+FINISH_GRID = KernelGrid((0.8, 3.0), (0.35,), (0.1, 3.0), relative=False)
+FINISH_REFINED = KernelGrid((), (0.35, 0.8), (0.03, 0.3, 3.0), relative=False)
+# Regressions that only move components; transforms and scales that were fitted to all
+# of them together bend each.
+FINISH_REGRESSIONS = ("linear", "Gaussian process")
 # An average has others to fall back on, so that the middle of the path is enough.
 AVERAGED_LIKELIHOOD_GRID = replace(LIKELIHOOD_GRID, lams=(1e-3, 1e-2))
 

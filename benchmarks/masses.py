@@ -1,0 +1,180 @@
+"""Are masses of isolated components right by default, and what does that cost?
+
+Components stand side by side, `separation` standard deviations apart, and move with x:
+
+    y = x₁ + 0.4·separation·c + 0.4 ε,    c in {0, 1} or {0, 1, 2},  x in [−2, 2]ᵖ
+
+With "constant" masses the upper component has `mass`; with "varying" ones its logit is
+that plus x₁; with "three" components the middle one has 1 − mass, the upper one 0.7 of
+the rest. Mean absolute errors are those of the masses of all components at 200 fresh x,
+beside a logistic regression that is told which component each row is of, which no
+density estimator knows. Log losses are those of 2,000 fresh rows, times CPU seconds.
+
+Crossing lines: y = ±1.5 x + 2 ε, both signs alike, x uniform on [−5, 5], 800 rows.
+
+    python benchmarks/masses.py [--quick] [--largest 20000]
+
+writes `results/masses.json` (not with --quick) after every case.
+"""
+
+import argparse
+import itertools
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from record import write_result
+from scipy import special
+from sklearn.linear_model import LogisticRegression
+
+from kexpfam import KCEF, AutoKCEF
+
+STD = 0.4
+
+
+@dataclass(frozen=True)
+class Case:
+    """One simulated truth."""
+
+    rows: int
+    columns: int = 1
+    kind: str = "constant"  # Or "varying", "three"
+    mass: float = 0.7
+    separation: float = 10.0
+
+    def masses(self, X: np.ndarray) -> np.ndarray:
+        """Of each component, (n, k)."""
+        if self.kind == "three":
+            shares = np.array([0.3 * self.mass, 1.0 - self.mass, 0.7 * self.mass])
+            return np.tile(shares, (len(X), 1))
+        slope = 1.0 if self.kind == "varying" else 0.0
+        upper = special.expit(special.logit(self.mass) + slope * X[:, 0])
+        return np.stack([1.0 - upper, upper], axis=1)
+
+    def draw(self, n: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """x, y and the component of each row."""
+        rng = np.random.default_rng([seed, n])
+        X = rng.uniform(-2.0, 2.0, size=(n, self.columns))
+        below = np.cumsum(self.masses(X), axis=1)
+        c = np.sum(rng.random((n, 1)) > below[:, :-1], axis=1)
+        y = X[:, 0] + STD * self.separation * c + STD * rng.normal(size=n)
+        return X, y, c
+
+    def found_masses(self, model: Any, X: np.ndarray) -> np.ndarray:
+        """Masses of the components by a fitted density, cut in the middle of gaps."""
+        density, k = model.given(X), self.masses(X[:1]).shape[1]
+        cuts = X[:, :1] + STD * self.separation * (np.arange(k - 1) + 0.5)
+        below = density.cdf(cuts)
+        edges = np.zeros((len(X), 1)), np.ones((len(X), 1))
+        return np.diff(np.concatenate([edges[0], below, edges[1]], axis=1), axis=1)
+
+
+MODELS: dict[str, Callable[[], Any]] = {
+    "score": lambda: KCEF(fit_method="score", random_state=0, n_jobs=1),
+    "KCEF": lambda: KCEF(random_state=0, n_jobs=1),
+    "AutoKCEF": lambda: AutoKCEF(random_state=0, n_jobs=1),
+    "likelihood": lambda: KCEF(fit_method="likelihood", random_state=0, n_jobs=1),
+}
+# The grid of fits by likelihood alone takes minutes with more rows and columns.
+LIKELIHOOD_ROWS = 600
+
+
+def measure(case: Case, seed: int) -> dict[str, dict[str, float]]:
+    """Errors, log losses and times of all methods."""
+    X, y, c = case.draw(case.rows, seed)
+    fresh_X, fresh_y, _ = case.draw(2000, seed + 1000)
+    some = fresh_X[:200]
+    truth = case.masses(some)
+    logistic = np.zeros_like(truth)
+    told = LogisticRegression(max_iter=1000).fit(X, c)
+    logistic[:, told.classes_] = told.predict_proba(some)
+    found = {"logistic": {"mae": float(np.abs(logistic - truth).mean())}}
+    for name, make in MODELS.items():
+        large = case.rows > LIKELIHOOD_ROWS or case.columns > 1
+        if name == "likelihood" and large:
+            continue
+        start = time.process_time()
+        model = make().fit(X, y)
+        spent = time.process_time() - start
+        masses = case.found_masses(model, some)
+        found[name] = {
+            "mae": float(np.abs(masses - truth).mean()),
+            "log_loss": -float(model.score(fresh_X, fresh_y)),
+            "seconds": spent,
+        }
+    return found
+
+
+def crossing_lines(seed: int, n: int = 800) -> dict[str, float]:
+    """Log losses where two lines cross."""
+
+    def draw(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
+        x = rng.uniform(-5.0, 5.0, size=n)
+        return x[:, None], rng.choice([-1.5, 1.5], n) * x + 2.0 * rng.normal(size=n)
+
+    rows, fresh = (
+        draw(np.random.default_rng([seed, k]), m) for k, m in ((0, n), (1, 20_000))
+    )
+    x, y = fresh[0][:, 0], fresh[1]
+    parts = [-0.5 * ((y - s * x) / 2.0) ** 2 for s in (-1.5, 1.5)]
+    log_p = np.logaddexp(*parts) - np.log(2.0 * 2.0 * np.sqrt(2.0 * np.pi))
+    found = {"truth": -float(log_p.mean())}
+    for name in ("score", "KCEF", "AutoKCEF"):
+        found[name] = -float(MODELS[name]().fit(*rows).score(*fresh))
+    return found
+
+
+def cases(largest: int) -> list[Case]:
+    """Rows, columns and kinds; then masses and separations."""
+    sizes = [n for n in (100, 600, 2000, 20_000) if n <= largest]
+    kinds = itertools.product(sizes, (1, 5), ("constant", "varying", "three"))
+    found = [Case(n, p, kind) for n, p, kind in kinds if n < 20_000]
+    shapes = itertools.product((0.5, 0.95), (4.0, 20.0))
+    found += [Case(600, mass=mass, separation=apart) for mass, apart in shapes]
+    large = [Case(20_000, 1, "varying"), Case(20_000, 5, "constant")]
+    return found + [case for case in large if case.rows <= largest]
+
+
+def rounded(values: dict[str, float]) -> dict[str, float]:
+    return {name: round(value, 4) for name, value in values.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="few cases, no file")
+    parser.add_argument("--largest", type=int, default=20_000, help="rows at most")
+    parser.add_argument("--seeds", type=int, default=2, help="data sets of each case")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")  # score fits say that they are blind
+    grid = cases(options.largest)
+    seeds = options.seeds
+    if options.quick:
+        grid, seeds = [Case(100), Case(600), Case(600, 1, "three")], 1
+    result: dict[str, Any] = {"seeds": seeds, "crossing": [], "cases": []}
+    for seed in range(seeds):
+        result["crossing"].append(rounded(crossing_lines(seed)))
+        print("crossing lines", result["crossing"][-1], flush=True)
+    for case in grid:
+        runs = [
+            measure(case, seed) for seed in range(seeds if case.rows < 20_000 else 1)
+        ]
+        means = {
+            name: rounded(
+                {
+                    k: float(np.mean([run[name][k] for run in runs]))
+                    for k in runs[0][name]
+                }
+            )
+            for name in runs[0]
+        }
+        result["cases"].append({**asdict(case), **means})
+        print(case, means, flush=True)
+        if not options.quick:
+            write_result("masses", result)
+
+
+if __name__ == "__main__":
+    main()
