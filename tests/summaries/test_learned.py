@@ -110,7 +110,7 @@ def test_steps_are_described_better_by_a_summary_than_by_raw_columns(model):
 
 
 def test_the_average_takes_a_summary_where_trees_are_right(tmp_path):
-    X, y, _ = steps(400)
+    X, y, _ = steps(500)
     model = AutoKCEF(random_state=0).fit(X, y)
     summaries = [m.weight for m in model.members_ if "summary" in m.coordinates]
     assert sum(summaries) > 0.5

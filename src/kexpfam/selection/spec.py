@@ -49,8 +49,10 @@ class SelectionTuning:
     # Rows from which on regressions take part. A guess: with fewer, what is left of
     # them without a fold does not tell a regression from chance
     regression_rows: int = 8
-    # and rows from which on summaries of x are learned
-    summary_rows: int = 200
+    # Rows from which on summaries of x are learned. With fewer, coordinates are fitted
+    # again for every fold, which forests would make slow, and beside which their
+    # out-of-bag residuals look better than they are
+    summary_rows: int = 401
     # What a kernel part gains at most, in nats a row: with a summary, beside others
     # without one, and in other regressions, beside a summary with one. Guesses that
     # err on the side of trying: gains were up to 0.26 and 0.1 on the tables looked at
