@@ -5,7 +5,8 @@ import itertools
 import numpy as np
 import pytest
 from scipy import integrate, stats
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from kexpfam import KCEF, AutoKCEF, load
 from kexpfam.base_densities import GaussianBase
@@ -14,14 +15,22 @@ from kexpfam.data import Rows
 from kexpfam.distributions import ClosedFormDensity
 from kexpfam.errors import CannotSaveError
 from kexpfam.estimators.auto import DEFENSIVE_WEIGHT
-from kexpfam.estimators.experts import cross_fitted, fit_expert, named_experts
+from kexpfam.estimators.experts import (
+    Competitors,
+    cross_fitted,
+    fit_expert,
+    named_experts,
+)
 from kexpfam.family import Limits, equal_folds
 from kexpfam.selection.spec import default_coordinates
 from kexpfam.selection.validation import Validation
+from kexpfam.summaries import LearnedSummary
 from tests.graphs.gaussians import LinearNormal
 from tests.tolerances import assert_close
 
+# Without families by likelihood, which are slow; masses of two branches are then wrong.
 OPTIONS = {"random_state": 0, "likelihood": False}
+pytestmark = pytest.mark.filterwarnings("ignore::kexpfam.errors.BlindnessWarning")
 KDE = ConditionalKDE()
 
 
@@ -227,8 +236,23 @@ def test_no_experts_are_the_same_as_none(rows, tmp_path):
         ([ConditionalKDE], "ConditionalKDE"),
         (KDE, "ConditionalKDE"),
         ("kde", "'kde'"),
+        (["families", "summary"], r"'families' and 'summaries'; got 'summary'"),
+        ({"mine": "families"}, r"got 'families' for 'mine'"),
+        ([LogisticRegression()], r"got LogisticRegression\(\)"),
+        ([LinearRegression], "LinearRegression"),
     ],
-    ids=["number", "none", "without given", "class", "not a list", "text"],
+    ids=[
+        "number",
+        "none",
+        "without given",
+        "class",
+        "not a list",
+        "text",
+        "unknown name",
+        "name in a mapping",
+        "classifier",
+        "class of regressors",
+    ],
 )
 def test_bad_experts_are_refused_in_one_sentence(rows, experts, words):
     start = r"experts must be .*ConditionalKDE\(\).*"
@@ -343,3 +367,141 @@ def test_a_fit_that_fails_leaves_the_average_as_it_was(rows):
     with pytest.raises(ValueError, match="constant"):
         model.fit(X + 100.0, np.ones(len(y)))
     np.testing.assert_array_equal(model.reliability(X[:3]), before)
+
+
+def steps(n=150):
+    """A step along the first of two columns, wider on one side."""
+    rng = np.random.default_rng(3)
+    X = rng.uniform(-1.0, 1.0, size=(n, 2))
+    high = X[:, 0] > 0
+    return X, 2.0 * high + np.where(high, 0.6, 0.2) * rng.normal(size=n)
+
+
+class KnowsSteps(RegressorMixin, BaseEstimator):
+    """A regressor who knows the location of `steps`."""
+
+    def fit(self, X, y):
+        self.middle_ = float(X[:, 0][y > 1.0].min())
+        return self
+
+    def predict(self, X):
+        return 2.0 * (X[:, 0] > self.middle_)
+
+
+def coordinates_of(model):
+    """Names of the coordinates in which kernels were tried."""
+    path = model.best_.selection_.path
+    return {c.coordinates for c in path if c.kernel is not None}
+
+
+TREES = LearnedSummary("extra_trees", cells=0)
+
+
+@pytest.mark.parametrize(
+    ("experts", "families", "summaries"),
+    [
+        (None, True, True),
+        ([], True, True),
+        ([KDE], True, True),
+        ({"mine": KDE}, True, True),
+        (["families", "summaries"], True, True),
+        (["families"], True, False),
+        (["summaries", KDE], False, True),
+        (("summaries",), False, True),
+    ],
+    ids=str,
+)
+def test_kinds_that_are_named_compete_and_all_if_none_is(experts, families, summaries):
+    who = Competitors.of(experts)
+    assert (who.families, who.summaries) == (families, summaries)
+
+
+def test_regressors_become_summaries_and_estimators_of_densities_stay():
+    regressor = LinearRegression()
+    who = Competitors.of([KDE, regressor, TREES, KCEF(), LinearRegression()])
+    assert list(who.estimators) == ["ConditionalKDE", "KCEF"]
+    assert list(who.given_summaries) == [
+        "LinearRegression",
+        "LearnedSummary",
+        "LinearRegression 2",
+    ]
+    assert who.given_summaries["LinearRegression"].location is regressor
+    assert who.given_summaries["LearnedSummary"] is TREES
+    assert Competitors.of({"a": regressor}).given_summaries["a"].location is regressor
+
+
+def test_families_on_a_regressor_of_the_user_have_weight_where_it_is_right():
+    X, y = steps()
+    model = AutoKCEF(experts={"steps": KnowsSteps()}, **OPTIONS).fit(X, y)
+    own = [m for m in model.members_ if m.coordinates == "summary by steps"]
+    assert sum(m.weight for m in own) > 0.5
+    assert {"normal", "summary by steps"} <= coordinates_of(model)
+    assert all(isinstance(m.family.density(X).logpdf(y), np.ndarray) for m in own)
+    # Its location is that of the regressor.
+    low, high = model.predict([[-0.5, 0.0], [0.5, 0.0]])
+    assert abs(low) < 0.15
+    assert abs(high - 2.0) < 0.3
+    new = steps(400)
+    without = AutoKCEF(**OPTIONS).fit(X, y)
+    assert model.score(*new) > without.score(*new)
+
+
+def test_only_summaries_compete_beside_the_null_model_if_they_are_named(tmp_path):
+    X, y = steps()
+    model = AutoKCEF(experts=["summaries"], **OPTIONS).fit(X, np.exp(y))
+    path = model.best_.selection_.path
+    # Without a regression that says which transforms are best both are tried.
+    assert coordinates_of(model) == {"summary", "Yeo-Johnson, summary"}
+    null = {c.method for c in path if c.coordinates == "normal"}
+    assert null == {"none"}
+    assert "summary" in model.best_.selection_.chosen.coordinates
+    model.save(tmp_path / "model.kexpfam")
+    again = load(tmp_path / "model.kexpfam")
+    assert list(again.experts) == ["summaries"]
+    np.testing.assert_array_equal(
+        again.score_samples(X, np.exp(y)), model.score_samples(X, np.exp(y))
+    )
+
+
+def test_families_that_are_named_are_those_of_an_average_without_summaries():
+    X, y = steps()
+    named = AutoKCEF(experts=["families"], **OPTIONS).fit(X, y)
+    few = AutoKCEF(**OPTIONS).fit(X, y)  # too few rows for summaries
+    assert coordinates_of(named) == coordinates_of(few)
+    np.testing.assert_array_equal(named.score_samples(X, y), few.score_samples(X, y))
+
+
+def test_a_summary_that_is_given_competes_and_can_be_saved(tmp_path):
+    X, y = steps()
+    model = AutoKCEF(experts=["families", TREES], **OPTIONS).fit(X, y)
+    assert "summary by LearnedSummary" in coordinates_of(model)
+    model.save(tmp_path / "model.kexpfam")
+    again = load(tmp_path / "model.kexpfam")
+    assert list(again.experts) == ["families", TREES]
+    np.testing.assert_array_equal(again.score_samples(X, y), model.score_samples(X, y))
+
+
+@pytest.mark.parametrize(
+    "expert", [KnowsSteps(), LearnedSummary(law=LinearRegression())], ids=str
+)
+def test_an_average_with_a_regressor_is_not_saved(expert, tmp_path):
+    X, y = steps(60)
+    model = AutoKCEF(experts={"mine": expert}, **OPTIONS).fit(X, y)
+    with pytest.raises(CannotSaveError, match=r"expert 'mine' cannot be saved"):
+        model.save(tmp_path / "model.kexpfam")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_member_that_cannot_be_saved_is_refused_whatever_the_parameters_say(
+    rows, tmp_path
+):
+    fitted = AutoKCEF(experts=[KDE], **OPTIONS).fit(*rows)
+    fitted.set_params(experts=None)
+    with pytest.raises(CannotSaveError, match="'ConditionalKDE' cannot be saved"):
+        fitted.save(tmp_path / "model.kexpfam")
+
+
+def test_too_few_rows_for_a_summary_that_was_asked_for_are_an_error():
+    X, y = steps(15)
+    with pytest.raises(ValueError, match=r"at least 20 rows, got .* 15 rows"):
+        AutoKCEF(experts=["summaries"], **OPTIONS).fit(X, y)

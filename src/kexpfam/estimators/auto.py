@@ -24,13 +24,13 @@ from kexpfam.data import (
     training_data,
 )
 from kexpfam.distributions import ClosedFormDensity, MixtureDensity
-from kexpfam.errors import BlindnessWarning, CannotSaveError
+from kexpfam.errors import BlindnessWarning
 from kexpfam.estimators.base import ConditionalEstimator, warn_of_a_column
 from kexpfam.estimators.experts import (
+    Competitors,
     check_weights_for,
     cross_fitted,
     fit_expert,
-    named_experts,
 )
 from kexpfam.estimators.fitting import FamilyFit, collected
 from kexpfam.estimators.kcef import KCEF
@@ -87,19 +87,25 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
     """The best density, no questions: an average of families over bases and kernels.
 
     Families with several base densities (with and without a regression, with and
-    without transforms of skewed columns), kernels and λ are tried. Each is weighed by
-    the log density it gives to rows that it has not seen; a null model that ignores x
-    takes part, and a heavy-tailed defensive component of one per cent keeps every
-    response possible.
+    without transforms of skewed columns), kernels and λ are tried; above 400 rows also
+    families whose kernel acts on a summary of x that trees learn
+    (`kexpfam.summaries.LearnedSummary`). Weights are those with which the average gives
+    the largest log density to rows that its members have not seen; a null model that
+    ignores x takes part, and a heavy-tailed defensive component of one per cent keeps
+    every response possible.
 
     For one column of y.
 
     Args:
-        experts: Other estimators that take part beside the families, such as those of
-            `kexpfam.baselines`: anything with `fit(X, y)` and `given(X)`, in a list, or
-            in a mapping with names; `given` must return densities of
-            `kexpfam.distributions`. Each is fitted once for every fold, and once to all
-            rows, up to 20,000 of them. Such an average cannot be saved.
+        experts: What else takes part, and what of our own, in a list: estimators with
+            `fit(X, y)` and `given(X)`, such as those of `kexpfam.baselines`, whose
+            `given` returns densities of `kexpfam.distributions`; regressors of
+            scikit-learn, and `LearnedSummary` objects, on which families are fitted as
+            on our own summary; and the names "families" (on x) and "summaries" (on what
+            trees learn). If one is named, the other of the two takes no part. A mapping
+            gives experts names of your own. An estimator is fitted once for every fold,
+            and once to all rows, up to 20,000 of them. An average with an estimator or
+            a regressor cannot be saved.
         likelihood: Whether families fitted by penalised likelihood are tried too,
             beside those by score matching. They see the masses of isolated components,
             and are better where recorded values repeat. None means: where isolated
@@ -223,12 +229,13 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
                 f"AutoKCEF is for one column of y, got {rows.Y.shape[1]}; use KCEF for "
                 f"several columns at once."
             )
-        experts = named_experts(self.experts)
+        competing = Competitors.of(self.experts)
+        experts = competing.estimators
         training = TrainingRows.of(rows)
         check_weights_for(experts, training.weights)
         near = Neighbourhood.of(rows.X, rows.weights)
         validation = Validation.of(training, self._spec(), rng)
-        isolated = self._try(validation)
+        isolated = self._try(validation, competing)
         for name, expert in experts.items():
             if validation.reason == "interrupted":
                 break
@@ -278,29 +285,39 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
         limits = replace(self._limits, most_centers=self._limits.member_centers)
         return Spec(standardize=self.standardize, limits=limits, n_jobs=self.n_jobs)
 
-    def _try(self, validation: Validation) -> bool:
+    def _try(self, validation: Validation, competing: Competitors) -> bool:
         """Validate families in all coordinates that are worth it.
 
         Returns whether components are isolated in some of them.
         """
-        validation.add_coordinates(self._coordinates())
+        coordinates = self._coordinates()
+        if not competing.families:  # but for the null model
+            coordinates = [spec for spec in coordinates if spec.name == PLAIN]
+        validation.add_coordinates(coordinates)
         validation.add_bases()
-        validation.add_summary()
+        if competing.summaries and (
+            validation.summary_pays() or not competing.families
+        ):
+            validation.add_summary()
+        for name, summary in competing.given_summaries.items():
+            validation.add_summary(f"summary by {name}", summary)
         few = len(validation.rows) <= TUNING.likelihood_rows
         wanted = few if self.likelihood is None else self.likelihood
         with ProgressBar("AutoKCEF, mean log p", shown=self.verbose) as bar:
             # A summary first: what it reaches tells which others are hopeless.
-            for choose in (validation.summaries, validation.worth_a_kernel):
+            on_x = [validation.worth_a_kernel] if competing.families else []
+            for choose in (validation.summaries, *on_x):
                 new = [name for name in choose() if name not in validation.tilted]
                 tasks = [task for name in new for task in _tasks(validation, name)]
-                validation.run(tasks, bar)
+                if tasks:
+                    validation.run(tasks, bar)
                 if validation.reason == "interrupted":
                     return False
             isolated = isolated_coordinates(validation)
             if isolated and self.likelihood is not False:
                 best = best_of(validation).chosen
                 replace_blind_candidates(validation, isolated, best)
-            elif wanted:
+            elif wanted and competing.families:
                 self._try_likelihood(validation, bar)
         return bool(isolated)
 
@@ -398,14 +415,9 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
         return model
 
     def _learned(self) -> FittedAverage:
-        others = [m.coordinates for m in self.members_ if m.family is None]
         # Without weight, too: they are among the parameters, which files hold.
-        for name in others or named_experts(self.experts):
-            raise CannotSaveError(
-                f"An average with the expert {name!r} cannot be saved: estimators of "
-                f"other kinds, also as a parameter, have no file format that is safe "
-                f"to open. Fit without experts, or save the best family, best_."
-            )
+        others = [m.coordinates for m in self.members_ if m.family is None]
+        Competitors.of(self.experts).require_saveable(others)
         members = [
             FittedMember(
                 m.weight, m.coordinates, m.candidate.method, m.held_out, m.family

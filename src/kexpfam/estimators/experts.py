@@ -1,20 +1,88 @@
-"""Experts: any estimator of p(y|x) as a member of an average.
+"""Experts: whatever competes in an average beside the families of this package.
 
 An average needs of a member the log densities that it gives to training rows it has not
 seen, and the densities `given(X)`. Kernel families are one kind of member; whatever can
 `fit(X, y)`, and whose `given` returns densities of `kexpfam.distributions`, is another.
+A regressor says nothing of densities, but what it predicts can be a summary of x, on
+which families are fitted.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from sklearn.utils.validation import has_fit_parameter
 
 from kexpfam._typing import Array
 from kexpfam.data import Rows
 from kexpfam.distributions import OneColumnDensity
+from kexpfam.errors import CannotSaveError
+from kexpfam.summaries import LearnedSummary
+
+# Kinds of our own that can be named: kernel families on x, and on a learned summary.
+FAMILIES, SUMMARIES = "families", "summaries"
+
+
+@dataclass(frozen=True)
+class Competitors:
+    """Who competes in an average, beside the null model.
+
+    Example:
+        >>> from kexpfam.baselines import ConditionalKDE
+        >>> who = Competitors.of(["families", ConditionalKDE()])
+        >>> who.families, who.summaries, who.estimators
+        (True, False, {'ConditionalKDE': ConditionalKDE()})
+    """
+
+    families: bool  # Kernel families on x
+    summaries: bool  # And on the summary of x that this package would learn
+    estimators: dict[str, Any]  # Densities of the user's, by name
+    given_summaries: dict[str, LearnedSummary]  # Summaries of the user's, by name
+
+    @classmethod
+    def of(cls, experts: Sequence[Any] | Mapping[str, Any] | None) -> "Competitors":
+        """What `AutoKCEF(experts=)` says.
+
+        Raises:
+            TypeError: Something there can be no expert.
+        """
+        named = set()
+        if isinstance(experts, Sequence) and not isinstance(experts, str):
+            named = {e for e in experts if isinstance(e, str)} & {FAMILIES, SUMMARIES}
+            experts = [e for e in experts if not isinstance(e, str) or e not in named]
+        own = named or {FAMILIES, SUMMARIES}
+        estimators, given = {}, {}
+        for name, expert in named_experts(experts).items():
+            if isinstance(expert, LearnedSummary):
+                given[name] = expert
+            elif hasattr(expert, "given"):
+                estimators[name] = expert
+            else:
+                given[name] = LearnedSummary(location=expert)
+        return cls(FAMILIES in own, SUMMARIES in own, estimators, given)
+
+    def require_saveable(self, members: Sequence[str] = ()) -> None:
+        """Refuse what files cannot hold, with or without a weight.
+
+        Args:
+            members: Names of estimators that have one.
+
+        Raises:
+            CannotSaveError: An expert is an estimator or a regressor.
+        """
+        unsafe = [*members, *self.estimators]
+        for name, summary in self.given_summaries.items():
+            if not isinstance(summary.location, str) or summary.law is not None:
+                unsafe.append(name)
+        for name in unsafe:
+            raise CannotSaveError(
+                f"An average with the expert {name!r} cannot be saved: estimators of "
+                f"other kinds, also as a parameter, have no file format that is safe "
+                f"to open. Fit without it, or save the best family, best_, unless that "
+                f"is on what a regressor of yours predicts."
+            )
 
 
 def named_experts(experts: Sequence[Any] | Mapping[str, Any] | None) -> dict[str, Any]:
@@ -36,13 +104,24 @@ def named_experts(experts: Sequence[Any] | Mapping[str, Any] | None) -> dict[str
             count = sum(name.split(" ")[0] == kind for name in named)
             named[f"{kind} {count + 1}" if count else kind] = expert
     for name, expert in named.items():
-        able = hasattr(expert, "fit") and hasattr(expert, "given")
-        if not able or isinstance(expert, type):
+        if not _is_able(expert):
             raise TypeError(
                 f"experts must be estimators with fit(X, y) and given(X), such as "
-                f"kexpfam.baselines.ConditionalKDE(); got {expert!r} for {name!r}."
+                f"kexpfam.baselines.ConditionalKDE(), regressors of scikit-learn, "
+                f"LearnedSummary(), or in a list the names {FAMILIES!r} and "
+                f"{SUMMARIES!r}; got {expert!r} for {name!r}."
             )
     return named
+
+
+def _is_able(expert: Any) -> bool:
+    """Whether something can be an expert."""
+    if isinstance(expert, LearnedSummary):
+        return True
+    if isinstance(expert, type) or not hasattr(expert, "fit"):
+        return False
+    predicts = hasattr(expert, "predict") and not is_classifier(expert)
+    return predicts or hasattr(expert, "given")
 
 
 def check_weights_for(experts: Mapping[str, Any], weights: Array) -> None:

@@ -188,12 +188,24 @@ def default_coordinates() -> list[CoordinateSpec]:
     return found
 
 
-def summary_coordinates(best: CoordinateSpec) -> CoordinateSpec:
-    """A summary of x learned by trees, with the transforms of another regression."""
-    base = LearnedSummary()
+# The summary of x that an average tries.
+LEARNED_SUMMARY = LearnedSummary()
+# Coordinates whose transforms summaries have where no regression is there to say which
+# are best.
+SUMMARY_TRANSFORMS = (
+    CoordinateSpec(PLAIN, RESIDUAL_BASES[0]),
+    CoordinateSpec("Yeo-Johnson", TransformedBase("yeo_johnson", RESIDUAL_BASES[0])),
+)
+
+
+def summary_coordinates(
+    best: CoordinateSpec,
+    name: str = "summary",
+    summary: LearnedSummary = LEARNED_SUMMARY,
+) -> CoordinateSpec:
+    """A learned summary of x, with the transforms of other coordinates."""
     if isinstance(best.base, TransformedBase):
         kind = best.name.split(",", maxsplit=1)[0]
-        return replace(
-            best, name=f"{kind}, summary", base=replace(best.base, base=base)
-        )
-    return replace(best, name="summary", base=base)
+        base = replace(best.base, base=summary)
+        return replace(best, name=f"{kind}, {name}", base=base)
+    return replace(best, name=name, base=summary)

@@ -38,11 +38,13 @@ from kexpfam.selection.candidates import Candidate, Task, bases_alone
 from kexpfam.selection.relevance import RELEVANCE, relevant_lengthscales
 from kexpfam.selection.spec import (
     GAUSSIANIZED,
+    LEARNED_SUMMARY,
     PLAIN,
     PLAIN_GRID,
     REGRESSION_GRID,
     RESIDUAL_BASES,
     SUMMARY_GRID,
+    SUMMARY_TRANSFORMS,
     TUNING,
     CoordinateSpec,
     KernelGrid,
@@ -50,6 +52,7 @@ from kexpfam.selection.spec import (
     SelectionTuning,
     summary_coordinates,
 )
+from kexpfam.summaries import LearnedSummary
 
 # What `KCEF.select` may say.
 CRITERIA: dict[str, Criterion] = {"likelihood": LogDensities.of, "score": RowScores.of}
@@ -189,17 +192,27 @@ class Validation:
             placed, Z=Z, U=U, log_abs_det_jacobian=log_jacobian, weights=rows.weights
         )
 
-    def add_summary(self) -> None:
-        """Coordinates on a learned summary of x, where rows are enough for trees.
+    def summary_pays(self) -> bool:
+        """Whether rows are enough for trees to be tried beside regressions."""
+        enough = len(self.rows) >= self.tuning.summary_rows
+        return enough and any(map(self.is_regression, self.coordinates))
+
+    def add_summary(
+        self, name: str = "summary", summary: LearnedSummary = LEARNED_SUMMARY
+    ) -> None:
+        """Coordinates on a learned summary of x.
 
         They have the transforms of the regression that is best without a kernel part.
+        If there is none, y is taken as it is, and behind a power.
         """
         totals = self._best_totals()
-        regressions = [name for name in totals if self.is_regression(name)]
-        if len(self.rows) < self.tuning.summary_rows or not regressions:
-            return
-        best = max(regressions, key=lambda name: totals[name])
-        self.add_coordinates([summary_coordinates(self.specs[best])])
+        alike: Sequence[CoordinateSpec] = SUMMARY_TRANSFORMS
+        regressions = [
+            k for k in totals if self.is_regression(k) and not self.has_summary(k)
+        ]
+        if regressions:
+            alike = [self.specs[max(regressions, key=lambda k: totals[k])]]
+        self.add_coordinates([summary_coordinates(k, name, summary) for k in alike])
         self.add_bases()
 
     def add_bases(self) -> None:
