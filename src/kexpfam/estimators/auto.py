@@ -199,7 +199,7 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
             note_columns(self, rows)
             return self
         warn_of_a_column(y, rows.Y)
-        if np.count_nonzero(rows.weights) > self._limits.design_rows:
+        if np.count_nonzero(rows.weights) > self._limits.average_rows:
             source = ArraySource(rows.X, rows.Y, rows.weights)
             return self._fit_source(source, rng, client)
         return self._fit_rows(rows, rng, None)

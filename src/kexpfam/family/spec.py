@@ -18,6 +18,9 @@ class Limits:
     # Rows that coordinates, kernel and centres are chosen on, and that `partial_fit`
     # keeps, at most: what is chosen from so many hardly changes with more
     design_rows: int = 20_000
+    # Rows in memory up to which an average learns its coordinates from all of them:
+    # forests get better with every row
+    average_rows: int = 100_000
     # Rows times columns of y up to which a fit without a choice is exact unless told
     # how many centres to have: a second or two
     exact_size: int = 5000

@@ -75,11 +75,15 @@ class Validation:
     specs: dict[str, CoordinateSpec] = field(default_factory=dict)  # Behind them
     candidates: list[Candidate] = field(default_factory=list)
     reason: str = "all candidates were tried"  # Why no more were
-    # Coordinates of all training rows, by name, if these are more, and what they share
+    # Coordinates of all training rows, by name, if these are more
     _final: dict[str, CoordinateRows] = field(default_factory=dict)
-    _final_processes: SharedProcesses = field(default_factory=SharedProcesses)
     _relevant: dict[str, Array | None] = field(default_factory=dict)
+    # What coordinates share: of the rows of the validation, and of all
     _processes: SharedProcesses = field(default_factory=SharedProcesses)
+    _final_processes: SharedProcesses = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._final_processes = SharedProcesses(similar=self._processes)
 
     @classmethod
     def of(
@@ -119,7 +123,6 @@ class Validation:
     def _add_coordinates(self, specs: Sequence[CoordinateSpec]) -> None:
         n, several, shared = len(self.rows), len(specs) > 1, self._processes
         in_fold = [SharedProcesses(start=shared) for _ in self.folds]
-        self._final_processes = SharedProcesses(similar=shared)
         for spec in specs:
             fewest = self.tuning.regression_rows if spec.learned else 0
             if several and n < max(spec.fewest_rows, fewest):
@@ -259,11 +262,11 @@ class Validation:
         return totals
 
     def in_the_race(self) -> list[str]:
-        """The plain coordinates, and those that are not hopeless."""
+        """Coordinates that are not hopeless."""
         totals = self._best_totals()
         best = max(totals.values())
         near = [n for n in totals if totals[n] > best - self.tuning.hopeless]
-        return list(dict.fromkeys([*(n for n in totals if n == PLAIN), *near]))
+        return near
 
     def likelihood_pays(self) -> bool:
         """Whether the plain coordinates are near enough to the best for likelihood.

@@ -105,12 +105,18 @@ class ForestLearner(Learner):
         trees: How many.
         min_leaf: Rows in a leaf, at least.
         max_features: Share of the columns that a split looks at.
+        most_leaves: About so many leaves of a tree at most: with more rows each holds
+            more of them, so that files stay small.
+        components: Principal components of the predictions that are kept, if there are
+            more columns.
     """
 
     kind: Literal["extra", "random"] = "extra"
-    trees: int = 200
+    trees: int = 100
     min_leaf: int = 1
     max_features: float = 1.0
+    most_leaves: int = 12_000
+    components: int = 6
 
     def cross_fit(
         self, X: Array, Y: Array, weights: Array, rng: np.random.Generator
@@ -122,9 +128,11 @@ class ForestLearner(Learner):
             rng,
             kind=self.kind,
             trees=self.trees,
-            min_leaf=self.min_leaf,
+            min_leaf=max(self.min_leaf, len(Y) // self.most_leaves),
             max_features=self.max_features,
         )
+        if Y.shape[1] > self.components:
+            fit = fit.compressed(self.components)
         return Learned(TreePredictor(fit.forest), fit.held_out)
 
 
