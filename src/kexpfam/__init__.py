@@ -34,6 +34,7 @@ _ROOMS = (
     "metrics",
     "sampling",
     "selection",
+    "summaries",
 )
 __all__ = ["KCEF", "KEF", "AutoKCEF", "FactorizedDensity", "load", *_ROOMS]  # noqa: PLE0604 - names all
 

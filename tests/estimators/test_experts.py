@@ -305,7 +305,7 @@ def test_the_expert_of_the_user_is_not_fitted(rows):
 
 
 def test_experts_take_part_where_rows_are_too_many_to_be_kept(monkeypatch):
-    monkeypatch.setattr(AutoKCEF, "_limits", Limits(design_rows=60))
+    monkeypatch.setattr(AutoKCEF, "_limits", Limits(design_rows=60, average_rows=60))
     X, y = make_rows(150)
     model = AutoKCEF(experts=[KDE], **OPTIONS).fit(X, y)
     (member,) = (m for m in model.members_ if m.expert is not None)

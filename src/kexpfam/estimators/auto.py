@@ -104,8 +104,8 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
             on our own summary; and the names "families" (on x) and "summaries" (on what
             trees learn). If one is named, the other of the two takes no part. A mapping
             gives experts names of your own. An estimator is fitted once for every fold,
-            and once to all rows, up to 20,000 of them. An average with an estimator or
-            a regressor cannot be saved.
+            and once to all rows in memory, up to 100,000, or to a sample of 20,000. An
+            average with an estimator or a regressor cannot be saved.
         likelihood: Whether families fitted by penalised likelihood are tried too,
             beside those by score matching. They see the masses of isolated components,
             and are better where recorded values repeat. None means: where isolated
