@@ -42,8 +42,8 @@ def check_masses(
 
     Valleys are in the units of Y, and row numbers those of X. Rows are counted in the
     neighbourhood of some conditions; where each has its own density, at most so many:
-    in all of them together a mass is told to 0.015, and in a tenth of them to 0.05. They
-    are fewer where nodes and centres are so many that a second would be spent.
+    in all of them together a mass is told to 0.015, and in a tenth of them to 0.05.
+    They are fewer where nodes and centres are so many that a second would be spent.
 
     Args:
         family: Whose coordinates, nodes and kernel are looked at.
@@ -97,7 +97,7 @@ def check_masses(
         valley = float(place.to_user(np.full((1, 1, 1), comparison.valley))[0, 0, 0])
         row = None if k is None else int(rows[k])
         found.append(replace(comparison, index=row, valley=valley))
-    return IsolatedComponents(tuple(found))
+    return replace(report, comparisons=tuple(found))
 
 
 def _check_clusters(
