@@ -21,6 +21,9 @@ from kexpfam.selection.validation import Validation
 from tests.graphs.gaussians import LinearNormal
 from tests.tolerances import assert_close
 
+# Two branches, and only families that do not see their masses: fast, and blind.
+pytestmark = pytest.mark.filterwarnings("ignore::kexpfam.errors.BlindnessWarning")
+
 OPTIONS = {"random_state": 0, "likelihood": False}
 KDE = ConditionalKDE()
 
