@@ -28,9 +28,10 @@ from kexpfam.summaries import LearnedSummary
 from tests.graphs.gaussians import LinearNormal
 from tests.tolerances import assert_close
 
-# Without families by likelihood, which are slow; masses of two branches are then wrong.
-OPTIONS = {"random_state": 0, "likelihood": False}
+# Two branches, and only families that do not see their masses: fast, and blind.
 pytestmark = pytest.mark.filterwarnings("ignore::kexpfam.errors.BlindnessWarning")
+
+OPTIONS = {"random_state": 0, "likelihood": False}
 KDE = ConditionalKDE()
 
 

@@ -462,7 +462,7 @@ def test_default_density_of_components_is_better_than_the_untuned_rule():
     y = np.where(left, rng.normal(2.0, 0.25, 300), rng.normal(4.3, 0.4, 300))
     model = blind(KEF(random_state=0), y[:, None])
     assert abs(model.distribution().cdf(3.0) - np.mean(y < 3.0)) < 0.15
-    untuned = blind(KEF(select=None), y[:, None])
+    untuned = blind(KEF(fit_method="score", select=None), y[:, None])
     assert model.score(y[:, None]) > untuned.score(y[:, None]) + 0.1
 
 

@@ -267,7 +267,7 @@ def _masses(family: FittedFamily, selected: Selected) -> IsolatedComponents:
         c if c.index is None else replace(c, index=int(rows.numbers[c.index]))
         for c in found.comparisons
     ]
-    return IsolatedComponents(tuple(theirs))
+    return replace(found, comparisons=tuple(theirs))
 
 
 def _remedy(d: int) -> str:

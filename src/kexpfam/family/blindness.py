@@ -105,7 +105,7 @@ def check_masses(
         valley = float(place.to_user(np.full((1, 1, 1), comparison.valley))[0, 0, 0])
         row = None if k is None else int(rows[k])
         found.append(replace(comparison, index=row, valley=valley))
-    return IsolatedComponents(tuple(found))
+    return replace(report, comparisons=tuple(found))
 
 
 def _check_clusters(

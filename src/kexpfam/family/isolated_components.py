@@ -88,20 +88,27 @@ class IsolatedComponents:
 
     Attributes:
         comparisons: One for each representative condition and valley.
+        conditional: Whether the densities of rows differ.
     """
 
     comparisons: tuple[MassComparison, ...]
+    conditional: bool = False
 
     @property
     def found(self) -> bool:
         """Whether components are isolated: some responses are on either side.
 
-        A few far from the others are a tail.
+        A few far from the others are a tail. Where densities depend on x, a gap in all
+        responses together may be one in x, and one condition may be chance.
         """
-        sides = [
-            c.neighbours * min(c.observed, 1.0 - c.observed) for c in self.comparisons
+        real = [
+            c
+            for c in self.comparisons
+            if (c.index is not None) == self.conditional
+            and c.neighbours * min(c.observed, 1.0 - c.observed)
+            >= CHECK.fewest_in_a_component
         ]
-        return max(sides, default=0.0) >= CHECK.fewest_in_a_component
+        return len({c.index for c in real}) > int(self.conditional)
 
     @property
     def worst(self) -> MassComparison | None:
@@ -189,7 +196,7 @@ def check_isolated_components(
         for r, near in zip(index, neighbours, strict=True):
             narrow = weights * _narrowed(near)
             found += fit.compare(int(r), fit.valleys[r], weights * near, narrow)
-    return IsolatedComponents(tuple(found))
+    return IsolatedComponents(tuple(found), not fit.shared)
 
 
 @dataclass(frozen=True)

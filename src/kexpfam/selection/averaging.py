@@ -34,7 +34,7 @@ def average_weights(
     many_rows: float = 1000.0,
     few_rows: float = 100.0,
     hopeless: float = 0.5,
-    dropped: float = 0.02,
+    dropped: tuple[float, float] = (0.02, 0.05),
 ) -> Array:
     """Weights of candidates in an average, (k,), zero for most.
 
@@ -52,19 +52,21 @@ def average_weights(
         hopeless: Candidates whose mean log density is below the best one's by so much
             are not stacked: they gain on a few rows such as repeated values, which the
             fit to all rows, with a λ of its own, need not keep.
-        dropped: Members that together hold less than this are left out.
+        dropped: Members that together hold less than this are left out, with few rows
+            and with `many_rows`, where each of them costs time at every prediction.
     """
     n = float(row_weights.sum())
+    negligible = dropped[n >= many_rows]
     per_group = 2 if n <= few_rows else 1
     weights = tempered_weights(held_out, prior_weights(candidates, null), row_weights)
     center = representatives(candidates, weights, per_group)
-    center = without_negligible(center, dropped / 4)
+    center = without_negligible(center, dropped[0] / 4)
     pseudo = pseudo_rows / (1.0 + n / many_rows)
     means = held_out @ row_weights / n
     near = (means >= means.max() - hopeless) | (center > 0)
     weights = np.zeros_like(center)
     weights[near] = stacked_weights(held_out[near], row_weights, center[near], pseudo)
-    return without_negligible(weights, dropped)
+    return without_negligible(weights, negligible)
 
 
 def prior_weights(

@@ -76,7 +76,7 @@ def _simplest(candidates: list[Candidate], weights: Array) -> Candidate:
     What a kernel of x gains by chance shows in masses that change with x.
     """
     best = max(candidates, key=lambda c: c.mean(weights))
-    alike = [c for c in candidates if c.kernel and c.kernel.constant_in_x]
+    alike = [c for c in candidates if _is_constant(c)]
     if not alike or best in alike:
         return best
     simple = max(alike, key=lambda c: c.mean(weights))
@@ -85,10 +85,14 @@ def _simplest(candidates: list[Candidate], weights: Array) -> Candidate:
     return simple if as_good else best
 
 
+def _is_constant(candidate: Candidate) -> bool:
+    return candidate.kernel is not None and candidate.kernel.constant_in_x
+
+
 def isolated_coordinates(validation: Validation) -> list[str]:
     """Coordinates where families by score matching have isolated components.
 
-    Looked at are the plain ones, and those that may have weight in an average.
+    Looked at are those that may have weight in an average.
     """
     rows, found = validation.rows, []
     for name in validation.in_the_race():
@@ -121,6 +125,8 @@ def replace_blind_candidates(
     everything = Part.evenly(validation, len(validation.rows), len(validation.folds))
     coordinates = worth_finishing(validation, chosen)
     own = validated_by_likelihood(validation, coordinates, everything)
+    if own and _is_constant(_simplest(own, validation.weights)):
+        own = [c for c in own if _is_constant(c)]
     blind = [
         c
         for c in validation.candidates

@@ -70,6 +70,9 @@ class SelectionTuning:
     # their nodes, and with them their cost, would be many
     likelihood_rows: int = 500
     likelihood_range: float = 12.0
+    # What wrong masses may cost, in nats per row: coordinates that are behind by less
+    # are looked at for isolated components
+    blind_loss: float = 0.02
     # Finishing by likelihood: rows on which kernels of x are compared, at most, and the
     # parts they are cut into, of which all but one are held out; and rows on which λ
     # and the lengthscale of y are then chosen

@@ -262,11 +262,10 @@ class Validation:
         return totals
 
     def in_the_race(self) -> list[str]:
-        """Coordinates that are not hopeless."""
-        totals = self._best_totals()
-        best = max(totals.values())
-        near = [n for n in totals if totals[n] > best - self.tuning.hopeless]
-        return near
+        """Coordinates that are not hopeless, or would not be with other masses."""
+        totals, tuning = self._best_totals(), self.tuning
+        worth = tuning.hopeless + tuning.blind_loss * float(self.weights.sum())
+        return [n for n in totals if totals[n] > max(totals.values()) - worth]
 
     def likelihood_pays(self) -> bool:
         """Whether the plain coordinates are near enough to the best for likelihood.

@@ -138,12 +138,36 @@ class ForestLearner(Learner):
 
 @dataclass(frozen=True)
 class BoostingLearner(Learner):
-    """Histogram gradient boosting of one column, fitted again without each fold."""
+    """Histogram gradient boosting of one column, fitted again without each fold.
+
+    Few folds and few rounds, with large steps: as a part of a stack it need not be the
+    best on its own, and ten times as much work gains little.
+
+    Attributes:
+        folds: How many.
+        rounds: Trees at most.
+        learning_rate: Size of a step.
+        leaves: Leaves of a tree at most.
+    """
+
+    folds: int = 3
+    rounds: int = 100
+    learning_rate: float = 0.15
+    leaves: int = 31
 
     def cross_fit(
         self, X: Array, Y: Array, weights: Array, rng: np.random.Generator
     ) -> Learned:
-        fit = fit_boosting(X, Y[:, 0], weights, rng)
+        fit = fit_boosting(
+            X,
+            Y[:, 0],
+            weights,
+            rng,
+            folds=self.folds,
+            rounds=self.rounds,
+            learning_rate=self.learning_rate,
+            leaves=self.leaves,
+        )
         return Learned(TreePredictor(fit.forest), fit.held_out)
 
 
