@@ -61,7 +61,9 @@ class SelectionTuning:
     # Coordinates that are worse than the best by more nats in total are not tried any
     # further: regressions without a kernel part, and the plain ones by likelihood
     hopeless: float = 20.0
-    most_regressions: int = 6  # Most of them that get a kernel part
+    # Most of them that get a kernel part, without and beside a summary with one
+    most_regressions: int = 6
+    regressions_beside: int = 2
     # Responses made normal by their marginal distribution are worth a kernel part if
     # they are better by so many nats in total than the plain ones, both without one
     gaussianized_gain: float = 3.0

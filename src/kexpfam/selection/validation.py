@@ -239,8 +239,8 @@ class Validation:
         plain = [name for name in (PLAIN, GAUSSIANIZED) if name in total]
         ranked = sorted((n for n in total if n not in plain), key=lambda n: -total[n])
         best = max((total[name] for name in ranked), default=0.0)
-        gains = {True: tuning.summary_gain, False: tuning.kernel_gain}
-        gains[False] *= bool(self.tilted)
+        beside = any(map(self.has_summary, self.tilted))
+        gains = {True: tuning.summary_gain, False: tuning.kernel_gain * beside}
         kept = [
             name
             for name in ranked
@@ -250,7 +250,9 @@ class Validation:
         if len(plain) > 1:
             gain = total[GAUSSIANIZED] - total[PLAIN]
             plain = plain if gain >= tuning.gaussianized_gain else [PLAIN]
-        return plain + kept[: tuning.most_regressions]
+        most = tuning.regressions_beside if beside else tuning.most_regressions
+        left_out = [name for name in kept if not self.has_summary(name)][most:]
+        return plain + [name for name in kept if name not in left_out]
 
     def _best_totals(self) -> dict[str, float]:
         """Total held-out log density of the best candidate in all coordinates."""
