@@ -12,8 +12,9 @@ and the kernel of x acts on z = (h, l, g): theory (26), (27). Since g estimates
 E[ψ(u) | x] for indicator features ψ, it is a conditional mean embedding of u given x
 (Song et al. 2009; Grünewälder et al. 2012), estimated by trees instead of ridge
 regression: the kernel compares estimated conditional laws, and rows with the same
-predicted law are neighbours wherever they lie in x. Location and scale are also those of the base density: the
-family models u = (y − h)/s, s = exp(e·l), with an exponent e that is chosen.
+predicted law are neighbours wherever they lie in x. Location and scale are also those
+of the base density: the family models u = (y − h)/s, s = exp(e·l), with an exponent e
+that is chosen.
 
 All of it is held out for the training rows, theory (28): out of bag, leave-one-out, or
 without a fold.
