@@ -168,7 +168,7 @@ def test_with_few_rows_weights_stay_near_the_tempered_ones():
     rows = np.ones(10)
     prior = prior_weights(CANDIDATES, "normal")
     center = representatives(CANDIDATES, tempered_weights(held_out, prior, rows), 2)
-    weights = average_weights(CANDIDATES, held_out, rows, dropped=0.0)
+    weights = average_weights(CANDIDATES, held_out, rows, dropped=(0.0, 0.0))
     stacked = stacked_weights(held_out, rows)
     assert np.abs(weights - center).sum() < 0.2 * np.abs(stacked - center).sum()
 
