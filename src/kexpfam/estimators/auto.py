@@ -314,11 +314,11 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
                 if validation.reason == "interrupted":
                     return False
             isolated = isolated_coordinates(validation)
+            if wanted and competing.families:
+                self._try_likelihood(validation, bar)
             if isolated and self.likelihood is not False:
                 best = best_of(validation).chosen
                 replace_blind_candidates(validation, isolated, best)
-            elif wanted and competing.families:
-                self._try_likelihood(validation, bar)
         return bool(isolated)
 
     def _try_likelihood(self, validation: Validation, bar: Any) -> None:

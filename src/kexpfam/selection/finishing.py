@@ -5,7 +5,7 @@ kernels of x first, a constant one among them, on some of the rows and in few
 coordinates; then the lengthscale of y and λ with the best of them, on all.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,6 +15,7 @@ from kexpfam._typing import Array, Indices
 from kexpfam.family import (
     SCORE,
     SOLVERS,
+    IsolatedComponents,
     check_masses,
     chosen_centers,
     equal_folds,
@@ -89,12 +90,12 @@ def _is_constant(candidate: Candidate) -> bool:
     return candidate.kernel is not None and candidate.kernel.constant_in_x
 
 
-def isolated_coordinates(validation: Validation) -> list[str]:
+def isolated_coordinates(validation: Validation) -> dict[str, IsolatedComponents]:
     """Coordinates where families by score matching have isolated components.
 
     Looked at are those that may have weight in an average.
     """
-    rows, found = validation.rows, []
+    rows, found = validation.rows, {}
     for name in validation.in_the_race():
         own = [c for c in validation.candidates if c.coordinates == name]
         blind = [c for c in own if c.method == SCORE.name]
@@ -110,18 +111,22 @@ def isolated_coordinates(validation: Validation) -> list[str]:
         held_out = placed if validation.has_summary(name) else None
         masses = check_masses(family, rows.X, rows.Y, rows.weights, placed=held_out)
         if masses.found:
-            found.append(name)
+            found[name] = masses
     return found
 
 
 def replace_blind_candidates(
-    validation: Validation, names: Sequence[str], chosen: Candidate
+    validation: Validation,
+    isolated: Mapping[str, IsolatedComponents],
+    chosen: Candidate,
 ) -> None:
     """Put candidates by likelihood in the place of blind ones.
 
-    Blind are those by score matching in coordinates with isolated components. If they
-    predict better nevertheless, both stay.
+    Blind are those by score matching in coordinates where masses of isolated components
+    are wrong. If they predict better nevertheless, both stay; where masses agree with
+    counts, held-out likelihood tells who is to have how much weight.
     """
+    names = [name for name, masses in isolated.items() if masses.suspicious]
     everything = Part.evenly(validation, len(validation.rows), len(validation.folds))
     coordinates = worth_finishing(validation, chosen)
     own = validated_by_likelihood(validation, coordinates, everything)
