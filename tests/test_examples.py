@@ -25,7 +25,7 @@ def test_the_demo_replaces_its_picture(capsys, monkeypatch, tmp_path):
     with pytest.raises(SystemExit) as ending:
         runpy.run_path(str(path), run_name="__main__")
     assert ending.value.code == 0
-    assert "At colour 8 the mean, 2.1, is where hardly a wine is." in (
+    assert "At colour 8 the mean, 1.7, is where hardly a wine is." in (
         capsys.readouterr().out
     )
     assert picture.read_bytes().startswith(b"\x89PNG")

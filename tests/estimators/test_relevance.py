@@ -97,7 +97,7 @@ def test_gaussianized_responses_take_part_where_rows_are_many(tmp_path):
     rng = np.random.default_rng(3)
     x = rng.uniform(size=(900, 1))
     y = rng.uniform(size=900) ** 3
-    model = AutoKCEF(random_state=0).fit(x, y)
+    model = AutoKCEF(experts=["families"], random_state=0).fit(x, y)
     assert GAUSSIANIZED in {member.coordinates for member in model.members_}
     model.save(tmp_path / "model.kexpfam")
     again = load(tmp_path / "model.kexpfam")

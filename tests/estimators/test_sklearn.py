@@ -50,6 +50,8 @@ def _expected_failures(estimator):
 # The checks fit tables of three and more columns, where the importance sampler rightly
 # says that it is unreliable.
 @pytest.mark.filterwarnings("ignore::kexpfam.errors.NormalizationWarning")
+# Some checks fit clusters of several columns.
+@pytest.mark.filterwarnings("ignore::kexpfam.errors.BlindnessWarning")
 @parametrize_with_checks(
     [KEF(), KCEF(select=None)],
     expected_failed_checks=_expected_failures,

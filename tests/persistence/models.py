@@ -23,6 +23,7 @@ from kexpfam.errors import BlindnessWarning
 from kexpfam.family import fit_coordinates, solve
 from kexpfam.kernels import Constant, Gaussian, Matern, RationalQuadratic, separable
 from kexpfam.selection.spec import default_coordinates
+from kexpfam.summaries import LearnedSummary
 from tests.conftest import read_only
 
 
@@ -130,6 +131,7 @@ MODELS = {
     "warped": _warped,
     "inducing": _inducing,
     "two columns": lambda: untuned(base=WIDE, regularization=0.5).fit(X, BOTH),
+    "summary": lambda: untuned(features=LearnedSummary(cells=3)).fit(X, Y),
     "KEF": lambda: KEF(select=None).fit(Y[:, None]),
     "KEF, chosen": lambda: KEF(base=MarginalBase(), random_state=7).fit(Y[:, None]),
     # Importance sampling without a seed of the user's.

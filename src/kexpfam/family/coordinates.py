@@ -44,7 +44,7 @@ from kexpfam.base_densities import (
 from kexpfam.data import Rows, TrainingRows
 from kexpfam.distributions import ResponseCoordinates
 from kexpfam.errors import DegenerateDataError
-from kexpfam.persistence import saved_fit
+from kexpfam.persistence import columns_of_x, saved_fit
 from kexpfam.summaries import (
     PROCESS,
     LearnedSummary,
@@ -88,8 +88,9 @@ class Coordinates:
         if self.transform is not None and self.d != 1:
             raise ValueError("a transform of y is for one column")
         if self.location_scale is not None:
-            # Touched once, so that regressions of other columns show up here.
-            self.at(np.zeros((1, self.q)))
+            columns = columns_of_x(self.location_scale)
+            if columns not in (self.q, None):
+                raise ValueError("location_scale has other columns than z")
         for transform, columns in ((self.transform, 1), (self.x_transform, self.p)):
             if transform is not None:
                 # Touched once, so that parameters of a wrong length show up here.

@@ -12,9 +12,10 @@ from kexpfam.persistence.estimators import (
     saved_estimator,
     saved_joint,
 )
-from kexpfam.persistence.registry import made, saved_fit, saved_value
+from kexpfam.persistence.registry import columns_of_x, made, saved_fit, saved_value
 
 __all__ = [
+    "columns_of_x",
     "load_estimator",
     "made",
     "replacing",

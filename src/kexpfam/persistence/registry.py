@@ -242,6 +242,11 @@ def _letters(value: Any) -> dict[str, int]:
     return letters
 
 
+def columns_of_x(value: Any) -> int | None:
+    """What the letter p stands for in an object; None if it says nothing of it."""
+    return _letters(value).get("p")
+
+
 def _sizes(
     place: str, part: Any, axes: tuple[str, ...]
 ) -> Iterator[tuple[str, int, str]]:

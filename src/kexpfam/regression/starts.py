@@ -88,11 +88,11 @@ def other_starts(
     """Starts of a search beside the prior mean, (3 + p,) each.
 
     Example:
-        >>> X = np.random.default_rng(0).normal(size=(200, 4))
-        >>> y = np.cos(2 * X[:, 3])
-        >>> short, screened = other_starts(X, y, np.ones(200))
+        >>> X = np.random.default_rng(0).normal(size=(400, 2))
+        >>> y = np.abs(X[:, 1])
+        >>> short, screened = other_starts(X, y, np.ones(400))
         >>> int(screened[3:].argmin())
-        3
+        1
     """
     p = X.shape[1]
     mean, _, _ = process_spec.prior(p)
