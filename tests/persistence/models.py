@@ -80,6 +80,14 @@ def _inducing():
     return untuned(base="gaussian_process", n_components=10).fit(x, y)
 
 
+def _summary():
+    """A summary of x whose location is a forest and a process: a step and a slope."""
+    rng = np.random.default_rng(6)
+    x = rng.uniform(-1, 1, size=(80, 2))
+    y = np.sign(x[:, 0]) * (1.0 + x[:, 1]) + np.sin(4 * x[:, 1]) + 0.1 * x[:, 0]
+    return untuned(features=LearnedSummary(cells=3)).fit(x, y)
+
+
 def _average():
     """An average in a few coordinates, of which some are shared."""
     few = default_coordinates()[:4]
@@ -131,7 +139,7 @@ MODELS = {
     "warped": _warped,
     "inducing": _inducing,
     "two columns": lambda: untuned(base=WIDE, regularization=0.5).fit(X, BOTH),
-    "summary": lambda: untuned(features=LearnedSummary(cells=3)).fit(X, Y),
+    "summary": _summary,
     "KEF": lambda: KEF(select=None).fit(Y[:, None]),
     "KEF, chosen": lambda: KEF(base=MarginalBase(), random_state=7).fit(Y[:, None]),
     # Importance sampling without a seed of the user's.
