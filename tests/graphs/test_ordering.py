@@ -97,7 +97,7 @@ def test_a_chain_is_found_again():
 
 def test_an_estimator_looks_for_an_order_if_told_to(parabola):
     frame = pd.DataFrame(parabola, columns=["square", "root"])
-    factor = KCEF(select=None)
+    factor = KCEF(select=None, fit_method="score")
     model = FactorizedDensity(factor=factor, root=KEF(select=None), order="greedy")
     model.fit(frame)
     assert list(model.factors_) == ["root", "square"]
