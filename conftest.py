@@ -55,6 +55,7 @@ SLOW = (
     "tests/distributions/test_transformed.py::test_single_densities_and_selections",
     "tests/estimators/test_fit_methods.py::test_what_was_validated_is_what_is_fitted[likelihood]",
     "tests/estimators/test_masses.py::test_factors_of_a_joint_density_are_finished",
+    "tests/estimators/test_masses.py::test_more_rows_make_a_finished_model_anew",
     "tests/estimators/test_masses.py::test_masses_are_right_by_default_with_more_rows",
     "tests/estimators/test_masses.py::test_the_order_of_rows_does_not_decide",
     "tests/estimators/test_properties.py",

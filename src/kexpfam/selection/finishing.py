@@ -46,7 +46,7 @@ def choose_by_likelihood(selected: Selected) -> Selected | None:
     assert validation is not None
     assert isinstance(found, Selection)
     tuning = validation.tuning
-    some = Part.evenly(validation, tuning.finish_rows, tuning.finish_folds)
+    some = ValidatedPart.evenly(validation, tuning.finish_rows, tuning.finish_folds)
     names = worth_finishing(validation, found.chosen)
     own = validated_by_likelihood(validation, names, some)
     if not own:
@@ -127,7 +127,9 @@ def replace_blind_candidates(
     counts, held-out likelihood tells who is to have how much weight.
     """
     names = [name for name, masses in isolated.items() if masses.suspicious]
-    everything = Part.evenly(validation, len(validation.rows), len(validation.folds))
+    everything = ValidatedPart.evenly(
+        validation, len(validation.rows), len(validation.folds)
+    )
     coordinates = worth_finishing(validation, chosen)
     own = validated_by_likelihood(validation, coordinates, everything)
     if own and _is_constant(_simplest(own, validation.weights)):
@@ -165,7 +167,7 @@ def worth_finishing(validation: Validation, chosen: Candidate) -> list[str]:
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class ValidatedPart:
     """Some rows of a validation, and folds among them."""
 
     index: Indices  # Which rows of the validation
@@ -174,7 +176,7 @@ class Part:
     weights: Array  # Weights of these
 
     @classmethod
-    def evenly(cls, validation: Validation, most: int, folds: int) -> "Part":
+    def evenly(cls, validation: Validation, most: int, folds: int) -> "ValidatedPart":
         """At most so many rows, as large a part of every fold; some folds held out."""
         share = min(1.0, most / len(validation.rows))
         index = np.concatenate(
@@ -189,7 +191,7 @@ class Part:
         return cls(index, slices, held_out, validation.weights[held_out])
 
     @classmethod
-    def of_few(cls, validation: Validation) -> "Part":
+    def of_few(cls, validation: Validation) -> "ValidatedPart":
         """Few rows, of which some are in folds; enough to compare kernels."""
         n, tuning = len(validation.rows), validation.tuning
         count = min(n, tuning.compared_rows)
@@ -211,14 +213,14 @@ class Part:
 
 
 def validated_by_likelihood(
-    validation: Validation, names: Sequence[str], part: Part
+    validation: Validation, names: Sequence[str], part: ValidatedPart
 ) -> list[Candidate]:
     """Candidates by likelihood, in some coordinates, validated on a part of the rows.
 
     Kernels of x are compared on few rows. With the best of them, and with the best
     constant one, the lengthscale of y and λ are chosen.
     """
-    few = Part.of_few(validation)
+    few = ValidatedPart.of_few(validation)
     tasks = []
     for name in names:
         tasks += _tasks(validation, name, FINISH_GRID, few)
@@ -251,7 +253,7 @@ def _tasks(
     validation: Validation,
     name: str,
     grid: KernelGrid,
-    part: Part,
+    part: ValidatedPart,
     kernels_x: Sequence[Kernel] = (),
 ) -> list[Task]:
     """Kernels and λ to try in some coordinates on a part of the rows."""
