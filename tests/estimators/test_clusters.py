@@ -42,7 +42,7 @@ PARTS = 8  # of 1000 rows
 @pytest.fixture(autouse=True)
 def few_rows_make_a_design(monkeypatch):
     # In this process only: workers read and sum, and do not ask.
-    limits = Limits(design_rows=SAMPLED)
+    limits = Limits(design_rows=SAMPLED, average_rows=SAMPLED)
     monkeypatch.setattr(ConditionalEstimator, "_limits", limits)
 
 
