@@ -9,7 +9,7 @@ from kexpfam.errors import BlindnessWarning
 from kexpfam.family import Spec
 from kexpfam.family.clusters import find_gaps
 from kexpfam.kernels import Gaussian
-from kexpfam.selection.finishing import Part
+from kexpfam.selection.finishing import ValidatedPart
 from kexpfam.selection.validation import Validation
 from tests.tolerances import assert_close
 
@@ -163,14 +163,14 @@ def test_a_part_of_a_validation_holds_out_the_rows_it_says():
     x, y = bent(100)
     rows = TrainingRows.of(Rows(x, y[:, None], np.ones(100)))
     validation = Validation.of(rows, Spec(), np.random.default_rng(0))
-    part = Part.evenly(validation, 50, 3)
+    part = ValidatedPart.evenly(validation, 50, 3)
     assert len(part.index) == 50
     assert len(part.folds) == 3
     for mine, whole in zip(part.folds, validation.folds, strict=False):
         own = part.index[mine]
         assert np.all((own >= whole.start) & (own < whole.stop))
     assert np.array_equal(part.held_out, part.index[: part.folds[-1].stop])
-    few = Part.of_few(validation)
+    few = ValidatedPart.of_few(validation)
     assert few.folds[-1].stop < len(few.index) == 100
 
 
