@@ -231,32 +231,56 @@ def _all_valleys(nodes: Array, log_density: Array, cdf: Array) -> list[_Valleys]
 
 
 def _valleys(nodes: Array, log_density: Array, below: Array) -> _Valleys:
-    """Minima that are deep, seen from the lower peak beside them."""
-    from scipy import signal  # slow to import, and not needed before a fit
+    """Minima that are deep, seen from the lower peak beside them.
 
+    Depth is what topography calls prominence. The edges of a valley are where the
+    density is back at that share of the lower peak.
+    """
     deep = -math.log(CHECK.valley)
-    depth = -np.maximum(log_density, log_density.max() - 700.0)
-    place, found = signal.find_peaks(depth, prominence=deep)
-    # The edges of a valley: where the density is back at that share of the lower peak.
-    level = depth[place] - found["prominences"] + deep
-    _, _, left, right = signal.peak_widths(
-        depth,
-        place,
-        rel_height=1.0,
-        prominence_data=(
-            depth[place] - level,
-            found["left_bases"],
-            found["right_bases"],
-        ),
-    )
+    height = np.maximum(log_density, log_density.max() - 700.0)
+    found = []
+    for place in _minima(height):
+        left, right = height[: place + 1][::-1], height[place:]
+        # As far as the ground is not lower than here.
+        left, right = (side[: _first(side < side[0])] for side in (left, right))
+        depth = min(left.max(), right.max()) - height[place]
+        if depth >= deep:
+            level = height[place] + depth - deep
+            low, high = place - _crossing(left, level), place + _crossing(right, level)
+            found.append((place, low, high, depth))
+    if not found:
+        return _NONE
+    where, low, high, depths = (np.array(column) for column in zip(*found, strict=True))
     steps = np.arange(len(nodes))
     return _Valleys(
-        at=nodes[place],
-        low=np.interp(left, steps, nodes),
-        high=np.interp(right, steps, nodes),
-        below=below[place],
-        depth=found["prominences"],
+        at=nodes[where],
+        low=np.interp(low, steps, nodes),
+        high=np.interp(high, steps, nodes),
+        below=below[where],
+        depth=depths,
     )
+
+
+def _minima(values: Array) -> list[int]:
+    """Places of local minima; of one that is flat the middle."""
+    starts = np.flatnonzero(np.diff(values, prepend=np.nan) != 0.0)
+    runs = values[starts]
+    ends = np.append(starts[1:], len(values)) - 1
+    lowest = 1 + np.flatnonzero((runs[1:-1] < runs[:-2]) & (runs[1:-1] < runs[2:]))
+    return [int(place) for place in (starts[lowest] + ends[lowest]) // 2]
+
+
+def _first(true: Mask) -> int:
+    """The first place that is true; the length if none is."""
+    return int(true.argmax()) if true.any() else len(true)
+
+
+def _crossing(side: Array, level: float) -> float:
+    """Steps from the first value to where the line between values exceeds a level."""
+    after = _first(side > level)
+    if after == len(side):
+        return float(after - 1)
+    return after - float((side[after] - level) / (side[after] - side[after - 1]))
 
 
 class _Fit:
