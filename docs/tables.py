@@ -24,7 +24,7 @@ RESULTS = DOCS.parent / "benchmarks" / "results"
 
 PAGES = {
     "explorer.md": ("answers",),
-    "rivals.md": ("log_loss", "speed", "many_rows"),
+    "rivals.md": ("log_loss", "larger_tables", "speed", "many_rows"),
     "tutorials/million_rows.md": ("scale",),
 }
 
@@ -32,6 +32,9 @@ PAGES = {
 RIVALS = {
     "ngboost_stopped": "NGBoost, stopped",
     "ngboost": "NGBoost",
+    "catboost": "CatBoost",
+    "xgb_distribution": "XGBDistribution",
+    "spline_flow": "spline flow",
     "quantile_forest": "quantile forest",
     "mixture_network": "mixture network",
     "gaussian_process": "Gaussian process",
@@ -49,12 +52,26 @@ def result(name: str) -> Any:
 def log_loss() -> str:
     """Mean negative log density of each method on each set, and how often it wins."""
     own = samples(read(RESULTS / "selection.jsonl"), "nll")
-    rivals = samples(read(RESULTS / "rivals.jsonl"), "nll_floored")
-    rows, better = [], {name: [0, 0] for name in RIVALS}
+    return _losses("set", own, samples(read(RESULTS / "rivals.jsonl"), "nll_floored"))
+
+
+def larger_tables() -> str:
+    """The same on tables with given splits, with at most 3,000 training rows."""
+    records = [r for r in read(RESULTS / "tables.jsonl") if r.task.rows == 3000]
+    return _losses("table", samples(records, "nll"), samples(records, "nll_floored"))
+
+
+Losses = Mapping[str, Mapping[str, Sample]]
+
+
+def _losses(what: str, own: Losses, rivals: Losses) -> str:
+    """A row for each set, a column for each method that was measured on some."""
+    names = [r for r in RIVALS if any(r in methods for methods in rivals.values())]
+    rows, better = [], {name: [0, 0] for name in names}
     for name, methods in own.items():
         ours = methods["AutoKCEF"].values
         cells = [name, f"**{np.mean(list(ours.values())):.2f}**"]
-        for rival in RIVALS:
+        for rival in names:
             cell, verdict = _beside(ours, rivals[name].get(rival))
             cells.append(cell)
             better[rival][0] += verdict is True
@@ -62,7 +79,7 @@ def log_loss() -> str:
         rows.append(cells)
     counts = [f"{won} of {sets}" for won, sets in better.values()]
     rows.append(["*AutoKCEF better*", "", *counts])
-    return table(["set", "AutoKCEF", *RIVALS.values()], rows)
+    return table([what, "AutoKCEF", *(RIVALS[name] for name in names)], rows)
 
 
 def _beside(ours: Mapping[int, float], rival: Sample | None) -> tuple[str, bool | None]:
