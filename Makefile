@@ -46,7 +46,7 @@ test: $(VENV)/.test
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
 
 slow: $(VENV)/.test
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m slow -n auto --dist loadfile
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -m slow -n auto --dist worksteal
 
 # What touches files and the edges of NumPy, on the newest Python and dependencies.
 NEWEST = $(shell .ci/newest-python)
