@@ -12,6 +12,9 @@ x ("added"). The metric is learned once, or three times, each time by a process 
 M^½ x before. The same estimator is fitted to each, and to x as it is ("x"): a process
 alone with normal noise, a `KCEF` around one, or an `AutoKCEF`. "isotropic" is a process
 with one lengthscale for all columns of M^½ x, as in the paper, beside "process, x".
+"beside, directions" is an `AutoKCEF` on x with such a `KCEF` on directions as an
+expert, whose weight is learned from fits without each fold; "beside, x" has a `KCEF` on
+x as an expert. Both are compared with "AutoKCEF, x".
 
 Test rows of the given splits are not used: the training rows, at most 1,000, are cut
 into five folds, of which the first few are held out one after another. Metrics and fits
@@ -26,12 +29,13 @@ import argparse
 import json
 import time
 from collections.abc import Iterable
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from design_tables import data
 from record import RESULTS, write_result
 from scipy.stats import norm
+from sklearn.base import BaseEstimator
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import (
     RBF,
@@ -85,11 +89,33 @@ class IsotropicProcess:
         return norm.logpdf(y, *self._process.predict(X, return_std=True))
 
 
+class OnDirections(BaseEstimator):
+    """A `KCEF` around a process, on the eigenvectors of a metric of its own."""
+
+    def fit(self, X: np.ndarray, y: np.ndarray) -> Self:
+        self._columns = columns("directions", learned_metric(X, y, 1))
+        self._model = around_a_process().fit(X @ self._columns, y)
+        return self
+
+    def given(self, X: np.ndarray) -> Any:
+        return self._model.given(X @ self._columns)
+
+
+def around_a_process() -> KCEF:
+    return KCEF(base="gaussian_process", random_state=0, n_jobs=1)
+
+
+def average(**experts: Any) -> AutoKCEF:
+    return AutoKCEF(experts=experts or None, random_state=0, n_jobs=1)
+
+
 ESTIMATORS = {
     "process": Process,
     "isotropic": IsotropicProcess,
-    "KCEF": lambda: KCEF(base="gaussian_process", random_state=0, n_jobs=1),
-    "AutoKCEF": lambda: AutoKCEF(random_state=0, n_jobs=1),
+    "KCEF": around_a_process,
+    "AutoKCEF": average,
+    "beside, x": lambda: average(process=around_a_process()),
+    "beside, directions": lambda: average(process=OnDirections()),
 }
 
 
@@ -142,6 +168,8 @@ def held_out(
 ) -> tuple[np.ndarray, float, float]:
     """Log densities of held-out rows, and seconds of the processor: metric and fit."""
     name, use, *times = method.split(", ")
+    if method in ESTIMATORS:
+        name, use = method, "x"
     rows, test = data(table, split)
     train = np.random.default_rng(split).permutation(np.flatnonzero(~test))[:ROWS]
     fold, log_p, learning, fitting = np.arange(len(train)) % FOLDS, [], 0.0, 0.0
@@ -164,9 +192,10 @@ def report(cases: Iterable[dict]) -> str:
     """Gains by table, and their mean over tables with its standard error."""
     cases, lines = list(cases), []
     for method in dict.fromkeys(case["method"] for case in cases):
-        name, use, *_ = method.split(", ")
-        base = "process, x" if name == "isotropic" else f"{name}, x"
-        if use == "x":
+        name = method.split(", ")[0]
+        others = {"isotropic": "process", "beside": "AutoKCEF"}
+        base = f"{others.get(name, name)}, x"
+        if method == base:
             continue
         means, slower = [], []
         for table in dict.fromkeys(case["table"] for case in cases):
@@ -217,6 +246,8 @@ def main() -> None:
     methods = options.methods or [
         "isotropic, root, 1",
         "isotropic, root, 3",
+        "beside, x",
+        "beside, directions",
         *(f"{name}, {use}" for name in ("process", "KCEF", "AutoKCEF") for use in USES),
     ]
     known = {(case["table"], case["split"], case["method"]) for case in cases}
