@@ -46,6 +46,7 @@ from sklearn.gaussian_process.kernels import (
 
 from kexpfam import KCEF, AutoKCEF
 from kexpfam.regression import GaussianProcess, fit_gaussian_process
+from reproduction.tables import table as markdown
 
 TABLES = (
     "servo",
@@ -220,17 +221,13 @@ def report(cases: Iterable[dict]) -> str:
                 for case, other in pairs
             ]
             own = np.concatenate([other["log_p"] for _, other in pairs]).mean()
-            lines.append(
-                f"{method:28} {table:14} {len(gains):4} rows  x {own:7.3f}  "
-                f"gain {gains.mean():+.3f} ± {error:.3f}"
-            )
+            gain = f"{gains.mean():+.3f} ± {error:.3f}"
+            lines.append([method, table, str(len(gains)), f"{own:.3f}", gain, ""])
         error = np.std(means, ddof=1) / np.sqrt(len(means)) if len(means) > 1 else 0.0
-        lines.append(
-            f"{method:28} {len(means)} tables: median gain {np.median(means):+.3f}, "
-            f"mean {np.mean(means):+.3f} ± {error:.3f}, "
-            f"{np.median(slower):.2f} times the time"
-        )
-    return "\n".join(lines)
+        gain = f"{np.mean(means):+.3f} ± {error:.3f}, median {np.median(means):+.3f}"
+        time_ratio = f"{np.median(slower):.2f}"
+        lines.append([method, f"{len(means)} tables", "", "", gain, time_ratio])
+    return markdown(["method", "table", "rows", "x", "gain", "times the time"], lines)
 
 
 def main() -> None:
