@@ -54,6 +54,7 @@ LISTED = {
         "tests/reproduction/test_page.py, on a copy"
     ),
     "python benchmarks/baselines.py --report": "test_reports_of_benchmarks_are_printed",
+    "python benchmarks/metric.py --report": "test_reports_of_benchmarks_are_printed",
     "python docs/tables.py": "test_tables_agree_with_the_result_files",
     "python examples/million_rows.py 1000000": "tests/test_examples.py, on few rows",
     "python examples/joint_density.py docs/images": "tests/test_examples.py",
