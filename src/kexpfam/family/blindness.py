@@ -194,4 +194,6 @@ def _similarity(
         own = Gaussian(MEDIANS_X * median_distance(Z, weights))
         return own.values(Z[index], Z)
     similarities = [kx.values(Z[index], Z) for kx, _ in products]
-    return np.maximum(np.sum(similarities, axis=0), 0.0)
+    near = np.maximum(np.sum(similarities, axis=0), 0.0)
+    # Powers of it are taken: it must not exceed one.
+    return np.asarray(near / np.maximum(near.max(axis=1, keepdims=True), 1e-300))

@@ -347,6 +347,21 @@ def gaps_of_responses(U: Array, weights: Array, *, count: int = 200) -> list[flo
     return found
 
 
+def component_std(U: Array, weights: Array) -> float:
+    """Standard deviation of responses U (n,) within components that gaps separate.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> u = rng.normal(size=2000) + np.repeat([-5.0, 5.0], 1000)
+        >>> round(component_std(u, np.ones(2000)), 1)
+        1.0
+    """
+    label = np.searchsorted(np.sort(gaps_of_responses(U, weights)), U)
+    counts = np.maximum(np.bincount(label, weights), 1e-300)
+    means = np.bincount(label, weights * U) / counts
+    return math.sqrt(float(np.average((U - means[label]) ** 2, weights=weights)))
+
+
 def compare_masses(
     index: int | None,
     valley: float,
