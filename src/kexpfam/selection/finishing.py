@@ -41,6 +41,7 @@ from kexpfam.selection.candidates import Candidate, Task
 from kexpfam.selection.open_kernels import open_kernels_x, open_kernels_y
 from kexpfam.selection.results import Selected, Selection
 from kexpfam.selection.spec import (
+    FINISH_ERRORS,
     FINISH_GRID,
     FINISH_ODDS,
     FINISH_REFINED,
@@ -98,7 +99,7 @@ def _simplest(candidates: list[Candidate], weights: Array) -> Candidate:
         return best
     simple = max(alike, key=lambda c: c.mean(weights))
     gain = replace(best, held_out=best.held_out - simple.held_out)
-    as_good = gain.mean(weights) < gain.standard_error(weights)
+    as_good = gain.mean(weights) < FINISH_ERRORS * gain.standard_error(weights)
     return simple if as_good else best
 
 
