@@ -446,8 +446,8 @@ def _chance(near: Array, U: Array, low: Array | float, high: Array | float) -> f
     else:
         beyond = _share(near, above & (high + width > U))
     rows = _effective(near)
-    total = rows * (inside + beyond)
-    return float(special.bdtr(math.floor(rows * inside), max(1.0, round(total)), 0.5))
+    few, total = math.floor(rows * inside), max(1, round(rows * (inside + beyond)))
+    return float(special.bdtr(min(few, total), total, 0.5))
 
 
 def _share(near: Array, values: Array | Mask) -> float:
