@@ -41,6 +41,7 @@ from kexpfam.selection.candidates import Candidate, Task
 from kexpfam.selection.open_kernels import open_kernels_x, open_kernels_y
 from kexpfam.selection.results import Selected, Selection
 from kexpfam.selection.spec import (
+    FINISH_BESIDE,
     FINISH_ERRORS,
     FINISH_GRID,
     FINISH_ODDS,
@@ -183,10 +184,10 @@ def lambda_for_all(validation: Validation, lam: float, weights: Array) -> float:
 def worth_finishing(validation: Validation, chosen: Candidate) -> list[str]:
     """Plain coordinates, around a location within components, and those chosen.
 
-    The second are fitted here, if coordinates are open.
+    The second are fitted here, if the user left regressions open.
     """
-    several = any(map(validation.is_regression, validation.coordinates))
-    if several and WITHIN_COMPONENTS.name not in validation.coordinates:
+    known = validation.coordinates
+    if FINISH_BESIDE in known and WITHIN_COMPONENTS.name not in known:
         validation.add_coordinates([WITHIN_COMPONENTS])
     names = [PLAIN, WITHIN_COMPONENTS.name, chosen.coordinates]
     return [name for name in dict.fromkeys(names) if name in validation.coordinates]

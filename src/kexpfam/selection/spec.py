@@ -204,6 +204,7 @@ def default_coordinates() -> list[CoordinateSpec]:
 WITHIN_COMPONENTS = CoordinateSpec(
     "within components", WithinComponentsBase(GaussianBase(scale=1.0))
 )
+FINISH_BESIDE = "linear"  # They are tried where this regression took part
 
 # The summary of x that an average tries.
 LEARNED_SUMMARY = LearnedSummary()
