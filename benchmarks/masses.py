@@ -193,7 +193,7 @@ def check(
 
 def checks(scale: float = 1.0) -> list[dict[str, float]]:
     """One mode, touching modes, isolated ones with right and with wrong masses."""
-    few, many = int(100 * scale), int(30 * scale)
+    few, many = int(100 * scale), int(20 * scale)
     found = [check(300, apart, 0.0, few) for apart in (0.0, 2.0, 3.0, 4.0)]
     found += [check(5000, apart, 0.0, many) for apart in (0.0, 3.0, 10.0)]
     found += [check(100, 10.0, 0.0, few)]

@@ -242,9 +242,13 @@ def test_gaps_by_chance_are_no_components(separation):
 
 
 def test_the_chance_of_a_gap_is_that_of_a_sign_test():
-    U = np.concatenate([np.linspace(-3, -1, 40), [0.2], np.linspace(1, 2.9, 12)])
-    found = _chance(np.ones(len(U)), U, -1.0 + 1e-9, 1.0 - 1e-9)
-    assert_close(found, stats.binomtest(1, 13, 0.5, alternative="less").pvalue)
+    U = np.concatenate([np.linspace(-3, -1, 40), [0.2], np.linspace(1.2, 3.4, 12)])
+    found = _chance(np.ones(len(U)), U, -0.9, 0.9)
+    # As long an interval around the median of the smaller side, 2.2 or 2.4.
+    middle = np.sort(U[U > 0.9])[5]
+    beside = np.sum(np.abs(U - middle) <= 0.9)
+    slow = stats.binomtest(1, 1 + beside, 0.5, alternative="less").pvalue
+    assert_close(found, slow)
 
 
 def test_std_within_components_is_that_of_each_around_its_mean():

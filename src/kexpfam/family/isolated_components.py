@@ -435,19 +435,26 @@ def _chance(near: Array, U: Array, low: Array | float, high: Array | float) -> f
     """The chance of so few responses between low and high if there were one mode.
 
     A density with one mode is nowhere lower than further out, so that of the responses
-    there and in as long an interval beyond, on the side with fewer, half or more are
-    expected there: a sign test.
+    there, and of those in as long an interval around the median of the smaller side,
+    half or more are expected there: a sign test.
     """
     width = np.subtract(high, low)
-    below, above = low > U, high < U
-    inside = _share(near, ~(below | above))
-    if _share(near, below) < _share(near, above):
-        beyond = _share(near, below & (low - width < U))
-    else:
-        beyond = _share(near, above & (high + width > U))
+    left, right = low - U, U - high  # how far beyond
+    sides = [_share(near, side > 0) for side in (left, right)]
+    beyond = right if sides[1] < sides[0] else left
+    inside = _share(near, (left <= 0) & (right <= 0))
+    middle = np.maximum(_median(beyond, near * (beyond > 0)), 0.5 * width)
+    others = _share(near, (beyond > 0) & (np.abs(beyond - middle) <= 0.5 * width))
     rows = _effective(near)
-    few, total = math.floor(rows * inside), max(1, round(rows * (inside + beyond)))
+    few, total = math.floor(rows * inside), max(1, round(rows * (inside + others)))
     return float(special.bdtr(min(few, total), total, 0.5))
+
+
+def _median(values: Array, weights: Array) -> float:
+    """Weighted median; of values with weight."""
+    order = np.argsort(values)
+    total = np.cumsum(weights[order])
+    return float(values[order[np.searchsorted(total, 0.5 * total[-1])]])
 
 
 def _share(near: Array, values: Array | Mask) -> float:
