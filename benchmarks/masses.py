@@ -245,8 +245,6 @@ def main() -> None:
     if options.quick:
         grid, seeds = [Case(100), Case(600), Case(600, 1, "three")], 1
     result: dict[str, Any] = {"seeds": seeds, "checks": [], "crossing": [], "runs": []}
-    result["checks"] = checks(0.1 if options.quick else 1.0)
-    print(*result["checks"], sep="\n", flush=True)
     for seed in range(seeds):
         result["crossing"].append(rounded(crossing_lines(seed)))
         print("crossing lines", result["crossing"][-1], flush=True)
@@ -257,6 +255,10 @@ def main() -> None:
             print(case, seed, run, flush=True)
             if not options.quick:
                 write_result("masses", result)
+    result["checks"] = checks(0.1 if options.quick else 1.0)
+    print(*result["checks"], sep="\n", flush=True)
+    if not options.quick:
+        write_result("masses", result)
 
 
 if __name__ == "__main__":

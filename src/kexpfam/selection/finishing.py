@@ -42,7 +42,6 @@ from kexpfam.selection.open_kernels import open_kernels_x, open_kernels_y
 from kexpfam.selection.results import Selected, Selection
 from kexpfam.selection.spec import (
     FINISH_BESIDE,
-    FINISH_ERRORS,
     FINISH_GRID,
     FINISH_ODDS,
     FINISH_REFINED,
@@ -74,6 +73,8 @@ def choose_by_likelihood(selected: Selected) -> Selected | None:
     found = replace(found, path=(*path, *own), weights=some.weights)
     best = _simplest(own, some.weights)
     if best.mean(some.weights) < before.mean(some.weights):
+        best = max(own, key=lambda c: c.mean(some.weights))
+    if best.mean(some.weights) < before.mean(some.weights):
         return None
     assert best.base is not None
     assert best.kernel is not None
@@ -100,7 +101,7 @@ def _simplest(candidates: list[Candidate], weights: Array) -> Candidate:
         return best
     simple = max(alike, key=lambda c: c.mean(weights))
     gain = replace(best, held_out=best.held_out - simple.held_out)
-    as_good = gain.mean(weights) < FINISH_ERRORS * gain.standard_error(weights)
+    as_good = gain.mean(weights) < gain.standard_error(weights)
     return simple if as_good else best
 
 

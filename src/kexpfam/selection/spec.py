@@ -143,9 +143,6 @@ FINISH_REFINED = KernelGrid((), (0.35, 0.8), (0.1, 0.6, 3.0), relative=False)
 # The standard deviation within components, in that of all, for which these lengthscales
 # of y are meant; they follow it where components have places of their own
 FINISH_WIDTH = 0.23
-# Standard errors by which a kernel that bends shapes must be better than the best with
-# one shape for all x: the best of some ten kernels is ahead of it by one by chance
-FINISH_ERRORS = 2.0
 # Lengthscale of y of log odds between components, which x changes
 FINISH_ODDS = 1.0
 # An average has others to fall back on, so that the middle of the path is enough.
