@@ -10,11 +10,18 @@ the rest. Mean absolute errors are those of the masses of all components at 200 
 beside a logistic regression that is told which component each row is of, which no
 density estimator knows. Log losses are those of 2,000 fresh rows, times CPU seconds.
 
+Single errors are mostly chance, the regression's as well: what is compared are sums
+over cases and seeds, in "groups". "Losses" there are of the cases where all were run.
+
 Crossing lines: y = ±1.5 x + 2 ε, both signs alike, x uniform on [−5, 5], 800 rows.
 
-    python benchmarks/masses.py [--quick] [--largest 20000]
+The check: how often `check_isolated_components` finds components, and calls masses
+wrong, if it is given the true densities, or ones whose masses are off by 0.05.
 
-writes `results/masses.json` (not with --quick) after every case.
+    python benchmarks/masses.py [--quick] [--largest 20000] [--seeds 3]
+
+writes `results/masses.json` (not with --quick) after every case and seed, so that a run
+may be stopped.
 """
 
 import argparse
@@ -31,6 +38,8 @@ from scipy import special
 from sklearn.linear_model import LogisticRegression
 
 from kexpfam import KCEF, AutoKCEF
+from kexpfam.family import check_isolated_components
+from kexpfam.family.isolated_components import MassCheck
 
 STD = 0.4
 
@@ -129,14 +138,95 @@ def crossing_lines(seed: int, n: int = 800) -> dict[str, float]:
 
 def cases(largest: int) -> list[Case]:
     """Rows, columns and kinds; then masses and separations."""
-    kinds = itertools.product(
-        (600, 100, 2000), (1, 5), ("constant", "varying", "three")
-    )
-    found = [Case(n, p, kind) for n, p, kind in kinds]
-    shapes = itertools.product((0.5, 0.95), (4.0, 20.0))
+    kinds = list(itertools.product((1, 5), ("varying", "constant", "three")))
+    found = [Case(n, *kind) for n in (100, 600) for kind in kinds]
+    shapes = [(0.5, 4.0), (0.95, 20.0), (0.5, 20.0), (0.95, 4.0)]
     found += [Case(600, mass=mass, separation=apart) for mass, apart in shapes]
+    found += [Case(2000, *kind) for kind in kinds]
     found += [Case(20_000, 1, "varying"), Case(20_000, 5, "constant")]
     return [case for case in found if case.rows <= largest]
+
+
+def check(
+    n: int,
+    separation: float,
+    wrong: float,
+    repetitions: int,
+    *,
+    mass: float = 0.7,
+    slope: float = 1.0,
+) -> dict[str, float]:
+    """How often components are found, and masses called wrong.
+
+    The check is given as many rows as after a fit, and neighbours in x as a kernel with
+    a median lengthscale has them.
+    """
+    found = []
+    for seed in range(repetitions):
+        rng = np.random.default_rng([seed, n])
+        x = rng.uniform(-2.0, 2.0, size=n)
+        upper = special.expit(special.logit(mass) + slope * x)
+        u = x + separation * (rng.random(n) < upper) + rng.normal(size=n)
+        x, upper, u = (part[: MassCheck().enough_rows] for part in (x, upper, u))
+        nodes = np.linspace(u.min() - 1.0, u.max() + 1.0, 150)
+        z = nodes - x[:, None]
+        off = np.clip(upper + wrong, 1e-3, 1.0 - 1e-3)[:, None]
+        parts = [np.log1p(-off) - 0.5 * z**2, np.log(off) - 0.5 * (z - separation) ** 2]
+        some = np.linspace(0, len(x) - 1, 20).astype(int)
+        near = np.exp(-0.5 * ((x[some][:, None] - x) / 0.9) ** 2)
+        report = check_isolated_components(
+            nodes, np.logaddexp(*parts), u, neighbours=near, index=some
+        )
+        found.append((report.found, report.suspicious))
+    shares = np.mean(found, axis=0)
+    return {
+        "rows": n,
+        "separation": separation,
+        "wrong": wrong,
+        "mass": mass,
+        "slope": slope,
+        "repetitions": repetitions,
+        "found": float(shares[0]),
+        "suspicious": float(shares[1]),
+    }
+
+
+def checks(scale: float = 1.0) -> list[dict[str, float]]:
+    """One mode, touching modes, isolated ones with right and with wrong masses."""
+    few, many = int(100 * scale), int(20 * scale)
+    found = [check(300, apart, 0.0, few) for apart in (0.0, 2.0, 3.0, 4.0)]
+    found += [check(5000, apart, 0.0, many) for apart in (0.0, 3.0, 10.0)]
+    found += [check(100, 10.0, 0.0, few)]
+    found += [check(5000, 10.0, 0.05, many)]
+    found += [check(5000, 10.0, 0.05, many, mass=0.5, slope=0.0)]
+    return found
+
+
+def groups(runs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Ratios of sums over cases and seeds: errors, losses, times."""
+
+    def total(own: list[dict[str, Any]], name: str, key: str) -> float:
+        return float(sum(run[name][key] for run in own))
+
+    wanted = [("all", runs)]
+    for key in ("rows", "columns", "kind", "mass", "separation"):
+        for value in dict.fromkeys(run[key] for run in runs):
+            own = [run for run in runs if run[key] == value]
+            wanted += [(f"{key} {value}", own)]
+    found = []
+    for label, own in wanted:
+        group: dict[str, Any] = {"group": label, "runs": len(own)}
+        both = [run for run in own if "likelihood" in run]
+        for name in ("KCEF", "AutoKCEF"):
+            error = total(own, name, "mae") / total(own, "logistic", "mae")
+            seconds = total(own, name, "seconds") / total(own, "score", "seconds")
+            group[name] = {"mae_ratio": round(error, 3), "time": round(seconds, 2)}
+            if both:
+                loss = total(both, name, "log_loss")
+                loss -= total(both, "likelihood", "log_loss")
+                group[name]["loss_above_likelihood"] = round(loss / len(both), 4)
+        found.append(group)
+    return found
 
 
 def rounded(values: dict[str, float]) -> dict[str, float]:
@@ -154,27 +244,21 @@ def main() -> None:
     seeds = options.seeds
     if options.quick:
         grid, seeds = [Case(100), Case(600), Case(600, 1, "three")], 1
-    result: dict[str, Any] = {"seeds": seeds, "crossing": [], "cases": []}
+    result: dict[str, Any] = {"seeds": seeds, "checks": [], "crossing": [], "runs": []}
     for seed in range(seeds):
         result["crossing"].append(rounded(crossing_lines(seed)))
         print("crossing lines", result["crossing"][-1], flush=True)
-    for case in grid:
-        runs = [
-            measure(case, seed) for seed in range(seeds if case.rows < 20_000 else 1)
-        ]
-        means = {
-            name: rounded(
-                {
-                    k: float(np.mean([run[name][k] for run in runs]))
-                    for k in runs[0][name]
-                }
-            )
-            for name in runs[0]
-        }
-        result["cases"].append({**asdict(case), **means})
-        print(case, means, flush=True)
-        if not options.quick:
-            write_result("masses", result)
+        for case in grid if seed == 0 else [c for c in grid if c.rows <= 2000]:
+            run = {name: rounded(part) for name, part in measure(case, seed).items()}
+            result["runs"].append({**asdict(case), "seed": seed, **run})
+            result["groups"] = groups(result["runs"])
+            print(case, seed, run, flush=True)
+            if not options.quick:
+                write_result("masses", result)
+    result["checks"] = checks(0.1 if options.quick else 1.0)
+    print(*result["checks"], sep="\n", flush=True)
+    if not options.quick:
+        write_result("masses", result)
 
 
 if __name__ == "__main__":

@@ -11,8 +11,8 @@ from scipy import signal, stats
 
 from kexpfam import KCEF, KEF
 from kexpfam.errors import BlindnessWarning
-from kexpfam.family import check_isolated_components
-from kexpfam.family.isolated_components import _valleys, spread_out
+from kexpfam.family import check_isolated_components, component_std
+from kexpfam.family.isolated_components import _chance, _valleys, spread_out
 from tests.tolerances import QUADRATURE, assert_close
 
 
@@ -231,3 +231,52 @@ def test_valleys_are_those_of_scipy(seed):
     np.testing.assert_allclose(found.low, np.interp(left, np.arange(120), nodes))
     np.testing.assert_allclose(found.high, np.interp(right, np.arange(120), nodes))
     np.testing.assert_array_equal(found.below, below[place])
+
+
+def moving(n, separation, wrong, seed):
+    """True densities that move with x by more than they are apart, and responses."""
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-3.0, 3.0, size=n)
+    u = x + separation * (rng.random(n) < 0.5) + 0.4 * rng.normal(size=n)
+    y = np.linspace(u.min() - 1.0, u.max() + 1.0, 150)
+    z = (y - x[:, None]) / 0.4
+    parts = [
+        np.log(0.5 - wrong) - 0.5 * z**2,
+        np.log(0.5 + wrong) - 0.5 * (z - separation / 0.4) ** 2,
+    ]
+    index = np.arange(10)
+    near = np.exp(-0.5 * ((x[index][:, None] - x) / 0.5) ** 2)
+    return check_isolated_components(
+        y, np.logaddexp(*parts), u, neighbours=near, index=index
+    )
+
+
+def test_an_error_of_five_points_shows_over_all_rows_though_components_move():
+    report = moving(3000, 3.0, 0.06, 0)
+    assert report.suspicious
+    assert report.worst.index is None
+    assert not moving(3000, 3.0, 0.0, 1).suspicious
+
+
+@pytest.mark.parametrize("separation", [0.0, 1.2], ids=["one mode", "touching"])
+def test_gaps_by_chance_are_no_components(separation):
+    assert not any(moving(600, separation, 0.0, seed).found for seed in range(5))
+
+
+def test_the_chance_of_a_gap_is_that_of_a_sign_test():
+    U = np.concatenate([np.linspace(-3, -1, 40), [0.2], np.linspace(1.2, 3.4, 12)])
+    found = _chance(np.ones(len(U)), U, -0.9, 0.9)
+    # As long an interval around the median of the smaller side, 2.2 or 2.4.
+    middle = np.sort(U[U > 0.9])[5]
+    beside = np.sum(np.abs(U - middle) <= 0.9)
+    slow = stats.binomtest(1, 1 + beside, 0.5, alternative="less").pvalue
+    assert_close(found, slow)
+
+
+def test_std_within_components_is_that_of_each_around_its_mean():
+    rng = np.random.default_rng(4)
+    u = np.concatenate([rng.normal(-4, 0.5, 100), rng.normal(4, 0.5, 50)])
+    parts = [u[:100] - u[:100].mean(), u[100:] - u[100:].mean()]
+    slow = np.sqrt(np.mean(np.concatenate(parts) ** 2))
+    assert_close(component_std(u, np.ones(150)), slow)
+    assert_close(component_std(u[:100], np.ones(100)), u[:100].std())

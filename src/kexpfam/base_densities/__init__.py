@@ -13,6 +13,7 @@ from kexpfam.base_densities.conditional import (
     LinearModel,
     LocationScaleBase,
     RegressorModel,
+    WithinComponentsBase,
     fit_processes,
     standard_residuals,
 )
@@ -70,6 +71,7 @@ __all__ = [
     "TransformedBase",
     "TruncatedBase",
     "UniformBase",
+    "WithinComponentsBase",
     "YeoJohnson",
     "boundary_weights",
     "fit_gaussianize",

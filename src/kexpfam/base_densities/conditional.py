@@ -8,7 +8,7 @@ independent regressions, but for those of scikit-learn.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -32,10 +32,13 @@ from kexpfam.regression import (
     fit_gaussian_process,
     fit_heteroscedastic,
     fit_linear,
+    offsets_of,
 )
 
 # A regression that interpolates even held-out rows leaves rounding errors only.
 _SMALLEST_UNIT = 1e-12
+# A process is worth more than a straight line if it gains so many nats in total.
+ENOUGH_NATS = 3.0
 
 
 def standard_residuals(
@@ -113,6 +116,61 @@ class LinearModel(LocationScaleModel):
             location[:, i], log_scale = model.at(X)
             scale[:, i] = np.exp(log_scale)
         return location + self.center * scale, self.unit * scale
+
+
+@saved_value
+@dataclass(frozen=True)
+class WithinComponentsBase(ConditionalBase):
+    """Noise of several components around a location that moves them together.
+
+    y minus the offset of the component that a row is of has a linear mean, or one by a
+    Gaussian process if that predicts it better. The residual has all components; its
+    unit is the standard deviation of all of them together. For one column of y.
+
+    Attributes:
+        noise: Density of the residual u, in units of the residuals' deviation.
+
+    Example:
+        >>> import numpy as np
+        >>> from kexpfam import KCEF
+        >>> rng = np.random.default_rng(0)
+        >>> x = rng.uniform(0, 1, size=(200, 1))
+        >>> y = x[:, 0] + rng.choice([0.0, 3.0], 200) + 0.3 * rng.normal(size=200)
+        >>> model = KCEF(base=WithinComponentsBase(), random_state=0).fit(x, y)
+        >>> slope = np.diff(model.predict_quantiles([[0.0], [1.0]], [0.25])[:, 0])
+        >>> slope.round()
+        array([1.])
+    """
+
+    noise: BaseDensity = field(default_factory=lambda: GaussianBase(scale=1.5))
+
+    def cross_fit(
+        self, X: Array, Y: Array, weights: Array, rng: np.random.Generator
+    ) -> CrossFit:
+        if Y.shape[1] > 1:
+            raise ValueError(
+                f"WithinComponentsBase is for one column of y, got {Y.shape[1]}; use "
+                f"LinearBase or GaussianProcessBase."
+            )
+        _require_rows("WithinComponentsBase", len(Y))
+        inner = Y - offsets_of(X, Y[:, 0], weights)[:, None]
+        linear, process = (
+            base.cross_fit(X, inner, weights, rng)
+            for base in (LinearBase(self.noise), GaussianProcessBase(self.noise))
+        )
+        # Held-out residuals have unit std, so that log scales tell who predicts better.
+        gain = weights @ (linear.log_scale - process.log_scale)[:, 0]
+        fit = process if gain > ENOUGH_NATS else linear
+        location = inner - fit.residuals * np.exp(fit.log_scale)
+        residuals, log_scale, center, unit = standard_residuals(
+            Y, location, fit.log_scale, weights
+        )
+        old = fit.model
+        assert isinstance(old, LinearModel | GaussianProcessModel)
+        model = replace(
+            old, center=old.center + old.unit * center, unit=old.unit * unit
+        )
+        return CrossFit(model, residuals, log_scale)
 
 
 @saved_value

@@ -314,7 +314,8 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
                 if validation.reason == "interrupted":
                     return False
             isolated = isolated_coordinates(validation)
-            if wanted and competing.families:
+            # Where components are isolated, others by likelihood take their place.
+            if wanted and competing.families and (self.likelihood or not isolated):
                 self._try_likelihood(validation, bar)
             if isolated and self.likelihood is not False:
                 best = best_of(validation).chosen

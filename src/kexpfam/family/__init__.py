@@ -34,6 +34,7 @@ from kexpfam.family.isolated_components import (
     IsolatedComponents,
     MassComparison,
     check_isolated_components,
+    component_std,
 )
 from kexpfam.family.solvers import (
     SCORE,
@@ -79,6 +80,7 @@ __all__ = [
     "check_masses",
     "choose_components",
     "chosen_centers",
+    "component_std",
     "cross_validated",
     "equal_folds",
     "fit_coordinates",

@@ -19,6 +19,7 @@ from kexpfam.family.coordinates import CoordinateRows
 from kexpfam.family.cross_validation import scattered_nodes
 from kexpfam.family.family import MEDIANS_X, FittedFamily
 from kexpfam.family.isolated_components import (
+    CHECK,
     IsolatedComponents,
     MassComparison,
     check_isolated_components,
@@ -36,16 +37,16 @@ def check_masses(
     *,
     placed: CoordinateRows | None = None,
     density: Callable[[Array], Any] | None = None,
-    most_rows: int = 1000,
+    most_rows: int = CHECK.enough_rows,
     most_numbers: int = 2**27,
     conditions: int = 20,
 ) -> IsolatedComponents:
     """Masses of components (of clusters, with several columns) by a fit and by counts.
 
     Valleys are in the units of Y, and row numbers those of X. Rows are counted in the
-    neighbourhood of some conditions; where each has its own density, at most so many:
-    in all of them together a mass is told to 0.015, and in a tenth of them to 0.05.
-    They are fewer where nodes and centres are so many that a second would be spent.
+    neighbourhood of some conditions, and all together; where each has its own density,
+    as many as an error of 0.05 needs to show. They are fewer where a kernel is no
+    product, and nodes and centres are so many that a second would be spent.
 
     Args:
         family: Whose coordinates, nodes and kernel are looked at.
@@ -57,7 +58,7 @@ def check_masses(
         density: Normalised densities at conditions (n, p) that are checked instead of
             those of the family, such as those of an average that it is the best of.
         most_rows: Rows at most.
-        most_numbers: Rows times nodes times centres at most.
+        most_numbers: Rows times nodes times centres at most; without a product kernel.
         conditions: Where masses are compared.
     """
     if family.d > 1:
@@ -78,6 +79,8 @@ def check_masses(
     if len(nodes) < 3 or not np.isfinite(u).all():
         return IsolatedComponents(())
     affordable = max(300, most_numbers // (len(nodes) * len(family.T.Y)))
+    if family.T.kernel.products:  # whose values on nodes are one product
+        affordable = max(affordable, most_rows)
     if not alike and len(rows) > affordable:  # they are in random order
         rows, Z, u = rows[:affordable], Z[:affordable], u[:affordable]
         coordinates = coordinates.rows(slice(0, affordable))
@@ -194,4 +197,6 @@ def _similarity(
         own = Gaussian(MEDIANS_X * median_distance(Z, weights))
         return own.values(Z[index], Z)
     similarities = [kx.values(Z[index], Z) for kx, _ in products]
-    return np.maximum(np.sum(similarities, axis=0), 0.0)
+    near = np.maximum(np.sum(similarities, axis=0), 0.0)
+    # Powers of it are taken: it must not exceed one.
+    return np.asarray(near / np.maximum(near.max(axis=1, keepdims=True), 1e-300))

@@ -9,6 +9,7 @@ from kexpfam.regression.gaussian_process import (
 from kexpfam.regression.inducing_process import InducingProcess, InducingSpec
 from kexpfam.regression.linear import LinearLocationScale, LinearSpec, fit_linear
 from kexpfam.regression.log_scale import LogScale, LogScaleSpec, fit_log_scale
+from kexpfam.regression.offsets import offsets_of
 from kexpfam.regression.process import GaussianProcessSpec, Hyperparameters, Process
 from kexpfam.regression.scaling import Scaling
 
@@ -29,4 +30,5 @@ __all__ = [
     "fit_heteroscedastic",
     "fit_linear",
     "fit_log_scale",
+    "offsets_of",
 ]

@@ -3,6 +3,13 @@
 Held-out likelihood of blind fits is a poor guide to kernels, so these are chosen again:
 kernels of x first, a constant one among them, on some of the rows and in few
 coordinates; then the lengthscale of y and λ with the best of them, on all.
+
+Around a location that moves all components, they stand still, and x changes little but
+their log odds, smoothly. So a kernel is tried there that says so,
+
+    K = k_Y(y, y') + k_X(x, x') k_Z(y, y'),
+
+with one shape for all x, and a long lengthscale of x for the odds.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,20 +25,30 @@ from kexpfam.family import (
     IsolatedComponents,
     check_masses,
     chosen_centers,
+    component_std,
     equal_folds,
     resolve_kernel,
     solve,
 )
-from kexpfam.kernels import Kernel
+from kexpfam.kernels import (
+    Constant,
+    Gaussian,
+    JointKernel,
+    SumOfProducts,
+    separable,
+)
 from kexpfam.selection.candidates import Candidate, Task
 from kexpfam.selection.open_kernels import open_kernels_x, open_kernels_y
 from kexpfam.selection.results import Selected, Selection
 from kexpfam.selection.spec import (
+    FINISH_BESIDE,
     FINISH_GRID,
+    FINISH_ODDS,
     FINISH_REFINED,
-    FINISH_REGRESSIONS,
+    FINISH_WIDTH,
     PLAIN,
     RESIDUAL_BASES,
+    WITHIN_COMPONENTS,
     KernelGrid,
     LambdaPath,
 )
@@ -56,6 +73,8 @@ def choose_by_likelihood(selected: Selected) -> Selected | None:
     found = replace(found, path=(*path, *own), weights=some.weights)
     best = _simplest(own, some.weights)
     if best.mean(some.weights) < before.mean(some.weights):
+        best = max(own, key=lambda c: c.mean(some.weights))
+    if best.mean(some.weights) < before.mean(some.weights):
         return None
     assert best.base is not None
     assert best.kernel is not None
@@ -72,12 +91,12 @@ def choose_by_likelihood(selected: Selected) -> Selected | None:
 
 
 def _simplest(candidates: list[Candidate], weights: Array) -> Candidate:
-    """The best, or the best with the same T for all x if that is as good.
+    """The best, or the best with one shape for all x if that is as good.
 
     What a kernel of x gains by chance shows in masses that change with x.
     """
     best = max(candidates, key=lambda c: c.mean(weights))
-    alike = [c for c in candidates if _is_constant(c)]
+    alike = [c for c in candidates if _has_one_shape(c.kernel)]
     if not alike or best in alike:
         return best
     simple = max(alike, key=lambda c: c.mean(weights))
@@ -86,8 +105,11 @@ def _simplest(candidates: list[Candidate], weights: Array) -> Candidate:
     return simple if as_good else best
 
 
-def _is_constant(candidate: Candidate) -> bool:
-    return candidate.kernel is not None and candidate.kernel.constant_in_x
+def _has_one_shape(kernel: JointKernel | None) -> bool:
+    """Whether x changes nothing, or log odds only."""
+    return bool(kernel and kernel.products) and isinstance(
+        kernel.products[0][0], Constant
+    )
 
 
 def isolated_coordinates(validation: Validation) -> dict[str, IsolatedComponents]:
@@ -132,8 +154,8 @@ def replace_blind_candidates(
     )
     coordinates = worth_finishing(validation, chosen)
     own = validated_by_likelihood(validation, coordinates, everything)
-    if own and _is_constant(_simplest(own, validation.weights)):
-        own = [c for c in own if _is_constant(c)]
+    if own and _has_one_shape(_simplest(own, validation.weights).kernel):
+        own = [c for c in own if _has_one_shape(c.kernel)]
     blind = [
         c
         for c in validation.candidates
@@ -161,8 +183,14 @@ def lambda_for_all(validation: Validation, lam: float, weights: Array) -> float:
 
 
 def worth_finishing(validation: Validation, chosen: Candidate) -> list[str]:
-    """Plain coordinates, simple regressions, and those of a chosen candidate."""
-    names = [PLAIN, *FINISH_REGRESSIONS, chosen.coordinates]
+    """Plain coordinates, around a location within components, and those chosen.
+
+    The second are fitted here, if the user left regressions open.
+    """
+    known = validation.coordinates
+    if FINISH_BESIDE in known and WITHIN_COMPONENTS.name not in known:
+        validation.add_coordinates([WITHIN_COMPONENTS])
+    names = [PLAIN, WITHIN_COMPONENTS.name, chosen.coordinates]
     return [name for name in dict.fromkeys(names) if name in validation.coordinates]
 
 
@@ -223,17 +251,16 @@ def validated_by_likelihood(
     few = ValidatedPart.of_few(validation)
     tasks = []
     for name in names:
-        tasks += _tasks(validation, name, FINISH_GRID, few)
+        tasks += _tasks(validation, name, _paths(validation, name), few)
     found = _run(validation, tasks)
     means = np.array([max(c.mean(few.weights) for c in own) for own in found])
-    alike = [k for k in range(len(means)) if tasks[k].path.kernel.constant_in_x]
+    alike = [k for k in range(len(means)) if _has_one_shape(tasks[k].path.kernel)]
     kept = [int(np.argmax(means)), *sorted(alike, key=lambda k: -means[k])[:1]]
     refined: list[Task] = []
     for k in dict.fromkeys(kept):
-        terms = getattr(tasks[k].path.kernel, "terms", ())
-        kernels_x = [kernel_x for kernel_x, _ in terms]
         name = tasks[k].coordinates
-        refined += _tasks(validation, name, FINISH_REFINED, part, kernels_x)
+        paths = _refined(validation, name, tasks[k].path.kernel)
+        refined += _tasks(validation, name, paths, part)
     return [c for own in _run(validation, refined) for c in own]
 
 
@@ -249,29 +276,68 @@ def _run(validation: Validation, tasks: Sequence[Task]) -> list[list[Candidate]]
     return found
 
 
+def _for_components(validation: Validation, name: str, grid: KernelGrid) -> KernelGrid:
+    """A grid whose lengthscales of y follow the width of components, if that is seen.
+
+    It is where components have places of their own; elsewhere x moves them.
+    """
+    if name != WITHIN_COMPONENTS.name:
+        return grid
+    placed = validation.coordinates[name]
+    width = component_std(placed.U[:, 0], placed.weights)
+    unit = min(1.0, width / FINISH_WIDTH)
+    return replace(
+        grid, lengthscales_y=tuple(unit * ell for ell in grid.lengthscales_y)
+    )
+
+
+def _paths(validation: Validation, name: str) -> list[LambdaPath]:
+    """Kernels to compare in some coordinates."""
+    spec, placed = validation.spec, validation.coordinates[name]
+    grid = _for_components(validation, name, FINISH_GRID)
+    if spec.kernel is not None:
+        kernel = resolve_kernel(spec, placed.Z, placed.U, placed.weights)
+        return [LambdaPath(kernel, grid.lams)]
+    kernels_x = open_kernels_x(validation, name, grid)
+    if validation.rows.X.shape[1] == 1:  # whose columns that matter are known
+        kernels_x = kernels_x[: 1 + len(grid.multiples_x)]
+    kernels_y = open_kernels_y(grid, spec.kernel_y)
+    paths = grid.paths(kernels_x, kernels_y)
+    if name == WITHIN_COMPONENTS.name and spec.kernel_x is None and len(paths) > 1:
+        # The last one has the longest lengthscale of x.
+        smooth = separable(kernels_x[-1], Gaussian(FINISH_ODDS))
+        odds = separable(Constant(), kernels_y[0]) + smooth
+        paths[-1] = LambdaPath(odds, grid.lams)
+    return paths
+
+
+def _refined(
+    validation: Validation, name: str, kernel: JointKernel
+) -> list[LambdaPath]:
+    """The same kernel with all lengthscales of y to try, if they are open."""
+    spec, grid = validation.spec, _for_components(validation, name, FINISH_REFINED)
+    if spec.kernel is not None:
+        return [LambdaPath(kernel, grid.lams)]
+    (kernel_x, _), *rest = kernel.products
+    return [
+        LambdaPath(SumOfProducts(((kernel_x, kernel_y), *rest)), grid.lams)
+        for kernel_y in open_kernels_y(grid, spec.kernel_y)
+    ]
+
+
 def _tasks(
-    validation: Validation,
-    name: str,
-    grid: KernelGrid,
-    part: ValidatedPart,
-    kernels_x: Sequence[Kernel] = (),
+    validation: Validation, name: str, paths: list[LambdaPath], part: ValidatedPart
 ) -> list[Task]:
-    """Kernels and λ to try in some coordinates on a part of the rows."""
+    """Kernels, with λ in units of 0.1/n, to try on a part of the rows."""
     spec = validation.spec
     unit = 0.1 / float(validation.weights[part.index].sum())
-    lams = tuple(unit * lam for lam in grid.lams)
-    if spec.regularization is not None:
-        lams = (spec.regularization,)
-    grid = replace(grid, lams=lams)
-    if spec.kernel is not None:
-        placed = validation.coordinates[name]
-        kernel = resolve_kernel(spec, placed.Z, placed.U, placed.weights)
-        paths = [LambdaPath(kernel, lams)]
-    else:
-        tried_x = kernels_x or open_kernels_x(validation, name, grid)
-        if validation.rows.X.shape[1] == 1:  # whose columns that matter are known
-            tried_x = tried_x[: 1 + len(grid.multiples_x)] if not kernels_x else tried_x
-        paths = grid.paths(tried_x, open_kernels_y(grid, spec.kernel_y))
+    given = spec.regularization
+    paths = [
+        replace(
+            path, lams=(given,) if given else tuple(unit * lam for lam in path.lams)
+        )
+        for path in paths
+    ]
     # See `choosing`: families around a regression need heavy tails.
     heavy = validation.is_regression(name) and spec.base is None
     tasks = validation.tasks(

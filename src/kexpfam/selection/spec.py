@@ -18,6 +18,7 @@ from kexpfam.base_densities import (
     LinearBase,
     StudentBase,
     TransformedBase,
+    WithinComponentsBase,
 )
 from kexpfam.kernels import Gaussian, JointKernel, Kernel, separable
 from kexpfam.summaries import LearnedSummary
@@ -137,11 +138,13 @@ LIKELIHOOD_GRID = KernelGrid(
 # Where isolated components were found: λ is in units of 0.1/n, about which penalty and
 # log-likelihood balance (decision 0014). Kernels of x are compared first, with one
 # lengthscale of y; then the others are tried with the best of them.
-FINISH_GRID = KernelGrid((0.8, 3.0), (0.35,), (0.1, 3.0), relative=False)
-FINISH_REFINED = KernelGrid((), (0.35, 0.8), (0.03, 0.3, 3.0), relative=False)
-# Regressions that only move components; transforms and scales that were fitted to all
-# of them together bend each.
-FINISH_REGRESSIONS = ("linear", "Gaussian process")
+FINISH_GRID = KernelGrid((0.8, 3.0), (0.35,), (0.3,), relative=False)
+FINISH_REFINED = KernelGrid((), (0.35, 0.8), (0.1, 0.6, 3.0), relative=False)
+# The standard deviation within components, in that of all, for which these lengthscales
+# of y are meant; they follow it where components have places of their own
+FINISH_WIDTH = 0.23
+# Lengthscale of y of log odds between components, which x changes
+FINISH_ODDS = 1.0
 # An average has others to fall back on, so that the middle of the path is enough.
 AVERAGED_LIKELIHOOD_GRID = replace(LIKELIHOOD_GRID, lams=(1e-3, 1e-2))
 
@@ -192,6 +195,13 @@ def default_coordinates() -> list[CoordinateSpec]:
         found.append(CoordinateSpec(f"{name}, transformed x", base, transform_x=True))
     return found
 
+
+# Around a location that moves all components: transforms and scales that were fitted to
+# all of them together bend each, and masses that depend on x bend a mean.
+WITHIN_COMPONENTS = CoordinateSpec(
+    "within components", WithinComponentsBase(GaussianBase(scale=1.0))
+)
+FINISH_BESIDE = "linear"  # They are tried where this regression took part
 
 # The summary of x that an average tries.
 LEARNED_SUMMARY = LearnedSummary()
