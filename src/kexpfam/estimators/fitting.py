@@ -28,7 +28,6 @@ from kexpfam.family import (
     IsolatedComponents,
     LambdaRule,
     RowsBeyond,
-    SampledRows,
     Spec,
     check_masses,
     choose_components,
@@ -122,7 +121,7 @@ def fit_source(
     stats = sum_statistics(
         selected.placed, selected.rows, selected.kernel, rule, spec, seed=seed
     )
-    stats = _with_enough_centers(stats, source, sampled, spec)
+    stats = _with_enough_centers(stats, beyond, spec)
     family, components = solve_statistics(stats, spec.n_jobs)
     fit = FamilyFit(
         family, selected.result, None, stats, components, stats.weight, complete=False
@@ -233,14 +232,13 @@ def _selected(
 
 
 def _with_enough_centers(
-    started: FoldStatistics, source: Source, sampled: SampledRows, spec: Spec
+    started: FoldStatistics, beyond: RowsBeyond, spec: Spec
 ) -> FoldStatistics:
     """Sums over all rows; once more with twice the centres, while that would help."""
     stats = narrowed(started)
-    work = {"n_jobs": spec.n_jobs, "client": spec.client}
     while True:
         with ProgressBar("KCEF, parts of the data", shown=spec.verbose) as bar:
-            (stats,) = with_all_rows([stats], source, sampled, progress=bar, **work)
+            (stats,) = with_all_rows([stats], beyond, bar)
         size = stats.sizes[-1]
         larger = [m for m in started.sizes if size < m <= 2 * size]
         found = choose_components(stats) if larger and stats.free else None

@@ -18,7 +18,7 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -55,6 +55,8 @@ from kexpfam.score_matching import (
     choose_centers,
     fit_iterative,
 )
+
+S = TypeVar("S")
 
 
 def sum_statistics(
@@ -181,19 +183,30 @@ def sample_rows(source: Source, size: int, seed: int, **work: Any) -> SampledRow
     return SampledRows(rows, int(last), seed, False)
 
 
+@dataclass(frozen=True, eq=False)
+class RowsBeyond:
+    """A source, and the sample of it that everything is chosen on."""
+
+    source: Source
+    sampled: SampledRows
+    n_jobs: int | None = None  # Threads that pass over the rows; None for all cores
+    client: Any = None  # A Dask client that does so, or None
+
+    def sum(self, rest: Accumulator[S], progress: Progress | None = None) -> S:
+        """A sum over all blocks, which leaves out the rows of the sample itself."""
+        work = {"n_jobs": self.n_jobs, "client": self.client}
+        return reduce_blocks(self.source, rest, progress=progress, **work)
+
+
 def with_all_rows(
     fits: Sequence[FoldStatistics],
-    source: Source,
-    sampled: SampledRows,
-    *,
-    n_jobs: int | None = None,
+    beyond: RowsBeyond,
     progress: Progress | None = None,
-    client: Any = None,
 ) -> list[FoldStatistics]:
     """Statistics of a sample of the rows, with the others added in one pass."""
-    specs = tuple(stats.spec for stats in fits)
+    specs, sampled = tuple(stats.spec for stats in fits), beyond.sampled
     rest = SumOfRows(specs, sampled.known_below, sampled.seed)
-    sums = reduce_blocks(source, rest, n_jobs=n_jobs, progress=progress, client=client)
+    sums = beyond.sum(rest, progress)
     return [stats.plus(own) for stats, own in zip(fits, sums, strict=True)]
 
 
@@ -305,16 +318,6 @@ def _new_rows(block: Rows, known_below: int, seed: int) -> Rows:
     return block[distinct_hashes(block, seed) >= np.uint64(known_below)]
 
 
-@dataclass(frozen=True, eq=False)
-class RowsBeyond:
-    """A source, and the sample of it that everything is chosen on."""
-
-    source: Source
-    sampled: SampledRows
-    n_jobs: int | None = None
-    client: Any = None
-
-
 def solve_by_likelihood(
     placed: CoordinateRows,
     kernel: JointKernel,
@@ -359,14 +362,12 @@ class SourceSums(RowSums):
         return self._sum(None, None)
 
     def expected(self, parts: Parts, alpha: Array) -> Array:
-        return self._sum(parts.at(slice(0)), alpha)  # workers need no conditions
+        return self._sum(parts.without_conditions(), alpha)
 
     def _sum(self, parts: Parts | None, alpha: Array | None) -> Array:
-        beyond = self.beyond
-        known = beyond.sampled.known_below, beyond.sampled.seed
-        total = _LikelihoodSum(self.basis, self.coordinates, *known, parts, alpha)
-        return reduce_blocks(
-            beyond.source, total, n_jobs=beyond.n_jobs, client=beyond.client
+        known = self.beyond.sampled.known_below, self.beyond.sampled.seed
+        return self.beyond.sum(
+            _LikelihoodSum(self.basis, self.coordinates, *known, parts, alpha)
         )
 
 

@@ -64,6 +64,9 @@ class NewtonSpec:
     # Rows for each function that the Hessian is taken from where there are more: so
     # many tell it to about a fifth, 1/√25
     hessian_rows: int = 25
+    # With other rows the last step is from where no more is left to gain than this part
+    # of M/2W, by which chance moves the maximum; it leaves less than a tenth of that
+    of_chance: float = 0.01
 
 
 NEWTON = NewtonSpec()
@@ -259,8 +262,12 @@ def minimize(
 ) -> Minimum:
     """Newton's method from beta, with the Hessian, or with products if it is large."""
     if problem.others is not None or problem.hessian_work > spec.most_work:
+        gap = spec.visible
+        if problem.others is not None:
+            chance = 0.5 * len(beta) / problem.others.weight
+            gap = max(gap, spec.of_chance * chance)
         limits = max_iterations, tolerance, spec
-        return minimize_by_products(problem, beta, *limits, gap=spec.visible)
+        return minimize_by_products(problem, beta, *limits, gap=gap)
     with single_threaded_blas():
         state = problem.at(beta)
         norm = float(np.linalg.norm(state.gradient))

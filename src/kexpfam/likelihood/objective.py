@@ -155,6 +155,10 @@ class Parts:
         """The same at some of the conditions."""
         return replace(self, Kx=self.Kx[rows])
 
+    def without_conditions(self) -> "Parts":
+        """What does not depend on rows: little to send to other processes."""
+        return replace(self, Kx=self.Kx[:0], _of_y={})
+
     def on_nodes(self, alpha: Array) -> Array:
         """T(x_r, u_g), (r, g)."""
         groups = np.tile(alpha.reshape(len(self.kappa), -1), self.terms)
