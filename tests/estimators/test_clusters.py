@@ -139,7 +139,7 @@ def test_likelihood_fits_on_a_cluster_are_those_of_memory(processes, threads):
         assert model.n_rows_ == pytest.approx(1000)
         assert_close(log_p(model), expected, 1e-8)
     with dask.config.set(scheduler="synchronous"):
-        assert_close(log_p(settled(**options).fit(*frame())), expected, 1e-8)
+        assert_close(log_p(settled(**options).fit(*arrays())), expected, 1e-8)
 
 
 def test_an_average_on_a_cluster_is_that_of_memory(processes):
