@@ -130,6 +130,18 @@ def test_weights_go_to_the_cluster_too(processes):
     assert_close(log_p(model), log_p(start), SAME)
 
 
+def test_likelihood_fits_on_a_cluster_are_those_of_memory(processes, threads):
+    options = {"fit_method": "likelihood", "regularization": 1e-3}
+    expected = log_p(settled(**options).fit(*rows()))
+    # Steps pass on rounding, and stop at the same place.
+    for client in (processes, threads):
+        model = settled(**options).fit(*arrays(), client=client)
+        assert model.n_rows_ == pytest.approx(1000)
+        assert_close(log_p(model), expected, 1e-8)
+    with dask.config.set(scheduler="synchronous"):
+        assert_close(log_p(settled(**options).fit(*arrays())), expected, 1e-8)
+
+
 def test_an_average_on_a_cluster_is_that_of_memory(processes):
     X, y = rows(600)
     here = AutoKCEF(random_state=0, likelihood=False).fit(X, y)

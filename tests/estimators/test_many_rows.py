@@ -201,13 +201,6 @@ def test_an_average_of_many_rows_uses_them_all():
     assert model.score(*fresh) > small.score(*fresh) - 0.05
 
 
-def test_likelihood_fits_of_many_rows_are_fits_to_a_sample():
-    X, y = rows(600)
-    model = settled(fit_method="likelihood").fit(X, y)
-    assert model.stream_ is None
-    assert np.isfinite(log_p(model)).all()
-
-
 # --- the basis, and how the system is solved
 
 

@@ -1,9 +1,8 @@
 """AutoKCEF: an average of families, weighted by what they say about unseen rows."""
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -41,12 +40,14 @@ from kexpfam.family import (
     FoldStatistics,
     IsolatedComponents,
     LambdaRule,
+    RowsBeyond,
     Spec,
     check_masses,
     chosen_centers,
     narrowed,
     sample_rows,
     solve,
+    solve_by_likelihood,
     solve_statistics,
     sum_statistics,
     with_all_rows,
@@ -77,9 +78,6 @@ DEFENSIVE_WEIGHT = 0.01
 DEFENSIVE = StudentBase(scale=0.85, df=5.0)
 
 _NO_COMPONENTS = IsolatedComponents(())
-
-# Adds rows to statistics beside those that the families are validated on.
-Others = Callable[..., list[FoldStatistics]]
 
 
 @saved_estimator
@@ -217,11 +215,11 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
         )
         if sampled.complete:
             return self._fit_rows(collected(source), rng, None)
-        others = partial(with_all_rows, source=source, sampled=sampled, client=client)
+        others = RowsBeyond(source, sampled, self.n_jobs, client)
         return self._fit_rows(sampled.rows, rng, others)
 
     def _fit_rows(
-        self, rows: Rows, rng: np.random.Generator, others: Others | None
+        self, rows: Rows, rng: np.random.Generator, others: RowsBeyond | None
     ) -> Self:
         """Validate on rows in memory, and fit the best to these and to others."""
         if rows.Y.shape[1] > 1:
@@ -335,7 +333,7 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
         self,
         validation: Validation,
         seed: int,
-        others: Others | None,
+        others: RowsBeyond | None,
         experts: Mapping[str, Any],
         near: Neighbourhood,
     ) -> None:
@@ -384,7 +382,7 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
         validation: Validation,
         chosen: list[Candidate],
         seed: int,
-        others: Others | None,
+        others: RowsBeyond | None,
     ) -> tuple[list[FittedFamily], float | None]:
         """Candidates fitted to all rows, and the weight of these if they are more."""
         few = others is None and len(validation.all_rows) < self._limits.counted_rows
@@ -394,18 +392,23 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
         summed = [] if few else tilted
         spec = self._spec()
         fits = [_statistics(validation, chosen[k], spec, seed) for k in summed]
-        if others is not None:
+        if others is not None and fits:
             fits = [narrowed(stats) for stats in fits]
             with ProgressBar("AutoKCEF, parts of the data", shown=self.verbose) as bar:
-                fits = others(fits, n_jobs=self.n_jobs, progress=bar)
+                fits = with_all_rows(fits, others, bar)
         solved = dict(zip(summed, fits, strict=True))
-        families = [
-            solve_statistics(solved[k], self.n_jobs)[0]
-            if k in solved
-            else fit_candidate(validation, c, seed, self.n_jobs)
-            for k, c in enumerate(chosen)
-        ]
-        return families, fits[0].weight if others is not None and fits else None
+        weight = fits[0].weight if others is not None and fits else None
+        families: list[FittedFamily] = []
+        for k, candidate in enumerate(chosen):
+            if k in solved:
+                families.append(solve_statistics(solved[k], self.n_jobs)[0])
+            else:
+                family, own = fit_candidate(
+                    validation, candidate, seed, self.n_jobs, others
+                )
+                families.append(family)
+                weight = weight or own
+        return families, weight
 
     def _best(self, method: str, fit: FamilyFit) -> KCEF:
         """The best single family, as the estimator it would be."""
@@ -508,23 +511,30 @@ def _statistics(
 
 
 def fit_candidate(
-    validation: Validation, candidate: Candidate, seed: int, n_jobs: int | None
-) -> FittedFamily:
-    """Fit a candidate to all training rows, as it was validated."""
+    validation: Validation,
+    candidate: Candidate,
+    seed: int,
+    n_jobs: int | None,
+    others: RowsBeyond | None = None,
+) -> tuple[FittedFamily, float | None]:
+    """Fit a candidate to all training rows, as it was validated.
+
+    Fits by likelihood have rows beyond these, too, and say what all weigh together.
+    """
     assert candidate.base is not None
     placed = replace(validation.final(candidate.coordinates), base=candidate.base)
     solver, lam = SOLVERS.get(candidate.method, SOLVERS["score"]), candidate.lam
     if not solver.relative_lambda:
         lam = lambda_for_all(validation, lam, validation.weights)
-    return solve(
-        placed,
-        candidate.kernel,
-        lam,
-        seed=seed,
-        centers=chosen_centers(len(placed), solver.components_for(len(placed))),
-        n_jobs=n_jobs,
-        solver=solver,
+    kernel = candidate.kernel
+    centers = chosen_centers(len(placed), solver.components_for(len(placed)))
+    if others is not None and solver.name == "likelihood":
+        assert kernel is not None
+        return solve_by_likelihood(placed, kernel, lam, centers, others, seed=seed)
+    family = solve(
+        placed, kernel, lam, seed=seed, centers=centers, n_jobs=n_jobs, solver=solver
     )
+    return family, None
 
 
 def _restored(member: FittedMember) -> Member:

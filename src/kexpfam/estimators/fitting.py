@@ -27,7 +27,7 @@ from kexpfam.family import (
     FoldStatistics,
     IsolatedComponents,
     LambdaRule,
-    SampledRows,
+    RowsBeyond,
     Spec,
     check_masses,
     choose_components,
@@ -38,6 +38,7 @@ from kexpfam.family import (
     resolve_kernel,
     sample_rows,
     solve,
+    solve_by_likelihood,
     solve_iteratively,
     solve_statistics,
     sum_statistics,
@@ -91,8 +92,8 @@ def fit_source(
 ) -> tuple[FamilyFit, Rows]:
     """The same for rows that are read block by block, in little memory; and a sample.
 
-    Few rows are collected and fitted as if they had been in memory. Fits by likelihood
-    and bridged ones are fits to a sample.
+    Few rows are collected and fitted as if they had been in memory. Bridged fits are
+    fits to a sample.
     """
     work = {"n_jobs": spec.n_jobs, "client": spec.client}
     state = rng.bit_generator.state
@@ -109,17 +110,18 @@ def fit_source(
             f"{spec.limits.design_rows} to be read block by block; leave solver out."
         )
     rows = TrainingRows.of(sampled.rows)
+    beyond = RowsBeyond(source, sampled, **work)
     if not SOLVERS[spec.fit_method].additive or isinstance(spec.search, PaperGrid):
-        fit, selected = _fit(rows, spec, rng, exact=False)
+        fit, selected = _fit(rows, spec, rng, exact=False, beyond=beyond)
         fit = replace(fit, complete=False)
-        return _with_masses(fit, selected, spec, rng), sampled.rows
+        return _with_masses(fit, selected, spec, rng, beyond), sampled.rows
     if _is_settled(spec):
         seed = int(rng.integers(2**31))
     selected, rule = _selected(rows, spec, rng)
     stats = sum_statistics(
         selected.placed, selected.rows, selected.kernel, rule, spec, seed=seed
     )
-    stats = _with_enough_centers(stats, source, sampled, spec)
+    stats = _with_enough_centers(stats, beyond, spec)
     family, components = solve_statistics(stats, spec.n_jobs)
     fit = FamilyFit(
         family, selected.result, None, stats, components, stats.weight, complete=False
@@ -129,28 +131,29 @@ def fit_source(
             selected.placed, stats, spec, family.lam, source, sampled
         )
         fit = replace(fit, family=family, statistics=None, iterative=found)
-    return _with_masses(fit, selected, spec, rng), sampled.rows
+    return _with_masses(fit, selected, spec, rng, beyond), sampled.rows
 
 
 def _fit(
-    rows: TrainingRows, spec: Spec, rng: np.random.Generator, *, exact: bool
+    rows: TrainingRows,
+    spec: Spec,
+    rng: np.random.Generator,
+    *,
+    exact: bool,
+    beyond: RowsBeyond | None = None,
 ) -> tuple[FamilyFit, Selected]:
-    """A fit to rows that are all there is, and what was selected for it."""
+    """A fit to rows, and what was selected for it.
+
+    They are all there is, or those that a fit by likelihood to all is chosen on.
+    """
     seed, weight = int(rng.integers(2**31)), float(rows.weights.sum())
     selected, rule = _selected(rows, spec, rng)
     settled, solver = _is_settled(spec), SOLVERS[spec.fit_method]
     low_rank = settled or selected.centers is not None
     if exact or not solver.additive or not low_rank:
         # What was validated is what is fitted: the same solver, the same centres.
-        family = solve(
-            selected.placed,
-            selected.kernel,
-            check_positive("regularization", selected.lam),
-            seed=seed,
-            centers=None if exact else selected.centers,
-            n_jobs=spec.n_jobs,
-            solver=solver,
-        )
+        chosen = replace(selected, centers=None if exact else selected.centers)
+        family, weight = _solved(chosen, spec, seed, beyond)
         return FamilyFit(family, selected.result, weight=weight), selected
     # With few rows what was validated is what is fitted: same centres, same λ.
     few = len(rows) < spec.limits.counted_rows and spec.n_components is None
@@ -169,6 +172,30 @@ def _fit(
         family, found = solve_iteratively(selected.placed, stats, spec, family.lam)
         fit = replace(fit, family=family, statistics=None, iterative=found)
     return fit, selected
+
+
+def _solved(
+    selected: Selected, spec: Spec, seed: int, beyond: RowsBeyond | None
+) -> tuple[FittedFamily, float]:
+    """A family as it was selected, and the weight of the rows it was fitted to."""
+    placed, kernel, centers = selected.placed, selected.kernel, selected.centers
+    lam = check_positive("regularization", selected.lam)
+    if beyond is not None and spec.fit_method == "likelihood":
+        assert centers is not None
+        given = spec.regularization is not None
+        return solve_by_likelihood(
+            placed, kernel, lam, centers, beyond, seed=seed, given=given
+        )
+    family = solve(
+        placed,
+        kernel,
+        lam,
+        seed=seed,
+        centers=centers,
+        n_jobs=spec.n_jobs,
+        solver=SOLVERS[spec.fit_method],
+    )
+    return family, float(placed.weights.sum())
 
 
 def _selected(
@@ -205,14 +232,13 @@ def _selected(
 
 
 def _with_enough_centers(
-    started: FoldStatistics, source: Source, sampled: SampledRows, spec: Spec
+    started: FoldStatistics, beyond: RowsBeyond, spec: Spec
 ) -> FoldStatistics:
     """Sums over all rows; once more with twice the centres, while that would help."""
     stats = narrowed(started)
-    work = {"n_jobs": spec.n_jobs, "client": spec.client}
     while True:
         with ProgressBar("KCEF, parts of the data", shown=spec.verbose) as bar:
-            (stats,) = with_all_rows([stats], source, sampled, progress=bar, **work)
+            (stats,) = with_all_rows([stats], beyond, bar)
         size = stats.sizes[-1]
         larger = [m for m in started.sizes if size < m <= 2 * size]
         found = choose_components(stats) if larger and stats.free else None
@@ -230,17 +256,21 @@ def collected(source: Source) -> Rows:
 
 
 def _with_masses(
-    fit: FamilyFit, selected: Selected, spec: Spec, rng: np.random.Generator
+    fit: FamilyFit,
+    selected: Selected,
+    spec: Spec,
+    rng: np.random.Generator,
+    beyond: RowsBeyond | None = None,
 ) -> FamilyFit:
     """A fit with its masses of isolated components compared with counts.
 
     Where there are such components, and the user did not say how to fit them, it is
-    finished by likelihood.
+    finished by likelihood, to the same rows and those beyond them.
     """
     isolated = _masses(fit.family, selected)
     fit, d = replace(fit, isolated=isolated), selected.rows.Y.shape[1]
     if isolated.found and _is_finished(spec, d):
-        finished = _by_likelihood(fit, selected, spec, rng)
+        finished = _by_likelihood(fit, selected, spec, rng, beyond)
         if finished is not None:
             return replace(finished, isolated=_masses(finished.family, selected))
     if SOLVERS[spec.fit_method].additive and isolated.suspicious:
@@ -299,25 +329,21 @@ def _is_finished(spec: Spec, d: int) -> bool:
 
 
 def _by_likelihood(
-    fit: FamilyFit, selected: Selected, spec: Spec, rng: np.random.Generator
+    fit: FamilyFit,
+    selected: Selected,
+    spec: Spec,
+    rng: np.random.Generator,
+    beyond: RowsBeyond | None,
 ) -> FamilyFit | None:
     """The fit to the same rows by likelihood; None if it predicts worse."""
     spec = replace(spec, fit_method="likelihood", finish=False)
     if selected.validation is None:  # nothing was validated: an untuned fit
-        found, _ = _fit(selected.rows, spec, rng, exact=False)
+        found, _ = _fit(selected.rows, spec, rng, exact=False, beyond=beyond)
     else:
         better = choose_by_likelihood(selected)
         if better is None:
             return None
-        family = solve(
-            better.placed,
-            better.kernel,
-            better.lam,
-            seed=fit.family.seed,
-            centers=better.centers,
-            n_jobs=spec.n_jobs,
-            solver=SOLVERS[spec.fit_method],
-        )
+        family, _ = _solved(better, spec, fit.family.seed, beyond)
         found = FamilyFit(family, better.result)
     method = spec.fit_method
     return replace(found, weight=fit.weight, complete=fit.complete, method=method)

@@ -250,7 +250,8 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
         low-rank fit, base density, kernel and centres stay, and rows are added to the
         sums; λ and the number of centres are chosen anew. The model is solved for when
         it is first used. A model that was finished by likelihood has no sums: its rows
-        are kept, up to 20,000, and it is made anew from all of them.
+        are kept, up to 20,000, and it is made anew from all of them; with more rows it
+        is fitted to all, and takes no others.
 
         Args:
             X: Conditions, (n, p).

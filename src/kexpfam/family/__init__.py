@@ -1,8 +1,10 @@
 """The family: rows in coordinates, statistics, solvers, cross-validation."""
 
 from kexpfam.family.all_rows import (
+    RowsBeyond,
     SampledRows,
     sample_rows,
+    solve_by_likelihood,
     solve_iteratively,
     sum_statistics,
     with_all_rows,
@@ -71,6 +73,7 @@ __all__ = [
     "LowRankSpec",
     "MassComparison",
     "RowScores",
+    "RowsBeyond",
     "SampledRows",
     "SharedProcesses",
     "Solver",
@@ -92,6 +95,7 @@ __all__ = [
     "sample_rows",
     "score_sample",
     "solve",
+    "solve_by_likelihood",
     "solve_iteratively",
     "solve_statistics",
     "sum_statistics",

@@ -9,12 +9,16 @@
 With so many centres that C is not formed, λ is chosen with as many as a direct solution
 affords, and then used with all of them. Conjugate gradients solve for the coefficients;
 every iteration is one pass over the rows, in memory or block by block.
+
+Fits by likelihood have no such sums: each step of Newton's method is one pass, in which
+gradients are summed; Hessians are those of the sample.
 """
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -29,8 +33,9 @@ from kexpfam.data import (
     distinct_hashes,
     reduce_blocks,
 )
-from kexpfam.family.coordinates import CoordinateRows
+from kexpfam.family.coordinates import CoordinateRows, Coordinates
 from kexpfam.family.family import FittedFamily
+from kexpfam.family.solvers import penalized_likelihood
 from kexpfam.family.spec import Limits, Spec
 from kexpfam.family.statistics import (
     N_FOLDS,
@@ -40,6 +45,7 @@ from kexpfam.family.statistics import (
     SumOfRows,
 )
 from kexpfam.kernels import JointKernel
+from kexpfam.likelihood import Parts, RowSums, expected_sums, observed_sums
 from kexpfam.score_matching import (
     Basis,
     IterativeFit,
@@ -49,6 +55,8 @@ from kexpfam.score_matching import (
     choose_centers,
     fit_iterative,
 )
+
+S = TypeVar("S")
 
 
 def sum_statistics(
@@ -175,19 +183,30 @@ def sample_rows(source: Source, size: int, seed: int, **work: Any) -> SampledRow
     return SampledRows(rows, int(last), seed, False)
 
 
+@dataclass(frozen=True, eq=False)
+class RowsBeyond:
+    """A source, and the sample of it that everything is chosen on."""
+
+    source: Source
+    sampled: SampledRows
+    n_jobs: int | None = None  # Threads that pass over the rows; None for all cores
+    client: Any = None  # A Dask client that does so, or None
+
+    def sum(self, rest: Accumulator[S], progress: Progress | None = None) -> S:
+        """A sum over all blocks, which leaves out the rows of the sample itself."""
+        work = {"n_jobs": self.n_jobs, "client": self.client}
+        return reduce_blocks(self.source, rest, progress=progress, **work)
+
+
 def with_all_rows(
     fits: Sequence[FoldStatistics],
-    source: Source,
-    sampled: SampledRows,
-    *,
-    n_jobs: int | None = None,
+    beyond: RowsBeyond,
     progress: Progress | None = None,
-    client: Any = None,
 ) -> list[FoldStatistics]:
     """Statistics of a sample of the rows, with the others added in one pass."""
-    specs = tuple(stats.spec for stats in fits)
+    specs, sampled = tuple(stats.spec for stats in fits), beyond.sampled
     rest = SumOfRows(specs, sampled.known_below, sampled.seed)
-    sums = reduce_blocks(source, rest, n_jobs=n_jobs, progress=progress, client=client)
+    sums = beyond.sum(rest, progress)
     return [stats.plus(own) for stats, own in zip(fits, sums, strict=True)]
 
 
@@ -242,8 +261,7 @@ class _Product(Accumulator[Array]):
         return np.zeros(self.spec.basis.size)
 
     def add(self, state: Array, block: Rows) -> Array:
-        new = distinct_hashes(block, self.sample_seed) >= np.uint64(self.known_below)
-        block = block[new]
+        block = _new_rows(block, self.known_below, self.sample_seed)
         if not len(block):
             return state
         Z, U, _ = self.spec.coordinates.rows(block)
@@ -293,3 +311,92 @@ class AllRows(RowReduction):
                 self.source, product, n_jobs=self.n_jobs, client=self.client
             )
         return total / self.weight
+
+
+def _new_rows(block: Rows, known_below: int, seed: int) -> Rows:
+    """The rows of a block that are not in the sample."""
+    return block[distinct_hashes(block, seed) >= np.uint64(known_below)]
+
+
+def solve_by_likelihood(
+    placed: CoordinateRows,
+    kernel: JointKernel,
+    lam: float,
+    centers: Indices,
+    beyond: RowsBeyond,
+    *,
+    seed: int,
+    given: bool = False,
+) -> tuple[FittedFamily, float]:
+    """The fit by likelihood to all rows of a source, and what they weigh.
+
+    Args:
+        placed: The sample in coordinates.
+        kernel: The kernel.
+        lam: λ for the sample. For all rows it is smaller in proportion to their weight.
+        centers: Rows of the sample at which the basis is.
+        beyond: Where the other rows are.
+        seed: Of the family.
+        given: Whether λ is what the user gave, and stays.
+    """
+    basis = Basis(kernel, placed.Z[centers], placed.U[centers], derivatives=False)
+    others = SourceSums(basis, placed.coordinates, beyond)
+    own = float(placed.weights.sum())
+    weight = own + float(others.observed[0])
+    lam = lam if given else lam * own / weight
+    T = penalized_likelihood(placed, basis, lam, beyond.n_jobs, [others])
+    nan = float("nan")
+    return FittedFamily(placed.coordinates, placed.base, T, lam, nan, seed), weight
+
+
+@dataclass(frozen=True, eq=False)
+class SourceSums(RowSums):
+    """Sums over the rows of a source that are not in its sample."""
+
+    basis: Basis
+    coordinates: Coordinates
+    beyond: RowsBeyond
+
+    @functools.cached_property
+    def observed(self) -> Array:
+        return self._sum(None, None)
+
+    def expected(self, parts: Parts, alpha: Array) -> Array:
+        return self._sum(parts.without_conditions(), alpha)
+
+    def _sum(self, parts: Parts | None, alpha: Array | None) -> Array:
+        known = self.beyond.sampled.known_below, self.beyond.sampled.seed
+        return self.beyond.sum(
+            _LikelihoodSum(self.basis, self.coordinates, *known, parts, alpha)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _LikelihoodSum(Accumulator[Array]):
+    """What `SourceSums` are: observed ones without α, expected ones with it."""
+
+    basis: Basis
+    coordinates: Coordinates
+    known_below: int  # See `SumOfRows`
+    sample_seed: int
+    parts: Parts | None  # On whose nodes densities are normalised
+    alpha: Array | None
+
+    def start(self) -> Array:
+        return np.zeros(1 + self.basis.size)
+
+    def add(self, state: Array, block: Rows) -> Array:
+        block = _new_rows(block, self.known_below, self.sample_seed)
+        if not len(block):
+            return state
+        if self.parts is None or self.alpha is None:
+            Z, U, _ = self.coordinates.rows(block)
+            state += observed_sums(self.basis, Z, U, block.weights)
+        else:
+            Z = self.coordinates.conditions(block.X)
+            state += expected_sums(self.basis, self.parts, Z, block.weights, self.alpha)
+        return state
+
+    def combine(self, first: Array, second: Array) -> Array:
+        first += second
+        return first

@@ -28,7 +28,14 @@ from kexpfam.family.cross_validation import (
     cross_validated_by_score,
 )
 from kexpfam.kernels import JointKernel
-from kexpfam.likelihood import fit_likelihood, likelihood_path, quadrature_nodes
+from kexpfam.likelihood import (
+    NEWTON,
+    RowSums,
+    SumsInMemory,
+    fit_likelihood,
+    likelihood_path,
+    quadrature_nodes,
+)
 from kexpfam.score_matching import (
     Basis,
     KernelExpansion,
@@ -168,16 +175,7 @@ class LikelihoodSolver(Solver):
         n_jobs: int | None,
     ) -> Solution:
         basis = Basis(kernel, rows.Z[centers], rows.U[centers], derivatives=False)
-        found = fit_likelihood(
-            basis,
-            rows.base,
-            rows.Z,
-            rows.U,
-            rows.weights,
-            lam,
-            start=_score_matching_start(rows, basis),
-        )
-        return Solution(replace(found.T, n_jobs=n_jobs), lam)
+        return Solution(penalized_likelihood(rows, basis, lam, n_jobs), lam)
 
     def held_out(
         self,
@@ -320,6 +318,38 @@ def weighted_score_sample(
             f"score matching learns nothing; widen the bounds."
         )
     return ScoreSample(Z, U, weights, slope + g * base.grad_log_density(U), g)
+
+
+def penalized_likelihood(
+    rows: CoordinateRows,
+    basis: Basis,
+    lam: float,
+    n_jobs: int | None,
+    beyond: Sequence[RowSums] = (),
+) -> KernelExpansion:
+    """T by likelihood in the span of a basis, for rows, and others beyond them.
+
+    Hessians are taken from some of the rows if they are many.
+    """
+    start, n = _score_matching_start(rows, basis), len(rows)
+    size = NEWTON.hessian_rows * basis.size
+    some = np.arange(n) if n <= 2 * size else chosen_centers(n, size)
+    others = list(beyond)
+    if len(some) < n:
+        rest = np.delete(np.arange(n), some)
+        parts = rows.Z[rest], rows.U[rest], rows.weights[rest]
+        others.append(SumsInMemory(basis, *parts, n_jobs))
+    found = fit_likelihood(
+        basis,
+        rows.base,
+        rows.Z[some],
+        rows.U[some],
+        rows.weights[some],
+        lam,
+        others=others,
+        start=start,
+    )
+    return replace(found.T, n_jobs=n_jobs)
 
 
 def _score_matching_start(rows: CoordinateRows, basis: Basis) -> Array | None:

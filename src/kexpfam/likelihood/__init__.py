@@ -1,11 +1,23 @@
 """Penalised maximum likelihood, the twin of the low-rank score-matching fit."""
 
-from kexpfam.likelihood.fit import fit_likelihood, likelihood_path
-from kexpfam.likelihood.objective import PenalizedLikelihood, quadrature_nodes
+from kexpfam.likelihood.fit import NEWTON, fit_likelihood, likelihood_path
+from kexpfam.likelihood.many_rows import SumsInMemory, expected_sums, observed_sums
+from kexpfam.likelihood.objective import (
+    Parts,
+    PenalizedLikelihood,
+    RowSums,
+    quadrature_nodes,
+)
 
 __all__ = [
+    "NEWTON",
+    "Parts",
     "PenalizedLikelihood",
+    "RowSums",
+    "SumsInMemory",
+    "expected_sums",
     "fit_likelihood",
     "likelihood_path",
+    "observed_sums",
     "quadrature_nodes",
 ]

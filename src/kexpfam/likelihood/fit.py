@@ -28,6 +28,7 @@ from kexpfam.likelihood.objective import (
     NODES,
     NodeSpec,
     PenalizedLikelihood,
+    RowSums,
     State,
     quadrature_nodes,
 )
@@ -60,6 +61,12 @@ class NewtonSpec:
     # Below this mean log-likelihood a step by products is the last one
     visible: float = 1e-9
     forcing: float = 0.2  # Residual of a step, in the norm of the preconditioner
+    # Rows for each function that the Hessian is taken from where there are more: so
+    # many tell it to about a fifth, 1/√25
+    hessian_rows: int = 25
+    # With other rows the last step is from where no more is left to gain than this part
+    # of M/2W, by which chance moves the maximum; it leaves less than a tenth of that
+    of_chance: float = 0.01
 
 
 NEWTON = NewtonSpec()
@@ -90,6 +97,7 @@ def fit_likelihood(
     weights: Array,  # Row weights, (n,); only their ratios matter
     lam: float,  # λ
     *,
+    others: Sequence[RowSums] = (),  # More rows, which no Hessian is taken from
     start: Array | None = None,  # Coefficients to start from, (M,); zero if None
     max_iterations: int = 50,  # Steps of Newton's method, all refinements together
     tolerance: float = 1e-8,  # Norm of the gradient to stop at, of that of mean φ
@@ -101,6 +109,7 @@ def fit_likelihood(
     Log Z is computed on nodes of an analytic trapezoidal rule. They are refined until
     halving their distances changes log Z of no row by more than 1e-6; if three
     refinements are not enough, `log_partition_error` says so, and above 1e-4 a warning.
+    Where there are others, nodes are refined for the given rows, by fits to them.
 
     Raises:
         TypeError: The kernel is not a sum of products.
@@ -126,16 +135,22 @@ def fit_likelihood(
         return quadrature_nodes(base, U, ell, refinement=refinement, spec=nodes)
 
     problem = PenalizedLikelihood.of(basis, base, X, U, weights, lam, refined(0))
+    whole = problem
+    if others:
+        whole = problem.with_others(others, float(weights.sum()))
+        # As much of a penalty for each row.
+        problem = replace(problem, lam=lam / whole.share_of_conditions)
     minimum, error = _minimize_and_refine(
         problem,
         lambda k: replace(problem, parts=problem.parts.on(basis, base, refined(k))),
+        lambda some: replace(whole, parts=some.parts),
         np.zeros(basis.size) if start is None else problem.beta(start),
         max_iterations,
         tolerance,
         newton,
         nodes,
     )
-    gradient_norm = float(np.linalg.norm(minimum.state.gradient)) / problem.scale
+    gradient_norm = float(np.linalg.norm(minimum.state.gradient)) / whole.scale
     if not minimum.converged:
         warnings.warn(
             f"The likelihood fit stopped after {minimum.steps} steps with a relative "
@@ -201,6 +216,7 @@ class RoughCovariance:
 def _minimize_and_refine(
     problem: PenalizedLikelihood,
     refined: Callable[[int], PenalizedLikelihood],
+    completed: Callable[[PenalizedLikelihood], PenalizedLikelihood],
     beta: Array,
     max_iterations: int,
     tolerance: float,
@@ -209,7 +225,8 @@ def _minimize_and_refine(
 ) -> tuple[Minimum, float]:
     """The minimum on nodes that are fine enough for it, and the error of log Z.
 
-    Peaks that fall between nodes are tempting, so nodes are settled by rough fits.
+    Peaks that fall between nodes are tempting, so nodes are settled by rough fits; the
+    last fit is to the problem that is completed by other rows, if there are.
     """
     refinement, rough, used = 0, True, 0
     finer = refined(1)
@@ -218,7 +235,8 @@ def _minimize_and_refine(
         if rough:
             limit = min(limit, newton.rough_steps)
             small = max(tolerance, newton.rough_tolerance)
-        minimum = minimize(problem, beta, limit, small, newton)
+        here = problem if rough else completed(problem)
+        minimum = minimize(here, beta, limit, small, newton)
         beta, used = minimum.state.beta, used + minimum.steps
         alpha = problem.alpha(beta)
         log_z, finer_log_z = (
@@ -243,9 +261,13 @@ def minimize(
     spec: NewtonSpec = NEWTON,
 ) -> Minimum:
     """Newton's method from beta, with the Hessian, or with products if it is large."""
-    if problem.hessian_work > spec.most_work:
+    if problem.others is not None or problem.hessian_work > spec.most_work:
+        gap = spec.visible
+        if problem.others is not None:
+            chance = 0.5 * len(beta) / problem.others.weight
+            gap = max(gap, spec.of_chance * chance)
         limits = max_iterations, tolerance, spec
-        return minimize_by_products(problem, beta, *limits, gap=spec.visible)
+        return minimize_by_products(problem, beta, *limits, gap=gap)
     with single_threaded_blas():
         state = problem.at(beta)
         norm = float(np.linalg.norm(state.gradient))

@@ -19,7 +19,8 @@ in the RKHS, and the Hessian is at least λ.
 """
 
 import functools
-from collections.abc import Iterable
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -154,6 +155,10 @@ class Parts:
         """The same at some of the conditions."""
         return replace(self, Kx=self.Kx[rows])
 
+    def without_conditions(self) -> "Parts":
+        """What does not depend on rows: little to send to other processes."""
+        return replace(self, Kx=self.Kx[:0], _of_y={})
+
     def on_nodes(self, alpha: Array) -> Array:
         """T(x_r, u_g), (r, g)."""
         groups = np.tile(alpha.reshape(len(self.kappa), -1), self.terms)
@@ -227,14 +232,43 @@ def _at_nodes(basis: Basis, base: BaseDensity, nodes: Nodes) -> tuple[Array, Arr
     return np.stack(kappa), base.log_density(points) + nodes.log_weights
 
 
+class RowSums(ABC):
+    """Rows that the likelihood knows by sums over them, one pass for each."""
+
+    @property
+    @abstractmethod
+    def observed(self) -> Array:
+        """Σ_a w_a (1, φ(x_a, u_a)), (1 + M,), once."""
+
+    @abstractmethod
+    def expected(self, parts: Parts, alpha: Array) -> Array:
+        """Σ_a w_a (log Z_α(x_a), E_a[φ]), (1 + M,), on the nodes of some parts."""
+
+
+class OtherRows(NamedTuple):
+    """Rows beside those whose Hessian is taken."""
+
+    sums: tuple[RowSums, ...]
+    share: float  # Their part of the weight of all rows
+    weight: float  # Of all rows
+
+    def expected(self, parts: Parts, alpha: Array) -> Array:
+        """Their part of the mean of (log Z, E[φ]) over all rows, (1 + M,)."""
+        found = [own.expected(parts, alpha) for own in self.sums]
+        return np.sum(found, axis=0) / self.weight
+
+
 @dataclass(frozen=True)
 class PenalizedLikelihood:
     """L of (17) as a function of whitened coefficients."""
 
     parts: Parts  # Kernel matrices at the distinct conditions and nodes
     share: Array  # Weight of each distinct condition, summing to one, (r,)
-    mean: Array  # (1/W) Σ_a w_a φ(x_a, u_a), (M,)
+    mean: Array  # (1/W) Σ_a w_a φ(x_a, u_a), (M,), over all rows
     lam: float  # λ
+    # Rows that count in values and gradients, but not in the Hessian and in what is
+    # about it: these are those of the conditions above
+    others: OtherRows | None = None
 
     @classmethod
     def of(
@@ -283,6 +317,16 @@ class PenalizedLikelihood:
             mean=(self.mean - part) / left,
         )
 
+    def with_others(
+        self, sums: Sequence[RowSums], weight: float
+    ) -> "PenalizedLikelihood":
+        """The objective for more rows, beside those here of some weight together."""
+        observed = np.sum([own.observed for own in sums], axis=0)
+        total = weight + observed[0]
+        mean = (weight * self.mean + observed[1:]) / total
+        others = OtherRows(tuple(sums), observed[0] / total, total)
+        return replace(self, mean=mean, others=others)
+
     def alpha(self, beta: Array) -> Array:
         """Coefficients of the basis functions."""
         return _solve_triangular(self.parts.L, beta, trans=1)
@@ -290,6 +334,11 @@ class PenalizedLikelihood:
     def beta(self, alpha: Array) -> Array:
         """Whitened coefficients."""
         return self.parts.L.T @ alpha
+
+    @property
+    def share_of_conditions(self) -> float:
+        """Part of the weight of all rows that those of the conditions have."""
+        return 1.0 if self.others is None else 1.0 - self.others.share
 
     @functools.cached_property
     def scale(self) -> float:
@@ -306,9 +355,15 @@ class PenalizedLikelihood:
         """Value and gradient."""
         alpha = self.alpha(beta)
         P, log_z = self.parts.probabilities(self.parts.on_nodes(alpha))
-        slope = self.parts.total(self.share[:, None] * P) - self.mean
-        value = self.share @ log_z - self.mean @ alpha + 0.5 * self.lam * (beta @ beta)
-        gradient = self._whiten(slope) + self.lam * beta
+        mean_log_z = self.share @ log_z
+        expected = self.parts.total(self.share[:, None] * P)
+        if self.others is not None:
+            own = self.share_of_conditions
+            more = self.others.expected(self.parts, alpha)
+            mean_log_z = own * mean_log_z + more[0]
+            expected = own * expected + more[1:]
+        value = mean_log_z - self.mean @ alpha + 0.5 * self.lam * (beta @ beta)
+        gradient = self._whiten(expected - self.mean) + self.lam * beta
         # Coefficients are large, and cancel, where neighbouring centres are alike.
         size = 4.0 + 4.0 * abs(float(value)) + float(np.linalg.norm(alpha))
         rounding = float(np.finfo(float).eps) * size
