@@ -5,6 +5,9 @@ Each figure is divided by its bound, measured alternately with it on the same ma
 * fit, n = 2000, d_y = 1: one LAPACK Cholesky factorisation of that size, in place and
   in memory that is already there; and, for comparison, `scipy.linalg.cholesky`;
 * score_samples, 1000 rows against 2000: the matrix products that it contains;
+* predictions of default fits to 2000 rows, as processor seconds of all threads, so that
+  a busy machine shows less: 10,000 log densities and three quantiles of 10,000 rows
+  against one product (10,000 x 2000)(2000 x 300), and regions of 200 rows;
 * import: `import sklearn, scipy.stats`;
 * memory: n x n matrices of float64.
 """
@@ -22,9 +25,10 @@ from record import write_result
 from scipy import linalg
 from scipy.linalg import lapack
 
-from kexpfam import KCEF
+from kexpfam import KCEF, AutoKCEF
 
 N, P, QUERIES = 2000, 5, 1000
+PREDICTED, COLUMNS, REGIONS = 10_000, 300, 200
 
 
 # The threads of OpenBLAS keep their cores busy for a while after a call, waiting for
@@ -98,6 +102,34 @@ def measure_evaluation() -> dict[str, float]:
     }
 
 
+def measure_predictions(kind: Any) -> dict[str, float]:
+    """Processor seconds, the least of three runs each, after a first one."""
+    X, y = make_data(N, 0)
+    X_new, y_new = make_data(PREDICTED, 2)
+    model = kind(random_state=0).fit(X, y)
+    rng = np.random.default_rng(3)
+    left, right = rng.normal(size=(PREDICTED, N)), rng.normal(size=(N, COLUMNS))
+    actions: dict[str, Callable[[], Any]] = {
+        "product": lambda: left @ right,
+        "score_samples": lambda: model.score_samples(X_new, y_new),
+        "three_quantiles": lambda: model.predict_quantiles(X_new, [0.05, 0.5, 0.95]),
+        "regions": lambda: model.given(X_new[:REGIONS]).hpd(0.9),
+    }
+    seconds = {}
+    for name, action in actions.items():
+        action()
+        runs = []
+        for _ in range(3):
+            start = time.process_time()
+            action()
+            runs.append(time.process_time() - start)
+        seconds[name] = min(runs)
+    figures = {f"{name}_cpu_seconds": value for name, value in seconds.items()}
+    for name in ("score_samples", "three_quantiles"):
+        figures[f"{name}_ratio"] = seconds[name] / seconds["product"]
+    return figures
+
+
 def in_new_process(code: str) -> float:
     """The number that a fresh interpreter prints."""
     run = subprocess.run(
@@ -142,6 +174,8 @@ if __name__ == "__main__":
     result = {
         "fit": measure_fit(),
         "evaluation": measure_evaluation(),
+        "predictions": measure_predictions(KCEF),
+        "predictions_of_an_average": measure_predictions(AutoKCEF),
         "import": measure_import(),
         "memory": measure_memory(),
     }

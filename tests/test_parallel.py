@@ -8,7 +8,12 @@ import time
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from kexpfam._parallel import on_threads, one_of_many_threads, thread_count
+from kexpfam._parallel import (
+    on_threads,
+    one_of_many_threads,
+    single_threaded_blas,
+    thread_count,
+)
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2, 5, None])
@@ -30,6 +35,20 @@ def test_a_thread_is_one_of_many_and_has_one_thread_for_blas():
 
     with threadpool_limits(2, user_api="blas"):
         assert on_threads(seen, range(8), n_jobs=2) == [(1, {1})] * 8
+
+
+def test_a_limit_inside_a_thread_is_the_one_that_is_there_and_is_lifted_once():
+    def blas_threads():
+        return {i["num_threads"] for i in threadpool_info() if i["user_api"] == "blas"}
+
+    def nested(_):
+        with single_threaded_blas():
+            inside = blas_threads()
+        return inside | blas_threads()
+
+    with threadpool_limits(2, user_api="blas"):
+        assert on_threads(nested, range(4), n_jobs=2) == [{1}] * 4
+        assert blas_threads() == {2}
 
 
 def test_a_thread_that_is_one_of_many_starts_no_others():

@@ -34,14 +34,15 @@ def test_bracketed_roots_equal_those_of_scipy():
     np.testing.assert_allclose(found, EXPECTED, atol=1e-11)
 
 
+@pytest.mark.parametrize("start", [None, np.linspace(-3.0, 4.0, 6)])
 @pytest.mark.parametrize("factor", [1.0, 3.0, 0.3, 0.0, -1.0])
-def test_increasing_roots_are_found_with_right_and_with_wrong_slopes(factor):
+def test_increasing_roots_are_found_with_right_and_with_wrong_slopes(factor, start):
     def some(x, which):
         every = np.zeros(6)
         every[which] = x
         return _all(every)[which], factor * _slopes(every)[which]
 
-    found = increasing_roots(some, LOW, HIGH, np.zeros(6))
+    found = increasing_roots(some, LOW, HIGH, np.zeros(6), start=start)
     np.testing.assert_allclose(found, EXPECTED, atol=1e-13)
 
 

@@ -118,6 +118,16 @@ def single_threaded_openmp() -> Any:
 
 
 @contextmanager
+def _already_limited() -> Iterator[None]:
+    """Inside it this thread knows that another has limited BLAS, and holds it."""
+    before, _this_thread.limited = _this_thread.limited, True
+    try:
+        yield
+    finally:
+        _this_thread.limited = before
+
+
+@contextmanager
 def one_of_many_threads() -> Iterator[None]:
     """Inside it this thread starts no others: there is one for every core already."""
     before, _this_thread.alone = _this_thread.alone, True
@@ -175,7 +185,7 @@ def on_threads(
     def work_through() -> None:
         # Setting a limit takes as long as starting a thread.
         limit = _one_thread() if _each_thread_counts() else nullcontext()
-        with limit, one_of_many_threads():
+        with limit, one_of_many_threads(), _already_limited():
             while waiting:
                 try:
                     number, item = waiting.pop()  # atomic, so threads need no lock

@@ -62,6 +62,8 @@ def increasing_roots(
     low: Array,  # Left ends, where f is not positive, (q,)
     high: Array,  # Right ends, where f is not negative, (q,)
     rounding: Array,  # Values of f that are zero but for rounding, (q,)
+    *,
+    start: Array | None = None,  # Where to begin, (q,); None for the middles
 ) -> Array:
     """Where increasing functions with a known slope are zero, one root per bracket.
 
@@ -75,7 +77,7 @@ def increasing_roots(
         >>> increasing_roots(cube, np.zeros(2), np.full(2, 5.0), np.full(2, 1e-14))
         array([1.25992105, 2.        ])
     """
-    found = 0.5 * (low + high)
+    found = 0.5 * (low + high) if start is None else np.clip(start, low, high)
     left = np.arange(len(found))  # those that are still looked for
     x, before = found.copy(), high - low
     for _ in range(200):

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from kexpfam.partition import cells_holding
+from kexpfam.partition import CellDensity, cell_nodes, cells_holding
+from tests.tolerances import assert_close
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 7, 8, 9, 31, 64])
@@ -17,3 +18,25 @@ def test_cells_holding_levels_are_those_of_a_search_row_by_row(k):
     np.testing.assert_array_equal(
         cells_holding(below, level), np.clip(np.stack(slow), 0, k - 1)
     )
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["shared cells", "own cells"])
+def test_few_points_have_the_values_that_tables_of_all_cells_give(own):
+    rng = np.random.default_rng(3)
+    edges = np.append(np.linspace(-6.0, 6.0, 12), 9.0)
+    center, width = rng.normal(size=40), rng.uniform(0.8, 1.5, size=40)
+    edges = np.add.outer(center, edges) if own else edges
+    nodes = cell_nodes(edges[..., :-1], edges[..., 1:])
+    u = (nodes - center[:, None, None]) / width[:, None, None]
+    density = np.exp(-0.5 * u**2) / (np.sqrt(2 * np.pi) * width[:, None, None])
+    few, tables = CellDensity(edges, density), CellDensity(edges, density)
+    assert tables.density_table.shape == (480, 16)
+    assert tables.integral_table.shape == (480, 17)
+    rows = np.array([3, 17, 17, 39])
+    y = rng.normal(size=(4, 2))
+    for name in ("pdf", "cdf", "sf"):
+        assert_close(getattr(few, name)(y, rows), getattr(tables, name)(y, rows))
+    level = rng.uniform(0.01, 0.99, size=(40, 1))
+    assert_close(few.ppf(level), tables.ppf(level))
+    assert "density_table" not in vars(few)
+    assert "integral_table" not in vars(few)

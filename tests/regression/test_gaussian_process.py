@@ -10,7 +10,7 @@ from kexpfam.regression import (
     InducingProcess,
     fit_gaussian_process,
 )
-from kexpfam.regression.process import maximise_log_posterior
+from kexpfam.regression.process import covariance, maximise_log_posterior
 from tests.oracles.regression import SMALLEST_NOISE, slow_prediction
 from tests.regression.cases import awkward_rows
 from tests.tolerances import SOLVE, assert_close
@@ -70,6 +70,53 @@ def test_predictions_equal_the_oracle(rows):
     assert_close(found[0], center + scale * mean, SOLVE)
     assert_close(found[1], scale**2 * variance, SOLVE)
     assert_close(process.noise_variance, scale**2 * 0.15)
+
+
+@pytest.fixture(scope="module")
+def many():
+    """A process on as many rows as have their variance reduced in few directions."""
+    rng = np.random.default_rng(4)
+    X = rng.uniform(-1, 1, size=(1000, 2))
+    y = np.sin(3 * X[:, 0]) + X[:, 1] + 0.3 * rng.normal(size=1000)
+    weights = rng.uniform(0.5, 2.0, size=1000)
+    fit = fit_gaussian_process(X, y, weights=weights, start=H, max_iterations=0)
+    return fit.process, standard(fit.process, X, y)[1]
+
+
+def test_variances_in_few_directions_equal_those_by_explicit_solution(many):
+    process, u = many
+    assert len(process._reduced.directions) < 300
+    K = covariance(H, process.X, process.X) + np.diag(process.noise)
+    near = np.random.default_rng(5).uniform(-1, 1, size=(200, 2))
+    # Anywhere the relative error is below the trace of what the directions leave of the
+    # rows' covariance in units of their noise; near the rows it is far smaller.
+    anywhere = 1000 * GaussianProcessSpec().reduced_tolerance
+    for new, most in ((near, 1e-7), (2.5 * near, anywhere), (40 * near, anywhere)):
+        Z = process.x_scaling.forward(new)
+        k = covariance(H, Z, process.X)
+        mean = k @ np.linalg.solve(K, u)
+        variance = H.prior_variance(Z) - np.sum(k * np.linalg.solve(K, k.T).T, axis=1)
+        found = process.standard_predict(Z)
+        assert_close(found[0], mean, SOLVE)
+        error = (found[1] - variance) / (variance + process.noise.min())
+        assert np.all(error > -1e-9)  # never too small, but for rounding
+        assert np.all(error < most)
+
+
+def test_rough_functions_keep_their_exact_variance():
+    rng = np.random.default_rng(6)
+    X, y = rng.uniform(-1, 1, size=(1000, 2)), rng.normal(size=1000)
+    rough = Hyperparameters(1.0, 0.1, 1e-3, np.full(2, 0.05))
+    process = fit_gaussian_process(X, y, start=rough, max_iterations=0).process
+    assert process._reduced is None
+
+
+@pytest.mark.parametrize("size", [25, 1000])
+def test_the_mean_alone_is_that_of_a_prediction(rows, many, size):
+    X, y = rows
+    process = fit_gaussian_process(X, y).process if size == 25 else many[0]
+    new = X + 0.1
+    assert_close(process.mean(new), process.predict(new)[0], SOLVE)
 
 
 def test_the_fitted_mean_is_the_prediction_of_the_training_rows(rows):

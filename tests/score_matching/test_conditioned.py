@@ -1,12 +1,14 @@
 """T at fixed conditions against T pair by pair."""
 
+import copy
+
 import numpy as np
 import pytest
 
 from kexpfam import _linalg
 from kexpfam.kernels import Constant, Gaussian, Matern, separable
 from kexpfam.score_matching import fit_exact
-from kexpfam.score_matching.expansion import ConditionedExpansion
+from kexpfam.score_matching.expansion import ConditionedExpansion, NodeFeatures
 from tests.score_matching.test_exact import LAM, NotStationary, make_sample
 from tests.tolerances import assert_close
 
@@ -45,3 +47,26 @@ def test_shared_nodes_and_own_points_equal_single_pairs(
     assert_close(conditioned.on_nodes(nodes), value)
     assert_close(conditioned.value(own), own_value)
     assert_close(conditioned.gradient(own), own_gradient)
+
+
+def test_features_of_nodes_are_kept_up_to_a_size_and_not_sent_along():
+    sample = make_sample(1, 2, n=12, weighted=False)
+    T = fit_exact(SUM, sample, LAM).T
+    rng = np.random.default_rng(2)
+    sets = [rng.normal(size=(5, 1)) for _ in range(6)]
+    conditioned = ConditionedExpansion(T, rng.normal(size=(3, 2)))
+    fresh = [NodeFeatures(T).at(nodes) for nodes in sets]
+    small = NodeFeatures(T, most_numbers=4 * 2 * 5 * 12)
+    for _ in range(2):
+        for nodes, expected in zip(sets, fresh, strict=True):
+            for found in (small.at(nodes), T.node_features.at(nodes)):
+                np.testing.assert_array_equal(found, expected)
+    assert len(small._kept) == 4  # the last ones
+    first = T.node_features.at(sets[0])
+    assert T.node_features.at(sets[0])[0] is first[0]
+    again = copy.deepcopy(T)
+    assert not again.node_features._kept
+    assert_close(
+        ConditionedExpansion(again, conditioned.X).on_nodes(sets[0]),
+        conditioned.on_nodes(sets[0]),
+    )

@@ -203,8 +203,11 @@ class TabulatedDensity(OneColumnDensity):
     def _cells(self) -> CellDensity:
         return self._tabulated()
 
-    def _solved(self, level: Array, row: Indices) -> Array:
-        """Quantiles as roots; one level for each of some rows, (m,)."""
+    def _solved(self, level: Array, row: Indices, start: Array | None = None) -> Array:
+        """Quantiles as roots; one level for each of some rows, (m,).
+
+        `start` is a guess of them, (m,); None for the middles of their brackets.
+        """
         low, high = (end[:, 0] for end in self._around(level[:, None], row))
         return increasing_roots(
             lambda y, some: (
@@ -215,6 +218,7 @@ class TabulatedDensity(OneColumnDensity):
             high,
             # A point is a quantile if the mass beyond it is right up to this share.
             1e-14 * np.minimum(level, 1.0 - level),
+            start=start,
         )
 
     def _excess(self, y: Array, level: Array, row: Indices) -> Array:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.polynomial import legendre
 
-from kexpfam._roots import bracketed_roots, golden_section
+from kexpfam._roots import golden_section, increasing_roots
 from kexpfam._typing import Array, Indices, Mask
 from kexpfam.partition import CellDensity, cell_rule, series_at, series_slopes
 
@@ -75,7 +75,10 @@ class _LevelSets:
         return top
 
     def above(self, level: Array, tolerance: float) -> "_Crossings":
-        """The ends of {p > level}, for one level per row, (n,)."""
+        """The ends of {p > level}, for one level per row, (n,).
+
+        Densities there differ from the level by no more than this share of it.
+        """
         limit = level[:, None, None]
         high = self.samples > limit
         row, cell, s = np.nonzero((high[..., 1:] != high[..., :-1]) & self.plain)
@@ -87,14 +90,14 @@ class _LevelSets:
             [np.stack([_SAMPLES[s], _SAMPLES[s + 1]], axis=1), bent.t[cut_here]]
         )
         falling = np.concatenate([high[row, cell, s], cut[cut_here, 0]])
-        wanted = level[place // self._k]
-        table = self.cells.density_table
-        t = bracketed_roots(
-            lambda t: series_at(table, place, t) - wanted,
-            ends[:, 0],
-            ends[:, 1],
-            tolerance=tolerance,
-        )
+        wanted, sign = level[place // self._k], np.where(falling, -1.0, 1.0)
+        table, slopes = self.cells.density_table, self._slopes
+
+        def excess(t: Array, some: Indices) -> tuple[Array, Array]:
+            value, slope = (series_at(one, place[some], t) for one in (table, slopes))
+            return sign[some] * (value - wanted[some]), sign[some] * slope
+
+        t = increasing_roots(excess, ends[:, 0], ends[:, 1], tolerance * wanted)
         # Between cells the density may jump, and at either end it begins or ends.
         first = np.pad(high[..., 0], ((0, 0), (0, 1)))
         last = np.pad(high[..., -1], ((0, 0), (1, 0)))
@@ -223,7 +226,7 @@ def _regions(sets: _LevelSets, confidence: float) -> list[Array]:
     before = peak.copy()
     for _ in range(100):
         level = np.clip(level, low, high)
-        found = sets.above(level, 1e-11)
+        found = sets.above(level, 1e-12)
         excess = sets.mass(found) - confidence
         low = np.where(excess > 0, level, low)
         high = np.where(excess < 0, level, high)
@@ -236,12 +239,12 @@ def _regions(sets: _LevelSets, confidence: float) -> list[Array]:
         step = np.where(usable, newton, 0.5 * (low + high))
         before = np.where(usable, 0.5 * np.abs(step - level), high - low)
         level = np.where(settled, level, step)
-    regions = sets.intervals(sets.above(level, 1e-13))
+    regions = sets.intervals(sets.above(level, 1e-14))
     # A level that misses its probability by so much is that of a plateau.
     plateau = np.flatnonzero(np.abs(excess) >= 1e-8)
     if len(plateau):
-        inner = sets.intervals(sets.above(high, 1e-13))
-        outer = sets.intervals(sets.above(low, 1e-13))
+        inner = sets.intervals(sets.above(high, 1e-14))
+        outer = sets.intervals(sets.above(low, 1e-14))
         for row in plateau.tolist():
             one = CellDensity(sets.cells.edges[[row]], sets.cells.density[[row]])
             regions[row] = _trimmed(one, inner[row], outer[row], confidence)

@@ -164,10 +164,10 @@ class UnivariateDensity(TiltedDensities, OneColumnDensity):
         edges = np.broadcast_to(self._line.edges, (self._n, len(self._line.edges)))
         in_u = CellDensity(edges, self._line.cells.density)
         regions = highest_density_regions(in_u, confidence)
-        return [
-            self._coordinates.rows([row]).to_user(region[None, ..., None])[0, ..., 0]
-            for row, region in enumerate(regions)
-        ]
+        counts = np.array([len(region) for region in regions], dtype=int)
+        row = np.repeat(np.arange(self._n), counts)
+        together = self._to_user(np.concatenate([*regions, np.empty((0, 2))]), row)
+        return np.split(together, np.cumsum(counts))[:-1]
 
     def _around(
         self, levels: Array, rows: Indices | None = None

@@ -5,6 +5,7 @@ import threading
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -13,7 +14,12 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from kexpfam._parallel import on_threads
+from kexpfam._parallel import (
+    on_threads,
+    one_of_many_threads,
+    single_threaded_blas,
+    thread_count,
+)
 from kexpfam._progress import Progress
 from kexpfam._typing import Array, ArrayLike, RandomState
 from kexpfam._validation import (
@@ -245,7 +251,12 @@ def in_blocks(
                 progress(next(done), len(blocks))
         return found
 
-    return on_threads(result, blocks, n_jobs)
+    # Entered once, not again by everything that is small. With one thread for all
+    # blocks, work inside a block starts no others.
+    with single_threaded_blas() if len(blocks) > 1 else nullcontext():
+        alone = len(blocks) > 1 and thread_count(n_jobs) == 1
+        with one_of_many_threads() if alone else nullcontext():
+            return on_threads(result, blocks, n_jobs)
 
 
 def response_columns(y: Array) -> Array:

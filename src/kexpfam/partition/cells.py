@@ -127,7 +127,7 @@ class CellDensity:
         place, t = self._locate(y, rows)
         low, high = self._ends(rows)
         inside = (y >= low) & (y <= high)
-        return np.where(inside, series_at(self.density_table, place, t), 0.0)
+        return np.where(inside, self._density_at(place, t), 0.0)
 
     def logpdf(self, y: Array) -> Array:
         """Their logarithms; densities below 1e-11 of the highest count as that."""
@@ -138,13 +138,13 @@ class CellDensity:
     def cdf(self, y: Array, rows: Indices | None = None) -> Array:
         """Mass below y."""
         place, t = self._locate(y, rows)
-        below = self.below.ravel()[place] + series_at(self.integral_table, place, t)
+        below = self.below.ravel()[place] + self._integral_at(place, t)
         return self._with_ends(np.clip(below, 0.0, 1.0), y, (0.0, 1.0))
 
     def sf(self, y: Array, rows: Indices | None = None) -> Array:
         """Mass above y, with small masses as accurate as small masses of `cdf`."""
         place, t = self._locate(y, rows)
-        inside = self.mass.ravel()[place] - series_at(self.integral_table, place, t)
+        inside = self.mass.ravel()[place] - self._integral_at(place, t)
         above = np.clip(self._above.ravel()[place] + inside, 0.0, 1.0)
         return self._with_ends(above, y, (1.0, 0.0))
 
@@ -162,7 +162,11 @@ class CellDensity:
         cell = cells_holding(self.below, level)
         place = cell + self.below.shape[1] * np.arange(len(level))[:, None]
         target = level - self.below.ravel()[place]
-        t = invert_series(self.integral_table, place, target)
+        if self._few(place, "integral_table"):
+            table, own = self._integrals_of(place), np.arange(place.size)
+            t = invert_series(table, own.reshape(place.shape), target)
+        else:
+            t = invert_series(self.integral_table, place, target)
         left, right = self._at_cells(cell, None)
         return left + 0.5 * (right - left) * (1.0 + t), left, right
 
@@ -170,6 +174,36 @@ class CellDensity:
         """Ends of the cells that hold the quantiles."""
         below = self.below if rows is None else self.below[rows]
         return self._at_cells(cells_holding(below, level), rows)
+
+    # A table of all cells is worth its time if points are many. The coefficients of few
+    # points are found for these only.
+
+    def _few(self, place: Indices, table: str) -> bool:
+        return table not in vars(self) and 8 * place.size < self.half.size * (
+            len(self.density) if self.edges.ndim == 1 else 1
+        )
+
+    def _density_at(self, place: Indices, t: Array) -> Array:
+        """Densities at points t of cells."""
+        if not self._few(place, "density_table"):
+            return series_at(self.density_table, place, t)
+        values = self.density.reshape(-1, NODES).take(place.ravel(), axis=0)
+        own = np.arange(place.size).reshape(place.shape)
+        return series_at(values @ cell_rule().coefficients, own, t)
+
+    def _integral_at(self, place: Indices, t: Array) -> Array:
+        """Masses of cells left of their points t."""
+        if not self._few(place, "integral_table"):
+            return series_at(self.integral_table, place, t)
+        own = np.arange(place.size).reshape(place.shape)
+        return series_at(self._integrals_of(place), own, t)
+
+    def _integrals_of(self, place: Indices) -> Array:
+        """Rows of `integral_table`, (q, 17)."""
+        flat = place.ravel()
+        values = self.density.reshape(-1, NODES).take(flat, axis=0)
+        cell = flat % len(self.half) if self.edges.ndim == 1 else flat
+        return (values @ cell_rule().integrals) * self.half.ravel()[cell, None]
 
     def _at_cells(self, cell: Indices, rows: Indices | None) -> tuple[Array, Array]:
         """Left and right ends of cells (m, q) of some rows."""

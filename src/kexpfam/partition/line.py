@@ -68,15 +68,22 @@ class _Summary(NamedTuple):
 
     @classmethod
     def of(
-        cls, left: Array, right: Array, log_values: Array, reference: Array
+        cls,
+        left: Array,
+        right: Array,
+        log_values: Array,
+        peak: Array,  # Their maxima, (n, k)
+        reference: Array,
     ) -> "_Summary":
-        values = np.exp(log_values - reference[:, None, None])
+        # In place: the arrays are large, and new memory costs as much as the numbers.
+        values = log_values - reference[:, None, None]
+        np.exp(values, out=values)
         rule, width = cell_rule(), right - left
         return cls(
             (values @ rule.weights) * (0.5 * width),
             rule.error(values) * width,
             values[..., [0, -1]],
-            log_values.max(axis=2),
+            peak,
         )
 
     def joined(self, keep: Mask, other: "_Summary") -> "_Summary":
@@ -100,8 +107,9 @@ class _Refinement:
 
     @classmethod
     def of(cls, left: Array, right: Array, log_values: Array) -> "_Refinement":
-        reference = log_values.max(axis=(1, 2))
-        summary = _Summary.of(left, right, log_values, reference)
+        peak = _largest_of_nodes(log_values)
+        reference = peak.max(axis=1)
+        summary = _Summary.of(left, right, log_values, peak, reference)
         column = np.arange(len(left))
         return cls(left, right, (log_values,), column, reference, summary)
 
@@ -111,7 +119,8 @@ class _Refinement:
         """Keep some cells, add new ones with their log densities (n, k', 16)."""
         # A split cell may have held the peak, and a new one may hold a higher one.
         kept_peak = self.summary.peak[:, keep].max(axis=1, initial=-np.inf)
-        drift = np.maximum(kept_peak, new.max(axis=(1, 2))) - self.reference
+        new_peak = _largest_of_nodes(new)
+        drift = np.maximum(kept_peak, new_peak.max(axis=1)) - self.reference
         all_left = np.concatenate([self.left[keep], left])
         all_right = np.concatenate([self.right[keep], right])
         # exp() overflows at 709; long before, the reference follows the peak.
@@ -120,7 +129,7 @@ class _Refinement:
             return _Refinement.of(
                 all_left, all_right, np.concatenate([old, new], axis=1)
             )
-        fresh = _Summary.of(left, right, new, self.reference)
+        fresh = _Summary.of(left, right, new, new_peak, self.reference)
         summary = self.summary.joined(keep, fresh)
         first = sum(block.shape[1] for block in self.blocks)
         column = np.concatenate([self.column[keep], first + np.arange(new.shape[1])])
@@ -174,7 +183,8 @@ def integrate_line(
         beyond = mass_beyond(
             cells.left, cells.right, cells.summary.ends, mass, tail_index
         )
-        grow = _cells_to_add(cells, extend & (beyond.max(axis=0) > tail_tolerance))
+        far = beyond.max(axis=0) / tail_tolerance
+        grow = _cells_to_add(cells, extend & (far > 1.0), far.max(), tail_index)
         count = len(cells.left) + int(split.sum()) + len(grow[0])
         if not (split.any() or grow[0].size) or count > most:
             break
@@ -225,15 +235,43 @@ def mass_beyond(
     return share
 
 
-def _cells_to_add(cells: _Refinement, extend: Mask) -> tuple[Array, Array]:
+def _cells_to_add(
+    cells: _Refinement,
+    extend: Mask,  # Which sides need them, (2,)
+    far: float,  # How many times as much as is allowed may lie beyond
+    tail_index: float,  # Moments below this order are finite
+    *,
+    most: int = 8,  # Cells on one side that are added together
+) -> tuple[Array, Array]:
     """Left and right ends of cells to add outside, on the sides that need them."""
     low, high = cells.left.min(), cells.right.max()
-    # Doubling the distance halves the rest of any tail that has a mean.
-    step = 0.5 * (high - low)
-    sides = np.array([[low - step, low], [high, high + step]])
     # Only tails without a mean get so far, and no further.
-    wanted = sides[extend & (np.abs([low, high]) < 1e30)]
+    extend = extend & (np.abs([low, high]) < 1e30)
+    # Doubling the distance halves the rest of any tail that has a mean, and divides the
+    # second moment of a tail |u|^(−1−a) by 2^(a−2): so many doublings will be needed.
+    # Of lighter tails one may be enough.
+    rate = tail_index - 2.0 if tail_index > 2 else tail_index
+    count = np.log2(max(far, 1.0)) / rate if np.isfinite(far) and rate > 0 else 1.0
+    added = []
+    for _ in range(int(np.clip(count, 1, most))):
+        step = 0.5 * (high - low)
+        sides = np.array([[low - step, low], [high, high + step]])
+        added.append(sides[extend])
+        low, high = np.where(extend, [low - step, high + step], [low, high])
+    wanted = np.concatenate(added)
     return wanted[:, 0], wanted[:, 1]
+
+
+def _largest_of_nodes(values: Array) -> Array:
+    """Maxima over the nodes of cells, (n, k, 16) -> (n, k).
+
+    By halves, which is several times as fast as one reduction over so short an axis.
+    """
+    size = values.shape[-1]
+    while size > 1:
+        size //= 2
+        values = np.maximum(values[..., :size], values[..., size:])
+    return values[..., 0]
 
 
 def first_cells(

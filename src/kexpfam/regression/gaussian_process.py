@@ -13,6 +13,19 @@ Noise whose width depends on x takes three steps: a process with constant noise;
 scale of its leave-one-out residuals; the process again with noise variances
 σ_n² exp(2 l_i). A row's held-out width uses the log scale that other rows give it, not
 the one it took part in.
+
+The variance at a new x, prior(x) − ‖L⁻¹k(x)‖² with K = LL', takes n² operations. But
+the vectors k(x) of covariances with the training rows lie almost in a space of few
+dimensions r, that of some columns of K, which pivoted Cholesky finds. With orthonormal
+columns Q of L⁻¹ times such a basis,
+
+    var(x) ≈ prior(x) − ‖D k(x)‖²,    D = Q'L⁻¹, (r, n),
+
+is never too small. Let R be what these columns leave of the training rows' covariance
+in units of their noise, and e(x) what they leave of the variance at x. What is
+missing is at most e(x) ‖R‖, and var(x) ≥ e(x)/(1 + ‖R‖) even if all else is known, so
+that the relative error is below ‖R‖ (1 + ‖R‖) anywhere. Near the data e(x) is as small
+as R, and the error of the order of its square.
 """
 
 import functools
@@ -25,9 +38,14 @@ from scipy.linalg import blas, lapack
 from kexpfam._parallel import single_threaded_blas
 from kexpfam._typing import Array
 from kexpfam.persistence import saved_fit
-from kexpfam.regression.inducing_process import condition_on_sums
+from kexpfam.regression.inducing_process import (
+    InducingProcess,
+    condition_on_sums,
+    feature_means,
+)
 from kexpfam.regression.log_scale import LogScale, fit_log_scale
 from kexpfam.regression.process import (
+    CONSTANT_VARIANCE,
     PROCESS_SPEC,
     GaussianProcessSpec,
     Hyperparameters,
@@ -71,6 +89,8 @@ class GaussianProcess(Process):
         Z: Array,
         chunk_numbers: int = 2**21,  # Covariances with training rows held in memory
     ) -> tuple[Array, Array]:
+        if self._reduced is not None:
+            return self._reduced.standard_predict(Z)
         h = self.hyperparameters
         mean, variance = np.empty(len(Z)), h.prior_variance(Z)
         height = max(1, chunk_numbers // max(len(self.X), 1))
@@ -81,6 +101,37 @@ class GaussianProcess(Process):
             whitened = blas.dtrsm(1.0, self._factor, cross.T, lower=1, overwrite_b=1)
             variance[rows] -= np.einsum("ij,ij->j", whitened, whitened)
         return mean, variance
+
+    def standard_mean(self, Z: Array) -> Array:
+        return feature_means(self.hyperparameters, self.X, self._feature_weights, Z)
+
+    @functools.cached_property
+    def _feature_weights(self) -> Array:
+        """Coefficients of s(x, x_1) … s(x, x_n), x and 1 in the mean, (n + p + 1,)."""
+        linear = self.hyperparameters.linear_variance * (self.coefficients @ self.X)
+        constant = CONSTANT_VARIANCE * self.coefficients.sum()
+        return np.concatenate([self.coefficients, linear, [constant]])
+
+    @functools.cached_property
+    def _reduced(self) -> InducingProcess | None:
+        """The process with its variance in few directions; None if these are many."""
+        n = len(self.X)
+        if n < PROCESS_SPEC.reduced_rows:
+            return None
+        h = self.hyperparameters
+        with single_threaded_blas():
+            D = _directions(h, self.X, self.noise, self._factor, PROCESS_SPEC)
+            if D is None:
+                return None
+            # D k(x) as a product with the features of `inducing_process`.
+            linear = h.linear_variance * (D @ self.X)
+            constant = CONSTANT_VARIANCE * D.sum(axis=1, keepdims=True)
+            D = np.concatenate([D, linear, constant], axis=1)
+            # A rotation changes no norm, and leaves zeros that need no products.
+            directions = np.ascontiguousarray(np.linalg.qr(D, mode="r"))
+        return InducingProcess(
+            self.X, self._feature_weights, directions, h, self.x_scaling, self.y_scaling
+        )
 
     @functools.cached_property
     def _factor(self) -> Array:
@@ -221,6 +272,30 @@ def _factor_of(h: Hyperparameters, X: Array, noise: Array) -> Array:
     # not give the same numbers after it was saved and loaded.
     with single_threaded_blas():
         return factorise(covariance(h, X, X), noise)
+
+
+def _directions(
+    h: Hyperparameters,
+    X: Array,  # Training conditions in standard units, (n, p)
+    noise: Array,  # Noise variance of each row, (n,)
+    factor: Array,  # L of the responses' covariance, (n, n)
+    spec: GaussianProcessSpec,
+) -> Array | None:
+    """D of the head of this file, (r, n); None if that is more than a third of n."""
+    std = np.sqrt(noise)
+    K = covariance(h, X, X)
+    K /= std
+    K /= std[:, None]
+    columns, pivots, rank, _ = lapack.dpstrf(
+        K.T, tol=spec.reduced_tolerance, lower=1, overwrite_a=1
+    )
+    if 3 * rank > len(X):
+        return None
+    basis = np.empty((len(X), rank))
+    basis[pivots - 1] = np.tril(columns[:, :rank])
+    basis *= std[:, None]
+    Q, _ = np.linalg.qr(blas.dtrsm(1.0, factor, basis, lower=1))
+    return blas.dtrsm(1.0, factor, Q, lower=1, trans_a=1).T
 
 
 def fit_heteroscedastic(

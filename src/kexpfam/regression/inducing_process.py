@@ -171,6 +171,25 @@ class InducingProcess(Process):
         for_each_row_block(len(Z), len(self.coefficients), work)
         return mean, variance
 
+    def standard_mean(self, Z: Array) -> Array:
+        return feature_means(self.hyperparameters, self.inducing, self.coefficients, Z)
+
+
+def feature_means(
+    h: Hyperparameters,
+    points: Array,  # Where the features are, (m, p)
+    coefficients: Array,  # Of the features, (m + p + 1,)
+    Z: Array,  # Conditions in standard units, (n, p)
+) -> Array:
+    """Sums of the features ψ of each row, (n,)."""
+    mean = np.empty(len(Z))
+
+    def work(rows: slice, empty: Empty) -> None:
+        np.matmul(_features(h, points, Z[rows], empty), coefficients, out=mean[rows])
+
+    for_each_row_block(len(Z), len(coefficients), work)
+    return mean
+
 
 def condition_on_sums(
     Z: Array,  # Conditions in standard units, (n, p)

@@ -72,6 +72,12 @@ class GaussianProcessSpec:
     # at least: a mean that hardly varies says nothing, and the second process has
     # another.
     least_mean_unit: float = 0.2
+    # From so many rows on the variance of new rows is reduced in few directions, if
+    # that is faster: those that explain each training row up to this share of its
+    # noise. With 2,000 rows of five columns 320 did, and the relative error was at most
+    # 5e-9 at rows like these (at ten times the share 4e-7).
+    reduced_rows: int = 1000
+    reduced_tolerance: float = 1e-5
 
     def prior(self, p: int) -> tuple[Array, Array, Array]:
         """Prior means and deviations of θ, (3 + p,) each, and bounds, (3 + p, 2)."""
@@ -279,9 +285,18 @@ class Process(ABC):
         center, scale = self.y_scaling.center[0], self.y_scaling.scale[0]
         return center + scale * mean, scale**2 * positive_variance(variance)
 
+    def mean(self, X: Array) -> Array:
+        """Mean of the response alone, (m,); its variance takes most of the time."""
+        mean = self.standard_mean(self.x_scaling.forward(X))
+        return self.y_scaling.center[0] + self.y_scaling.scale[0] * mean
+
     @abstractmethod
     def standard_predict(self, Z: Array) -> tuple[Array, Array]:
-        """The same at conditions Z, (m, p), all in standard units."""
+        """Mean and variance at conditions Z, (m, p), all in standard units."""
+
+    @abstractmethod
+    def standard_mean(self, Z: Array) -> Array:
+        """The mean alone, likewise."""
 
 
 def positive_variance(variance: Array) -> Array:

@@ -17,6 +17,7 @@ vanishes at the edge; the weighted objective is quadratic in T as before.
 
 import functools
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
@@ -100,6 +101,11 @@ class KernelExpansion:
         for_each_row_block(len(Y), len(self.Y), work, n_jobs=self.n_jobs)
         return out
 
+    @functools.cached_property
+    def node_features(self) -> "NodeFeatures":
+        """What T has of nodes that many conditions share."""
+        return NodeFeatures(self)
+
     def contract(self, pairs: Pairs, order: int, j: int) -> Array:
         """∂_jʳT for the rows of pairs (query, centre): the sum over centres."""
         # Σ_b Σ_i a_bi ∂_jʳ∂'_iK(q, b) + c_bi ∂_jʳ∂'_i²K(q, b), and e_b ∂_jʳK(q, b)
@@ -107,6 +113,59 @@ class KernelExpansion:
             (pairs.partial(order, j, s, i) @ c for s, i, c in self.derivatives),
             start=np.zeros(()),
         )
+
+
+class NodeFeatures:
+    """Terms of T(·, y_g) without the factors k_X, before the sum over centres.
+
+    They do not depend on x, and quadratures of different conditions begin with the same
+    nodes, so that the last ones are kept: of small blocks of rows, or of single ones,
+    they are most of the work.
+    """
+
+    def __init__(self, T: KernelExpansion, most_numbers: int = 2**21) -> None:
+        """Keep at most so many numbers (16 MiB)."""
+        self._T, self._most = T, most_numbers
+        self._kept: dict[bytes, tuple[Array, ...]] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # What is kept is not worth sending to another process.
+        return NodeFeatures, (self._T, self._most)
+
+    def at(self, nodes: Array) -> tuple[Array, ...]:
+        """Features of each product of kernels at nodes (g, d), (g, m) each."""
+        key = nodes.tobytes()
+        # Taken out and put back, so that the oldest comes first. Another thread may
+        # meanwhile find the same anew.
+        found = self._kept.pop(key, None)
+        if found is None:
+            products = self._T.kernel.products
+            found = tuple(self._computed(ky, nodes) for _, ky in products)
+        if len(nodes) * len(self._T.Y) * len(found) <= self._most // 4:
+            self._kept[key] = found
+        kept = list(self._kept.items())
+        sizes = np.cumsum([sum(part.size for part in one) for _, one in kept[::-1]])
+        for old, _ in kept[: len(kept) - int(np.sum(sizes <= self._most))]:
+            self._kept.pop(old, None)
+        return found
+
+    def _computed(self, ky: Kernel, nodes: Array) -> Array:
+        T = self._T
+        features = np.empty((len(nodes), len(T.Y)))
+
+        def work(rows: slice, empty: Empty) -> None:
+            pairs = ky.at(nodes[rows], T.Y, empty=empty)
+            block = features[rows]
+            block[...] = 0.0
+            for order, i, coefficients in T.derivatives:
+                term = pairs.partial(0, 0, order, i)
+                # The kernel itself is kept by the pairs; derivatives are ours.
+                out = term if order else empty(term.shape)
+                block += np.multiply(term, coefficients, out=out)
+
+        for_each_row_block(*features.shape, work, n_jobs=T.n_jobs)
+        features.flags.writeable = False
+        return features
 
 
 @dataclass(frozen=True)
@@ -123,8 +182,10 @@ class ConditionedExpansion:
             return self.value(np.broadcast_to(nodes, (len(self.X), *nodes.shape)))
         # Σ_t Σ_b k_X(x_r, x_b) [Σ_i (a_bi ∂_i + c_bi ∂_i²) k_Y](y_b, y_g)
         terms = [
-            matrix @ self._node_features(ky, nodes).T
-            for (_, ky), matrix in zip(products, self.row_parameters, strict=True)
+            matrix @ features.T
+            for features, matrix in zip(
+                self.T.node_features.at(nodes), self.row_parameters, strict=True
+            )
         ]
         return functools.reduce(np.add, terms)
 
@@ -140,24 +201,6 @@ class ConditionedExpansion:
     def row_parameters(self) -> tuple[Array, ...]:
         """What T needs to know of the conditions, (n, ...) each."""
         return self.T.kernel.row_parameters(self.X, self.T.X, self.T.n_jobs)
-
-    def _node_features(self, ky: Kernel, nodes: Array) -> Array:
-        """Terms of T(·, y_g) without the factor k_X, before the sum over b, (g, m)."""
-        T = self.T
-        features = np.empty((len(nodes), len(T.Y)))
-
-        def work(rows: slice, empty: Empty) -> None:
-            pairs = ky.at(nodes[rows], T.Y, empty=empty)
-            block = features[rows]
-            block[...] = 0.0
-            for order, i, coefficients in T.derivatives:
-                term = pairs.partial(0, 0, order, i)
-                # The kernel itself is kept by the pairs; derivatives are ours.
-                out = term if order else empty(term.shape)
-                block += np.multiply(term, coefficients, out=out)
-
-        for_each_row_block(*features.shape, work, n_jobs=T.n_jobs)
-        return features
 
     def _evaluate(self, order: int, U: Array) -> Array:
         (n, q, d), T = U.shape, self.T

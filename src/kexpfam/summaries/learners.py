@@ -69,7 +69,7 @@ class ProcessPredictor(Predictor):
     processes: tuple[Process, ...]
 
     def predict(self, X: Array) -> Array:
-        return np.column_stack([process.predict(X)[0] for process in self.processes])
+        return np.column_stack([process.mean(X) for process in self.processes])
 
 
 @saved_fit({"predictors": "m k", "shares": "m nonnegative"})
