@@ -9,7 +9,6 @@ A row with missing entries has a population of draws, and one of them is taken b
 weight. Where a row's draws are worth too little there are more of them, up to a limit.
 """
 
-import warnings
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +18,6 @@ from scipy import special
 
 from kexpfam._typing import Array, ArrayLike, Indices, Mask, RandomState
 from kexpfam._validation import as_generator, as_numbers, check_count
-from kexpfam.errors import SamplingWarning
 from kexpfam.graphs.factors import Factor
 from kexpfam.graphs.structure import Graph
 from kexpfam.sampling import Sampler
@@ -156,7 +154,7 @@ class Imputation:
 
 @dataclass(frozen=True, eq=False)
 class AncestralSampling:
-    """Draws from a joint density, node by node, parents first."""
+    """Draws from a joint density along one graph, node by node, parents first."""
 
     graph: Graph
     factors: tuple[Factor, ...]
@@ -165,9 +163,7 @@ class AncestralSampling:
 
     def draws(self, evidence: Mapping[int, Array], n: int) -> tuple[Array, Mask, Array]:
         """Rows (n, d), what of them is known, and their log weights (n,)."""
-        Y = np.full((n, len(self.graph.names)), np.nan)
-        for column, values in evidence.items():
-            Y[:, column] = values
+        Y = placed(self.graph, evidence, n)
         known = np.isfinite(Y)
         return Y, known, self._fill_in(Y, known)
 
@@ -191,113 +187,49 @@ class AncestralSampling:
                 log_weights[weighed] += factor.log_density(Y[weighed])
         return log_weights
 
-    def weighted(self, evidence: Mapping[int, Array], n: int) -> WeightedDraws:
-        """Draws given evidence anywhere, by likelihood weighting."""
-        Y, known, log_weights = self.draws(evidence, n)
-        total = special.logsumexp(log_weights)
-        if not np.isfinite(total):
-            raise ValueError(
-                "given is impossible under the model: the evidence has density zero "
-                "for every draw; check its values."
-            )
-        weights = np.exp(log_weights - total)
-        effective = 1.0 / np.sum(weights**2)
-        # The delta method: relative variance of the mean weight.
-        error = float(np.sqrt(max(n / effective - 1.0, 0.0) / n))
-        log_evidence = float(total - np.log(n)) + self._constant(Y, known)
-        tails = self._tails(Y, known)
-        # With fewer than 50, a standard error is known to a third of itself at best.
-        # Whoever asks for few draws knows, and is warned only if most are lost.
-        if effective < min(50.0, 0.2 * n):
-            warnings.warn(
-                f"{n} draws given this evidence are worth {effective:.1f} only: most "
-                f"of them contradict it. Raise n_samples, or put the known columns "
-                f"first in the graph.",
-                SamplingWarning,
-                stacklevel=3,
-            )
-        # Evidence with fewer draws beyond it is farther out than the draws reach.
-        least = min(5 / n, 0.01)
-        far = next((name for name, share in tails.items() if share < least), None)
-        if far is not None:
-            warnings.warn(
-                f"given[{far!r}] is farther out than nearly all draws of that column "
-                f"(share {tails[far]:.2g} of {n} beyond it): the draws that could "
-                f"explain it may be missing, which the effective sample size cannot "
-                f"show. Check its value, or raise n_samples.",
-                SamplingWarning,
-                stacklevel=3,
-            )
-        names = self.graph.names
-        return WeightedDraws(names, Y, weights, log_evidence, error, tails)
+    def constants(self, Y: Array, known: Mask) -> Array:
+        """Log density of known nodes whose parents are known, alike for all draws, (n,).
 
-    def _constant(self, Y: Array, known: Mask) -> float:
-        """Log density of known nodes whose parents are known, alike for all draws."""
-        total = 0.0
+        Only what is known is looked at.
+        """
+        total = np.zeros(len(Y))
         for factor in self.factors:
             needed = [*factor.node.columns, *factor.node.parents]
-            if known[0, needed].all():
-                total += float(factor.log_density(Y[:1])[0])
+            rows = known[:, needed].all(axis=1)
+            if rows.any():
+                total[rows] += factor.log_density(Y[rows])
         return total
 
-    def _tails(self, Y: Array, known: Mask) -> dict[Hashable, float]:
-        """Share of draws beyond each known value that depends on unknown columns."""
-        tails: dict[Hashable, float] = {}
+    def beyond(self, Y: Array, known: Mask) -> dict[Hashable, float]:
+        """Share of draws above each known value that depends on unknown columns."""
+        shares: dict[Hashable, float] = {}
         for factor in self.factors:
             columns, parents = factor.node.columns, factor.node.parents
             if not known[0, columns[0]] or known[0, parents].all():
                 continue
             drawn = factor.sample(Y, self.rng, self.sampler)
             for k, column in enumerate(columns):
-                beyond = np.mean(drawn[:, k] >= Y[0, column])
-                tails[self.graph.names[column]] = float(min(beyond, 1.0 - beyond))
-        return tails
+                above = np.mean(drawn[:, k] >= Y[0, column])
+                shares[self.graph.names[column]] = float(above)
+        return shares
 
-    def impute(self, Y: Array, n_draws: int, population: int) -> Imputation:
-        """Fill in what is not a number, `n_draws` times.
-
-        Each draw is chosen from a population of that size, or of more where needed.
-        """
-        # A draw taken from a population worth fewer draws than this is hardly random:
-        # populations grow by this factor where they are worth too little, twice.
-        enough, growth, rounds = 10.0, 4, 3
-        known = np.isfinite(Y)
-        _check_missing(self.graph, known)
-        draws = np.repeat(Y[None], n_draws, axis=0)
-        effective = np.full(len(Y), np.inf)
-        exact = ~_contradictable(self.graph, known)
-        rows = np.flatnonzero(exact & ~known.all(axis=1))
-        for part in _parts(rows, n_draws):
-            draws[:, part] = self._population(Y[part], n_draws)[0]
-        rows, size = np.flatnonzero(~exact), population
-        for round_ in range(rounds):
-            if not len(rows):
-                break
-            for part in _parts(rows, size):
-                found = self._population(Y[part], size)
-                draws[:, part], effective[part] = _taken(*found, n_draws, self.rng)
-            rows = rows[effective[rows] < enough]
-            size *= growth if round_ < rounds - 1 else 1
-        if len(rows):
-            warnings.warn(
-                f"in {len(rows)} of {len(Y)} rows the missing entries were chosen from "
-                f"draws worth fewer than {enough:.0f} (down to "
-                f"{effective[rows].min():.1f} of {size}): what is known there "
-                f"contradicts nearly all of them. Put columns with missing entries "
-                f"last in the graph, or raise population.",
-                SamplingWarning,
-                stacklevel=3,
-            )
-        return Imputation(draws, effective)
-
-    def _population(self, Y: Array, size: int) -> tuple[Array, Array]:
+    def population(self, Y: Array, size: int) -> tuple[Array, Array]:
         """`size` completions of each row, (size, n, d), and log weights, (size, n)."""
         tiled = np.tile(Y, (size, 1))
         log_weights = self._fill_in(tiled, np.isfinite(tiled))
         return tiled.reshape(size, *Y.shape), log_weights.reshape(size, len(Y))
 
 
-def _check_missing(graph: Graph, known: Mask) -> None:
+def placed(graph: Graph, evidence: Mapping[int, Array], n: int) -> Array:
+    """Rows with the evidence, and NaN elsewhere, (n, d)."""
+    Y = np.full((n, len(graph.names)), np.nan)
+    for column, values in evidence.items():
+        Y[:, column] = values
+    return Y
+
+
+def check_missing(graph: Graph, known: Mask) -> None:
+    """Refuse rows without a condition, or with a part of a block."""
     for c in graph.exogenous:
         if not known[:, c].all():
             row = int(np.flatnonzero(~known[:, c])[0])
@@ -316,7 +248,7 @@ def _check_missing(graph: Graph, known: Mask) -> None:
             )
 
 
-def _contradictable(graph: Graph, known: Mask) -> Mask:
+def contradictable(graph: Graph, known: Mask) -> Mask:
     """Rows in which something known has an unknown parent, (n,)."""
     found = np.zeros(len(known), dtype=bool)
     for node in graph.nodes:
@@ -326,12 +258,13 @@ def _contradictable(graph: Graph, known: Mask) -> Mask:
     return found
 
 
-def _parts(rows: Indices, size: int) -> list[Indices]:
+def parts_of(rows: Indices, size: int) -> list[Indices]:
+    """Rows, so many at a time that populations of this size fit into memory."""
     step = max(1, 200_000 // max(size, 1))  # rows times draws that are held at once
     return [rows[start : start + step] for start in range(0, len(rows), step)]
 
 
-def _taken(
+def taken(
     draws: Array, log_weights: Array, n_draws: int, rng: np.random.Generator
 ) -> tuple[Array, Array]:
     """Some of each row's draws by weight, (n_draws, n, d), and what they are worth."""
