@@ -11,7 +11,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from kexpfam._parallel import shared_out
 from kexpfam._typing import Array, ArrayLike, RandomState
 from kexpfam._validation import as_generator, check_count, check_weights
-from kexpfam.errors import CannotSaveError, DegenerateDataError
+from kexpfam.distributions import ChainRuleDensity, OneColumnDensity
+from kexpfam.errors import CannotSaveError
 from kexpfam.estimators import KCEF, KEF, AutoKCEF
 from kexpfam.estimators.base import DensityEstimator
 from kexpfam.graphs.evidence import (
@@ -35,6 +36,7 @@ from kexpfam.graphs.orders import (
     log_densities,
     plain_orders,
     read_orders,
+    shared_factors,
 )
 from kexpfam.graphs.structure import Graph, Node, read_graph
 from kexpfam.graphs.tables import (
@@ -192,6 +194,53 @@ class FactorizedDensity(DensityEstimator):
         """Log p of each row, given its exogenous columns, (n,)."""
         return log_densities(self.orders_, self._table(X))
 
+    def given(self, X: ArrayLike) -> ChainRuleDensity | OneColumnDensity:
+        """The distributions of all modelled columns at each row of X, as one object.
+
+        Args:
+            X: The exogenous columns, (n, p), in the order of the table; of a data frame
+                those with their names.
+
+        Returns:
+            n densities with `logpdf`, `rvs`, `mean`, `std`, `cov`, `entropy` and
+            `marginal(column)`; what the factor gives if one column is modelled.
+
+        Raises:
+            ValueError: No column is exogenous.
+            TypeError: A factor has no `given`, or is that of a block.
+
+        Example:
+            >>> import numpy as np
+            >>> rng = np.random.default_rng(0)
+            >>> x, e = rng.normal(size=200), 0.3 * rng.normal(size=(2, 200))
+            >>> table = np.column_stack([x, x**2 + e[0], x + e[0] + e[1]])
+            >>> model = FactorizedDensity(exogenous=[0], random_state=0).fit(table)
+            >>> p = model.given([[0.0], [1.0]])
+            >>> p.logpdf([[0.0, 0.0], [1.0, 1.0]]).shape
+            (2,)
+            >>> p.marginal(2).interval(0.9).shape
+            (2, 2)
+        """
+        check_is_fitted(self)
+        rows, orders = exogenous_rows(X, self.graph_), self.orders_
+        for factor in (f for order in orders for f in order.factors):
+            if not factor.has_given:
+                raise TypeError(
+                    f"given(X) needs densities of one column from every factor, and "
+                    f"that of {factor.node.label!r}, {type(factor.estimator).__name__},"
+                    f" has none; use score_samples, and sample or conditional."
+                )
+        columns = sorted(factor.column for factor in orders[0].factors)
+        if len(columns) == 1:
+            return orders[0].factors[0].given(rows)
+        return ChainRuleDensity(
+            rows,
+            columns,
+            shared_factors(orders),
+            [order.weight for order in orders],
+            [self.graph_.names[c] for c in columns],
+        )
+
     def sample(
         self,
         n_samples: int = 1,
@@ -311,7 +360,12 @@ class FactorizedDensity(DensityEstimator):
         """
         Y, rng = self._table(X), as_generator(random_state)
         return factor_gains(
-            self._tasks(self.graph_.nodes, self.graph_), self._root(), Y, cv, self.n_jobs, rng
+            self._tasks(self.graph_.nodes, self.graph_),
+            self._root(),
+            Y,
+            cv,
+            self.n_jobs,
+            rng,
         )
 
     def plot(self, gains: FactorGains | None = None, ax: Any = None) -> Any:

@@ -130,6 +130,12 @@ def distinct_nodes(graphs: Iterable[Graph]) -> list[Node]:
     return list(dict.fromkeys(node for graph in graphs for node in graph.nodes))
 
 
+def shared_factors(orders: Sequence[ColumnOrder]) -> list[list[Factor]]:
+    """Factors of each order, equal ones as one object."""
+    own = {factor.node: factor for order in orders for factor in order.factors}
+    return [[own[node] for node in order.graph.nodes] for order in orders]
+
+
 def plain_orders(orders: Sequence[ColumnOrder], kind: Any) -> dict[str, Any]:
     """All orders in numbers and texts, whose nodes are `distinct_nodes`.
 
@@ -154,7 +160,10 @@ def read_orders(plain: Mapping[str, Any], factors: Sequence[Any]) -> list[Column
     weights, lists = [1.0], [list(range(len(factors)))]
     if "orders" in plain:
         weights, lists = [float(w) for w in plain["weights"]], plain["orders"]
-        if not all(0 < weight < 1 for weight in weights) or abs(sum(weights) - 1) > 1e-6:
+        if (
+            not all(0 < weight < 1 for weight in weights)
+            or abs(sum(weights) - 1) > 1e-6
+        ):
             raise ValueError("weights of orders are no shares of one")
         if plain["graph"] not in ("full", "markov"):
             raise ValueError(f"a graph {plain['graph']!r:.60} has no orders")
