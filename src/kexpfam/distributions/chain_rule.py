@@ -65,7 +65,7 @@ class ChainRuleDensity(SeveralColumns):
         rows: Array,
         columns: Sequence[int],
         orders: Sequence[Sequence[ColumnFactor]],
-        weights: Sequence[float],
+        weights: Sequence[float] | Array,
         names: Sequence[Hashable],
         *,
         single: bool = False,
@@ -107,7 +107,7 @@ class ChainRuleDensity(SeveralColumns):
         return self._out(second * ratio[:, :, None] * ratio[:, None, :])
 
     def _second_moments(self, walk: "_Walk") -> Array:
-        """E (y − mean)(y − mean)ᵀ over nodes; given the others the last is integrated."""
+        """E (y − mean)(y − mean)ᵀ over nodes; the last column is integrated."""
         values = walk.rows[..., self._columns]
         values[..., walk.last] = walk.means[..., walk.last]
         offsets = values - self._mean[:, None]
@@ -205,7 +205,7 @@ class ChainRuleDensity(SeveralColumns):
     def _averaged(
         self, values: Callable[["_Walk"], Array], shift: int | None = None
     ) -> Array:
-        """Averages over orders and nodes, or nodes of one shift, (n, m, d) -> (n, d)."""
+        """Averages over orders and nodes, all or of one shift, (n, d)."""
         means = []
         for walk in self._walks:
             own, weights = values(walk), walk.weights
@@ -227,12 +227,14 @@ class ChainRuleDensity(SeveralColumns):
 
     def _log_pdf(self, Y: Array) -> Array:
         n, q, _ = Y.shape
+        if not n * q:
+            return np.empty((n, q))
         rows = np.repeat(self._table, q, axis=0)
         rows[:, self._columns] = Y.reshape(n * q, self._d)
         known: dict[int, Array] = {}
         for factor in (f for order in self._orders for f in order):
             if id(factor) not in known:
-                known[id(factor)] = factor.log_density(rows) if len(rows) else 0.0
+                known[id(factor)] = factor.log_density(rows)
         totals = [sum(known[id(f)] for f in order) for order in self._orders]
         if len(totals) == 1:
             return np.reshape(totals[0], (n, q))
@@ -266,8 +268,14 @@ class ChainRuleDensity(SeveralColumns):
         return Run(self._draws(size, rng))  # independent: no sampler does better
 
     def _rows(self, index: Any, *, single: bool) -> Self:
-        parts = (self._columns, self._orders, self._weights, self._names)
-        return type(self)(self._table[index], *parts, single=single)
+        return type(self)(
+            self._table[index],
+            self._columns,
+            self._orders,
+            self._weights,
+            self._names,
+            single=single,
+        )
 
     def _position(self, column: Hashable) -> int:
         if column in self._names:
@@ -344,7 +352,8 @@ def _walk(
     """Follow an order from column to column, at quantiles of these levels, (m, d-1)."""
     n, m, d = len(table), len(levels), len(columns)
     rows = np.repeat(table[:, None], m, axis=1)
-    summaries, ends = np.zeros((3, n, m, d)), np.empty((n, d, 2))
+    means, stds, errors = np.zeros((3, n, m, d))
+    ends = np.empty((n, d, 2))
     for i, factor in enumerate(order):
         j = columns.index(factor.column)
         # At the first column all nodes of a condition have the same density.
@@ -354,10 +363,10 @@ def _walk(
             some = slice(start, min(start + step, n))
             here = rows[some, :width]
             p = factor.given(here.reshape(-1, rows.shape[2]))
-            for out, values in zip(
-                summaries, (p.mean(), p.std(), p.log_partition_error), strict=True
-            ):
-                out[some, :, j] = np.reshape(values, here.shape[:2])
+            shape = here.shape[:2]
+            means[some, :, j] = np.reshape(p.mean(), shape)
+            stds[some, :, j] = np.reshape(p.std(), shape)
+            errors[some, :, j] = np.reshape(p.log_partition_error, shape)
             ends[some, j] = p._ends[::width, 0]
             if i < d - 1:
                 level = levels[:, i]
@@ -365,4 +374,4 @@ def _walk(
                 found = np.reshape(p.ppf(wanted), (len(here), m))
                 rows[some, :, factor.column] = found
     last = columns.index(order[-1].column)
-    return _Walk(weights, rows, last, *summaries, ends)
+    return _Walk(weights, rows, last, means, stds, errors, ends)

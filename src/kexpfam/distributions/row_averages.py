@@ -1,7 +1,8 @@
 """Averages of densities of one variable over neighbouring rows.
 
-p_a(y) = Σ_i w_i p_{am+i}(y): n densities out of nm, with the same m weights. A marginal is
-such an average of conditional densities. Everything is computed for all nm rows at once.
+p_a(y) = Σ_i w_i p_{am+i}(y): n densities out of nm, with the same m weights. A marginal
+is such an average of conditional densities. Everything is computed for all nm rows at
+once.
 """
 
 from collections.abc import Callable

@@ -154,6 +154,11 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity | ChainRuleDensity]):
 
     isolated_components_: IsolatedComponents | None
     columns_: "ByColumn[AutoKCEF] | None" = None
+    members_: Any  # Members, or ByColumn[Members]
+    best_: Any  # KCEF, or ByColumn[KCEF]
+    n_candidates_: int
+    stopped_: str
+    n_features_in_: int
 
     # Coordinates that are tried.
     _coordinates = staticmethod(default_coordinates)
@@ -444,10 +449,10 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity | ChainRuleDensity]):
         model._restore(replace(fit, neighbourhood=self.neighbourhood_))
         return model
 
-    def _learned(self) -> FittedAverage | FittedColumns:
+    def _learned(self) -> Any:
         if self.columns_ is not None:
-            parts = [own._learned() for own in self.columns_]
-            return FittedColumns(tuple(parts), self.columns_.names)
+            parts = tuple(own._learned() for own in self.columns_)
+            return FittedColumns(parts, self.columns_.names)
         # Without weight, too: they are among the parameters, which files hold.
         others = [m.coordinates for m in self.members_ if m.family is None]
         Competitors.of(self.experts).require_saveable(others)

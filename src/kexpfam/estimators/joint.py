@@ -1,11 +1,11 @@
-"""Several columns of y by the chain rule: an average for each, given x and those before.
+"""Several columns of y by the chain rule: each given x and the columns before it.
 
 p(y|x) = Π_j p(y_j | x, y_1, ..., y_{j−1}). Every factor is an ordinary estimator of one
 column, whose conditions are the columns of x and the earlier columns of y.
 """
 
 import warnings
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -58,9 +58,9 @@ class ByColumn(tuple[E, ...]):
         other members
     """
 
-    names: tuple[Hashable, ...]
+    names: tuple[str | int, ...]
 
-    def __new__(cls, values: Sequence[E], names: Sequence[Hashable]) -> "ByColumn[E]":
+    def __new__(cls, values: Sequence[E], names: Sequence[str | int]) -> "ByColumn[E]":
         made = super().__new__(cls, tuple(values))
         made.names = tuple(names)
         return made
@@ -81,7 +81,7 @@ def response_names(y: Any, columns: int) -> tuple[str | int, ...]:
 
 
 def fit_columns(
-    estimator: E, rows: Rows, names: Sequence[Hashable], rng: np.random.Generator
+    estimator: E, rows: Rows, names: Sequence[str | int], rng: np.random.Generator
 ) -> list[E]:
     """Clones of an estimator, each fitted to a column of y given x and those before.
 
@@ -108,7 +108,7 @@ def fit_columns(
 
 
 def chain_density(
-    X: Array, columns: Sequence[Any], names: Sequence[Hashable]
+    X: Array, columns: Sequence[Any], names: Sequence[str | int]
 ) -> ChainRuleDensity:
     """Densities of all columns of y, of which each has an estimator."""
     p, d = X.shape[1], len(columns)

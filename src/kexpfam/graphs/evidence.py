@@ -188,9 +188,9 @@ class AncestralSampling:
         return log_weights
 
     def constants(self, Y: Array, known: Mask) -> Array:
-        """Log density of known nodes whose parents are known, alike for all draws, (n,).
+        """Log density of known nodes whose parents are known, (n,).
 
-        Only what is known is looked at.
+        It is alike for all draws: only what is known is looked at.
         """
         total = np.zeros(len(Y))
         for factor in self.factors:

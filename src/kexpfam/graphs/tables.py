@@ -42,7 +42,7 @@ def refuse_constants(Y: Array, graph: Graph) -> None:
 
 
 def exogenous_rows(X: Any, graph: Graph) -> Array:
-    """Rows of the whole table with the exogenous columns of X, and NaN elsewhere, (n, d).
+    """Whole rows, (n, d), with the exogenous columns of X, and NaN elsewhere.
 
     X has the exogenous columns in the order of the table, or, as a data frame, under
     their names; other columns of a frame are not looked at.
@@ -50,8 +50,8 @@ def exogenous_rows(X: Any, graph: Graph) -> Array:
     names = [graph.names[c] for c in graph.exogenous]
     if not names:
         raise ValueError(
-            "given(X) needs exogenous columns, the conditions, and this model has none; "
-            "name them in exogenous, or use conditional(given, ...) for evidence."
+            "given(X) needs exogenous columns, the conditions, and this model has "
+            "none; name them in exogenous, or use conditional(given, ...)."
         )
     if hasattr(X, "columns"):
         missing = [name for name in names if name not in list(X.columns)]
@@ -64,8 +64,8 @@ def exogenous_rows(X: Any, graph: Graph) -> Array:
     values = as_numbers("X", X)
     if values.ndim != 2 or values.shape[1] != len(names):
         raise ValueError(
-            f"X must have shape (n, {len(names)}), one column for each of the exogenous "
-            f"{', '.join(map(repr, names))}, got shape {values.shape}."
+            f"X must have shape (n, {len(names)}), a column for each that is exogenous "
+            f"({', '.join(map(repr, names))}), got shape {values.shape}."
         )
     if not np.all(np.isfinite(values)):
         row, column = np.argwhere(~np.isfinite(values))[0]
