@@ -18,6 +18,7 @@ from kexpfam.estimators.base import DensityEstimator
 from kexpfam.graphs.evidence import (
     AncestralSampling,
     Imputation,
+    OrderSampling,
     WeightedDraws,
     read_evidence,
 )
@@ -30,7 +31,6 @@ from kexpfam.graphs.held_out import (
 )
 from kexpfam.graphs.orders import (
     ColumnOrder,
-    OrderSampling,
     averaged_graphs,
     distinct_nodes,
     log_densities,
