@@ -8,8 +8,8 @@ then exact. Otherwise the effective sample size says what the draws are worth.
 A row with missing entries has a population of draws, and one of them is taken by
 weight. Where a row's draws are worth too little there are more of them, up to a limit.
 
-In an average over orders of the columns, order k has the weight w_k p_k(evidence): draws
-come from each order, and are weighted by the whole density of the evidence there.
+In an average over orders of the columns, order k has the weight w_k p_k(evidence):
+draws come from each order, and are weighted by the whole density of the evidence there.
 """
 
 import math

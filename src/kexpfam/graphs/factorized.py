@@ -12,8 +12,7 @@ from kexpfam._parallel import shared_out
 from kexpfam._typing import Array, ArrayLike, RandomState
 from kexpfam._validation import as_generator, check_count, check_weights
 from kexpfam.distributions import ChainRuleDensity, OneColumnDensity
-from kexpfam.errors import CannotSaveError
-from kexpfam.estimators import KCEF, KEF, AutoKCEF
+from kexpfam.estimators import KCEF, KEF
 from kexpfam.estimators.base import DensityEstimator
 from kexpfam.graphs.evidence import (
     AncestralSampling,
@@ -26,17 +25,19 @@ from kexpfam.graphs.factors import Factor, check_estimator_of, fit_factor, seede
 from kexpfam.graphs.held_out import (
     FactorGains,
     OrderProposal,
+    check_greedy,
     factor_gains,
     propose_order,
 )
 from kexpfam.graphs.orders import (
     ColumnOrder,
     averaged_graphs,
+    density_given,
     distinct_nodes,
     log_densities,
     plain_orders,
     read_orders,
-    shared_factors,
+    saved_estimators,
 )
 from kexpfam.graphs.structure import Graph, Node, read_graph
 from kexpfam.graphs.tables import (
@@ -47,9 +48,6 @@ from kexpfam.graphs.tables import (
 )
 from kexpfam.persistence import save_factors, saved_joint
 from kexpfam.sampling import Sampler
-
-# Factors that files may hold.
-_SAVED = KCEF | KEF | AutoKCEF
 
 
 @saved_joint
@@ -222,24 +220,7 @@ class FactorizedDensity(DensityEstimator):
             (2, 2)
         """
         check_is_fitted(self)
-        rows, orders = exogenous_rows(X, self.graph_), self.orders_
-        for factor in (f for order in orders for f in order.factors):
-            if not factor.has_given:
-                raise TypeError(
-                    f"given(X) needs densities of one column from every factor, and "
-                    f"that of {factor.node.label!r}, {type(factor.estimator).__name__},"
-                    f" has none; use score_samples, and sample or conditional."
-                )
-        columns = sorted(factor.column for factor in orders[0].factors)
-        if len(columns) == 1:
-            return orders[0].factors[0].given(rows)
-        return ChainRuleDensity(
-            rows,
-            columns,
-            shared_factors(orders),
-            [order.weight for order in orders],
-            [self.graph_.names[c] for c in columns],
-        )
+        return density_given(self.orders_, exogenous_rows(X, self.graph_))
 
     def sample(
         self,
@@ -400,17 +381,8 @@ class FactorizedDensity(DensityEstimator):
                 holds a part without a safe file representation.
         """
         check_is_fitted(self)
-        orders = self.orders_
-        own = {f.node: f.estimator for order in orders for f in order.factors}
-        for node, estimator in own.items():
-            if not isinstance(estimator, _SAVED):
-                raise CannotSaveError(
-                    f"the factor of {node.label!r}, {type(estimator).__name__}, cannot "
-                    f"be saved: only KCEF, KEF and AutoKCEF have a file format that is "
-                    f"safe to open."
-                )
-        structure = plain_orders(orders, self.graph)
-        save_factors(self, path, structure, list(own.values()), extra)
+        structure = plain_orders(self.orders_, self.graph)
+        save_factors(self, path, structure, saved_estimators(self.orders_), extra)
 
     @classmethod
     def _of_factors(
@@ -421,10 +393,6 @@ class FactorizedDensity(DensityEstimator):
         graph = orders[0].graph
         if feature_names and feature_names != list(graph.names):
             raise ValueError("feature names do not match the columns")
-        for factor in (f for order in orders for f in order.factors):
-            if not isinstance(factor.estimator, _SAVED) or not factor.fits:
-                label = factor.node.label
-                raise ValueError(f"the factor of {label!r} has other columns")
         parents = {node.columns: list(node.parents) for node in graph.nodes}
         how: dict[str, Any] = {"graph": parents}
         if len(orders) > 1:
@@ -473,20 +441,7 @@ class FactorizedDensity(DensityEstimator):
             return averaged_graphs(*how, count, rng), None
         if not isinstance(self.order, str):
             return [read_graph(self.graph, names, self.exogenous, self.order)], None
-        if self.order != "greedy":
-            raise ValueError(
-                f"order must be a list of columns, 'greedy' or None, got "
-                f"{self.order!r}."
-            )
-        if not isinstance(self.graph, str) or self.graph not in ("full", "markov"):
-            raise ValueError(
-                f"order='greedy' is for graph='full' and 'markov', got "
-                f"graph={self.graph!r:.80}."
-            )
-        if isinstance(self.factor, Mapping):
-            raise ValueError(
-                "order='greedy' needs one factor for all columns, got a mapping."
-            )
+        check_greedy(self.order, self.graph, self.factor)
         proposal = propose_order(
             Y,
             names=names,

@@ -17,8 +17,14 @@ import numpy as np
 from scipy import special
 
 from kexpfam._typing import Array
+from kexpfam.distributions import ChainRuleDensity, OneColumnDensity
+from kexpfam.errors import CannotSaveError
+from kexpfam.estimators import KCEF, KEF, AutoKCEF
 from kexpfam.graphs.factors import Factor
 from kexpfam.graphs.structure import Columns, Graph, Node, read_graph, read_plain
+
+# Factors that files may hold.
+_SAVED = KCEF | KEF | AutoKCEF
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,10 +120,44 @@ def distinct_nodes(graphs: Iterable[Graph]) -> list[Node]:
     return list(dict.fromkeys(node for graph in graphs for node in graph.nodes))
 
 
-def shared_factors(orders: Sequence[ColumnOrder]) -> list[list[Factor]]:
-    """Factors of each order, equal ones as one object."""
+def density_given(
+    orders: Sequence[ColumnOrder], rows: Array
+) -> ChainRuleDensity | OneColumnDensity:
+    """Densities of all modelled columns at whole rows, which have the conditions."""
     own = {factor.node: factor for order in orders for factor in order.factors}
-    return [[own[node] for node in order.graph.nodes] for order in orders]
+    for factor in own.values():
+        if not factor.has_given:
+            raise TypeError(
+                f"given(X) needs densities of one column from every factor, and that "
+                f"of {factor.node.label!r}, {type(factor.estimator).__name__}, has "
+                f"none; use score_samples, and sample or conditional."
+            )
+    graph = orders[0].graph
+    columns = sorted(node.columns[0] for node in graph.nodes)
+    if len(columns) == 1:
+        found: OneColumnDensity = own[graph.nodes[0]].given(rows)
+        return found
+    return ChainRuleDensity(
+        rows,
+        columns,
+        # Factors that are shared are one object.
+        [[own[node] for node in order.graph.nodes] for order in orders],
+        [order.weight for order in orders],
+        [graph.names[c] for c in columns],
+    )
+
+
+def saved_estimators(orders: Sequence[ColumnOrder]) -> list[Any]:
+    """Estimators of `distinct_nodes`, if files may hold them all."""
+    own = {factor.node: factor for order in orders for factor in order.factors}
+    for factor in own.values():
+        if not isinstance(factor.estimator, _SAVED):
+            raise CannotSaveError(
+                f"the factor of {factor.node.label!r}, "
+                f"{type(factor.estimator).__name__}, cannot be saved: only KCEF, KEF "
+                f"and AutoKCEF have a file format that is safe to open."
+            )
+    return [factor.estimator for factor in own.values()]
 
 
 def plain_orders(orders: Sequence[ColumnOrder], kind: Any) -> dict[str, Any]:
@@ -157,6 +197,10 @@ def read_orders(plain: Mapping[str, Any], factors: Sequence[Any]) -> list[Column
         graph = read_plain({**plain, "nodes": written})
         pairs = zip(graph.nodes, numbers, strict=True)
         own = tuple(Factor(node, factors[number]) for node, number in pairs)
+        for factor in own:
+            if not isinstance(factor.estimator, _SAVED) or not factor.fits:
+                label = factor.node.label
+                raise ValueError(f"the factor of {label!r} has other columns")
         found.append(ColumnOrder(weight, graph, own))
     return found
 
