@@ -1,7 +1,8 @@
 """Who is measured: estimators by the names that tables use.
 
 "-F" is the full graph, every column given all before it, "-M" the Markov graph, every
-column given the one before it; "-F8" is an average over eight orders. Tasks run side by side, so that each has one thread.
+column given the one before it; "-F8" is an average over eight orders. Tasks run side by
+side, so that each has one thread.
 """
 
 from typing import Any
