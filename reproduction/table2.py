@@ -50,7 +50,7 @@ def run(task: Task, seed: int) -> Figures:
     train, test = joint_split(task.case, seed)
     train = train[: task.rows]
     model = joint(task.method, seed).fit(train)
-    if hasattr(model, "factor_log_densities"):
+    if len(getattr(model, "orders_", ())) == 1:
         log_factors = model.factor_log_densities(test)
     else:  # an average over orders has no factors
         log_factors = model.score_samples(test)[:, None]

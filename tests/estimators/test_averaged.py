@@ -318,8 +318,6 @@ def test_verbose_writes_to_standard_error_only(rows, capsys, few_coordinates):
 
 def test_what_it_cannot_do_is_refused_in_one_sentence(rows):
     X, y = rows
-    with pytest.raises(ValueError, match="one column of y, got 2; use KCEF"):
-        AutoKCEF().fit(X, np.column_stack([y, y]))
     with pytest.raises(ValueError, match="likelihood must be True, False or None"):
         AutoKCEF(likelihood="yes").fit(X, y)
     with pytest.raises(ValueError, match="n_jobs must be a whole number"):

@@ -25,7 +25,7 @@ class TableModel:
     @property
     def is_joint(self) -> bool:
         """Whether it is a density of all columns, without a response."""
-        return not hasattr(self.model, "given")
+        return not hasattr(self.model, "predict")
 
     def require_one_target(self) -> None:
         """Refuse models that cannot be asked for quantiles."""

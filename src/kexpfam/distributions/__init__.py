@@ -1,6 +1,7 @@
 """Distribution objects: n densities at once, in the user's units."""
 
 from kexpfam.distributions.bridged import Bridge, BridgedDensity, bridge_sample
+from kexpfam.distributions.chain_rule import ChainRuleDensity
 from kexpfam.distributions.closed_form import ClosedFormDensity
 from kexpfam.distributions.coordinates import ResponseCoordinates
 from kexpfam.distributions.interface import Density, ExactDensity, SeveralColumns
@@ -11,6 +12,7 @@ from kexpfam.distributions.normal_mixture import (
     NormalMixtureDensity,
 )
 from kexpfam.distributions.one_column import OneColumnDensity
+from kexpfam.distributions.row_averages import RowAverageDensity
 from kexpfam.distributions.univariate import BLOCK_ROWS, UnivariateDensity
 from kexpfam.partition import UnnormalizedDensity
 
@@ -18,6 +20,7 @@ __all__ = [
     "BLOCK_ROWS",
     "Bridge",
     "BridgedDensity",
+    "ChainRuleDensity",
     "ClosedFormDensity",
     "Density",
     "ExactDensity",
@@ -27,6 +30,7 @@ __all__ = [
     "NormalMixtureDensity",
     "OneColumnDensity",
     "ResponseCoordinates",
+    "RowAverageDensity",
     "SeveralColumns",
     "UnivariateDensity",
     "UnnormalizedDensity",

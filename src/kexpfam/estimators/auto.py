@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from kexpfam._progress import ProgressBar
@@ -22,7 +23,7 @@ from kexpfam.data import (
     parse_memory,
     training_data,
 )
-from kexpfam.distributions import ClosedFormDensity, MixtureDensity
+from kexpfam.distributions import ChainRuleDensity, ClosedFormDensity, MixtureDensity
 from kexpfam.errors import BlindnessWarning
 from kexpfam.estimators.base import ConditionalEstimator, warn_of_a_column
 from kexpfam.estimators.experts import (
@@ -32,8 +33,14 @@ from kexpfam.estimators.experts import (
     fit_expert,
 )
 from kexpfam.estimators.fitting import FamilyFit, collected
+from kexpfam.estimators.joint import (
+    ByColumn,
+    chain_density,
+    fit_columns,
+    response_names,
+)
 from kexpfam.estimators.kcef import KCEF
-from kexpfam.estimators.saved import FittedAverage, FittedMember
+from kexpfam.estimators.saved import FittedAverage, FittedColumns, FittedMember
 from kexpfam.family import (
     SOLVERS,
     FittedFamily,
@@ -81,7 +88,7 @@ _NO_COMPONENTS = IsolatedComponents(())
 
 
 @saved_estimator
-class AutoKCEF(ConditionalEstimator[MixtureDensity]):
+class AutoKCEF(ConditionalEstimator[MixtureDensity | ChainRuleDensity]):
     """The best density, no questions: an average of families over bases and kernels.
 
     Families with several base densities (with and without a regression, with and
@@ -92,7 +99,8 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
     ignores x takes part, and a heavy-tailed defensive component of one per cent keeps
     every response possible.
 
-    For one column of y.
+    Several columns of y are modelled by the chain rule, each given x and the columns
+    before it, with an average of its own; `given(X)` is one density of all of them.
 
     Args:
         experts: What else takes part, and what of our own, in a list: estimators with
@@ -120,10 +128,13 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
 
     Attributes:
         members_: The families of the average, with weight, base density and
-            hyperparameters; prints as a table.
-        best_: The best single family, a `KCEF`.
+            hyperparameters; prints as a table. Of several columns of y a tuple of such,
+            one for each.
+        best_: The best single family, a `KCEF`; of several columns a tuple of them.
+        columns_: Of several columns of y the averages, one for each given x and the
+            columns before it; None for one column.
         isolated_components_: Masses of separated modes by the average and by counting;
-            None if loaded from a file.
+            None if loaded from a file, or of several columns of y.
         n_candidates_: How many were tried.
         stopped_: Why no more were tried.
         n_features_in_: Columns of X.
@@ -140,6 +151,12 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
     """
 
     isolated_components_: IsolatedComponents | None
+    columns_: "ByColumn[AutoKCEF] | None" = None
+    members_: Any  # Members, or ByColumn[Members]
+    best_: Any  # KCEF, or ByColumn[KCEF]
+    n_candidates_: int
+    stopped_: str
+    n_features_in_: int
 
     # Coordinates that are tried.
     _coordinates = staticmethod(default_coordinates)
@@ -176,7 +193,8 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
         Args:
             X: Conditions, (n, p): array, pandas or polars; or rows that are read block
                 by block, as in `KCEF.fit`.
-            y: Responses, (n,), or the name of a column.
+            y: Responses, (n,), or the name of a column; (n, d), or several names, for
+                rows in memory.
             sample_weight: Weight of each row; a row of weight two equals two rows.
             client: A Dask client that passes over the rows, or None.
 
@@ -196,6 +214,9 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
             self._fit_source(rows, rng, client)
             note_columns(self, rows)
             return self
+        if rows.Y.shape[1] > 1:
+            names = response_names(y, rows.Y.shape[1])
+            return self._take(ByColumn(fit_columns(self, rows, names, rng), names))
         warn_of_a_column(y, rows.Y)
         if np.count_nonzero(rows.weights) > self._limits.average_rows:
             source = ArraySource(rows.X, rows.Y, rows.weights)
@@ -224,8 +245,9 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
         """Validate on rows in memory, and fit the best to these and to others."""
         if rows.Y.shape[1] > 1:
             raise ValueError(
-                f"AutoKCEF is for one column of y, got {rows.Y.shape[1]}; use KCEF for "
-                f"several columns at once."
+                f"AutoKCEF takes one column of y from rows that are read block by "
+                f"block, got {rows.Y.shape[1]}; fit each given those before it, or "
+                f"pass rows in memory."
             )
         competing = Competitors.of(self.experts)
         experts = competing.estimators
@@ -242,9 +264,22 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
                 Candidate(name, None, None, np.inf, "expert", held_out)
             )
         self._average(validation, int(rng.integers(2**31)), others, experts, near)
+        self.columns_ = None
         self.isolated_components_ = _NO_COMPONENTS
         if isolated:
             self.isolated_components_ = self._masses(validation)
+        return self
+
+    def _take(self, columns: "ByColumn[AutoKCEF]") -> Self:
+        """Be the product of averages, each of a column of y given those before it."""
+        names = columns.names
+        self.columns_ = columns
+        self.members_ = ByColumn([own.members_ for own in columns], names)
+        self.best_ = ByColumn([own.best_ for own in columns], names)
+        self.neighbourhood_ = columns[0].neighbourhood_
+        self.n_candidates_ = sum(own.n_candidates_ for own in columns)
+        self.stopped_ = "; ".join(dict.fromkeys(own.stopped_ for own in columns))
+        self.isolated_components_ = None
         return self
 
     def _masses(self, validation: Validation) -> IsolatedComponents:
@@ -418,7 +453,10 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
         model._restore(replace(fit, neighbourhood=self.neighbourhood_))
         return model
 
-    def _learned(self) -> FittedAverage:
+    def _learned(self) -> Any:
+        if self.columns_ is not None:
+            parts = tuple(own._learned() for own in self.columns_)
+            return FittedColumns(parts, self.columns_.names)
         # Without weight, too: they are among the parameters, which files hold.
         others = [m.coordinates for m in self.members_ if m.family is None]
         Competitors.of(self.experts).require_saveable(others)
@@ -441,6 +479,13 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
         )
 
     def _relearn(self, fitted: object) -> None:
+        if isinstance(fitted, FittedColumns):
+            columns = [type(self)(**self.get_params()) for _ in fitted.columns]
+            for own, average in zip(columns, fitted.columns, strict=True):
+                own._relearn(average)
+            self.n_features_in_ = columns[0].n_features_in_
+            self._take(ByColumn(columns, fitted.names))
+            return
         if not isinstance(fitted, FittedAverage):
             raise ValueError("an AutoKCEF is an average")
         members = [_restored(member) for member in fitted.members]
@@ -455,7 +500,9 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
         self.stopped_ = fitted.stopped
         self.isolated_components_ = None
 
-    def _density(self, X: Array) -> MixtureDensity:
+    def _density(self, X: Array) -> MixtureDensity | ChainRuleDensity:
+        if self.columns_ is not None:
+            return chain_density(X, self.columns_, self.columns_.names)
         # Members share coordinates, whose regressions are the slow part of them.
         placed: dict[int, Any] = {}
         parts: list[Any] = []
@@ -480,7 +527,12 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity]):
 
     @property
     def _response_columns(self) -> int:
-        return 1
+        return 1 if self.columns_ is None else len(self.columns_)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "members_")

@@ -209,6 +209,22 @@ class FittedAverage:
             raise ValueError("an average has conditions")
 
 
+@saved_fit({"columns": "k"})
+@dataclass(frozen=True, eq=False)
+class FittedColumns:
+    """What `AutoKCEF` has learned of several columns of y."""
+
+    columns: tuple[FittedAverage, ...]  # Each given x and the columns before it
+    names: tuple[str | int, ...]  # Of the columns of y
+
+    def check_saved(self) -> None:
+        """Refuse columns whose conditions are not x and the columns before them."""
+        counts = [len(column.neighbourhood.center) for column in self.columns]
+        expected = list(range(counts[0], counts[0] + len(counts)))
+        if len(counts) < 2 or counts != expected or len(self.names) != len(counts):
+            raise ValueError("the columns of y do not follow each other")
+
+
 def closed(stream: Stream) -> Rows | SavedSums:
     """A stream as files hold it."""
     if isinstance(stream, KeptRows):

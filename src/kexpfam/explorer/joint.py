@@ -135,10 +135,10 @@ class JointView:
         return found.resample(draws, 0), found.effective_sample_size
 
     def _ancestors(self, column: int) -> set[int]:
+        """Columns that a column depends on, in any of the orders of the model."""
         found: set[int] = set()
-        for node in self.subject.model.graph_.nodes:
-            for parent in node.parents if column in node.columns else ():
-                found |= {parent} | self._ancestors(parent)
+        for order in self.subject.model.orders_:
+            found |= _ancestors(order.graph, column)
         return found
 
     @functools.cached_property
@@ -164,6 +164,14 @@ class JointView:
                 f"is not known without data; say --data."
             )
         return self.subject.model.sample(self.spec.draws, random_state=0)
+
+
+def _ancestors(graph: Any, column: int) -> set[int]:
+    found: set[int] = set()
+    for node in graph.nodes:
+        for parent in node.parents if column in node.columns else ():
+            found |= {parent} | _ancestors(graph, parent)
+    return found
 
 
 def _reaching(control: Control, values: Array, beyond: float) -> Control:

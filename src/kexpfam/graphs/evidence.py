@@ -7,10 +7,14 @@ then exact. Otherwise the effective sample size says what the draws are worth.
 
 A row with missing entries has a population of draws, and one of them is taken by
 weight. Where a row's draws are worth too little there are more of them, up to a limit.
+
+In an average over orders of the columns, order k has the weight w_k p_k(evidence):
+draws come from each order, and are weighted by the whole density of the evidence there.
 """
 
+import math
 import warnings
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -156,7 +160,7 @@ class Imputation:
 
 @dataclass(frozen=True, eq=False)
 class AncestralSampling:
-    """Draws from a joint density, node by node, parents first."""
+    """Draws from a joint density along one graph, node by node, parents first."""
 
     graph: Graph
     factors: tuple[Factor, ...]
@@ -165,9 +169,7 @@ class AncestralSampling:
 
     def draws(self, evidence: Mapping[int, Array], n: int) -> tuple[Array, Mask, Array]:
         """Rows (n, d), what of them is known, and their log weights (n,)."""
-        Y = np.full((n, len(self.graph.names)), np.nan)
-        for column, values in evidence.items():
-            Y[:, column] = values
+        Y = _placed(self.graph, evidence, n)
         known = np.isfinite(Y)
         return Y, known, self._fill_in(Y, known)
 
@@ -191,21 +193,137 @@ class AncestralSampling:
                 log_weights[weighed] += factor.log_density(Y[weighed])
         return log_weights
 
+    def constants(self, Y: Array, known: Mask) -> Array:
+        """Log density of known nodes whose parents are known, (n,).
+
+        It is alike for all draws: only what is known is looked at.
+        """
+        total = np.zeros(len(Y))
+        for factor in self.factors:
+            needed = [*factor.node.columns, *factor.node.parents]
+            rows = known[:, needed].all(axis=1)
+            if rows.any():
+                total[rows] += factor.log_density(Y[rows])
+        return total
+
+    def beyond(self, Y: Array, known: Mask) -> dict[Hashable, float]:
+        """Share of draws above each known value that depends on unknown columns."""
+        shares: dict[Hashable, float] = {}
+        for factor in self.factors:
+            columns, parents = factor.node.columns, factor.node.parents
+            if not known[0, columns[0]] or known[0, parents].all():
+                continue
+            drawn = factor.sample(Y, self.rng, self.sampler)
+            for k, column in enumerate(columns):
+                above = np.mean(drawn[:, k] >= Y[0, column])
+                shares[self.graph.names[column]] = float(above)
+        return shares
+
+    def population(self, Y: Array, size: int) -> tuple[Array, Array]:
+        """`size` completions of each row, (size, n, d), and log weights, (size, n)."""
+        tiled = np.tile(Y, (size, 1))
+        log_weights = self._fill_in(tiled, np.isfinite(tiled))
+        return tiled.reshape(size, *Y.shape), log_weights.reshape(size, len(Y))
+
+
+@dataclass(frozen=True, eq=False)
+class OrderSampling:
+    """Draws from an average over orders; one order is drawn from as it is.
+
+    Attributes:
+        orders: What draws of each order are made with, (k,).
+        weights: Their shares, (k,).
+        rng: Generator of all draws.
+    """
+
+    orders: tuple[AncestralSampling, ...]
+    weights: Array
+    rng: np.random.Generator
+
+    @property
+    def graph(self) -> Graph:
+        """The graph of the first order."""
+        return self.orders[0].graph
+
+    def draws(self, evidence: Mapping[int, Array], n: int) -> Array:
+        """Independent draws (n, d), given columns that come first in every order."""
+        for order in self.orders:
+            found = unknown_ancestor(order.graph, evidence)
+            if found is not None:
+                self._refuse(*(self.graph.names[c] for c in found))
+        if len(self.orders) == 1:
+            return self.orders[0].draws(evidence, n)[0]
+        Y = _placed(self.graph, evidence, n)
+        known = np.isfinite(Y)
+        # Where all draws have the same evidence, it has one density.
+        some = slice(min(n, 1)) if all(v.ndim == 0 for v in evidence.values()) else ...
+        terms = [order.constants(Y[some], known[some]) for order in self.orders]
+        shares = special.softmax(np.log(self.weights)[:, None] + terms, axis=0)
+        levels = self.rng.random(n)
+        reached = np.broadcast_to(np.cumsum(shares, axis=0), (len(self.orders), n))
+        chosen = np.minimum((reached < levels).sum(axis=0), len(self.orders) - 1)
+        for k, order in enumerate(self.orders):
+            rows = np.flatnonzero(chosen == k)
+            if len(rows):
+                Y[rows] = order.population(Y[rows], 1)[0][0]
+        return Y
+
+    def _refuse(self, child: Hashable, parent: Hashable) -> None:
+        where, way = "", ""
+        if len(self.orders) > 1:
+            where = f" in one of {len(self.orders)} orders"
+            way = f", or name {child!r} in exogenous"
+        raise ValueError(
+            f"given has column {child!r}, but not its parent {parent!r}{where}, which "
+            f"draws would have to agree with; add it, or use "
+            f"conditional(given, ...), which weighs draws{way}."
+        )
+
     def weighted(self, evidence: Mapping[int, Array], n: int) -> WeightedDraws:
-        """Draws given evidence anywhere, by likelihood weighting."""
-        Y, known, log_weights = self.draws(evidence, n)
-        total = special.logsumexp(log_weights)
+        """Draws given evidence anywhere, by likelihood weighting.
+
+        Orders have draws in proportion to their weights, so that the mean weight, with
+        the whole density of the evidence, estimates Σ_k w_k p_k(evidence).
+        """
+        counts = self._counts(n)
+        rows, log_weights, constants = [], [], []
+        shares: dict[Hashable, list[tuple[int, float]]] = {}
+        for order, count in zip(self.orders, counts, strict=True):
+            if not count:
+                continue
+            Y, known, own = order.draws(evidence, count)
+            rows.append(Y)
+            log_weights.append(own)
+            constants.append(float(order.constants(Y[:1], known[:1])[0]))
+            for name, share in order.beyond(Y, known).items():
+                shares.setdefault(name, []).append((count, share))
+        # What is alike for all draws of all orders says nothing about their weights.
+        common = max(constants)
+        if np.isfinite(common):
+            log_weights = [
+                own + (constant - common)
+                for own, constant in zip(log_weights, constants, strict=True)
+            ]
+        every = np.concatenate(log_weights)
+        total = special.logsumexp(every)
         if not np.isfinite(total):
             raise ValueError(
                 "given is impossible under the model: the evidence has density zero "
                 "for every draw; check its values."
             )
-        weights = np.exp(log_weights - total)
-        effective = 1.0 / np.sum(weights**2)
-        # The delta method: relative variance of the mean weight.
-        error = float(np.sqrt(max(n / effective - 1.0, 0.0) / n))
-        log_evidence = float(total - np.log(n)) + self._constant(Y, known)
-        tails = self._tails(Y, known)
+        tails = {}
+        for name, found in shares.items():
+            above = sum(c * s for c, s in found) / sum(c for c, _ in found)
+            tails[name] = min(above, 1.0 - above)
+        result = WeightedDraws(
+            self.graph.names,
+            np.concatenate(rows),
+            np.exp(every - total),
+            float(total - np.log(n)) + common,
+            _relative_error(log_weights, total - np.log(n)),
+            tails,
+        )
+        effective = result.effective_sample_size
         # With fewer than 50, a standard error is known to a third of itself at best.
         # Whoever asks for few draws knows, and is warned only if most are lost.
         if effective < min(50.0, 0.2 * n):
@@ -228,30 +346,7 @@ class AncestralSampling:
                 SamplingWarning,
                 stacklevel=3,
             )
-        names = self.graph.names
-        return WeightedDraws(names, Y, weights, log_evidence, error, tails)
-
-    def _constant(self, Y: Array, known: Mask) -> float:
-        """Log density of known nodes whose parents are known, alike for all draws."""
-        total = 0.0
-        for factor in self.factors:
-            needed = [*factor.node.columns, *factor.node.parents]
-            if known[0, needed].all():
-                total += float(factor.log_density(Y[:1])[0])
-        return total
-
-    def _tails(self, Y: Array, known: Mask) -> dict[Hashable, float]:
-        """Share of draws beyond each known value that depends on unknown columns."""
-        tails: dict[Hashable, float] = {}
-        for factor in self.factors:
-            columns, parents = factor.node.columns, factor.node.parents
-            if not known[0, columns[0]] or known[0, parents].all():
-                continue
-            drawn = factor.sample(Y, self.rng, self.sampler)
-            for k, column in enumerate(columns):
-                beyond = np.mean(drawn[:, k] >= Y[0, column])
-                tails[self.graph.names[column]] = float(min(beyond, 1.0 - beyond))
-        return tails
+        return result
 
     def impute(self, Y: Array, n_draws: int, population: int) -> Imputation:
         """Fill in what is not a number, `n_draws` times.
@@ -265,15 +360,18 @@ class AncestralSampling:
         _check_missing(self.graph, known)
         draws = np.repeat(Y[None], n_draws, axis=0)
         effective = np.full(len(Y), np.inf)
-        exact = ~_contradictable(self.graph, known)
-        rows = np.flatnonzero(exact & ~known.all(axis=1))
-        for part in _parts(rows, n_draws):
-            draws[:, part] = self._population(Y[part], n_draws)[0]
+        exact = known.all(axis=1)
+        # Several orders are weighed against each other wherever something is known.
+        if len(self.orders) == 1:
+            exact = ~_contradictable(self.graph, known)
+            rows = np.flatnonzero(exact & ~known.all(axis=1))
+            for part in _parts_of(rows, n_draws):
+                draws[:, part] = self.orders[0].population(Y[part], n_draws)[0]
         rows, size = np.flatnonzero(~exact), population
         for round_ in range(rounds):
             if not len(rows):
                 break
-            for part in _parts(rows, size):
+            for part in _parts_of(rows, size):
                 found = self._population(Y[part], size)
                 draws[:, part], effective[part] = _taken(*found, n_draws, self.rng)
             rows = rows[effective[rows] < enough]
@@ -291,13 +389,50 @@ class AncestralSampling:
         return Imputation(draws, effective)
 
     def _population(self, Y: Array, size: int) -> tuple[Array, Array]:
-        """`size` completions of each row, (size, n, d), and log weights, (size, n)."""
-        tiled = np.tile(Y, (size, 1))
-        log_weights = self._fill_in(tiled, np.isfinite(tiled))
-        return tiled.reshape(size, *Y.shape), log_weights.reshape(size, len(Y))
+        """Completions of each row, (size, n, d), and log weights, (size, n)."""
+        if len(self.orders) == 1:
+            return self.orders[0].population(Y, size)
+        known, draws, log_weights = np.isfinite(Y), [], []
+        for order, count in zip(self.orders, self._counts(size), strict=True):
+            if count:
+                found, own = order.population(Y, count)
+                draws.append(found)
+                log_weights.append(own + order.constants(Y, known))
+        return np.concatenate(draws), np.concatenate(log_weights)
+
+    def _counts(self, n: int) -> Indices:
+        """How many of n draws are of each order: n w_k on average, and at most one off.
+
+        Systematic sampling, so that every draw counts alike, also if n is small.
+        """
+        if len(self.orders) == 1:
+            return np.array([n])
+        reached = np.cumsum(self.weights)[:-1]
+        levels = (np.arange(n) + self.rng.random()) / n
+        return np.bincount(np.searchsorted(reached, levels), minlength=len(self.orders))
+
+
+def _relative_error(log_weights: Sequence[Array], log_mean: float) -> float:
+    """Relative standard error of the mean weight of draws in strata, one per order."""
+    n = sum(map(len, log_weights))
+    weights = [np.exp(own - log_mean) for own in log_weights]
+    overall = float(np.var(np.concatenate(weights)))
+    # One draw of an order says nothing about how these differ.
+    variances = [np.var(own) if len(own) > 1 else overall for own in weights]
+    total = sum(len(own) * v for own, v in zip(weights, variances, strict=True))
+    return math.sqrt(total) / n
+
+
+def _placed(graph: Graph, evidence: Mapping[int, Array], n: int) -> Array:
+    """Rows with the evidence, and NaN elsewhere, (n, d)."""
+    Y = np.full((n, len(graph.names)), np.nan)
+    for column, values in evidence.items():
+        Y[:, column] = values
+    return Y
 
 
 def _check_missing(graph: Graph, known: Mask) -> None:
+    """Refuse rows without a condition, or with a part of a block."""
     for c in graph.exogenous:
         if not known[:, c].all():
             row = int(np.flatnonzero(~known[:, c])[0])
@@ -326,7 +461,8 @@ def _contradictable(graph: Graph, known: Mask) -> Mask:
     return found
 
 
-def _parts(rows: Indices, size: int) -> list[Indices]:
+def _parts_of(rows: Indices, size: int) -> list[Indices]:
+    """Rows, so many at a time that populations of this size fit into memory."""
     step = max(1, 200_000 // max(size, 1))  # rows times draws that are held at once
     return [rows[start : start + step] for start in range(0, len(rows), step)]
 

@@ -11,29 +11,43 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from kexpfam._parallel import shared_out
 from kexpfam._typing import Array, ArrayLike, RandomState
 from kexpfam._validation import as_generator, check_count, check_weights
-from kexpfam.errors import CannotSaveError, DegenerateDataError
-from kexpfam.estimators import KCEF, KEF, AutoKCEF
+from kexpfam.distributions import ChainRuleDensity, OneColumnDensity
+from kexpfam.estimators import KCEF, KEF
 from kexpfam.estimators.base import DensityEstimator
 from kexpfam.graphs.evidence import (
     AncestralSampling,
     Imputation,
+    OrderSampling,
     WeightedDraws,
     read_evidence,
-    unknown_ancestor,
 )
 from kexpfam.graphs.factors import Factor, check_estimator_of, fit_factor, seeded
 from kexpfam.graphs.held_out import (
     FactorGains,
     OrderProposal,
+    check_greedy,
     factor_gains,
     propose_order,
 )
-from kexpfam.graphs.structure import Graph, Node, read_graph, read_plain
+from kexpfam.graphs.orders import (
+    ColumnOrder,
+    averaged_graphs,
+    density_given,
+    distinct_nodes,
+    log_densities,
+    plain_orders,
+    read_orders,
+    saved_estimators,
+)
+from kexpfam.graphs.structure import Graph, Node, read_graph
+from kexpfam.graphs.tables import (
+    column_names,
+    exogenous_rows,
+    refuse_constants,
+    refuse_what_is_not_finite,
+)
 from kexpfam.persistence import save_factors, saved_joint
 from kexpfam.sampling import Sampler
-
-# Factors that files may hold.
-_SAVED = KCEF | KEF | AutoKCEF
 
 
 @saved_joint
@@ -41,7 +55,8 @@ class FactorizedDensity(DensityEstimator):
     """A joint density along a directed acyclic graph, p(y) = Π_v p(y_v | parents).
 
     Each factor is an estimator of its own, fitted to its columns and those of its
-    parents. Log densities are sums, draws are made parents first.
+    parents. Log densities are sums, draws are made parents first. With `orders=8` the
+    density is an average over eight orders of the columns, which share factors.
 
     Args:
         graph: "full": every column is conditioned on all columns before it. "markov":
@@ -57,14 +72,20 @@ class FactorizedDensity(DensityEstimator):
         order: Columns in the order in which "full" and "markov" take them; "greedy"
             to look for one on held-out rows, which takes many fits; None for that of
             the table.
+        orders: How many orders of the columns are averaged with equal weights, for
+            "full" and "markov": the one above, and others at random that share
+            factors, so that four take the fits of two, and eight those of four. All
+            orders, if there are fewer.
         n_jobs: Processes that fit factors, as joblib counts them: None for one, or
             what a surrounding `joblib.parallel_config` says; -1 for all cores.
-        random_state: Seed of factors that have none.
+        random_state: Seed of factors that have none, and of the orders.
 
     Attributes:
         factors_: Fitted estimators by column, or by tuple of columns for blocks, in an
-            order in which parents come first.
-        graph_: The graph, with columns by position.
+            order in which parents come first; those of the first order, if there are
+            several.
+        graph_: The graph, with columns by position, of the first order.
+        orders_: All orders, with weight, graph and factors of each.
         order_: The order that was proposed, with its gain; None unless
             `order="greedy"`.
         n_features_in_: Columns of the data.
@@ -91,6 +112,7 @@ class FactorizedDensity(DensityEstimator):
         root: Any = None,
         exogenous: Iterable[Any] | None = None,
         order: Sequence[Any] | str | None = None,
+        orders: int = 1,
         n_jobs: int | None = None,
         random_state: RandomState = None,
     ) -> None:
@@ -99,6 +121,7 @@ class FactorizedDensity(DensityEstimator):
         self.root = root
         self.exogenous = exogenous
         self.order = order
+        self.orders = orders
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -122,15 +145,15 @@ class FactorizedDensity(DensityEstimator):
         Y = validate_data(
             self, X, dtype=np.float64, ensure_min_samples=2, ensure_all_finite=False
         )
-        names = _column_names(X, Y.shape[1])
-        _refuse_what_is_not_finite(Y, names)
+        names = column_names(X, Y.shape[1])
+        refuse_what_is_not_finite(Y, names)
         weights = None
         if sample_weight is not None:
             weights = check_weights(sample_weight, len(Y))
         rng = None if self.random_state is None else as_generator(self.random_state)
-        graph, proposal = self._read_graph(Y, names)
-        _refuse_constants(Y, graph)
-        tasks = self._tasks(graph)
+        graphs, proposal = self._read_graphs(Y, names)
+        refuse_constants(Y, graphs[0])
+        tasks = self._tasks(distinct_nodes(graphs), graphs[0])
         calls = [(node, seeded(e, rng), Y, weights) for node, e in tasks]
         results = shared_out(fit_factor, calls, self.n_jobs, prefer="processes")
         fitted = [result for some in results for result in some]
@@ -139,10 +162,20 @@ class FactorizedDensity(DensityEstimator):
                 message = f"Factor of {factor.node.label!r}: {text}"
                 warnings.warn(message, category, stacklevel=2)
         self.order_ = proposal
-        return self._restore(graph, tuple(factor for factor, _ in fitted))
+        own = {factor.node: factor for factor, _ in fitted}
+        share = 1.0 / len(graphs)
+        return self._restore(
+            [
+                ColumnOrder(share, graph, tuple(own[node] for node in graph.nodes))
+                for graph in graphs
+            ]
+        )
 
     def factor_log_densities(self, X: ArrayLike) -> Array:
         """Log p(y_v | parents) of each row and node, (n, k), in the order of factors_.
+
+        They sum to the log density of the first order, which is that of the model
+        unless it averages over several.
 
         Example:
             >>> import numpy as np
@@ -157,7 +190,37 @@ class FactorizedDensity(DensityEstimator):
 
     def score_samples(self, X: ArrayLike) -> Array:
         """Log p of each row, given its exogenous columns, (n,)."""
-        return self.factor_log_densities(X).sum(axis=1)
+        return log_densities(self.orders_, self._table(X))
+
+    def given(self, X: ArrayLike) -> ChainRuleDensity | OneColumnDensity:
+        """The distributions of all modelled columns at each row of X, as one object.
+
+        Args:
+            X: The exogenous columns, (n, p), in the order of the table; of a data frame
+                those with their names.
+
+        Returns:
+            n densities with `logpdf`, `rvs`, `mean`, `std`, `cov`, `entropy` and
+            `marginal(column)`; what the factor gives if one column is modelled.
+
+        Raises:
+            ValueError: No column is exogenous.
+            TypeError: A factor has no `given`, or is that of a block.
+
+        Example:
+            >>> import numpy as np
+            >>> rng = np.random.default_rng(0)
+            >>> x, e = rng.normal(size=200), 0.3 * rng.normal(size=(2, 200))
+            >>> table = np.column_stack([x, x**2 + e[0], x + e[0] + e[1]])
+            >>> model = FactorizedDensity(exogenous=[0], random_state=0).fit(table)
+            >>> p = model.given([[0.0], [1.0]])
+            >>> p.logpdf([[0.0, 0.0], [1.0, 1.0]]).shape
+            (2,)
+            >>> p.marginal(2).interval(0.9).shape
+            (2, 2)
+        """
+        check_is_fitted(self)
+        return density_given(self.orders_, exogenous_rows(X, self.graph_))
 
     def sample(
         self,
@@ -173,8 +236,8 @@ class FactorizedDensity(DensityEstimator):
             random_state: Seed or generator.
             given: Values of some columns, a number or one per draw, such as
                 `{"a": 1.0}`. All ancestors of a column that is given have to be given
-                too; see `conditional` for evidence elsewhere. Exogenous columns always
-                are.
+                too, in every order; see `conditional` for evidence elsewhere. Exogenous
+                columns always are.
             sampler: How factors draw, as in `KCEF.sample`.
 
         Raises:
@@ -183,15 +246,7 @@ class FactorizedDensity(DensityEstimator):
         check_is_fitted(self)
         n_samples = check_count("n_samples", n_samples)
         evidence = read_evidence(self.graph_, given, n_samples)
-        found = unknown_ancestor(self.graph_, evidence)
-        if found is not None:
-            child, parent = (self.graph_.names[c] for c in found)
-            raise ValueError(
-                f"given has column {child!r}, but not its parent {parent!r}, which "
-                f"draws would have to agree with; add it, or use "
-                f"conditional(given, ...), which weighs draws."
-            )
-        return self._draws(random_state, sampler).draws(evidence, n_samples)[0]
+        return self._draws(random_state, sampler).draws(evidence, n_samples)
 
     def conditional(
         self,
@@ -204,7 +259,8 @@ class FactorizedDensity(DensityEstimator):
 
         Unknown columns are drawn parents first, and each draw is weighted by the
         density of the evidence that depends on it. The effective sample size says what
-        the draws are worth, and is warned about if small.
+        the draws are worth, and is warned about if small. Several orders have draws in
+        proportion to their weights, and are weighted by their density of the evidence.
 
         Args:
             given: Values of some columns, one number each.
@@ -275,7 +331,8 @@ class FactorizedDensity(DensityEstimator):
     ) -> FactorGains:
         """What its parents gain each factor on rows that were held out.
 
-        Factors are fitted again, cv times, as are densities without parents.
+        Factors of the first order are fitted again, cv times, as are densities without
+        parents.
 
         Args:
             X: Rows, such as those of the fit.
@@ -284,11 +341,20 @@ class FactorizedDensity(DensityEstimator):
         """
         Y, rng = self._table(X), as_generator(random_state)
         return factor_gains(
-            self._tasks(self.graph_), self._root(), Y, cv, self.n_jobs, rng
+            self._tasks(self.graph_.nodes, self.graph_),
+            self._root(),
+            Y,
+            cv,
+            self.n_jobs,
+            rng,
         )
 
     def plot(self, gains: FactorGains | None = None, ax: Any = None) -> Any:
-        """Draw the graph, with `held_out_gains` if given; returns the Axes."""
+        """Draw the graph (of the first order), with `held_out_gains` if given.
+
+        Returns:
+            The Axes.
+        """
         from kexpfam.display import GraphDisplay
 
         check_is_fitted(self)
@@ -315,34 +381,27 @@ class FactorizedDensity(DensityEstimator):
                 holds a part without a safe file representation.
         """
         check_is_fitted(self)
-        for factor in self._factors:
-            if not isinstance(factor.estimator, _SAVED):
-                raise CannotSaveError(
-                    f"the factor of {factor.node.label!r}, "
-                    f"{type(factor.estimator).__name__}, cannot be saved: only KCEF, "
-                    f"KEF and AutoKCEF have a file format that is safe to open."
-                )
-        factors = list(self.factors_.values())
-        save_factors(self, path, self.graph_.plain(), factors, extra)
+        structure = plain_orders(self.orders_, self.graph)
+        save_factors(self, path, structure, saved_estimators(self.orders_), extra)
 
     @classmethod
     def _of_factors(
         cls, structure: Any, feature_names: list[str], factors: list[Any]
     ) -> Self:
         """The density of a file, whose parameters say what its graph is."""
-        graph = read_plain(structure)
+        orders = read_orders(structure, factors)
+        graph = orders[0].graph
         if feature_names and feature_names != list(graph.names):
             raise ValueError("feature names do not match the columns")
-        pairs = [Factor(v, e) for v, e in zip(graph.nodes, factors, strict=True)]
-        for factor in pairs:
-            if not isinstance(factor.estimator, _SAVED) or not factor.fits:
-                label = factor.node.label
-                raise ValueError(f"the factor of {label!r} has other columns")
         parents = {node.columns: list(node.parents) for node in graph.nodes}
-        model = cls(graph=parents, exogenous=list(graph.exogenous) or None)
+        how: dict[str, Any] = {"graph": parents}
+        if len(orders) > 1:
+            how = {"graph": structure["graph"], "orders": len(orders)}
+            how["order"] = [node.columns[0] for node in graph.nodes]
+        model = cls(**how, exogenous=list(graph.exogenous) or None)
         model.n_features_in_ = len(graph.names)
         model.order_ = None
-        return model._restore(graph, tuple(pairs))
+        return model._restore(orders)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "graph_")
@@ -353,35 +412,36 @@ class FactorizedDensity(DensityEstimator):
         pairs = zip(self.graph_.nodes, estimators, strict=True)
         return tuple(Factor(node, estimator) for node, estimator in pairs)
 
+    @property
+    def orders_(self) -> tuple[ColumnOrder, ...]:
+        """The orders that are averaged, the first with the factors of `factors_`."""
+        share = 1.0 - sum(order.weight for order in self._further)
+        return (ColumnOrder(share, self.graph_, self._factors), *self._further)
+
     def _draws(
         self, random_state: RandomState, sampler: Sampler | str | None
-    ) -> AncestralSampling:
-        rng = as_generator(random_state)
-        return AncestralSampling(self.graph_, self._factors, rng, sampler)
+    ) -> OrderSampling:
+        rng, orders = as_generator(random_state), self.orders_
+        ways = [AncestralSampling(o.graph, o.factors, rng, sampler) for o in orders]
+        weights = np.array([order.weight for order in orders])
+        return OrderSampling(tuple(ways), weights, rng)
 
     def _root(self) -> Any:
         return KEF() if self.root is None else self.root
 
-    def _read_graph(
+    def _read_graphs(
         self, Y: Array, names: list[Hashable]
-    ) -> tuple[Graph, OrderProposal | None]:
-        """The graph, with an order that was looked for if so wished."""
+    ) -> tuple[list[Graph], OrderProposal | None]:
+        """The graph of each order, with one that was looked for if so wished."""
+        count = check_count("orders", self.orders, least=1)
+        seed = 0 if self.random_state is None else self.random_state
+        if count > 1:
+            rng = as_generator(seed).spawn(1)[0]  # factors have the same seeds as alone
+            how = self.graph, names, self.exogenous, self.order
+            return averaged_graphs(*how, count, rng), None
         if not isinstance(self.order, str):
-            return read_graph(self.graph, names, self.exogenous, self.order), None
-        if self.order != "greedy":
-            raise ValueError(
-                f"order must be a list of columns, 'greedy' or None, got "
-                f"{self.order!r}."
-            )
-        if not isinstance(self.graph, str) or self.graph not in ("full", "markov"):
-            raise ValueError(
-                f"order='greedy' is for graph='full' and 'markov', got "
-                f"graph={self.graph!r:.80}."
-            )
-        if isinstance(self.factor, Mapping):
-            raise ValueError(
-                "order='greedy' needs one factor for all columns, got a mapping."
-            )
+            return [read_graph(self.graph, names, self.exogenous, self.order)], None
+        check_greedy(self.order, self.graph, self.factor)
         proposal = propose_order(
             Y,
             names=names,
@@ -390,19 +450,19 @@ class FactorizedDensity(DensityEstimator):
             root=self.root,
             exogenous=self.exogenous,
             n_jobs=self.n_jobs,
-            random_state=0 if self.random_state is None else self.random_state,
+            random_state=seed,
         )
         graph = read_graph(self.graph, names, self.exogenous, proposal.order)
-        return graph, proposal
+        return [graph], proposal
 
-    def _tasks(self, graph: Graph) -> list[tuple[Node, Any]]:
-        """Each node with its estimator, checked."""
+    def _tasks(self, nodes: Iterable[Node], graph: Graph) -> list[tuple[Node, Any]]:
+        """Each node with its estimator, checked; the graph knows nodes by name."""
         own = self.factor if isinstance(self.factor, Mapping) else {}
-        chosen = {graph.node_named(key): value for key, value in own.items()}
+        chosen = {graph.node_named(key).columns: value for key, value in own.items()}
         usual = KCEF() if self.factor is None or own else self.factor
         tasks = [
-            (node, chosen.get(node, usual if node.parents else self._root()))
-            for node in graph.nodes
+            (node, chosen.get(node.columns, usual if node.parents else self._root()))
+            for node in nodes
         ]
         for node, estimator in tasks:
             check_estimator_of(node, estimator)
@@ -415,7 +475,7 @@ class FactorizedDensity(DensityEstimator):
             self, X, dtype=np.float64, reset=False, ensure_all_finite=finite
         )
         # scikit-learn has compared names only if they are all strings.
-        names = _column_names(X, Y.shape[1])
+        names = column_names(X, Y.shape[1])
         if hasattr(X, "columns") and tuple(names) != self.graph_.names:
             raise ValueError(
                 f"X has columns {names!r:.200}, but the model was fitted to "
@@ -424,36 +484,10 @@ class FactorizedDensity(DensityEstimator):
             )
         return Y
 
-    def _restore(self, graph: Graph, factors: tuple[Factor, ...]) -> Self:
-        """Take fitted factors, from `fit` or from a file."""
-        self.graph_ = graph
-        self.factors_ = {graph.key(f.node): f.estimator for f in factors}
+    def _restore(self, orders: Sequence[ColumnOrder]) -> Self:
+        """Take fitted orders, from `fit` or from a file."""
+        first, *further = orders
+        self.graph_ = first.graph
+        self.factors_ = {first.graph.key(f.node): f.estimator for f in first.factors}
+        self._further = tuple(further)
         return self
-
-
-def _column_names(X: Any, columns: int) -> list[Hashable]:
-    """Names of the columns of a data frame, whatever they are; else positions."""
-    found = getattr(X, "columns", None)
-    return list(range(columns)) if found is None else list(found)
-
-
-def _refuse_what_is_not_finite(Y: Array, names: list[Hashable]) -> None:
-    for what, wrong in (("NaN", np.isnan(Y)), ("inf", np.isinf(Y))):
-        if wrong.any():
-            row, column = np.argwhere(wrong)[0]
-            raise ValueError(
-                f"X has {what} in column {names[column]!r}, row {row}; fit takes "
-                f"complete rows, so leave such rows out (impute fills in NaN of other "
-                f"rows afterwards)."
-            )
-
-
-def _refuse_constants(Y: Array, graph: Graph) -> None:
-    for node in graph.nodes:
-        for c in node.columns:
-            if np.ptp(Y[:, c]) == 0:
-                raise DegenerateDataError(
-                    f"X is constant in column {graph.names[c]!r} (all {len(Y)} values "
-                    f"are {Y[0, c]:g}), so it has no density; leave it out, or name it "
-                    f"in exogenous."
-                )

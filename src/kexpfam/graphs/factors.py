@@ -98,6 +98,24 @@ class Factor:
         return self._checked("sample", drawn, (n, k))
 
     @property
+    def column(self) -> int:
+        """The column, or the first of a block, by position."""
+        return self.node.columns[0]
+
+    def given(self, rows: Array) -> Any:
+        """The densities p(· | parents) at each row of the whole table."""
+        if is_conditional(self.estimator):
+            return self.estimator.given(_conditions(self.node, rows))
+        alone = self.estimator.distribution()
+        return alone._rows(np.zeros(len(rows), dtype=int), single=False)
+
+    @property
+    def has_given(self) -> bool:
+        """Whether the estimator gives densities of one column, as ours do."""
+        method = "given" if is_conditional(self.estimator) else "distribution"
+        return hasattr(self.estimator, method) and len(self.node.columns) == 1
+
+    @property
     def fits(self) -> bool:
         """Whether a fitted estimator of this library has the columns of the node."""
         parents, columns = len(self.node.parents), len(self.node.columns)

@@ -7,7 +7,7 @@ that gains most from all others. Candidates are fitted with a fast estimator, th
 found against the given one with the factor that will be used.
 """
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -155,6 +155,22 @@ class OrderProposal:
         figure = f"{self.found_gain:+.3f} ± {self.gain_error:.3f} nats per row"
         verdict = "" if self.order == self.found else "; the given order is kept"
         return f"{names}: {figure} beside the given order{verdict}"
+
+
+def check_greedy(order: str, graph: Any, factor: Any) -> None:
+    """Refuse what no order can be looked for with."""
+    if order != "greedy":
+        raise ValueError(
+            f"order must be a list of columns, 'greedy' or None, got {order!r}."
+        )
+    if not isinstance(graph, str) or graph not in ("full", "markov"):
+        raise ValueError(
+            f"order='greedy' is for graph='full' and 'markov', got graph={graph!r:.80}."
+        )
+    if isinstance(factor, Mapping):
+        raise ValueError(
+            "order='greedy' needs one factor for all columns, got a mapping."
+        )
 
 
 def propose_order(

@@ -24,7 +24,8 @@ class Node:
 
     Attributes:
         columns: Its columns, by position.
-        parents: The columns that it is conditioned on, in the order of the table.
+        parents: The columns that it is conditioned on, in the order in which its
+            factor takes them.
         label: What it is called in pictures and messages.
     """
 
@@ -131,7 +132,13 @@ def read_plain(plain: Any) -> Graph:
     graph = read_graph(parents, range(len(names)), plain["exogenous"])
     if list(parents) != [node.columns for node in graph.nodes]:
         raise ValueError("parents do not come first")
-    nodes = [Node(v.columns, v.parents, _label(v.columns, names)) for v in graph.nodes]
+    nodes = []
+    for v, above in zip(graph.nodes, parents.values(), strict=True):
+        # As they were written: factors take their columns in that order.
+        written = tuple(map(int, above))
+        if tuple(sorted(written)) != v.parents:
+            raise ValueError("parents are not different columns")
+        nodes.append(Node(v.columns, written, _label(v.columns, names)))
     return Graph(names, tuple(nodes), graph.exogenous)
 
 
