@@ -14,7 +14,6 @@ from kexpfam.baselines import ConditionalKDE
 from kexpfam.data import Rows
 from kexpfam.distributions import ClosedFormDensity
 from kexpfam.errors import CannotSaveError
-from kexpfam.estimators.auto import DEFENSIVE_WEIGHT
 from kexpfam.estimators.experts import (
     Competitors,
     cross_fitted,
@@ -150,7 +149,7 @@ def test_densities_are_the_weighted_sum_of_all_members(model):
         part = member.family.density if member.expert is None else member.expert.given
         expected += member.weight * part(CONDITIONS).pdf(points)
     defensive = p.components[-1].pdf(points)
-    assert_close(p.pdf(points), expected + DEFENSIVE_WEIGHT * defensive, 1e-9)
+    assert_close(p.pdf(points), expected + model.members_.defensive * defensive, 1e-9)
 
 
 def test_densities_integrate_to_one_and_quantiles_invert(model):
@@ -199,7 +198,7 @@ def test_the_best_family_is_the_same_beside_an_expert_that_is_far_better(name):
     X, y = waves()
     model = AutoKCEF(experts={name: Wave()}, **OPTIONS).fit(X, y)
     assert [m.coordinates for m in model.members_] == [name]
-    assert_close(model.members_[0].weight, 1.0 - DEFENSIVE_WEIGHT)
+    assert_close(model.members_[0].weight, 1.0 - model.members_.defensive)
     alone = AutoKCEF(**OPTIONS).fit(X, y).best_
     chosen, expected = model.best_.selection_.chosen, alone.selection_.chosen
     assert chosen.coordinates == expected.coordinates

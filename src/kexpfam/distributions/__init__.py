@@ -11,6 +11,11 @@ from kexpfam.distributions.normal_mixture import (
     NormalMixtureDensity,
 )
 from kexpfam.distributions.one_column import OneColumnDensity
+from kexpfam.distributions.recalibrated import (
+    RecalibratedDensity,
+    UnitMap,
+    beta_log_densities,
+)
 from kexpfam.distributions.univariate import BLOCK_ROWS, UnivariateDensity
 from kexpfam.partition import UnnormalizedDensity
 
@@ -26,10 +31,13 @@ __all__ = [
     "NormalMixtureColumns",
     "NormalMixtureDensity",
     "OneColumnDensity",
+    "RecalibratedDensity",
     "ResponseCoordinates",
     "SeveralColumns",
+    "UnitMap",
     "UnivariateDensity",
     "UnnormalizedDensity",
+    "beta_log_densities",
     "bridge_sample",
     "check_partition",
 ]

@@ -24,6 +24,7 @@ from kexpfam.family.coordinates import (
 from kexpfam.family.cross_validation import (
     HeldOutProblem,
     LogDensities,
+    MassesBelow,
     RowScores,
     cross_validated,
     equal_folds,
@@ -69,6 +70,7 @@ __all__ = [
     "LogDensities",
     "LowRankSpec",
     "MassComparison",
+    "MassesBelow",
     "RowScores",
     "SampledRows",
     "SharedProcesses",
