@@ -26,7 +26,10 @@ def test_densities_are_the_weighted_sum_of_those_of_the_members(model):
     expected = model.members_.defensive * defensive.pdf(POINTS)
     for member in model.members_:
         expected += member.weight * member.family.density(CONDITIONS).pdf(POINTS)
-    assert_close(p.pdf(POINTS), expected, 1e-9)
+    assert_close(p.density.pdf(POINTS), expected, 1e-9)
+    # And behind the map of PIT values.
+    g = model.calibration_.pdf(p.density.cdf(POINTS))
+    assert_close(p.pdf(POINTS), expected * g, 1e-9)
 
 
 def test_members_without_a_function_need_no_quadrature(model):

@@ -236,7 +236,7 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity | RecalibratedDensity]):
         experts = competing.estimators
         training = TrainingRows.of(rows)
         check_weights_for(experts, training.weights)
-        _warn_of_few(len(training))
+        _warn_of_few(max(len(training), round(float(training.weights.sum()))))
         near = Neighbourhood.of(rows.X, rows.weights)
         validation = Validation.of(training, self._spec(), rng)
         isolated = self._try(validation, competing)
@@ -505,10 +505,10 @@ def _warn_of_few(n: int, enough: int = 10) -> None:
     """Say what intervals rest on where rows are too few to tell."""
     if n < enough:
         warnings.warn(
-            f"Intervals rest on {n} rows: too few to tell the "
-            f"shape of a density or its tails, which are those of a t distribution "
-            f"with {max(n - 1, 1)} degrees of freedom. Right on average for normal "
-            f"responses; take {enough} rows or more.",
+            f"Intervals rest on {n} rows: too few to tell the shape of a density. Its "
+            f"tails are nearly those of a t distribution with {max(n - 1, 1)} degrees "
+            f"of freedom, and intervals above 80 % cover less than they say; take "
+            f"{enough} rows or more.",
             AccuracyWarning,
             stacklevel=4,
         )

@@ -93,7 +93,8 @@ def fit_calibration(
         folds: Rows that maps are fitted without, to see what they gain.
         spec: Its defaults.
     """
-    n, k = float(row_weights.sum()), spec.parts
+    # Weights that were divided by their sum do not make rows fewer.
+    n, k = max(float(row_weights.sum()), float(len(masses))), spec.parts
     start = student_weights(n, k)
     log_b = beta_log_densities(np.clip(masses, spec.least, 1.0 - spec.least), k)
     known = np.isfinite(masses)
