@@ -37,7 +37,7 @@ class UnitMap:
         (array([0.1, 0.7]), array([1., 1.]))
         >>> wider = UnitMap(np.array([0.3, 0.2, 0.2, 0.3]))
         >>> wider.cdf(np.array([0.05])).round(3)
-        array([0.058])
+        array([0.059])
     """
 
     weights: Array  # (k,), with sum one
@@ -117,7 +117,7 @@ class RecalibratedDensity(ExactDensity, TabulatedDensity):
         >>> p = ClosedFormDensity(GaussianBase(1.0), np.zeros(1), np.ones(1))
         >>> q = RecalibratedDensity(p, UnitMap(np.array([0.3, 0.2, 0.2, 0.3])))
         >>> p.interval(0.9).round(3), q.interval(0.9).round(3)
-        (array([[-1.645,  1.645]]), array([[-1.714,  1.714]]))
+        (array([[-1.645,  1.645]]), array([[-1.722,  1.722]]))
     """
 
     def __init__(self, density: OneColumnDensity, calibration: UnitMap) -> None:

@@ -35,7 +35,7 @@ def student_weights(n: float, parts: int) -> Array:
 
     Example:
         >>> student_weights(12.0, 5).round(3)
-        array([0.225, 0.186, 0.178, 0.186, 0.225])
+        array([0.228, 0.182, 0.18 , 0.182, 0.228])
     """
     edges = special.ndtri(np.linspace(0.0, 1.0, parts + 1))
     df = max(n - 1.0, 1.0)
