@@ -28,7 +28,7 @@ is continued: what is there is not run again. `--report` prints it.
 import argparse
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Self
 
 import numpy as np
@@ -110,7 +110,7 @@ def average(**experts: Any) -> AutoKCEF:
     return AutoKCEF(experts=experts or None, random_state=0, n_jobs=1)
 
 
-ESTIMATORS = {
+ESTIMATORS: dict[str, Callable[[], Any]] = {
     "process": Process,
     "isotropic": IsotropicProcess,
     "KCEF": around_a_process,
@@ -189,7 +189,7 @@ def held_out(
     return np.concatenate(log_p), learning, fitting
 
 
-def report(cases: Iterable[dict]) -> str:
+def report(cases: Iterable[dict[str, Any]]) -> str:
     """Gains by table, and their mean over tables with its standard error."""
     cases, lines = list(cases), []
     for method in dict.fromkeys(case["method"] for case in cases):

@@ -34,7 +34,6 @@ from kexpfam import AutoKCEF
 from kexpfam.base_densities import StudentBase
 from kexpfam.datasets import load_benchmark
 from kexpfam.distributions import ClosedFormDensity
-from kexpfam.estimators.auto import DEFENSIVE, DEFENSIVE_WEIGHT
 from kexpfam.estimators.experts import cross_fitted, fit_expert
 from kexpfam.selection import Candidate
 from kexpfam.selection.averaging import (
@@ -44,6 +43,7 @@ from kexpfam.selection.averaging import (
     tempered_weights,
     without_negligible,
 )
+from kexpfam.selection.defensive import DefensiveComponent, defended_weights
 from kexpfam.selection.spec import PLAIN
 from kexpfam.selection.validation import Validation
 from reproduction.protocol import TABLE1, halves, in_units
@@ -123,23 +123,18 @@ class Average:
         self._validation = self._model.validation_
         self._X, self._y = test[:, :-1], test[:, -1]
         rows, folds = self._validation.rows, self._validation.folds
-        log_p = cross_fitted("forest", Forest(), rows, folds)
+        log_p, _ = cross_fitted("forest", Forest(), rows, folds)
         expert = Candidate("forest", None, None, np.inf, "expert", log_p)
         self.candidates = [*self._validation.candidates, expert]
-        self.weights, y = rows.weights, rows.Y[:, 0]
-        self._units = float(y.mean()), float(y.std())
-        self.held_out = np.logaddexp(
-            np.log1p(-DEFENSIVE_WEIGHT)
-            + np.stack([c.held_out for c in self.candidates]),
-            np.log(DEFENSIVE_WEIGHT) + self.defensive(y),
-        )
+        self.weights = rows.weights
+        # All rules have the defensive component of the default one.
+        _, self._defence = defended_weights(self._validation, self.candidates)
+        log_p = np.stack([c.held_out for c in self.candidates])
+        self.held_out = self._defence.beside(log_p)
+        placed = self._validation.final(self._defence.coordinates)
+        component = DefensiveComponent(placed.coordinates, self._defence.base)
+        self._defensive = component.density(self._X).logpdf(self._y)
         self._tested: dict[int, Array] = {}
-
-    def defensive(self, y: Array) -> Array:
-        """Log density of responses under the defensive component."""
-        center, scale = self._units
-        log_t: Array = DEFENSIVE.log_density(((y - center) / scale)[:, None])
-        return log_t - np.log(scale)
 
     def tested(self, k: int) -> Array:
         """Log density of the test rows under a candidate fitted to all rows."""
@@ -158,11 +153,11 @@ class Average:
     def loss(self, weights: Array) -> float:
         """Mean negative log density of the test rows under an average."""
         kept = np.flatnonzero(weights)
-        shares = np.log(weights[kept] * (1.0 - DEFENSIVE_WEIGHT))
+        shares = np.log(weights[kept] * (1.0 - self._defence.weight))
         parts = [
             share + self.tested(int(k)) for share, k in zip(shares, kept, strict=True)
         ]
-        parts.append(np.log(DEFENSIVE_WEIGHT) + self.defensive(self._y))
+        parts.append(np.log(self._defence.weight) + self._defensive)
         return -float(special.logsumexp(np.stack(parts), axis=0).mean())
 
 

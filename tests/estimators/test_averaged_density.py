@@ -5,7 +5,6 @@ import pytest
 
 from kexpfam import AutoKCEF
 from kexpfam.distributions import ClosedFormDensity, UnivariateDensity
-from kexpfam.estimators.auto import DEFENSIVE
 from tests.tolerances import assert_close
 
 
@@ -23,12 +22,14 @@ POINTS = np.array([[-2.0, -0.3, 0.5, 1.8]])
 
 def test_densities_are_the_weighted_sum_of_those_of_the_members(model):
     p = model.given(CONDITIONS)
-    center, scale = (np.full(3, number) for number in model.defensive_)
-    defensive = ClosedFormDensity(DEFENSIVE, center, scale)
+    defensive = model.defensive_.density(CONDITIONS)
     expected = model.members_.defensive * defensive.pdf(POINTS)
     for member in model.members_:
         expected += member.weight * member.family.density(CONDITIONS).pdf(POINTS)
-    assert_close(p.pdf(POINTS), expected, 1e-9)
+    assert_close(p.density.pdf(POINTS), expected, 1e-9)
+    # And behind the map of PIT values.
+    g = model.calibration_.pdf(p.density.cdf(POINTS))
+    assert_close(p.pdf(POINTS), expected * g, 1e-9)
 
 
 def test_members_without_a_function_need_no_quadrature(model):

@@ -14,7 +14,6 @@ from kexpfam.baselines import ConditionalKDE
 from kexpfam.data import Rows
 from kexpfam.distributions import ClosedFormDensity
 from kexpfam.errors import CannotSaveError
-from kexpfam.estimators.auto import DEFENSIVE_WEIGHT
 from kexpfam.estimators.experts import (
     Competitors,
     cross_fitted,
@@ -108,13 +107,14 @@ def test_held_out_log_densities_are_those_of_fits_without_the_fold(rows):
     X, y = rows
     weights = np.random.default_rng(1).uniform(0.5, 2.0, len(y))
     folds = equal_folds(len(y), 5)
-    found = cross_fitted("kde", KDE, Rows(X, y[:, None], weights), folds)
+    found, below = cross_fitted("kde", KDE, Rows(X, y[:, None], weights), folds)
     for fold in folds:
         rest = np.delete(np.arange(len(y)), fold)
         fit = clone(KDE).fit(X[rest], y[rest], sample_weight=weights[rest])
         for a in range(fold.start, fold.stop):
-            (expected,) = fit.given(X[a : a + 1]).logpdf(y[a : a + 1])
-            assert_close(found[a], expected, 1e-9)
+            p = fit.given(X[a : a + 1])
+            assert_close(found[a], p.logpdf(y[a : a + 1])[0], 1e-9)
+            assert_close(below[a], p.cdf(y[a : a + 1])[0], 1e-9)
 
 
 def test_what_is_validated_is_what_the_folds_say(model, rows):
@@ -125,7 +125,7 @@ def test_what_is_validated_is_what_the_folds_say(model, rows):
     # The order that `Validation.of` draws first.
     order = np.random.default_rng(0).permutation(len(y))
     some = Rows(X, y[:, None], np.ones(len(y)))[order]
-    expected = cross_fitted("kde", KDE, some, equal_folds(len(y), selection.n_folds))
+    expected, _ = cross_fitted("kde", KDE, some, equal_folds(len(y), selection.n_folds))
     assert_close(candidate.held_out, expected)
 
 
@@ -139,18 +139,18 @@ def test_impossible_rows_have_the_lowest_log_density_and_not_minus_infinity():
     X, y = make_rows(20)
     data = Rows(X, y[:, None], np.ones(20))
     with np.errstate(over="ignore"):
-        found = cross_fitted("no", Impossible(), data, equal_folds(20, 2))
+        found, _ = cross_fitted("no", Impossible(), data, equal_folds(20, 2))
     np.testing.assert_array_equal(found, -1e4)
 
 
 def test_densities_are_the_weighted_sum_of_all_members(model):
-    p, points = model.given(CONDITIONS), np.linspace(-3.5, 3.5, 15)[None]
+    p, points = model.given(CONDITIONS).density, np.linspace(-3.5, 3.5, 15)[None]
     expected = np.zeros((3, 15))
     for member in model.members_:
         part = member.family.density if member.expert is None else member.expert.given
         expected += member.weight * part(CONDITIONS).pdf(points)
     defensive = p.components[-1].pdf(points)
-    assert_close(p.pdf(points), expected + DEFENSIVE_WEIGHT * defensive, 1e-9)
+    assert_close(p.pdf(points), expected + model.members_.defensive * defensive, 1e-9)
 
 
 def test_densities_integrate_to_one_and_quantiles_invert(model):
@@ -199,7 +199,7 @@ def test_the_best_family_is_the_same_beside_an_expert_that_is_far_better(name):
     X, y = waves()
     model = AutoKCEF(experts={name: Wave()}, **OPTIONS).fit(X, y)
     assert [m.coordinates for m in model.members_] == [name]
-    assert_close(model.members_[0].weight, 1.0 - DEFENSIVE_WEIGHT)
+    assert_close(model.members_[0].weight, 1.0 - model.members_.defensive)
     alone = AutoKCEF(**OPTIONS).fit(X, y).best_
     chosen, expected = model.best_.selection_.chosen, alone.selection_.chosen
     assert chosen.coordinates == expected.coordinates

@@ -7,7 +7,13 @@ import pytest
 from scipy import integrate
 
 from kexpfam.base_densities import GaussianBase, StudentBase, UniformBase
-from kexpfam.family import HeldOutProblem, LogDensities, equal_folds, nodes_inside
+from kexpfam.family import (
+    HeldOutProblem,
+    LogDensities,
+    MassesBelow,
+    equal_folds,
+    nodes_inside,
+)
 from kexpfam.family.cross_validation import (
     LOWEST_LOG_DENSITY,
     FoldScores,
@@ -74,6 +80,33 @@ def test_log_densities_equal_refits_normalised_by_quad(name, weighted):
                 bound = 2 * 0.1**2 / 8 * curvature + 1e-4
                 assert abs(found[k, a] - expected) < bound
                 assert bound < 0.2
+
+
+def test_masses_below_rows_equal_refits_integrated_by_quad():
+    kernel, lam = KERNELS["gaussian"], 0.1
+    problem = make_problem(n=12, n_folds=3, derivatives=False)
+    found = cross_validated_by_score(problem, kernel, [lam], MassesBelow.of)[0]
+    for fold in problem.folds:
+        T = refit(problem, kernel, lam, fold)
+        for a in range(fold.start, fold.stop):
+            x, y = problem.sample.X[a : a + 1], float(problem.sample.Y[a, 0])
+
+            def tilted(u, x=x, T=T):
+                point = np.array([[u]])
+                return float(np.exp(BASE.log_density(point) + T.value(x, point))[0])
+
+            below = integrate.quad(tilted, -15.0, y)[0]
+            expected = below / (below + integrate.quad(tilted, y, 15.0)[0])
+            # The trapezoidal rule with nodes 0.1 apart: 0.1²/12 of the curvature of
+            # the density, which is some tens here, times the mass.
+            assert abs(found[a] - expected) < 0.005
+
+
+def test_masses_of_a_base_density_alone_are_its_distribution_function():
+    problem = make_problem(n=12, n_folds=3)
+    kernel = KERNELS["constant"]
+    found = cross_validated_by_score(problem, kernel, [1e12], MassesBelow.of)[0]
+    assert_close(found, BASE.column_cdf(problem.sample.Y[:, 0], 0), 1e-3)
 
 
 def log_density_by_quad(T, x, y):

@@ -12,6 +12,11 @@ from kexpfam.distributions.normal_mixture import (
     NormalMixtureDensity,
 )
 from kexpfam.distributions.one_column import OneColumnDensity
+from kexpfam.distributions.recalibrated import (
+    RecalibratedDensity,
+    UnitMap,
+    beta_log_densities,
+)
 from kexpfam.distributions.row_averages import RowAverageDensity
 from kexpfam.distributions.univariate import BLOCK_ROWS, UnivariateDensity
 from kexpfam.partition import UnnormalizedDensity
@@ -29,11 +34,14 @@ __all__ = [
     "NormalMixtureColumns",
     "NormalMixtureDensity",
     "OneColumnDensity",
+    "RecalibratedDensity",
     "ResponseCoordinates",
     "RowAverageDensity",
     "SeveralColumns",
+    "UnitMap",
     "UnivariateDensity",
     "UnnormalizedDensity",
+    "beta_log_densities",
     "bridge_sample",
     "check_partition",
 ]

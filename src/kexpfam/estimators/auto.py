@@ -12,8 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kexpfam._progress import ProgressBar
 from kexpfam._typing import Array, RandomState
-from kexpfam._validation import as_generator, mean_and_std
-from kexpfam.base_densities import StudentBase
+from kexpfam._validation import as_generator
 from kexpfam.data import (
     ArraySource,
     Rows,
@@ -23,8 +22,13 @@ from kexpfam.data import (
     parse_memory,
     training_data,
 )
-from kexpfam.distributions import ChainRuleDensity, ClosedFormDensity, MixtureDensity
-from kexpfam.errors import BlindnessWarning
+from kexpfam.distributions import (
+    ChainRuleDensity,
+    MixtureDensity,
+    RecalibratedDensity,
+    ResponseCoordinates,
+)
+from kexpfam.errors import AccuracyWarning, BlindnessWarning
 from kexpfam.estimators.base import ConditionalEstimator, warn_of_a_column
 from kexpfam.estimators.experts import (
     Competitors,
@@ -43,6 +47,7 @@ from kexpfam.estimators.kcef import KCEF
 from kexpfam.estimators.saved import FittedAverage, FittedColumns, FittedMember
 from kexpfam.family import (
     SOLVERS,
+    Coordinates,
     FittedFamily,
     FoldStatistics,
     IsolatedComponents,
@@ -62,14 +67,15 @@ from kexpfam.family import (
 from kexpfam.family.neighbourhood import Neighbourhood
 from kexpfam.persistence import save_estimator, saved_estimator
 from kexpfam.selection import Candidate, Member, Members
-from kexpfam.selection.averaging import average_weights
 from kexpfam.selection.candidates import Task
 from kexpfam.selection.choosing import best_of
+from kexpfam.selection.defensive import DefensiveComponent, defended_weights
 from kexpfam.selection.finishing import (
     isolated_coordinates,
     lambda_for_all,
     replace_blind_candidates,
 )
+from kexpfam.selection.recalibration import fit_calibration, held_out_masses
 from kexpfam.selection.spec import (
     AVERAGED_LIKELIHOOD_GRID,
     PLAIN,
@@ -79,16 +85,13 @@ from kexpfam.selection.spec import (
 )
 from kexpfam.selection.validation import Validation
 
-# The defensive component, a wide t distribution of y that ignores x: no response is
-# impossible. More than two per cent costs likelihood everywhere.
-DEFENSIVE_WEIGHT = 0.01
-DEFENSIVE = StudentBase(scale=0.85, df=5.0)
-
 _NO_COMPONENTS = IsolatedComponents(())
 
 
 @saved_estimator
-class AutoKCEF(ConditionalEstimator[MixtureDensity | ChainRuleDensity]):
+class AutoKCEF(
+    ConditionalEstimator[MixtureDensity | RecalibratedDensity | ChainRuleDensity]
+):
     """The best density, no questions: an average of families over bases and kernels.
 
     Families with several base densities (with and without a regression, with and
@@ -96,8 +99,8 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity | ChainRuleDensity]):
     families whose kernel acts on a summary of x that trees learn
     (`kexpfam.summaries.LearnedSummary`). Weights are those with which the average gives
     the largest log density to rows that its members have not seen; a null model that
-    ignores x takes part, and a heavy-tailed defensive component of one per cent keeps
-    every response possible.
+    ignores x takes part, and a heavy-tailed defensive component of a per cent or so,
+    around what a regression says of x, keeps every response possible.
 
     Several columns of y are modelled by the chain rule, each given x and the columns
     before it, with an average of its own; `given(X)` is one density of all of them.
@@ -133,6 +136,9 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity | ChainRuleDensity]):
         best_: The best single family, a `KCEF`; of several columns a tuple of them.
         columns_: Of several columns of y the averages, one for each given x and the
             columns before it; None for one column.
+        calibration_: The map of PIT values that densities are behind, a `UnitMap`; None
+            if there is none, or of several columns of y.
+        defensive_: The defensive component; `members_.defensive` is its weight.
         isolated_components_: Masses of separated modes by the average and by counting;
             None if loaded from a file, or of several columns of y.
         n_candidates_: How many were tried.
@@ -253,15 +259,16 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity | ChainRuleDensity]):
         experts = competing.estimators
         training = TrainingRows.of(rows)
         check_weights_for(experts, training.weights)
+        _warn_of_few(max(len(training), round(float(training.weights.sum()))))
         near = Neighbourhood.of(rows.X, rows.weights)
         validation = Validation.of(training, self._spec(), rng)
         isolated = self._try(validation, competing)
         for name, expert in experts.items():
             if validation.reason == "interrupted":
                 break
-            held_out = cross_fitted(name, expert, validation.rows, validation.folds)
+            found = cross_fitted(name, expert, validation.rows, validation.folds)
             validation.candidates.append(
-                Candidate(name, None, None, np.inf, "expert", held_out)
+                Candidate(name, None, None, np.inf, "expert", *found)
             )
         self._average(validation, int(rng.integers(2**31)), others, experts, near)
         self.columns_ = None
@@ -373,14 +380,10 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity | ChainRuleDensity]):
         near: Neighbourhood,
     ) -> None:
         candidates, rows = validation.candidates, validation.rows
-        center, scale = mean_and_std("y", rows.Y, rows.weights)
-        log_t = DEFENSIVE.log_density((rows.Y - center) / scale) - np.log(scale)
         # What is validated is what will be used: every member beside the defensive one.
-        held_out = np.logaddexp(
-            np.log1p(-DEFENSIVE_WEIGHT) + np.stack([c.held_out for c in candidates]),
-            np.log(DEFENSIVE_WEIGHT) + log_t,
-        )
-        weights = average_weights(candidates, held_out, rows.weights)
+        weights, defence = defended_weights(validation, candidates)
+        masses = held_out_masses(validation, candidates, weights, defence)
+        self.calibration_ = fit_calibration(masses, rows.weights, validation.folds)
         kept = np.flatnonzero(weights)
         selection = best_of(validation)
         families = [candidates[k] for k in kept if candidates[k].method != "expert"]
@@ -395,7 +398,7 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity | ChainRuleDensity]):
             everyone = validation.all_rows
             members.append(
                 Member(
-                    float(weights[k] * (1.0 - DEFENSIVE_WEIGHT)),
+                    float(weights[k] * (1.0 - defence.weight)),
                     name,
                     candidate,
                     None if other else next(fits),
@@ -407,8 +410,10 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity | ChainRuleDensity]):
         self.best_ = self._best(
             selection.chosen.method, FamilyFit(next(fits), selection)
         )
-        self.members_ = Members(members, DEFENSIVE_WEIGHT)
-        self.defensive_ = (float(center[0]), float(scale[0]))
+        self.members_ = Members(members, defence.weight)
+        self.defensive_ = DefensiveComponent(
+            validation.final(defence.coordinates).coordinates, defence.base
+        )
         self.n_candidates_ = len(candidates)
         self.stopped_ = validation.reason
 
@@ -476,6 +481,7 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity | ChainRuleDensity]):
             self.neighbourhood_,
             self.n_candidates_,
             self.stopped_,
+            self.calibration_,
         )
 
     def _relearn(self, fitted: object) -> None:
@@ -495,35 +501,42 @@ class AutoKCEF(ConditionalEstimator[MixtureDensity | ChainRuleDensity]):
         # Numbers of a wrong form in its members show when they are printed.
         repr(self.members_)
         self.best_ = self._best(fitted.best_method, FamilyFit(fitted.best))
-        self.defensive_ = fitted.defensive
+        self.defensive_ = fitted.defensive_component
+        self.calibration_ = fitted.calibration
         self.n_candidates_ = fitted.n_candidates
         self.stopped_ = fitted.stopped
         self.isolated_components_ = None
 
-    def _density(self, X: Array) -> MixtureDensity | ChainRuleDensity:
+    def _density(
+        self, X: Array
+    ) -> MixtureDensity | RecalibratedDensity | ChainRuleDensity:
         if self.columns_ is not None:
             return chain_density(X, self.columns_, self.columns_.names)
         # Members share coordinates, whose regressions are the slow part of them.
         placed: dict[int, Any] = {}
+
+        def at(coordinates: Coordinates) -> tuple[Array, ResponseCoordinates]:
+            if id(coordinates) not in placed:
+                Z = coordinates.conditions(X)
+                placed[id(coordinates)] = Z, coordinates.at(Z)
+            found: tuple[Array, ResponseCoordinates] = placed[id(coordinates)]
+            return found
+
         parts: list[Any] = []
         for member in self.members_:
             family = member.family
             if family is None:
                 parts.append(member.expert.given(X))
                 continue
-            key = id(family.coordinates)
-            if key not in placed:
-                Z = family.coordinates.conditions(X)
-                placed[key] = Z, family.coordinates.at(Z)
-            Z, there = placed[key]
+            Z, there = at(family.coordinates)
             parts.append(family.closed_form(there) or family.normalized(Z, there))
-        center, scale = self.defensive_
-        n = len(X)
-        parts.append(
-            ClosedFormDensity(DEFENSIVE, np.full(n, center), np.full(n, scale))
-        )
+        _, there = at(self.defensive_.coordinates)
+        parts.append(self.defensive_.at(there.location[:, 0], there.scale[:, 0]))
         weights = [member.weight for member in self.members_]
-        return MixtureDensity(parts, [*weights, self.members_.defensive])
+        mixture = MixtureDensity(parts, [*weights, self.members_.defensive])
+        if self.calibration_ is None:
+            return mixture
+        return RecalibratedDensity(mixture, self.calibration_)
 
     @property
     def _response_columns(self) -> int:
@@ -547,6 +560,19 @@ def _tasks(validation: Validation, name: str) -> list[Task]:
         grid.paths(validation.kernels_x(name, grid)),
         bases=RESIDUAL_BASES if tails_open else (None,),
     )
+
+
+def _warn_of_few(n: int, enough: int = 10) -> None:
+    """Say what intervals rest on where rows are too few to tell."""
+    if n < enough:
+        warnings.warn(
+            f"Intervals rest on {n} rows: too few to tell the shape of a density. Its "
+            f"tails are nearly those of a t distribution with {max(n - 1, 1)} degrees "
+            f"of freedom, and intervals above 80 % cover less than they say; take "
+            f"{enough} rows or more.",
+            AccuracyWarning,
+            stacklevel=4,
+        )
 
 
 def _statistics(

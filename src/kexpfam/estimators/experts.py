@@ -146,9 +146,12 @@ def fit_expert(expert: Any, rows: Rows) -> Any:
 
 def cross_fitted(
     name: str, expert: Any, rows: Rows, folds: Sequence[slice], lowest: float = -1e4
-) -> Array:
-    """Log density of each row under fits without its fold, (n,)."""
-    log_p = np.empty(len(rows))
+) -> tuple[Array, Array]:
+    """Log density of, and mass below each row under fits without its fold, (n,) each.
+
+    Masses are NaN where there are none.
+    """
+    log_p, below = np.empty(len(rows)), np.empty(len(rows))
     for fold in folds:
         rest = rows[np.delete(np.arange(len(rows)), fold)]
         density = fit_expert(expert, rest).given(rows.X[fold])
@@ -159,9 +162,11 @@ def cross_fitted(
                 f"an estimator whose given returns such."
             )
         log_p[fold] = density.logpdf(rows.Y[fold, 0])
+        below[fold] = density.cdf(rows.Y[fold, 0])
     if np.isposinf(log_p).any():
         raise ValueError(
             f"The expert {name!r} gives a row an infinite density, which is none; "
             f"leave it out, or widen it."
         )
-    return np.maximum(np.nan_to_num(log_p, nan=lowest, neginf=lowest), lowest)
+    log_p = np.maximum(np.nan_to_num(log_p, nan=lowest, neginf=lowest), lowest)
+    return log_p, below

@@ -16,6 +16,7 @@ import numpy as np
 from kexpfam._typing import Array, Mask
 from kexpfam.base_densities import RegressorModel
 from kexpfam.data import Rows
+from kexpfam.distributions import UnitMap
 from kexpfam.errors import CannotSaveError
 from kexpfam.estimators.streams import KeptRows, Stream, SummedRows
 from kexpfam.family import (
@@ -30,6 +31,7 @@ from kexpfam.family.neighbourhood import Neighbourhood
 from kexpfam.kernels import SumOfProducts
 from kexpfam.persistence import saved_fit
 from kexpfam.score_matching import Basis, Statistics
+from kexpfam.selection.defensive import DefensiveComponent
 
 # Weights of an average sum to one, up to the rounding of many members.
 _ROUNDING = 1e-6
@@ -182,6 +184,7 @@ class FittedMember:
         "best": "p d=1",
         "defensive_weight": "nonnegative share",
         "n_candidates": "positive",
+        "calibration": "optional",
     },
     names={"defensive_weight": "guard_weight", "defensive": "guard"},
 )
@@ -191,22 +194,35 @@ class FittedAverage:
 
     members: tuple[FittedMember, ...]  # Largest weight first
     defensive_weight: float
-    defensive: tuple[float, float]  # Centre and scale of the defensive component
+    # The defensive component; in older files its centre and scale, the same at all x
+    defensive: DefensiveComponent | tuple[float, float]
     best: FittedFamily  # The best single family
     best_method: str  # How it was fitted
     neighbourhood: Neighbourhood  # The rows behind `reliability`
     n_candidates: int  # How many were tried
     stopped: str  # Why no more were
+    calibration: UnitMap | None = None  # Of PIT values; None if there is none
 
     def check_saved(self) -> None:
         """Refuse shares of something else than one, and what is no density."""
         total = sum(member.weight for member in self.members) + self.defensive_weight
         if not abs(total - 1.0) < _ROUNDING:
             raise ValueError("the weights do not sum to one")
-        if not self.defensive[1] > 0:
+        if isinstance(self.defensive, tuple) and not self.defensive[1] > 0:
             raise ValueError("the defensive component is not a density")
-        if not len(self.neighbourhood.center):
+        p = len(self.neighbourhood.center)
+        if not p:
             raise ValueError("an average has conditions")
+        if self.defensive_component.coordinates.p != p:
+            raise ValueError("the defensive component has other conditions")
+
+    @property
+    def defensive_component(self) -> DefensiveComponent:
+        """The defensive component, whatever the file has."""
+        if isinstance(self.defensive, DefensiveComponent):
+            return self.defensive
+        p = len(self.neighbourhood.center)
+        return DefensiveComponent.everywhere(p, *self.defensive)
 
 
 @saved_fit({"columns": "k"})

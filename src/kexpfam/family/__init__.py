@@ -26,6 +26,7 @@ from kexpfam.family.coordinates import (
 from kexpfam.family.cross_validation import (
     HeldOutProblem,
     LogDensities,
+    MassesBelow,
     RowScores,
     cross_validated,
     equal_folds,
@@ -72,6 +73,7 @@ __all__ = [
     "LogDensities",
     "LowRankSpec",
     "MassComparison",
+    "MassesBelow",
     "RowScores",
     "RowsBeyond",
     "SampledRows",

@@ -206,11 +206,7 @@ class LogDensities(FoldCriterion):
 
     def _log_densities(self, alpha: Array, fold: slice) -> Array:
         """Log density of the rows of a fold under αᵀφ, or under what is left of it."""
-        T = self._on_nodes(alpha.astype(self.log_q0.dtype), fold)
-        T += self.log_q0
-        if self.remainder is not None:
-            T -= special.logsumexp(T + self.log_weights, axis=1, keepdims=True)
-            T = self.remainder(T, self.log_q0)
+        T = self.log_on_nodes(alpha, fold)
         here, left, share = np.arange(len(T)), self.left[fold], self.share[fold]
         right = np.minimum(left + 1, T.shape[1] - 1)
         with np.errstate(invalid="ignore"):  # 0 · (−∞) outside the support of q0
@@ -222,6 +218,15 @@ class LogDensities(FoldCriterion):
         np.exp(T, out=T)
         return at - np.log(T.sum(axis=1)) - peak[:, 0]
 
+    def log_on_nodes(self, alpha: Array, fold: slice) -> Any:
+        """The log of what is left of q0 exp αᵀφ for each row, not normalised."""
+        T = self._on_nodes(alpha.astype(self.log_q0.dtype), fold)
+        T += self.log_q0
+        if self.remainder is not None:
+            T -= special.logsumexp(T + self.log_weights, axis=1, keepdims=True)
+            T = self.remainder(T, self.log_q0)
+        return T
+
     def _on_nodes(self, alpha: Any, fold: slice) -> Any:
         T = None
         for Kx, features in self.terms:
@@ -232,6 +237,53 @@ class LogDensities(FoldCriterion):
             part = Kx[fold] @ weighted
             T = part if T is None else T + part
         return T
+
+
+@dataclass(frozen=True, eq=False)
+class MassesBelow(FoldCriterion):
+    """Mass below each response, its PIT value; one column of y. NaN if a fit failed.
+
+    Densities are linear between the nodes of `LogDensities`.
+    """
+
+    log_densities: LogDensities
+    steps: Array  # Distances between the nodes, (g − 1,)
+
+    @classmethod
+    def of(
+        cls,
+        problem: HeldOutProblem,
+        basis: Basis,
+        *,
+        nodes: Nodes | None = None,
+        dtype: Any = np.float64,
+        remainder: Remainder | None = None,
+    ) -> "MassesBelow":
+        """With nodes for the kernel unless told otherwise."""
+        nodes = problem.nodes(basis.kernel) if nodes is None else nodes
+        how: dict[str, Any] = {"nodes": nodes, "dtype": dtype, "remainder": remainder}
+        found = LogDensities.of(problem, basis, **how)
+        return cls(found, np.diff(nodes.points))
+
+    def of_fold(self, k: int, alphas: Array) -> Array:
+        fold = self.log_densities.folds[k]
+        out = np.full((alphas.shape[1], fold.stop - fold.start), np.nan)
+        for row, alpha in zip(out, alphas.T, strict=True):
+            if np.isfinite(alpha).all():
+                row[:] = self._below(self.log_densities.log_on_nodes(alpha, fold), fold)
+        return out
+
+    def _below(self, log_p: Array, fold: slice) -> Array:
+        p = np.exp(log_p - log_p.max(axis=1, keepdims=True))
+        cells = 0.5 * self.steps * (p[:, :-1] + p[:, 1:])
+        below = np.cumsum(cells, axis=1)
+        here = np.arange(len(p))
+        left, share = self.log_densities.left[fold], self.log_densities.share[fold]
+        cell = np.minimum(left, len(self.steps) - 1)
+        share = np.where(left > cell, 1.0, share)  # at the last node
+        p_left, p_right = p[here, cell], p[here, cell + 1]
+        inside = self.steps[cell] * share * (p_left + 0.5 * share * (p_right - p_left))
+        return (below[here, cell] - cells[here, cell] + inside) / below[:, -1]
 
 
 @dataclass(frozen=True, eq=False)

@@ -261,13 +261,15 @@ def _valleys(nodes: Array, log_density: Array, below: Array) -> _Valleys:
             found.append((place, low, high, depth))
     if not found:
         return _NONE
-    where, low, high, depths = (np.array(column) for column in zip(*found, strict=True))
+    places, lows, highs, depths = (
+        np.array(column) for column in zip(*found, strict=True)
+    )
     steps = np.arange(len(nodes))
     return _Valleys(
-        at=nodes[where],
-        low=np.interp(low, steps, nodes),
-        high=np.interp(high, steps, nodes),
-        below=below[where],
+        at=nodes[places],
+        low=np.interp(lows, steps, nodes),
+        high=np.interp(highs, steps, nodes),
+        below=below[places],
         depth=depths,
     )
 

@@ -27,6 +27,8 @@ class Candidate:
         held_out: Log density of every row under fits without its fold, in the user's
             units, (n,); or the negative of its score, if that is the criterion. Empty
             if the candidate came from a file.
+        below: Mass below every row under the same fits, (n,), of experts; None for
+            others, where it is found when it is needed.
     """
 
     coordinates: str
@@ -35,6 +37,7 @@ class Candidate:
     lam: float
     method: str
     held_out: Array
+    below: Array | None = None
 
     def mean(self, weights: Array) -> float:
         """Mean held-out log density.

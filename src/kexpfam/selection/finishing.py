@@ -107,9 +107,9 @@ def _simplest(candidates: list[Candidate], weights: Array) -> Candidate:
 
 def _has_one_shape(kernel: JointKernel | None) -> bool:
     """Whether x changes nothing, or log odds only."""
-    return bool(kernel and kernel.products) and isinstance(
-        kernel.products[0][0], Constant
-    )
+    if kernel is None or not kernel.products:
+        return False
+    return isinstance(kernel.products[0][0], Constant)
 
 
 def isolated_coordinates(validation: Validation) -> dict[str, IsolatedComponents]:

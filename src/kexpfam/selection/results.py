@@ -199,7 +199,7 @@ class Members(Sequence[Member]):
         if rest:
             more = f"({len(self) - self._shown} more)"
             table.append((f"{rest:.3f}", "", "", more, "", ""))
-        defensive = "defensive, t(5) of y"
+        defensive = "defensive, t"
         table.append((f"{self.defensive:.3f}", "", "-", defensive, "", "none"))
         widths = [max(map(len, column)) for column in zip(*table, strict=True)]
         lines = [

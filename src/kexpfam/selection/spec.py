@@ -95,6 +95,46 @@ TUNING = SelectionTuning()
 
 
 @dataclass(frozen=True)
+class DefensiveSpec:
+    """The defensive component of an average (decision 0020)."""
+
+    df: float = 3.0  # The fewest whole number with which there is a variance
+    # Scales that are tried, in those of the rows' responses in its coordinates
+    widths: tuple[float, ...] = (2.0, 4.0, 8.0, 16.0)
+    weights: tuple[float, ...] = (0.001, 0.003, 0.01, 0.03)
+    first_width: float = 4.0  # Those that weights of members are first found beside
+    first_weight: float = 0.01
+    # Pseudo-rows, and those of them that it alone explains: one row in a hundred
+    # before any row was seen
+    pseudo_rows: float = 100.0
+    explained_rows: float = 1.0
+    # Coordinates of a member are taken if they are worse by no more nats a row
+    same_nats: float = 0.1
+
+
+DEFENSIVE = DefensiveSpec()
+
+
+@dataclass(frozen=True)
+class CalibrationSpec:
+    """The map of PIT values of an average (decision 0020)."""
+
+    parts: int = 20  # Beta distributions that it is a mixture of
+    # So many rows the map that it starts from counts as much as
+    pseudo_rows: float = 100.0
+    # From so many rows on there is no map unless it gains: a t distribution with more
+    # degrees of freedom moves coverage by a quarter of a point
+    many_rows: float = 300.0
+    # A map of held-out PIT values is kept if it gains so many nats in total: less is
+    # what one without merit gains by chance
+    enough_nats: float = 1.0
+    least: float = 1e-9  # PIT values nearer to 0 or 1 are moved here
+
+
+CALIBRATION = CalibrationSpec()
+
+
+@dataclass(frozen=True)
 class LambdaPath:
     """A kernel, and the values of λ to try with it in increasing order."""
 

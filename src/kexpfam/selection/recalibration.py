@@ -1,0 +1,116 @@
+"""Calibration of an average: a map of PIT values, from few rows and from many.
+
+From few rows a density that is fitted as if its location and scale were known is too
+narrow: of n normal responses with their own mean and standard deviation, a new one is
+not normal but has a t distribution with n − 1 degrees of freedom, √((n + 1)/(n − 1))
+as wide. As a map of PIT values that is
+
+    H(u) = T_{n−1}(Φ⁻¹(u) √((n − 1)/(n + 1))),
+
+the same whatever the shape of the density. It is what an average starts from. Held-out
+PIT values of the rows then move it: weights of the parts of a `UnitMap` maximise their
+log density, shrunk to H as if that had been seen on some rows (`stacking`). That map is
+kept if it gives rows that have not helped to fit it a log density that is higher in
+total than that of H by a nat or more.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy import special, stats
+
+from kexpfam._typing import Array
+from kexpfam.base_densities import LocationScaleDensity
+from kexpfam.distributions import UnitMap, beta_log_densities
+from kexpfam.family import SOLVERS, MassesBelow
+from kexpfam.selection.candidates import Candidate
+from kexpfam.selection.defensive import Defence
+from kexpfam.selection.spec import CALIBRATION, CalibrationSpec
+from kexpfam.selection.stacking import stacked_weights
+from kexpfam.selection.validation import Validation
+
+
+def student_weights(n: float, parts: int) -> Array:
+    """Weights of a `UnitMap` for an average that n rows were fitted to, (parts,).
+
+    Example:
+        >>> student_weights(12.0, 5).round(3)
+        array([0.228, 0.182, 0.18 , 0.182, 0.228])
+    """
+    edges = special.ndtri(np.linspace(0.0, 1.0, parts + 1))
+    df = max(n - 1.0, 1.0)
+    below = stats.t.cdf(edges * np.sqrt(df / (df + 2.0)), df)
+    return np.diff(below)
+
+
+def held_out_masses(
+    validation: Validation,
+    candidates: Sequence[Candidate],
+    weights: Array,
+    defence: Defence,
+) -> Array:
+    """PIT values of the rows under the average of fits without their fold, (n,).
+
+    NaN where a fit has failed, or a base density alone has no distribution function.
+    """
+    total = np.zeros(len(validation.rows))
+    for k in np.flatnonzero(weights):
+        own = _masses(validation, candidates[int(k)])
+        total += weights[k] * own
+    placed = validation.coordinates[defence.coordinates]
+    wide = defence.base.column_cdf(placed.U[:, 0], 0)
+    return (1.0 - defence.weight) * total + defence.weight * wide
+
+
+def _masses(validation: Validation, candidate: Candidate) -> Array:
+    """The same of one candidate."""
+    if candidate.below is not None:
+        return candidate.below
+    name, base, kernel = candidate.coordinates, candidate.base, candidate.kernel
+    assert base is not None
+    if kernel is None:
+        if not isinstance(base, LocationScaleDensity):
+            return np.full(len(validation.rows), np.nan)
+        return base.column_cdf(validation.coordinates[name].U[:, 0], 0)
+    solver = SOLVERS[candidate.method]
+    problem = validation.problem(
+        name, base, solver.components_for(len(validation.rows))
+    )
+    return solver.held_out(problem, kernel, (candidate.lam,), MassesBelow.of)[0]
+
+
+def fit_calibration(
+    masses: Array,
+    row_weights: Array,
+    folds: Sequence[slice],
+    spec: CalibrationSpec = CALIBRATION,
+) -> UnitMap | None:
+    """The map of an average; None with many rows, if none is needed.
+
+    Args:
+        masses: Held-out PIT values, (n,).
+        row_weights: Weights of the rows, (n,).
+        folds: Rows that maps are fitted without, to see what they gain.
+        spec: Its defaults.
+    """
+    # Weights that were divided by their sum do not make rows fewer.
+    n, k = max(float(row_weights.sum()), float(len(masses))), spec.parts
+    start = student_weights(n, k)
+    log_b = beta_log_densities(np.clip(masses, spec.least, 1.0 - spec.least), k)
+    known = np.isfinite(masses)
+    omega = np.where(known, row_weights, 0.0)
+    log_b[:, ~known] = 0.0
+
+    def fitted(weights: Array) -> Array:
+        return stacked_weights(log_b, weights, start, spec.pseudo_rows)
+
+    gain = 0.0
+    for fold in folds:
+        rest = omega.copy()
+        rest[fold] = 0.0
+        own = np.exp(log_b[:, fold])
+        gains = np.log(fitted(rest) @ own) - np.log(start @ own)
+        gain += float(gains @ omega[fold])
+    if gain > spec.enough_nats:
+        return UnitMap(fitted(omega))
+    return UnitMap(start) if n < spec.many_rows else None
