@@ -109,12 +109,11 @@ class IsolatedComponents:
         densities depend on x, a gap in all responses together may be one in x, and one
         condition may be chance.
         """
-        level = CHECK.level / max(1, len(self.comparisons))
         real = [
             c
             for c in self.comparisons
             if (c.index is not None) == self.conditional
-            and c.chance <= level
+            and c.chance <= CHECK.level
             and c.neighbours * min(c.observed, 1.0 - c.observed)
             >= CHECK.fewest_in_a_component
         ]

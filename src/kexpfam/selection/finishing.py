@@ -245,8 +245,8 @@ def validated_by_likelihood(
 ) -> list[Candidate]:
     """Candidates by likelihood, in some coordinates, validated on a part of the rows.
 
-    Kernels of x are compared on few rows. With the best of them, and with the best
-    constant one, the lengthscale of y and λ are chosen.
+    Kernels of x are compared on few rows. With the best of those with one shape for
+    all x, and with the best of the others, the lengthscale of y and λ are chosen.
     """
     few = ValidatedPart.of_few(validation)
     tasks = []
@@ -254,10 +254,11 @@ def validated_by_likelihood(
         tasks += _tasks(validation, name, _paths(validation, name), few)
     found = _run(validation, tasks)
     means = np.array([max(c.mean(few.weights) for c in own) for own in found])
-    alike = [k for k in range(len(means)) if _has_one_shape(tasks[k].path.kernel)]
-    kept = [int(np.argmax(means)), *sorted(alike, key=lambda k: -means[k])[:1]]
+    alike = [_has_one_shape(task.path.kernel) for task in tasks[: len(means)]]
+    kinds = [np.flatnonzero(np.equal(alike, kind)) for kind in (True, False)]
+    kept = [int(own[np.argmax(means[own])]) for own in kinds if len(own)]
     refined: list[Task] = []
-    for k in dict.fromkeys(kept):
+    for k in kept:
         name = tasks[k].coordinates
         paths = _refined(validation, name, tasks[k].path.kernel)
         refined += _tasks(validation, name, paths, part)
