@@ -17,7 +17,7 @@ total than that of H by a nat or more.
 from collections.abc import Sequence
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
 from kexpfam._typing import Array
 from kexpfam.base_densities import LocationScaleDensity
@@ -39,7 +39,7 @@ def student_weights(n: float, parts: int) -> Array:
     """
     edges = special.ndtri(np.linspace(0.0, 1.0, parts + 1))
     df = max(n - 1.0, 1.0)
-    below = stats.t.cdf(edges * np.sqrt(df / (df + 2.0)), df)
+    below = special.stdtr(df, edges * np.sqrt(df / (df + 2.0)))
     return np.diff(below)
 
 
