@@ -99,8 +99,9 @@ class DefensiveSpec:
     """The defensive component of an average (decision 0020)."""
 
     df: float = 3.0  # The fewest whole number with which there is a variance
-    # Scales that are tried, in those of the rows' responses in its coordinates
-    widths: tuple[float, ...] = (2.0, 4.0, 8.0, 16.0)
+    # Scales that are tried, in those of the rows' responses in its coordinates. The
+    # variance of t(3) is three: 1 % at scale 1 adds 3 % to a variance, at 2 it adds 12
+    widths: tuple[float, ...] = (1.0, 2.0, 4.0, 8.0, 16.0)
     weights: tuple[float, ...] = (0.001, 0.003, 0.01, 0.03)
     first_width: float = 4.0  # Those that weights of members are first found beside
     first_weight: float = 0.01
