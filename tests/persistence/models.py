@@ -95,6 +95,13 @@ def _average():
         return AutoKCEF(likelihood=False, random_state=0).fit(X, Y)
 
 
+def _average_of_two():
+    """Averages of two columns of y, each in one kind of coordinates."""
+    few = [spec for spec in default_coordinates() if spec.name == "normal"]
+    with mock.patch.object(AutoKCEF, "_coordinates", return_value=few):
+        return AutoKCEF(likelihood=False, random_state=0).fit(X, BOTH)
+
+
 def _joint(**parameters):
     model = FactorizedDensity(factor=untuned(), root=KEF(select=None), **parameters)
     return model.fit(FRAME)
@@ -145,6 +152,7 @@ MODELS = {
     # Importance sampling without a seed of the user's.
     "KEF, three columns": lambda: KEF(regularization=1.0).fit(FRAME),
     "average": _average,
+    "average, two columns": _average_of_two,
     "joint": lambda: _joint(graph="full"),
     "joint, blocks": lambda: _joint(graph={("a", "b"): [], "c": ["a", "b"]}),
     "joint, exogenous": lambda: _joint(graph={"a": ["c"], "b": []}, exogenous=["c"]),

@@ -494,6 +494,7 @@ class AutoKCEF(
             return
         if not isinstance(fitted, FittedAverage):
             raise ValueError("an AutoKCEF is an average")
+        self.columns_ = None
         members = [_restored(member) for member in fitted.members]
         self.n_features_in_ = len(fitted.neighbourhood.center)
         self.neighbourhood_ = fitted.neighbourhood

@@ -179,9 +179,7 @@ def plain_orders(orders: Sequence[ColumnOrder], kind: Any) -> dict[str, Any]:
 
 def read_orders(plain: Mapping[str, Any], factors: Sequence[Any]) -> list[ColumnOrder]:
     """What `plain_orders` described, with its estimators; ValueError if it is none."""
-    if len(plain["nodes"]) != len(factors):
-        raise ValueError("there is not one factor for each node")
-    weights, lists = [1.0], [list(range(len(factors)))]
+    weights, lists = [1.0], [list(range(len(plain["nodes"])))]
     if "orders" in plain:
         weights, lists = [float(w) for w in plain["weights"]], plain["orders"]
         if (
@@ -195,6 +193,8 @@ def read_orders(plain: Mapping[str, Any], factors: Sequence[Any]) -> list[Column
     for weight, numbers in zip(weights, lists, strict=True):
         written = [plain["nodes"][number] for number in numbers]
         graph = read_plain({**plain, "nodes": written})
+        if len(plain["nodes"]) != len(factors):
+            raise ValueError("there is not one factor for each node")
         pairs = zip(graph.nodes, numbers, strict=True)
         own = tuple(Factor(node, factors[number]) for node, number in pairs)
         for factor in own:
