@@ -219,7 +219,7 @@ class SharedProcesses:
         """Regressions that learned summaries share, the process among them."""
         if key not in self._locations:
             fits = self.fit(key, Z, U, weights)
-            self._locations[key] = {PROCESS: process_location(fits)}
+            self._locations[key] = {PROCESS: process_location(fits, Z, U, weights)}
         return self._locations[key]
 
 

@@ -16,8 +16,8 @@ predicted law are neighbours wherever they lie in x. Location and scale are also
 of the base density: the family models u = (y − h)/s, s = exp(e·l), with an exponent e
 that is chosen.
 
-All of it is held out for the training rows, theory (28): out of bag, leave-one-out, or
-without a fold.
+All of it is held out for the training rows, theory (28), a part of them at a time:
+leaving out each row alone would show its response (`learners`).
 """
 
 from collections.abc import Callable
@@ -175,7 +175,7 @@ class LearnedSummary(ConditionalBase):
         location = self._location(X, Y, weights, rng, {} if fits is None else fits)
         h = location.held_out[:, 0]
         r = y - h
-        XH = np.column_stack([X, h])
+        XH = np.column_stack([X, location.feature])
         tiny = spec.tiny * np.sqrt(np.average(r**2, weights=weights))
         target = 0.5 * np.log(r**2 + max(tiny, np.finfo(float).tiny) ** 2)
         scale = spec.scale.cross_fit(XH, target[:, None], weights, rng)
@@ -186,8 +186,8 @@ class LearnedSummary(ConditionalBase):
             Y, h[:, None], exponent * (log_scale - middle)[:, None], weights
         )
         law = self._law(XH, u[:, 0], weights, rng, spec)
-        raw = [h[:, None], log_scale[:, None]]
-        raw += [] if law is None else [law.held_out]
+        raw = [location.feature, log_scale[:, None]]
+        raw += [] if law is None else [law.feature]
         S = np.concatenate(raw, axis=1)
         z_center = np.average(S, axis=0, weights=weights)
         z_scale = np.sqrt(np.average((S - z_center) ** 2, axis=0, weights=weights))

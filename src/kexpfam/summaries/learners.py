@@ -1,8 +1,11 @@
 """Regressions that predict training rows they have not seen.
 
 A summary of x that is learned from y must not have seen the row that it is used for.
-Out-of-bag predictions of a forest, leave-one-out predictions of a Gaussian process and
-predictions without a fold are such; new rows are predicted by the fit to all.
+That is not enough: what leaves out a row alone moves against its response, h₋ᵢ(xᵢ) =
+h(xᵢ) − a(yᵢ − h(xᵢ)), and where h(x) is known, because rows have equal x or x has few
+columns, a kernel or a further regression reads yᵢ off the difference. So all
+regressions leave out the same five parts of the rows, one after another, and for the
+rows of a part a summary is one function of x. New rows are predicted by the fit to all.
 
 Held-out predictions of several regressions are combined by the non-negative weights
 with the smallest squared error (stacked regressions: Breiman 1996).
@@ -18,7 +21,7 @@ from scipy import optimize
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
-from kexpfam._typing import Array
+from kexpfam._typing import Array, Indices
 from kexpfam.persistence import saved_fit
 from kexpfam.regression import GaussianProcessFit, Process, fit_gaussian_process
 from kexpfam.trees import Forest, fit_boosting, fit_forest
@@ -38,6 +41,22 @@ class Learned:
 
     model: Predictor  # For new rows
     held_out: Array  # Predictions of each row by fits that have not seen it, (n, k)
+    feature: Array  # The same by fits that have not seen its part of the rows, (n, k)
+
+
+# Parts of the rows that regressions leave out. With more of them fits see more rows, and
+# fewer trees predict each; a part is all that a prediction can tell of a response.
+FOLDS = 5
+
+
+def fold_of_rows(n: int) -> Indices:
+    """Which part each of n rows is in; the same for all regressions of the rows.
+
+    Example:
+        >>> np.bincount(fold_of_rows(12))
+        array([3, 3, 2, 2, 2])
+    """
+    return np.random.default_rng(19960801).permutation(n) % FOLDS
 
 
 class Learner(ABC):
@@ -98,7 +117,7 @@ class RegressorPredictor(Predictor):
 
 @dataclass(frozen=True)
 class ForestLearner(Learner):
-    """Randomised trees, with out-of-bag predictions.
+    """Randomised trees, each grown without a part of the rows.
 
     Attributes:
         kind: "extra" for extremely randomised trees, "random" for a random forest.
@@ -130,27 +149,26 @@ class ForestLearner(Learner):
             trees=self.trees,
             min_leaf=max(self.min_leaf, len(Y) // self.most_leaves),
             max_features=self.max_features,
+            groups=fold_of_rows(len(Y)),
         )
         if Y.shape[1] > self.components:
             fit = fit.compressed(self.components)
-        return Learned(TreePredictor(fit.forest), fit.held_out)
+        return Learned(TreePredictor(fit.forest), fit.held_out, fit.held_out)
 
 
 @dataclass(frozen=True)
 class BoostingLearner(Learner):
-    """Histogram gradient boosting of one column, fitted again without each fold.
+    """Histogram gradient boosting of one column, fitted again without each part.
 
-    Few folds and few rounds, with large steps: as a part of a stack it need not be the
-    best on its own, and ten times as much work gains little.
+    Few rounds, with large steps: as a part of a stack it need not be the best on its
+    own, and ten times as much work gains little.
 
     Attributes:
-        folds: How many.
         rounds: Trees at most.
         learning_rate: Size of a step.
         leaves: Leaves of a tree at most.
     """
 
-    folds: int = 3
     rounds: int = 100
     learning_rate: float = 0.15
     leaves: int = 31
@@ -163,12 +181,12 @@ class BoostingLearner(Learner):
             Y[:, 0],
             weights,
             rng,
-            folds=self.folds,
+            folds=fold_of_rows(len(Y)),
             rounds=self.rounds,
             learning_rate=self.learning_rate,
             leaves=self.leaves,
         )
-        return Learned(TreePredictor(fit.forest), fit.held_out)
+        return Learned(TreePredictor(fit.forest), fit.held_out, fit.held_out)
 
 
 @dataclass(frozen=True)
@@ -178,35 +196,51 @@ class ProcessLearner(Learner):
     def cross_fit(
         self, X: Array, Y: Array, weights: Array, rng: np.random.Generator
     ) -> Learned:
-        return process_location(
-            [fit_gaussian_process(X, y, weights=weights) for y in Y.T]
-        )
+        fits = [fit_gaussian_process(X, y, weights=weights) for y in Y.T]
+        return process_location(fits, X, Y, weights)
 
 
-def process_location(fits: Sequence[GaussianProcessFit]) -> Learned:
-    """Gaussian processes, one for each column, that are fitted already."""
+def process_location(
+    fits: Sequence[GaussianProcessFit], X: Array, Y: Array, weights: Array
+) -> Learned:
+    """Gaussian processes of Y (n, k) given X (n, p) that are fitted already.
+
+    Without each part of the rows they keep their hyperparameters.
+    """
+    fold, feature = fold_of_rows(len(X)), np.empty(Y.shape)
+    for column, (fit, y) in enumerate(zip(fits, Y.T, strict=True)):
+        for k in range(FOLDS):
+            rest, own = fold != k, fold == k
+            without = fit_gaussian_process(
+                X[rest],
+                y[rest],
+                weights=weights[rest],
+                start=fit.process.hyperparameters,
+                max_iterations=0,
+            )
+            feature[own, column] = without.process.mean(X[own])
     held_out = np.column_stack([fit.held_out_mean for fit in fits])
-    return Learned(ProcessPredictor(tuple(fit.process for fit in fits)), held_out)
+    model = ProcessPredictor(tuple(fit.process for fit in fits))
+    return Learned(model, held_out, feature)
 
 
 @dataclass(frozen=True)
 class RegressorLearner(Learner):
-    """Any regressor of scikit-learn, fitted again without each fold."""
+    """Any regressor of scikit-learn, fitted again without each part of the rows."""
 
     regressor: Any
-    folds: int = 5
 
     def cross_fit(
         self, X: Array, Y: Array, weights: Array, rng: np.random.Generator
     ) -> Learned:
         n, k = Y.shape
-        fold = rng.permutation(n) % self.folds
-        held_out = np.empty((n, k))
-        for j in range(self.folds):
+        fold, held_out = fold_of_rows(n), np.empty((n, k))
+        for j in range(FOLDS):
             rest, own = fold != j, fold == j
             fitted = self._fit(X[rest], Y[rest], weights[rest])
             held_out[own] = RegressorPredictor(fitted, k).predict(X[own])
-        return Learned(RegressorPredictor(self._fit(X, Y, weights), k), held_out)
+        model = RegressorPredictor(self._fit(X, Y, weights), k)
+        return Learned(model, held_out, held_out)
 
     def _fit(self, X: Array, Y: Array, weights: Array) -> Any:
         target = Y[:, 0] if Y.shape[1] == 1 else Y
@@ -236,7 +270,8 @@ def stacked(
     if len(kept) == 1:
         return parts[kept[0]]
     model = StackedPredictor(tuple(parts[k].model for k in kept), shares[kept])
-    return Learned(model, (P @ shares)[:, None])
+    features = np.column_stack([part.feature[:, 0] for part in parts])
+    return Learned(model, (P @ shares)[:, None], (features @ shares)[:, None])
 
 
 def _simplex_weights(P: Array, y: Array, weights: Array) -> Array:

@@ -28,7 +28,7 @@ def fit_boosting(
     weights: Array,
     rng: np.random.Generator,
     *,
-    folds: int = 5,
+    folds: int | Indices = 5,
     learning_rate: float = 0.06,
     rounds: int = 400,
     leaves: int = 15,
@@ -44,7 +44,7 @@ def fit_boosting(
         y: Responses, (n,) or (n, 1).
         weights: Row weights, (n,).
         rng: Deals the folds.
-        folds: Number of folds.
+        folds: Number of folds, or the fold of each row, (n,).
         learning_rate: Share of each tree's prediction that is added.
         rounds: Most trees.
         leaves: Most leaves of a tree.
@@ -66,7 +66,11 @@ def fit_boosting(
     """
     y = y.reshape(-1)
     positive = check_rows(X, weights)
-    folds = min(check_count("folds", folds, least=2), len(positive))
+    if isinstance(folds, int):
+        count = min(check_count("folds", folds, least=2), len(positive))
+        fold = _dealt(weights, count, rng)
+    else:
+        fold, count = folds, int(folds.max()) + 1
     unit = power_of_two(y[positive, None])
     options = {
         "learning_rate": learning_rate,
@@ -75,9 +79,8 @@ def fit_boosting(
         "l2_regularization": l2,
         "random_state": int(rng.integers(2**31)),
     }
-    fold = _dealt(weights, folds, rng)
     rows = _Rows(X, y / unit, weights / weights.max())
-    fits = [_FoldFit.begin(rows, fold == k, options) for k in range(folds)]
+    fits = [_FoldFit.begin(rows, fold == k, options) for k in range(count)]
     errors = [sum(fit.error(fit.mean) for fit in fits)]
     while (
         len(errors) <= rounds and np.argmin(errors) + spec.patience >= len(errors) - 1

@@ -1,8 +1,8 @@
-"""Forests of trees on bootstrap samples, with out-of-bag predictions.
+"""Forests of trees on parts of the rows, with predictions of the rows left out.
 
-Each tree is grown by scikit-learn on as many rows as there are, drawn with replacement,
-and predicts the rows that it has not seen; the mean of these predictions over trees is
-honest, and free. A tree becomes arrays as soon as it is grown.
+Each tree is grown by scikit-learn on a bootstrap sample, or without one of some groups
+of rows, and predicts the rows that it has not seen; the mean of these predictions over
+trees is honest, and free. A tree becomes arrays as soon as it is grown.
 """
 
 from dataclasses import dataclass
@@ -43,6 +43,7 @@ def fit_forest(
     min_leaf: int = 1,
     max_features: float | int | str = 1.0,
     max_rows: int | None = None,
+    groups: Indices | None = None,
     n_jobs: int | None = None,
 ) -> ForestFit:
     """Grow a forest that predicts the columns of Y, with out-of-bag predictions.
@@ -67,6 +68,10 @@ def fit_forest(
         min_leaf: Least number of different rows in a leaf.
         max_features: Columns that compete at each split, as scikit-learn counts them.
         max_rows: Most rows that are drawn for a tree; None for as many as there are.
+        groups: Group of each row, (n,): trees leave out one after another, and each row
+            is predicted by those that have not seen its group. Extremely randomised
+            trees take the other groups as they are, others draw from them. None for
+            bootstrap samples of all rows.
         n_jobs: Number of threads; None for all cores. The result is the same for any.
 
     Raises:
@@ -94,10 +99,12 @@ def fit_forest(
         weights,
         drawn_from,
         min(size, len(drawn_from)),
+        groups,
+        groups is None or kind == "random",
     )
     grown, sums, votes = [], np.zeros(Y.shape), np.zeros(len(X))
     importances = np.zeros(X.shape[1])
-    seeds = rng.integers(2**63, size=trees).tolist()
+    seeds = list(enumerate(rng.integers(2**63, size=trees).tolist()))
     for start in range(0, trees, _TREES_AT_ONCE):
         some = seeds[start : start + _TREES_AT_ONCE]
         for one in on_threads(grower.grown, some, n_jobs):
@@ -123,18 +130,27 @@ class _Grower:
     weights: Array
     drawn_from: Indices  # Rows with weight
     size: int  # Number of rows that are drawn
+    groups: Indices | None  # Of which one is left out, (n,)
+    draws: bool  # Whether rows are drawn with replacement
 
-    def grown(self, seed: int) -> _Grown:
-        """A tree on a bootstrap sample."""
+    def grown(self, numbered: tuple[int, int]) -> _Grown:
+        """A tree on some of the rows, by its number and seed."""
+        number, seed = numbered
         rng = np.random.default_rng(seed)
-        chosen = self.drawn_from[rng.integers(len(self.drawn_from), size=self.size)]
-        counts = np.bincount(chosen, minlength=len(self.X))
+        rows, size = self.drawn_from, self.size
+        if self.groups is not None:
+            without = self.groups != number % (int(self.groups.max()) + 1)
+            rows = rows[without[rows]]
+            size = min(size, len(rows))
+        if self.draws:
+            rows = rows[rng.integers(len(rows), size=size)]
+        counts = np.bincount(rows, minlength=len(self.X))
         model = clone(self.learner).set_params(random_state=int(rng.integers(2**31)))
         model.fit(self.X, self.Y, sample_weight=counts * self.weights)
         tree, values = as_tree(model, np.float32)
         place = np.empty(tree.nodes.size, dtype=np.intp)
         place[tree.nodes] = np.cumsum(tree.feature < 0) - 1
-        unseen = np.flatnonzero(counts == 0)
+        unseen = np.flatnonzero(counts == 0 if self.groups is None else ~without)
         leaves = place[model.tree_.apply(self.X[unseen])]
         return _Grown(tree, values, unseen, leaves, model.feature_importances_)
 
