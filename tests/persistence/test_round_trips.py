@@ -17,6 +17,7 @@ from kexpfam.base_densities import (
     LocationScaleBase,
     LocationScaleModel,
     UniformBase,
+    WithinComponentsBase,
 )
 from kexpfam.errors import CannotSaveError
 from kexpfam.estimators.streams import KeptRows, SummedRows
@@ -61,6 +62,7 @@ VALUES = [
     CoarseSearch(),
     GradientSearch(Bounds((0.1, 2.0), (0.2, 3.0), (1e-6, 1.0)), penalty=0.1),
     PaperGrid((0.5, 1.0), (0.1,)),
+    WithinComponentsBase(),
 ]
 
 

@@ -75,5 +75,6 @@ def test_members_of_an_average_are_checked():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(60, 1))
     model = AutoKCEF(random_state=0).fit(x, x[:, 0] + rng.normal(size=60))
+    members = model.given(x[:1]).density  # behind a map of PIT values
     with pytest.warns(SamplingWarning, match="do not follow"):
-        model.sample(x[:1], 600, random_state=0, sampler=LeftModeOnly())
+        members.rvs(600, random_state=0, sampler=LeftModeOnly())

@@ -173,3 +173,17 @@ def test_rows_that_come_later_are_added():
     model.partial_fit(*steps(800, seed=8)[:2])
     assert model.n_rows_ == 2000
     assert model.score(*new) > before - 0.05
+
+
+@pytest.mark.slow
+def test_a_summary_keeps_what_it_promises_where_x_repeats():
+    # Summaries that leave out single rows promised 1.2 nats more than they kept.
+    rng = np.random.default_rng(0)
+
+    def draw(n):
+        x = rng.integers(12, size=(n, 1)) / 12.0
+        return x, np.sin(6.0 * x[:, 0]) + rng.gamma(2.0, size=n)
+
+    model = AutoKCEF(experts=["summaries"], random_state=0).fit(*draw(1200))
+    promised = max(member.held_out for member in model.members_)
+    assert model.score(*draw(5000)) > promised - 0.1

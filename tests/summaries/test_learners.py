@@ -5,12 +5,15 @@ import pytest
 from scipy import optimize
 from sklearn.linear_model import LinearRegression
 
+from kexpfam.regression import fit_gaussian_process
 from kexpfam.summaries.learners import (
+    FOLDS,
     BoostingLearner,
     ForestLearner,
     Learned,
     ProcessLearner,
     RegressorLearner,
+    fold_of_rows,
     stacked,
 )
 
@@ -44,7 +47,7 @@ def test_weights_of_a_stack_are_the_best_that_sum_to_one():
     rng = np.random.default_rng(0)
     y, weights = rng.normal(size=80), rng.uniform(0.5, 2.0, size=80)
     P = y[:, None] * [0.9, 0.5, 0.7] + rng.normal(size=(80, 3))
-    parts = [Learned(f"{k}", P[:, [k]]) for k in range(3)]
+    parts = [Learned(f"{k}", P[:, [k]], -P[:, [k]]) for k in range(3)]
     slow = optimize.minimize(
         lambda w: float(weights @ (y - P @ w) ** 2),
         np.full(3, 1 / 3),
@@ -55,11 +58,40 @@ def test_weights_of_a_stack_are_the_best_that_sum_to_one():
     found = stacked(parts, y, weights, negligible=0.0)
     np.testing.assert_allclose(found.model.shares, slow.x, atol=1e-4)
     np.testing.assert_allclose(found.held_out[:, 0], P @ found.model.shares)
+    np.testing.assert_allclose(found.feature, -found.held_out)
 
 
 def test_a_part_that_does_not_help_is_left_out_of_a_stack():
     rng = np.random.default_rng(0)
     y = rng.normal(size=200)
     good, bad = y + 0.1 * rng.normal(size=200), rng.normal(size=200)
-    parts = [Learned("good", good[:, None]), Learned("bad", bad[:, None])]
+    parts = [
+        Learned(name, part[:, None], part[:, None])
+        for name, part in (("good", good), ("bad", bad))
+    ]
     assert stacked(parts, y, np.ones(200)).model == "good"
+
+
+@pytest.mark.parametrize("learner", LEARNERS, ids=lambda one: type(one).__name__)
+def test_where_x_repeats_a_feature_does_not_show_the_response(learner):
+    # Without a row alone its prediction is the mean of the others of its kind, and
+    # moves against it: one would know the response exactly.
+    rng = np.random.default_rng(0)
+    X = rng.integers(4, size=(400, 1)).astype(float)
+    Y = X + rng.normal(size=(400, 1))
+    feature = learner.cross_fit(X, Y, np.ones(400), rng).feature
+    kinds = np.unique(np.column_stack([X, feature.round(9)]), axis=0)
+    assert len(kinds) == 4 * FOLDS
+
+
+def test_features_of_processes_are_predictions_without_a_part():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(60, 2))
+    Y = X[:, :1] + 0.1 * rng.normal(size=(60, 1))
+    learned = ProcessLearner().cross_fit(X, Y, np.ones(60), rng)
+    own = fold_of_rows(60) == 2
+    known = learned.model.processes[0].hyperparameters
+    without = fit_gaussian_process(X[~own], Y[~own, 0], start=known, max_iterations=0)
+    np.testing.assert_allclose(
+        learned.feature[own, 0], without.process.predict(X[own])[0]
+    )

@@ -247,3 +247,19 @@ def test_components_of_predictions_keep_more_of_them_than_those_of_leaves():
     by_leaves = fit.forest.compressed(4).predict(queries) - whole
     by_predictions = fit.compressed(4).forest.predict(queries) - whole
     assert np.mean(by_predictions**2) < 0.8 * np.mean(by_leaves**2)
+
+
+@pytest.mark.parametrize("kind", ["extra", "random"])
+def test_rows_are_predicted_by_trees_without_their_group(kind):
+    X, Y, _ = rows(90, 2, 1)
+    groups = np.arange(90) % 3
+    own = groups == 1
+    how = {"kind": kind, "trees": 9, "min_leaf": 2, "groups": groups}
+    changed = Y.copy()
+    changed[own] = Y[own][::-1]
+    one, other = (
+        fit_forest(X, some, np.ones(90), np.random.default_rng(0), **how).held_out
+        for some in (Y, changed)
+    )
+    np.testing.assert_allclose(one[own], other[own], rtol=1e-6)
+    assert np.mean(np.abs(one[~own] - other[~own]) > 0.01) > 0.5

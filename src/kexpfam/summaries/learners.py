@@ -44,8 +44,8 @@ class Learned:
     feature: Array  # The same by fits that have not seen its part of the rows, (n, k)
 
 
-# Parts of the rows that regressions leave out. With more of them fits see more rows, and
-# fewer trees predict each; a part is all that a prediction can tell of a response.
+# Parts of the rows that regressions leave out. With more of them fits see more rows,
+# fewer trees predict each row, and predictions tell more of its response.
 FOLDS = 5
 
 
