@@ -44,25 +44,15 @@ from kexpfam.estimators.joint import (
     response_names,
 )
 from kexpfam.estimators.kcef import KCEF
+from kexpfam.estimators.members import fit_members, restored_member
 from kexpfam.estimators.saved import FittedAverage, FittedColumns, FittedMember
 from kexpfam.family import (
-    SOLVERS,
     Coordinates,
-    FittedFamily,
-    FoldStatistics,
     IsolatedComponents,
-    LambdaRule,
     RowsBeyond,
     Spec,
     check_masses,
-    chosen_centers,
-    narrowed,
     sample_rows,
-    solve,
-    solve_by_likelihood,
-    solve_statistics,
-    sum_statistics,
-    with_all_rows,
 )
 from kexpfam.family.neighbourhood import Neighbourhood
 from kexpfam.persistence import save_estimator, saved_estimator
@@ -72,7 +62,6 @@ from kexpfam.selection.choosing import best_of
 from kexpfam.selection.defensive import DefensiveComponent, defended_weights
 from kexpfam.selection.finishing import (
     isolated_coordinates,
-    lambda_for_all,
     replace_blind_candidates,
 )
 from kexpfam.selection.recalibration import fit_calibration, held_out_masses
@@ -388,7 +377,9 @@ class AutoKCEF(
         selection = best_of(validation)
         families = [candidates[k] for k in kept if candidates[k].method != "expert"]
         chosen = [*families, selection.chosen]
-        found, weight = self._families(validation, chosen, seed, others)
+        found, weight = fit_members(
+            validation, chosen, self._spec(), seed, others, verbose=self.verbose
+        )
         fits = iter(found)
         members = []
         for k in kept:
@@ -416,39 +407,6 @@ class AutoKCEF(
         )
         self.n_candidates_ = len(candidates)
         self.stopped_ = validation.reason
-
-    def _families(
-        self,
-        validation: Validation,
-        chosen: list[Candidate],
-        seed: int,
-        others: RowsBeyond | None,
-    ) -> tuple[list[FittedFamily], float | None]:
-        """Candidates fitted to all rows, and the weight of these if they are more."""
-        few = others is None and len(validation.all_rows) < self._limits.counted_rows
-        additive = [name for name, solver in SOLVERS.items() if solver.additive]
-        tilted = [k for k, c in enumerate(chosen) if c.method in additive]
-        # With more rows λ is chosen again, and so is the number of centres.
-        summed = [] if few else tilted
-        spec = self._spec()
-        fits = [_statistics(validation, chosen[k], spec, seed) for k in summed]
-        if others is not None and fits:
-            fits = [narrowed(stats) for stats in fits]
-            with ProgressBar("AutoKCEF, parts of the data", shown=self.verbose) as bar:
-                fits = with_all_rows(fits, others, bar)
-        solved = dict(zip(summed, fits, strict=True))
-        weight = fits[0].weight if others is not None and fits else None
-        families: list[FittedFamily] = []
-        for k, candidate in enumerate(chosen):
-            if k in solved:
-                families.append(solve_statistics(solved[k], self.n_jobs)[0])
-            else:
-                family, own = fit_candidate(
-                    validation, candidate, seed, self.n_jobs, others
-                )
-                families.append(family)
-                weight = weight or own
-        return families, weight
 
     def _best(self, method: str, fit: FamilyFit) -> KCEF:
         """The best single family, as the estimator it would be."""
@@ -495,7 +453,7 @@ class AutoKCEF(
         if not isinstance(fitted, FittedAverage):
             raise ValueError("an AutoKCEF is an average")
         self.columns_ = None
-        members = [_restored(member) for member in fitted.members]
+        members = [restored_member(member) for member in fitted.members]
         self.n_features_in_ = len(fitted.neighbourhood.center)
         self.neighbourhood_ = fitted.neighbourhood
         self.members_ = Members(members, fitted.defensive_weight)
@@ -574,53 +532,3 @@ def _warn_of_few(n: int, enough: int = 10) -> None:
             AccuracyWarning,
             stacklevel=4,
         )
-
-
-def _statistics(
-    validation: Validation, candidate: Candidate, spec: Spec, seed: int
-) -> FoldStatistics:
-    """C and b of a candidate over all training rows."""
-    assert candidate.kernel is not None
-    assert candidate.base is not None
-    placed = replace(validation.final(candidate.coordinates), base=candidate.base)
-    rule = LambdaRule("likelihood", candidate.lam)
-    return sum_statistics(
-        placed, validation.all_rows, candidate.kernel, rule, spec, seed=seed
-    )
-
-
-def fit_candidate(
-    validation: Validation,
-    candidate: Candidate,
-    seed: int,
-    n_jobs: int | None,
-    others: RowsBeyond | None = None,
-) -> tuple[FittedFamily, float | None]:
-    """Fit a candidate to all training rows, as it was validated.
-
-    Fits by likelihood have rows beyond these, too, and say what all weigh together.
-    """
-    assert candidate.base is not None
-    placed = replace(validation.final(candidate.coordinates), base=candidate.base)
-    solver, lam = SOLVERS.get(candidate.method, SOLVERS["score"]), candidate.lam
-    if not solver.relative_lambda:
-        lam = lambda_for_all(validation, lam, validation.weights)
-    kernel = candidate.kernel
-    centers = chosen_centers(len(placed), solver.components_for(len(placed)))
-    if others is not None and solver.name == "likelihood":
-        assert kernel is not None
-        return solve_by_likelihood(placed, kernel, lam, centers, others, seed=seed)
-    family = solve(
-        placed, kernel, lam, seed=seed, centers=centers, n_jobs=n_jobs, solver=solver
-    )
-    return family, None
-
-
-def _restored(member: FittedMember) -> Member:
-    """A member from a file, which has no log densities of rows."""
-    family, name = member.family, member.coordinates
-    kernel = None if member.method == "none" else family.T.kernel
-    candidate = Candidate(
-        name, family.base, kernel, family.lam, member.method, np.empty(0)
-    )
-    return Member(member.weight, name, candidate, family, member.held_out)

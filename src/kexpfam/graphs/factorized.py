@@ -34,7 +34,7 @@ from kexpfam.graphs.orders import (
     averaged_graphs,
     density_given,
     distinct_nodes,
-    log_densities,
+    mixed_log_densities,
     plain_orders,
     read_orders,
     saved_estimators,
@@ -190,7 +190,7 @@ class FactorizedDensity(DensityEstimator):
 
     def score_samples(self, X: ArrayLike) -> Array:
         """Log p of each row, given its exogenous columns, (n,)."""
-        return log_densities(self.orders_, self._table(X))
+        return mixed_log_densities(self.orders_, self._table(X))
 
     def given(self, X: ArrayLike) -> ChainRuleDensity | OneColumnDensity:
         """The distributions of all modelled columns at each row of X, as one object.

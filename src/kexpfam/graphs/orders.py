@@ -205,7 +205,7 @@ def read_orders(plain: Mapping[str, Any], factors: Sequence[Any]) -> list[Column
     return found
 
 
-def log_densities(orders: Sequence[ColumnOrder], Y: Array) -> Array:
+def mixed_log_densities(orders: Sequence[ColumnOrder], Y: Array) -> Array:
     """Log p of each row, (n,): factors that orders share are computed once."""
     known: dict[Node, Array] = {}
     totals = []
