@@ -182,7 +182,7 @@ def test_no_sum_of_a_part_stays_behind(rows, processes):
     assert max(held) < 50
 
 
-@pytest.mark.parametrize("n_workers", [1, 2])
+@pytest.mark.parametrize("n_workers", [2])
 @pytest.mark.slow
 def test_a_lost_worker_costs_only_its_blocks(rows, n_workers, tmp_path):
     X, y, weights = rows

@@ -80,7 +80,10 @@ def test_score_matching_by_name_warns_and_stays_what_it_was():
 
 
 def test_an_average_without_likelihood_warns():
-    x, y = lines(600)
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-2.0, 2.0, size=(300, 1))
+    side = np.where(rng.random(300) < 0.9, 8.0, -8.0)
+    y = x[:, 0] + side + 0.4 * rng.normal(size=300)
     with pytest.warns(BlindnessWarning, match="likelihood=None"):
         AutoKCEF(likelihood=False, random_state=0).fit(x, y)
 

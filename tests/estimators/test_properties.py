@@ -41,7 +41,7 @@ from kexpfam.kernels import (
 SETTINGS = settings(
     deadline=None,
     derandomize=True,
-    max_examples=60,
+    max_examples=30,
     phases=(Phase.explicit, Phase.generate),
     report_multiple_bugs=False,
 )

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kexpfam import KCEF, AutoKCEF, load
+from kexpfam import AutoKCEF, load
 from kexpfam.base_densities import GaussianBase, TransformedBase
 from kexpfam.data import Rows, TrainingRows
 from kexpfam.family import Spec, fit_coordinates
@@ -73,7 +73,7 @@ def test_no_more_columns_are_taken_than_the_cap():
     assert np.sum(found < IGNORED) == 2
 
 
-@pytest.mark.parametrize("estimator", [AutoKCEF, KCEF])
+@pytest.mark.parametrize("estimator", [AutoKCEF])
 @pytest.mark.slow
 def test_columns_that_say_nothing_hardly_cost_anything(estimator):
     X, y = shapes(600, 4, 0)

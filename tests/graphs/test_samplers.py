@@ -24,11 +24,10 @@ def model():
 @pytest.mark.parametrize(
     "sampler",
     [
-        pytest.param(NUTS(chains=4, warmup=200, thin=2), marks=pytest.mark.slow),
-        pytest.param(HMC(chains=4, warmup=200, thin=2), marks=pytest.mark.slow),
+        HMC(chains=4, warmup=200, thin=2),
         TemperedSMC(particles=400),
     ],
-    ids=["nuts", "hmc", "smc"],
+    ids=["hmc", "smc"],
 )
 @pytest.mark.slow
 def test_samplers_draw_from_the_same_joint_density(model, sampler):
