@@ -176,10 +176,6 @@ class NormalMixtureDensity(_NormalMixture, TabulatedDensity):
 
         return np.clip(self._in_blocks(work, y, rows), 0.0, 1.0)
 
-    def _ppf(self, levels: Array) -> Array:
-        row = np.repeat(np.arange(self._n), levels.shape[1])
-        return self._solved(levels.ravel(), row).reshape(levels.shape)
-
     def _around(
         self, levels: Array, rows: Indices | None = None
     ) -> tuple[Array, Array]:

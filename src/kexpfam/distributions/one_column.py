@@ -203,6 +203,10 @@ class TabulatedDensity(OneColumnDensity):
     def _cells(self) -> CellDensity:
         return self._tabulated()
 
+    def _ppf(self, levels: Array) -> Array:
+        row = np.repeat(np.arange(self._n), levels.shape[1])
+        return self._solved(levels.ravel(), row).reshape(levels.shape)
+
     def _solved(self, level: Array, row: Indices, start: Array | None = None) -> Array:
         """Quantiles as roots; one level for each of some rows, (m,).
 

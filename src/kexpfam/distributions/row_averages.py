@@ -93,10 +93,6 @@ class RowAverageDensity(TabulatedDensity):
     def _rough_pdf(self, y: Array, rows: Indices | None = None) -> Array:
         return self._over(self._parts._rough_pdf, y, rows)
 
-    def _ppf(self, levels: Array) -> Array:
-        row = np.repeat(np.arange(self._n), levels.shape[1])
-        return self._solved(levels.ravel(), row).reshape(levels.shape)
-
     def _around(
         self, levels: Array, rows: Indices | None = None
     ) -> tuple[Array, Array]:

@@ -16,13 +16,14 @@ Densities are known here only as numbers on nodes.
 """
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import special
 
 from kexpfam._kernel_density import moments, silverman
 from kexpfam._typing import Array, Indices, Mask
+from kexpfam._valleys import Valleys, all_valleys, side_by_side
 
 
 @dataclass(frozen=True)
@@ -209,92 +210,6 @@ def check_isolated_components(
     return IsolatedComponents(tuple(found), not fit.shared)
 
 
-@dataclass(frozen=True)
-class _Valleys:
-    """The deep valleys of one density: where, between what, and the mass left of it."""
-
-    at: Array
-    low: Array
-    high: Array
-    below: Array
-    depth: Array
-
-
-_NONE = _Valleys(*(np.empty(0) for _ in fields(_Valleys)))
-
-
-def _all_valleys(nodes: Array, log_density: Array, cdf: Array) -> list[_Valleys]:
-    """The valleys of each row; most densities have none, which is quickly seen.
-
-    Where all is on one side of them, as in the tails, they separate nothing.
-    """
-    left = np.maximum.accumulate(log_density, axis=1)
-    right = np.maximum.accumulate(log_density[:, ::-1], axis=1)[:, ::-1]
-    with np.errstate(invalid="ignore"):  # outside the support, −∞ minus itself
-        depth = np.minimum(left, right) - log_density
-    between = (cdf > CHECK.negligible) & (cdf < 1.0 - CHECK.negligible)
-    deep = np.any((depth > -math.log(CHECK.valley)) & between, axis=1)
-    return [
-        _valleys(nodes, row, below) if some else _NONE
-        for row, below, some in zip(log_density, cdf, deep, strict=True)
-    ]
-
-
-def _valleys(nodes: Array, log_density: Array, below: Array) -> _Valleys:
-    """Minima that are deep, seen from the lower peak beside them.
-
-    Depth is what topography calls prominence. The edges of a valley are where the
-    density is back at that share of the lower peak.
-    """
-    deep = -math.log(CHECK.valley)
-    height = np.maximum(log_density, log_density.max() - 700.0)
-    found = []
-    for place in _minima(height):
-        left, right = height[: place + 1][::-1], height[place:]
-        # As far as the ground is not lower than here.
-        left, right = (side[: _first(side < side[0])] for side in (left, right))
-        depth = min(left.max(), right.max()) - height[place]
-        if depth >= deep:
-            level = height[place] + depth - deep
-            low, high = place - _crossing(left, level), place + _crossing(right, level)
-            found.append((place, low, high, depth))
-    if not found:
-        return _NONE
-    places, lows, highs, depths = (
-        np.array(column) for column in zip(*found, strict=True)
-    )
-    steps = np.arange(len(nodes))
-    return _Valleys(
-        at=nodes[places],
-        low=np.interp(lows, steps, nodes),
-        high=np.interp(highs, steps, nodes),
-        below=below[places],
-        depth=depths,
-    )
-
-
-def _minima(values: Array) -> list[int]:
-    """Places of local minima; of one that is flat the middle."""
-    starts = np.flatnonzero(np.diff(values, prepend=np.nan) != 0.0)
-    runs = values[starts]
-    ends = np.append(starts[1:], len(values)) - 1
-    lowest = 1 + np.flatnonzero((runs[1:-1] < runs[:-2]) & (runs[1:-1] < runs[2:]))
-    return [int(place) for place in (starts[lowest] + ends[lowest]) // 2]
-
-
-def _first(true: Mask) -> int:
-    """The first place that is true; the length if none is."""
-    return int(true.argmax()) if true.any() else len(true)
-
-
-def _crossing(side: Array, level: float) -> float:
-    """Steps from the first value to where the line between values exceeds a level."""
-    after = _first(side > level)
-    if after == len(side):
-        return float(after - 1)
-    return after - float((side[after] - level) / (side[after] - side[after - 1]))
-
-
 class _Fit:
     """Densities on nodes, and the responses that they are compared with."""
 
@@ -302,16 +217,16 @@ class _Fit:
         self.nodes, self.U = nodes, U
         self.shared = len(log_density) == 1
         self.cdf = _cumulative(nodes, log_density)
-        self.valleys = _all_valleys(nodes, log_density, self.cdf)
-        self._table = _side_by_side(self.valleys)
+        self.valleys = _valleys(nodes, log_density, self.cdf)
+        self._table = side_by_side(self.valleys)
 
     @property
-    def deepest(self) -> _Valleys:
+    def deepest(self) -> Valleys:
         """The valleys of the row that has the deepest."""
         return max(self.valleys, key=lambda v: float(v.depth.max(initial=0.0)))
 
     def compare(
-        self, index: int | None, own: _Valleys, near: Array, narrow: Array
+        self, index: int | None, own: Valleys, near: Array, narrow: Array
     ) -> list[MassComparison]:
         """Compare at the valleys of one fitted density, and at those of the data.
 
@@ -323,7 +238,7 @@ class _Fit:
         found = [self._at_fitted(index, own, k, near) for k in range(len(own.at))]
         histogram = _log_histogram(self.nodes, self.U, narrow)[None]
         below = _cumulative(self.nodes, histogram)
-        (gaps,) = _all_valleys(self.nodes, histogram, below)
+        (gaps,) = _valleys(self.nodes, histogram, below)
         for valley, low, high in zip(gaps.at, gaps.low, gaps.high, strict=True):
             if _share(narrow, (low < self.U) & (high > self.U)) <= CHECK.most_inside:
                 one = self._at_gap(index, valley, near)
@@ -365,7 +280,7 @@ class _Fit:
         return [comparison for comparison in found if comparison is not None]
 
     def _at_fitted(
-        self, index: int | None, own: _Valleys, k: int, near: Array
+        self, index: int | None, own: Valleys, k: int, near: Array
     ) -> MassComparison | None:
         """At valley k of one density, and those of the other rows that overlap it."""
         table = self._table
@@ -409,7 +324,7 @@ def gaps_of_responses(U: Array, weights: Array, *, count: int = 200) -> list[flo
     if not np.all(np.diff(nodes) > 0):
         return []
     histogram = _log_histogram(nodes, U, weights)[None]
-    (gaps,) = _all_valleys(nodes, histogram, _cumulative(nodes, histogram))
+    (gaps,) = _valleys(nodes, histogram, _cumulative(nodes, histogram))
     found = []
     for valley, low, high in zip(gaps.at, gaps.low, gaps.high, strict=True):
         inside = _share(weights, (low < U) & (high > U))
@@ -503,6 +418,11 @@ def _narrowed(near: Array) -> Array:
     return near
 
 
+def _valleys(nodes: Array, log_density: Array, cdf: Array) -> list[Valleys]:
+    """Valleys of each density that are deep enough to isolate components."""
+    return all_valleys(nodes, log_density, cdf, CHECK.valley, CHECK.negligible)
+
+
 def _cumulative(nodes: Array, log_density: Array) -> Array:
     """Distribution functions on the nodes by the trapezoidal rule, (n, g)."""
     density = np.exp(log_density - log_density.max(axis=1, keepdims=True))
@@ -520,21 +440,6 @@ def _log_histogram(nodes: Array, U: Array, near: Array) -> Array:
     z = (nodes[:, None] - U[count]) / bandwidth
     # A trace of a constant, so that gaps without any response have a bottom.
     return np.log(np.exp(-0.5 * z * z) @ share[count] + 1e-12)
-
-
-def _side_by_side(rows: list[_Valleys]) -> _Valleys:
-    """The valleys of all rows in arrays (n, k), filled up with NaN."""
-    longest = max((len(row.at) for row in rows), default=0)
-
-    def padded(name: str) -> Array:
-        table = np.full((len(rows), longest), np.nan)
-        for k, row in enumerate(rows):
-            if row is not _NONE:
-                part = getattr(row, name)
-                table[k, : len(part)] = part
-        return table
-
-    return _Valleys(*(padded(f.name) for f in fields(_Valleys)))
 
 
 def spread_out(X: Array, count: int = 25) -> Indices:
