@@ -5,15 +5,19 @@ import signal
 import threading
 import time
 
+import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from kexpfam import KCEF, KEF, AutoKCEF
 from kexpfam._parallel import (
+    blas_on_all_cores,
     on_threads,
     one_of_many_threads,
     single_threaded_blas,
     thread_count,
 )
+from kexpfam.data import TrainingRows
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2, 5, None])
@@ -106,3 +110,35 @@ def test_thread_count_follows_joblib():
     assert thread_count(-1) == cores
     assert thread_count(-cores) == 1
     assert thread_count(-cores - 5) == 1
+
+
+def blas_threads():
+    return {p["num_threads"] for p in threadpool_info() if p["user_api"] == "blas"}
+
+
+def test_a_long_piece_of_work_has_the_threads_of_blas_back():
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+        with single_threaded_blas():
+            assert blas_threads() == {1}
+            with blas_on_all_cores():
+                assert blas_threads() == before
+            assert blas_threads() == {1}
+            with one_of_many_threads(), blas_on_all_cores():
+                assert blas_threads() == {1}
+        assert blas_threads() == before
+
+
+@pytest.mark.parametrize("estimator", [KCEF(select=None), AutoKCEF(), KEF(select=None)])
+def test_fits_run_with_one_thread_of_blas(estimator, monkeypatch):
+    made, seen = TrainingRows.of, set()
+
+    def noted(*rows, **how):
+        seen.update(blas_threads())
+        return made(*rows, **how)
+
+    monkeypatch.setattr(TrainingRows, "of", noted)
+    x = np.linspace(-1.0, 1.0, 12)[:, None]
+    with threadpool_limits(2, user_api="blas"):
+        estimator.fit(x, None if isinstance(estimator, KEF) else np.sin(3 * x[:, 0]))
+    assert seen == {1}

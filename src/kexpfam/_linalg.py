@@ -11,14 +11,18 @@ import math
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import lapack
 
-from kexpfam._parallel import on_threads, single_threaded_blas, thread_count
+from kexpfam._parallel import (
+    blas_on_all_cores,
+    on_threads,
+    single_threaded_blas,
+    thread_count,
+)
 from kexpfam._typing import Array
 from kexpfam.errors import ConditioningWarning, IllConditionedError
 
@@ -148,8 +152,8 @@ def ridge_cholesky(
     matrix.flat[:: size + 1] += used
     # The transpose of a C-contiguous array is Fortran-contiguous, lower becomes upper.
     # On a busy machine BLAS threads wait for each other longer than a small
-    # factorisation takes, a millisecond or two.
-    with single_threaded_blas() if size < 500 else nullcontext():
+    # factorisation takes; one of this size takes 50 ms.
+    with blas_on_all_cores() if size > 1500 else single_threaded_blas():
         factor, info = lapack.dpotrf(matrix.T, lower=0, overwrite_a=1, clean=0)
     if info != 0 or not np.all(np.isfinite(factor.diagonal())):
         raise IllConditionedError(

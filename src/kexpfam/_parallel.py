@@ -4,7 +4,8 @@
   core if it says nothing. Results are in the order of the pieces, whoever was faster.
 - BLAS runs single-threaded meanwhile, so that cores are not claimed twice, and a thread
   that is one of many starts no others.
-- One piece is left to its own: inside it BLAS, or smaller pieces, may use all cores.
+- A fit runs with one BLAS thread, but for factorisations that take long: threads of
+  BLAS wait for each other, on a busy machine for longer than most products take.
 - Whole fits, which are independent of each other, are `shared_out` by joblib: one after
   another unless `n_jobs` or a surrounding `joblib.parallel_config` says more. That may
   send them to other processes, or to a cluster.
@@ -31,6 +32,11 @@ Result = TypeVar("Result")
 def _threadpools() -> ThreadpoolController:
     # Looking up the loaded BLAS libraries takes milliseconds, so it is done once.
     return ThreadpoolController()
+
+
+def _blas_threads() -> int:
+    libraries = _threadpools().select(user_api="blas").lib_controllers
+    return max((library.num_threads for library in libraries), default=1)
 
 
 def _one_thread() -> Any:
@@ -68,6 +74,7 @@ class _SharedLimit:
         self._lock, self._users = threading.Lock(), 0
         self._is_set, self._lift = threading.Event(), threading.Event()
         self._holder = threading.Thread()
+        self.threads_before = 1
 
     def __enter__(self) -> None:
         with self._lock:
@@ -87,6 +94,7 @@ class _SharedLimit:
                 self._holder.join()
 
     def _hold(self) -> None:
+        self.threads_before = _blas_threads()
         with _one_thread():
             self._is_set.set()
             self._lift.wait()
@@ -109,6 +117,19 @@ def single_threaded_blas() -> Iterator[None]:
             yield
         finally:
             _this_thread.limited = False
+
+
+@contextmanager
+def blas_on_all_cores() -> Iterator[None]:
+    """Inside it BLAS has its threads back, for one long piece of work in a fit.
+
+    Not in a thread that is one of many.
+    """
+    if _this_thread.alone or not _this_thread.limited:
+        yield
+        return
+    with _threadpools().limit(limits=_blas_limit.threads_before, user_api="blas"):
+        yield
 
 
 def single_threaded_openmp() -> Any:

@@ -43,7 +43,7 @@ KINDS = [
 ]
 
 
-@pytest.fixture(scope="module", params=[1, 64, 8192], ids="blocks of {}".format)
+@pytest.fixture(scope="module", params=[17, 8192], ids="blocks of {}".format)
 def sources(request, rows, tmp_path_factory):
     return all_sources(rows, tmp_path_factory.mktemp("rows"), block=request.param)
 

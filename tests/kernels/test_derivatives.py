@@ -14,7 +14,7 @@ from tests.tolerances import CAUCHY, assert_close
 ORDERS = list(itertools.product(range(3), repeat=2))
 
 every_kernel = pytest.mark.parametrize("case", ALL_CASES, ids=case_id)
-every_dimension = pytest.mark.parametrize("d", [1, 2, 3])
+every_dimension = pytest.mark.parametrize("d", [1, 3])
 every_lengthscale = pytest.mark.parametrize("ell", [0.1, 1.0, 10.0])
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from kexpfam._parallel import single_threaded_blas
 from kexpfam._progress import ProgressBar
 from kexpfam._typing import Array, RandomState
 from kexpfam._validation import as_generator
@@ -206,7 +207,8 @@ class AutoKCEF(
             self, X, y, sample_weight, memory_budget=budget, n_jobs=self.n_jobs
         )
         if isinstance(rows, Source):
-            self._fit_source(rows, rng, client)
+            with single_threaded_blas():
+                self._fit_source(rows, rng, client)
             note_columns(self, rows)
             return self
         if rows.Y.shape[1] > 1:
@@ -215,8 +217,10 @@ class AutoKCEF(
         warn_of_a_column(y, rows.Y)
         if np.count_nonzero(rows.weights) > self._limits.average_rows:
             source = ArraySource(rows.X, rows.Y, rows.weights)
-            return self._fit_source(source, rng, client)
-        return self._fit_rows(rows, rng, None)
+            with single_threaded_blas():
+                return self._fit_source(source, rng, client)
+        with single_threaded_blas():
+            return self._fit_rows(rows, rng, None)
 
     def _fit_source(
         self, source: Source, rng: np.random.Generator, client: Any

@@ -253,7 +253,7 @@ def in_blocks(
 
     # Entered once, not again by everything that is small. With one thread for all
     # blocks, work inside a block starts no others.
-    with single_threaded_blas() if len(blocks) > 1 else nullcontext():
+    with single_threaded_blas():
         alone = len(blocks) > 1 and thread_count(n_jobs) == 1
         with one_of_many_threads() if alone else nullcontext():
             return on_threads(result, blocks, n_jobs)

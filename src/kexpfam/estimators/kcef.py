@@ -9,6 +9,7 @@ from sklearn.base import clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from kexpfam._parallel import single_threaded_blas
 from kexpfam._typing import Array, ArrayLike, RandomState
 from kexpfam._validation import as_generator, check_count, check_flag
 from kexpfam.base_densities import Base, BaseDensity
@@ -229,9 +230,11 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
             n_jobs=self.n_jobs,
         )
         if isinstance(data, Source):
-            self._take(*fit_source(data, spec, rng))
+            with single_threaded_blas():
+                self._take(*fit_source(data, spec, rng))
         else:
-            self._take(fit_rows(data, spec, rng), data)
+            with single_threaded_blas():
+                self._take(fit_rows(data, spec, rng), data)
         note_columns(self, data)
         return self
 
@@ -496,7 +499,8 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
         assert isinstance(stream, KeptRows)
         # The same for any order of blocks, also without a seed.
         seed = 0 if self.random_state is None else self.random_state
-        fit = fit_rows(stream.rows, self._spec(), as_generator(seed))
+        with single_threaded_blas():
+            fit = fit_rows(stream.rows, self._spec(), as_generator(seed))
         return self._take(fit, stream.rows, keep=True)
 
     def _take(self, fit: FamilyFit, rows: Rows, *, keep: bool = False) -> FamilyFit:

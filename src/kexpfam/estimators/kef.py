@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from kexpfam._parallel import single_threaded_blas
 from kexpfam._typing import Array, ArrayLike, RandomState
 from kexpfam._validation import as_generator, check_count
 from kexpfam.base_densities import Base, resolve_base
@@ -143,9 +144,11 @@ class KEF(DensityEstimator):
             n_jobs=self.n_jobs,
         )
         if isinstance(data, Source):
-            fit, _ = fit_source(data, spec, rng)
+            with single_threaded_blas():
+                fit, _ = fit_source(data, spec, rng)
         else:
-            fit = fit_rows(data, spec, rng)
+            with single_threaded_blas():
+                fit = fit_rows(data, spec, rng)
         note_columns(self, data)
         return self._restore(fit.family, fit.selection, fit.isolated)
 

@@ -7,12 +7,11 @@ centres can be validated at no price, and whether more of them would help can be
 """
 
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 
 import numpy as np
 
-from kexpfam._parallel import single_threaded_blas
+from kexpfam._parallel import blas_on_all_cores, single_threaded_blas
 from kexpfam._typing import Array
 from kexpfam.errors import DegenerateDataError
 from kexpfam.family.cross_validation import (
@@ -135,7 +134,7 @@ def choose_components(stats: FoldStatistics) -> Components | None:
             lams = [lam for lam in lams if 0.09 < lam / trials[-1].lam < 11.0]
         # Systems up to this size are factorised by one thread, in 50 ms or less: on a
         # busy machine threads of BLAS wait for each other for longer than that.
-        with single_threaded_blas() if len(index) <= 2000 else nullcontext():
+        with single_threaded_blas() if len(index) <= 2000 else blas_on_all_cores():
             alphas = coefficients_without_folds(parts, R[np.ix_(index, index)], lams)
             held_out = cross_validated(alphas, criterion(size, parts)) + offset
         trials.append(_Trial.of(size, held_out, lams, share))
