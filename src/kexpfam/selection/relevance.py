@@ -7,12 +7,15 @@ that say nothing. Here columns are taken up in the order in which they help a fa
 densities, each with the best of a few lengths, until none helps any more.
 """
 
+import itertools
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from kexpfam._heuristics import median_distance
+from kexpfam._parallel import on_threads
 from kexpfam._typing import Array
 from kexpfam.family import SCORE, HeldOutProblem, LogDensities
 from kexpfam.kernels import Constant, Gaussian, Kernel, separable
@@ -25,8 +28,11 @@ class Relevance:
     # Length of a column that does not count, in units of its own: distances along it
     # are nothing beside those of others
     ignored: float = 1e4
-    # Lengths that are tried for a column, in its median distances
-    multiples: tuple[float, ...] = (0.25, 0.6, 1.5)
+    # Lengths that are tried for a column, in its median distances: the first for every
+    # column, the others for so many that were best with it, and this share of all
+    multiples: tuple[float, ...] = (0.6, 0.25, 1.5)
+    fewest_tried: int = 4
+    share_tried: float = 0.25
     # With this lengthscale of y, in standard deviations, these values of λ·ℓ_y², and so
     # many centres: enough to tell columns apart
     lengthscale_y: float = 0.8
@@ -49,6 +55,7 @@ def relevant_lengthscales(
     log_jacobian: Array,
     weights: Array,
     how: Relevance = RELEVANCE,
+    n_jobs: int | None = None,
 ) -> Array | None:
     """Lengths of the columns of x, large for those that do not help; None if none does.
 
@@ -57,6 +64,7 @@ def relevant_lengthscales(
         log_jacobian: Log |du/dy| of each row, (n,).
         weights: Row weights, (n,).
         how: How columns are looked for.
+        n_jobs: How many threads; None for all cores.
     """
     X = problem.sample.X
     units = np.array([median_distance(column[:, None], weights) for column in X.T])
@@ -71,15 +79,19 @@ def relevant_lengthscales(
         held_out = SCORE.held_out(problem, kernel, lams, LogDensities.of)
         return float(max((row + log_jacobian) @ weights for row in held_out))
 
-    return columns_that_help(total, units, how)
+    return columns_that_help(total, units, how, n_jobs)
 
 
 def columns_that_help(
-    total: Callable[[Array], float], units: Array, how: Relevance = RELEVANCE
+    total: Callable[[Array], float],
+    units: Array,
+    how: Relevance = RELEVANCE,
+    n_jobs: int | None = None,
 ) -> Array | None:
     """The same for any total held-out log density as a function of the lengths.
 
-    `units` are typical distances along each column, (p,).
+    `units` are typical distances along each column, (p,); lengths are tried by so many
+    threads, None for all cores.
 
     Example:
         >>> target = np.array([RELEVANCE.ignored, 0.5])
@@ -93,20 +105,28 @@ def columns_that_help(
     best = total(lengths)
     left = list(range(len(units)))
     taken = 0
+
+    def tried(column: int, multiple: float) -> tuple[float, int, Array]:
+        # The more columns there are, the longer distances are.
+        trial = lengths.copy()
+        trial[column] = multiple * units[column] * np.sqrt(1 + taken)
+        return total(trial), column, trial
+
+    def all_tried(
+        columns: list[int], multiples: tuple[float, ...]
+    ) -> list[tuple[float, int, Array]]:
+        pairs = itertools.product(columns, multiples)
+        return on_threads(lambda pair: tried(*pair), pairs, n_jobs)
+
     while left and taken < how.most_columns:
-        trials = []
-        for column in left:
-            for multiple in how.multiples:
-                # The more columns there are, the longer distances are.
-                trial = lengths.copy()
-                trial[column] = multiple * units[column] * np.sqrt(1 + taken)
-                trials.append((column, trial))
-        totals = [total(trial) for _, trial in trials]
-        first = int(np.argmax(totals))
-        if not totals[first] > best + how.least_gain + np.log(len(trials)):
+        trials = all_tried(left, how.multiples[:1])
+        most = max(how.fewest_tried, math.ceil(how.share_tried * len(left)))
+        ranked = sorted(trials, key=lambda trial: -trial[0])[:most]
+        trials += all_tried([column for _, column, _ in ranked], how.multiples[1:])
+        value, column, trial = max(trials, key=lambda trial: trial[0])
+        if not value > best + how.least_gain + np.log(len(trials)):
             break
-        best = totals[first]
-        column, lengths = trials[first]
+        best, lengths = value, trial
         left.remove(column)
         taken += 1
     return lengths if taken else None

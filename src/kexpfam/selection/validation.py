@@ -416,6 +416,7 @@ class Validation:
                 self.problem(best, RESIDUAL_BASES[0], RELEVANCE.centers),
                 placed.log_abs_det_jacobian,
                 placed.weights,
+                n_jobs=self.spec.n_jobs,
             )
         return self._relevant[best]
 
