@@ -349,7 +349,7 @@ def test_what_is_no_density_is_refused_by_fit(rows, expert, kind, words):
 
 def test_an_interrupted_search_fits_no_experts(rows, monkeypatch):
     def interrupted(validation, *_):
-        validation.reason = "interrupted"
+        validation.interrupted = True
 
     model = AutoKCEF(experts=[KDE], **OPTIONS)
     run = Validation.run

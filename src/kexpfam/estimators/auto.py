@@ -113,6 +113,9 @@ class AutoKCEF(
             out, and a `BlindnessWarning` says if masses are wrong.
         memory_budget: Bytes, or a text such as "500 MB", that a fit to rows read block
             by block may take above what the process has.
+        time_budget: Seconds after which the best found so far is taken; None for no
+            limit. One family is fitted in any case, and `stopped_` says what was not
+            tried. Of many rows the fit to all of them may take longer.
         standardize: Whether to centre and scale the columns of X and y first.
         n_jobs: Threads; None for all cores. Candidates of a search are tried one after
             another unless it is given, or `joblib.parallel_config` is around.
@@ -163,6 +166,7 @@ class AutoKCEF(
         experts: Sequence[Any] | Mapping[str, Any] | None = None,
         likelihood: bool | None = None,
         memory_budget: int | str = "1 GiB",
+        time_budget: float | None = None,
         standardize: bool = True,
         n_jobs: int | None = None,
         random_state: RandomState = None,
@@ -171,6 +175,7 @@ class AutoKCEF(
         self.experts = experts
         self.likelihood = likelihood
         self.memory_budget = memory_budget
+        self.time_budget = time_budget
         self.standardize = standardize
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -257,8 +262,8 @@ class AutoKCEF(
         validation = Validation.of(training, self._spec(), rng)
         isolated = self._try(validation, competing)
         for name, expert in experts.items():
-            if validation.reason == "interrupted":
-                break
+            if validation.ended_before(name):
+                continue
             found = cross_fitted(name, expert, validation.rows, validation.folds)
             validation.candidates.append(
                 Candidate(name, None, None, np.inf, "expert", *found)
@@ -316,7 +321,12 @@ class AutoKCEF(
 
     def _spec(self) -> Spec:
         limits = replace(self._limits, most_centers=self._limits.member_centers)
-        return Spec(standardize=self.standardize, limits=limits, n_jobs=self.n_jobs)
+        return Spec(
+            standardize=self.standardize,
+            limits=limits,
+            time_budget=self.time_budget,
+            n_jobs=self.n_jobs,
+        )
 
     def _try(self, validation: Validation, competing: Competitors) -> bool:
         """Validate families in all coordinates that are worth it.
@@ -344,7 +354,7 @@ class AutoKCEF(
                 tasks = [task for name in new for task in _tasks(validation, name)]
                 if tasks:
                     validation.run(tasks, bar)
-                if validation.reason == "interrupted":
+                if validation.interrupted:
                     return False
             isolated = isolated_coordinates(validation)
             # Where components are isolated, others by likelihood take their place.
@@ -357,7 +367,7 @@ class AutoKCEF(
 
     def _try_likelihood(self, validation: Validation, bar: Any) -> None:
         """Validate families by likelihood beside all others, if that may pay."""
-        if not validation.likelihood_pays():
+        if not validation.likelihood_pays() or validation.ended_before("likelihood"):
             return
         grid = AVERAGED_LIKELIHOOD_GRID
         kernels_x = validation.kernels_x(PLAIN, grid)[1:]  # not the constant

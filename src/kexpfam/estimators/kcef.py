@@ -112,6 +112,8 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
             "low-rank", see `n_components`.
         memory_budget: Bytes, or a text such as "500 MB", that a fit to rows read block
             by block may take above what the process has.
+        time_budget: Seconds after which the best found so far is taken; None for no
+            limit. `selection_` says what was not tried.
         standardize: Whether to centre and scale the columns of X and y first.
         n_jobs: Threads; None for all cores. Candidates of a search are tried one after
             another unless it is given, or `joblib.parallel_config` is around.
@@ -170,6 +172,7 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
         derivative_features: bool = False,
         solver: str | None = None,
         memory_budget: int | str = "1 GiB",
+        time_budget: float | None = None,
         standardize: bool = True,
         n_jobs: int | None = None,
         random_state: RandomState = None,
@@ -189,6 +192,7 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
         self.derivative_features = derivative_features
         self.solver = solver
         self.memory_budget = memory_budget
+        self.time_budget = time_budget
         self.standardize = standardize
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -536,6 +540,7 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
             derivatives=check_flag("derivative_features", self.derivative_features),
             standardize=self.standardize,
             memory_budget=parse_memory(self.memory_budget),
+            time_budget=self.time_budget,
             limits=self._limits,
             n_jobs=self.n_jobs,
             verbose=self.verbose,

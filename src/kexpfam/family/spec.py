@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kexpfam._parallel import thread_count
-from kexpfam._validation import check_flag
+from kexpfam._validation import check_flag, check_positive
 from kexpfam.base_densities import Base
 from kexpfam.data import DEFAULT_BUDGET
 from kexpfam.kernels import JointKernel, Kernel
@@ -62,6 +62,7 @@ class Spec:
     derivatives: bool = False  # Whether the basis holds derivatives of the kernel
     standardize: bool = True
     memory_budget: int = DEFAULT_BUDGET
+    time_budget: float | None = None  # Seconds that a search may take, and the fits
     limits: Limits = field(default_factory=Limits)
     n_jobs: int | None = None
     verbose: bool = False
@@ -72,4 +73,6 @@ class Spec:
 
     def __post_init__(self) -> None:
         check_flag("standardize", self.standardize)
+        if self.time_budget is not None:
+            check_positive("time_budget", self.time_budget)
         thread_count(self.n_jobs)  # refuses what is not a number of threads

@@ -81,7 +81,7 @@ def choose(rows: TrainingRows, spec: Spec, rng: np.random.Generator) -> Selected
         selection,
         validation,
     )
-    if isinstance(search, GradientSearch) and selection.reason != "interrupted":
+    if isinstance(search, GradientSearch) and not validation.ended:
         with single_threaded_blas():
             return _refined(validation, selected, search)
     return selected

@@ -273,7 +273,7 @@ def _run(validation: Validation, tasks: Sequence[Task]) -> list[list[Candidate]]
         for results in shared_out(Task.candidates, calls, validation.spec.n_jobs):
             found += results
     except KeyboardInterrupt:
-        validation.reason = "interrupted"
+        validation.interrupted = True
     return found
 
 

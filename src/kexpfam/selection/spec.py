@@ -40,6 +40,9 @@ RESIDUAL_BASES: tuple[BaseDensity, ...] = (
 class SelectionTuning:
     """What steers the choice among candidates."""
 
+    # Share of a time budget in which candidates are tried. A guess: fits to all rows
+    # take less than a third of the time of a search
+    time_of_trials: float = 0.7
     # Folds, and the number of rows up to which there are more of them
     folds: int = 5
     many_folds: int = 10

@@ -8,6 +8,8 @@ closed form are honest enough, and much faster.
 """
 
 import itertools
+import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -16,7 +18,7 @@ import numpy as np
 from kexpfam._heuristics import median_distance
 from kexpfam._parallel import shared_out, single_threaded_blas
 from kexpfam._typing import Array, Indices
-from kexpfam.base_densities import BaseDensity, fit_processes
+from kexpfam.base_densities import BaseDensity, LinearBase, fit_processes
 from kexpfam.data import TrainingRows
 from kexpfam.family import (
     SOLVERS,
@@ -54,6 +56,9 @@ from kexpfam.selection.spec import (
 )
 from kexpfam.summaries import LearnedSummary
 
+# Bases that are tried first where time is short.
+_FAST = BaseDensity | LinearBase
+
 # What `KCEF.select` may say.
 CRITERIA: dict[str, Criterion] = {"likelihood": LogDensities.of, "score": RowScores.of}
 
@@ -74,7 +79,11 @@ class Validation:
     coordinates: dict[str, CoordinateRows] = field(default_factory=dict)  # By name
     specs: dict[str, CoordinateSpec] = field(default_factory=dict)  # Behind them
     candidates: list[Candidate] = field(default_factory=list)
-    reason: str = "all candidates were tried"  # Why no more were
+    interrupted: bool = False  # By Ctrl-C
+    # When the time for trials is over, on the monotonic clock, and what was then left
+    # out
+    deadline: float = math.inf
+    left_out: list[str] = field(default_factory=list)
     # Coordinates of all training rows, by name, if these are more
     _final: dict[str, CoordinateRows] = field(default_factory=dict)
     _relevant: dict[str, Array | None] = field(default_factory=dict)
@@ -97,7 +106,32 @@ class Validation:
         few = n <= TUNING.few_rows
         folds = equal_folds(n, min(n, TUNING.many_folds if few else TUNING.folds))
         some = rows[order]
-        return cls(some, rows if n < len(rows) else some, order, folds, spec, rng)
+        found = cls(some, rows if n < len(rows) else some, order, folds, spec, rng)
+        if spec.time_budget is not None:
+            # The rest is for fits to all rows.
+            share = TUNING.time_of_trials
+            found.deadline = time.monotonic() + share * spec.time_budget
+        return found
+
+    @property
+    def reason(self) -> str:
+        """Why no more candidates were tried."""
+        if self.interrupted:
+            return "interrupted"
+        if self.left_out:
+            return f"the time budget was over; not tried: {'; '.join(self.left_out)}"
+        return "all candidates were tried"
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more is to be tried."""
+        return self.interrupted or time.monotonic() > self.deadline
+
+    def ended_before(self, what: str) -> bool:
+        """The same, noting what is left out."""
+        if self.ended:
+            self.left_out.append(what)
+        return self.ended
 
     @property
     def weights(self) -> Array:
@@ -123,9 +157,13 @@ class Validation:
     def _add_coordinates(self, specs: Sequence[CoordinateSpec]) -> None:
         n, several, shared = len(self.rows), len(specs) > 1, self._processes
         in_fold = [SharedProcesses(start=shared) for _ in self.folds]
+        if math.isfinite(self.deadline):  # a line costs nothing beside a process
+            specs = sorted(specs, key=lambda spec: not isinstance(spec.base, _FAST))
         for spec in specs:
             fewest = self.tuning.regression_rows if spec.learned else 0
             if several and n < max(spec.fewest_rows, fewest):
+                continue
+            if self.coordinates and self.ended_before(spec.name):
                 continue
             placed = self._fit(spec, self.rows, shared)
             if several and _is_idle(spec, placed):
@@ -208,6 +246,8 @@ class Validation:
         They have the transforms of the regression that is best without a kernel part.
         If there is none, y is taken as it is, and behind a power.
         """
+        if self.coordinates and self.ended_before(name):
+            return
         totals = self._best_totals()
         alike: Sequence[CoordinateSpec] = SUMMARY_TRANSFORMS
         regressions = [
@@ -327,8 +367,15 @@ class Validation:
         ]
 
     def run(self, tasks: Sequence[Task], progress: Progress | None = None) -> None:
-        """Try tasks; Ctrl-C ends this, and what was tried so far counts."""
+        """Try tasks; Ctrl-C ends this, and what was tried so far counts.
+
+        So does the end of the time, after the first family.
+        """
+        if math.isfinite(self.deadline):
+            tasks = _in_turns(tasks)
         done, calls = 0, [(task,) for task in tasks]
+        if self.ended and self.tilted:
+            calls = []
         try:
             for results in shared_out(Task.candidates, calls, self.spec.n_jobs):
                 self.candidates += itertools.chain.from_iterable(results)
@@ -336,10 +383,14 @@ class Validation:
                 if progress is not None:
                     best = max(c.mean(self.weights) for c in self.candidates)
                     progress(done, len(tasks), best)
+                if self.ended:
+                    break
         except KeyboardInterrupt:
             if not self.candidates:
                 raise
-            self.reason = "interrupted"
+            self.interrupted = True
+        if done < len(tasks):
+            self.left_out.append(f"{len(tasks) - done} of {len(tasks)} kernels")
 
     def problem(
         self, name: str, base: BaseDensity | None = None, n_components: int = 150
@@ -401,6 +452,8 @@ class Validation:
             return None
         if self.has_summary(name):
             return None  # which says what matters of x by itself
+        if self.ended:
+            return None
         totals, regression = self._best_totals(), self.is_regression(name)
         alike = [
             k
@@ -419,6 +472,16 @@ class Validation:
                 n_jobs=self.spec.n_jobs,
             )
         return self._relevant[best]
+
+
+def _in_turns(tasks: Sequence[Task]) -> list[Task]:
+    """Tasks in an order in which all coordinates have a turn, and another."""
+    turns: dict[str, int] = {}
+    order = []
+    for task in tasks:
+        turns[task.coordinates] = turns.get(task.coordinates, -1) + 1
+        order.append(turns[task.coordinates])
+    return [tasks[k] for k in np.argsort(order, kind="stable")]
 
 
 def held_out_problem(

@@ -1,0 +1,48 @@
+"""A time budget ends the search, and a whole model is there all the same."""
+
+import numpy as np
+import pytest
+from scipy import integrate
+
+from kexpfam import KCEF, AutoKCEF
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, size=(80, 2))
+    return x, np.sin(3 * x[:, 0]) + 0.2 * rng.normal(size=80)
+
+
+@pytest.mark.parametrize("estimator", [KCEF, AutoKCEF])
+def test_no_time_at_all_gives_a_density_and_says_what_was_not_tried(rows, estimator):
+    model = estimator(time_budget=1e-9, random_state=0).fit(*rows)
+    density = model.given(rows[0][:1])
+    y = np.linspace(-300, 300, 60_001)
+    mass = integrate.simpson(density.pdf(y[None])[0], x=y)
+    assert mass == pytest.approx(1.0, abs=1e-5)
+    reason = model.stopped_ if estimator is AutoKCEF else model.selection_.reason
+    assert reason.startswith("the time budget was over; not tried: linear; ")
+    assert "kernels" in reason
+
+
+def test_time_enough_tries_everything(rows):
+    model = AutoKCEF(time_budget=1e6, random_state=0).fit(*rows)
+    free = AutoKCEF(random_state=0).fit(*rows)
+    assert model.stopped_ == free.stopped_ == "all candidates were tried"
+    assert model.n_candidates_ == free.n_candidates_
+
+
+def test_experts_that_there_was_no_time_for_are_named(rows):
+    from kexpfam.baselines import ConditionalKDE
+
+    experts = {"my estimate": ConditionalKDE()}
+    model = AutoKCEF(experts=experts, time_budget=1e-9).fit(*rows)
+    assert "my estimate" in model.stopped_
+
+
+@pytest.mark.parametrize("budget", [0, -1.0, float("nan"), "soon"])
+@pytest.mark.parametrize("estimator", [KCEF, AutoKCEF])
+def test_budgets_are_positive_numbers(rows, estimator, budget):
+    with pytest.raises(ValueError, match="time_budget must be"):
+        estimator(time_budget=budget).fit(*rows)
