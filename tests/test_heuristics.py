@@ -24,6 +24,14 @@ def test_a_weight_of_two_equals_two_rows():
     assert_close(found, median_distance(repeated))
 
 
+@pytest.mark.parametrize("unit", [1e-300, 1e300, 5e-324])
+def test_only_ratios_of_weights_matter(unit):
+    counts = np.arange(12) % 3 + 1.0
+    assert_close(
+        median_distance(POINTS, unit * counts), median_distance(POINTS, counts)
+    )
+
+
 def test_rows_of_weight_zero_are_not_there():
     weights = np.where(np.arange(12) < 7, 1.0, 0.0)
     wild = np.where(weights[:, None] > 0, POINTS, 1e9)

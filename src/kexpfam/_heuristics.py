@@ -24,6 +24,8 @@ def median_distance(points: Array, weights: Array | None = None) -> float:
     """
     weights = np.ones(len(points)) if weights is None else weights
     points, weights = points[weights > 0], weights[weights > 0]
+    # Only ratios matter; products of the weights as they are may over- or underflow.
+    weights = weights / weights.max(initial=0.0) if len(weights) else weights
     # The median of 31,125 distances between some rows is within a few per cent of that
     # of all, and costs half a millisecond.
     most_rows = 250

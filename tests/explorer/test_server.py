@@ -1,5 +1,9 @@
 """The server answers this page only, and says in a sentence what is wrong."""
 
+import contextlib
+import socket
+import threading
+import time
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -45,6 +49,54 @@ def test_another_host_is_refused(ask, host):
 def test_localhost_is_the_same_computer(ask, server):
     headers = {"Host": f"localhost:{server.server_port}"}
     assert ask("GET", "", headers=headers).status == 200
+
+
+@pytest.mark.parametrize("origin", ["http://evil.example", "null", "http://127.0.0.1"])
+def test_pages_of_others_are_refused(ask, origin):
+    found = ask("POST", "api/density", headers={"Origin": origin})
+    assert found.status == 403
+    assert found.answer == {"error": "Other pages may not ask."}
+
+
+def test_the_page_itself_may_ask(ask, server):
+    origin = server.address.split(f"/{server.token}")[0]
+    assert ask("GET", "", headers={"Origin": origin}).status == 200
+
+
+@pytest.mark.parametrize("length", ["+2", " 2 2", "0x2", "²", "-1", "1e1", "9" * 5000])
+def test_lengths_are_plain_numbers(server, length):
+    request = (
+        f"POST /{server.token}/api/density HTTP/1.1\r\n"
+        f"Host: 127.0.0.1:{server.server_port}\r\nContent-Length: {length}\r\n\r\n{{}}"
+    )
+    with socket.create_connection(server.server_address, timeout=10) as connection:
+        connection.sendall(request.encode())
+        assert b" 413 " in connection.recv(100)
+
+
+def test_half_requests_do_not_pile_up(view):
+    class Small(ExplorerServer):
+        most_connections = 3
+
+    before = threading.active_count()
+    with Small(view) as server, contextlib.ExitStack() as stack:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        many = [
+            stack.enter_context(socket.create_connection(server.server_address))
+            for _ in range(20)
+        ]
+        for connection in many:
+            connection.sendall(b"GET / HT")
+        assert many[-1].recv(1) == b""  # closed at once
+        assert threading.active_count() <= before + 1 + 3
+        for connection in many:
+            connection.close()
+        deadline = time.monotonic() + 20
+        while threading.active_count() > before + 1 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert asked(server, "GET", "").status == 200
+        server.shutdown()
 
 
 def test_what_is_not_there_is_404(ask):

@@ -1,11 +1,15 @@
 """Files are written all or nothing, and what is not one of ours is refused."""
 
 import ast
+import errno
 import io
 import json
 import os
 import pickle
 import re
+import stat
+import subprocess
+import sys
 import tracemalloc
 from pathlib import Path
 
@@ -102,9 +106,66 @@ def test_a_place_that_cannot_be_written_to_is_named(tmp_path, monkeypatch):
         raise PermissionError(13, "Permission denied", "/somewhere/.model.abc123.tmp")
 
     # Permissions do not bind root, under whom tests may run, so the refusal is acted.
-    monkeypatch.setattr("tempfile.mkstemp", forbidden)
+    monkeypatch.setattr(os, "open", forbidden)
     with pytest.raises(PermissionError, match=re.escape(str(tmp_path / "model"))):
         fitted("plain").save(tmp_path / "model")
+
+
+def test_replacing_a_file_keeps_its_permissions_and_leaves_the_umask_alone(
+    tmp_path, monkeypatch
+):
+    path = tmp_path / "model"
+    fitted("plain").save(path)
+    path.chmod(0o600)
+    monkeypatch.setattr(os, "umask", lambda *_: pytest.fail("the umask was touched"))
+    fitted("KEF").save(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_a_link_stays_a_link_and_its_target_is_replaced(tmp_path):
+    (tmp_path / "models").mkdir()
+    link, target = tmp_path / "newest", tmp_path / "models" / "first"
+    fitted("plain").save(target)
+    link.symlink_to(target)
+    fitted("KEF").save(link)
+    assert link.is_symlink()
+    assert type(load(target)).__name__ == "KEF"
+    assert os.listdir(tmp_path / "models") == ["first"]
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next_save(tmp_path):
+    path = tmp_path / "model.kexpfam"
+    child = (
+        "import os, sys\n"
+        "from kexpfam.persistence.container import replacing\n"
+        "with replacing(sys.argv[1]) as temporary:\n"
+        "    open(temporary, 'wb').write(b'half')\n"
+        "    os.kill(os.getpid(), 9)\n"
+    )
+    subprocess.run([sys.executable, "-c", child, path], check=False)
+    (left,) = os.listdir(tmp_path)
+    assert left.startswith(".model.kexpfam.")
+    (tmp_path / ".other.kexpfam.1.00000000.kexpfam").touch()
+    mine = f".model.kexpfam.{os.getpid()}.00000000.kexpfam"  # of another thread
+    (tmp_path / mine).touch()
+    fitted("plain").save(path)
+    kept = {"model.kexpfam", mine, ".other.kexpfam.1.00000000.kexpfam"}
+    assert set(os.listdir(tmp_path)) == kept
+
+
+def test_a_full_disk_names_the_file_and_leaves_it_as_it_was(tmp_path, monkeypatch):
+    path = tmp_path / "model"
+    fitted("plain").save(path)
+    before = path.read_bytes()
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(OSError, match=r"Cannot write '.*model': No space left"):
+        fitted("KEF").save(path)
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["model"]
 
 
 # --- reading what is not a model -----------------------------------------------------

@@ -9,7 +9,9 @@ fetched from elsewhere, and the page is told not to.
 import hmac
 import json
 import math
+import re
 import secrets
+import threading
 from collections.abc import Mapping
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -61,9 +63,12 @@ class ExplorerServer(ThreadingHTTPServer):
     """
 
     daemon_threads = True
+    request_queue_size = 64
+    most_connections = 64  # at the same time; a page needs a few
 
     def __init__(self, view: Any, port: int = 0) -> None:
         super().__init__((LOCALHOST, port), _Handler)
+        self._free = threading.BoundedSemaphore(self.most_connections)
         self.view = view
         self.token = secrets.token_urlsafe(16)
 
@@ -71,6 +76,20 @@ class ExplorerServer(ThreadingHTTPServer):
     def address(self) -> str:
         """Where the page is."""
         return f"http://{LOCALHOST}:{self.server_port}/{self.token}/"
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Answer in a thread of its own, if there are not too many."""
+        if self._free.acquire(blocking=False):
+            super().process_request(request, client_address)
+        else:
+            self.shutdown_request(request)
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        """Answer, and make room for another."""
+        try:
+            super().process_request_thread(request, client_address)
+        finally:
+            self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A page that was closed while it was answered is no error."""
@@ -85,6 +104,7 @@ class _Handler(BaseHTTPRequestHandler):
     # for 40 ms until the first has been acknowledged.
     disable_nagle_algorithm = True
     wbufsize = -1
+    timeout = 10.0  # seconds for half a request, or until the next
 
     def do_GET(self) -> None:
         path = self._path()
@@ -129,6 +149,10 @@ class _Handler(BaseHTTPRequestHandler):
         if host not in {f"{LOCALHOST}:{port}", f"localhost:{port}"}:
             self._refuse(HTTPStatus.FORBIDDEN, "This page is for this computer only.")
             return None
+        origin = self.headers.get("Origin")
+        if origin is not None and origin != f"http://{host}":
+            self._refuse(HTTPStatus.FORBIDDEN, "Other pages may not ask.")
+            return None
         token, slash, rest = self.path.partition("?")[0].lstrip("/").partition("/")
         known = hmac.compare_digest(token.encode(), self.server.token.encode())
         if not known or not slash:
@@ -140,8 +164,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _fields(self) -> dict[str, Any] | None:
         """The JSON object that was sent; None if that was refused."""
-        length = self.headers.get("Content-Length", "")
-        if not length.isdigit() or int(length) > 65536:  # the page's are shorter
+        lengths = self.headers.get_all("Content-Length", [])
+        length = lengths[0] if len(lengths) == 1 else ""
+        plain = re.fullmatch(r"[0-9]{1,9}", length)
+        if not plain or int(length) > 65536:  # the page's are shorter
             self._refuse(
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The request is too long."
             )

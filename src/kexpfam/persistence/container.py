@@ -5,10 +5,13 @@ file or the new one, never half of either. Reading runs no code from the file.
 """
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
-import tempfile
+import re
+import secrets
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -52,33 +55,75 @@ def write_container(
 def replacing(path: str | Path) -> Iterator[str]:
     """A file beside the destination, which takes its place when all went well.
 
-    A folder that does not exist, or cannot be written to, is an OSError.
+    A link stays one, and what it leads to is replaced, with the permissions that it
+    had. A folder that does not exist or cannot be written to, and a disk that is full,
+    are an OSError that names the destination.
     """
-    target = Path(path)
+    target = Path(os.path.realpath(path))
+    start, end = _beside(target)
+    name = f"{start}{os.getpid()}.{secrets.token_hex(4)}{end}"
+    temporary = str(target.with_name(name))
+    _remove_leftovers(target)
     try:
-        handle, temporary = tempfile.mkstemp(
-            dir=target.absolute().parent, prefix=".", suffix=target.suffix
-        )
-    except OSError as error:
-        # The user knows the destination, not the temporary file beside it.
-        raise type(error)(
-            f"Cannot write {str(target)!r}: the folder {str(target.parent)!r} does not "
-            f"exist or cannot be written to ({error.strerror})."
-        ) from error
-    os.close(handle)
-    try:
-        yield temporary
-        with open(temporary, "rb") as file:
-            os.fsync(file.fileno())
-        # mkstemp makes private files; give the permissions of an ordinary new file.
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, 0o666 & ~umask)
+        try:
+            # As any new file, but private while it is written if it will be.
+            mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else None
+            flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
+            os.close(os.open(temporary, flags, 0o666 if mode is None else mode))
+        except OSError as error:
+            # The user knows the destination, not the temporary file beside it.
+            raise type(error)(
+                f"Cannot write {str(path)!r}: the folder {str(Path(path).parent)!r} "
+                f"does not exist or cannot be written to ({error.strerror})."
+            ) from error
+        if mode is not None:
+            os.chmod(temporary, mode)
+        try:
+            yield temporary
+            with open(temporary, "rb") as file:
+                os.fsync(file.fileno())
+        except OSError as error:
+            if error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
+                raise
+            raise type(error)(
+                f"Cannot write {str(path)!r}: {error.strerror}; what was there before "
+                f"is as it was."
+            ) from error
         os.replace(temporary, target)
     except BaseException:
-        with contextlib.suppress(FileNotFoundError):
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             os.unlink(temporary)
         raise
+
+
+def _beside(target: Path) -> tuple[str, str]:
+    """How hidden files begin and end that this one is written to.
+
+    The end is its own, for who reads suffixes; systems have a longest name.
+    """
+    return f".{target.name[:100]}.", target.suffix[-100:]
+
+
+def _remove_leftovers(target: Path) -> None:
+    """Remove what processes have left that were killed while they wrote this file."""
+    start, end = map(re.escape, _beside(target))
+    with contextlib.suppress(OSError):
+        for other in target.parent.iterdir():
+            found = re.fullmatch(rf"{start}(\d+)\.[0-9a-f]{{8}}{end}", other.name)
+            if found and not _is_alive(int(found[1])):
+                other.unlink()
+
+
+def _is_alive(process: int) -> bool:
+    if os.name != "posix":  # where asking would end it
+        return True
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass
+    return True
 
 
 def read_container(path: str | Path) -> tuple[dict[str, Array], dict[str, Any]]:
