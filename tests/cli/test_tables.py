@@ -1,5 +1,7 @@
 """Tables are read as they are, and a bad one is refused with its line and column."""
 
+import gzip
+
 import numpy as np
 import pytest
 
@@ -87,6 +89,47 @@ def test_quoted_cells_may_hold_delimiters_and_lines(tmp_path):
 def test_a_malformed_file_is_refused_with_its_line(tmp_path, text, message):
     with pytest.raises(TableError, match=message):
         read_table(given(tmp_path, text))
+
+
+@pytest.mark.parametrize("text", ["x,y\n1,2\n3,4\n", "x;city\n1;Rome\n;Oslo\n"])
+def test_text_may_be_compressed(tmp_path, text):
+    plain = read_table(given(tmp_path, text))
+    zipped = read_table(given(tmp_path, gzip.compress(text.encode()), "data.csv.gz"))
+    assert zipped.names == plain.names
+    for one, other in zip(zipped.columns, plain.columns, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [gzip.compress(b"x,y\n1,2\n" * 9)[:-9], b"x,y\n1,2"],
+    ids=["cut", "plain"],
+)
+def test_a_compressed_file_that_is_not_whole_is_refused(tmp_path, content):
+    with pytest.raises(TableError, match=r"data\.csv\.gz is not a complete gzip file"):
+        read_table(given(tmp_path, content, "data.csv.gz"))
+
+
+def test_labels_of_rows_may_have_no_name(tmp_path):
+    table = read_table(given(tmp_path, ",y\na,2\nb,3\n"))
+    assert table.names == ("Unnamed: 0", "y")
+
+
+def test_a_header_may_be_wide(tmp_path):
+    width = 100_000
+    names = ",".join(f"c{k}" for k in range(width))
+    cells = ",".join(["1"] * width)
+    table = read_table(given(tmp_path, f"{names}\n{cells}\n{cells}\n"))
+    assert len(table.names) == width
+
+
+def test_large_integers_of_parquet_are_numbers(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    pq = pytest.importorskip("pyarrow.parquet")
+    ids = pa.array([2**60 + 1, None, 3], pa.int64())
+    pq.write_table(pa.table({"id": ids, "x": [1.0, 2.0, 3.0]}), tmp_path / "a.parquet")
+    table = read_table(tmp_path / "a.parquet")
+    np.testing.assert_array_equal(table.numbers("id"), [2.0**60, np.nan, 3.0])
 
 
 def test_other_kinds_of_files_and_folders_are_refused(tmp_path):

@@ -1,12 +1,17 @@
 """Tables from files: CSV and TSV, quickly where all cells are numbers, and Parquet.
 
+Text may be compressed by gzip.
+
 The quick way is NumPy's reader, written in C. Where it stumbles, over a text, a missing
 value or a short line, the file is read again by the csv module, which knows its lines.
 """
 
 import csv
+import gzip
+import io
 import itertools
 import warnings
+import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
@@ -36,7 +41,7 @@ def read_table(path: str | Path, *, chunk: int = 50_000) -> Table:
     Rows of text become columns a chunk at a time: enough to be fast, few in memory.
     """
     path = Path(path)
-    kind = path.suffix.lower()
+    kind = _kind(path)
     if path.is_dir():
         raise TableError(f"{path} is a folder, not a file.")
     if not path.exists():
@@ -49,6 +54,25 @@ def read_table(path: str | Path, *, chunk: int = 50_000) -> Table:
         f"{path} is a {kind} file, and tables are read from .csv, .tsv and .parquet; "
         f"save it as CSV."
     )
+
+
+def _kind(path: Path) -> str:
+    """The end of a name that says what a file holds, compressed or not."""
+    inner = Path(path.stem) if path.suffix.lower() == ".gz" else path
+    return inner.suffix.lower()
+
+
+def _opened(path: Path) -> Any:
+    """The bytes of a file, or those that were compressed."""
+    try:
+        zipped = path.suffix.lower() == ".gz"
+        return gzip.open(path) if zipped else path.open("rb")
+    except OSError as error:
+        raise TableError(f"{path} cannot be read ({error.strerror}).") from error
+
+
+def _text(path: Path) -> TextIO:
+    return io.TextIOWrapper(_opened(path), encoding="utf-8-sig", newline="")
 
 
 def _read_parquet(path: Path) -> Table:
@@ -88,11 +112,13 @@ def _read_delimited(path: Path, chunk: int) -> Table:
     Fields are separated by tabs in .tsv files, and elsewhere by what the first line has
     most of: comma, semicolon or tab. It is UTF-8, with or without a byte order mark.
     """
-    _refuse_binary(path)
     try:
+        _refuse_binary(path)
         names, delimiter = _header(path)
         quick = _quickly(path, names, delimiter)
         return quick or _carefully(path, names, delimiter, chunk)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise TableError(f"{path} is not a complete gzip file ({error}).") from error
     except UnicodeDecodeError as error:
         raise TableError(
             f"{path}, line {_undecodable_line(path)} is not text in UTF-8; save the "
@@ -101,7 +127,7 @@ def _read_delimited(path: Path, chunk: int) -> Table:
 
 
 def _undecodable_line(path: Path) -> int:
-    with path.open("rb") as file:
+    with _opened(path) as file:
         for number_of_line, line in enumerate(file, start=1):
             try:
                 line.decode("utf-8")
@@ -119,7 +145,7 @@ def names_in_header(path: Path) -> list[str]:
 
 
 def _refuse_binary(path: Path) -> None:
-    with path.open("rb") as file:
+    with _opened(path) as file:
         start = file.read(4096)
     if not start.strip():
         raise TableError(f"{path} is empty; the first line has to name the columns.")
@@ -130,7 +156,7 @@ def _refuse_binary(path: Path) -> None:
 
 
 def _delimiter(first: str, path: Path) -> str:
-    if path.suffix.lower() in {".tsv", ".tab"}:
+    if _kind(path) in {".tsv", ".tab"}:
         return "\t"
     # Inside quotes they are letters like others.
     outside = "".join(first.split('"')[::2])
@@ -145,11 +171,13 @@ def _reader(file: TextIO, delimiter: str) -> Any:
 
 def _header(path: Path) -> tuple[tuple[str, ...], str]:
     """Names of the columns, and what is between them."""
-    with path.open(encoding="utf-8-sig", newline="") as file:
+    with _text(path) as file:
         delimiter = _delimiter(file.readline(), path)
         file.seek(0)
         try:
             names = [name.strip() for name in next(_reader(file, delimiter))]
+            if len(names) > 1 and not names[0]:
+                names[0] = "Unnamed: 0"  # labels of rows, which R and pandas write
         except csv.Error as error:
             raise TableError(f"{path}, line 1: {error}.") from error
     if names and all(as_number(name) is not None for name in names):
@@ -164,7 +192,7 @@ def _header(path: Path) -> tuple[tuple[str, ...], str]:
 def _quickly(path: Path, names: tuple[str, ...], delimiter: str) -> Table | None:
     """The table if it holds nothing but finite numbers, None if not."""
     try:
-        with path.open(encoding="utf-8-sig") as file, warnings.catch_warnings():
+        with _text(path) as file, warnings.catch_warnings():
             warnings.simplefilter("error")  # a file without rows
             values = np.loadtxt(
                 file, delimiter=delimiter, comments=None, skiprows=1, ndmin=2
@@ -207,7 +235,7 @@ def _chunks(
     """Line numbers and cells, without spaces around them, of some rows at a time."""
     lines: list[int] = []
     rows: list[list[str]] = []
-    with path.open(encoding="utf-8-sig", newline="") as file:
+    with _text(path) as file:
         reader = _reader(file, delimiter)
         next(reader)
         before = reader.line_num
@@ -248,11 +276,13 @@ def _check_width(path: Path, line: int, row: list[str], names: tuple[str, ...]) 
 
 def _check_names(names: Sequence[str], place: str) -> None:
     """Refuse columns without a name, or with the name of another."""
-    for i, name in enumerate(names):
+    first: dict[str, int] = {}
+    for i, name in enumerate(names, start=1):
         if not name:
-            raise TableError(f"{place}: column {i + 1} has no name.")
-        if name in names[:i]:
+            raise TableError(f"{place}: column {i} has no name.")
+        if name in first:
             raise TableError(
-                f"{place}: two columns, {names.index(name) + 1} and {i + 1}, are "
-                f"called {name!r}; rename one of them."
+                f"{place}: two columns, {first[name]} and {i}, are called {name!r}; "
+                f"rename one of them."
             )
+        first[name] = i

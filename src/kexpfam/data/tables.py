@@ -232,6 +232,10 @@ def open_parquet(file: Any) -> Any:
 
 def as_floats(column: Any) -> Array:
     """A numeric column of a batch, NaN for what is missing, (n,)."""
+    import pyarrow as pa
+
+    if pa.types.is_integer(column.type):  # rounded beyond 2⁵³, which is refused else
+        column = column.cast(pa.float64(), safe=False)
     # Booleans and decimals come as objects; None becomes NaN.
     return np.asarray(column.to_numpy(zero_copy_only=False)).astype(float, copy=False)
 
