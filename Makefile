@@ -4,12 +4,14 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
 
-.PHONY: help demo test test-newest slow check format bench bench-scale reproduce docs clean
+.PHONY: help demo test test-newest test-lowest test-matrix slow check format bench bench-scale reproduce docs clean
 
 help:
 	@echo "make demo    fit and draw p(y|x) of a real data set"
 	@echo "make test    everything that has to pass"
 	@echo "make test-newest   files, command line and distributions on the newest Python at hand"
+	@echo "make test-lowest   the same with the lowest dependencies that are allowed"
+	@echo "make test-matrix   both, on every Python at hand"
 	@echo "make check   format, lint and types"
 	@echo "make slow    clusters, browser, JAX, networks and statistics that take minutes"
 	@echo "make bench   speed, memory and recovery, into benchmarks/results"
@@ -57,6 +59,19 @@ test-newest: pyproject.toml
 	test -z "$(NEWEST)" || $(VENV)-newest/bin/python -m pip install --quiet \
 		--disable-pip-version-check -e ".[plot,parquet]" hypothesis pandas polars pytest pytest-xdist
 	test -z "$(NEWEST)" || OPENBLAS_NUM_THREADS=1 $(VENV)-newest/bin/python -m pytest -n auto --dist loadfile $(NEWEST_TESTS)
+
+# The lowest versions that pyproject.toml allows, on the oldest Python.
+LOWEST_TESTS = tests/persistence tests/distributions tests/kernels tests/estimators/test_sklearn.py tests/test_linalg.py
+test-lowest: pyproject.toml
+	test -d $(VENV)-lowest || $(PYTHON) -m venv $(VENV)-lowest
+	$(VENV)-lowest/bin/python -m pip install --quiet --disable-pip-version-check \
+		$$($(PYTHON) .ci/lowest-versions plot parquet) hypothesis pandas polars pytest pytest-xdist
+	$(VENV)-lowest/bin/python -m pip install --quiet --disable-pip-version-check --no-deps -e .
+	OPENBLAS_NUM_THREADS=1 $(VENV)-lowest/bin/python -m pytest -n auto --dist worksteal $(LOWEST_TESTS)
+
+# The same on every Python at hand, with the newest dependencies, and with the lowest.
+test-matrix: test-lowest
+	for python in $$(.ci/newest-python all); do $(MAKE) test-newest NEWEST=$$python VENV=$(VENV)-$$($$python -c "import sys; print(sys.version_info.minor)") || exit 1; done
 
 check: $(VENV)/.test
 	$(BIN)/ruff format --check .

@@ -93,9 +93,7 @@ def expected_failures(estimator):
     return failures
 
 
-@parametrize_with_checks(
-    list(SMALL.values()), expected_failed_checks=expected_failures, xfail_strict=True
-)
+@parametrize_with_checks(list(SMALL.values()), expected_failed_checks=expected_failures)
 def test_it_is_a_scikit_learn_estimator(estimator, check):
     check(estimator)
 

@@ -502,7 +502,6 @@ _EXPECTED_FAILURES = {
         ConditionalRNADE(units=2, components=1, max_epochs=1, random_state=0),
     ],
     expected_failed_checks=lambda e: _EXPECTED_FAILURES[type(e).__name__],
-    xfail_strict=True,
 )
 def test_scikit_learn_check_passes(estimator, check):
     check(estimator)

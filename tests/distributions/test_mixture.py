@@ -320,7 +320,8 @@ def test_moments_that_do_not_exist_are_said_not_to():
     ]
     assert np.isnan(MixtureDensity([parts[0], parts[2]], [0.5, 0.5]).mean()[0])
     assert MixtureDensity([parts[1], parts[2]], [0.5, 0.5]).std()[0] == np.inf
-    assert MixtureDensity([parts[1], parts[2]], [0.5, 0.5]).mean()[0] == 0.0
+    mean = MixtureDensity([parts[1], parts[2]], [0.5, 0.5]).mean()[0]
+    assert mean == pytest.approx(0.0, abs=1e-15)
 
 
 @pytest.mark.parametrize("method", ["logpdf", "pdf", "grad_logpdf", "cdf", "sf"])
@@ -432,7 +433,9 @@ def test_closed_forms_equal_scipy(base, twin):
     location, scale = np.array([1.0, -20.0]), np.array([0.1, 7.0])
     p = ClosedFormDensity(base, location, scale)
     levels = np.array([[1e-30, 1e-12, 1e-3, 0.2, 0.5, 0.9, 1 - 1e-9]])
-    z = twin.ppf(levels)
+    # Quantiles of the Cauchy distribution have few digits in older versions of SciPy.
+    cauchy = isinstance(twin.dist, type(stats.cauchy))
+    z = (stats.t(1.0) if cauchy else twin).ppf(levels)
     y = location[:, None] + scale[:, None] * z
     np.testing.assert_allclose(p.ppf(levels), y, rtol=1e-9)
     shape = np.ones((2, 1))

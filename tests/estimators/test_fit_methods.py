@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.integrate import trapezoid
 from sklearn.base import clone
 
 from kexpfam import KCEF, KEF, AutoKCEF, load
@@ -200,7 +201,7 @@ def test_densities_integrate_to_one_and_their_functions_agree(method, base):
     pdf = p.pdf(np.tile(grid, (4, 1)))
     mass = p.cdf(6.0) - p.cdf(-4.0)
     # The trapezoidal rule; bridged densities bend sharply where the difference is zero.
-    assert_close(np.trapezoid(pdf, grid, axis=1), mass, 1e-6, scale=1.0)
+    assert_close(trapezoid(pdf, grid, axis=1), mass, 1e-6, scale=1.0)
     assert np.all(mass > 0.95)
     levels = np.tile([0.02, 0.3, 0.5, 0.9], (4, 1))
     assert_close(p.cdf(p.ppf(levels)), levels, 1e-8)
@@ -272,7 +273,7 @@ def test_a_bridged_density_is_the_mixture_minus_the_bridge():
     u = np.linspace(-9.0, 9.0, 30_001)
     Z = placed.coordinates.conditions(CONDITIONS)
     p_mix = np.exp(TiltedDensity(placed.base, T, Z).on_grid(u[:, None]))
-    p_mix /= np.trapezoid(p_mix, u, axis=1)[:, None]
+    p_mix /= trapezoid(p_mix, u, axis=1)[:, None]
     m = np.exp(placed.base.log_density(u[:, None]))
     rest = (p_mix - share * m) / (1.0 - share)
     p_u = np.exp(model.family_.unnormalized(Z).on_grid(u[:, None]))
@@ -284,7 +285,7 @@ def test_a_bridged_density_is_the_mixture_minus_the_bridge():
     p_y = model.given(CONDITIONS).pdf(
         np.tile(placed.coordinates.y_center[0] + scale * u, (4, 1))
     )
-    total = np.trapezoid(p_u, u, axis=1)[:, None]
+    total = trapezoid(p_u, u, axis=1)[:, None]
     assert_close(p_y * scale, p_u / total, 1e-6, scale=1.0)
 
 
@@ -311,9 +312,9 @@ def test_bridged_candidates_have_the_density_that_is_left_without_their_fold():
         T = fit_low_rank(basis, normed(sample.part(rest)), 0.02)
         tilted = TiltedDensity(placed.base, T, placed.Z[fold])
         log_mix = tilted.on_grid(u[:, None])
-        log_mix -= np.log(np.trapezoid(np.exp(log_mix), u, axis=1))[:, None]
+        log_mix -= np.log(trapezoid(np.exp(log_mix), u, axis=1))[:, None]
         log_rest = bridge.log_rest(log_mix, placed.base.log_density(u[:, None]))
-        log_rest -= np.log(np.trapezoid(np.exp(log_rest), u, axis=1))[:, None]
+        log_rest -= np.log(trapezoid(np.exp(log_rest), u, axis=1))[:, None]
         expected = placed.log_abs_det_jacobian[fold] + [
             np.interp(value, u, row)
             for value, row in zip(placed.U[fold][:, 0], log_rest, strict=True)

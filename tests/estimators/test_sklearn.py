@@ -55,7 +55,6 @@ def _expected_failures(estimator):
 @parametrize_with_checks(
     [KEF(), KCEF(select=None)],
     expected_failed_checks=_expected_failures,
-    xfail_strict=True,
 )
 def test_scikit_learn_check_passes(estimator, check):
     check(estimator)
@@ -79,7 +78,6 @@ def three_coordinates(monkeypatch):
 @parametrize_with_checks(
     [KCEF(), AutoKCEF(likelihood=False)],
     expected_failed_checks=lambda _: _EXPECTED_FAILURES["KCEF"],
-    xfail_strict=True,
 )
 def test_scikit_learn_check_passes_with_a_choice(estimator, check):
     check(estimator)

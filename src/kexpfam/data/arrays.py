@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import byte_bounds
 
 from kexpfam._typing import ArrayLike
 from kexpfam.data.rows import BLOCK_ROWS, Part, Rows, Source, converted
@@ -110,10 +111,7 @@ def _release_pages(array: Any) -> None:
         mapping = getattr(mapping, "base", None)
     if mapping is None or array.size == 0 or not hasattr(mmap, "MADV_DONTNEED"):
         return
-    # First and last byte, as numpy.lib.array_utils.byte_bounds, which NumPy 1.26 lacks.
-    steps = [(n - 1) * s for n, s in zip(array.shape, array.strides, strict=True)]
-    low = array.ctypes.data - np.frombuffer(mapping, dtype=np.uint8).ctypes.data
-    high = low + sum(step for step in steps if step > 0) + array.itemsize
-    low += sum(step for step in steps if step < 0)
+    start = np.frombuffer(mapping, dtype=np.uint8).ctypes.data
+    low, high = (end - start for end in byte_bounds(array))
     first = low // mmap.PAGESIZE * mmap.PAGESIZE
     mapping.madvise(mmap.MADV_DONTNEED, first, high - first)
