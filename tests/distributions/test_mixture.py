@@ -422,7 +422,7 @@ def test_bad_components_and_weights_are_named(gaussian_case, plane_case):
 TWINS = [
     (GaussianBase(2.0, location=0.5), stats.norm(0.5, 2.0)),
     (StudentBase(1.5, df=2.5), stats.t(2.5, 0.0, 1.5)),
-    (StudentBase(1.0, df=1.0), stats.cauchy()),
+    (StudentBase(1.0, df=1.0), stats.t(1.0)),
     (GeneralizedGaussianBase(1.5, power=4.0), stats.gennorm(4, 0.0, 1.5)),
     (GeneralizedGaussianBase(0.8, power=1.0), stats.laplace(0, 0.8)),
 ]
@@ -433,9 +433,7 @@ def test_closed_forms_equal_scipy(base, twin):
     location, scale = np.array([1.0, -20.0]), np.array([0.1, 7.0])
     p = ClosedFormDensity(base, location, scale)
     levels = np.array([[1e-30, 1e-12, 1e-3, 0.2, 0.5, 0.9, 1 - 1e-9]])
-    # Quantiles of the Cauchy distribution have few digits in older versions of SciPy.
-    cauchy = isinstance(twin.dist, type(stats.cauchy))
-    z = (stats.t(1.0) if cauchy else twin).ppf(levels)
+    z = twin.ppf(levels)
     y = location[:, None] + scale[:, None] * z
     np.testing.assert_allclose(p.ppf(levels), y, rtol=1e-9)
     shape = np.ones((2, 1))
@@ -446,6 +444,7 @@ def test_closed_forms_equal_scipy(base, twin):
     np.testing.assert_allclose(p.sf(y), shape * twin.sf(z), rtol=1e-6)
     np.testing.assert_allclose(p.entropy(), twin.entropy() + np.log(scale))
     mean, std = twin.mean(), twin.std()
+    mean = mean if np.isfinite(mean) else np.nan  # SciPy has infinity, or none
     np.testing.assert_allclose(p.mean(), location + scale * mean)
     expected = scale * (std if np.isfinite(std) else np.inf)
     np.testing.assert_allclose(p.std(), expected, rtol=1e-9)
