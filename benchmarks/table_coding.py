@@ -2,9 +2,9 @@
 
     python benchmarks/table_coding.py [--splits 0 1 2] [--rows 500] [--models NAME ...]
 
-`AutoKCEF` and `KCEF` are fitted to 500 rows of the diamonds, with cut, color and clarity
-as ranks (`ordered=`) and as texts (one column for each category), and scored on 500
-other rows. Rows of a split are drawn without replacement, with the split as seed.
+`AutoKCEF` and `KCEF` are fitted to 500 rows of the diamonds, with cut, color and
+clarity as ranks (`ordered=`) and as texts (one column for each category), and scored on
+500 other rows. Rows of a split are drawn without replacement, with the split as seed.
 Differences are of the same rows, with standard errors over them. No row was looked at
 for choosing anything else than that ranks are the coding of ordered categories.
 Needs `KEXPFAM_DATA` with `tables/diamonds.csv.gz`, and pandas.

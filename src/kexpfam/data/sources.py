@@ -197,7 +197,7 @@ def conditions(estimator: Any, X: Any) -> Array:
     Columns of a frame go by their names. A gap where the fit had none is filled in with
     the median, with a warning.
     """
-    X = as_dense(X)
+    X = given = as_dense(X)
     if estimator.coder_ is not None:
         return estimator.coder_.conditions(X)
     names = getattr(estimator, "feature_names_in_", None)
@@ -206,12 +206,13 @@ def conditions(estimator: Any, X: Any) -> Array:
             table = as_table(X)
             columns = table.names if names is None else names
             X = np.column_stack([table.numbers(str(name)) for name in columns])
-            names = None
         elif names is not None and set(names) <= set(X.columns):
             X = X[list(names)]
-    X = validate_data(
-        estimator, X, dtype=np.float64, reset=False, ensure_all_finite="allow-nan"
-    )
+    how: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
+    if isinstance(given, Table | Mapping):
+        X = check_array(X, **how)  # names were matched
+    else:
+        X = validate_data(estimator, X, reset=False, **how)
     gaps = np.isnan(X)
     if gaps.any():
         near = estimator.neighbourhood_

@@ -154,7 +154,12 @@ class TableCoder(TransformerMixin, BaseEstimator):
             coded = X.ndim == 2 and X.shape[1] == width != self.n_features_in_
             if coded and X.dtype.kind in "buif":
                 return _finite(X.astype(float))
-        return self._transform(self._table(X))
+        table = self._table(X)
+        if not len(table):
+            raise ValueError(
+                "Found array with 0 sample(s) in X, while a minimum of 1 is required."
+            )
+        return self._transform(table)
 
     def _transform(self, table: Table) -> Array:
         missing = "error" if self.coding_.missing == "error" else "impute"

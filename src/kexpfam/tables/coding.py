@@ -183,8 +183,9 @@ class Coding:
             else:
                 found.append(feature)
         if not found:  # a constant does no harm
-            numbers = [n for n, why in useless.items() if why.startswith("is always")]
-            found = [number_feature(table, n) for n in numbers if table.is_number(n)]
+            same = [n for n, why in useless.items() if why.startswith("is always")]
+            numbers = [name for name in same if table.is_number(name)]
+            found = [number_feature(table, name) for name in numbers]
             useless = {n: why for n, why in useless.items() if n not in numbers}
         notes = []
         if useless:

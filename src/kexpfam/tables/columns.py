@@ -13,6 +13,7 @@ import math
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -240,10 +241,14 @@ def _as_cells(column: Any) -> Column:
         return cells / np.timedelta64(1, "s")
     if cells.dtype.kind == "M":
         return cells.astype("M8[us]")
-    values = cells.tolist()
-    # Booleans with gaps are numbers, as they are without.
-    values = [float(v) if isinstance(v, bool) else v for v in values]
-    return as_column(_texts_of(values))
+    # Booleans and durations with gaps are numbers, as they are without.
+    return as_column(_texts_of([_plain(value) for value in cells.tolist()]))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    return float(value) if isinstance(value, bool) else value
 
 
 def _as_texts(cells: Column) -> Column:

@@ -54,8 +54,8 @@ def days_of(cells: Column) -> Array | None:
     if cells.dtype.kind == "M":
         since = cells.astype("M8[us]").astype(np.int64) / _DAY
         return np.where(np.isnat(cells), np.nan, since)
-    if cells.dtype.kind == "f":
-        return None
+    if cells.dtype.kind == "f":  # nothing but gaps may be dates
+        return cells if np.isnan(cells).all() else None
     known = {"": np.nan}
     for text in cells.tolist():
         if text not in known:
