@@ -48,6 +48,10 @@ class ConvergenceWarning(UserWarning):
     """An iteration ended before it reached its tolerance."""
 
 
+class TableWarning(UserWarning):
+    """Columns or cells of a table were left out, filled in, or look suspicious."""
+
+
 class BlindnessWarning(UserWarning):
     """Masses of separated modes are wrong, because score matching does not see them."""
 

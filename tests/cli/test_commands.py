@@ -118,9 +118,11 @@ def test_predictions_go_to_parquet_with_the_data(run, fitted, tmp_path):
 def test_rows_with_missing_values_are_empty_lines(run, fitted, tmp_path):
     data = tmp_path / "gaps.csv"
     data.write_text("area,rooms,city\n50,2,Rome\n,3,Oslo\n70,3,Oslo\n")
-    refused = run("predict", fitted.model, data)
+    refused = run("predict", fitted.model, data, "--missing", "error")
     assert refused.exit_code == 1
     assert "gaps.csv, line 3, column 'area': the value is missing" in refused.stderr
+    filled = run("predict", fitted.model, data)
+    assert "1 row without a value of 'area', which had no gaps" in filled.stderr
     dropped = run("predict", fitted.model, data, "--missing", "drop", "--hpd", "0.5")
     assert "1 rows with missing values have empty lines" in dropped.stderr
     rows = rows_of(dropped.stdout)
@@ -135,11 +137,15 @@ def test_rows_with_missing_values_are_empty_lines(run, fitted, tmp_path):
 def test_an_unknown_category_is_named(run, fitted, tmp_path):
     data = tmp_path / "new.csv"
     data.write_text("area,rooms,city\n50,2,Rome\n60,3,Osla\n")
-    refused = run("predict", fitted.model, data)
+    refused = run("predict", fitted.model, data, "--unknown", "error")
     assert refused.exit_code == 1
     assert "new.csv, line 3, column 'city': 'Osla'" in refused.stderr
     assert "did you mean 'Oslo'?" in refused.stderr
-    assert run("predict", fitted.model, data, "--unknown", "ignore").exit_code == 0
+    taken = run("predict", fitted.model, data)
+    assert taken.exit_code == 0
+    assert len(rows_of(taken.stdout)) == 2
+    assert "1 row of column 'city' with values that were not there" in taken.stderr
+    assert "'Osla'" in taken.stderr
 
 
 def test_samples_are_those_of_the_estimator(run, fitted, tmp_path):
@@ -260,7 +266,11 @@ def test_existing_files_are_kept_unless_forced(run, untuned, fitted, tmp_path):
         ("x,y\n1,2\n3,4\n", ["--target", "y"], "2 complete rows"),
         ("y\n1\n2\n", ["--target", "y"], "needs one feature at least"),
         ("x,y\n1,a\n2,b\n", ["--target", "y"], "line 2, column 'y': 'a'"),
-        ("x,y\n1,2\n,3\n", ["--target", "y"], "line 3, column 'x': the value is mis"),
+        (
+            "x,y\n1,2\n,3\n3,4\n4,5\n5,7\n",
+            ["--target", "y", "--missing", "error"],
+            "line 3, column 'x': the value is mis",
+        ),
         ("x,y\n1,2\n2\n", ["--target", "y"], "line 3: 1 fields"),
         (
             "x,y,w\n" + "".join(f"{i},{i},-1\n" for i in range(9)),
@@ -268,9 +278,9 @@ def test_existing_files_are_kept_unless_forced(run, untuned, fitted, tmp_path):
             "weights must not be negative",
         ),
         (
-            "d,y\n" + "".join(f"2024-01-{i + 10},{i}\n" for i in range(9)),
+            "d,y\n" + "".join(f"{i + 10}.1.2024,{i}\n" for i in range(9)),
             ["--target", "y"],
-            "line 2, column 'd': '2024-01-10' is a date",
+            "line 2, column 'd': '10.1.2024' is a date",
         ),
         (
             "c,y\n" + "".join(f"{'A' if i % 2 else 'B'},{i}\n" for i in range(9)),
@@ -334,7 +344,7 @@ def test_missing_values_are_dropped_or_imputed_at_the_fit(run, untuned, tmp_path
     data = write(tmp_path / "gaps.csv", with_gaps(houses(40), area=3, price=5))
     words = ["fit", data, "--target", "price", "--features", "area,city"]
     words += ["--model", "kcef", "--json", "-o"]
-    refused = run(*words, tmp_path / "a.kexpfam")
+    refused = run(*words, tmp_path / "a.kexpfam", "--missing", "error")
     assert "line 5, column 'area'" in refused.stderr
     for policy, rows in (("drop", 38), ("impute", 39)):
         path = tmp_path / f"{policy}.kexpfam"

@@ -45,6 +45,8 @@ def drawn(monkeypatch):
         (["--target", "rooms"], "--target rooms: {model} is about 'price'"),
         (["--features", "area"], "--features is for a table with --cv"),
         (["--categorical", "rooms"], "--categorical is for a table with --cv"),
+        (["--ordered", "rooms=1,2"], "--ordered is for a table with --cv"),
+        (["--exclude", "rooms"], "--exclude is for a table with --cv"),
         (["--model", "kcef"], "--model is for a table with --cv"),
         (["--seed", "0"], "--seed is for a table with --cv"),
     ],
@@ -187,7 +189,7 @@ def test_rows_without_a_target_are_left_out(run, untuned, tmp_path):
         result = run(*command, *words)
         assert result.stderr == "Note: 2 rows without a target were left out.\n"
         assert json.loads(result.stdout)["rows"] == 38
-    assert load_table_model(model).coder.missing == "error"
+    assert load_table_model(model).coder.missing == "impute"
     judged = run("evaluate", model, data, "--json")
     assert judged.stderr == "Note: 2 rows without a target were left out.\n"
     assert json.loads(judged.stdout)["rows"] == 38
@@ -212,7 +214,7 @@ def test_notes_tell_gaps_from_rows_without_a_target(fit, untuned):
 def test_the_first_gap_of_the_file_is_named(fit, cells, place):
     columns = with_gaps({**houses(20), "w": np.ones(20)}, **cells)
     words = ["--target", "price", "--features", "city,area", "--weights", "w"]
-    result = fit(columns, *words).result
+    result = fit(columns, *words, "--missing", "error").result
     assert result.exit_code == 1
     assert f"{place}: the value is missing" in result.stderr
 

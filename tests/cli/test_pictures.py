@@ -15,8 +15,8 @@ from kexpfam.cli.pictures import (
     middle_cut,
 )
 from kexpfam.cli.readers import read_table
-from kexpfam.data import Table, TableCoder
 from kexpfam.display import FEW_NEAR, near_note
+from kexpfam.tables import Coding, Table
 from tests.cli.tables import houses
 
 LONG = [f"the_length_of_some_part_of_the_flower_in_centimetres_{i}" for i in range(5)]
@@ -35,7 +35,7 @@ def long_names():
     columns = houses()
     values = [*(columns[n] for n in ("area", "rooms", "price")), columns["area"] ** 2]
     table = Table("a.csv", (*LONG[:4],), tuple(np.asarray(v, float) for v in values))
-    coder = TableCoder.fit(table, [LONG[0], LONG[1], LONG[3]], LONG[2])
+    coder = Coding.learn(table, [LONG[0], LONG[1], LONG[3]], LONG[2])
     X, y = coder.transform(table).X, table.numbers(LONG[2])
     return KCEF(select=None).fit(X, y), coder
 

@@ -7,9 +7,9 @@ import pytest
 
 from kexpfam.cli import readers
 from kexpfam.cli.readers import read_table
-from kexpfam.data import TableError
-from kexpfam.data.columns import as_column, label_of
 from kexpfam.errors import MissingDependencyError
+from kexpfam.tables import TableError
+from kexpfam.tables.columns import as_column, label_of
 from tests.cli.tables import houses, write
 
 

@@ -16,9 +16,9 @@ from kexpfam.base_densities import GaussianBase
 from kexpfam.cli.explore import view_of
 from kexpfam.cli.model_files import load_table_model
 from kexpfam.cli.readers import read_table
-from kexpfam.data import TableCoder
 from kexpfam.distributions import ClosedFormDensity, MixtureDensity
 from kexpfam.explorer import ExplorerServer
+from kexpfam.tables import Coding, TableCoder
 from tests.cli.tables import houses, write
 
 
@@ -28,12 +28,14 @@ def saved(tmp_path_factory):
     folder = tmp_path_factory.mktemp("explorer")
     data = write(folder / "houses.csv", houses())
     table = read_table(data)
-    coder = TableCoder.fit(table, ["area", "rooms", "city"], "price")
+    coder = Coding.learn(table, ["area", "rooms", "city"], "price")
     X, y = coder.transform(table).X, table.numbers("price")
     model = str(folder / "houses.kexpfam")
-    KCEF(select=None).fit(X, y).save(model, extra=coder.as_extra())
+    density = KCEF(select=None).fit(X, y)
+    density._adopt(TableCoder.of_coding(coder))
+    density.save(model)
     joint = str(folder / "joint.kexpfam")
-    columns = TableCoder.fit(table, ["area", "rooms", "price"])
+    columns = Coding.learn(table, ["area", "rooms", "price"])
     Y = columns.transform(table).X
     factorized = FactorizedDensity(factor=KCEF(select=None), random_state=0).fit(Y)
     factorized.save(joint, extra=columns.as_extra())

@@ -17,6 +17,7 @@ from kexpfam.cli import main
 from kexpfam.cli.explore import view_of
 from kexpfam.cli.model_files import load_table_model
 from kexpfam.cli.readers import read_table
+from kexpfam.errors import TableWarning
 from kexpfam.explorer import Question
 from tests.cli.tables import write
 
@@ -129,8 +130,9 @@ def test_rows_of_an_unknown_category_are_left_out(saved, tmp_path):
     data = write(tmp_path / "bonn.csv", columns)
     found = load_table_model(saved.model)
     with pytest.raises(ValueError, match="'Bonn' is not a category"):
-        view_of(found, read_table(data))
-    view = view_of(found, read_table(data), unknown="ignore")
+        view_of(found, read_table(data), unknown="error")
+    with pytest.warns(TableWarning, match="1 row of column 'city' with values that"):
+        view = view_of(found, read_table(data))
     assert len(view.subject.X) == 59
     assert view.row(Question({"place": 1}))["number"] == 2
 

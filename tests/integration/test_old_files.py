@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from click.testing import CliRunner
 
@@ -38,4 +39,12 @@ def test_an_old_file_of_the_command_line_reads_tables(tmp_path):
     call = ["predict", str(FOLDER / "command_line.kexpfam"), str(tmp_path / "new.csv")]
     result = CliRunner().invoke(main, call)
     assert result.exit_code == 0, result.output
-    assert len(result.output.splitlines()) == 3
+    assert len(result.stdout.splitlines()) == 3
+
+
+def test_an_old_file_of_the_command_line_takes_frames_and_coded_rows():
+    model = load(FOLDER / "command_line.kexpfam")
+    frame = pd.DataFrame({"kind": ["a", "b"], "size": [0.5, 0.7]})
+    coded = [[0.5, 1.0, 0.0, 0.0], [0.7, 0.0, 1.0, 0.0]]
+    assert model.coder_.get_feature_names_out()[:2].tolist() == ["size", "kind=a"]
+    np.testing.assert_array_equal(model.predict(frame), model.predict(coded))

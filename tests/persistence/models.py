@@ -36,6 +36,16 @@ def _rows(n):
 
 X, Y, BOTH = _rows(40)
 FRAME = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "c": Y})
+# Columns of every kind, with gaps.
+TABLE = pd.DataFrame(
+    {
+        "a": np.where(np.arange(40) % 9 == 4, np.nan, X[:, 0]),
+        "size": np.resize(["S", "L", "M", "S"], 40),
+        "city": np.resize(["Rome", "Oslo"], 40),
+        "shop": [f"{i % 2}" if i % 3 else f"rare {i}" for i in range(40)],
+        "when": pd.date_range("2024-01-20", periods=40),
+    }
+)
 # A stream has more rows than centres, and weights.
 MORE_X, MORE_Y, MORE_BOTH = _rows(120)
 WEIGHTS = read_only(np.random.default_rng(3).uniform(0.5, 2.0, size=120))[0]
@@ -102,6 +112,13 @@ def _average_of_two():
         return AutoKCEF(likelihood=False, random_state=0).fit(X, BOTH)
 
 
+def _table():
+    """A model of a table as it comes; the shop says something of y."""
+    y = Y + 5.0 * (TABLE["shop"] == "1")
+    order = {"size": ("S", "M", "L")}
+    return untuned(ordered=order).fit(TABLE, y)
+
+
 def _joint(**parameters):
     model = FactorizedDensity(factor=untuned(), root=KEF(select=None), **parameters)
     return model.fit(FRAME)
@@ -147,6 +164,7 @@ MODELS = {
     "inducing": _inducing,
     "two columns": lambda: untuned(base=WIDE, regularization=0.5).fit(X, BOTH),
     "summary": _summary,
+    "table": _table,
     "KEF": lambda: KEF(select=None).fit(Y[:, None]),
     "KEF, chosen": lambda: KEF(base=MarginalBase(), random_state=7).fit(Y[:, None]),
     # Importance sampling without a seed of the user's.
@@ -189,4 +207,5 @@ def scores(model):
         data = {1: Y[:, None], 3: FRAME}[model.n_features_in_]
         return model.score_samples(data[:5])
     x = FRAME[["a", "b"]] if hasattr(model, "feature_names_in_") else X
+    x = x if getattr(model, "coder_", None) is None else TABLE
     return model.score_samples(x[:5], (Y, BOTH)[model._response_columns - 1][:5])

@@ -1,10 +1,11 @@
 """`kexpfam evaluate`: how good a model is on rows that it has not seen."""
 
 from collections.abc import Iterable, Iterator
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import click
 import numpy as np
+from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import KFold
 
 from kexpfam._progress import Progress, ProgressBar
@@ -33,10 +34,10 @@ from kexpfam.cli.shared import (
     stopping_at_once,
     unknown_option,
 )
-from kexpfam.data import Table, TableError
 from kexpfam.metrics import Estimate, Evaluation, cross_evaluate, evaluate
 from kexpfam.metrics.evaluation import FEWEST_TESTED, heading
 from kexpfam.metrics.observations import estimate
+from kexpfam.tables import Coding, Table, TableError
 
 Item = TypeVar("Item")
 
@@ -122,7 +123,8 @@ def evaluate_command(
 def _refuse_options_of_a_fit() -> None:
     """Refuse what a model that is fitted would not follow."""
     ctx = click.get_current_context()
-    for name in ("features", "categorical", "kind", "seed"):
+    told = ("features", "categorical", "ordered", "exclude", "kind", "seed")
+    for name in told:
         if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
             option = "--model" if name == "kind" else f"--{name}"
             raise click.UsageError(
@@ -157,10 +159,32 @@ def _by_folds(rows: TableRows, cv: int, model: Any, seed: int) -> Evaluation:
     if cv > len(rows.X):
         raise TableError(f"--cv {cv} is more than the {len(rows.X)} rows.")
     model.set_params(verbose=False)  # the bar is that of the folds
+    assert rows.table is not None
     folds = KFold(cv, shuffle=True, random_state=seed).split(rows.X)
+    fresh = CodedFit(model, rows.coder)
     with ProgressBar("cross-validation", shown=is_watched()) as bar, stopping_at_once():
-        told = _told(folds, cv, bar)
-        return cross_evaluate(model, rows.X, rows.y, told, sample_weight=rows.weights)
+        told, w = _told(folds, cv, bar), rows.weights
+        return cross_evaluate(fresh, rows.table, rows.y, told, sample_weight=w)  # type: ignore[arg-type]  # rows of a table
+
+
+class CodedFit(BaseEstimator):
+    """A fit of tables that are coded as another, with means of y of their own."""
+
+    def __init__(self, model: Any, coding: Coding) -> None:
+        self.model = model
+        self.coding = coding
+
+    def fit(self, table: Table, y: Array, sample_weight: Array | None = None) -> Self:
+        """Fit to the rows of a table."""
+        Y = np.reshape(y, (len(table), 1))
+        self.coding_ = self.coding.with_means_of(table, Y, sample_weight)
+        X = self.coding_.training(table, Y, sample_weight)
+        self.model_ = clone(self.model).fit(X, y, sample_weight=sample_weight)
+        return self
+
+    def given(self, table: Table) -> Any:
+        """Densities at the rows of a table."""
+        return self.model_.given(self.coding_.transform(table, missing="impute").X)
 
 
 def _told(items: Iterable[Item], total: int, tell: Progress | None) -> Iterator[Item]:

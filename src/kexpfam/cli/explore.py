@@ -13,7 +13,6 @@ from kexpfam.cli.model_files import TableModel, load_table_model
 from kexpfam.cli.output import OutputError, check_output
 from kexpfam.cli.readers import read_table
 from kexpfam.cli.shared import command, model_argument, note, row_options
-from kexpfam.data import Feature, Table, TableCoder, TableError
 from kexpfam.explorer import (
     ConditionalView,
     ExplorerServer,
@@ -24,6 +23,7 @@ from kexpfam.explorer import (
     report,
 )
 from kexpfam.persistence import replacing
+from kexpfam.tables import Coding, NumberFeature, Table, TableError
 
 
 @command(
@@ -118,8 +118,9 @@ def _subject(
     if table is None:
         X, coder = _remembered(found.model), found.coder
         if coder is None:
-            plain = [Feature(name, (), 0.0) for name in found.names("x")]
-            coder = TableCoder(tuple(plain), None)
+            names = found.names("x")
+            plain = [NumberFeature(name, 0.0, 0.0, 1.0) for name in names]
+            coder = Coding(tuple(plain), None)
         none = np.empty((0, X.shape[1])), np.empty(0), np.empty(0, dtype=int)
         controls = controls_of(coder, X)
         return Subject(found.model, controls, coder.target or "y", title, *none)
@@ -147,7 +148,7 @@ def _subject(
     )
 
 
-def _coder(found: TableModel, table: Table) -> TableCoder:
+def _coder(found: TableModel, table: Table) -> Coding:
     """The coder; without one, a column that is no feature must be the target."""
     names = getattr(found.model, "feature_names_in_", None)
     if found.coder is not None:

@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 from click.shell_completion import CompletionItem
 
 from kexpfam import KCEF, AutoKCEF, FactorizedDensity
+from kexpfam._typing import Array
 from kexpfam.cli.model_files import TableRows, table_rows
 from kexpfam.cli.output import check_output, print_json
 from kexpfam.cli.readers import names_in_header, read_table
@@ -28,8 +30,16 @@ from kexpfam.cli.shared import (
     stopping_at_once,
     together,
 )
-from kexpfam.data import Table, TableCoder, TableError
-from kexpfam.data.coding import Missing
+from kexpfam.tables import (
+    Coding,
+    Missing,
+    Table,
+    TableCoder,
+    TableError,
+    Told,
+    number_feature,
+    tell_of_leaks,
+)
 
 
 def complete_columns(
@@ -44,7 +54,7 @@ def complete_columns(
     files = [Path(w) for w in words if w and not str(w).endswith(".kexpfam")]
     names = next((names_in_header(path) for path in files if path.is_file()), [])
     whole = [name for name in names if name.startswith(incomplete)]
-    if whole or param.name != "features":
+    if whole or param.name not in ("features", "exclude"):
         return [CompletionItem(name) for name in whole]
     before, comma, last = incomplete.rpartition(",")
     taken = before.split(",")
@@ -76,6 +86,17 @@ table_options = together(
         help="A column of categories, even if they are numbers. May be repeated.",
     ),
     click.option(
+        "--ordered",
+        multiple=True,
+        help="A column of categories with an order, as size=S,M,L. May be repeated.",
+    ),
+    click.option(
+        "--exclude",
+        multiple=True,
+        shell_complete=complete_columns,
+        help="Columns to leave out, as A,B or repeated.",
+    ),
+    click.option(
         "--weights",
         shell_complete=complete_columns,
         help="Column with the weight of each row.",
@@ -96,7 +117,7 @@ table_options = together(
     "fit",
     "kexpfam fit houses.csv --target price",
     "kexpfam fit houses.csv --target price --features rooms,city -o houses.kexpfam",
-    "kexpfam fit houses.csv --target price --missing impute --force",
+    "kexpfam fit houses.csv --target price --missing drop --force",
 )
 @data_argument
 @table_options
@@ -123,8 +144,8 @@ def fit_command(
 ) -> None:
     """Learn p(target | features) from the table DATA (.csv, .tsv or .parquet).
 
-    Columns with texts are taken as categories. The model file remembers all that is
-    needed to read other tables with the same columns.
+    Columns may be numbers, texts, dates, and have gaps. The model file remembers all
+    that is needed to read other tables with the same columns.
     """
     if joint and columns["target"] is not None:
         raise click.UsageError("--joint is for all columns together, without --target.")
@@ -137,7 +158,11 @@ def fit_command(
     start = perf_counter()
     model = fitted(new_model(kind, seed, joint=joint), rows)
     seconds = perf_counter() - start
-    model.save(output, extra=rows.coder.as_extra())
+    if joint:
+        model.save(output, extra=rows.coder.as_extra())
+    else:
+        model._adopt(TableCoder.of_coding(rows.coder))
+        model.save(output)
     report = _report(model, rows, seconds, output)
     if as_json:
         print_json(report)
@@ -153,6 +178,8 @@ def training_table(
     target: str | None,
     features: Sequence[str] = (),
     categorical: Sequence[str] = (),
+    ordered: Sequence[str] = (),
+    exclude: Sequence[str] = (),
     weights: str | None = None,
     missing: Any = None,
 ) -> TableRows:
@@ -161,53 +188,135 @@ def training_table(
     Without a target they are those of a joint density. Rows without a target teach
     nothing, and are left out whatever is said about missing values.
     """
-    policy: Missing = missing or "error"
     taken = [name for name in (target, weights) if name is not None]
+    table = table.without(_listed_names(table, exclude))
     names = _feature_names(table, features, taken, joint=target is None)
-    coder = TableCoder.fit(
-        table, names, target, categorical=categorical, missing=policy
+    if target is None:
+        policy: Missing = missing or "error"
+        rows = table_rows(_joint_coding(table, names, policy), table, weights)
+        _refuse_few(table, len(rows.X), gaps=policy == "drop" and rows.left_out > 0)
+    else:
+        policy = missing or "impute"
+        told = Told(categorical, dict(map(_order, ordered)))
+        rows = _learned_rows(table, names, target, weights, told, policy)
+    return rows
+
+
+def _learned_rows(
+    table: Table,
+    names: Sequence[str],
+    target: str,
+    weights: str | None,
+    told: Told,
+    policy: Missing,
+) -> TableRows:
+    """Rows with a target, and the coding that is learned from them."""
+    told.check(table, names)
+    y, n = table.numbers(target), len(table)
+    untold = np.isnan(y)
+    beside = [] if weights is None else [weights]
+    needed = {"drop": [*names, *beside], "impute": beside, "error": []}[policy]
+    gaps = [table.is_missing(name) for name in needed]
+    kept = np.flatnonzero(~np.logical_or.reduce([untold, *gaps]))
+    some = table[kept]
+    w = None if weights is None else some.numbers(weights)
+    _check_rows(some, y[kept], w, target, weights, policy, n)
+    Y = y[kept, None]
+    coding = Coding.learn(
+        some, names, target, Y=Y, weights=w, told=told, missing=policy
     )
-    groups = [feature.name for feature in coder.features if feature.categories]
-    if target is None and groups:
+    if policy == "error":
+        coding.transform(some, beside=beside)  # names the first gap
+    for text in coding.notes:
+        note(text)
+    tell_of_leaks(coding, some, Y[:, 0])
+    X = coding.training(some, Y, w)
+    left_out = n - len(kept)
+    return TableRows(coding, X, Y[:, 0], w, left_out, int(untold.sum()), some)
+
+
+def _check_rows(
+    table: Table,
+    y: Array,
+    w: Array | None,
+    target: str,
+    weights: str | None,
+    policy: Missing,
+    all_rows: int,
+) -> None:
+    """Refuse rows that no density can be learned from."""
+    _refuse_few(table, len(y), gaps=policy == "drop" and len(y) < all_rows)
+    if np.ptp(y) == 0:
         raise TableError(
-            f"{table.path}, column {groups[0]!r} holds categories, which have no joint "
-            f"density; leave it out of --features."
-        )
-    rows = table_rows(coder, table, weights)
-    fewest = 5  # fewer tell nothing about a density
-    if len(rows.X) < fewest:
-        gaps = policy == "drop" and rows.left_out > rows.without_target
-        raise TableError(
-            f"{table.path} has {len(rows.X)} complete rows, and a density needs "
-            f"{fewest} at least"
-            f"{'; --missing impute keeps rows with gaps' if gaps else ''}."
-        )
-    if rows.y is not None and np.ptp(rows.y) == 0:
-        raise TableError(
-            f"{table.path}, column {target!r}: all values are {rows.y[0]:g}, and a "
+            f"{table.path}, column {target!r}: all values are {y[0]:g}, and a "
             f"constant has no density."
         )
-    w = rows.weights
     if w is not None and (np.any(w < 0) or not np.any(w > 0)):
         raise TableError(
             f"{table.path}, column {weights!r}: weights must not be negative, nor all "
             f"zero, got {w.min():g} to {w.max():g}."
         )
-    return rows
+
+
+def _refuse_few(table: Table, n: int, *, gaps: bool, fewest: int = 5) -> None:
+    """Refuse fewer rows than tell something about a density."""
+    if n < fewest:
+        raise TableError(
+            f"{table.path} has {n} complete rows, and a density needs {fewest} at least"
+            f"{'; --missing impute keeps rows with gaps' if gaps else ''}."
+        )
+
+
+def _joint_coding(table: Table, names: Sequence[str], policy: Missing) -> Coding:
+    """Columns of a joint density, all of them numbers."""
+    for name in names:
+        if not table.is_mostly_numbers(name):
+            raise TableError(
+                f"{table.path}, column {name!r} holds categories, which have no joint "
+                f"density; leave it out of --features."
+            )
+        if table.is_missing(name).all():
+            raise TableError(
+                f"{table.path}, column {name!r} has no values; leave it out "
+                f"({table.spelled('exclude', [name])})."
+            )
+    features = [replace(number_feature(table, name), gaps=False) for name in names]
+    return Coding(tuple(features), None, policy, tuple(names))
+
+
+def _order(text: str) -> tuple[str, list[str]]:
+    """A column and its order from "size=S,M,L".
+
+    Example:
+        >>> _order("size=S, M,L")
+        ('size', ['S', 'M', 'L'])
+    """
+    name, equals, levels = text.partition("=")
+    if not equals or "," not in levels:
+        raise click.UsageError(
+            f"--ordered {text!r}: write the column and its values in their order, as "
+            f"size=S,M,L."
+        )
+    return name.strip(), [level.strip() for level in levels.split(",")]
+
+
+def _listed_names(table: Table, texts: Sequence[str]) -> list[str]:
+    """Columns from texts such as "A,B", unless a column is called that."""
+    names: list[str] = []
+    for text in texts:
+        names += [text] if text in table.names else map(str.strip, text.split(","))
+    for name in names:
+        table.column(name)
+    return list(dict.fromkeys(names))
 
 
 def _feature_names(
     table: Table, features: Sequence[str], taken: Sequence[str], *, joint: bool
 ) -> list[str]:
     """Columns that are conditions, or all of a joint density."""
-    names: list[str] = []
-    for text in features:  # "A,B", unless a column is called that
-        names += [text] if text in table.names else map(str.strip, text.split(","))
-    names = list(dict.fromkeys(names))
     for name in taken:
         table.numbers(name)
-    for name in names:
-        table.column(name)
+    names = _listed_names(table, features)
     for name in taken:
         if name in names:
             raise TableError(f"{name!r} cannot be a feature too.")

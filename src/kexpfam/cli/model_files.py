@@ -8,18 +8,18 @@ import numpy as np
 
 from kexpfam._typing import Array
 from kexpfam.cli.shared import note
-from kexpfam.data import Table, TableCoder, TableError
-from kexpfam.data.coding import number_feature
-from kexpfam.data.columns import listed
+from kexpfam.estimators.base import ConditionalEstimator
 from kexpfam.io import load
+from kexpfam.tables import Coding, Table, TableError, number_feature
+from kexpfam.tables.columns import listed
 
 
 @dataclass(frozen=True, eq=False)
 class TableModel:
     """A fitted model, and how it sees tables."""
 
-    model: Any
-    coder: TableCoder | None  # what it was fitted with; None if it was saved without
+    model: Any  # of coded rows
+    coder: Coding | None  # what it was fitted with; None if it was saved without
     path: str  # the file, for messages
 
     @property
@@ -41,7 +41,7 @@ class TableModel:
                 f"in Python, with kexpfam.load."
             )
 
-    def coder_for(self, table: Table, target: str | None = None) -> TableCoder:
+    def coder_for(self, table: Table, target: str | None = None) -> Coding:
         """The coder, or what names or the number of columns say instead of it."""
         if self.coder is not None:
             return replace(self.coder, target=target or self.coder.target)
@@ -55,7 +55,9 @@ class TableModel:
                 f"{table.path} has {len(names)} columns that may be meant: "
                 f"{listed(names)}; remove the others."
             )
-        return TableCoder(tuple(number_feature(table, name) for name in names), target)
+        features = tuple(number_feature(table, name) for name in names)
+        plain = tuple(replace(feature, gaps=False) for feature in features)
+        return Coding(plain, target, "error", tuple(names))
 
     def names(self, plain: str = "column_") -> list[str]:
         """Names of the columns of X, numbered where nobody knows them."""
@@ -69,20 +71,25 @@ def load_table_model(path: str | Path) -> TableModel:
     """Read a model, with its coder if it has one."""
     if not Path(path).exists():
         raise FileNotFoundError(f"There is no file {str(path)!r}.")
-    model = load(path)
-    return TableModel(model, TableCoder.of_model(model, str(path)), str(path))
+    model: Any = load(path)
+    coder = getattr(model, "coder_", None)
+    if isinstance(model, ConditionalEstimator) and coder is not None:
+        return TableModel(model._of_coded_rows(), coder.coding_, str(path))
+    coding = Coding.of_extra(model.extra_ or {}, str(path), model.n_features_in_)
+    return TableModel(model, coding, str(path))
 
 
 @dataclass(frozen=True, eq=False)
 class TableRows:
     """The complete rows of a table, with what was observed."""
 
-    coder: TableCoder
+    coder: Coding
     X: Array  # conditions, (n, p); all columns of a joint density
     y: Array | None  # responses, (n,); None for a joint density
     weights: Array | None  # of each row, (n,)
     left_out: int  # rows of the table that are not used
     without_target: int = 0  # how many of these have no target
+    table: Table | None = None  # these rows, before they were coded
 
     def tell_of_rows_left_out(self) -> None:
         """A note on how many there are, and why."""
@@ -94,7 +101,7 @@ class TableRows:
 
 
 def table_rows(
-    coder: TableCoder, table: Table, weights: str | None = None, **gaps: Any
+    coder: Coding, table: Table, weights: str | None = None, **gaps: Any
 ) -> TableRows:
     """The rows of a table that have a target, and all else that `gaps` asks for."""
     target = coder.target

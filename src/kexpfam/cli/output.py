@@ -13,9 +13,9 @@ import numpy as np
 
 from kexpfam._optional import needed
 from kexpfam.cli.shared import STANDARD_OUTPUT
-from kexpfam.data.columns import Column
 from kexpfam.errors import KexpfamError
 from kexpfam.persistence import replacing
+from kexpfam.tables.columns import Column
 
 # What pictures and tables are called.
 PICTURES = (".png", ".svg", ".pdf")

@@ -1,6 +1,7 @@
 """The pictures of `kexpfam plot`, drawn with the library's own displays."""
 
 import textwrap
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,6 @@ import numpy as np
 
 from kexpfam._typing import Array, Mask
 from kexpfam.cli.shared import note
-from kexpfam.data import Feature, Table, TableCoder, TableError
 from kexpfam.display import (
     FEW_NEAR,
     FEW_ROWS,
@@ -19,6 +19,15 @@ from kexpfam.display import (
     rows_near,
     runs_of,
     typical_place,
+)
+from kexpfam.errors import TableWarning
+from kexpfam.tables import (
+    Coding,
+    DateFeature,
+    Feature,
+    NumberFeature,
+    Table,
+    TableError,
 )
 
 
@@ -44,18 +53,18 @@ class Along:
 
     model: Any  # of all features
     row: Array  # where the others are, (1, p)
-    column: int  # the one that varies
-    name: str  # of it
+    columns: list[int]  # those of the one that varies
+    feature: Feature  # the one that varies
 
     @property
     def feature_names_in_(self) -> list[str]:
         """As estimators have it."""
-        return [self.name]
+        return [self.feature.name]
 
     def rows(self, values: Array) -> Array:
         """Conditions at values of the feature, (g,) -> (g, p)."""
         X = np.repeat(self.row, len(values), axis=0)
-        X[:, self.column] = values
+        X[:, self.columns] = [self.feature.cells(value) for value in values.tolist()]
         return X
 
     def given(self, Z: Array) -> Any:
@@ -64,7 +73,7 @@ class Along:
 
 
 def condition(
-    coder: TableCoder, table: Table | None, values: Mapping[str, str] | None = None
+    coder: Coding, table: Table | None, values: Mapping[str, str] | None = None
 ) -> Array:
     """Conditions at some values, (1, p); the others are those of a row that occurs.
 
@@ -76,20 +85,22 @@ def condition(
     X = _rows_at_hand(coder, table)
     if X is None:
         return row
-    names, columns = [feature.name for feature in coder.features], coder.places
-    given = {names.index(name): row[0, columns[names.index(name)]] for name in values}
-    found = X[[typical_place(X, columns, given)]]
-    for i, cells in given.items():
-        found[0, columns[i]] = cells
+    names, groups = [feature.name for feature in coder.features], coder.groups
+    chosen = [c for name in values for c in coder.places[names.index(name)]]
+    given = {i: row[0, c] for i, c in enumerate(groups) if set(c) <= set(chosen)}
+    found = X[[typical_place(X, groups, given)]]
+    found[0, chosen] = row[0, chosen]
     return found
 
 
-def _rows_at_hand(coder: TableCoder, table: Table | None) -> Array | None:
+def _rows_at_hand(coder: Coding, table: Table | None) -> Array | None:
     """Complete rows of a table with categories that are known, (n, p)."""
     if table is None or not {f.name for f in coder.features} <= set(table.names):
         return None
     try:
-        X = coder.transform(table, missing="drop", unknown="ignore").X
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TableWarning)
+            X = coder.transform(table, missing="drop").X
     except TableError:  # a picture of other columns does not fail for this one
         return None
     X = X[coder.known(X)]
@@ -97,14 +108,19 @@ def _rows_at_hand(coder: TableCoder, table: Table | None) -> Array | None:
 
 
 def draw_along(
-    model: Any, coder: TableCoder, feature: Feature, dots: Array | None, row: Array
+    model: Any,
+    coder: Coding,
+    feature: NumberFeature | DateFeature,
+    dots: Array | None,
+    row: Array,
 ) -> Any:
     """Heat map, quantiles and mean along a feature; returns the figure.
 
     Where hardly any training rows are near it is hatched, and a note says so. Dots are
     observed pairs of feature and target, (n, 2); other features stay at row, (1, p).
     """
-    along = Along(model, row, coder.columns.index(feature.name), feature.name)
+    place = [f.name for f in coder.features].index(feature.name)
+    along = Along(model, row, coder.places[place], feature)
     ends, y = np.array([[feature.low], [feature.high]]), None
     if dots is not None and len(dots):
         # More dots are a blot, and slow to open.
@@ -128,6 +144,9 @@ def draw_along(
     where = _at(coder, feature, row)
     seen = "; dots: all rows" if where and y is not None else ""
     axes.set(xlabel=middle_cut(feature.name, ROOM.axis_name))
+    if isinstance(feature, DateFeature):
+        axes.xaxis_date()  # which counts days since 1970, too
+        axes.figure.autofmt_xdate()
     axes.set(ylabel=middle_cut(target, ROOM.axis_name))
     axes.set_title(textwrap.fill(f"{where}{seen}", ROOM.title_line + 8), fontsize=9)
     display.colorbar_.set_label(f"p({middle_cut(target, ROOM.bar_name)} | features)")
@@ -145,7 +164,7 @@ def _hatch(axes: Any, x: Array, few: Mask) -> None:
 
 
 def draw_densities(
-    model: Any, coder: TableCoder, X: Array, labels: Sequence[str], observed: Array
+    model: Any, coder: Coding, X: Array, labels: Sequence[str], observed: Array
 ) -> Any:
     """Curves of p(y|x) at some conditions; returns the figure.
 
@@ -225,12 +244,12 @@ def _shortened_label(label: str, mark: str) -> str:
     return textwrap.fill(", ".join(parts) + mark, ROOM.legend_line)
 
 
-def _at(coder: TableCoder, along: Feature, row: Array) -> str:
+def _at(coder: Coding, along: Feature, row: Array) -> str:
     """Where the other features are, in a title."""
     parts = []
     for name, value in coder.values(row[0]).items():
         if name != along.name:
-            shown = value if isinstance(value, str) else f"{value:.4g}"
+            shown = coder.feature(name).text(value)
             # Spaces at which no line ends.
             equals = "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}"
             parts.append(f"{middle_cut(name, ROOM.title_name)}{equals}{shown}")

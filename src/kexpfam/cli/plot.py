@@ -19,8 +19,15 @@ from kexpfam.cli.shared import (
     output_option,
     row_options,
 )
-from kexpfam.data import Feature, Table, TableCoder, TableError
 from kexpfam.metrics import evaluate
+from kexpfam.tables import (
+    Coding,
+    DateFeature,
+    NumberFeature,
+    Table,
+    TableError,
+)
+from kexpfam.tables.dates import days_of
 
 Gaps = Mapping[str, Any]  # options about missing values and unknown categories
 
@@ -124,7 +131,7 @@ def _refuse_misfits(
         )
 
 
-def _coder(found: TableModel, table: Table | None) -> TableCoder:
+def _coder(found: TableModel, table: Table | None) -> Coding:
     if found.coder is not None:
         return found.coder
     if table is None:
@@ -144,8 +151,8 @@ def _calibration(found: TableModel, table: Table | None, gaps: Gaps) -> Any:
 
 
 def _feature_of_curve(
-    coder: TableCoder, along: str | None, held: Mapping[str, str]
-) -> Feature:
+    coder: Coding, along: str | None, held: Mapping[str, str]
+) -> NumberFeature | DateFeature:
     numeric = [f.name for f in coder.features if not f.categories]
     if along is None:
         free = [name for name in numeric if name not in held]
@@ -162,7 +169,7 @@ def _feature_of_curve(
             f"one value; leave it out of --at, or say --kind density without --along."
         )
     feature = coder.feature(along)
-    if feature.categories:
+    if not isinstance(feature, NumberFeature | DateFeature):
         compared = " ".join(f"--at {along}={c}" for c in feature.categories[:2])
         raise TableError(
             f"{along!r} holds categories, and a curve needs numbers; say {compared} "
@@ -173,23 +180,23 @@ def _feature_of_curve(
 
 def _curve(
     found: TableModel,
-    coder: TableCoder,
+    coder: Coding,
     table: Table | None,
-    feature: Feature,
+    feature: NumberFeature | DateFeature,
     row: Array,
 ) -> Any:
     dots = None
     if table is not None and coder.target in table.names:
-        pairs = np.column_stack(
-            [table.numbers(feature.name), table.numbers(str(coder.target))]
-        )
+        x = days_of(table.column(feature.name))
+        x = table.numbers(feature.name) if x is None else x
+        pairs = np.column_stack([x, table.numbers(str(coder.target))])
         dots = pairs[~np.isnan(pairs).any(axis=1)]
     return lambda: draw_along(found.model, coder, feature, dots, row)
 
 
 def _densities(
     found: TableModel,
-    coder: TableCoder,
+    coder: Coding,
     table: Table | None,
     numbers: Sequence[int],
     places: Sequence[str],
@@ -217,7 +224,7 @@ def _densities(
 
 
 def _rows(
-    coder: TableCoder, table: Table | None, numbers: Sequence[int], gaps: Gaps
+    coder: Coding, table: Table | None, numbers: Sequence[int], gaps: Gaps
 ) -> Array:
     """Conditions of rows that are counted from 1, (k, p)."""
     if table is None:

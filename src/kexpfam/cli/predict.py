@@ -26,9 +26,9 @@ from kexpfam.cli.shared import (
     seed_option,
     table_output_option,
 )
-from kexpfam.data import Table, TableError
-from kexpfam.data.columns import Column
 from kexpfam.estimators.base import in_blocks
+from kexpfam.tables import Table, TableError
+from kexpfam.tables.columns import Column
 
 
 def read_levels(

@@ -18,10 +18,10 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from kexpfam.data import Table, TableError
-from kexpfam.data.columns import Column, as_column, as_labels, as_number
 from kexpfam.data.tables import as_floats, is_numeric, open_parquet
 from kexpfam.errors import MissingDependencyError
+from kexpfam.tables import Table, TableError
+from kexpfam.tables.columns import Column, as_column, as_labels, as_number
 
 
 def as_option(name: str, value: str | list[str] | None = None) -> str:

@@ -162,16 +162,17 @@ seed_option = click.option(
 )
 missing_option = click.option(
     "--missing",
-    type=click.Choice(["drop", "impute"]),
-    help="Leave rows with missing values out, or put in medians and most frequent "
-    "categories.",
+    type=click.Choice(["drop", "impute", "error"]),
+    help="Leave rows with missing values out; or put in medians and most frequent "
+    "categories, and tell the model where, as at a fit by default; or stop at one.",
 )
 unknown_option = click.option(
     "--unknown",
     type=click.Choice(["error", "ignore"]),
-    default="error",
+    default="ignore",
     show_default=True,
-    help="What to do about a category that was not seen at the fit.",
+    help="What to do about a category that was not seen at the fit: stop, or take it "
+    "as none of those that were.",
 )
 # Of commands that show a model the rows of a table.
 row_options = together(missing_option, unknown_option, force_option, quiet_option)

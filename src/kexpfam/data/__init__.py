@@ -1,8 +1,6 @@
-"""Data on their way in: tables, their coding, rows in memory, and sources of blocks."""
+"""Data on their way in: rows in memory, and sources of blocks."""
 
 from kexpfam.data.arrays import ArraySource
-from kexpfam.data.coding import Coded, Feature, TableCoder
-from kexpfam.data.columns import Table, TableError, as_table
 from kexpfam.data.dask import DaskSource
 from kexpfam.data.memory import (
     DEFAULT_BUDGET,
@@ -28,8 +26,12 @@ from kexpfam.data.rows import (
     UnconditionalSource,
 )
 from kexpfam.data.sources import (
+    adopt,
     as_source,
+    coded_rows,
+    conditions,
     note_columns,
+    refuse_texts,
     rows_in_memory,
     training_data,
 )
@@ -41,9 +43,7 @@ __all__ = [
     "DEFAULT_BUDGET",
     "Accumulator",
     "ArraySource",
-    "Coded",
     "DaskSource",
-    "Feature",
     "ParquetSource",
     "Part",
     "PolarsSource",
@@ -52,20 +52,20 @@ __all__ = [
     "Rows",
     "Sample",
     "Source",
-    "Table",
-    "TableCoder",
-    "TableError",
     "TrainingRows",
     "UnconditionalSource",
+    "adopt",
     "as_source",
-    "as_table",
     "block_rows",
+    "coded_rows",
+    "conditions",
     "distinct_hashes",
     "distinct_rows",
     "note_columns",
     "parse_memory",
     "peak_resident",
     "reduce_blocks",
+    "refuse_texts",
     "resident_now",
     "row_hashes",
     "rows_in_memory",

@@ -1,21 +1,40 @@
 """The one way in: from what a user passes to `fit` to rows in memory, or a source.
 
-Arrays and data frames in memory become `Rows`. What is read block by block becomes a
+Arrays and data frames in memory become `Rows`; what of X is no number, or missing, goes
+through a `TableCoder` that the estimator keeps. What is read block by block becomes a
 `Source`: memmaps, Parquet files, lazy Polars frames and Dask collections.
 """
 
+import warnings
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import validate_data
+from scipy import sparse
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import check_array, check_X_y, validate_data
 
 from kexpfam._parallel import thread_count
+from kexpfam._typing import Array
 from kexpfam._validation import check_weights
 from kexpfam.data.arrays import ArraySource
 from kexpfam.data.dask import DaskSource, is_dask_array, is_dask_frame
 from kexpfam.data.memory import DEFAULT_BUDGET, block_rows
 from kexpfam.data.rows import Rows, Source, UnconditionalSource
 from kexpfam.data.tables import ParquetSource, PolarsSource, is_lazy_frame, is_parquet
+from kexpfam.errors import TableWarning
+from kexpfam.tables import (
+    Coding,
+    Table,
+    TableCoder,
+    TableError,
+    Told,
+    as_table,
+    is_frame,
+    name_of,
+    table_of,
+    tell_of_leaks,
+)
 
 
 def training_data(
@@ -50,9 +69,13 @@ def training_data(
         memory_budget=memory_budget,
         n_jobs=n_jobs,
     )
-    if source is None:
-        return rows_in_memory(estimator, X, y, sample_weight, conditional=conditional)
-    return source
+    if source is not None:
+        _forget_coder(estimator)
+        return source
+    if conditional:
+        return coded_rows(estimator, X, y, sample_weight, memory_budget=memory_budget)
+    refuse_texts(X, type(estimator).__name__)
+    return rows_in_memory(estimator, X, y, sample_weight, conditional=False)
 
 
 def note_columns(estimator: Any, data: Rows | Source) -> None:
@@ -85,12 +108,208 @@ def rows_in_memory(
     """
     how = {"dtype": np.float64, "ensure_min_samples": least, "reset": first}
     if not conditional:
-        Y = validate_data(estimator, X, **how)
+        Y = validate_data(estimator, X, **how, ensure_all_finite="allow-nan")
+        gaps = np.isnan(Y).any(axis=1)
+        if gaps.any():
+            raise ValueError(
+                f"Input X contains NaN in {int(gaps.sum())} of {len(Y)} rows, and "
+                f"{type(estimator).__name__} is a density of complete rows; leave "
+                f"these out."
+            )
         return Rows(Y[:, :0], Y, check_weights(sample_weight, len(Y)))
     X, Y = validate_data(estimator, X, y, multi_output=True, y_numeric=True, **how)
     Y = np.asarray(Y, dtype=np.float64)
     Y = Y[:, None] if Y.ndim == 1 else Y
     return Rows(X, Y, check_weights(sample_weight, len(Y)))
+
+
+def coded_rows(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    sample_weight: Any = None,
+    *,
+    first: bool = True,
+    least: int = 2,
+    memory_budget: int = DEFAULT_BUDGET,
+) -> Rows:
+    """The same for tables of any kind, of which rows without y are left out.
+
+    The estimator gets `coder_`, which is None if X is numbers without gaps; if these
+    are not the first rows, they go through the one that it has.
+    """
+    X = as_dense(X, memory_budget)
+    X, y, sample_weight = _with_responses(X, y, sample_weight)
+    if not first:
+        X = conditions(estimator, X)
+        X, Y = check_X_y(X, y, dtype=np.float64, multi_output=True, y_numeric=True)
+        Y = np.asarray(Y, dtype=np.float64).reshape(len(X), -1)
+        return Rows(X, Y, check_weights(sample_weight, len(X)))
+    told = Told((), getattr(estimator, "ordered", None))
+    how: dict[str, Any]
+    if is_frame(X):
+        table = as_table(X)
+    else:
+        how = {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
+        how["ensure_min_samples"] = least
+        checked = validate_data(estimator, X, **how) if y is not None else X
+        if y is None or not (np.isnan(checked).any() or told.ordered):
+            _forget_coder(estimator)
+            return rows_in_memory(estimator, X, y, sample_weight, least=least)
+        table = table_of(checked)
+    Y = _responses(y, len(table))
+    if len(table) < least:
+        raise ValueError(
+            f"Found {len(table)} sample(s) in X, and {least} are required at least."
+        )
+    weights = check_weights(sample_weight, len(Y))
+    target = name_of(y, table)
+    how = {"Y": Y, "weights": weights, "told": told, "named": is_frame(X)}
+    coding = Coding.learn(table, table.names, target, **how)
+    for note in coding.notes:
+        warnings.warn(note, TableWarning, stacklevel=4)
+    if Y.shape[1] == 1:
+        tell_of_leaks(coding, table, Y[:, 0])
+    if coding.is_plain and not isinstance(X, Table | Mapping):
+        _forget_coder(estimator)
+        return rows_in_memory(estimator, X, y, sample_weight, least=least)
+    adopt(estimator, TableCoder.of_coding(coding))
+    return Rows(coding.training(table, Y, weights), Y, weights)
+
+
+def _forget_coder(estimator: Any) -> None:
+    """Let an estimator take numbers, as its class does."""
+    estimator.__dict__.pop("coder_", None)
+
+
+def adopt(estimator: Any, coder: TableCoder) -> None:
+    """Let an estimator of coded rows take the tables that a coder codes."""
+    estimator.coder_ = coder
+    estimator.n_features_in_ = coder.n_features_in_
+    estimator.__dict__.pop("feature_names_in_", None)
+    if coder.coding_.named:
+        estimator.feature_names_in_ = coder.feature_names_in_
+
+
+def conditions(estimator: Any, X: Any) -> Array:
+    """Rows of X as a fitted estimator sees them, (n, p), checked.
+
+    Columns of a frame go by their names. A gap where the fit had none is filled in with
+    the median, with a warning.
+    """
+    X = given = as_dense(X)
+    if estimator.coder_ is not None:
+        return estimator.coder_.conditions(X)
+    names = getattr(estimator, "feature_names_in_", None)
+    if is_frame(X):
+        if isinstance(X, Table | Mapping):
+            table = as_table(X)
+            columns = table.names if names is None else names
+            X = np.column_stack([table.numbers(str(name)) for name in columns])
+        elif names is not None and set(names) <= set(X.columns):
+            X = X[list(names)]
+    how: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
+    if isinstance(given, Table | Mapping):
+        X = check_array(X, **how)  # names were matched
+    else:
+        X = validate_data(estimator, X, reset=False, **how)
+    gaps = np.isnan(X)
+    if gaps.any():
+        near = estimator.neighbourhood_
+        typical = near.center + near.scale * np.median(near.rows, axis=0)
+        X = np.where(gaps, typical, X)
+        warnings.warn(
+            f"X has gaps in {int(gaps.any(axis=1).sum())} of {len(X)} rows, and had "
+            f"none at the fit: medians are put in.",
+            TableWarning,
+            stacklevel=4,
+        )
+    return X
+
+
+def as_dense(X: Any, memory_budget: int = DEFAULT_BUDGET) -> Any:
+    """A sparse matrix as an array, if it fits into memory; anything else as it is."""
+    if not sparse.issparse(X):
+        return X
+    wanted = 8 * int(np.prod(X.shape))
+    if wanted > memory_budget:
+        raise ValueError(
+            f"X is sparse with shape {X.shape}, which as an array takes "
+            f"{wanted / 2**30:.1f} GiB, more than the memory budget of "
+            f"{memory_budget / 2**30:.1f} GiB; use fewer columns, or a larger "
+            f"memory_budget."
+        )
+    return X.toarray()
+
+
+def refuse_texts(X: Any, who: str) -> None:
+    """Say which column of a frame has no density, as a sentence."""
+    if not is_frame(X):
+        return
+    for name in X.columns if hasattr(X, "columns") else X:
+        kind = np.asarray(X[name][:0]).dtype.kind
+        if kind not in "OUSMm" or _are_numbers(X[name]):
+            continue
+        raise TableError(
+            f"X has a column {name!r} that holds no numbers, and {who} is a density of "
+            f"numbers; leave the column out, or make it a condition of a KCEF."
+        )
+
+
+def _are_numbers(cells: Any) -> bool:
+    try:
+        np.asarray(cells, dtype=np.float64)
+    except (TypeError, ValueError):
+        return False
+    return np.asarray(cells).dtype.kind not in "Mm"
+
+
+def _responses(y: Any, n: int) -> Array:
+    """Responses as numbers, (n, d)."""
+    if y is None:
+        raise ValueError("y must be given: the responses, or the name of their column.")
+    Y = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
+    if Y.ndim > 2 or len(Y) != n:
+        raise ValueError(f"y must have {n} rows like X, got shape {Y.shape}.")
+    return Y.reshape(len(Y), -1)
+
+
+def _with_responses(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+    """Without the rows that have no y, and a warning with their number."""
+    cells = np.asarray(y)
+    if cells.ndim == 0 or cells.dtype.kind not in "fO":
+        return X, y, sample_weight
+    try:
+        Y = as_table({"y": y}).numbers("y") if cells.ndim == 1 else cells.astype(float)
+    except (TypeError, ValueError):  # said by the checks of the estimator
+        return X, y, sample_weight
+    gaps = np.isnan(Y).reshape(len(Y), -1).any(axis=1) if Y.size else np.isnan(Y)
+    if not gaps.any() or len(Y) != _length(X):
+        return X, y, sample_weight
+    if gaps.all():
+        raise ValueError("Input y contains NaN in every row, and nothing else.")
+    rows = np.flatnonzero(~gaps)
+    warnings.warn(
+        f"{len(Y) - len(rows)} of {len(Y)} rows have no y, and were left out.",
+        TableWarning,
+        stacklevel=5,
+    )
+    if isinstance(X, Table):
+        X = X[rows]
+    elif isinstance(X, Mapping):
+        X = {name: _safe_indexing(column, rows) for name, column in X.items()}
+    else:
+        X = _safe_indexing(X, rows)
+    weights = sample_weight
+    if sample_weight is not None and np.ndim(sample_weight) > 0:
+        weights = np.asarray(sample_weight)[rows]
+    return X, _safe_indexing(y, rows), weights
+
+
+def _length(X: Any) -> int:
+    if isinstance(X, Mapping):
+        return len(as_table(X))
+    return int(X.shape[0]) if hasattr(X, "shape") else len(X)
 
 
 def _taken_out(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
@@ -101,20 +320,29 @@ def _taken_out(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
     names = [y] if isinstance(y, str) else y
     listed = isinstance(names, list | tuple) and all(isinstance(n, str) for n in names)
     # In this order: a lazy frame has to work to know its columns.
-    in_memory = all(hasattr(X, name) for name in ("to_numpy", "shape", "columns"))
+    in_memory = isinstance(X, Mapping) or all(
+        hasattr(X, name) for name in ("to_numpy", "shape", "columns")
+    )
     if not listed or not names or not in_memory or hasattr(X, "dask"):
         return X, y, sample_weight
     weight = sample_weight if isinstance(sample_weight, str) else None
     taken = [*names, *([] if weight is None else [weight])]
-    missing = [name for name in taken if name not in X.columns]
+    columns = list(X) if isinstance(X, Mapping) else X.columns
+    missing = [name for name in taken if name not in columns]
     if missing:
         raise ValueError(
             f"X has no column {missing[0]!r}; its columns are "
-            f"{', '.join(map(repr, X.columns))}."
+            f"{', '.join(map(repr, columns))}."
         )
-    rest = X[[name for name in X.columns if name not in taken]]
+    others = [name for name in columns if name not in taken]
+    if isinstance(X, Mapping):
+        table = as_table({name: X[name] for name in taken})
+        responses = [table.numbers(name) for name in names]
+        Y = responses[0] if isinstance(y, str) else np.column_stack(responses)
+        rest: Any = {name: X[name] for name in others}
+        return rest, Y, sample_weight if weight is None else table.numbers(weight)
     responses = X[y] if isinstance(y, str) else X[list(names)]
-    return rest, responses, sample_weight if weight is None else X[weight]
+    return X[others], responses, sample_weight if weight is None else X[weight]
 
 
 def as_source(

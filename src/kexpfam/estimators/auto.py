@@ -117,6 +117,8 @@ class AutoKCEF(
             limit. One family is fitted in any case, and `stopped_` says what was not
             tried. Of many rows the fit to all of them may take longer.
         standardize: Whether to centre and scale the columns of X and y first.
+        ordered: Orders of categories in frames by the name of their column, such as
+            `{"size": ["S", "M", "L"]}`; types that have an order need none.
         n_jobs: Threads; None for all cores. Candidates of a search are tried one after
             another unless it is given, or `joblib.parallel_config` is around.
         random_state: Seed of the folds and of the centres.
@@ -136,6 +138,8 @@ class AutoKCEF(
             None if loaded from a file, or of several columns of y.
         n_candidates_: How many were tried.
         stopped_: Why no more were tried.
+        coder_: What codes frames with texts, categories, dates or gaps, a
+            `kexpfam.data.TableCoder`; None if X was numbers.
         n_features_in_: Columns of X.
         feature_names_in_: Their names, if X had any.
 
@@ -168,6 +172,7 @@ class AutoKCEF(
         memory_budget: int | str = "1 GiB",
         time_budget: float | None = None,
         standardize: bool = True,
+        ordered: Mapping[str, Sequence[Any]] | None = None,
         n_jobs: int | None = None,
         random_state: RandomState = None,
         verbose: bool = False,
@@ -177,6 +182,7 @@ class AutoKCEF(
         self.memory_budget = memory_budget
         self.time_budget = time_budget
         self.standardize = standardize
+        self.ordered = ordered
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -192,10 +198,10 @@ class AutoKCEF(
         """Fit p(y|x) to rows.
 
         Args:
-            X: Conditions, (n, p): array, pandas or polars; or rows that are read block
-                by block, as in `KCEF.fit`.
+            X: Conditions, (n, p): array, pandas or polars, with columns of any kind;
+                or rows that are read block by block; as in `KCEF.fit`.
             y: Responses, (n,), or the name of a column; (n, d), or several names, for
-                rows in memory.
+                rows in memory. Rows without y are left out.
             sample_weight: Weight of each row; a row of weight two equals two rows.
             client: A Dask client that passes over the rows, or None.
 
@@ -428,6 +434,8 @@ class AutoKCEF(
             fit_method=method, standardize=self.standardize, n_jobs=self.n_jobs
         )
         model._restore(replace(fit, neighbourhood=self.neighbourhood_))
+        if self.coder_ is not None:
+            model._adopt(self.coder_)
         return model
 
     def _learned(self) -> Any:

@@ -1,18 +1,19 @@
 """What all estimators share: of p(y|x), everything that follows from `given(X)`."""
 
+import copy
 import itertools
 import threading
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin, RegressorMixin
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from kexpfam._parallel import (
     on_threads,
@@ -30,10 +31,12 @@ from kexpfam._validation import (
     check_probability,
     check_weights,
 )
+from kexpfam.data import adopt, conditions
 from kexpfam.distributions import BLOCK_ROWS, Density
 from kexpfam.family import Limits
 from kexpfam.family.neighbourhood import Neighbourhood
 from kexpfam.sampling import Sampler, resolve_sampler
+from kexpfam.tables import Coding, TableCoder
 
 Result = TypeVar("Result")
 
@@ -74,9 +77,12 @@ class ConditionalEstimator(RegressorMixin, BaseEstimator, Generic[D]):
 
     Attributes:
         extra_: What was saved with it, if it was loaded from a file.
+        coder_: What codes the tables that it takes; None if X was plain numbers.
     """
 
     extra_: dict[str, Any] | None = None
+    coder_: TableCoder | None = None
+    n_features_in_: int
     _limits = Limits()
     neighbourhood_: Neighbourhood
     n_jobs: int | None
@@ -208,11 +214,39 @@ class ConditionalEstimator(RegressorMixin, BaseEstimator, Generic[D]):
         tags = super().__sklearn_tags__()
         # `score` is a mean log density, not R², so thresholds on R² do not apply.
         tags.regressor_tags.poor_score = True
+        tags.input_tags.allow_nan = tags.input_tags.sparse = True
         return tags
 
     def _conditions(self, X: ArrayLike) -> Array:
         check_is_fitted(self)
-        return validate_data(self, X, dtype=np.float64, reset=False)
+        return conditions(self, X)
+
+    def _adopt(self, coder: TableCoder) -> None:
+        """Take the tables that a coder codes, instead of coded rows only."""
+        adopt(self, coder)
+        best = getattr(self, "best_", None)
+        if isinstance(best, ConditionalEstimator):
+            best._adopt(coder)
+
+    def _of_coded_rows(self) -> Self:
+        """The same model for rows that are coded already."""
+        model = copy.copy(self)
+        if self.coder_ is not None:
+            model.coder_ = None
+            model.n_features_in_ = len(self.coder_.coding_.columns)
+            model.__dict__.pop("feature_names_in_", None)
+        return model
+
+    def _recode(self, coding: object) -> None:
+        """Take the coding of a file; ValueError if it is not of this model."""
+        if not isinstance(coding, Coding):
+            raise ValueError("the coding of the table is something else")
+        if len(coding.columns) != self.n_features_in_:
+            raise ValueError(
+                f"the table is coded as {len(coding.columns)} columns, and the model "
+                f"has {self.n_features_in_}"
+            )
+        self._adopt(TableCoder.of_coding(coding))
 
     def _require_one_column(self, method: str) -> None:
         if self._response_columns > 1:

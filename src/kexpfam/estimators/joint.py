@@ -92,7 +92,8 @@ def fit_columns(
     fitted = []
     for j, name in enumerate(names):
         own: Any = clone(estimator)
-        own.set_params(random_state=int(rng.integers(2**31)))
+        # Tables were coded before they came here.
+        own.set_params(random_state=int(rng.integers(2**31)), ordered=None)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:

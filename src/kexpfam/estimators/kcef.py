@@ -1,6 +1,6 @@
 """KCEF: the kernel conditional exponential family as a scikit-learn estimator."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
@@ -16,9 +16,9 @@ from kexpfam.base_densities import Base, BaseDensity
 from kexpfam.data import (
     Rows,
     Source,
+    coded_rows,
     note_columns,
     parse_memory,
-    rows_in_memory,
     training_data,
 )
 from kexpfam.distributions import MultivariateDensity, UnivariateDensity
@@ -115,6 +115,8 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
         time_budget: Seconds after which the best found so far is taken; None for no
             limit. `selection_` says what was not tried.
         standardize: Whether to centre and scale the columns of X and y first.
+        ordered: Orders of categories in frames by the name of their column, such as
+            `{"size": ["S", "M", "L"]}`; types that have an order need none.
         n_jobs: Threads; None for all cores. Candidates of a search are tried one after
             another unless it is given, or `joblib.parallel_config` is around.
         random_state: Seed of folds, cross-fitting and importance sampling.
@@ -134,6 +136,8 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
         fit_method_: How T was fitted: "likelihood" if the fit was finished by it.
         isolated_components_: Masses of separated modes, or clusters of several columns
             of y, by the fit and by counting; None if loaded from a file.
+        coder_: What codes frames with texts, categories, dates or gaps, a
+            `kexpfam.data.TableCoder`; None if X was numbers.
         n_features_in_: Columns of X.
         feature_names_in_: Their names, if X had any.
 
@@ -174,6 +178,7 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
         memory_budget: int | str = "1 GiB",
         time_budget: float | None = None,
         standardize: bool = True,
+        ordered: Mapping[str, Sequence[Any]] | None = None,
         n_jobs: int | None = None,
         random_state: RandomState = None,
         verbose: bool = False,
@@ -194,6 +199,7 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
         self.memory_budget = memory_budget
         self.time_budget = time_budget
         self.standardize = standardize
+        self.ordered = ordered
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -209,12 +215,14 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
         """Fit p(y|x) to rows.
 
         Args:
-            X: Conditions, (n, p): array, pandas or polars. Or rows that are read block
-                by block: a `numpy.memmap`, a path of Parquet files, a pyarrow dataset,
+            X: Conditions, (n, p): array, pandas or polars, whose columns may be
+                numbers, texts, categories, dates, and have gaps
+                (`kexpfam.data.TableCoder`). Or rows of numbers that are read block by
+                block: a `numpy.memmap`, a path of Parquet files, a pyarrow dataset,
                 a lazy Polars frame, a Dask array or data frame, or a source of
                 `kexpfam.data`.
             y: Responses, (n,) or (n, d); of frames and Parquet files also the name of
-                their column, or several names.
+                their column, or several names. Rows without y are left out.
             sample_weight: Weight of each row; a row of weight two equals two rows, so
                 the sum of weights counts as the number of rows.
             client: A Dask client that passes over the rows; None for the threads of
@@ -287,7 +295,7 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
         first = not self.__sklearn_is_fitted__()
         if not first and self.stream_ is None:
             raise ValueError(f"partial_fit {_NOTHING_LEFT}")
-        rows = rows_in_memory(self, X, y, sample_weight, first=first, least=1)
+        rows = coded_rows(self, X, y, sample_weight, first=first, least=1)
         if first:
             self._settle_later(KeptRows(rows))
         else:
@@ -320,6 +328,14 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
         if self.stream_ is None or other.stream_ is None:
             raise ValueError(f"merge {_NOTHING_LEFT}")
         self.stream_.require_columns(*other.stream_.columns)
+        codings = [
+            None if m.coder_ is None else m.coder_.coding_ for m in (self, other)
+        ]
+        if codings[0] != codings[1]:
+            raise ValueError(
+                "merge needs models that code tables in the same way; make them with "
+                "emptied() of one model."
+            )
         self._settle_later(self.stream_.merged(other.stream_))
         return self
 
@@ -329,7 +345,7 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
         if self.stream_ is None:
             raise ValueError(f"emptied {_NOTHING_LEFT}")
         copy: KCEF = clone(self)
-        for name in ("n_features_in_", "feature_names_in_"):
+        for name in ("n_features_in_", "feature_names_in_", "coder_"):
             if name in vars(self):
                 setattr(copy, name, getattr(self, name))
         copy._settle_later(self.stream_.emptied())
@@ -551,7 +567,8 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
         solver = fit.family.solver
         if solver == "low-rank" and self.solver == "iterative":
             solver = "iterative"
-        self.n_features_in_ = fit.family.coordinates.p
+        if self.coder_ is None:
+            self.n_features_in_ = fit.family.coordinates.p
         method = fit.method or self.fit_method or "score"
         fit = replace(fit, solver=solver, method=method)
         self._fitted, self.stream_ = fit, stream

@@ -13,11 +13,11 @@ from typing import Any, Self
 import numpy as np
 
 from kexpfam._typing import Array, Indices
-from kexpfam.data import TableCoder
 from kexpfam.display import few_near, typical_place
 from kexpfam.errors import KexpfamError
 from kexpfam.explorer.numbers import LEVELS, CurveNumbers
 from kexpfam.explorer.svg import NamedAxis, nice_step, tidy
+from kexpfam.tables import CategoryFeature, Coding, DateFeature, Feature
 
 
 class ExplorerError(KexpfamError, ValueError):
@@ -35,6 +35,8 @@ class Control:
     high: float = 1.0  # its right end
     step: float = 0.005
     start: float | str = 0.5  # the number or category to begin with
+    feature: Feature | None = None  # how it is coded; None for numbers, and one-hot
+    origin: float = 0.0  # what is added to the number: the first date
 
     def cells(self, value: Any) -> list[float]:
         """Values in X, one for each column."""
@@ -43,15 +45,22 @@ class Control:
                 raise ExplorerError(
                     f"{value!r:.60} is not a category of {self.name!r}."
                 )
+            if self.feature is not None:
+                return self.feature.cells(value)
             return [float(value == category) for category in self.categories]
         value = _number(self.name, value)
         if not math.isfinite(value):
             raise ExplorerError(f"{self.name} must be finite, got {value}.")
+        if self.feature is not None:
+            return self.feature.cells(self.origin + value)
         return [value]
 
     def value(self, row: Array) -> float | str:
         """The number or category in a row of X, (p,)."""
         cells = row[list(self.columns)]
+        if self.feature is not None:
+            found = self.feature.value(cells)
+            return found if isinstance(found, str) else found - self.origin
         if self.categories:
             return self.categories[int(np.argmax(cells))]
         return float(cells[0])
@@ -124,7 +133,17 @@ class Subject:
         """Which row of the data is nearest to the middle of all; None without data."""
         if not len(self.X):
             return None
-        return typical_place(self.X, [control.columns for control in self.controls])
+        # Columns of categories together, all others for themselves.
+        groups = [
+            group
+            for control in self.controls
+            for group in (
+                [control.columns]
+                if control.feature is None
+                else [(column,) for column in control.columns]
+            )
+        ]
+        return typical_place(self.X, groups)
 
     def starting_at_typical_row(self) -> Self:
         """The same with controls that begin at a typical row, if there are data."""
@@ -139,10 +158,10 @@ class Subject:
         """Means and quantiles along a feature, the others staying at a row, (1, p)."""
         if control.categories:
             places = np.arange(len(control.categories), dtype=float)
-            cells = np.eye(len(control.categories))
+            cells = [control.cells(category) for category in control.categories]
         else:
             places = np.linspace(control.low, control.high, points)
-            cells = places[:, None]
+            cells = [control.cells(place) for place in places.tolist()]
         X = np.repeat(row, len(places), axis=0)
         X[:, list(control.columns)] = cells
         p, few = self.model.given(X), few_near(self.model, X)
@@ -210,17 +229,32 @@ def number_control(name: str, column: int, values: Array) -> Control:
         step = max(1.0, step)
     low, high = step * math.floor(low / step), step * math.ceil(high / step)
     start = low + step * round((float(np.median(values)) - low) / step)
-    return Control(name, (column,), (), *map(tidy, (low, high, step, start)))
+    low, high, step, start = map(tidy, (low, high, step, start))
+    return Control(name, (column,), (), low, high, step, start)
 
 
-def controls_of(coder: TableCoder, X: Array) -> tuple[Control, ...]:
+def controls_of(coder: Coding, X: Array) -> tuple[Control, ...]:
     """A control for each feature of a table, with the ranges of some rows, (n, p)."""
-    return tuple(
-        Control(f.name, tuple(columns), f.categories, start=f.typical)
-        if f.categories
-        else number_control(f.name, columns[0], X[:, columns[0]])
-        for f, columns in zip(coder.features, coder.places, strict=True)
-    )
+    parts = zip(coder.features, map(tuple, coder.places), strict=True)
+    return tuple(_control(feature, columns, X) for feature, columns in parts)
+
+
+def _control(feature: Feature, columns: tuple[int, ...], X: Array) -> Control:
+    """A control for one feature; a date is so many days from the first."""
+    name, coded = feature.name, feature
+    if isinstance(feature, CategoryFeature) and not feature.gaps:
+        return Control(name, columns, feature.categories, start=feature.typical)
+    if feature.categories:
+        start = feature.typical
+        return Control(name, columns, feature.categories, start=start, feature=coded)
+    if not isinstance(feature, DateFeature):
+        control = number_control(name, columns[0], X[:, columns[0]])
+        return replace(control, columns=columns, feature=coded)
+    origin = float(np.floor(feature.low))
+    days = np.array([feature.value(row) for row in X[:, list(columns)]], dtype=float)
+    called = f"{name}, days from {feature.text(origin)}"
+    control = number_control(called, columns[0], days - origin)
+    return replace(control, columns=columns, feature=coded, origin=origin)
 
 
 def _number(name: str, value: Any) -> float:

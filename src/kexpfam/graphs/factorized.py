@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from kexpfam._parallel import shared_out
 from kexpfam._typing import Array, ArrayLike, RandomState
 from kexpfam._validation import as_generator, check_count, check_weights
+from kexpfam.data import refuse_texts
 from kexpfam.distributions import ChainRuleDensity, OneColumnDensity
 from kexpfam.estimators import KCEF, KEF
 from kexpfam.estimators.base import DensityEstimator
@@ -142,6 +143,7 @@ class FactorizedDensity(DensityEstimator):
         Returns:
             The estimator itself.
         """
+        refuse_texts(X, type(self).__name__)
         Y = validate_data(
             self, X, dtype=np.float64, ensure_min_samples=2, ensure_all_finite=False
         )

@@ -1,7 +1,8 @@
 """Trees of frozen dataclasses to and from JSON and named arrays.
 
-Numbers, strings and tuples become JSON, an object its class name and fields, an array a
-reference to an entry of its own, named after its place, such as `family.T.zeroth`.
+Numbers, strings, tuples and mappings become JSON, an object its class name and fields,
+an array a reference to an entry of its own, named after its place, such as
+`family.T.zeroth`.
 Objects of some classes are kept in a list and referred to, so that two families in the
 same coordinates share them in the file and after loading.
 
@@ -37,6 +38,9 @@ class Encoder:
             return self._object(value, kind, place)
         if isinstance(value, np.ndarray):
             return self._array(value, place)
+        if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+            pairs = [[key, self.encode(part)] for key, part in value.items()]
+            return {"class": "dict", "items": pairs}
         if isinstance(value, tuple | list):
             return [self.encode(item, f"{place}.{i}") for i, item in enumerate(value)]
         if isinstance(value, np.generic):
@@ -117,6 +121,8 @@ class Decoder:
         parts = {key: self.decode(v) for key, v in value.items() if key != "class"}
         if name == "float":
             return float(parts["value"])
+        if name == "dict":
+            return dict(parts["items"])
         return made(kind_named(name).cls, parts)
 
     def finish(self) -> None:

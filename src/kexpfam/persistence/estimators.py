@@ -27,7 +27,8 @@ def saved_estimator(cls: Cls) -> Cls:
 
     It has a method `_learned()` for what it has learned, as an object of a registered
     class, and `_relearn(learned)` to take that from a file, which raises ValueError if
-    it is not what this estimator learns.
+    it is not what this estimator learns. If it codes tables, it has `coder_` with a
+    `coding_` of a registered class, and `_recode(coding)` to take that.
     """
     _readers[cls.__name__] = functools.partial(_estimator, cls)
     return cls
@@ -93,10 +94,15 @@ def _described(
         for name, value in parameters.items()
     }
     learned = estimator._learned() if learned is None else learned
-    return _named(estimator) | {
+    description = _named(estimator) | {
         "parameters": {name: encoder.encode(value) for name, value in plain.items()},
         "fitted": encoder.encode(learned, place),
     }
+    coder = getattr(estimator, "coder_", None)
+    if coder is not None:
+        where = f"{place}.coding" if place else "coding"
+        description["coding"] = encoder.encode(coder.coding_, where)
+    return description
 
 
 def _named(estimator: Any) -> dict[str, Any]:
@@ -152,6 +158,8 @@ def _revived(decoder: Decoder, description: dict[str, Any]) -> Any:
         raise ValueError(f"a {name!r:.60} is not known here")
     names = [str(column) for column in description["feature_names"]]
     model = _readers[name](decoder, description)
+    if "coding" in description:
+        model._recode(decoder.decode(description["coding"]))
     if names:
         if len(names) != model.n_features_in_:
             raise ValueError("feature names do not match the columns")

@@ -1,17 +1,19 @@
-"""Tables: named columns of numbers or of texts.
+"""Tables: named columns of numbers, of moments, or of texts.
 
 A column whose cells are all numbers, or missing, is an array of numbers with NaN for
-what is missing. Any other column is an array of texts, with "" for what is missing. In
-it numbers have one spelling, so that "7", "7.0" and a 7 of a Parquet file are the same
-category. What is wrong with a cell is said when its column is used: a column that
+what is missing; durations are seconds. Moments that a frame knows as such are an array
+of them, with NaT. Any other column is an array of texts, with "" for what is missing.
+In it numbers have one spelling, so that "7", "7.0" and a 7 of a Parquet file are the
+same category. What is wrong with a cell is said when its column is used: a column that
 nobody asks for may hold anything.
 """
 
 import difflib
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -48,16 +50,35 @@ class Table:
 
     path: str  # what messages call it, such as the name of its file
     names: tuple[str, ...]
-    columns: tuple[Column, ...]  # numbers, NaN for missing; or texts, "" for missing
+    # Numbers, NaN for missing; moments, NaT for missing; or texts, "" for missing
+    columns: tuple[Column, ...]
     # Line of the file that each row starts in, (n,); None where the file has no lines,
     # or where each row has one, after a header in the first.
     lines: Indices | None = None
     by_line: bool = True  # whether messages count lines, with the header, or rows
     spelled: Callable[..., str] = as_keyword  # how messages spell an argument
+    # Columns that a frame knows as categories, and the order of those that have one
+    categorical: frozenset[str] = frozenset()
+    ordered: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         """How many rows there are."""
         return len(self.columns[0]) if self.columns else 0
+
+    def __getitem__(self, rows: Indices | Mask | slice) -> "Table":
+        """Some of the rows; messages know them by where they were."""
+        lines = np.arange(2, len(self) + 2) if self.lines is None else self.lines
+        columns = tuple(column[rows] for column in self.columns)
+        return replace(self, columns=columns, lines=lines[rows])
+
+    def without(self, names: Collection[str]) -> "Table":
+        """The table without some columns, whether it has them or not."""
+        kept = [i for i, name in enumerate(self.names) if name not in names]
+        return replace(
+            self,
+            names=tuple(self.names[i] for i in kept),
+            columns=tuple(self.columns[i] for i in kept),
+        )
 
     def column(self, name: str) -> Column:
         """The cells of a column, as they are."""
@@ -75,12 +96,16 @@ class Table:
     def is_missing(self, name: str) -> Mask:
         """Which cells of a column are missing, (n,)."""
         cells = self.column(name)
-        return np.isnan(cells) if self.is_number(name) else cells == ""
+        if self.is_number(name):
+            return np.isnan(cells)
+        return np.isnat(cells) if cells.dtype.kind == "M" else cells == ""
 
     def share_of_numbers(self, name: str) -> float:
         """How many of the cells that are not missing are numbers, as a share."""
         if self.is_number(name):
             return 1.0
+        if self.column(name).dtype.kind == "M":
+            return 0.0
         known = [cell for cell in self.column(name).tolist() if cell]
         return sum(as_number(c) is not None for c in known) / max(1, len(known))
 
@@ -96,7 +121,14 @@ class Table:
         """A column of numbers, NaN for missing, (n,); errors may end with advice."""
         cells = self.column(name)
         if self.is_number(name):
+            infinite = np.isinf(cells)
+            if infinite.any():
+                raise TableError(
+                    f"{self.place(int(np.argmax(infinite)), name)}: infinity is no "
+                    f"observation; leave such rows out."
+                )
             return cells
+        cells = self.labels(name)
         odd = np.array([bool(c) and as_number(c) is None for c in cells.tolist()])
         row, others = int(np.argmax(odd)), int(odd.sum()) - 1
         more = "is 1 other cell" if others == 1 else f"are {others} others"
@@ -113,16 +145,19 @@ class Table:
     def labels(self, name: str) -> Column:
         """A column of texts, "" for missing, (n,)."""
         cells = self.column(name)
+        if cells.dtype.kind == "M":
+            texts = np.datetime_as_string(cells.astype("M8[s]")).astype(object)
+            return np.where(np.isnat(cells), "", texts)
         return as_labels(cells) if self.is_number(name) else cells
 
     def disguised(self, name: str) -> tuple[int, str] | None:
         """Row and meaning of the first cell, if it is a number in other clothes."""
-        if self.is_number(name):
-            return None
         cells = self.column(name)
+        if cells.dtype.kind in "fM" or not len(cells):
+            return None
         row = int(np.argmax(cells != ""))
         if _DATE.fullmatch(str(cells[row])):
-            return row, "is a date"
+            return row, "is a date, and dates are read as 2024-01-31"
         if _DECIMAL_COMMA.fullmatch(str(cells[row])):
             return row, "has a comma where numbers have a point"
         return None
@@ -130,7 +165,7 @@ class Table:
     def place(self, row: int, name: str | None = None) -> str:
         """File, line and column in words."""
         line = row + 2 if self.lines is None else int(self.lines[row])
-        where = f"line {line}" if self.by_line else f"row {row + 1}"
+        where = f"line {line}" if self.by_line else f"row {line - 1}"
         column = "" if name is None else f", column {name!r}"
         return f"{self.path}, {where}{column}"
 
@@ -150,18 +185,83 @@ def as_table(data: Any, name: str = "X") -> Table:
     if isinstance(data, Table):
         return data
     names = list(data if isinstance(data, Mapping) else data.columns)
-    columns = []
-    for key in names:
-        cells = np.asarray(data[key])
-        if cells.dtype.kind in "buif":
-            columns.append(cells.astype(float))
+    texts = tuple(map(str, names))
+    for twin in texts:
+        if texts.count(twin) > 1:
+            raise TableError(f"{name} has several columns {twin!r}; rename them.")
+    categorical, ordered, columns = set(), {}, []
+    for key, text in zip(names, texts, strict=True):
+        cells = data[key]
+        kind = type(getattr(cells, "dtype", None)).__name__
+        if kind in ("CategoricalDtype", "Enum", "Categorical"):
+            categorical.add(text)
+            columns.append(_as_texts(cells.to_numpy()))
+            # An Enum of Polars has an order; its Categorical has none.
+            if kind == "Enum" or getattr(cells.dtype, "ordered", False):
+                levels = list(cells.dtype.categories)
+                ordered[text] = tuple(label_of(str(level)) for level in levels)
         else:
-            texts = [str(cell).strip() for cell in cells.tolist()]
-            # As pandas writes what is missing, among texts and among dates.
-            columns.append(
-                as_column(["" if t in ("<NA>", "NaT") else t for t in texts])
-            )
-    return Table(name, tuple(map(str, names)), tuple(columns), by_line=False)
+            columns.append(_as_cells(cells))
+    if len({len(column) for column in columns}) > 1:
+        raise TableError(f"{name} has columns of different lengths.")
+    return Table(
+        name,
+        texts,
+        tuple(columns),
+        by_line=False,
+        categorical=frozenset(categorical),
+        ordered=ordered,
+    )
+
+
+def is_frame(data: Any) -> bool:
+    """Whether something is a table, a frame in memory, or columns by name.
+
+    Example:
+        >>> is_frame({"x": [1, 2]}), is_frame(np.ones((2, 1)))
+        (True, False)
+    """
+    if isinstance(data, Table):
+        return True
+    if isinstance(data, Mapping):
+        return not hasattr(data, "shape")  # as some sparse matrices have
+    has = all(hasattr(data, name) for name in ("columns", "shape", "__getitem__"))
+    # Lazy frames, and tables of Arrow, are none.
+    return has and not hasattr(data, "dask") and not hasattr(data, "column_names")
+
+
+def _as_cells(column: Any) -> Column:
+    """Cells of a frame as numbers, moments or texts, (n,)."""
+    if getattr(getattr(column, "dtype", None), "time_zone", None) is not None:
+        column = column.dt.replace_time_zone(None)  # Polars: what clocks there show
+    cells = np.asarray(column)
+    if cells.dtype.kind in "buif":
+        return cells.astype(float)
+    if cells.dtype.kind == "m":
+        return cells / np.timedelta64(1, "s")
+    if cells.dtype.kind == "M":
+        return cells.astype("M8[us]")
+    # Booleans and durations with gaps are numbers, as they are without.
+    return as_column(_texts_of([_plain(value) for value in cells.tolist()]))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    return float(value) if isinstance(value, bool) else value
+
+
+def _as_texts(cells: Column) -> Column:
+    """Cells as texts even if they are numbers, "" for missing, (n,)."""
+    texts = [label_of(text) for text in _texts_of(cells.tolist())]
+    return np.array(texts, dtype=object)
+
+
+def _texts_of(values: Sequence[Any]) -> list[str]:
+    texts = [str(value).strip() for value in values]
+    # As libraries write what is missing.
+    gaps = ("<NA>", "NaT", "nan", "None")
+    return ["" if text in gaps else text for text in texts]
 
 
 def as_column(cells: Sequence[str]) -> Column:

@@ -1,0 +1,37 @@
+"""Tables as they come, as numbers: texts, categories, dates, gaps."""
+
+from kexpfam.tables.coder import TableCoder, name_of, table_of, tell_of_leaks
+from kexpfam.tables.coding import Coded, Coding, Missing, Told
+from kexpfam.tables.columns import Column, Table, TableError, as_table, is_frame
+from kexpfam.tables.features import (
+    CategoryFeature,
+    DateFeature,
+    EncodedFeature,
+    Feature,
+    NumberFeature,
+    OrderedFeature,
+    number_feature,
+)
+
+__all__ = [
+    "CategoryFeature",
+    "Coded",
+    "Coding",
+    "Column",
+    "DateFeature",
+    "EncodedFeature",
+    "Feature",
+    "Missing",
+    "NumberFeature",
+    "OrderedFeature",
+    "Table",
+    "TableCoder",
+    "TableError",
+    "Told",
+    "as_table",
+    "is_frame",
+    "name_of",
+    "number_feature",
+    "table_of",
+    "tell_of_leaks",
+]

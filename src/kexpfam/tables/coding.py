@@ -1,0 +1,535 @@
+"""How the columns of a table become the numbers of a model, remembered for later.
+
+`Coding` is what was learned from one table: a feature for each column that may help,
+with its categories in their order, medians and ranges. It is kept with the model, so
+that a later table may have its columns in another order, gaps, and categories that are
+new. There is one coding for Python, the command line, files and the explorer.
+"""
+
+import itertools
+import warnings
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, Self
+
+import numpy as np
+
+from kexpfam._typing import Array, Indices, Mask
+from kexpfam.errors import FileFormatError, TableWarning
+from kexpfam.persistence import made, saved_fit
+from kexpfam.tables.columns import (
+    Table,
+    TableError,
+    as_table,
+    label_of,
+    listed,
+    nearest,
+)
+from kexpfam.tables.dates import days_of
+from kexpfam.tables.encoding import held_out_codes, shrunk_means
+from kexpfam.tables.features import (
+    CategoryFeature,
+    Cells,
+    EncodedFeature,
+    Feature,
+    NumberFeature,
+    date_feature,
+    number_feature,
+    ordered_feature,
+    places_of,
+    unknown_category,
+)
+from kexpfam.tables.suspects import fixes_response, why_useless
+
+Missing = Literal["error", "drop", "impute"]
+Unknown = Literal["error", "ignore"]
+
+# Categories that have a column each; above, all have one. A guess: so many are the
+# months of a year, and a kernel of a dozen columns still sees the others.
+MOST_ONE_HOT = 12
+# Rows that a category needs for a mean of its own. A guess: means of fewer are shrunk
+# to nearly nothing.
+FEWEST_OF_A_CATEGORY = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Coded:
+    """A table as numbers."""
+
+    X: Array  # conditions, (m, p)
+    rows: Indices  # which rows of the table these are, (m,)
+
+
+@dataclass(frozen=True)
+class Told:
+    """What is told of the columns of a table.
+
+    Attributes:
+        categorical: Columns that are categories even if they hold numbers.
+        ordered: Columns that are ordered categories, and their order.
+    """
+
+    categorical: Collection[str] = ()
+    ordered: Mapping[str, Sequence[Any]] | None = None
+
+    def order_of(self, table: Table, name: str) -> tuple[str, ...] | None:
+        """The order of a column, told or of its type; None if it has none."""
+        if name in (self.ordered or {}):
+            levels = (self.ordered or {})[name]
+            return tuple(label_of(str(level).strip()) for level in levels)
+        return None if name in self.categorical else table.ordered.get(name)
+
+    def is_grouped(self, table: Table, name: str) -> bool:
+        """Whether a column is one of categories, whatever its cells look like."""
+        known = {*self.categorical, *table.categorical, *(self.ordered or {})}
+        return name in known
+
+    def check(self, table: Table, names: Collection[str]) -> None:
+        """Refuse what is told of columns that are not there."""
+        said = {"categorical": self.categorical, "ordered": self.ordered or {}}
+        for word, columns in said.items():
+            for name in columns:
+                table.column(name)
+                if name not in names:
+                    raise TableError(
+                        f"{table.spelled(word, [name])}: this column is not among "
+                        f"the features, {listed(list(names))}."
+                    )
+        for name, levels in (self.ordered or {}).items():
+            if isinstance(levels, str) or len(set(map(str, levels))) < 2:
+                raise TableError(
+                    f"ordered: the order of {name!r} must be a list of two different "
+                    f"values at least, got {levels!r:.60}."
+                )
+
+
+@saved_fit()
+@dataclass(frozen=True)
+class Coding:
+    """What turns tables into arrays, learned from one of them by `learn`.
+
+    Attributes:
+        features: The conditions, in the order of the columns of X.
+        target: Name of the response; None if the model has none, or nobody knows it.
+        missing: What `transform` does about missing values unless it is told.
+        inputs: All columns of the table that it was learned from, also those that
+            cannot help, without the response.
+        named: Whether these names were those of a frame; an array has none.
+        notes: Why columns were left out, and which are suspicious, in words.
+
+    Example:
+        >>> houses = {"rooms": [3, 4, 4], "city": ["Rome", "Oslo", "Rome"]}
+        >>> coding = Coding.learn(houses, ["city", "rooms"])
+        >>> coding.columns
+        ['city=Oslo', 'city=Rome', 'rooms']
+        >>> coding.transform({"rooms": [5], "city": ["Oslo"]}).X
+        array([[1., 0., 5.]])
+    """
+
+    features: tuple[Feature, ...]
+    target: str | None
+    missing: Missing = "impute"
+    inputs: tuple[str, ...] = ()
+    named: bool = True
+    notes: tuple[str, ...] = ()
+
+    @classmethod
+    def learn(
+        cls,
+        table: Any,
+        features: Sequence[str] | None = None,
+        target: str | None = None,
+        *,
+        Y: Array | None = None,
+        weights: Array | None = None,
+        told: Told | None = None,
+        missing: Missing = "impute",
+        named: bool = True,
+    ) -> Self:
+        """Look at the columns of a table.
+
+        Args:
+            table: A `Table`, a frame, or columns by name.
+            features: Names of the conditions; None for all columns but the target.
+            target: Name of the response, which `transform` leaves alone.
+            Y: Responses, (n, d), by which many categories are coded; None for shares.
+            weights: Of the rows, (n,); None for ones.
+            told: Which columns are categories, and their order.
+            missing: "error", "drop" or "impute", for `transform`.
+            named: Whether columns have names of their own.
+
+        Returns:
+            The coding.
+
+        Raises:
+            TableError: A column is not there, or cannot be read.
+        """
+        table = as_table(table)
+        if features is None:
+            features = [name for name in table.names if name != target]
+        told = told or Told()
+        told.check(table, features)
+        w = np.ones(len(table)) if weights is None else weights
+        found: list[Feature] = []
+        useless: dict[str, str] = {}
+        for name in features:
+            why = why_useless(table, name, grouped=told.is_grouped(table, name))
+            feature = None
+            if why is None:
+                feature = _learned(table, name, told, Y, w)
+                why = "has many values that say nothing of y"
+            if feature is None:
+                useless[name] = why
+            else:
+                found.append(feature)
+        if not found:  # a constant does no harm
+            same = [n for n, why in useless.items() if why.startswith("is always")]
+            numbers = [name for name in same if table.is_number(name)]
+            found = [number_feature(table, name) for name in numbers]
+            useless = {n: why for n, why in useless.items() if n not in numbers}
+        notes = []
+        if useless:
+            said = ", ".join(f"{name!r} {why}" for name, why in useless.items())
+            notes.append(f"Columns that cannot help were left out of X: {said}.")
+        if not found:
+            raise TableError(f"{table.path} has no column that could help. {notes[0]}")
+        return cls(tuple(found), target, missing, tuple(features), named, tuple(notes))
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns of X."""
+        return [name for feature in self.features for name in feature.columns]
+
+    @property
+    def places(self) -> list[list[int]]:
+        """The columns of X of each feature."""
+        widths = (len(feature.columns) for feature in self.features)
+        ends = itertools.accumulate(widths, initial=0)
+        return [list(range(*pair)) for pair in itertools.pairwise(ends)]
+
+    @property
+    def groups(self) -> list[list[int]]:
+        """Columns of X that are compared together: those of one-hot categories."""
+        parts = zip(self.features, self.places, strict=True)
+        return [
+            group
+            for feature, places in parts
+            for group in (
+                [places]
+                if isinstance(feature, CategoryFeature)
+                else [[place] for place in places]
+            )
+        ]
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether X is the table itself: numbers, all of them, without gaps."""
+        plain = all(isinstance(f, NumberFeature) and not f.gaps for f in self.features)
+        return plain and [f.name for f in self.features] == list(self.inputs)
+
+    def feature(self, name: str) -> Feature:
+        """The feature of a name."""
+        names = [feature.name for feature in self.features]
+        if name not in names:
+            raise TableError(
+                f"The model has no feature {name!r}{nearest(name, names)}; its "
+                f"features are {listed(names)}."
+            )
+        return self.features[names.index(name)]
+
+    def transform(
+        self,
+        table: Any,
+        *,
+        missing: Missing | None = None,
+        unknown: Unknown = "ignore",
+        also: Mask | None = None,
+        beside: Sequence[str] = (),
+    ) -> Coded:
+        """The conditions of a table.
+
+        Args:
+            table: As in `learn`. Its columns may be in any order, and others may be
+                among them.
+            missing: Whether rows with a missing value are an error, are left out, or
+                get the typical value; None for what was said at the fit.
+            unknown: Whether a category that was not seen at the fit is an error, or is
+                none of those that were, with a warning.
+            also: Rows that are left out in any case, (n,).
+            beside: Other columns that must have values: nothing is put in for these.
+
+        Returns:
+            The matrix, and the rows of the table that it has.
+
+        Raises:
+            TableError: A cell is missing or unknown, and that was to be an error.
+        """
+        table = as_table(table)
+        policy = self.missing if missing is None else missing
+        out = np.zeros(len(table), dtype=bool) if also is None else also.copy()
+        names = [*(feature.name for feature in self.features), *beside]
+        gaps = {name: table.is_missing(name) for name in names}
+        if policy == "error":
+            _refuse_gaps(table, {name: cells & ~out for name, cells in gaps.items()})
+        for name, cells in gaps.items():
+            if policy != "impute" or name in beside:
+                out |= cells
+        kept = ~out
+        parts = [feature.code(table) for feature in self.features]
+        if unknown == "error":
+            self._refuse_strangers(table, parts, kept)
+        self._tell(table, parts, kept)
+        rows = np.flatnonzero(kept)
+        X = np.column_stack([*(part.X for part in parts), np.empty((len(table), 0))])
+        return Coded(X[rows], rows)
+
+    def training(
+        self, table: Table, Y: Array | None = None, weights: Array | None = None
+    ) -> Array:
+        """The conditions of the rows that it was learned from, (n, p).
+
+        Means of y are of the other parts of the rows; without y, as `transform`.
+        """
+        X = self.transform(table, missing="impute").X
+        if Y is None:
+            return X
+        w = np.ones(len(table)) if weights is None else weights
+        for feature, columns in zip(self.features, self.places, strict=True):
+            if isinstance(feature, EncodedFeature):
+                groups, k = _groups(table, feature.name, feature.categories)
+                X[:, columns] = held_out_codes(groups, k, Y, w)
+        return X
+
+    def with_means_of(
+        self, table: Table, Y: Array, weights: Array | None = None
+    ) -> Self:
+        """The same coding, with means of y of other rows, as a fold has them."""
+        w = np.ones(len(table)) if weights is None else weights
+
+        def of_these(feature: EncodedFeature) -> EncodedFeature:
+            groups, k = _groups(table, feature.name, feature.categories)
+            codes = shrunk_means(groups, k, Y, w)
+            gap = tuple(map(float, codes[-1])) if feature.missing else ()
+            return replace(feature, codes=codes[:-2], other=codes[-2], missing=gap)
+
+        features = tuple(
+            of_these(feature) if isinstance(feature, EncodedFeature) else feature
+            for feature in self.features
+        )
+        return replace(self, features=features)
+
+    def complete(self, table: Table, **options: Any) -> Coded:
+        """The same as `transform`, of one row at least."""
+        coded = self.transform(table, **options)
+        if not len(coded.rows):
+            raise TableError(f"{table.path} has no complete row.")
+        return coded
+
+    def known(self, X: Array) -> Mask:
+        """Rows of X whose categories were all seen at the fit, (n,)."""
+        seen = [
+            X[:, columns].any(axis=1)
+            for feature, columns in zip(self.features, self.places, strict=True)
+            if isinstance(feature, CategoryFeature)
+        ]
+        return np.all([np.ones(len(X), dtype=bool), *seen], axis=0)
+
+    def row(self, values: Mapping[str, str] | None = None) -> Array:
+        """One row of X at given values, and typical ones elsewhere, (1, p)."""
+        given = {k: self.feature(k).read(v) for k, v in (values or {}).items()}
+        cells = [f.cells(given.get(f.name, f.typical)) for f in self.features]
+        return np.array([[cell for part in cells for cell in part]])
+
+    def values(self, row: Array) -> dict[str, float | str]:
+        """The number or category of each feature in a row of X, (p,)."""
+        parts = zip(self.features, self.places, strict=True)
+        return {feature.name: feature.value(row[columns]) for feature, columns in parts}
+
+    def suspects(self, table: Table, y: Array) -> list[str]:
+        """Features that fix a response, (n,), to rounding."""
+        found = []
+        for feature in self.features:
+            known = ~table.is_missing(feature.name)
+            groups = bool(feature.categories)
+            if groups:
+                labels = table.labels(feature.name)[known].tolist()
+                values = np.unique(labels, return_inverse=True)[1].astype(float)
+            elif isinstance(feature, NumberFeature):
+                values = table.numbers(feature.name)[known]
+            else:
+                continue
+            if fixes_response(values, y[known], groups=groups):
+                found.append(feature.name)
+        return found
+
+    def as_extra(self) -> dict[str, Any]:
+        """What a joint density is saved with, `model.save(path, extra=...)`."""
+        features = [
+            {k: v for k, v in asdict(f).items() if k != "gaps"} | {"categories": []}
+            for f in self.features
+            if isinstance(f, NumberFeature)
+        ]
+        table = {"features": features, "target": self.target, "missing": self.missing}
+        return {"table": table}
+
+    @classmethod
+    def of_extra(cls, extra: Mapping[str, Any], path: str, columns: int) -> Self | None:
+        """What a model was saved with by `as_extra`, or by the program before 0.2.
+
+        Args:
+            extra: What the file holds beside the model.
+            path: Its name, for messages.
+            columns: Columns that the model has.
+
+        Raises:
+            FileFormatError: It is damaged, or not of this model.
+        """
+        if "table" not in extra:
+            return None
+        try:
+            saved = extra["table"]
+            features = tuple(map(_of_extra, saved["features"]))
+            inputs = tuple(feature.name for feature in features)
+            parts = {**saved, "features": features, "inputs": inputs}
+            coding: Self = made(cls, parts)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise FileFormatError(
+                f"{path!r} has a damaged description of its table ({error})."
+            ) from error
+        if len(coding.columns) != columns:
+            raise FileFormatError(
+                f"{path!r} describes a table with {len(coding.columns)} columns, and "
+                f"its model has {columns}."
+            )
+        return coding
+
+    def _tell(self, table: Table, parts: Sequence[Cells], kept: Mask) -> None:
+        """One warning about cells that the fit has not prepared for."""
+        said = []
+        for feature, part in zip(self.features, parts, strict=True):
+            new = np.flatnonzero(part.strange & kept)
+            if len(new):
+                labels = table.labels(feature.name)[new].tolist()
+                shown = listed(list(dict.fromkeys(labels)), 3)
+                said.append(
+                    f"{_rows(len(new))} of column {feature.name!r} with values that "
+                    f"were not there at the fit ({shown})"
+                )
+            ready = feature.gaps or bool(getattr(feature, "missing", ()))
+            gaps = int((part.gaps & kept).sum())
+            if gaps and not ready:
+                said.append(
+                    f"{_rows(gaps)} without a value of {feature.name!r}, which had no "
+                    f"gaps at the fit"
+                )
+        if said:
+            warnings.warn(
+                f"{table.path} has {'; '.join(said)}: taken as no known category, or "
+                f"as typical values.",
+                TableWarning,
+                stacklevel=8,  # where an estimator is asked
+            )
+
+    def _refuse_strangers(
+        self, table: Table, parts: Sequence[Cells], kept: Mask
+    ) -> None:
+        for feature, part in zip(self.features, parts, strict=True):
+            strange = part.strange & kept
+            if strange.any():
+                row = int(np.argmax(strange))
+                label = str(table.labels(feature.name)[row])
+                raise TableError(
+                    f"{table.place(row, feature.name)}: "
+                    f"{unknown_category(label, feature)[:-1]}; say "
+                    f"{table.spelled('unknown', 'ignore')} to take it as none of them."
+                )
+
+
+def _rows(n: int) -> str:
+    return "1 row" if n == 1 else f"{n} rows"
+
+
+def _of_extra(saved: Mapping[str, Any]) -> Feature:
+    """A feature as the program wrote it before 0.2."""
+    categories = tuple(saved["categories"])
+    if not categories:
+        names = ("name", "typical", "low", "high")
+        return made(NumberFeature, {name: saved[name] for name in names})
+    parts = {"name": saved["name"], "typical": saved["typical"]}
+    return made(CategoryFeature, parts | {"categories": categories})
+
+
+def _learned(
+    table: Table, name: str, told: Told, Y: Array | None, weights: Array
+) -> Feature | None:
+    """What a column holds; None if it cannot help."""
+    order = told.order_of(table, name)
+    if order is not None:
+        return ordered_feature(table, name, order, name in (told.ordered or {}))
+    if told.is_grouped(table, name):
+        return _groups_feature(table, name, Y, weights)
+    days = days_of(table.column(name))
+    if days is not None:
+        return date_feature(name, days)
+    say = f"or say {table.spelled('categorical', [name])} if"
+    if (found := table.disguised(name)) is not None:
+        row, meaning = found
+        raise TableError(
+            f"{table.place(row, name)}: {table.column(name)[row]!r} {meaning}; write "
+            f"the column so, leave it out ({table.spelled('exclude', [name])}), {say} "
+            f"it has a few values only."
+        )
+    if table.is_mostly_numbers(name):
+        return number_feature(table, name, f", {say} these are names")
+    return _groups_feature(table, name, Y, weights)
+
+
+def _groups_feature(
+    table: Table, name: str, Y: Array | None, weights: Array
+) -> CategoryFeature | EncodedFeature | None:
+    """Categories without an order: one-hot while they are few."""
+    gaps = table.is_missing(name)
+    labels = table.labels(name)
+    kinds, counts = np.unique(labels[~gaps].astype(str), return_counts=True)
+    names = tuple(map(str, kinds))
+    typical = names[int(np.argmax(counts))]
+    if len(names) <= MOST_ONE_HOT:
+        return CategoryFeature(name, names, typical, bool(gaps.any()))
+    often = counts >= FEWEST_OF_A_CATEGORY
+    names, rare = tuple(map(str, kinds[often])), tuple(map(str, kinds[~often]))
+    if not names:
+        return None
+    groups, k = _groups(table, name, names)
+    what = "mean of y" if Y is not None else "share of rows"
+    shares = np.bincount(groups, weights, minlength=k) / weights.sum()
+    codes = shares[:, None]
+    if Y is not None:
+        codes = shrunk_means(groups, k, Y, weights)
+        if not np.any(np.ptp(codes, axis=0) > 0):
+            return None
+    missing = tuple(map(float, codes[-1])) if gaps.any() else ()
+    return EncodedFeature(
+        name, names, typical, codes[:-2], codes[-2], missing, rare, what
+    )
+
+
+def _groups(table: Table, name: str, kept: tuple[str, ...]) -> tuple[Indices, int]:
+    """Which group each row is in, (n,): a category, the others, or the gaps."""
+    groups = places_of(table.labels(name), kept)
+    groups[table.is_missing(name)] = len(kept) + 1
+    return groups, len(kept) + 2
+
+
+def _refuse_gaps(table: Table, gaps: Mapping[str, Mask]) -> None:
+    """Name the first missing cell, by line and then by column, if there is one."""
+    some = np.logical_or.reduce([np.zeros(len(table), bool), *gaps.values()])
+    if not some.any():
+        return
+    row = int(np.argmax(some))
+    name = next(n for n in table.names if n in gaps and gaps[n][row])
+    raise TableError(
+        f"{table.place(row, name)}: the value is missing, as are values in "
+        f"{some.sum()} of {len(table)} rows; say {table.spelled('missing', 'drop')} to "
+        f"leave these rows out, or {table.spelled('missing', 'impute')} to put in "
+        f"medians and the most frequent categories."
+    )

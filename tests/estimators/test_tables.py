@@ -1,0 +1,204 @@
+"""Estimators of p(y|x) take tables as they come, and so do their files."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from scipy import sparse
+
+from kexpfam import KCEF, KEF, AutoKCEF, FactorizedDensity, load
+from kexpfam.cli.model_files import load_table_model
+from kexpfam.errors import TableWarning
+from kexpfam.selection.spec import default_coordinates
+from kexpfam.tables import TableCoder, TableError
+from tests.tables.frames import FRAMES, pandas_frame
+
+
+@pytest.fixture(autouse=True)
+def few_coordinates(monkeypatch):
+    """One kind of coordinates: tables are the question, not averages."""
+    small = [spec for spec in default_coordinates() if spec.name == "normal"]
+    monkeypatch.setattr(AutoKCEF, "_coordinates", staticmethod(lambda: small))
+
+
+MODELS = {
+    "KCEF": lambda: KCEF(select=None, random_state=0),
+    "AutoKCEF": lambda: AutoKCEF(likelihood=False, random_state=0),
+}
+LEFT_OUT = pytest.mark.filterwarnings(
+    "ignore:Columns that cannot help:kexpfam.errors.TableWarning"
+)
+
+
+CASES = [("KCEF", "pandas"), ("KCEF", "polars"), ("AutoKCEF", "pandas")]
+
+
+@LEFT_OUT
+@pytest.mark.parametrize(("kind", "library"), CASES)
+def test_a_frame_is_the_rows_that_its_coder_makes(kind, library, tmp_path):
+    frame, y = FRAMES[library](40, gaps=True)
+    model = MODELS[kind]().fit(frame, y)
+    X = TableCoder().fit_transform(frame, y)
+    direct = MODELS[kind]().fit(X, y)
+    np.testing.assert_allclose(
+        model.score_samples(frame, y), direct.score_samples(X, y), rtol=1e-9
+    )
+    assert model.feature_names_in_.tolist() == list(frame.columns)
+    assert model.n_features_in_ == 8
+    some = frame[:5]
+    turned = some[list(frame.columns)[::-1]]
+    for answer in (
+        lambda m, x: m.predict(x),
+        lambda m, x: m.predict_quantiles(x, [0.1, 0.9]),
+        lambda m, x: m.predict_interval(x, 0.8),
+        lambda m, x: m.sample(x, 2, random_state=0),
+        lambda m, x: m.given(x).mean(),
+        lambda m, x: m.reliability(x),
+        lambda m, x: m.score(x, y[:5]),
+    ):
+        np.testing.assert_allclose(answer(model, some), answer(direct, X[:5]))
+        np.testing.assert_array_equal(answer(model, some), answer(model, turned))
+    model.save(tmp_path / "a")
+    loaded = load(tmp_path / "a")
+    np.testing.assert_array_equal(loaded.predict(turned), model.predict(some))
+    assert loaded.n_features_in_ == 8
+    best = getattr(loaded, "best_", loaded)
+    assert len(best.predict(some)) == 5
+
+
+@LEFT_OUT
+def test_a_saved_model_of_a_frame_is_one_of_the_command_line(tmp_path):
+    frame, y = pandas_frame()
+    model = KCEF(select=None).fit(frame.assign(price=y), "price")
+    model.save(tmp_path / "a")
+    found = load_table_model(tmp_path / "a")
+    assert found.coder.target == "price"
+    assert found.coder.features == model.coder_.features_
+
+
+def test_plain_numbers_have_no_coder():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(30, 2)), rng.normal(size=30)
+    frames = (pd.DataFrame(X, columns=["a", "b"]), pl.DataFrame(X, schema=["a", "b"]))
+    from_array = KCEF(select=None).fit(X, y)
+    for x in (*frames, X):
+        model = KCEF(select=None).fit(x, y)
+        assert model.coder_ is None
+        assert "coder_" not in vars(model)
+        np.testing.assert_allclose(model.predict(x), from_array.predict(X), rtol=1e-10)
+    numbers = {"b": X[:, 1], "a": X[:, 0]}
+    named = KCEF(select=None).fit(frames[0], y)
+    np.testing.assert_array_equal(named.predict(numbers), named.predict(frames[0]))
+
+
+def test_a_refit_forgets_the_coder():
+    rng = np.random.default_rng(0)
+    y = rng.normal(size=30)
+    text = pd.DataFrame({"c": rng.choice(["a", "b"], 30)})
+    model = KCEF(select=None).fit(text, y)
+    assert model.coder_ is not None
+    model.fit(rng.normal(size=(30, 3)), y)
+    assert model.coder_ is None
+    assert model.n_features_in_ == 3
+    assert not hasattr(model, "feature_names_in_")
+
+
+def test_gaps_of_arrays_are_coded_as_those_of_frames():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(40, 2)), rng.normal(size=40)
+    X[::7, 1] = np.nan
+    model = KCEF(select=None).fit(X, y)
+    names = ["x0", "x1", "x1 is missing"]
+    assert model.coder_.get_feature_names_out().tolist() == names
+    frame = pd.DataFrame(X, columns=names[:2])
+    same = KCEF(select=None).fit(frame, y)
+    np.testing.assert_array_equal(model.predict(X), same.predict(frame))
+    assert not hasattr(model, "feature_names_in_")
+
+
+def test_columns_may_be_a_mapping_with_the_name_of_y():
+    rng = np.random.default_rng(0)
+    columns = {"c": rng.choice(["a", "b"], 30).tolist(), "y": rng.normal(size=30)}
+    model = KCEF(select=None).fit(columns, "y")
+    assert model.predict({"c": ["b", "a"]}).shape == (2,)
+
+
+def test_one_row_is_answered_and_no_rows_are_refused():
+    frame, y = pandas_frame()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", TableWarning)
+        model = KCEF(select=None).fit(frame, y)
+    assert model.predict(frame[:1]).shape == (1,)
+    assert model.coder_.transform(frame[:0]).shape == (0, 12)
+    with pytest.raises(ValueError, match="0 sample"):  # as of arrays
+        model.given(frame[:0])
+
+
+@LEFT_OUT
+def test_rows_may_come_in_pieces():
+    frame, y = pandas_frame(80)
+    whole = KCEF(select=None).fit(frame, y)
+    piecewise = KCEF(select=None).fit(frame[:50], y[:50])
+    piecewise.partial_fit(frame[50:], y[50:])
+    assert piecewise.n_rows_ == 80
+    near = piecewise.predict(frame), whole.predict(frame)
+    assert np.corrcoef(*near)[0, 1] > 0.95
+    empty = piecewise.emptied().partial_fit(frame[:30], y[:30])
+    assert piecewise.merge(empty).n_rows_ == 110
+    with pytest.raises(ValueError, match="code tables in the same way"):
+        piecewise.merge(whole)
+
+
+@pytest.mark.slow
+@LEFT_OUT
+def test_several_columns_of_y_share_the_coding(tmp_path):
+    frame, y = pandas_frame(40)
+    Y = np.column_stack([y, np.sin(3 * y)])
+    order = {"city": ["Lima", "Rome", "Oslo"]}
+    model = AutoKCEF(likelihood=False, random_state=0, ordered=order).fit(frame, Y)
+    assert "city" in model.coder_.get_feature_names_out()
+    assert model.given(frame[:2]).mean().shape == (2, 2)
+    model.save(tmp_path / "a")
+    loaded = load(tmp_path / "a")
+    assert loaded.ordered == {"city": ("Lima", "Rome", "Oslo")}
+    expected = model.score_samples(frame[:3], Y[:3])
+    np.testing.assert_array_equal(loaded.score_samples(frame[:3], Y[:3]), expected)
+
+
+def test_sparse_matrices_are_taken_if_they_fit():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(30, 2)) * (rng.random((30, 2)) < 0.5), rng.normal(size=30)
+    model = KCEF(select=None).fit(sparse.csr_array(X), y)
+    expected = KCEF(select=None).fit(X, y).predict(X)
+    np.testing.assert_array_equal(model.predict(sparse.csr_array(X)), expected)
+    wide = sparse.csr_array((30, 10**9))
+    with pytest.raises(ValueError, match=r"sparse with shape .* memory budget"):
+        model.fit(wide, y)
+
+
+@pytest.mark.parametrize("library", [pd, pl])
+def test_densities_of_numbers_refuse_texts_in_a_sentence(library):
+    frame = library.DataFrame({"a": [1.0, 2.0, 3.0], "city": ["A", "B", "C"]})
+    for model in (KEF(), FactorizedDensity()):
+        with pytest.raises(TableError, match=r"column 'city'.*density of numbers"):
+            model.fit(frame)
+
+
+def test_a_column_that_fixes_y_is_pointed_out():
+    rng = np.random.default_rng(0)
+    wage = rng.lognormal(3, 0.5, 60).round(2)
+    frame = pd.DataFrame({"age": rng.normal(40, 9, 60), "logwage": np.log(wage)})
+    with pytest.warns(TableWarning, match="'logwage' fixes wage, to rounding: a leak"):
+        KCEF(select=None).fit(frame.round(4), pd.Series(wage, name="wage"))
+
+
+def test_the_name_of_y_may_be_that_of_a_column():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"c": rng.choice(["a", "b"], 40), "x": rng.normal(size=40)})
+    y = frame["x"] + rng.normal(size=40)
+    assert y.name == "x"
+    model = KCEF(select=None).fit(frame, y)
+    assert model.coder_.get_feature_names_out().tolist() == ["c=a", "c=b", "x"]
+    assert model.coder_.coding_.target is None
