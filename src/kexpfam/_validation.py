@@ -54,6 +54,22 @@ def check_probability(name: str, values: Any) -> None:
         )
 
 
+def check_levels(name: str, values: Any) -> Array:
+    """Probabilities as a number or a flat array; ValueError if they are not.
+
+    Example:
+        >>> check_levels("levels", [0.1, 0.5])
+        array([0.1, 0.5])
+    """
+    levels = as_numbers(name, values)
+    check_probability(name, levels)
+    if levels.ndim > 1:
+        raise ValueError(
+            f"{name} must be a number or a flat list, got shape {levels.shape}."
+        )
+    return levels
+
+
 def check_confidence(value: Any) -> float:
     """One probability; ValueError if it is something else."""
     check_probability("confidence", value)

@@ -147,7 +147,7 @@ def summaries(
     columns: dict[str, Column] = {"mean": p.mean(), "median": p.median()}
     columns |= {"sd": p.std(), "mode": p.mode()}
     if quantiles:
-        found = p.ppf(np.array(quantiles)[None, :])
+        found = p.quantile(quantiles)
         for level, values in zip(quantiles, found.T, strict=True):
             columns[f"q{percent(level)}"] = values
     for level in intervals:

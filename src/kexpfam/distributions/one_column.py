@@ -12,7 +12,7 @@ import numpy as np
 
 from kexpfam._roots import increasing_roots
 from kexpfam._typing import Array, ArrayLike, Indices
-from kexpfam._validation import check_confidence, check_probability
+from kexpfam._validation import check_confidence, check_levels, check_probability
 from kexpfam.distributions.interface import Density
 from kexpfam.distributions.regions import highest_density_regions
 from kexpfam.distributions.tabulation import merged_edges, peaks, tabulate
@@ -113,8 +113,12 @@ class OneColumnDensity(Density):
         return self._sf(Y[..., 0]).reshape(shape)[()]
 
     def ppf(self, q: ArrayLike) -> Array:
-        """Quantiles: the value with probability q below it; shapes as in `logpdf`."""
-        points, shape = self._points(q)
+        """Quantiles element by element: one level per density, shapes as in `logpdf`.
+
+        With n levels for n densities each density is asked for its own. `quantile` asks
+        all of them for every level.
+        """
+        points, shape = self._points(q, "q", "level", "use quantile(q)")
         levels = points[..., 0]
         check_probability("q", levels)
         low, high = self._ends[:, 0, :1], self._ends[:, 0, 1:]
@@ -123,6 +127,35 @@ class OneColumnDensity(Density):
         y = np.where(inside, y, np.where(levels == 0, low, high))
         return y.reshape(shape)[()]
 
+    def quantile(self, levels: ArrayLike) -> Array:
+        """Values with these probabilities below them, rows x levels.
+
+        Args:
+            levels: A number, or a flat list of q of them, between 0 and 1; the same
+                for every density.
+
+        Returns:
+            (n,) for a number and (n, q) for a list, however many densities there are; a
+            number or (q,) for a single density.
+
+        Example:
+            >>> import numpy as np
+            >>> from kexpfam.base_densities import GaussianBase
+            >>> from kexpfam.distributions import ClosedFormDensity
+            >>> p = ClosedFormDensity(GaussianBase(1.0), np.array([0, 5]), np.ones(2))
+            >>> p.quantile([0.1, 0.5, 0.9]).round(2)
+            array([[-1.28,  0.  ,  1.28],
+                   [ 3.72,  5.  ,  6.28]])
+            >>> p.quantile([0.1, 0.9]).round(2)      # ppf would take one level of each
+            array([[-1.28,  1.28],
+                   [ 3.72,  6.28]])
+            >>> p[1].quantile([0.1, 0.9]).round(2)
+            array([3.72, 6.28])
+        """
+        wanted = check_levels("levels", levels)
+        for_all = wanted.ndim == 1 and not self._single
+        return self.ppf(wanted[None] if for_all else wanted)
+
     def median(self) -> Array:
         """The value with probability one half below it."""
         return self.ppf(0.5)
@@ -130,8 +163,7 @@ class OneColumnDensity(Density):
     def interval(self, confidence: float = 0.9) -> Array:
         """Central interval: equal probability outside on either side, (n, 2)."""
         confidence = check_confidence(confidence)
-        tails = np.array([0.5 * (1.0 - confidence), 0.5 * (1.0 + confidence)])
-        return self.ppf(tails if self._single else tails[None])
+        return self.quantile([0.5 * (1.0 - confidence), 0.5 * (1.0 + confidence)])
 
     def hpd(self, confidence: float = 0.9) -> list[Array] | Array:
         """Highest-density region: the smallest set with this probability.

@@ -27,7 +27,7 @@ from kexpfam._validation import (
     as_numbers,
     check_confidence,
     check_count,
-    check_probability,
+    check_levels,
     check_weights,
 )
 from kexpfam.distributions import BLOCK_ROWS, Density
@@ -134,14 +134,9 @@ class ConditionalEstimator(RegressorMixin, BaseEstimator, Generic[D]):
     def predict_quantiles(self, X: ArrayLike, quantiles: ArrayLike) -> Array:
         """Conditional quantiles, (n, k) for k levels; one column of y only."""
         X = self._conditions(X)
-        levels = np.atleast_1d(as_numbers("quantiles", quantiles))
+        levels = np.atleast_1d(check_levels("quantiles", quantiles))
         self._require_one_column("predict_quantiles")
-        check_probability("quantiles", levels)
-        if levels.ndim > 1:
-            raise ValueError(
-                f"quantiles must be a number or a flat list, got shape {levels.shape}."
-            )
-        return self._blockwise(X, lambda p, _: p.ppf(levels[None, :]))
+        return self._blockwise(X, lambda p, _: p.quantile(levels))
 
     def predict_interval(self, X: ArrayLike, confidence: float = 0.9) -> Array:
         """Central intervals with this probability, (n, 2); one column of y only."""
