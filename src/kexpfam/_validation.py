@@ -70,11 +70,11 @@ def check_levels(name: str, values: Any) -> Array:
     return levels
 
 
-def check_confidence(value: Any) -> float:
+def check_confidence(value: Any, name: str = "confidence") -> float:
     """One probability; ValueError if it is something else."""
-    check_probability("confidence", value)
+    check_probability(name, value)
     if np.ndim(value) != 0 or value is None:
-        raise ValueError(f"confidence must be one number, got {value!r}.")
+        raise ValueError(f"{name} must be one number, got {value!r}.")
     return float(value)
 
 
