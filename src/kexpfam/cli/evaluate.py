@@ -25,11 +25,13 @@ from kexpfam.cli.output import PICTURES, check_output, print_json, write_picture
 from kexpfam.cli.readers import read_table
 from kexpfam.cli.shared import (
     command,
+    counted,
     force_option,
     is_watched,
     json_option,
     quiet_option,
     seed_option,
+    shows_progress,
     stopping_at_once,
     unknown_option,
 )
@@ -122,7 +124,7 @@ def evaluate_command(
 def _refuse_options_of_a_fit() -> None:
     """Refuse what a model that is fitted would not follow."""
     ctx = click.get_current_context()
-    for name in ("features", "categorical", "kind", "seed"):
+    for name in ("features", "exclude", "categorical", "kind", "seed"):
         if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
             option = "--model" if name == "kind" else f"--{name}"
             raise click.UsageError(
@@ -155,10 +157,13 @@ def _by_folds(rows: TableRows, cv: int, model: Any, seed: int) -> Evaluation:
     assert rows.y is not None
     rows.tell_of_rows_left_out()
     if cv > len(rows.X):
-        raise TableError(f"--cv {cv} is more than the {len(rows.X)} rows.")
+        raise TableError(f"--cv {cv} is more than {counted(len(rows.X), 'row')}.")
     model.set_params(verbose=False)  # the bar is that of the folds
     folds = KFold(cv, shuffle=True, random_state=seed).split(rows.X)
-    with ProgressBar("cross-validation", shown=is_watched()) as bar, stopping_at_once():
+    with (
+        ProgressBar("cross-validation", shown=shows_progress()) as bar,
+        stopping_at_once(),
+    ):
         told = _told(folds, cv, bar)
         return cross_evaluate(model, rows.X, rows.y, told, sample_weight=rows.weights)
 

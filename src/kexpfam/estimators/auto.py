@@ -322,12 +322,14 @@ class AutoKCEF(
         coordinates = self._coordinates()
         if not competing.families:  # but for the null model
             coordinates = [spec for spec in coordinates if spec.name == PLAIN]
-        validation.add_coordinates(coordinates)
-        validation.add_bases()
+        with ProgressBar("AutoKCEF, coordinates of y", shown=self.verbose) as bar:
+            validation.add_coordinates(coordinates, bar)
+            validation.add_bases()
         if competing.summaries and (
             validation.summary_pays() or not competing.families
         ):
-            validation.add_summary()
+            with ProgressBar("AutoKCEF, a summary of x", shown=self.verbose):
+                validation.add_summary()
         for name, summary in competing.given_summaries.items():
             validation.add_summary(f"summary by {name}", summary)
         few = len(validation.rows) <= TUNING.likelihood_rows

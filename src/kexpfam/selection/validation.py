@@ -109,7 +109,11 @@ class Validation:
         """Whether there are more rows than those of the validation."""
         return len(self.rows) < len(self.all_rows)
 
-    def add_coordinates(self, specs: Sequence[CoordinateSpec]) -> None:
+    def add_coordinates(
+        self,
+        specs: Sequence[CoordinateSpec],
+        progress: Callable[[int, int], None] | None = None,
+    ) -> None:
         """Fit coordinates, honestly for every row; leave out those without an effect.
 
         Coordinates that cannot be validated take no part, unless they are the only
@@ -118,12 +122,18 @@ class Validation:
         # Products and factorisations here are small: threads of BLAS would wait for
         # each other for longer than they work.
         with single_threaded_blas():
-            self._add_coordinates(specs)
+            self._add_coordinates(specs, progress)
 
-    def _add_coordinates(self, specs: Sequence[CoordinateSpec]) -> None:
+    def _add_coordinates(
+        self,
+        specs: Sequence[CoordinateSpec],
+        progress: Callable[[int, int], None] | None,
+    ) -> None:
         n, several, shared = len(self.rows), len(specs) > 1, self._processes
         in_fold = [SharedProcesses(start=shared) for _ in self.folds]
-        for spec in specs:
+        for done, spec in enumerate(specs):
+            if progress is not None:
+                progress(done, len(specs))
             fewest = self.tuning.regression_rows if spec.learned else 0
             if several and n < max(spec.fewest_rows, fewest):
                 continue
