@@ -154,6 +154,8 @@ class Validation:
                     if several:
                         continue
             self.coordinates[spec.name], self.specs[spec.name] = placed, spec
+        if progress is not None:
+            progress(len(specs), len(specs))
 
     def _refitted(
         self,
