@@ -32,6 +32,7 @@ class Density(ABC):
     measure: ClassVar[Literal["lebesgue"]] = "lebesgue"
 
     _single: bool
+    _replicates: Any = None  # What bands are from, `bands.Replicates`, if there are any
 
     @property
     @abstractmethod
@@ -179,8 +180,14 @@ class Density(ABC):
             n = len(self)
             if not -n <= index < n:
                 raise IndexError(f"density {index} was asked for, but there are {n}.")
-            return self._rows(np.array([index % n]), single=True)
-        return self._rows(np.arange(len(self))[index], single=False)
+            return self._with_replicates(np.array([index % n]), single=True)
+        return self._with_replicates(np.arange(len(self))[index], single=False)
+
+    def _with_replicates(self, index: Any, *, single: bool) -> Self:
+        found = self._rows(index, single=single)
+        if self._replicates is not None:
+            found._replicates = self._replicates.rows(index)
+        return found
 
     def __iter__(self) -> Iterator[Self]:
         for i in range(len(self)):
@@ -258,7 +265,17 @@ class SeveralColumns(Density):
     """Densities of two and more columns, which lack what only one column has."""
 
     def __getattr__(self, name: str) -> Any:
-        only = ("cdf", "sf", "ppf", "quantile", "median", "interval", "hpd", "plot")
+        only = (
+            "cdf",
+            "sf",
+            "ppf",
+            "quantile",
+            "median",
+            "interval",
+            "hpd",
+            "plot",
+            "band",
+        )
         if name in (*only, "to_scipy"):
             raise AttributeError(
                 f"{name} is for one column of y, and these densities have {self._d}; "

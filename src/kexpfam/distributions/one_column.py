@@ -9,14 +9,24 @@ from abc import abstractmethod
 from typing import Any
 
 import numpy as np
+from scipy import special
 
 from kexpfam._roots import increasing_roots
 from kexpfam._typing import Array, ArrayLike, Indices
-from kexpfam._validation import check_confidence, check_levels, check_probability
+from kexpfam._validation import (
+    check_confidence,
+    check_levels,
+    check_probability,
+    check_share,
+)
+from kexpfam.distributions.bands import Band
 from kexpfam.distributions.interface import Density
 from kexpfam.distributions.regions import highest_density_regions
 from kexpfam.distributions.tabulation import merged_edges, peaks, tabulate
 from kexpfam.partition import CellDensity
+
+# Of 0.999, up to which bands are shown.
+LOG_ODDS = float(special.logit(0.999))
 
 
 def outline_levels() -> Array:
@@ -177,11 +187,47 @@ class OneColumnDensity(Density):
         regions = list(self._ends) if whole else self._regions(confidence)
         return regions[0] if self._single else regions
 
-    def plot(self, ax: Any = None, **line: Any) -> Any:
-        """Draw the densities; returns the matplotlib Axes."""
+    def band(self, level: float = 0.9, y: ArrayLike | None = None) -> Band:
+        """Error bars of the densities themselves, at each point for itself.
+
+        They tell how far p(y) may be from the truth for the number of rows there were;
+        `interval` and `quantile` tell where y may be. A band is of an average that was
+        fitted with `AutoKCEF(bootstrap=...)`.
+
+        Args:
+            level: Probability, at each point, that the truth is in the band, as far as
+                it is not smoothed away: see `docs/limits.md` for what was measured.
+            y: Points, as in `logpdf`; None for quantiles from 0.001 to 0.999.
+
+        Returns:
+            y, and the lower and upper ends of p(y), with the shape of `pdf(y)`.
+
+        Raises:
+            ValueError: There are no replicates to tell it from.
+        """
+        level = check_share("level", level)
+        if self._replicates is None:
+            raise ValueError(
+                "These densities have no band: it takes fits to reweighted rows; fit "
+                "one column of y with AutoKCEF(bootstrap=10)."
+            )
+        if y is None:
+            # Equally spaced in log odds, so that some are in the tails.
+            y = self.quantile(special.expit(np.linspace(-1.0, 1.0, 201) * LOG_ODDS))
+        Y, shape = self._points(y)
+        p = np.exp(self._log_pdf(Y))
+        reach = self._replicates.factor(level) * self._replicates.root_std(Y, p)
+        ends = np.square(np.maximum(np.sqrt(p) + [[[-1.0]], [[1.0]]] * reach, 0.0))
+        return Band(*(part.reshape(shape)[()] for part in (Y[..., 0], *ends)))
+
+    def plot(self, ax: Any = None, *, band: float | None = None, **line: Any) -> Any:
+        """Draw the densities; returns the matplotlib Axes.
+
+        `band` is the level of a ribbon around each curve, of those that have a `band`.
+        """
         from kexpfam.display import plot_densities
 
-        return plot_densities(self, ax=ax, **line)
+        return plot_densities(self, ax=ax, band=band, **line)
 
     def to_scipy(self, row: int | None = None) -> Any:
         """One of the densities as a frozen distribution of `scipy.stats`.

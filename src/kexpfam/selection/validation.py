@@ -7,6 +7,7 @@ regressions, transforms and standardisation too. With many, leave-one-out residu
 closed form are honest enough, and much faster.
 """
 
+import functools
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -193,6 +194,16 @@ class Validation:
             both = [again, self._extended(name)]
             self._final[name] = max(both, key=_mean_without_kernel)
         return self._final[name]
+
+    def reweighted(self, factors: Array) -> Callable[[str], CoordinateRows]:
+        """All training rows with other weights, (n,), in coordinates by name.
+
+        These are fitted anew, once each; their regressions begin where they ended.
+        """
+        rows = self.all_rows
+        rows = replace(rows, weights=rows.weights * factors)
+        shared = SharedProcesses(start=self._processes)
+        return functools.cache(lambda name: self._fit(self.specs[name], rows, shared))
 
     def _extended(self, name: str) -> CoordinateRows:
         """All training rows in coordinates that were fitted to some."""
