@@ -25,7 +25,7 @@ def answer(model: Any, question: dict[str, Any]) -> dict[str, Any]:
     return {
         "mean": p.mean().tolist(),
         "standard_deviation": p.std().tolist(),
-        "quantiles": p.ppf([levels]).tolist(),
+        "quantiles": p.quantile(levels).tolist(),
     }
 
 

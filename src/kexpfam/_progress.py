@@ -12,7 +12,8 @@ Progress = Callable[[int, int], None]
 class ProgressBar:
     r"""Draws how far some work is on standard error, if that is a terminal.
 
-    Elsewhere, in a log file or a notebook's pipe, only the last line is written.
+    It is there from the beginning. Elsewhere, in a log file or a notebook's pipe, only
+    the last line is written: one for each stage.
 
     Example:
         >>> import io
@@ -35,7 +36,10 @@ class ProgressBar:
 
     def __enter__(self) -> Self | None:
         # Without a bar nobody has to work out what it would show.
-        return self if self._shown else None
+        if not self._shown:
+            return None
+        self._draw(0, 1, self._label)
+        return self
 
     def __exit__(
         self,
@@ -51,9 +55,12 @@ class ProgressBar:
     def __call__(self, done: int, total: int, best: float | None = None) -> None:
         """Show that so many of so many are done, and the best value so far."""
         value = "" if best is None else f", best {best:.5g}"
-        self._last = f"{self._label}: {done} of {total}{value}"
+        self._draw(done, total, f"{self._label}: {done} of {total}{value}")
+
+    def _draw(self, done: int, total: int, line: str) -> None:
+        self._last = line
         if self._stream.isatty():
             filled = 30 * done // max(total, 1)
             bar = "#" * filled + "." * (30 - filled)
-            self._stream.write(f"\r[{bar}] {self._last}\033[K")
+            self._stream.write(f"\r[{bar}] {line}\033[K")
             self._stream.flush()

@@ -54,11 +54,27 @@ def check_probability(name: str, values: Any) -> None:
         )
 
 
-def check_confidence(value: Any) -> float:
+def check_levels(name: str, values: Any) -> Array:
+    """Probabilities as a number or a flat array; ValueError if they are not.
+
+    Example:
+        >>> check_levels("levels", [0.1, 0.5])
+        array([0.1, 0.5])
+    """
+    levels = as_numbers(name, values)
+    check_probability(name, levels)
+    if levels.ndim > 1:
+        raise ValueError(
+            f"{name} must be a number or a flat list, got shape {levels.shape}."
+        )
+    return levels
+
+
+def check_confidence(value: Any, name: str = "confidence") -> float:
     """One probability; ValueError if it is something else."""
-    check_probability("confidence", value)
+    check_probability(name, value)
     if np.ndim(value) != 0 or value is None:
-        raise ValueError(f"confidence must be one number, got {value!r}.")
+        raise ValueError(f"{name} must be one number, got {value!r}.")
     return float(value)
 
 

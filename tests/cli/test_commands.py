@@ -16,6 +16,7 @@ from kexpfam import KCEF
 from kexpfam.cli.fit import fitted as fit_model
 from kexpfam.cli.fit import new_model
 from kexpfam.cli.model_files import TableRows, load_table_model
+from kexpfam.cli.output import significant
 from kexpfam.cli.readers import read_table
 from kexpfam.cli.shared import Stopped
 from kexpfam.metrics import cross_evaluate, evaluate
@@ -70,6 +71,7 @@ def test_the_file_is_a_model_like_any_other(fitted):
 
 def test_predictions_are_those_of_the_estimator(run, fitted):
     words = ["--quantiles", "0.1,0.975", "--interval", "0.8", "--hpd", "0.9"]
+    words += ["--above", "200,300", "--digits", "17"]
     result = run("predict", fitted.model, fitted.data, *words, "--density")
     assert result.exit_code == 0
     rows, model = rows_of(result.stdout), kexpfam.load(fitted.model)
@@ -82,8 +84,45 @@ def test_predictions_are_those_of_the_estimator(run, fitted):
     np.testing.assert_allclose(interval, model.predict_interval(X, 0.8), **SAME)
     log_p = column(rows, "log_density")
     np.testing.assert_allclose(log_p, model.score_samples(X, y), **SAME)
+    above = np.column_stack([column(rows, "P(y>200)"), column(rows, "P(y>300)")])
+    np.testing.assert_allclose(above, model.given(X).sf([[200.0, 300.0]]), **SAME)
     region = model.given(X)[0].hpd(0.9)
     assert rows[0]["hpd90"] == " or ".join(f"{a:.6g} to {b:.6g}" for a, b in region)
+
+
+def test_numbers_have_six_digits_unless_more_are_asked_for(run, fitted):
+    words = ["predict", fitted.model, fitted.data, "--above", "200", "--density"]
+    short, long = (
+        rows_of(run(*words).stdout),
+        rows_of(run(*words, "--digits", 17).stdout),
+    )
+    for name in ("mean", "sd", "q05", "P(y>200)", "log_density"):
+        expected = [float(f"{float(row[name]):.6g}") for row in long]
+        np.testing.assert_array_equal(column(short, name), expected)
+
+
+@pytest.mark.parametrize(
+    ("value", "spread", "text"),
+    [
+        (1234.56789, np.inf, "1234.57"),
+        (-0.000123456789, np.inf, "-0.000123457"),
+        (123456789.0, np.inf, "123457000.0"),
+        (123456789.0, 2.5, "123456789.0"),
+        (123456.789, 0.02, "123456.789"),
+        (0.1 + 0.2, np.inf, "0.3"),
+        (2e-300, np.inf, "2e-300"),
+        (1.23456789e300, np.inf, "1.23456789e+300"),
+        (0.0, 0.0, "0.0"),
+        (np.inf, 1.0, "inf"),
+        (1.23456789, 0.0, "1.23457"),
+        (1.23456789, np.nan, "1.23457"),
+    ],
+)
+def test_significant_digits_are_those_of_the_number_or_of_its_spread(
+    value, spread, text
+):
+    assert repr(float(significant(np.array([value]), 6, spread)[0])) == text
+    assert significant(np.array([value]), 17)[0] == value
 
 
 def test_columns_and_categories_in_another_order_are_the_same_rows(
@@ -124,11 +163,12 @@ def test_rows_with_missing_values_are_empty_lines(run, fitted, tmp_path):
     filled = run("predict", fitted.model, data)
     assert "1 row without a value of 'area', which had no gaps" in filled.stderr
     dropped = run("predict", fitted.model, data, "--missing", "drop", "--hpd", "0.5")
-    assert "1 rows with missing values have empty lines" in dropped.stderr
+    assert "empty lines stand for 1 row with missing values" in dropped.stderr
     rows = rows_of(dropped.stdout)
     assert [bool(row["mean"]) for row in rows] == [True, False, True]
     assert rows[1]["hpd50"] == ""
-    imputed = rows_of(run("predict", fitted.model, data, "--missing", "impute").stdout)
+    impute = ["predict", fitted.model, data, "--missing", "impute", "--digits", "17"]
+    imputed = rows_of(run(*impute).stdout)
     median = np.median(read_table(fitted.data).numbers("area"))
     expected = kexpfam.load(fitted.model).predict([[median, 3, 0, 1, 0]])
     np.testing.assert_allclose(float(imputed[1]["mean"]), expected[0], **SAME)
@@ -150,7 +190,9 @@ def test_an_unknown_category_is_named(run, fitted, tmp_path):
 
 def test_samples_are_those_of_the_estimator(run, fitted, tmp_path):
     data = permuted(tmp_path, fitted.data)
-    result = run("sample", fitted.model, data, "-n", "4", "--seed", "3")
+    result = run(
+        "sample", fitted.model, data, "-n", "4", "--seed", "3", "--digits", "17"
+    )
     rows = rows_of(result.stdout)
     X = matrix(fitted.data)[0][[5, 3, 8]]
     expected = kexpfam.load(fitted.model).sample(X, 4, random_state=3)
@@ -362,7 +404,8 @@ def test_a_model_without_a_table_goes_by_position(run, fitted, tmp_path):
     X = np.column_stack([columns["area"], columns["rooms"]])
     model = KCEF(select=None).fit(X, columns["price"])
     model.save(tmp_path / "plain.kexpfam")
-    rows = rows_of(run("predict", tmp_path / "plain.kexpfam", data).stdout)
+    words = ["predict", tmp_path / "plain.kexpfam", data, "--digits", "17"]
+    rows = rows_of(run(*words).stdout)
     np.testing.assert_allclose(column(rows, "mean"), model.predict(X), **SAME)
     refused = run("predict", tmp_path / "plain.kexpfam", fitted.data)
     assert "has 2 features" in refused.stderr
@@ -397,7 +440,7 @@ def test_a_model_with_names_goes_by_them(run, tmp_path):
     model.save(tmp_path / "named.kexpfam")
     turned = {k: columns[k] for k in ("rooms", "price", "area")}
     data = write(tmp_path / "a.csv", turned)
-    result = run("predict", tmp_path / "named.kexpfam", data)
+    result = run("predict", tmp_path / "named.kexpfam", data, "--digits", "17")
     assert result.stderr == ""
     np.testing.assert_allclose(
         column(rows_of(result.stdout), "mean"), model.predict(frame), **SAME
@@ -450,22 +493,48 @@ def test_an_interrupt_leaves_nothing_behind(run, fitted, tmp_path, monkeypatch, 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_an_interrupted_search_ends_the_program():
-    class Patient:
-        """Ends with the best so far, as searches do."""
+class Patient:
+    """Ends with the best so far, as searches do."""
 
-        def fit(self, X, y, sample_weight=None):
-            try:
-                os.kill(os.getpid(), signal.SIGINT)
-                time.sleep(5)
-            except KeyboardInterrupt:
-                return self
+    def fit(self, X, y=None, sample_weight=None):
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(5)
+        except KeyboardInterrupt:
+            return self
 
-    before = signal.getsignal(signal.SIGINT)
+
+def test_an_interrupted_search_ends_with_the_best_so_far():
+    model, before = Patient(), signal.getsignal(signal.SIGINT)
     rows = TableRows(None, np.zeros((3, 1)), np.zeros(3), None, 0)
+    assert fit_model(model, rows) is model
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_an_interrupted_joint_density_ends_the_program():
+    rows = TableRows(None, np.zeros((3, 1)), None, None, 0)
     with pytest.raises(Stopped):
         fit_model(Patient(), rows)
-    assert signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.parametrize("kind", ["auto", "kcef"])
+def test_an_interrupted_fit_is_written_with_a_note(
+    run, fitted, tmp_path, monkeypatch, kind
+):
+    from kexpfam.selection import validation
+
+    def interrupted(work, calls, n_jobs):
+        yield [work(*calls[0])]
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(validation, "shared_out", interrupted)
+    output = tmp_path / "a.kexpfam"
+    words = ["--target", "price", "--model", kind, "--json", "-o", output]
+    result = run("fit", fitted.data, *words)
+    assert result.exit_code == 0, result.output
+    assert "Note: interrupted; the model is the best of what was" in result.stderr
+    assert json.loads(result.stdout)["stopped"] == "interrupted"
+    assert np.all(np.isfinite(kexpfam.load(output).predict(matrix(fitted.data)[0])))
 
 
 def test_debugging_shows_where_an_error_came_from(run, fitted, monkeypatch):
@@ -478,7 +547,7 @@ def test_what_is_fitted_is_the_average_unless_told_otherwise():
     assert type(new_model("auto", 0)).__name__ == "AutoKCEF"
     assert type(new_model("kcef", 3)).__name__ == "KCEF"
     assert new_model("kcef", 3).random_state == 3
-    assert not new_model("auto", 0).verbose  # no one is watching
+    assert new_model("auto", 0).verbose  # a line for each stage
 
 
 def test_every_command_has_help_with_examples(run):

@@ -44,6 +44,7 @@ def drawn(monkeypatch):
     [
         (["--target", "rooms"], "--target rooms: {model} is about 'price'"),
         (["--features", "area"], "--features is for a table with --cv"),
+        (["--exclude", "area"], "--exclude is for a table with --cv"),
         (["--categorical", "rooms"], "--categorical is for a table with --cv"),
         (["--ordered", "rooms=1,2"], "--ordered is for a table with --cv"),
         (["--exclude", "rooms"], "--exclude is for a table with --cv"),
@@ -185,9 +186,12 @@ def test_rows_without_a_target_are_left_out(run, untuned, tmp_path):
     columns = with_gaps(houses(40), price=[5, 9], area=5)
     data, model = write(tmp_path / "a.csv", columns), tmp_path / "a.kexpfam"
     words = ["--target", "price", "--features", "area,city", "--json"]
-    for command in (["fit", data, "-o", model], ["evaluate", data, "--cv", "2"]):
-        result = run(*command, *words)
-        assert result.stderr == "Note: 2 rows without a target were left out.\n"
+    folds = ["evaluate", data, "--cv", "2"]
+    for command, quiet in ((["fit", data, "-o", model], 0), (folds, 0), (folds, 1)):
+        result = run(*command, *words, *(["--quiet"] if quiet else []))
+        told = "Note: 2 rows without a target were left out.\n"
+        stage = "cross-validation: 2 of 2\n" if "--cv" in command else ""
+        assert result.stderr == ("" if quiet else told + stage)
         assert json.loads(result.stdout)["rows"] == 38
     assert load_table_model(model).coder.missing == "impute"
     judged = run("evaluate", model, data, "--json")
@@ -237,3 +241,56 @@ def test_a_target_of_few_whole_numbers_is_noted(fit, untuned, n, levels, step, t
     result = fit(columns, "--target", "grade").result
     assert result.exit_code == 0, result.output
     assert ("Note: grade looks discrete, with 5" in result.stderr) == told
+
+
+@pytest.mark.parametrize("words", [["rooms,city"], ["rooms", "--exclude", "city"]])
+def test_excluded_columns_are_no_features(fit, untuned, words):
+    done = fit(houses(40), "--target", "price", "--exclude", *words)
+    assert done.result.exit_code == 0, done.result.output
+    coder = load_table_model(done.model).coder
+    assert [feature.name for feature in coder.features] == ["area"]
+    # What to do next has all options of the fit.
+    again = [f"--exclude {word}" for word in words if not word.startswith("-")]
+    assert " ".join(again) in done.result.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--exclude", "nothing"], "no column 'nothing'"),
+        (["--exclude", "price"], "'price' is asked for, and cannot be excluded too."),
+        (
+            ["--features", "area,city", "--exclude", "city"],
+            "'city' is asked for, and cannot be excluded too.",
+        ),
+        (["--exclude", "area,rooms,city"], "'city', and a model needs one feature"),
+    ],
+)
+def test_columns_that_cannot_be_excluded_are_named(fit, untuned, words, message):
+    result = fit(houses(40), "--target", "price", *words).result
+    assert result.exit_code == 1
+    assert message in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "message"), [("a", "'a' are not numbers"), ("nan", "are not numbers")]
+)
+def test_thresholds_are_numbers(run, fitted, text, message):
+    result = run("predict", fitted.model, fitted.data, "--above", text)
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+def test_one_is_singular(fit, run, untuned):
+    done = fit(houses(20), "--target", "price", "--features", "area")
+    with open(done.data) as file:
+        one = "".join(file.readlines()[:2])
+    with open(done.data, "w") as file:
+        file.write(one)
+    out = done.data.replace("a.csv", "out.csv")
+    for command, noun in (["predict", "row"], ["sample", "draw"]):
+        words = ["-n", "1"] if command == "sample" else []
+        result = run(command, done.model, done.data, *words, "-o", out, "--force")
+        assert result.stdout == f"1 {noun} written to {out}\n"
+    refused = run("fit", done.data, "--target", "price", "-o", out + ".kexpfam")
+    assert "has 1 complete row, and a density needs 5" in refused.stderr

@@ -5,7 +5,7 @@ import io
 import numpy as np
 import pytest
 
-from kexpfam import KCEF
+from kexpfam import KCEF, AutoKCEF
 from kexpfam._progress import ProgressBar
 from kexpfam.cli.evaluate import Counted
 from kexpfam.estimators import base
@@ -33,6 +33,41 @@ def test_blocks_are_put_together_in_order(model, monkeypatch, threads):
     assert told == [(done, 5) for done in range(1, 6)]
     means = np.concatenate([mean for _, mean in parts])
     np.testing.assert_allclose(means, model.predict(x), rtol=1e-9)
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_a_bar_is_there_from_the_beginning():
+    stream = Terminal()
+    with ProgressBar("a stage", stream=stream) as bar:
+        assert stream.getvalue().endswith("a stage\033[K")
+        bar(1, 2)
+        assert stream.getvalue().endswith("a stage: 1 of 2\033[K")
+
+
+def test_elsewhere_every_stage_has_a_line():
+    stream = io.StringIO()
+    with ProgressBar("a stage without parts", stream=stream):
+        pass
+    assert stream.getvalue() == "a stage without parts\n"
+
+
+@pytest.mark.parametrize("estimator", [KCEF, AutoKCEF])
+def test_fits_tell_of_their_stages(estimator, capsys):
+    x = np.linspace(0.0, 1.0, 40)[:, None]
+    y = x[:, 0] + 0.1 * np.sin(50 * x[:, 0])
+    estimator(random_state=0).fit(x, y)
+    assert capsys.readouterr().err == ""
+    estimator(random_state=0, verbose=True).fit(x, y)
+    lines = capsys.readouterr().err.splitlines()
+    name = estimator.__name__
+    assert lines[0].startswith(f"{name}, coordinates of y")
+    assert lines[1].startswith(f"{name}, mean log p: ")
+    if estimator is AutoKCEF:
+        assert lines[-1].startswith("AutoKCEF, fits to all rows: ")
 
 
 @pytest.mark.parametrize("shown", [False, True])

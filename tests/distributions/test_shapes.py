@@ -222,3 +222,36 @@ def test_rows_of_two_columns_are_selected_alike(plane_case):
 def test_densities_say_what_they_are_taken_with_respect_to(gaussian_case, plane_case):
     for p in (gaussian_case.density, gaussian_case.density[0], plane_case.density):
         assert p.measure == "lebesgue"
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3])
+def test_quantile_is_rows_by_levels_however_many_densities_there_are(gaussian_case, n):
+    p = gaussian_case.density[:n]
+    assert p.quantile(0.3).shape == (n,)
+    for q in (0, 1, 2, 3):
+        assert p.quantile(np.full(q, 0.3)).shape == (n, q)
+    levels = [0.1, 0.5, 0.9]
+    assert_close(p.quantile(levels), np.array([p.ppf(a) for a in levels]).T, 1e-12)
+
+
+def test_quantile_of_a_single_density_has_the_shape_of_the_levels(gaussian_case):
+    one = gaussian_case.density[1]
+    assert np.shape(one.quantile(0.3)) == ()
+    levels = [0.2, 0.7]
+    assert_close(one.quantile(levels), one.ppf(levels))
+
+
+def test_levels_are_called_levels_in_errors(gaussian_case):
+    p = gaussian_case.density
+    with pytest.raises(
+        ValueError, match=r"q must have one level per.*3 densities.*use quantile\(q\)"
+    ):
+        p.ppf([0.1, 0.9])
+    with pytest.raises(ValueError, match="q must be one level or a flat list"):
+        p[0].ppf([[0.1, 0.9]])
+    with pytest.raises(ValueError, match="q must be a number or an array"):
+        p.ppf("a")
+    with pytest.raises(ValueError, match="levels must be a number or a flat list"):
+        p.quantile([[0.1, 0.9]])
+    with pytest.raises(ValueError, match=r"levels must lie between 0 and 1, got 1\.1"):
+        p.quantile(1.1)

@@ -10,8 +10,10 @@ from sklearn.exceptions import DataConversionWarning
 
 from kexpfam import KCEF, AutoKCEF
 from kexpfam.errors import AccuracyWarning
+from kexpfam.estimators import auto
 from kexpfam.selection.candidates import Task
 from kexpfam.selection.spec import DEFENSIVE, default_coordinates
+from kexpfam.selection.validation import Validation
 from tests.simulations import waves
 from tests.tolerances import KS_LEVEL, assert_close
 
@@ -334,3 +336,26 @@ def test_a_table_of_one_column_is_taken_with_a_warning(rows, few_coordinates):
         model = AutoKCEF(**options).fit(X, y[:, None])
     flat = AutoKCEF(**options).fit(X, y)
     np.testing.assert_array_equal(model.score_samples(X, y), flat.score_samples(X, y))
+
+
+def test_an_interrupt_between_searches_keeps_what_they_found(
+    rows, monkeypatch, few_coordinates
+):
+    def interrupted(validation):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(auto, "isolated_coordinates", interrupted)
+    model = AutoKCEF(likelihood=False, random_state=0).fit(*rows)
+    assert model.stopped_ == "interrupted"
+    assert np.all(np.isfinite(model.score_samples(*rows)))
+
+
+def test_an_interrupt_before_the_first_search_ends_the_fit(
+    rows, monkeypatch, few_coordinates
+):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Validation, "add_bases", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        AutoKCEF(likelihood=False, random_state=0).fit(*rows)

@@ -26,11 +26,13 @@ from kexpfam.cli.output import PICTURES, check_output, print_json, write_picture
 from kexpfam.cli.readers import read_table
 from kexpfam.cli.shared import (
     command,
+    counted,
     force_option,
     is_watched,
     json_option,
     quiet_option,
     seed_option,
+    shows_progress,
     stopping_at_once,
     unknown_option,
 )
@@ -157,12 +159,15 @@ def _by_folds(rows: TableRows, cv: int, model: Any, seed: int) -> Evaluation:
     assert rows.y is not None
     rows.tell_of_rows_left_out()
     if cv > len(rows.X):
-        raise TableError(f"--cv {cv} is more than the {len(rows.X)} rows.")
+        raise TableError(f"--cv {cv} is more than {counted(len(rows.X), 'row')}.")
     model.set_params(verbose=False)  # the bar is that of the folds
     assert rows.table is not None
     folds = KFold(cv, shuffle=True, random_state=seed).split(rows.X)
     fresh = CodedFit(model, rows.coder)
-    with ProgressBar("cross-validation", shown=is_watched()) as bar, stopping_at_once():
+    with (
+        ProgressBar("cross-validation", shown=shows_progress()) as bar,
+        stopping_at_once(),
+    ):
         told, w = _told(folds, cv, bar), rows.weights
         return cross_evaluate(fresh, rows.table, rows.y, told, sample_weight=w)  # type: ignore[arg-type]  # rows of a table
 

@@ -12,7 +12,7 @@ from kexpfam._typing import Array
 from kexpfam.cli.model_files import TableModel, load_table_model
 from kexpfam.cli.output import OutputError, check_output
 from kexpfam.cli.readers import read_table
-from kexpfam.cli.shared import command, model_argument, note, row_options
+from kexpfam.cli.shared import command, counted, model_argument, note, row_options
 from kexpfam.explorer import (
     ConditionalView,
     ExplorerServer,
@@ -131,8 +131,8 @@ def _subject(
     if not len(rows):
         raise TableError(f"{table.path} has no complete row.")
     if len(rows) < len(table):
-        left_out = len(table) - len(rows)
-        note(f"{left_out} rows with missing or unknown values were left out.")
+        left_out = counted(len(table) - len(rows), "row")
+        note(f"left out {left_out} with missing or unknown values.")
     y = np.full(len(table), np.nan)
     if coder.target in table.names:
         y = table.numbers(str(coder.target))

@@ -1,5 +1,6 @@
 """`kexpfam fit`: a model from a table: which columns, which rows, which estimator."""
 
+import contextlib
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -18,15 +19,16 @@ from kexpfam.cli.output import check_output, print_json
 from kexpfam.cli.readers import names_in_header, read_table
 from kexpfam.cli.shared import (
     command,
+    counted,
     data_argument,
     force_option,
-    is_watched,
     json_option,
     missing_option,
     note,
     output_option,
     quiet_option,
     seed_option,
+    shows_progress,
     stopping_at_once,
     together,
 )
@@ -80,6 +82,12 @@ table_options = together(
         "it is not given.",
     ),
     click.option(
+        "--exclude",
+        multiple=True,
+        shell_complete=complete_columns,
+        help="A column that the target may not depend on, as A,B or repeated.",
+    ),
+    click.option(
         "--categorical",
         multiple=True,
         shell_complete=complete_columns,
@@ -89,12 +97,6 @@ table_options = together(
         "--ordered",
         multiple=True,
         help="A column of categories with an order, as size=S,M,L. May be repeated.",
-    ),
-    click.option(
-        "--exclude",
-        multiple=True,
-        shell_complete=complete_columns,
-        help="Columns to leave out, as A,B or repeated.",
     ),
     click.option(
         "--weights",
@@ -118,6 +120,7 @@ table_options = together(
     "kexpfam fit houses.csv --target price",
     "kexpfam fit houses.csv --target price --features rooms,city -o houses.kexpfam",
     "kexpfam fit houses.csv --target price --missing drop --force",
+    "kexpfam fit houses.csv --target price --exclude address,id",
 )
 @data_argument
 @table_options
@@ -164,6 +167,8 @@ def fit_command(
         model._adopt(TableCoder.of_coding(rows.coder))
         model.save(output)
     report = _report(model, rows, seconds, output)
+    if report["stopped"] == "interrupted":
+        note("interrupted; the model is the best of what was tried until then.")
     if as_json:
         print_json(report)
     elif not quiet:
@@ -177,9 +182,9 @@ def training_table(
     *,
     target: str | None,
     features: Sequence[str] = (),
+    exclude: Sequence[str] = (),
     categorical: Sequence[str] = (),
     ordered: Sequence[str] = (),
-    exclude: Sequence[str] = (),
     weights: str | None = None,
     missing: Any = None,
 ) -> TableRows:
@@ -189,8 +194,8 @@ def training_table(
     nothing, and are left out whatever is said about missing values.
     """
     taken = [name for name in (target, weights) if name is not None]
-    table = table.without(_listed_names(table, exclude))
-    names = _feature_names(table, features, taken, joint=target is None)
+    left_out = _listed_names(table, exclude)
+    names = _feature_names(table, features, taken, left_out, joint=target is None)
     if target is None:
         policy: Missing = missing or "error"
         rows = table_rows(_joint_coding(table, names, policy), table, weights)
@@ -262,7 +267,8 @@ def _refuse_few(table: Table, n: int, *, gaps: bool, fewest: int = 5) -> None:
     """Refuse fewer rows than tell something about a density."""
     if n < fewest:
         raise TableError(
-            f"{table.path} has {n} complete rows, and a density needs {fewest} at least"
+            f"{table.path} has {counted(n, 'complete row')}, and a density needs "
+            f"{fewest} at least"
             f"{'; --missing impute keeps rows with gaps' if gaps else ''}."
         )
 
@@ -311,7 +317,12 @@ def _listed_names(table: Table, texts: Sequence[str]) -> list[str]:
 
 
 def _feature_names(
-    table: Table, features: Sequence[str], taken: Sequence[str], *, joint: bool
+    table: Table,
+    features: Sequence[str],
+    taken: Sequence[str],
+    left_out: Sequence[str],
+    *,
+    joint: bool,
 ) -> list[str]:
     """Columns that are conditions, or all of a joint density."""
     for name in taken:
@@ -320,14 +331,19 @@ def _feature_names(
     for name in taken:
         if name in names:
             raise TableError(f"{name!r} cannot be a feature too.")
+    for name in [*taken, *names]:
+        if name in left_out:
+            raise TableError(f"{name!r} is asked for, and cannot be excluded too.")
     if not names:
-        names = [name for name in table.names if name not in taken]
+        unwanted = [*taken, *left_out]
+        names = [name for name in table.names if name not in unwanted]
         if joint:
             names = [name for name in names if table.is_mostly_numbers(name)]
     if not names:
         raise TableError(
-            f"{table.path} has no columns beside {', '.join(map(repr, taken))}, and a "
-            f"model needs one feature at least."
+            f"{table.path} has no columns beside "
+            f"{', '.join(map(repr, [*taken, *left_out]))}, and a model needs one "
+            f"feature at least."
             if taken
             else f"{table.path} has no columns of numbers."
         )
@@ -337,14 +353,18 @@ def _feature_names(
 def new_model(kind: str, seed: int, *, joint: bool = False) -> Any:
     """The estimator that "auto" or "kcef" stands for, not fitted."""
     single: Any = KCEF if kind == "kcef" else AutoKCEF
-    single = single(random_state=seed, verbose=is_watched())
+    single = single(random_state=seed, verbose=shows_progress())
     return FactorizedDensity(factor=single, random_state=seed) if joint else single
 
 
 def fitted(model: Any, rows: TableRows) -> Any:
-    """The model, fitted; Ctrl-C ends the program and not only its search."""
-    data = (rows.X,) if rows.y is None else (rows.X, rows.y)
-    with stopping_at_once():
+    """The model, fitted; Ctrl-C ends the search, and the best so far is kept.
+
+    A joint density has a search for each column, and Ctrl-C ends the program.
+    """
+    joint = rows.y is None
+    data = (rows.X,) if joint else (rows.X, rows.y)
+    with stopping_at_once() if joint else contextlib.nullcontext():
         model.fit(*data, sample_weight=rows.weights)
     # Whether someone watched is not part of the model.
     for part in [model, *getattr(model, "factors_", {}).values()]:
@@ -404,8 +424,16 @@ def _report(model: Any, rows: TableRows, seconds: float, output: str) -> dict[st
         "held_out_log_density": held_out,
         "best_member": best,
         "members": len(model.members_) if hasattr(model, "members_") else None,
+        "stopped": _stopped(model),
         "seconds": seconds,
     }
+
+
+def _stopped(model: Any) -> str | None:
+    """Why the search of a model ended; None if there was none."""
+    reason = getattr(getattr(model, "selection_", None), "reason", None)
+    found: str | None = getattr(model, "stopped_", reason)
+    return found
 
 
 def _held_out(model: Any) -> tuple[float | None, str | None]:
@@ -421,15 +449,19 @@ def _held_out(model: Any) -> tuple[float | None, str | None]:
 
 def _print(report: dict[str, Any], data: str, again: str) -> None:
     groups = {f["name"]: len(f["categories"] or ()) for f in report["features"]}
-    words = [f"{name} ({k} categories)" if k else name for name, k in groups.items()]
+    words = [
+        f"{name} ({counted(k, 'category')})" if k else name
+        for name, k in groups.items()
+    ]
     target, output = report["target"], shlex.quote(report["model"])
     data = shlex.quote(data)
     what = f"{'' if target is None else f'{target} | '}{', '.join(words)}"
-    click.echo(f"p({what}) from {report['rows']} rows in {report['seconds']:.1f} s")
+    many = counted(report["rows"], "row")
+    click.echo(f"p({what}) from {many} in {report['seconds']:.1f} s")
     if report["members"]:
         click.echo(
-            f"  an average of {report['members']} densities; the best one alone is "
-            f"built on: {report['best_member']}"
+            f"  an average of {counted(report['members'], 'density')}; the best one "
+            f"alone is built on: {report['best_member']}"
         )
     elif report["best_member"]:
         click.echo(f"  one density, built on: {report['best_member']}")

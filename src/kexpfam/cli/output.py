@@ -12,6 +12,7 @@ import click
 import numpy as np
 
 from kexpfam._optional import needed
+from kexpfam._typing import Array
 from kexpfam.cli.shared import STANDARD_OUTPUT
 from kexpfam.errors import KexpfamError
 from kexpfam.persistence import replacing
@@ -84,6 +85,37 @@ def write_delimited(
         parts = zip(columns.values(), whole, strict=True)
         cells = [_cells(column[rows], as_whole) for column, as_whole in parts]
         writer.writerows(zip(*cells, strict=True))
+
+
+def significant(values: Array, digits: int, spread: Array | float = np.inf) -> Array:
+    """Numbers with so many significant digits, and of those with a spread more.
+
+    What differs by a thousandth of its spread stays different. Numbers keep the shape
+    of values, and spreads are broadcast to it; 17 digits are all.
+
+    Example:
+        >>> significant(np.array([1.23456789, 123456789.0, np.nan]), 3)
+        array([1.23e+00, 1.23e+08,      nan])
+        >>> significant(np.array([123456.789]), 3, spread=2.0)
+        array([123456.79])
+    """
+    if digits > 16:
+        return values
+    known = np.isfinite(values) & (values != 0.0)
+    spread = np.where(np.asarray(spread) > 0, spread, np.inf)
+    size = np.minimum(np.abs(values), 10.0 ** (digits - 3) * spread)
+    place = np.floor(np.log10(np.where(known, size, 1.0)))
+    decimals = np.where(known, digits - 1 - place, 0.0)
+    # Powers of ten up to this are exact, so that quotients are the nearest doubles.
+    exact = np.abs(decimals) <= 22
+    power = 10.0 ** np.where(exact, np.abs(decimals), 0.0)
+    fine = decimals >= 0
+    rounded = np.where(
+        fine,
+        np.round(values * np.where(fine, power, 1.0)) / power,
+        np.round(values / np.where(fine, 1.0, power)) * power,
+    )
+    return np.where(known & exact & np.isfinite(rounded), rounded, values)
 
 
 def _is_whole(column: Column) -> bool:

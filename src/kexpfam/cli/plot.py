@@ -14,6 +14,7 @@ from kexpfam.cli.pictures import condition, draw_along, draw_densities
 from kexpfam.cli.readers import read_table
 from kexpfam.cli.shared import (
     command,
+    counted,
     model_argument,
     optional_data_argument,
     output_option,
@@ -233,7 +234,7 @@ def _rows(
     for number in numbers:
         if number - 1 not in coded.rows:
             raise TableError(
-                f"--row {number}: {table.path} has {len(table)} rows, "
+                f"--row {number}: {table.path} has {counted(len(table), 'row')}, "
                 f"{len(coded.rows)} of them complete."
             )
     return coded.X[np.searchsorted(coded.rows, np.array(numbers) - 1)]

@@ -12,12 +12,14 @@ import numpy as np
 from kexpfam._progress import ProgressBar
 from kexpfam._typing import Array
 from kexpfam.cli.model_files import TableModel, load_table_model
-from kexpfam.cli.output import TABLES, check_output, write_columns
+from kexpfam.cli.output import TABLES, check_output, significant, write_columns
 from kexpfam.cli.readers import read_table
 from kexpfam.cli.shared import (
     STANDARD_OUTPUT,
     command,
+    counted,
     data_argument,
+    digits_option,
     is_watched,
     model_argument,
     note,
@@ -31,16 +33,24 @@ from kexpfam.tables import Table, TableError
 from kexpfam.tables.columns import Column
 
 
+def read_numbers(
+    ctx: click.Context, param: click.Parameter, value: str
+) -> tuple[float, ...]:
+    """Numbers, from a text with commas."""
+    try:
+        numbers = tuple(float(text) for text in value.split(",") if text.strip())
+    except ValueError:
+        numbers = (np.nan,)
+    if np.isnan(numbers).any():
+        raise click.BadParameter(f"{value!r} are not numbers separated by commas.")
+    return numbers
+
+
 def read_levels(
     ctx: click.Context, param: click.Parameter, value: str
 ) -> tuple[float, ...]:
     """Probabilities strictly between 0 and 1, from a text with commas."""
-    try:
-        levels = tuple(float(text) for text in value.split(",") if text.strip())
-    except ValueError:
-        raise click.BadParameter(
-            f"{value!r} are not numbers separated by commas."
-        ) from None
+    levels = read_numbers(ctx, param, value)
     if not all(0.0 < level < 1.0 for level in levels):
         raise click.BadParameter(f"{value!r} must lie between 0 and 1.")
     return levels
@@ -50,6 +60,7 @@ def read_levels(
     "predict",
     "kexpfam predict houses.kexpfam new.csv -o predictions.csv",
     "kexpfam predict houses.kexpfam new.csv --quantiles 0.1,0.9 | head",
+    "kexpfam predict houses.kexpfam new.csv --above 200,300 -o chances.csv",
     "kexpfam predict houses.kexpfam new.csv --hpd 0.9 -o out.parquet",
 )
 @model_argument
@@ -77,9 +88,16 @@ def read_levels(
     help="The smallest sets with a probability; one or more intervals, as a text.",
 )
 @click.option(
+    "--above",
+    callback=read_numbers,
+    default="",
+    help="Probabilities P(y>T) of values above T, as 200 or 200,300.",
+)
+@click.option(
     "--density", is_flag=True, help="Log density of the target, which DATA then has."
 )
 @click.option("--with-data", is_flag=True, help="The columns of DATA come first.")
+@digits_option
 @row_options
 def predict_command(
     model: str,
@@ -87,6 +105,7 @@ def predict_command(
     output: str,
     density: bool,
     with_data: bool,
+    digits: int,
     missing: Any,
     unknown: Any,
     force: bool,
@@ -96,7 +115,8 @@ def predict_command(
     """Describe the distribution of the target for each row of DATA.
 
     The result has one line for each row, in their order: mean, median, sd, mode, and
-    quantiles. Lines of rows with missing values are empty, unless these are imputed.
+    quantiles, in six digits, or all in Parquet files. Lines of rows with missing values
+    are empty, unless these are imputed.
     """
     check_output(output, force, TABLES)
     found = load_table_model(model)
@@ -117,6 +137,8 @@ def predict_command(
             n_jobs=getattr(found.model, "n_jobs", None),
             progress=bar,
         )
+    if not output.endswith(".parquet"):
+        blocks = [_shortened(block, digits) for block in blocks]
     columns: dict[str, Column] = {}
     if with_data:
         columns |= dict(zip(table.names, table.columns, strict=True))
@@ -126,10 +148,10 @@ def predict_command(
         columns[key] = _in_rows(values, coded.rows, len(table))
     write_columns(output, columns)
     if len(coded.rows) < len(table):
-        empty = len(table) - len(coded.rows)
-        note(f"{empty} rows with missing values have empty lines.")
+        empty = counted(len(table) - len(coded.rows), "row")
+        note(f"empty lines stand for {empty} with missing values.")
     if output != STANDARD_OUTPUT and not quiet:
-        click.echo(f"{len(table)} rows written to {output}")
+        click.echo(f"{counted(len(table), 'row')} written to {output}")
 
 
 def summaries(
@@ -139,6 +161,7 @@ def summaries(
     quantiles: Sequence[float] = (),
     intervals: Sequence[float] = (),
     regions: Sequence[float] = (),
+    above: Sequence[float] = (),
 ) -> dict[str, Column]:
     """Columns that describe n densities: moments, quantiles at levels, regions.
 
@@ -147,20 +170,37 @@ def summaries(
     columns: dict[str, Column] = {"mean": p.mean(), "median": p.median()}
     columns |= {"sd": p.std(), "mode": p.mode()}
     if quantiles:
-        found = p.ppf(np.array(quantiles)[None, :])
+        found = p.quantile(quantiles)
         for level, values in zip(quantiles, found.T, strict=True):
             columns[f"q{percent(level)}"] = values
     for level in intervals:
         low, high = p.interval(level).T
         columns |= {f"low{percent(level)}": low, f"high{percent(level)}": high}
     for level in regions:
-        texts = [" or ".join(f"{a:.6g} to {b:.6g}" for a, b in r) for r in p.hpd(level)]
+        ends = [
+            significant(r, 6, s) for r, s in zip(p.hpd(level), p.std(), strict=True)
+        ]
+        texts = [" or ".join(f"{a:.15g} to {b:.15g}" for a, b in r) for r in ends]
         columns[f"hpd{percent(level)}"] = np.array(texts, dtype=object)
+    for limit, values in zip(above, p.sf(np.array([above])).T, strict=True):
+        columns[f"P(y>{limit:.15g})"] = values
     if y is not None:
         gaps = np.isnan(y)
         log_p = p.logpdf(np.where(gaps, columns["median"], y))
         columns["log_density"] = np.where(gaps, np.nan, log_p)
     return columns
+
+
+def _shortened(columns: dict[str, Column], digits: int) -> dict[str, Column]:
+    """Columns of `summaries` in so many digits, locations in as many as tell apart."""
+    spread = columns["sd"]
+    located = ("mean", "median", "mode", "q", "low", "high")
+    return {
+        name: values
+        if values.dtype.kind != "f"
+        else significant(values, digits, spread if name.startswith(located) else np.inf)
+        for name, values in columns.items()
+    }
 
 
 def percent(level: float) -> str:
@@ -200,6 +240,7 @@ def _in_rows(values: Column, rows: Any, n: int) -> Column:
 )
 @seed_option
 @table_output_option
+@digits_option
 @row_options
 def sample_command(
     model: str,
@@ -207,6 +248,7 @@ def sample_command(
     draws: int,
     seed: int,
     output: str,
+    digits: int,
     force: bool,
     quiet: bool,
     **gaps: Any,
@@ -231,10 +273,19 @@ def sample_command(
         raise click.UsageError("Missing argument 'DATA': draws are made for its rows.")
     else:
         columns = _draws(found, read_table(data), draws, seed, gaps)
+    if not output.endswith(".parquet"):
+        columns = {name: _column(values, digits) for name, values in columns.items()}
     write_columns(output, columns)
     if output != STANDARD_OUTPUT and not quiet:
-        count = len(next(iter(columns.values())))
-        click.echo(f"{count} draws written to {output}")
+        count = counted(len(next(iter(columns.values()))), "draw")
+        click.echo(f"{count} written to {output}")
+
+
+def _column(values: Column, digits: int) -> Column:
+    """Draws in so many digits; those of one column are told apart by its spread."""
+    if values.dtype.kind != "f":
+        return values
+    return significant(values, digits, float(np.std(values)))
 
 
 def _draws(
@@ -243,8 +294,8 @@ def _draws(
     found.require_one_target()
     coded = found.coder_for(table).complete(table, **gaps)
     if len(coded.rows) < len(table):
-        left_out = len(table) - len(coded.rows)
-        note(f"{left_out} rows with missing values have no draws.")
+        left_out = counted(len(table) - len(coded.rows), "row")
+        note(f"no draws are made for {left_out} with missing values.")
     return {
         "row": np.repeat(coded.rows + 1, draws),
         "draw": np.tile(np.arange(1, draws + 1), len(coded.rows)),

@@ -62,8 +62,8 @@ class Stopped(BaseException):
 def stopping_at_once() -> Iterator[None]:
     """Let Ctrl-C end the program, and not only the search that is running.
 
-    In a program of one's own an interrupted search ends with what it has; whoever
-    interrupts a command wants no file.
+    An interrupted search ends with what it has, which is of use where one model is
+    fitted; where many are, whoever interrupts one wants none of the others.
     """
 
     def stop(number: int, frame: object) -> None:
@@ -87,7 +87,26 @@ def note(text: str) -> None:
 
 def is_watched() -> bool:
     """Whether standard error is a terminal, and progress is welcome."""
-    return sys.stderr.isatty() and not _is_quiet()
+    return sys.stderr.isatty() and shows_progress()
+
+
+def shows_progress() -> bool:
+    """Whether progress is welcome: a bar on a terminal, a line each stage elsewhere.
+
+    That is for fits, which may take minutes; all else is quiet unless it is watched.
+    """
+    return not _is_quiet()
+
+
+def counted(n: int, noun: str) -> str:
+    """A number of things.
+
+    Example:
+        >>> counted(1, "row"), counted(2, "row"), counted(0, "category")
+        ('1 row', '2 rows', '0 categories')
+    """
+    many = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{n} {noun if n == 1 else many}"
 
 
 def _is_quiet() -> bool:
@@ -165,6 +184,14 @@ missing_option = click.option(
     type=click.Choice(["drop", "impute", "error"]),
     help="Leave rows with missing values out; or put in medians and most frequent "
     "categories, and tell the model where, as at a fit by default; or stop at one.",
+)
+digits_option = click.option(
+    "--digits",
+    type=click.IntRange(min=1, max=17),
+    default=6,
+    show_default=True,
+    help="Significant digits in text; narrow distributions far from zero have more. 17 "
+    "are all.",
 )
 unknown_option = click.option(
     "--unknown",

@@ -16,7 +16,7 @@ from kexpfam._validation import (
     as_generator,
     as_numbers,
     check_count,
-    check_probability,
+    check_levels,
 )
 from kexpfam.datasets.laws import Conditional, Law
 
@@ -77,12 +77,7 @@ class ConditionalSimulation(Simulation):
 
     def quantile(self, X: ArrayLike, levels: ArrayLike) -> Array:
         """Conditional quantiles: (n,) for one level, (n, k) for k of them."""
-        law, wanted = self._law(X), as_numbers("levels", levels)
-        check_probability("levels", wanted)
-        if wanted.ndim > 1:
-            raise ValueError(
-                f"levels must be a number or a flat list, got shape {wanted.shape}."
-            )
+        law, wanted = self._law(X), check_levels("levels", levels)
         found = law.ppf(np.broadcast_to(wanted, (len(law.mean()), wanted.size)))
         return found if wanted.ndim else found[:, 0]
 

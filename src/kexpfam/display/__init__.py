@@ -14,6 +14,7 @@ from kexpfam.display.conditions import (
     typical_place,
 )
 from kexpfam.display.densities import ConditionalDensityDisplay, plot_densities
+from kexpfam.display.differences import plot_differences
 from kexpfam.display.graph import GraphDisplay
 from kexpfam.display.pairs import PairsDisplay
 
@@ -28,6 +29,7 @@ __all__ = [
     "plot_calibration",
     "plot_coverage",
     "plot_densities",
+    "plot_differences",
     "plot_pit",
     "rows_near",
     "runs_of",

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def plot_densities(densities: Any, ax: "Axes | None" = None, **line: Any) -> "Axes":
+def plot_densities(
+    densities: Any, ax: "Axes | None" = None, *, band: float | None = None, **line: Any
+) -> "Axes":
     """Draw one or several densities of one variable as curves.
 
     Up to eight are named in a legend; more are coloured in order, from dark to light.
@@ -30,6 +32,8 @@ def plot_densities(densities: Any, ax: "Axes | None" = None, **line: Any) -> "Ax
     Args:
         densities: n densities of one variable, or a single one, as `given` returns.
         ax: Where to draw; None for a new figure.
+        band: Level of a ribbon, from `densities.band`, around each curve; None for
+            none.
         line: Passed to `Axes.plot`; `label` and `color` may be lists of n.
 
     Returns:
@@ -64,10 +68,16 @@ def plot_densities(densities: Any, ax: "Axes | None" = None, **line: Any) -> "Ax
     colors = _colors(line.pop("color", None), n)
     if ax is None:
         _, ax = plt.subplots(layout="constrained")
-    for (y, p), label, color in zip(curves, labels, colors, strict=True):
+    ribbons = _ribbons(densities, curves, band)
+    for (y, p), ribbon, label, color in zip(
+        curves, ribbons, labels, colors, strict=True
+    ):
         (drawn,) = ax.plot(y, p, label=label, color=color, **line)
         drawn.sticky_edges.y.append(0.0)  # no margin below, yet room for other curves
-        if n <= 4:  # of more, fills are not told apart
+        if ribbon is not None:
+            look: dict[str, Any] = {"color": drawn.get_color(), "linewidth": 0}
+            ax.fill_between(y, *ribbon, alpha=0.25, **look)
+        elif n <= 4:  # of more, fills are not told apart
             ax.fill_between(y, p, color=drawn.get_color(), alpha=0.15, linewidth=0)
     ax.set(xlabel="y", ylabel="density")
     if labels[0] is not None:
@@ -298,6 +308,17 @@ def _curves(densities: Any) -> list[tuple[Array, Array]]:
         (np.pad(own, pad, mode="edge"), np.pad(height, pad))
         for own, height, pad in zip(y, p, met.tolist(), strict=True)
     ]
+
+
+def _ribbons(
+    densities: Any, curves: list[tuple[Array, Array]], level: float | None
+) -> list[tuple[Array, Array] | None]:
+    """Ends of the band of each curve, at its points."""
+    if level is None:
+        return [None] * len(curves)
+    each = [densities] if np.ndim(densities.support) == 1 else densities
+    bands = [one.band(level, y) for one, (y, _) in zip(each, curves, strict=True)]
+    return [(band.lower, band.upper) for band in bands]
 
 
 def _visible(densities: Any, count: int) -> tuple[Array, Array, Array]:

@@ -145,7 +145,7 @@ class ChainRuleDensity(SeveralColumns):
         """
         j = self._position(column)
         levels = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
-        y = self._marginal(j).ppf(levels if self._single else levels[None])
+        y = self._marginal(j).quantile(levels)
         parts = [self._marginal(j, shift).cdf(y) for shift in range(SHIFTS)]
         errors = np.std(parts, axis=0, ddof=1) / np.sqrt(SHIFTS)
         return np.asarray(errors.max(axis=-1))

@@ -32,6 +32,7 @@ class Density(ABC):
     measure: ClassVar[Literal["lebesgue"]] = "lebesgue"
 
     _single: bool
+    _replicates: Any = None  # What bands are from, `bands.Replicates`, if there are any
 
     @property
     @abstractmethod
@@ -179,8 +180,14 @@ class Density(ABC):
             n = len(self)
             if not -n <= index < n:
                 raise IndexError(f"density {index} was asked for, but there are {n}.")
-            return self._rows(np.array([index % n]), single=True)
-        return self._rows(np.arange(len(self))[index], single=False)
+            return self._with_replicates(np.array([index % n]), single=True)
+        return self._with_replicates(np.arange(len(self))[index], single=False)
+
+    def _with_replicates(self, index: Any, *, single: bool) -> Self:
+        found = self._rows(index, single=single)
+        if self._replicates is not None:
+            found._replicates = self._replicates.rows(index)
+        return found
 
     def __iter__(self) -> Iterator[Self]:
         for i in range(len(self)):
@@ -196,9 +203,15 @@ class Density(ABC):
         """Drop the leading axis of a single density."""
         return values[0] if self._single else values
 
-    def _points(self, y: ArrayLike) -> tuple[Array, tuple[int, ...]]:
+    def _points(
+        self,
+        y: ArrayLike,
+        name: str = "y",  # What errors call it, one of it, and another way
+        one: str = "point",
+        otherwise: str = "pass y[None, :]",
+    ) -> tuple[Array, tuple[int, ...]]:
         """Points as (n, q, d), and the shape of one number per point."""
-        Y = as_numbers("y", y)
+        Y = as_numbers(name, y)
         n, d = self._n, self._d
         if d > 1:
             if Y.ndim == 0 or Y.shape[-1] != d:
@@ -212,7 +225,7 @@ class Density(ABC):
         if self._single:
             if len(points) > 1:
                 raise ValueError(
-                    f"y must be one point or a flat list of them for a single "
+                    f"{name} must be one {one} or a flat list of them for a single "
                     f"density, got shape {np.shape(y)}."
                 )
             return Y.reshape(1, math.prod(points), d), points
@@ -223,9 +236,9 @@ class Density(ABC):
         if len(points) == 2 and points[0] in (1, n):
             return np.broadcast_to(Y, (n, points[1], d)), (n, points[1])
         raise ValueError(
-            f"y must have one point per density, shape ({n},), or q per density, "
+            f"{name} must have one {one} per density, shape ({n},), or q per density, "
             f"({n}, q), or the same q for all, (1, q); got shape {np.shape(y)} for "
-            f"{n} densities. To use a flat list at every x, pass y[None, :]."
+            f"{n} densities. To use a flat list at every x, {otherwise}."
         )
 
 
@@ -252,8 +265,18 @@ class SeveralColumns(Density):
     """Densities of two and more columns, which lack what only one column has."""
 
     def __getattr__(self, name: str) -> Any:
-        only = ("cdf", "sf", "ppf", "median", "interval", "hpd", "plot", "to_scipy")
-        if name in only:
+        only = (
+            "cdf",
+            "sf",
+            "ppf",
+            "quantile",
+            "median",
+            "interval",
+            "hpd",
+            "plot",
+            "band",
+        )
+        if name in (*only, "to_scipy"):
             raise AttributeError(
                 f"{name} is for one column of y, and these densities have {self._d}; "
                 f"use rvs() to draw, and summarise the draws."

@@ -9,14 +9,24 @@ from abc import abstractmethod
 from typing import Any
 
 import numpy as np
+from scipy import special
 
 from kexpfam._roots import increasing_roots
 from kexpfam._typing import Array, ArrayLike, Indices
-from kexpfam._validation import check_confidence, check_probability
+from kexpfam._validation import (
+    check_confidence,
+    check_levels,
+    check_probability,
+    check_share,
+)
+from kexpfam.distributions.bands import Band
 from kexpfam.distributions.interface import Density
 from kexpfam.distributions.regions import highest_density_regions
 from kexpfam.distributions.tabulation import merged_edges, peaks, tabulate
 from kexpfam.partition import CellDensity
+
+# Of 0.999, up to which bands are shown.
+LOG_ODDS = float(special.logit(0.999))
 
 
 def outline_levels() -> Array:
@@ -113,8 +123,12 @@ class OneColumnDensity(Density):
         return self._sf(Y[..., 0]).reshape(shape)[()]
 
     def ppf(self, q: ArrayLike) -> Array:
-        """Quantiles: the value with probability q below it; shapes as in `logpdf`."""
-        points, shape = self._points(q)
+        """Quantiles element by element: one level per density, shapes as in `logpdf`.
+
+        With n levels for n densities each density is asked for its own. `quantile` asks
+        all of them for every level.
+        """
+        points, shape = self._points(q, "q", "level", "use quantile(q)")
         levels = points[..., 0]
         check_probability("q", levels)
         low, high = self._ends[:, 0, :1], self._ends[:, 0, 1:]
@@ -123,6 +137,35 @@ class OneColumnDensity(Density):
         y = np.where(inside, y, np.where(levels == 0, low, high))
         return y.reshape(shape)[()]
 
+    def quantile(self, levels: ArrayLike) -> Array:
+        """Values with these probabilities below them, rows x levels.
+
+        Args:
+            levels: A number, or a flat list of q of them, between 0 and 1; the same
+                for every density.
+
+        Returns:
+            (n,) for a number and (n, q) for a list, however many densities there are; a
+            number or (q,) for a single density.
+
+        Example:
+            >>> import numpy as np
+            >>> from kexpfam.base_densities import GaussianBase
+            >>> from kexpfam.distributions import ClosedFormDensity
+            >>> p = ClosedFormDensity(GaussianBase(1.0), np.array([0, 5]), np.ones(2))
+            >>> p.quantile([0.1, 0.5, 0.9]).round(2)
+            array([[-1.28,  0.  ,  1.28],
+                   [ 3.72,  5.  ,  6.28]])
+            >>> p.quantile([0.1, 0.9]).round(2)      # ppf would take one level of each
+            array([[-1.28,  1.28],
+                   [ 3.72,  6.28]])
+            >>> p[1].quantile([0.1, 0.9]).round(2)
+            array([3.72, 6.28])
+        """
+        wanted = check_levels("levels", levels)
+        for_all = wanted.ndim == 1 and not self._single
+        return self.ppf(wanted[None] if for_all else wanted)
+
     def median(self) -> Array:
         """The value with probability one half below it."""
         return self.ppf(0.5)
@@ -130,8 +173,7 @@ class OneColumnDensity(Density):
     def interval(self, confidence: float = 0.9) -> Array:
         """Central interval: equal probability outside on either side, (n, 2)."""
         confidence = check_confidence(confidence)
-        tails = np.array([0.5 * (1.0 - confidence), 0.5 * (1.0 + confidence)])
-        return self.ppf(tails if self._single else tails[None])
+        return self.quantile([0.5 * (1.0 - confidence), 0.5 * (1.0 + confidence)])
 
     def hpd(self, confidence: float = 0.9) -> list[Array] | Array:
         """Highest-density region: the smallest set with this probability.
@@ -145,11 +187,47 @@ class OneColumnDensity(Density):
         regions = list(self._ends) if whole else self._regions(confidence)
         return regions[0] if self._single else regions
 
-    def plot(self, ax: Any = None, **line: Any) -> Any:
-        """Draw the densities; returns the matplotlib Axes."""
+    def band(self, level: float = 0.9, y: ArrayLike | None = None) -> Band:
+        """Error bars of the densities themselves, at each point for itself.
+
+        They tell how far p(y) may be from the truth for the number of rows there were;
+        `interval` and `quantile` tell where y may be. A band is of an average that was
+        fitted with `AutoKCEF(bootstrap=...)`.
+
+        Args:
+            level: Probability, at each point, that the truth is in the band, as far as
+                it is not smoothed away: see `docs/limits.md` for what was measured.
+            y: Points, as in `logpdf`; None for quantiles from 0.001 to 0.999.
+
+        Returns:
+            y, and the lower and upper ends of p(y), with the shape of `pdf(y)`.
+
+        Raises:
+            ValueError: There are no replicates to tell it from.
+        """
+        level = check_share("level", level)
+        if self._replicates is None:
+            raise ValueError(
+                "These densities have no band: it takes fits to reweighted rows; fit "
+                "one column of y with AutoKCEF(bootstrap=10)."
+            )
+        if y is None:
+            # Equally spaced in log odds, so that some are in the tails.
+            y = self.quantile(special.expit(np.linspace(-1.0, 1.0, 201) * LOG_ODDS))
+        Y, shape = self._points(y)
+        p = np.exp(self._log_pdf(Y))
+        reach = self._replicates.factor(level) * self._replicates.root_std(Y, p)
+        ends = np.square(np.maximum(np.sqrt(p) + [[[-1.0]], [[1.0]]] * reach, 0.0))
+        return Band(*(part.reshape(shape)[()] for part in (Y[..., 0], *ends)))
+
+    def plot(self, ax: Any = None, *, band: float | None = None, **line: Any) -> Any:
+        """Draw the densities; returns the matplotlib Axes.
+
+        `band` is the level of a ribbon around each curve, of those that have a `band`.
+        """
         from kexpfam.display import plot_densities
 
-        return plot_densities(self, ax=ax, **line)
+        return plot_densities(self, ax=ax, band=band, **line)
 
     def to_scipy(self, row: int | None = None) -> Any:
         """One of the densities as a frozen distribution of `scipy.stats`.

@@ -28,11 +28,12 @@ from kexpfam._validation import (
     as_numbers,
     check_confidence,
     check_count,
-    check_probability,
+    check_levels,
     check_weights,
 )
 from kexpfam.data import adopt, conditions
 from kexpfam.distributions import BLOCK_ROWS, Density
+from kexpfam.estimators.frames import FrameColumns, as_frame
 from kexpfam.family import Limits
 from kexpfam.family.neighbourhood import Neighbourhood
 from kexpfam.sampling import Sampler, resolve_sampler
@@ -140,14 +141,9 @@ class ConditionalEstimator(RegressorMixin, BaseEstimator, Generic[D]):
     def predict_quantiles(self, X: ArrayLike, quantiles: ArrayLike) -> Array:
         """Conditional quantiles, (n, k) for k levels; one column of y only."""
         X = self._conditions(X)
-        levels = np.atleast_1d(as_numbers("quantiles", quantiles))
+        levels = np.atleast_1d(check_levels("quantiles", quantiles))
         self._require_one_column("predict_quantiles")
-        check_probability("quantiles", levels)
-        if levels.ndim > 1:
-            raise ValueError(
-                f"quantiles must be a number or a flat list, got shape {levels.shape}."
-            )
-        return self._blockwise(X, lambda p, _: p.ppf(levels[None, :]))
+        return self._blockwise(X, lambda p, _: p.quantile(levels))
 
     def predict_interval(self, X: ArrayLike, confidence: float = 0.9) -> Array:
         """Central intervals with this probability, (n, 2); one column of y only."""
@@ -155,6 +151,49 @@ class ConditionalEstimator(RegressorMixin, BaseEstimator, Generic[D]):
         confidence = check_confidence(confidence)
         self._require_one_column("predict_interval")
         return self._blockwise(X, lambda p, _: p.interval(confidence))
+
+    def predict_frame(
+        self,
+        X: Any,
+        quantiles: ArrayLike | None = (0.05, 0.5, 0.95),
+        interval: float | None = None,
+        above: ArrayLike | None = None,
+    ) -> Any:
+        """A table of p(·|x): a row for each row of X, a column for each number.
+
+        Args:
+            X: The conditions. A frame of pandas gives one of pandas, with its index; a
+                frame of Polars gives one of Polars; an array gives one of pandas.
+            quantiles: Levels, for the columns `q0.05`, `q0.5`, ...; None for none.
+            interval: Probability of a central interval, for `low` and `high`.
+            above: Thresholds t, for the probabilities `P(y>t)`.
+
+        Returns:
+            A frame with the columns `mean` and `std`, and those that were asked for,
+            in this order. For one column of y; of several,
+            `given(X).marginal(column)` has the same numbers where there is one.
+
+        Raises:
+            MissingDependencyError: An array came in, and pandas is not installed.
+            ValueError: Several columns of y, or a number out of range.
+
+        Example:
+            >>> import pandas as pd
+            >>> from kexpfam import KCEF
+            >>> x = np.linspace(0, 1, 50)
+            >>> y = x**2 + 0.1 * np.sin(40 * x)
+            >>> model = KCEF().fit(pd.DataFrame({"x": x}), y)
+            >>> new = pd.DataFrame({"x": [0.2, 0.8]}, index=["a", "b"])
+            >>> model.predict_frame(new, 0.5, interval=0.9, above=0.5).round(2)
+               mean   std  q0.5   low  high  P(y>0.5)
+            a  0.05  0.08  0.07 -0.06  0.16       0.0
+            b  0.66  0.08  0.67  0.54  0.76       1.0
+        """
+        conditions = self._conditions(X)
+        self._require_one_column("predict_frame")
+        wanted = FrameColumns.of(quantiles, interval, above)
+        values = self._blockwise(conditions, lambda p, _: wanted.values(p))
+        return as_frame(wanted.names, values, X)
 
     def sample(
         self,

@@ -50,15 +50,18 @@ def fit_members(
     solved = dict(zip(summed, fits, strict=True))
     weight = fits[0].weight if others is not None and fits else None
     families: list[FittedFamily] = []
-    for k, candidate in enumerate(chosen):
-        if k in solved:
-            families.append(solve_statistics(solved[k], spec.n_jobs)[0])
-        else:
-            family, own = fit_candidate(
-                validation, candidate, seed, spec.n_jobs, others
-            )
-            families.append(family)
-            weight = weight or own
+    with ProgressBar("AutoKCEF, fits to all rows", shown=verbose) as bar:
+        for k, candidate in enumerate(chosen):
+            if k in solved:
+                families.append(solve_statistics(solved[k], spec.n_jobs)[0])
+            else:
+                family, own = fit_candidate(
+                    validation, candidate, seed, spec.n_jobs, others
+                )
+                families.append(family)
+                weight = weight or own
+            if bar is not None:
+                bar(k + 1, len(chosen))
     return families, weight
 
 

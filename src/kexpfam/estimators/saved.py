@@ -18,6 +18,7 @@ from kexpfam.base_densities import RegressorModel
 from kexpfam.data import Rows
 from kexpfam.distributions import UnitMap
 from kexpfam.errors import CannotSaveError
+from kexpfam.estimators.replicates import Replicate
 from kexpfam.estimators.streams import KeptRows, Stream, SummedRows
 from kexpfam.family import (
     N_FOLDS,
@@ -185,6 +186,7 @@ class FittedMember:
         "defensive_weight": "nonnegative share",
         "n_candidates": "positive",
         "calibration": "optional",
+        "replicates": "B p",
     },
     names={"defensive_weight": "guard_weight", "defensive": "guard"},
 )
@@ -202,12 +204,18 @@ class FittedAverage:
     n_candidates: int  # How many were tried
     stopped: str  # Why no more were
     calibration: UnitMap | None = None  # Of PIT values; None if there is none
+    replicates: tuple[Replicate, ...] = ()  # Fits that bands are from
 
     def check_saved(self) -> None:
         """Refuse shares of something else than one, and what is no density."""
         total = sum(member.weight for member in self.members) + self.defensive_weight
         if not abs(total - 1.0) < _ROUNDING:
             raise ValueError("the weights do not sum to one")
+        for replicate in self.replicates:
+            if len(replicate.families) != len(self.members):
+                raise ValueError("a replicate has other members")
+        if len(self.replicates) == 1:
+            raise ValueError("one replicate has no variance")
         if isinstance(self.defensive, tuple) and not self.defensive[1] > 0:
             raise ValueError("the defensive component is not a density")
         p = len(self.neighbourhood.center)

@@ -165,7 +165,7 @@ class Subject:
         X = np.repeat(row, len(places), axis=0)
         X[:, list(control.columns)] = cells
         p, few = self.model.given(X), few_near(self.model, X)
-        return CurveNumbers(places, p.mean(), p.ppf(np.array([LEVELS])), few)
+        return CurveNumbers(places, p.mean(), p.quantile(LEVELS), few)
 
     def axis(self) -> tuple[float, float]:
         """Values of y that pictures show: those of the data, or of draws without."""

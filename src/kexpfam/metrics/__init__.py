@@ -21,6 +21,7 @@ from kexpfam.metrics.evaluation import (
     evaluate,
 )
 from kexpfam.metrics.observations import Estimate
+from kexpfam.metrics.paired import Comparison, compare
 from kexpfam.metrics.scores import (
     cde_loss,
     cde_loss_values,
@@ -36,12 +37,14 @@ from kexpfam.metrics.scores import (
 
 __all__ = [
     "METRICS",
+    "Comparison",
     "Estimate",
     "Evaluation",
     "Metric",
     "Uniformity",
     "cde_loss",
     "cde_loss_values",
+    "compare",
     "coverage",
     "cross_evaluate",
     "crps",

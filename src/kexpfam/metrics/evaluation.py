@@ -1,6 +1,6 @@
 """All metrics at once, and which way each of them points."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal
@@ -266,15 +266,20 @@ def _checked(
     return values, check_weights(sample_weight, n), levels
 
 
+def row_blocks(X: Any, n: int, block_rows: int = 1024) -> Iterator[tuple[slice, Any]]:
+    """Some of n rows at a time: which, and their conditions, array or frame."""
+    for start in range(0, n, block_rows):
+        rows = slice(start, start + block_rows)
+        yield rows, X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+
+
 def metric_rows(model: Any, X: Any, y: Array, *, block_rows: int = 1024) -> Array:
     """What the metrics need of each row, one line each, (6, n).
 
     They are taken in blocks: integrals need some thousand numbers per row.
     """
     blocks = []
-    for start in range(0, len(y), block_rows):
-        rows = slice(start, start + block_rows)
-        conditions = X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+    for rows, conditions in row_blocks(X, len(y), block_rows):
         observed = Observations.of(model.given(conditions), y[rows], "evaluate")
         at = observed.y
         block = (

@@ -56,7 +56,8 @@ def choose(rows: TrainingRows, spec: Spec, rng: np.random.Generator) -> Selected
     if isinstance(search, PaperGrid):
         with single_threaded_blas():
             return _on_paper_grid(validation, search)
-    validation.add_coordinates(_coordinates(rows, spec))
+    with ProgressBar("KCEF, coordinates of y", shown=spec.verbose) as bar:
+        validation.add_coordinates(_coordinates(rows, spec), bar)
     names = list(validation.coordinates)
     if criterion == "likelihood":
         validation.add_bases()

@@ -7,6 +7,7 @@ regressions, transforms and standardisation too. With many, leave-one-out residu
 closed form are honest enough, and much faster.
 """
 
+import functools
 import itertools
 import math
 import time
@@ -143,7 +144,11 @@ class Validation:
         """Whether there are more rows than those of the validation."""
         return len(self.rows) < len(self.all_rows)
 
-    def add_coordinates(self, specs: Sequence[CoordinateSpec]) -> None:
+    def add_coordinates(
+        self,
+        specs: Sequence[CoordinateSpec],
+        progress: Callable[[int, int], None] | None = None,
+    ) -> None:
         """Fit coordinates, honestly for every row; leave out those without an effect.
 
         Coordinates that cannot be validated take no part, unless they are the only
@@ -152,14 +157,20 @@ class Validation:
         # Products and factorisations here are small: threads of BLAS would wait for
         # each other for longer than they work.
         with single_threaded_blas():
-            self._add_coordinates(specs)
+            self._add_coordinates(specs, progress)
 
-    def _add_coordinates(self, specs: Sequence[CoordinateSpec]) -> None:
+    def _add_coordinates(
+        self,
+        specs: Sequence[CoordinateSpec],
+        progress: Callable[[int, int], None] | None,
+    ) -> None:
         n, several, shared = len(self.rows), len(specs) > 1, self._processes
         in_fold = [SharedProcesses(start=shared) for _ in self.folds]
         if math.isfinite(self.deadline):  # a line costs nothing beside a process
             specs = sorted(specs, key=lambda spec: not isinstance(spec.base, _FAST))
-        for spec in specs:
+        for done, spec in enumerate(specs):
+            if progress is not None:
+                progress(done, len(specs))
             fewest = self.tuning.regression_rows if spec.learned else 0
             if several and n < max(spec.fewest_rows, fewest):
                 continue
@@ -182,6 +193,8 @@ class Validation:
                     if several:
                         continue
             self.coordinates[spec.name], self.specs[spec.name] = placed, spec
+        if progress is not None:
+            progress(len(specs), len(specs))
 
     def _refitted(
         self,
@@ -219,6 +232,16 @@ class Validation:
             both = [again, self._extended(name)]
             self._final[name] = max(both, key=_mean_without_kernel)
         return self._final[name]
+
+    def reweighted(self, factors: Array) -> Callable[[str], CoordinateRows]:
+        """All training rows with other weights, (n,), in coordinates by name.
+
+        These are fitted anew, once each; their regressions begin where they ended.
+        """
+        rows = self.all_rows
+        rows = replace(rows, weights=rows.weights * factors)
+        shared = SharedProcesses(start=self._processes)
+        return functools.cache(lambda name: self._fit(self.specs[name], rows, shared))
 
     def _extended(self, name: str) -> CoordinateRows:
         """All training rows in coordinates that were fitted to some."""

@@ -1,0 +1,99 @@
+"""Numbers of p(y|x) as a frame: a row for each condition, a column for each number."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kexpfam._optional import is_instance, needed
+from kexpfam._typing import Array, ArrayLike
+from kexpfam._validation import as_numbers, check_confidence, check_levels
+
+
+@dataclass(frozen=True)
+class FrameColumns:
+    """Which numbers of a density of one variable are wanted.
+
+    Attributes:
+        quantiles: Levels of quantiles.
+        interval: Probability of a central interval; None for none.
+        above: Thresholds t of P(y > t).
+
+    Example:
+        >>> FrameColumns.of([0.05, 0.5], 0.9, 10).names
+        ['mean', 'std', 'q0.05', 'q0.5', 'low', 'high', 'P(y>10)']
+    """
+
+    quantiles: tuple[float, ...]
+    interval: float | None
+    above: tuple[float, ...]
+
+    @classmethod
+    def of(
+        cls,
+        quantiles: ArrayLike | None,
+        interval: float | None,
+        above: ArrayLike | None,
+    ) -> "FrameColumns":
+        """Check what was asked for; a number stands for a list of one."""
+        levels = check_levels("quantiles", () if quantiles is None else quantiles)
+        limits = as_numbers("above", () if above is None else above)
+        if limits.ndim > 1 or np.isnan(limits).any():
+            raise ValueError(
+                f"above must be a number or a flat list, without NaN, got {above!r}."
+            )
+        if interval is not None:
+            interval = check_confidence(interval, "interval")
+        return cls(_distinct(levels), interval, _distinct(limits))
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns, in their order."""
+        return [
+            "mean",
+            "std",
+            *(f"q{_plain(level)}" for level in self.quantiles),
+            *(() if self.interval is None else ("low", "high")),
+            *(f"P(y>{_plain(limit)})" for limit in self.above),
+        ]
+
+    def values(self, p: Any) -> Array:
+        """Their values for n densities, (n, columns)."""
+        parts = [p.mean()[:, None], p.std()[:, None]]
+        levels = list(self.quantiles)
+        if self.interval is not None:
+            levels += [0.5 * (1.0 - self.interval), 0.5 * (1.0 + self.interval)]
+        if levels:
+            parts.append(p.quantile(levels))
+        if self.above:
+            parts.append(p.sf(np.array([self.above])))
+        return np.hstack(parts)
+
+
+def as_frame(names: list[str], values: Array, like: Any) -> Any:
+    """A frame of the kind of another, with its index if it has one.
+
+    Arrays and all else become frames of pandas.
+
+    Example:
+        >>> import polars
+        >>> as_frame(["a"], np.ones((2, 1)), polars.DataFrame({"x": [1, 2]})).shape
+        (2, 1)
+    """
+    columns = dict(zip(names, values.T, strict=True))
+    if is_instance(like, "polars", "DataFrame"):
+        import polars
+
+        return polars.DataFrame(columns)
+    pandas = needed("pandas", "to make a frame of what is no Polars frame")
+    index = like.index if is_instance(like, "pandas", "DataFrame") else None
+    return pandas.DataFrame(columns, index=index)
+
+
+def _distinct(values: Array) -> tuple[float, ...]:
+    return tuple(dict.fromkeys(np.atleast_1d(values).tolist()))
+
+
+def _plain(number: float) -> str:
+    """A number in the name of a column, with as many digits as it has."""
+    return f"{number:.15g}"

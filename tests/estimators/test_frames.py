@@ -1,0 +1,122 @@
+"""Numbers of p(y|x) as a frame of the kind that came in."""
+
+import sys
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from kexpfam import KCEF, AutoKCEF
+from kexpfam.baselines import ConditionalKDE
+from kexpfam.distributions import BLOCK_ROWS
+from kexpfam.errors import MissingDependencyError
+from kexpfam.estimators.frames import as_frame
+
+NEW = np.array([[-0.5, 0.2], [0.0, 0.0], [0.8, -0.3]])
+
+
+@pytest.fixture(scope="module")
+def model():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, size=(60, 2))
+    y = 20 + 3 * x[:, 0] + rng.normal(size=60)
+    return KCEF(select=None).fit(pd.DataFrame(x, columns=["a", "b"]), y)
+
+
+@pytest.fixture(scope="module")
+def plain():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, size=(60, 2))
+    return ConditionalKDE(widths_x=0.5, widths_y=0.5).fit(x, 20 + 3 * x[:, 0])
+
+
+def test_columns_are_what_the_densities_say(model):
+    X = pd.DataFrame(NEW, columns=["a", "b"], index=["u", "v", "w"])
+    found = model.predict_frame(X, (0.05, 0.5), interval=0.8, above=[20, 22.5])
+    p = model.given(X)
+    expected = {
+        "mean": p.mean(),
+        "std": p.std(),
+        "q0.05": p.ppf(0.05),
+        "q0.5": p.ppf(0.5),
+        "low": p.interval(0.8)[:, 0],
+        "high": p.interval(0.8)[:, 1],
+        "P(y>20)": p.sf(20.0),
+        "P(y>22.5)": p.sf(22.5),
+    }
+    assert list(found.columns) == list(expected)
+    assert list(found.index) == ["u", "v", "w"]
+    np.testing.assert_allclose(found, np.column_stack(list(expected.values())))
+
+
+def test_the_kind_of_frame_is_that_which_came_in(model, plain):
+    names = ["mean", "std", "q0.05", "q0.5", "q0.95"]
+    out = model.predict_frame(pl.DataFrame(NEW, schema=["a", "b"]))
+    assert isinstance(out, pl.DataFrame)
+    assert out.columns == names
+    out = plain.predict_frame(NEW)
+    assert isinstance(out, pd.DataFrame)
+    assert list(out.columns) == names
+    assert list(out.index) == [0, 1, 2]
+
+
+def test_an_index_of_several_levels_and_no_order_is_kept(model):
+    index = pd.MultiIndex.from_tuples([("b", 2), ("a", 1), ("a", 1)])
+    X = pd.DataFrame(NEW, columns=["a", "b"], index=index)
+    assert model.predict_frame(X).index.equals(index)
+
+
+def test_blocks_are_put_together_in_order(plain):
+    X = np.random.default_rng(1).uniform(-1, 1, size=(BLOCK_ROWS + 5, 2))
+    found = plain.predict_frame(X, None, above=20.0)
+    assert list(found.columns) == ["mean", "std", "P(y>20)"]
+    last = plain.given(X[-5:])
+    np.testing.assert_allclose(found["P(y>20)"][-5:], last.sf(20.0))
+
+
+def test_numbers_are_named_with_their_digits_and_once(plain):
+    found = plain.predict_frame(NEW, [0.1, 0.1, 1 / 3], above=[-0.25, 1234567.5])
+    assert list(found.columns) == [
+        *("mean", "std", "q0.1", "q0.333333333333333"),
+        *("P(y>-0.25)", "P(y>1234567.5)"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"quantiles": [0.5, 1.5]}, "quantiles must lie between 0 and 1, got 1.5"),
+        ({"quantiles": [[0.5]]}, "quantiles must be a number or a flat list"),
+        ({"interval": 2.0}, "interval must lie between 0 and 1"),
+        ({"above": [[1.0]]}, "above must be a number or a flat list"),
+        ({"above": np.nan}, "above must be a number or a flat list, without NaN"),
+        ({"above": "a"}, "above must be a number"),
+    ],
+)
+def test_wrong_arguments_are_refused(plain, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        plain.predict_frame(NEW, **arguments)
+
+
+def test_several_columns_of_y_are_refused_with_an_alternative():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(40, 2)), rng.normal(size=(40, 2))
+    model = KCEF(select=None).fit(x, y)
+    with pytest.raises(ValueError, match="predict_frame is for one column of y"):
+        model.predict_frame(x)
+
+
+def test_without_pandas_polars_frames_work_and_arrays_have_an_error(model, monkeypatch):
+    frame = pl.DataFrame(NEW, schema=["a", "b"])
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    assert model.predict_frame(frame).height == 3
+    with pytest.raises(MissingDependencyError, match="pandas is needed to make"):
+        as_frame(["a"], NEW[:, :1], NEW)
+
+
+def test_an_average_has_one_too():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, size=(40, 1))
+    average = AutoKCEF(likelihood=False, random_state=0).fit(x, x[:, 0] + 1.0)
+    assert average.predict_frame(x[:2]).shape == (2, 5)
