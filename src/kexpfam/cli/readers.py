@@ -5,6 +5,8 @@ value or a short line, the file is read again by the csv module, which knows its
 """
 
 import csv
+import gzip
+import io
 import itertools
 import warnings
 from collections.abc import Iterator, Sequence
@@ -36,7 +38,7 @@ def read_table(path: str | Path, *, chunk: int = 50_000) -> Table:
     Rows of text become columns a chunk at a time: enough to be fast, few in memory.
     """
     path = Path(path)
-    kind = path.suffix.lower()
+    kind = _kind(path)
     if path.is_dir():
         raise TableError(f"{path} is a folder, not a file.")
     if not path.exists():
@@ -49,6 +51,20 @@ def read_table(path: str | Path, *, chunk: int = 50_000) -> Table:
         f"{path} is a {kind} file, and tables are read from .csv, .tsv and .parquet; "
         f"save it as CSV."
     )
+
+
+def _kind(path: Path) -> str:
+    """The end of a file's name that says what it is, compressed or not."""
+    return Path(path.stem if path.suffix.lower() == ".gz" else path).suffix.lower()
+
+
+def _open(path: Path) -> Any:
+    """The bytes of a file, without the compression."""
+    return gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb")
+
+
+def _open_text(path: Path, newline: str | None = None) -> TextIO:
+    return io.TextIOWrapper(_open(path), encoding="utf-8-sig", newline=newline)
 
 
 def _read_parquet(path: Path) -> Table:
@@ -101,7 +117,7 @@ def _read_delimited(path: Path, chunk: int) -> Table:
 
 
 def _undecodable_line(path: Path) -> int:
-    with path.open("rb") as file:
+    with _open(path) as file:
         for number_of_line, line in enumerate(file, start=1):
             try:
                 line.decode("utf-8")
@@ -119,8 +135,11 @@ def names_in_header(path: Path) -> list[str]:
 
 
 def _refuse_binary(path: Path) -> None:
-    with path.open("rb") as file:
-        start = file.read(4096)
+    try:
+        with _open(path) as file:
+            start = file.read(4096)
+    except (gzip.BadGzipFile, EOFError) as error:
+        raise TableError(f"{path} is not a complete .gz file.") from error
     if not start.strip():
         raise TableError(f"{path} is empty; the first line has to name the columns.")
     if b"\0" in start or start.startswith(b"PAR1"):
@@ -130,7 +149,7 @@ def _refuse_binary(path: Path) -> None:
 
 
 def _delimiter(first: str, path: Path) -> str:
-    if path.suffix.lower() in {".tsv", ".tab"}:
+    if _kind(path) in {".tsv", ".tab"}:
         return "\t"
     # Inside quotes they are letters like others.
     outside = "".join(first.split('"')[::2])
@@ -145,7 +164,7 @@ def _reader(file: TextIO, delimiter: str) -> Any:
 
 def _header(path: Path) -> tuple[tuple[str, ...], str]:
     """Names of the columns, and what is between them."""
-    with path.open(encoding="utf-8-sig", newline="") as file:
+    with _open_text(path, newline="") as file:
         delimiter = _delimiter(file.readline(), path)
         file.seek(0)
         try:
@@ -164,7 +183,7 @@ def _header(path: Path) -> tuple[tuple[str, ...], str]:
 def _quickly(path: Path, names: tuple[str, ...], delimiter: str) -> Table | None:
     """The table if it holds nothing but finite numbers, None if not."""
     try:
-        with path.open(encoding="utf-8-sig") as file, warnings.catch_warnings():
+        with _open_text(path) as file, warnings.catch_warnings():
             warnings.simplefilter("error")  # a file without rows
             values = np.loadtxt(
                 file, delimiter=delimiter, comments=None, skiprows=1, ndmin=2
@@ -207,7 +226,7 @@ def _chunks(
     """Line numbers and cells, without spaces around them, of some rows at a time."""
     lines: list[int] = []
     rows: list[list[str]] = []
-    with path.open(encoding="utf-8-sig", newline="") as file:
+    with _open_text(path, newline="") as file:
         reader = _reader(file, delimiter)
         next(reader)
         before = reader.line_num
