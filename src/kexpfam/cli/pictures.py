@@ -64,7 +64,9 @@ class Along:
     def rows(self, values: Array) -> Array:
         """Conditions at values of the feature, (g,) -> (g, p)."""
         X = np.repeat(self.row, len(values), axis=0)
-        X[:, self.columns] = [self.feature.cells(value) for value in values.tolist()]
+        cells = np.array([self.feature.cells(value) for value in values.tolist()])
+        moved = self.feature.moved
+        X[:, [self.columns[i] for i in moved]] = cells[:, moved]
         return X
 
     def given(self, Z: Array) -> Any:

@@ -163,7 +163,9 @@ class Subject:
             places = np.linspace(control.low, control.high, points)
             cells = [control.cells(place) for place in places.tolist()]
         X = np.repeat(row, len(places), axis=0)
-        X[:, list(control.columns)] = cells
+        whole = range(len(control.columns))
+        moved = list(whole if control.feature is None else control.feature.moved)
+        X[:, [control.columns[i] for i in moved]] = np.array(cells)[:, moved]
         p, few = self.model.given(X), few_near(self.model, X)
         return CurveNumbers(places, p.mean(), p.quantile(LEVELS), few)
 

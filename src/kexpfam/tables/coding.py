@@ -190,7 +190,7 @@ class Coding:
         notes = []
         if useless:
             said = ", ".join(f"{name!r} {why}" for name, why in useless.items())
-            notes.append(f"Columns that cannot help were left out of X: {said}.")
+            notes.append(f"Columns that cannot help were left out: {said}.")
         if not found:
             raise TableError(f"{table.path} has no column that could help. {notes[0]}")
         return cls(tuple(found), target, missing, tuple(features), named, tuple(notes))

@@ -77,6 +77,11 @@ class Feature(ABC):
         found = self.values(cells[None, :])[0]
         return str(found) if self.categories else float(found)
 
+    @property
+    def moved(self) -> list[int]:
+        """Which of its cells a curve along it moves: all, unless some turn too fast."""
+        return list(range(len(self.columns)))
+
     def text(self, value: float | str) -> str:
         """A number or category as people write it."""
         return value if isinstance(value, str) else f"{value:.4g}"
@@ -291,6 +296,15 @@ class DateFeature(Feature):
 
     def value(self, cells: Array) -> float | str:
         return float(self._days(cells[None, :])[0])
+
+    @property
+    def moved(self) -> list[int]:
+        # Over months, a curve through all weekdays and hours is a ribbon.
+        long = self.high - self.low > 60.0
+        fast = ("weekday", "hour") if long else ()
+        parts = [i for i, part in enumerate(self.told) if not part.startswith(fast)]
+        whole = list(range(len(self.told)))
+        return [*(parts if long else whole), *range(len(whole), len(self.columns))]
 
     def text(self, value: float | str) -> str:
         return text_of_day(float(value))
