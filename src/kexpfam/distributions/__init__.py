@@ -1,5 +1,6 @@
 """Distribution objects: n densities at once, in the user's units."""
 
+from kexpfam.distributions.bounded import BoundedDensity, SupportMap
 from kexpfam.distributions.bridged import Bridge, BridgedDensity, bridge_sample
 from kexpfam.distributions.chain_rule import ChainRuleDensity
 from kexpfam.distributions.closed_form import ClosedFormDensity
@@ -23,6 +24,7 @@ from kexpfam.partition import UnnormalizedDensity
 
 __all__ = [
     "BLOCK_ROWS",
+    "BoundedDensity",
     "Bridge",
     "BridgedDensity",
     "ChainRuleDensity",
@@ -38,6 +40,7 @@ __all__ = [
     "ResponseCoordinates",
     "RowAverageDensity",
     "SeveralColumns",
+    "SupportMap",
     "UnitMap",
     "UnivariateDensity",
     "UnnormalizedDensity",

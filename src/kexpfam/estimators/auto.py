@@ -23,13 +23,22 @@ from kexpfam.data import (
     training_data,
 )
 from kexpfam.distributions import (
+    BoundedDensity,
     ChainRuleDensity,
     MixtureDensity,
     RecalibratedDensity,
     ResponseCoordinates,
+    SupportMap,
 )
 from kexpfam.errors import AccuracyWarning, BlindnessWarning
 from kexpfam.estimators.base import ConditionalEstimator, warn_of_a_column
+from kexpfam.estimators.bounds import (
+    bounded,
+    bounds_of,
+    component_beyond,
+    on_the_line,
+    refuse_bounds_of_blocks,
+)
 from kexpfam.estimators.experts import (
     Competitors,
     check_weights_for,
@@ -74,13 +83,14 @@ from kexpfam.selection.spec import (
 )
 from kexpfam.selection.validation import Validation
 
+# What `given(X)` returns: of one column, with bounds, of several columns.
+AutoDensity = MixtureDensity | RecalibratedDensity | BoundedDensity | ChainRuleDensity
+
 _NO_COMPONENTS = IsolatedComponents(())
 
 
 @saved_estimator
-class AutoKCEF(
-    ConditionalEstimator[MixtureDensity | RecalibratedDensity | ChainRuleDensity]
-):
+class AutoKCEF(ConditionalEstimator[AutoDensity]):
     """The best density, no questions: an average of families over bases and kernels.
 
     Families with several base densities (with and without a regression, with and
@@ -110,6 +120,10 @@ class AutoKCEF(
             components are found, with any number of rows, and then in the place of
             families that do not see them; elsewhere up to 500 rows. False leaves them
             out, and a `BlindnessWarning` says if masses are wrong.
+        lower: A bound of y that no mass is below; for rows in memory. None for both
+            bounds means: if y ends at 0, or at 0 and 1, that is noticed, and all but
+            about 0.1 % of the mass is within. −∞ (`-numpy.inf`) says there is no bound.
+        upper: A bound of y that no mass is above.
         memory_budget: Bytes, or a text such as "500 MB", that a fit to rows read block
             by block may take above what the process has.
         standardize: Whether to centre and scale the columns of X and y first.
@@ -127,6 +141,9 @@ class AutoKCEF(
             columns before it; None for one column.
         calibration_: The map of PIT values that densities are behind, a `UnitMap`; None
             if there is none, or of several columns of y.
+        support_: The map of y to the line on which families are fitted, a `SupportMap`;
+            None without bounds.
+        beyond_: A component of 0.2 % beside bounds that are only likely, or None.
         defensive_: The defensive component; `members_.defensive` is its weight.
         isolated_components_: Masses of separated modes by the average and by counting;
             None if loaded from a file, or of several columns of y.
@@ -147,6 +164,8 @@ class AutoKCEF(
 
     isolated_components_: IsolatedComponents | None
     columns_: "ByColumn[AutoKCEF] | None" = None
+    support_: SupportMap | None = None
+    beyond_: DefensiveComponent | None = None
     members_: Any  # Members, or ByColumn[Members]
     best_: Any  # KCEF, or ByColumn[KCEF]
     n_candidates_: int
@@ -161,6 +180,8 @@ class AutoKCEF(
         *,
         experts: Sequence[Any] | Mapping[str, Any] | None = None,
         likelihood: bool | None = None,
+        lower: float | None = None,
+        upper: float | None = None,
         memory_budget: int | str = "1 GiB",
         standardize: bool = True,
         n_jobs: int | None = None,
@@ -169,6 +190,8 @@ class AutoKCEF(
     ) -> None:
         self.experts = experts
         self.likelihood = likelihood
+        self.lower = lower
+        self.upper = upper
         self.memory_budget = memory_budget
         self.standardize = standardize
         self.n_jobs = n_jobs
@@ -206,6 +229,8 @@ class AutoKCEF(
             self, X, y, sample_weight, memory_budget=budget, n_jobs=self.n_jobs
         )
         if isinstance(rows, Source):
+            refuse_bounds_of_blocks(rows, self.lower, self.upper)
+            self.support_ = self.beyond_ = None
             self._fit_source(rows, rng, client)
             note_columns(self, rows)
             return self
@@ -213,10 +238,21 @@ class AutoKCEF(
             names = response_names(y, rows.Y.shape[1])
             return self._take(ByColumn(fit_columns(self, rows, names, rng), names))
         warn_of_a_column(y, rows.Y)
+        rows = self._on_the_line(rows)
         if np.count_nonzero(rows.weights) > self._limits.average_rows:
             source = ArraySource(rows.X, rows.Y, rows.weights)
             return self._fit_source(source, rng, client)
         return self._fit_rows(rows, rng, None)
+
+    def _on_the_line(self, rows: Rows) -> Rows:
+        """Rows with responses that have no bounds."""
+        bounds = bounds_of(rows, self.lower, self.upper, notice=True)
+        mapped, self.support_ = on_the_line(rows, bounds, self._spec())
+        self.beyond_ = None
+        if self.support_ is not None and bounds.likely:
+            y, p = rows.Y[:, 0], rows.X.shape[1]
+            self.beyond_ = component_beyond(y, rows.weights, p)
+        return mapped
 
     def _fit_source(
         self, source: Source, rng: np.random.Generator, client: Any
@@ -286,7 +322,7 @@ class AutoKCEF(
         """
         rows, family = validation.all_rows, self.best_.family_
         if family.coordinates.summary is None:
-            how: dict[str, Any] = {"density": self._density, "most_rows": 600}
+            how: dict[str, Any] = {"density": self._line_density, "most_rows": 600}
         else:
             how = {"placed": validation.final(best_of(validation).chosen.coordinates)}
         found = check_masses(family, rows.X, rows.Y, rows.weights, **how)
@@ -393,7 +429,7 @@ class AutoKCEF(
                     name,
                     candidate,
                     None if other else next(fits),
-                    candidate.mean(rows.weights),
+                    candidate.mean(rows.weights) + self._mean_log_slope(rows),
                     fit_expert(experts[name], everyone) if other else None,
                 )
             )
@@ -408,11 +444,24 @@ class AutoKCEF(
         self.n_candidates_ = len(candidates)
         self.stopped_ = validation.reason
 
+    def _mean_log_slope(self, rows: Rows) -> float:
+        """What log densities on the line are less than those of y, on average."""
+        if self.support_ is None:
+            return 0.0
+        y = self.support_.inverse(rows.Y[:, 0])
+        return float(np.average(self.support_.log_slope(y), weights=rows.weights))
+
     def _best(self, method: str, fit: FamilyFit) -> KCEF:
         """The best single family, as the estimator it would be."""
+        support = self.support_
         model = KCEF(
-            fit_method=method, standardize=self.standardize, n_jobs=self.n_jobs
+            fit_method=method,
+            lower=None if support is None else support.lower,
+            upper=None if support is None else support.upper,
+            standardize=self.standardize,
+            n_jobs=self.n_jobs,
         )
+        model.support_ = support
         model._restore(replace(fit, neighbourhood=self.neighbourhood_))
         return model
 
@@ -440,6 +489,8 @@ class AutoKCEF(
             self.n_candidates_,
             self.stopped_,
             self.calibration_,
+            self.support_,
+            self.beyond_,
         )
 
     def _relearn(self, fitted: object) -> None:
@@ -459,6 +510,7 @@ class AutoKCEF(
         self.members_ = Members(members, fitted.defensive_weight)
         # Numbers of a wrong form in its members show when they are printed.
         repr(self.members_)
+        self.support_, self.beyond_ = fitted.support, fitted.beyond
         self.best_ = self._best(fitted.best_method, FamilyFit(fitted.best))
         self.defensive_ = fitted.defensive_component
         self.calibration_ = fitted.calibration
@@ -466,11 +518,13 @@ class AutoKCEF(
         self.stopped_ = fitted.stopped
         self.isolated_components_ = None
 
-    def _density(
-        self, X: Array
-    ) -> MixtureDensity | RecalibratedDensity | ChainRuleDensity:
+    def _density(self, X: Array) -> AutoDensity:
         if self.columns_ is not None:
             return chain_density(X, self.columns_, self.columns_.names)
+        return bounded(self._line_density(X), self.support_, self.beyond_, X)
+
+    def _line_density(self, X: Array) -> MixtureDensity | RecalibratedDensity:
+        """Densities of what families are fitted to: y, or a map of it to the line."""
         # Members share coordinates, whose regressions are the slow part of them.
         placed: dict[int, Any] = {}
 

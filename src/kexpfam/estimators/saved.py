@@ -16,7 +16,7 @@ import numpy as np
 from kexpfam._typing import Array, Mask
 from kexpfam.base_densities import RegressorModel
 from kexpfam.data import Rows
-from kexpfam.distributions import UnitMap
+from kexpfam.distributions import SupportMap, UnitMap
 from kexpfam.errors import CannotSaveError
 from kexpfam.estimators.streams import KeptRows, Stream, SummedRows
 from kexpfam.family import (
@@ -118,7 +118,14 @@ class SavedSums:
             raise ValueError(f"T has {m} centres, which were not tried")
 
 
-@saved_fit({"family": "p d", "neighbourhood": "p", "stream": "p d optional"})
+@saved_fit(
+    {
+        "family": "p d",
+        "neighbourhood": "p",
+        "stream": "p d optional",
+        "support": "optional",
+    }
+)
 @dataclass(frozen=True, eq=False)
 class FittedModel:
     """What `KCEF` and `KEF` have learned.
@@ -127,11 +134,13 @@ class FittedModel:
         family: The fitted family.
         neighbourhood: The rows behind `reliability`; None without conditions.
         stream: What `partial_fit` goes on with; None if it was not to be saved.
+        support: The map of y to the line; None without bounds.
     """
 
     family: FittedFamily
     neighbourhood: Neighbourhood | None = None
     stream: Rows | SavedSums | None = None
+    support: SupportMap | None = None
 
     @classmethod
     def of(
@@ -145,7 +154,9 @@ class FittedModel:
                 f"Save the data and fit again."
             )
         neighbourhood = getattr(estimator, "neighbourhood_", None)
-        return cls(family, neighbourhood, None if stream is None else closed(stream))
+        support = getattr(estimator, "support_", None)
+        kept = None if stream is None else closed(stream)
+        return cls(family, neighbourhood, kept, support)
 
     def check_saved(self) -> None:
         """Refuse what is missing, or too much, with conditions or without."""
@@ -153,6 +164,8 @@ class FittedModel:
             raise ValueError("the neighbourhood of x is missing")
         if self.stream is not None and not self.family.coordinates.p:
             raise ValueError("a family without conditions takes no more rows")
+        if self.support is not None and self.family.d > 1:
+            raise ValueError("bounds are for one column of y")
         if isinstance(self.stream, SavedSums):
             self.stream.check_family(self.family.T)
 
@@ -185,6 +198,8 @@ class FittedMember:
         "defensive_weight": "nonnegative share",
         "n_candidates": "positive",
         "calibration": "optional",
+        "support": "optional",
+        "beyond": "p optional",
     },
     names={"defensive_weight": "guard_weight", "defensive": "guard"},
 )
@@ -202,6 +217,8 @@ class FittedAverage:
     n_candidates: int  # How many were tried
     stopped: str  # Why no more were
     calibration: UnitMap | None = None  # Of PIT values; None if there is none
+    support: SupportMap | None = None  # Of y to the line; None without bounds
+    beyond: DefensiveComponent | None = None  # Beside bounds that are only likely
 
     def check_saved(self) -> None:
         """Refuse shares of something else than one, and what is no density."""

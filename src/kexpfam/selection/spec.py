@@ -136,6 +136,37 @@ CALIBRATION = CalibrationSpec()
 
 
 @dataclass(frozen=True)
+class SupportSpec:
+    """Bounds of y: when one is noticed, and maps that are tried (decision 0023)."""
+
+    fewest_rows: int = 30  # With fewer no bound is noticed
+    # Two steps of this many standard deviations are counted beside a bound, and so many
+    # rows must be missing beyond it: one in 150 samples has none by chance
+    step: float = 0.5
+    missing_rows: float = 5.0
+    # Where a map turns into a straight line, in standard deviations of y; and in the
+    # largest distance from the bound: a logarithm of all rows, with moments
+    scales: tuple[float, ...] = (0.25, 1.0)
+    far: float = 10.0
+    # Margin of a map, in the median distance from the bound, but half of what so few
+    # rows are nearer than
+    margin: float = 0.01
+    nearest: float = 0.005
+    # Maps are compared on so many rows, in these coordinates, without a kernel part
+    compared_rows: int = 300
+    fewest_compared: int = 8
+    compared: tuple[str, ...] = ("normal", "Gaussian process", "linear")
+    # A likely bound is taken unless it is worse by so many nats a row: a kernel part
+    # gains that, and mass where no row is was asked for by nobody
+    worse: float = 0.1
+    # Mass of a wide component beside a likely bound, so that nothing is impossible
+    beyond: float = 0.002
+
+
+SUPPORT = SupportSpec()
+
+
+@dataclass(frozen=True)
 class LambdaPath:
     """A kernel, and the values of λ to try with it in increasing order."""
 
