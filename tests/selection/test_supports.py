@@ -76,7 +76,7 @@ def test_bounds_that_are_none_are_refused(lower, upper, message):
 
 
 def test_rows_outside_are_refused_by_number():
-    with pytest.raises(DegenerateDataError, match="2 rows outside .*row 1 is -1"):
+    with pytest.raises(DegenerateDataError, match=r"2 rows outside .*row 1 is -1"):
         require_within(np.array([1.0, -1.0, -2.0]), Bounds(0.0))
 
 

@@ -6,6 +6,7 @@ from kexpfam.distributions.chain_rule import ChainRuleDensity
 from kexpfam.distributions.closed_form import ClosedFormDensity
 from kexpfam.distributions.coordinates import ResponseCoordinates
 from kexpfam.distributions.interface import Density, ExactDensity, SeveralColumns
+from kexpfam.distributions.mixed import Atoms, MixedDensity
 from kexpfam.distributions.mixture import MixtureDensity
 from kexpfam.distributions.multivariate import MultivariateDensity, check_partition
 from kexpfam.distributions.normal_mixture import (
@@ -24,6 +25,7 @@ from kexpfam.partition import UnnormalizedDensity
 
 __all__ = [
     "BLOCK_ROWS",
+    "Atoms",
     "BoundedDensity",
     "Bridge",
     "BridgedDensity",
@@ -31,6 +33,7 @@ __all__ = [
     "ClosedFormDensity",
     "Density",
     "ExactDensity",
+    "MixedDensity",
     "MixtureDensity",
     "MultivariateDensity",
     "NormalMixtureColumns",

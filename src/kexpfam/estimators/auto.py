@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from scipy import special
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from kexpfam._progress import ProgressBar
-from kexpfam._typing import Array, RandomState
+from kexpfam._typing import Array, Indices, RandomState
 from kexpfam._validation import as_generator
 from kexpfam.data import (
     ArraySource,
@@ -25,6 +26,7 @@ from kexpfam.data import (
 from kexpfam.distributions import (
     BoundedDensity,
     ChainRuleDensity,
+    MixedDensity,
     MixtureDensity,
     RecalibratedDensity,
     ResponseCoordinates,
@@ -39,6 +41,7 @@ from kexpfam.estimators.bounds import (
     on_the_line,
     refuse_bounds_of_blocks,
 )
+from kexpfam.estimators.counts import CountLaw, fit_count_law
 from kexpfam.estimators.experts import (
     Competitors,
     check_weights_for,
@@ -54,7 +57,14 @@ from kexpfam.estimators.joint import (
 )
 from kexpfam.estimators.kcef import KCEF
 from kexpfam.estimators.members import fit_members, restored_member
-from kexpfam.estimators.saved import FittedAverage, FittedColumns, FittedMember
+from kexpfam.estimators.mixed import AtomsAndRest, ResponseKind, fit_atoms
+from kexpfam.estimators.saved import (
+    FittedAtoms,
+    FittedAverage,
+    FittedColumns,
+    FittedCounts,
+    FittedMember,
+)
 from kexpfam.family import (
     Coordinates,
     IsolatedComponents,
@@ -81,10 +91,30 @@ from kexpfam.selection.spec import (
     TUNING,
     default_coordinates,
 )
+from kexpfam.selection.supports import Bounds
 from kexpfam.selection.validation import Validation
 
-# What `given(X)` returns: of one column, with bounds, of several columns.
-AutoDensity = MixtureDensity | RecalibratedDensity | BoundedDensity | ChainRuleDensity
+# What `given(X)` returns: of one column, with bounds, with atoms, of several columns.
+AutoDensity = (
+    MixtureDensity
+    | RecalibratedDensity
+    | BoundedDensity
+    | MixedDensity
+    | ChainRuleDensity
+)
+
+# What a law with atoms shares with the average of its rest.
+_LEARNED = (
+    "members_",
+    "best_",
+    "calibration_",
+    "defensive_",
+    "isolated_components_",
+    "n_candidates_",
+    "stopped_",
+    "support_",
+    "beyond_",
+)
 
 _NO_COMPONENTS = IsolatedComponents(())
 
@@ -124,6 +154,13 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
             bounds means: if y ends at 0, or at 0 and 1, that is noticed, and all but
             about 0.1 % of the mass is within. −∞ (`-numpy.inf`) says there is no bound.
         upper: A bound of y that no mass is above.
+        atoms: Values of y that have a probability of their own, which depends on x,
+            beside a density of all others. None: values that repeat far more than a
+            density allows are looked for, in memory, and a `MeasureWarning` says what
+            was found. False: none, and no counts unless `counts` says so.
+        counts: Whether y are whole numbers with a mass function instead of a density.
+            None: if y are few whole numbers from zero on, with many rows at each, and
+            `atoms` is None; a `MeasureWarning` says so.
         memory_budget: Bytes, or a text such as "500 MB", that a fit to rows read block
             by block may take above what the process has.
         standardize: Whether to centre and scale the columns of X and y first.
@@ -144,6 +181,12 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
         support_: The map of y to the line on which families are fitted, a `SupportMap`;
             None without bounds.
         beyond_: A component of 0.2 % beside bounds that are only likely, or None.
+        atoms_: Values of y with a probability of their own, (k,); of counts all that
+            have one. Empty if there are none.
+        discrete_: Atoms with their probabilities and the average of the rest, or the
+            mass function of counts; None without them. `members_` and `best_` are then
+            those of the rest, None if there is none.
+        rounding_: The width that y was rounded to, such as 0.1; zero if it was not.
         defensive_: The defensive component; `members_.defensive` is its weight.
         isolated_components_: Masses of separated modes by the average and by counting;
             None if loaded from a file, or of several columns of y.
@@ -164,6 +207,7 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
 
     isolated_components_: IsolatedComponents | None
     columns_: "ByColumn[AutoKCEF] | None" = None
+    discrete_: AtomsAndRest | CountLaw | None = None
     support_: SupportMap | None = None
     beyond_: DefensiveComponent | None = None
     members_: Any  # Members, or ByColumn[Members]
@@ -171,6 +215,10 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
     n_candidates_: int
     stopped_: str
     n_features_in_: int
+
+    # Where y ends because atoms are there; and held-out log densities of rows.
+    _ends: Bounds | None = None
+    _held_out: tuple[Indices, Array]
 
     # Coordinates that are tried.
     _coordinates = staticmethod(default_coordinates)
@@ -182,6 +230,8 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
         likelihood: bool | None = None,
         lower: float | None = None,
         upper: float | None = None,
+        atoms: Sequence[float] | bool | None = None,
+        counts: bool | None = None,
         memory_budget: int | str = "1 GiB",
         standardize: bool = True,
         n_jobs: int | None = None,
@@ -192,6 +242,8 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
         self.likelihood = likelihood
         self.lower = lower
         self.upper = upper
+        self.atoms = atoms
+        self.counts = counts
         self.memory_budget = memory_budget
         self.standardize = standardize
         self.n_jobs = n_jobs
@@ -238,6 +290,12 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
             names = response_names(y, rows.Y.shape[1])
             return self._take(ByColumn(fit_columns(self, rows, names, rng), names))
         warn_of_a_column(y, rows.Y)
+        kind = ResponseKind.of(rows, self.atoms, self.counts)
+        self.rounding_ = kind.rounding
+        if kind.counted:
+            return self._take_discrete(fit_count_law(self, rows, rng), rows)
+        if len(kind.atoms):
+            return self._take_discrete(fit_atoms(self, rows, kind.atoms, rng), rows)
         rows = self._on_the_line(rows)
         if np.count_nonzero(rows.weights) > self._limits.average_rows:
             source = ArraySource(rows.X, rows.Y, rows.weights)
@@ -246,7 +304,7 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
 
     def _on_the_line(self, rows: Rows) -> Rows:
         """Rows with responses that have no bounds."""
-        bounds = bounds_of(rows, self.lower, self.upper, notice=True)
+        bounds = bounds_of(rows, self.lower, self.upper, notice=True, ends=self._ends)
         mapped, self.support_ = on_the_line(rows, bounds, self._spec())
         self.beyond_ = None
         if self.support_ is not None and bounds.likely:
@@ -296,7 +354,8 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
                 Candidate(name, None, None, np.inf, "expert", *found)
             )
         self._average(validation, int(rng.integers(2**31)), others, experts, near)
-        self.columns_ = None
+        self.columns_ = self.discrete_ = None
+        self.atoms_ = np.empty(0)
         self.isolated_components_ = _NO_COMPONENTS
         if isolated:
             self.isolated_components_ = self._masses(validation)
@@ -305,7 +364,7 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
     def _take(self, columns: "ByColumn[AutoKCEF]") -> Self:
         """Be the product of averages, each of a column of y given those before it."""
         names = columns.names
-        self.columns_ = columns
+        self.columns_, self.discrete_ = columns, None
         self.members_ = ByColumn([own.members_ for own in columns], names)
         self.best_ = ByColumn([own.best_ for own in columns], names)
         self.neighbourhood_ = columns[0].neighbourhood_
@@ -313,6 +372,19 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
         self.stopped_ = "; ".join(dict.fromkeys(own.stopped_ for own in columns))
         self.isolated_components_ = None
         return self
+
+    def _take_discrete(self, law: AtomsAndRest | CountLaw, rows: Rows) -> Self:
+        """Be a law with atoms, or a mass function."""
+        self._share(law)
+        self.neighbourhood_ = Neighbourhood.of(rows.X, rows.weights)
+        return self
+
+    def _share(self, law: AtomsAndRest | CountLaw) -> None:
+        """Take what the average of the rest has learned."""
+        self.columns_, self.discrete_, self.atoms_ = None, law, law.values
+        rest, nothing = law.rest, {"n_candidates_": 0, "stopped_": "nothing to try"}
+        for name in _LEARNED:
+            setattr(self, name, getattr(rest, name, nothing.get(name)))
 
     def _masses(self, validation: Validation) -> IsolatedComponents:
         """Masses of isolated components by the average and by counting.
@@ -407,9 +479,12 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
         candidates, rows = validation.candidates, validation.rows
         # What is validated is what will be used: every member beside the defensive one.
         weights, defence = defended_weights(validation, candidates)
+        kept = np.flatnonzero(weights)
+        log_p = np.stack([candidates[int(k)].held_out for k in kept])
+        mixed = special.logsumexp(log_p, axis=0, b=weights[kept, None])
+        self._held_out = rows.numbers, defence.beside(mixed) + self._log_slopes(rows)
         masses = held_out_masses(validation, candidates, weights, defence)
         self.calibration_ = fit_calibration(masses, rows.weights, validation.folds)
-        kept = np.flatnonzero(weights)
         selection = best_of(validation)
         families = [candidates[k] for k in kept if candidates[k].method != "expert"]
         chosen = [*families, selection.chosen]
@@ -417,6 +492,7 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
             validation, chosen, self._spec(), seed, others, verbose=self.verbose
         )
         fits = iter(found)
+        offset = float(np.average(self._log_slopes(rows), weights=rows.weights))
         members = []
         for k in kept:
             candidate = candidates[k]
@@ -429,7 +505,7 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
                     name,
                     candidate,
                     None if other else next(fits),
-                    candidate.mean(rows.weights) + self._mean_log_slope(rows),
+                    candidate.mean(rows.weights) + offset,
                     fit_expert(experts[name], everyone) if other else None,
                 )
             )
@@ -444,12 +520,11 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
         self.n_candidates_ = len(candidates)
         self.stopped_ = validation.reason
 
-    def _mean_log_slope(self, rows: Rows) -> float:
-        """What log densities on the line are less than those of y, on average."""
+    def _log_slopes(self, rows: Rows) -> Array:
+        """What log densities on the line are less than those of y, (n,)."""
         if self.support_ is None:
-            return 0.0
-        y = self.support_.inverse(rows.Y[:, 0])
-        return float(np.average(self.support_.log_slope(y), weights=rows.weights))
+            return np.zeros(len(rows))
+        return self.support_.log_slope(self.support_.inverse(rows.Y[:, 0]))
 
     def _best(self, method: str, fit: FamilyFit) -> KCEF:
         """The best single family, as the estimator it would be."""
@@ -469,6 +544,8 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
         if self.columns_ is not None:
             parts = tuple(own._learned() for own in self.columns_)
             return FittedColumns(parts, self.columns_.names)
+        if self.discrete_ is not None:
+            return self.discrete_.saved(self.neighbourhood_)
         # Without weight, too: they are among the parameters, which files hold.
         others = [m.coordinates for m in self.members_ if m.family is None]
         Competitors.of(self.experts).require_saveable(others)
@@ -501,9 +578,19 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
             self.n_features_in_ = columns[0].n_features_in_
             self._take(ByColumn(columns, fitted.names))
             return
+        if isinstance(fitted, FittedAtoms | FittedCounts):
+            rest = None
+            if fitted.rest is not None:
+                rest = type(self)(**self.get_params())
+                rest._relearn(fitted.rest)
+            kind: Any = CountLaw if isinstance(fitted, FittedCounts) else AtomsAndRest
+            self.neighbourhood_ = fitted.neighbourhood
+            self.n_features_in_ = len(fitted.neighbourhood.center)
+            self._share(kind.of(fitted, rest))
+            return
         if not isinstance(fitted, FittedAverage):
             raise ValueError("an AutoKCEF is an average")
-        self.columns_ = None
+        self.columns_, self.atoms_ = None, np.empty(0)
         members = [restored_member(member) for member in fitted.members]
         self.n_features_in_ = len(fitted.neighbourhood.center)
         self.neighbourhood_ = fitted.neighbourhood
@@ -521,6 +608,8 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
     def _density(self, X: Array) -> AutoDensity:
         if self.columns_ is not None:
             return chain_density(X, self.columns_, self.columns_.names)
+        if self.discrete_ is not None:
+            return self.discrete_.density(X)
         return bounded(self._line_density(X), self.support_, self.beyond_, X)
 
     def _line_density(self, X: Array) -> MixtureDensity | RecalibratedDensity:

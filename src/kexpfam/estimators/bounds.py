@@ -25,12 +25,22 @@ from kexpfam.selection.supports import (
 )
 
 
-def bounds_of(rows: Rows, lower: Any, upper: Any, *, notice: bool) -> Bounds:
-    """Bounds of one column of y: those given, or those that are noticed."""
+def bounds_of(
+    rows: Rows, lower: Any, upper: Any, *, notice: bool, ends: Bounds | None = None
+) -> Bounds:
+    """Bounds of one column of y: those given, or those that are noticed.
+
+    `ends` are bounds that are likely for another reason.
+    """
     bounds = given_bounds(lower, upper)
     if bounds is None:
-        used = rows.weights > 0
-        return noticed_bounds(rows.Y[used, 0]) if notice else Bounds()
+        found = Bounds()
+        if notice:
+            found = noticed_bounds(rows.Y[rows.weights > 0, 0])
+        if not ends:
+            return found
+        low, high = max(found.lower, ends.lower), min(found.upper, ends.upper)
+        return Bounds(low, high, likely=True)
     if bounds and rows.Y.shape[1] > 1:
         raise ValueError(
             f"lower and upper are for one column of y, got {rows.Y.shape[1]}; give a "

@@ -31,7 +31,9 @@ from kexpfam.family.neighbourhood import Neighbourhood
 from kexpfam.kernels import SumOfProducts
 from kexpfam.persistence import saved_fit
 from kexpfam.score_matching import Basis, Statistics
+from kexpfam.selection.counts import CountRegression
 from kexpfam.selection.defensive import DefensiveComponent
+from kexpfam.selection.probabilities import ClassProbabilities
 
 # Weights of an average sum to one, up to the rounding of many members.
 _ROUNDING = 1e-6
@@ -242,12 +244,79 @@ class FittedAverage:
         return DefensiveComponent.everywhere(p, *self.defensive)
 
 
+@saved_fit({"values": "k", "neighbourhood": "p", "rest": "p"})
+@dataclass(frozen=True, eq=False)
+class FittedAtoms:
+    """What `AutoKCEF` has learned of y with atoms."""
+
+    values: Array  # Of the atoms
+    classes: ClassProbabilities  # Of each of them, and of the rest as the last
+    rest: FittedAverage  # The density of the rest
+    neighbourhood: Neighbourhood  # Of all rows
+
+    def check_saved(self) -> None:
+        """Refuse atoms in disorder, and probabilities of others."""
+        if np.any(np.diff(self.values) <= 0):
+            raise ValueError("array values of FittedAtoms does not increase")
+        if len(self.classes.shares) != len(self.values) + 1:
+            raise ValueError("the probabilities are not those of the atoms")
+        _check_columns(self.neighbourhood, self.classes)
+
+
+@saved_fit(
+    {
+        "values": "k",
+        "weights": "m nonnegative share",
+        "seen": "c",
+        "neighbourhood": "p",
+        "classes": "optional",
+        "rest": "p optional",
+    }
+)
+@dataclass(frozen=True, eq=False)
+class FittedCounts:
+    """What `AutoKCEF` has learned of counts."""
+
+    values: Array  # Whole numbers with a probability
+    weights: Array  # Of the members that follow
+    regressions: tuple[CountRegression, ...]
+    seen: Array  # Values that classes are of
+    held_out: float  # Mean held-out log probability
+    neighbourhood: Neighbourhood
+    classes: ClassProbabilities | None = None
+    rest: FittedAverage | None = None  # The density of y + u
+
+    def check_saved(self) -> None:
+        """Refuse values that are no counts, and weights of other members."""
+        whole = np.arange(len(self.values)) + np.rint(self.values[0])
+        if not np.array_equal(whole, self.values):
+            raise ValueError("array values of FittedCounts are no counts")
+        members = len(self.regressions)
+        members += (self.classes is not None) + (self.rest is not None)
+        if len(self.weights) != members or abs(self.weights.sum() - 1.0) > _ROUNDING:
+            raise ValueError("the weights are not those of the members")
+        if not np.all(np.isin(self.seen, self.values)):
+            raise ValueError("array seen of FittedCounts has other values")
+        if self.classes is not None and len(self.classes.shares) != len(self.seen):
+            raise ValueError("the probabilities are of other values")
+        _check_columns(self.neighbourhood, self.classes, *self.regressions)
+
+
+def _check_columns(neighbourhood: Neighbourhood, *parts: Any) -> None:
+    """Refuse parts that look at other columns of x."""
+    p = len(neighbourhood.center)
+    for part in parts:
+        if part is not None and part.p not in (p, None):
+            raise ValueError("a part has other conditions")
+
+
 @saved_fit({"columns": "k"})
 @dataclass(frozen=True, eq=False)
 class FittedColumns:
     """What `AutoKCEF` has learned of several columns of y."""
 
-    columns: tuple[FittedAverage, ...]  # Each given x and the columns before it
+    # Each given x and the columns before it
+    columns: tuple[FittedAverage | FittedAtoms | FittedCounts, ...]
     names: tuple[str | int, ...]  # Of the columns of y
 
     def check_saved(self) -> None:

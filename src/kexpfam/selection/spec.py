@@ -167,6 +167,64 @@ SUPPORT = SupportSpec()
 
 
 @dataclass(frozen=True)
+class AtomsSpec:
+    """When values of y are atoms, or counts (decision 0023)."""
+
+    fewest_rows: int = 30  # With fewer nothing is found
+    # Rows at an atom, and their share, at least; and how many times as many they are as
+    # those of each of so many neighbours on either side
+    fewest_at: int = 8
+    least_share: float = 0.01
+    times: float = 5.0
+    neighbours: int = 5
+    most: int = 5  # More are heaping
+    fewest_values: int = 15  # Of what is left, for a density of it
+    # Counts: most values, and rows for each of them
+    most_counts: int = 60
+    ties: float = 5.0
+    digits: int = 5  # Decimal places that are looked at for rounding, from the range on
+
+
+ATOMS = AtomsSpec()
+
+
+@dataclass(frozen=True)
+class ClassesSpec:
+    """Probabilities of atoms that depend on x: what is tried (decision 0023)."""
+
+    pseudo_rows: float = 1.0  # Shared by all classes, so that none is impossible
+    fewest_rows: int = 20  # With fewer x is not looked at
+    forest_rows: int = 60
+    ridges: tuple[float, ...] = (1e-4, 1e-3, 1e-2, 1e-1)
+    trees: int = 200
+    leaves: tuple[int, ...] = (5, 20)  # Least rows in leaves of forests
+    stacked_pseudo_rows: float = 5.0
+
+
+CLASSES = ClassesSpec()
+
+
+@dataclass(frozen=True)
+class CountsSpec:
+    """Mass functions of counts: what is tried (decision 0023)."""
+
+    ridge: float = 1e-4
+    forest_rows: int = 60
+    trees: int = 200
+    leaf: int = 10
+    # Numbers above the largest that have a probability: so many times the range of y,
+    # and some more
+    times_range: float = 2.0
+    more: float = 30.0
+    most_classes: int = 12  # Values that get probabilities one by one, at most
+    fewest_for_density: int = 5  # Values from which on a density of y + noise is tried
+    stacked_pseudo_rows: float = 5.0
+
+
+COUNTS = CountsSpec()
+
+
+@dataclass(frozen=True)
 class LambdaPath:
     """A kernel, and the values of λ to try with it in increasing order."""
 
