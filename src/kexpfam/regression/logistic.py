@@ -92,7 +92,8 @@ def fit_logistic(
 
     start = np.zeros(shape)
     start[0] = np.log(np.maximum(hits.sum(axis=0), 1e-6))
+    options = {"maxiter": 500, "ftol": 1e-12, "gtol": 1e-7}
     found = optimize.minimize(
-        loss, start.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": 300}
+        loss, start.ravel(), jac=True, method="L-BFGS-B", options=options
     )
     return LogisticRegression(scaling, found.x.reshape(shape), degree)

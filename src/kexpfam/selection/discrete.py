@@ -15,8 +15,9 @@ def find_atoms(y: Array, spec: AtomsSpec = ATOMS) -> Array:
 
     A value is one if its rows are enough, are many times those of each of its
     neighbours (the nearest few values on either side that are not atoms themselves),
-    and what is left has many values. Many such values are heaping, as of records to .5
-    among some to .1, and not atoms.
+    and more than those of any other value. What is left must have many values. Many
+    values that repeat as often as each other are heaping, as of records to .5 among
+    some to .1, and not atoms.
 
     Args:
         y: Responses, (n,).
@@ -46,6 +47,11 @@ def find_atoms(y: Array, spec: AtomsSpec = ATOMS) -> Array:
         right = counts[j + 1 :][others[j + 1 :]][: spec.neighbours]
         beside = max(left.max(initial=0), right.max(initial=0))
         atoms[j] = counts[j] >= spec.times * beside
+    # Values that stand out from their neighbours, but not from all others, are heaps.
+    while np.any(
+        heaps := atoms & (counts < spec.above * counts[~atoms].max(initial=0))
+    ):
+        atoms &= ~heaps
     rest = ~atoms
     plenty = np.count_nonzero(rest) >= spec.fewest_values
     some = counts[rest].sum() >= spec.fewest_rows // 2

@@ -176,7 +176,8 @@ class AtomsSpec:
     fewest_at: int = 8
     least_share: float = 0.01
     times: float = 5.0
-    neighbours: int = 5
+    neighbours: int = 3
+    above: float = 1.5  # And of all other values
     most: int = 5  # More are heaping
     fewest_values: int = 15  # Of what is left, for a density of it
     # Counts: most values, and rows for each of them
