@@ -147,7 +147,8 @@ def fit_command(
     law = {name: columns.pop(name) for name in LAW}
     rows = training_table(read_table(data), **columns)
     rows.tell_of_rows_left_out()
-    _tell_of_few_values(rows)
+    if kind == "kcef" or law["atoms"] == "none":
+        _tell_of_few_values(rows)
     start = perf_counter()
     model = fitted(new_model(kind, seed, joint=joint, **law), rows)
     seconds = perf_counter() - start
@@ -320,14 +321,15 @@ def _report(model: Any, rows: TableRows, seconds: float, output: str) -> dict[st
         ],
         "held_out_log_density": held_out,
         "best_member": best,
-        "members": len(model.members_) if hasattr(model, "members_") else None,
+        "atoms": getattr(model, "atoms_", np.empty(0)).tolist() or None,
+        "members": len(model.members_) if getattr(model, "members_", None) else None,
         "seconds": seconds,
     }
 
 
 def _held_out(model: Any) -> tuple[float | None, str | None]:
     """Mean held-out log density of the best family, and its base in words."""
-    if hasattr(model, "members_"):
+    if getattr(model, "members_", None):
         best = max(model.members_, key=lambda member: member.held_out)
         return best.held_out, best.coordinates
     selection = getattr(model, "selection_", None)

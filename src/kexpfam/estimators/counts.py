@@ -99,10 +99,11 @@ def fit_count_law(
     bounds = given_bounds(estimator.lower, estimator.upper)
     lower = -math.inf if bounds is None else bounds.lower
     upper = math.inf if bounds is None else bounds.upper
-    values = table_of_counts(y, lower, upper, spec)
+    two = len(seen) == 2 and seen[1] - seen[0] == 1.0
+    values = seen if two else table_of_counts(y, lower, upper, spec)
     regressions: list[CountRegression] = []
     log_p: list[Array] = []
-    if seen[0] >= 0:
+    if seen[0] >= 0 and not two:
         regressions, found = fit_counts(X, y, weights, rng)
         log_p += list(found)
     classes = rest = None

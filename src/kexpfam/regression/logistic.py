@@ -92,7 +92,7 @@ def fit_logistic(
 
     start = np.zeros(shape)
     start[0] = np.log(np.maximum(hits.sum(axis=0), 1e-6))
-    options = {"maxiter": 500, "ftol": 1e-12, "gtol": 1e-7}
+    options = {"maxiter": 200, "ftol": 1e-10, "gtol": 1e-5}
     found = optimize.minimize(
         loss, start.ravel(), jac=True, method="L-BFGS-B", options=options
     )

@@ -196,8 +196,8 @@ class ClassesSpec:
     pseudo_rows: float = 1.0  # Shared by all classes, so that none is impossible
     fewest_rows: int = 20  # With fewer x is not looked at
     forest_rows: int = 60
-    ridges: tuple[float, ...] = (1e-4, 1e-3, 1e-2, 1e-1)
-    trees: int = 200
+    ridges: tuple[float, ...] = (1e-3, 1e-2, 1e-1)
+    trees: int = 100
     leaves: tuple[int, ...] = (5, 20)  # Least rows in leaves of forests
     stacked_pseudo_rows: float = 5.0
 
@@ -211,7 +211,7 @@ class CountsSpec:
 
     ridge: float = 1e-4
     forest_rows: int = 60
-    trees: int = 200
+    trees: int = 100
     leaf: int = 10
     # Numbers above the largest that have a probability: so many times the range of y,
     # and some more
