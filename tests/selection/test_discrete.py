@@ -69,6 +69,7 @@ def test_what_is_no_count_is_not_one():
     assert not looks_counted(rng.lognormal(6, 1, size=500).round())  # many values
     assert not looks_counted(10.0 * rng.poisson(3.0, size=500))  # in steps of ten
     assert not looks_counted(np.full(50, 3.0))
+    assert not looks_counted(1.0 * (np.arange(50) == 7))  # one row differs
 
 
 @pytest.mark.parametrize("width", [0.001, 0.1, 0.25, 0.5, 1.0, 5.0, 100.0])

@@ -7,7 +7,7 @@ from kexpfam.data import Rows
 from kexpfam.errors import DegenerateDataError
 from kexpfam.family import Spec
 from kexpfam.selection.supports import (
-    Bounds,
+    ResponseBounds,
     choose_support,
     given_bounds,
     mapped_rows,
@@ -40,14 +40,14 @@ UNBOUNDED = {
 def test_a_bound_at_zero_is_noticed(name):
     for seed in range(20):
         found = noticed_bounds(POSITIVE[name](np.random.default_rng(seed)))
-        assert found == Bounds(0.0, likely=True)
+        assert found == ResponseBounds(0.0, likely=True)
 
 
 @pytest.mark.parametrize("name", SHARES)
 def test_shares_are_noticed(name):
     for seed in range(20):
         found = noticed_bounds(SHARES[name](np.random.default_rng(seed)))
-        assert found == Bounds(0.0, 1.0, likely=True)
+        assert found == ResponseBounds(0.0, 1.0, likely=True)
 
 
 @pytest.mark.parametrize("name", UNBOUNDED)
@@ -77,14 +77,16 @@ def test_bounds_that_are_none_are_refused(lower, upper, message):
 
 def test_rows_outside_are_refused_by_number():
     with pytest.raises(DegenerateDataError, match=r"2 rows outside .*row 1 is -1"):
-        require_within(np.array([1.0, -1.0, -2.0]), Bounds(0.0))
+        require_within(np.array([1.0, -1.0, -2.0]), ResponseBounds(0.0))
 
 
-@pytest.mark.parametrize("bounds", [Bounds(0.0), Bounds(upper=0.0), Bounds(0.0, 9.0)])
+@pytest.mark.parametrize(
+    "bounds", [ResponseBounds(0.0), ResponseBounds(upper=0.0), ResponseBounds(0.0, 9.0)]
+)
 def test_rows_on_a_bound_are_not_far_from_others(bounds):
     rng = np.random.default_rng(0)
     y = np.clip(np.round(rng.exponential(size=400), 1), 0.0, 9.0)
-    y = -y if bounds == Bounds(upper=0.0) else y
+    y = -y if bounds == ResponseBounds(upper=0.0) else y
     assert np.any(y == 0.0)
     for support in support_maps(y, bounds):
         w = support.forward(y)
@@ -96,7 +98,9 @@ def test_maps_follow_units():
     """In other units of y the same rows get the same places on the line."""
     y = np.random.default_rng(1).exponential(size=200)
     for one, other in zip(
-        support_maps(y, Bounds(0.0)), support_maps(1e6 * y, Bounds(0.0)), strict=True
+        support_maps(y, ResponseBounds(0.0)),
+        support_maps(1e6 * y, ResponseBounds(0.0)),
+        strict=True,
     ):
         np.testing.assert_allclose(one.forward(y), other.forward(1e6 * y), rtol=1e-9)
 
@@ -106,6 +110,6 @@ def test_a_logarithm_is_chosen_for_what_is_normal_behind_one():
     x = rng.uniform(-1, 1, size=(120, 1))
     y = np.exp(2 * x + 0.5 * rng.normal(size=(120, 1)))
     rows = Rows(x, y, np.ones(120))
-    support = choose_support(rows, Bounds(0.0), Spec())
-    assert support == support_maps(y[:, 0], Bounds(0.0))[-1]
+    support = choose_support(rows, ResponseBounds(0.0), Spec())
+    assert support == support_maps(y[:, 0], ResponseBounds(0.0))[-1]
     assert np.array_equal(mapped_rows(rows, support).Y, support.forward(y))

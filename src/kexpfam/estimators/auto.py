@@ -91,7 +91,7 @@ from kexpfam.selection.spec import (
     TUNING,
     default_coordinates,
 )
-from kexpfam.selection.supports import Bounds
+from kexpfam.selection.supports import ResponseBounds
 from kexpfam.selection.validation import Validation
 
 # What `given(X)` returns: of one column, with bounds, with atoms, of several columns.
@@ -217,8 +217,8 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
     n_features_in_: int
 
     # Where y ends because atoms are there; and held-out log densities of rows.
-    _ends: Bounds | None = None
-    _held_out: tuple[Indices, Array]
+    _ends: ResponseBounds | None = None
+    _held_out: tuple[Indices, Array] | None = None
 
     # Coordinates that are tried.
     _coordinates = staticmethod(default_coordinates)
@@ -283,6 +283,7 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
         if isinstance(rows, Source):
             refuse_bounds_of_blocks(rows, self.lower, self.upper)
             self.support_ = self.beyond_ = None
+            self.rounding_ = 0.0
             self._fit_source(rows, rng, client)
             note_columns(self, rows)
             return self
@@ -482,7 +483,9 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
         kept = np.flatnonzero(weights)
         log_p = np.stack([candidates[int(k)].held_out for k in kept])
         mixed = special.logsumexp(log_p, axis=0, b=weights[kept, None])
-        self._held_out = rows.numbers, defence.beside(mixed) + self._log_slopes(rows)
+        if self._held_out is not None:  # someone wants them
+            own = defence.beside(mixed) + self._log_slopes(rows)
+            self._held_out = rows.numbers, own
         masses = held_out_masses(validation, candidates, weights, defence)
         self.calibration_ = fit_calibration(masses, rows.weights, validation.folds)
         selection = best_of(validation)
@@ -545,7 +548,7 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
             parts = tuple(own._learned() for own in self.columns_)
             return FittedColumns(parts, self.columns_.names)
         if self.discrete_ is not None:
-            return self.discrete_.saved(self.neighbourhood_)
+            return self.discrete_.saved(self.neighbourhood_, self.rounding_)
         # Without weight, too: they are among the parameters, which files hold.
         others = [m.coordinates for m in self.members_ if m.family is None]
         Competitors.of(self.experts).require_saveable(others)
@@ -568,6 +571,7 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
             self.calibration_,
             self.support_,
             self.beyond_,
+            self.rounding_,
         )
 
     def _relearn(self, fitted: object) -> None:
@@ -586,11 +590,13 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
             kind: Any = CountLaw if isinstance(fitted, FittedCounts) else AtomsAndRest
             self.neighbourhood_ = fitted.neighbourhood
             self.n_features_in_ = len(fitted.neighbourhood.center)
+            self.rounding_ = fitted.rounding
             self._share(kind.of(fitted, rest))
             return
         if not isinstance(fitted, FittedAverage):
             raise ValueError("an AutoKCEF is an average")
-        self.columns_, self.atoms_ = None, np.empty(0)
+        self.columns_ = self.discrete_ = None
+        self.atoms_, self.rounding_ = np.empty(0), fitted.rounding
         members = [restored_member(member) for member in fitted.members]
         self.n_features_in_ = len(fitted.neighbourhood.center)
         self.neighbourhood_ = fitted.neighbourhood

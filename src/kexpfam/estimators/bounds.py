@@ -16,7 +16,7 @@ from kexpfam.family import Spec
 from kexpfam.selection.defensive import DefensiveComponent
 from kexpfam.selection.spec import SUPPORT
 from kexpfam.selection.supports import (
-    Bounds,
+    ResponseBounds,
     choose_support,
     given_bounds,
     mapped_rows,
@@ -26,21 +26,26 @@ from kexpfam.selection.supports import (
 
 
 def bounds_of(
-    rows: Rows, lower: Any, upper: Any, *, notice: bool, ends: Bounds | None = None
-) -> Bounds:
+    rows: Rows,
+    lower: Any,
+    upper: Any,
+    *,
+    notice: bool,
+    ends: ResponseBounds | None = None,
+) -> ResponseBounds:
     """Bounds of one column of y: those given, or those that are noticed.
 
     `ends` are bounds that are likely for another reason.
     """
     bounds = given_bounds(lower, upper)
     if bounds is None:
-        found = Bounds()
+        found = ResponseBounds()
         if notice:
             found = noticed_bounds(rows.Y[rows.weights > 0, 0])
         if not ends:
             return found
         low, high = max(found.lower, ends.lower), min(found.upper, ends.upper)
-        return Bounds(low, high, likely=True)
+        return ResponseBounds(low, high, likely=True)
     if bounds and rows.Y.shape[1] > 1:
         raise ValueError(
             f"lower and upper are for one column of y, got {rows.Y.shape[1]}; give a "
@@ -52,7 +57,7 @@ def bounds_of(
 
 
 def on_the_line(
-    rows: Rows, bounds: Bounds, spec: Spec
+    rows: Rows, bounds: ResponseBounds, spec: Spec
 ) -> tuple[Rows, SupportMap | None]:
     """Rows with responses that have no bounds, and the map; None if there is none."""
     support = choose_support(rows, bounds, spec) if bounds else None

@@ -41,7 +41,7 @@ class CountLaw:
     rest: Any  # An AutoKCEF of y + u; None if there is none
     held_out: float  # Mean held-out log probability
 
-    def saved(self, neighbourhood: Neighbourhood) -> FittedCounts:
+    def saved(self, neighbourhood: Neighbourhood, rounding: float) -> FittedCounts:
         """As files hold it."""
         return FittedCounts(
             self.values,
@@ -52,6 +52,7 @@ class CountLaw:
             neighbourhood,
             self.classes,
             None if self.rest is None else self.rest._learned(),
+            rounding,
         )
 
     @classmethod
@@ -123,8 +124,9 @@ def fit_count_law(
         )
         jittered = y + rng.uniform(-0.5, 0.5, size=len(y))
         equal = np.all(weights == 1.0)
+        rest._held_out = known, np.zeros(0)  # asks for them
         rest.fit(X, jittered, sample_weight=None if equal else weights)
-        known, own = rest._held_out
+        known, own = rest.__dict__.pop("_held_out")
         log_p = [part[known] for part in log_p]
         log_p.append(own)
     table = np.stack(log_p)

@@ -22,7 +22,7 @@ from kexpfam.estimators.saved import FittedAtoms
 from kexpfam.family.neighbourhood import Neighbourhood
 from kexpfam.selection.discrete import find_atoms, looks_counted, rounding_width
 from kexpfam.selection.probabilities import ClassProbabilities, fit_probabilities
-from kexpfam.selection.supports import Bounds
+from kexpfam.selection.supports import ResponseBounds
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,10 +116,10 @@ class AtomsAndRest:
     classes: ClassProbabilities  # Of each atom, and of the rest as the last
     rest: Any  # An AutoKCEF
 
-    def saved(self, neighbourhood: Neighbourhood) -> FittedAtoms:
+    def saved(self, neighbourhood: Neighbourhood, rounding: float) -> FittedAtoms:
         """As files hold it."""
         return FittedAtoms(
-            self.values, self.classes, self.rest._learned(), neighbourhood
+            self.values, self.classes, self.rest._learned(), neighbourhood, rounding
         )
 
     @classmethod
@@ -156,7 +156,7 @@ def fit_atoms(
     own.set_params(atoms=False, counts=False, random_state=int(rng.integers(2**31)))
     # An atom at an end of the rows is where the rest ends, too: a cap, or a floor.
     low, high = float(y[used].min()), float(y[used].max())
-    own._ends = Bounds(
+    own._ends = ResponseBounds(
         low if low in atoms else -math.inf,
         high if high in atoms else math.inf,
         likely=True,

@@ -201,7 +201,8 @@ class FittedMember:
         "n_candidates": "positive",
         "calibration": "optional",
         "support": "optional",
-        "beyond": "p optional",
+        "beyond": "optional",
+        "rounding": "nonnegative",
     },
     names={"defensive_weight": "guard_weight", "defensive": "guard"},
 )
@@ -221,6 +222,7 @@ class FittedAverage:
     calibration: UnitMap | None = None  # Of PIT values; None if there is none
     support: SupportMap | None = None  # Of y to the line; None without bounds
     beyond: DefensiveComponent | None = None  # Beside bounds that are only likely
+    rounding: float = 0.0  # Width that y was rounded to
 
     def check_saved(self) -> None:
         """Refuse shares of something else than one, and what is no density."""
@@ -232,7 +234,8 @@ class FittedAverage:
         p = len(self.neighbourhood.center)
         if not p:
             raise ValueError("an average has conditions")
-        if self.defensive_component.coordinates.p != p:
+        others = [self.defensive_component, self.beyond or self.defensive_component]
+        if any(component.coordinates.p != p for component in others):
             raise ValueError("the defensive component has other conditions")
 
     @property
@@ -244,7 +247,9 @@ class FittedAverage:
         return DefensiveComponent.everywhere(p, *self.defensive)
 
 
-@saved_fit({"values": "k", "neighbourhood": "p", "rest": "p"})
+@saved_fit(
+    {"values": "k", "neighbourhood": "p", "rest": "p", "rounding": "nonnegative"}
+)
 @dataclass(frozen=True, eq=False)
 class FittedAtoms:
     """What `AutoKCEF` has learned of y with atoms."""
@@ -253,6 +258,7 @@ class FittedAtoms:
     classes: ClassProbabilities  # Of each of them, and of the rest as the last
     rest: FittedAverage  # The density of the rest
     neighbourhood: Neighbourhood  # Of all rows
+    rounding: float = 0.0  # Width that y was rounded to
 
     def check_saved(self) -> None:
         """Refuse atoms in disorder, and probabilities of others."""
@@ -271,6 +277,7 @@ class FittedAtoms:
         "neighbourhood": "p",
         "classes": "optional",
         "rest": "p optional",
+        "rounding": "nonnegative",
     }
 )
 @dataclass(frozen=True, eq=False)
@@ -285,6 +292,7 @@ class FittedCounts:
     neighbourhood: Neighbourhood
     classes: ClassProbabilities | None = None
     rest: FittedAverage | None = None  # The density of y + u
+    rounding: float = 0.0  # Width that y was rounded to
 
     def check_saved(self) -> None:
         """Refuse values that are no counts, and weights of other members."""

@@ -72,8 +72,10 @@ def looks_counted(y: Array, spec: AtomsSpec = ATOMS) -> bool:
     """
     if len(y) < spec.fewest_rows or y.min() < 0 or np.any(y != np.rint(y)):
         return False
-    values = np.unique(y)
+    values, rows = np.unique(y, return_counts=True)
     several = 2 <= len(values) <= spec.most_counts
+    # A single row that differs from all others tells of no kind.
+    several &= bool(np.sort(rows)[-2:][0] >= spec.ties)
     dense = len(values) >= 0.5 * (values[-1] - values[0] + 1.0)
     return bool(several and dense and len(y) >= spec.ties * len(values))
 

@@ -24,7 +24,7 @@ R = TypeVar("R", bound=Rows)
 
 
 @dataclass(frozen=True)
-class Bounds:
+class ResponseBounds:
     """The interval that y lies in, and whether that is only likely."""
 
     lower: float = -math.inf
@@ -36,12 +36,12 @@ class Bounds:
         return math.isfinite(self.lower) or math.isfinite(self.upper)
 
 
-def given_bounds(lower: Any, upper: Any) -> Bounds | None:
+def given_bounds(lower: Any, upper: Any) -> ResponseBounds | None:
     """Bounds that a user gave, −∞ and ∞ for none; None if neither was given.
 
     Example:
         >>> given_bounds(0, None)
-        Bounds(lower=0.0, upper=inf, likely=False)
+        ResponseBounds(lower=0.0, upper=inf, likely=False)
     """
     if lower is None and upper is None:
         return None
@@ -59,10 +59,10 @@ def given_bounds(lower: Any, upper: Any) -> Bounds | None:
         raise ValueError(
             f"lower must be below upper, got lower={lower!r} and upper={upper!r}."
         )
-    return Bounds(ends[0], ends[1])
+    return ResponseBounds(ends[0], ends[1])
 
 
-def require_within(y: Array, bounds: Bounds) -> None:
+def require_within(y: Array, bounds: ResponseBounds) -> None:
     """Refuse responses (n,) outside bounds that were given."""
     outside = np.flatnonzero((y < bounds.lower) | (y > bounds.upper))
     if len(outside):
@@ -74,7 +74,7 @@ def require_within(y: Array, bounds: Bounds) -> None:
         )
 
 
-def noticed_bounds(y: Array, spec: SupportSpec = SUPPORT) -> Bounds:
+def noticed_bounds(y: Array, spec: SupportSpec = SUPPORT) -> ResponseBounds:
     """Bounds that y (n,) seems to have: 0, or 0 and 1.
 
     If N₁ and N₂ rows are in the first two steps from a bound, a density that goes on
@@ -84,18 +84,18 @@ def noticed_bounds(y: Array, spec: SupportSpec = SUPPORT) -> Bounds:
     Example:
         >>> rng = np.random.default_rng(0)
         >>> noticed_bounds(rng.exponential(size=200))
-        Bounds(lower=0.0, upper=inf, likely=True)
+        ResponseBounds(lower=0.0, upper=inf, likely=True)
         >>> noticed_bounds(rng.beta(0.8, 0.8, size=200))
-        Bounds(lower=0.0, upper=1.0, likely=True)
+        ResponseBounds(lower=0.0, upper=1.0, likely=True)
         >>> bool(noticed_bounds(rng.normal(4.0, 1.0, size=200)))
         False
     """
     if len(y) < spec.fewest_rows or y.min() < 0.0:
-        return Bounds()
+        return ResponseBounds()
     low = _ends_at(y, spec)
     if y.max() <= 1.0 and _ends_at(1.0 - y, spec):
-        return Bounds(0.0, 1.0, likely=True)
-    return Bounds(0.0, likely=True) if low else Bounds()
+        return ResponseBounds(0.0, 1.0, likely=True)
+    return ResponseBounds(0.0, likely=True) if low else ResponseBounds()
 
 
 def _ends_at(distance: Array, spec: SupportSpec) -> bool:
@@ -111,7 +111,7 @@ def _ends_at(distance: Array, spec: SupportSpec) -> bool:
 
 
 def support_maps(
-    y: Array, bounds: Bounds, spec: SupportSpec = SUPPORT
+    y: Array, bounds: ResponseBounds, spec: SupportSpec = SUPPORT
 ) -> list[SupportMap]:
     """Maps to the line that are tried for responses (n,), in any order."""
     y = np.sort(y)
@@ -140,7 +140,7 @@ def _margin(distance: Array, spec: SupportSpec) -> float:
 
 
 def choose_support(
-    rows: Rows, bounds: Bounds, spec: Spec, tuning: SupportSpec = SUPPORT
+    rows: Rows, bounds: ResponseBounds, spec: Spec, tuning: SupportSpec = SUPPORT
 ) -> SupportMap | None:
     """The map that regressions of held-out rows are best behind.
 
