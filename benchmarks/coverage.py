@@ -38,7 +38,8 @@ def measured(family: Family, n: int, seed: int, fresh: int) -> dict[str, np.ndar
     X_new, y_new = family.sample(fresh, rng)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        density = AutoKCEF(random_state=seed, n_jobs=1).fit(X, y).given(X_new)
+        model = AutoKCEF(lower=-np.inf, atoms=False, random_state=seed, n_jobs=1)
+        density = model.fit(X, y).given(X_new)
     kinds: dict[str, Any] = {"density": density, "without map": density}
     if isinstance(density, RecalibratedDensity):
         kinds["without map"] = density.density

@@ -107,7 +107,10 @@ def around_a_process() -> KCEF:
 
 
 def average(**experts: Any) -> AutoKCEF:
-    return AutoKCEF(experts=experts or None, random_state=0, n_jobs=1)
+    others = experts or None
+    return AutoKCEF(
+        experts=others, lower=-np.inf, atoms=False, random_state=0, n_jobs=1
+    )
 
 
 ESTIMATORS: dict[str, Callable[[], Any]] = {

@@ -31,7 +31,8 @@ def grid(n: int, columns: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def score(train: tuple[np.ndarray, ...], test: tuple[np.ndarray, ...]) -> float:
-    return float(AutoKCEF(n_jobs=1, random_state=0).fit(*train).score(*test))
+    model = AutoKCEF(lower=-np.inf, atoms=False, n_jobs=1, random_state=0)
+    return float(model.fit(*train).score(*test))
 
 
 def measure(problem: str, columns: int, seed: int) -> dict[str, float]:

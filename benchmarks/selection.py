@@ -37,7 +37,10 @@ from reproduction.tables import (
 )
 
 METHODS = {
-    "AutoKCEF": Method(lambda seed: AutoKCEF(random_state=seed), description="default"),
+    "AutoKCEF": Method(
+        lambda seed: AutoKCEF(lower=-np.inf, atoms=False, random_state=seed),
+        description="default",
+    ),
     "KCEF": Method(lambda seed: KCEF(random_state=seed), description="default"),
     "KCEF_paper": Method(
         paper_kcef,
@@ -118,7 +121,7 @@ def timed() -> dict[str, Any]:
     makers: dict[str, Callable[[], Any]] = {
         "NGBoost": lambda: NGBRegressor(verbose=False),
         "KCEF": lambda: KCEF(random_state=0),
-        "AutoKCEF": lambda: AutoKCEF(random_state=0),
+        "AutoKCEF": lambda: AutoKCEF(lower=-np.inf, atoms=False, random_state=0),
     }
     times: dict[str, Any] = {}
     for n in TIMED_ROWS:

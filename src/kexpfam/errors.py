@@ -58,3 +58,7 @@ class BlindnessWarning(UserWarning):
 
 class SamplingWarning(UserWarning):
     """Draws of a sampler should not be trusted."""
+
+
+class MeasureWarning(UserWarning):
+    """Atoms or counts were found in y, or log densities of different measures meet."""

@@ -45,7 +45,7 @@ def joint(fit, untuned):
 def untuned(monkeypatch):
     """Makes `fit` and `evaluate` use untuned models, where only speed matters."""
 
-    def model(kind, seed, *, joint=False):
+    def model(kind, seed, *, joint=False, **law):
         single = KCEF(select=None, random_state=seed)
         return FactorizedDensity(factor=single, random_state=seed) if joint else single
 

@@ -119,6 +119,14 @@ def _table():
     return untuned(ordered=order).fit(TABLE, y)
 
 
+def _discrete(y, **parameters):
+    """A law with atoms or of counts, in one kind of coordinates."""
+    few = [spec for spec in default_coordinates() if spec.name == "normal"]
+    with mock.patch.object(AutoKCEF, "_coordinates", return_value=few):
+        model = AutoKCEF(likelihood=False, random_state=0, **parameters)
+        return model.fit(MORE_X, y)
+
+
 def _joint(**parameters):
     model = FactorizedDensity(factor=untuned(), root=KEF(select=None), **parameters)
     return model.fit(FRAME)
@@ -171,6 +179,11 @@ MODELS = {
     "KEF, three columns": lambda: KEF(regularization=1.0).fit(FRAME),
     "average": _average,
     "average, two columns": _average_of_two,
+    "average, atoms": lambda: _discrete(
+        np.where(MORE_X[:, 0] > 1.0, 0.5, MORE_Y), atoms=(0.5,), lower=0.0
+    ),
+    "average, counts": lambda: _discrete(np.floor(2 * MORE_Y), counts=True),
+    "lower": lambda: untuned(lower=0.0).fit(X, Y),
     "joint": lambda: _joint(graph="full"),
     "joint, blocks": lambda: _joint(graph={("a", "b"): [], "c": ["a", "b"]}),
     "joint, exogenous": lambda: _joint(graph={"a": ["c"], "b": []}, exogenous=["c"]),

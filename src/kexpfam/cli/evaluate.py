@@ -11,6 +11,7 @@ from sklearn.model_selection import KFold
 from kexpfam._progress import Progress, ProgressBar
 from kexpfam._typing import Array
 from kexpfam.cli.fit import (
+    LAW,
     new_model,
     require_target,
     table_options,
@@ -96,8 +97,9 @@ def evaluate_command(
         raise click.UsageError("--cv is for one table; there is no HELD_OUT then.")
     if cv is not None:
         require_target(columns["target"])
+        law = {name: columns.pop(name) for name in LAW}
         rows = training_table(read_table(source), **columns)
-        result = _by_folds(rows, cv, new_model(kind, seed), seed)
+        result = _by_folds(rows, cv, new_model(kind, seed, **law), seed)
     else:
         assert held_out is not None
         _refuse_options_of_a_fit()
@@ -126,7 +128,7 @@ def _refuse_options_of_a_fit() -> None:
     """Refuse what a model that is fitted would not follow."""
     ctx = click.get_current_context()
     told = ("features", "categorical", "ordered", "exclude", "kind", "seed")
-    for name in told:
+    for name in (*told, *LAW):
         if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
             option = "--model" if name == "kind" else f"--{name}"
             raise click.UsageError(

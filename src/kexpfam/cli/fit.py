@@ -112,7 +112,19 @@ table_options = together(
         show_default=True,
         help="An average of many densities, or the best single one.",
     ),
+    click.option("--lower", type=float, help="No target is below this number."),
+    click.option("--upper", type=float, help="No target is above this number."),
+    click.option(
+        "--atoms",
+        type=click.Choice(["find", "none"]),
+        default="find",
+        show_default=True,
+        help="Whether values that repeat, and counts, are looked for (--model auto).",
+    ),
 )
+
+# Those of them that say what kind of variable the target is.
+LAW = ("lower", "upper", "atoms")
 
 
 @command(
@@ -155,11 +167,14 @@ def fit_command(
     if not joint:
         require_target(columns["target"])
     check_output(output, force)
+    given = columns | {"model": kind, "seed": seed}  # to be said again
+    law = {name: columns.pop(name) for name in LAW}
     rows = training_table(read_table(data), **columns)
     rows.tell_of_rows_left_out()
-    _tell_of_few_values(rows)
+    if kind == "kcef" or law["atoms"] == "none":
+        _tell_of_few_values(rows)
     start = perf_counter()
-    model = fitted(new_model(kind, seed, joint=joint), rows)
+    model = fitted(new_model(kind, seed, joint=joint, **law), rows)
     seconds = perf_counter() - start
     if joint:
         model.save(output, extra=rows.coder.as_extra())
@@ -172,9 +187,8 @@ def fit_command(
     if as_json:
         print_json(report)
     elif not quiet:
-        # What was given, to be said again.
-        given = columns | {"model": kind, "seed": seed}
-        _print(report, data, _as_words(given, {"model": "auto", "seed": 0}))
+        usual = {"model": "auto", "seed": 0, "atoms": "find"}
+        _print(report, data, _as_words(given, usual))
 
 
 def training_table(
@@ -350,10 +364,23 @@ def _feature_names(
     return names
 
 
-def new_model(kind: str, seed: int, *, joint: bool = False) -> Any:
+def new_model(
+    kind: str,
+    seed: int,
+    *,
+    joint: bool = False,
+    lower: float | None = None,
+    upper: float | None = None,
+    atoms: str = "find",
+) -> Any:
     """The estimator that "auto" or "kcef" stands for, not fitted."""
+    if joint and not (lower is None and upper is None):
+        raise click.UsageError("--lower and --upper are for one target, not --joint.")
+    law: dict[str, Any] = {"lower": lower, "upper": upper}
+    if kind != "kcef" and atoms == "none":
+        law["atoms"] = False
     single: Any = KCEF if kind == "kcef" else AutoKCEF
-    single = single(random_state=seed, verbose=shows_progress())
+    single = single(random_state=seed, verbose=shows_progress(), **law)
     return FactorizedDensity(factor=single, random_state=seed) if joint else single
 
 
@@ -423,8 +450,9 @@ def _report(model: Any, rows: TableRows, seconds: float, output: str) -> dict[st
         ],
         "held_out_log_density": held_out,
         "best_member": best,
-        "members": len(model.members_) if hasattr(model, "members_") else None,
         "stopped": _stopped(model),
+        "atoms": getattr(model, "atoms_", np.empty(0)).tolist() or None,
+        "members": len(model.members_) if getattr(model, "members_", None) else None,
         "seconds": seconds,
     }
 
@@ -438,7 +466,7 @@ def _stopped(model: Any) -> str | None:
 
 def _held_out(model: Any) -> tuple[float | None, str | None]:
     """Mean held-out log density of the best family, and its base in words."""
-    if hasattr(model, "members_"):
+    if getattr(model, "members_", None):
         best = max(model.members_, key=lambda member: member.held_out)
         return best.held_out, best.coordinates
     selection = getattr(model, "selection_", None)

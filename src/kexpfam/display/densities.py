@@ -27,7 +27,8 @@ def plot_densities(
     """Draw one or several densities of one variable as curves.
 
     Up to eight are named in a legend; more are coloured in order, from dark to light.
-    A curve that meets a finite end of the support falls to zero there.
+    A curve that meets a finite end of the support falls to zero there. Atoms are stems
+    as high as their probability, on the same axis.
 
     Args:
         densities: n densities of one variable, or a single one, as `given` returns.
@@ -69,8 +70,9 @@ def plot_densities(
     if ax is None:
         _, ax = plt.subplots(layout="constrained")
     ribbons = _ribbons(densities, curves, band)
-    for (y, p), ribbon, label, color in zip(
-        curves, ribbons, labels, colors, strict=True
+    stems = _stems(densities, n)
+    for (y, p), ribbon, label, color, atoms in zip(
+        curves, ribbons, labels, colors, stems, strict=True
     ):
         (drawn,) = ax.plot(y, p, label=label, color=color, **line)
         drawn.sticky_edges.y.append(0.0)  # no margin below, yet room for other curves
@@ -79,7 +81,12 @@ def plot_densities(
             ax.fill_between(y, *ribbon, alpha=0.25, **look)
         elif n <= 4:  # of more, fills are not told apart
             ax.fill_between(y, p, color=drawn.get_color(), alpha=0.15, linewidth=0)
-    ax.set(xlabel="y", ylabel="density")
+        if len(atoms):
+            shade, (at, height) = drawn.get_color(), atoms.T
+            ax.vlines(at, 0.0, height, color=shade, linewidth=1.5)
+            ax.plot(at, height, "o", color=shade, markersize=4)
+    ylabel = "density and probability" if any(map(len, stems)) else "density"
+    ax.set(xlabel="y", ylabel=ylabel)
     if labels[0] is not None:
         ax.legend(frameon=False)
     return ax
@@ -290,6 +297,12 @@ def _require_one_variable(densities: Any) -> None:
 
 def _curves(densities: Any) -> list[tuple[Array, Array]]:
     """Points (y, p) of the curve of each density, over the visible range of all."""
+    if hasattr(densities, "atoms"):
+        shares = np.atleast_1d(densities.continuous_share)
+        if densities.density is None:
+            return [(np.empty(0), np.empty(0))] * len(shares)
+        inner = _curves(densities.density)
+        return [(y, w * p) for (y, p), w in zip(inner, shares, strict=True)]
     ends = np.atleast_2d(densities.support)
     if len(ends) == 0:
         raise ValueError("There are no densities to draw: the batch is empty.")
@@ -319,6 +332,18 @@ def _ribbons(
     each = [densities] if np.ndim(densities.support) == 1 else densities
     bands = [one.band(level, y) for one, (y, _) in zip(each, curves, strict=True)]
     return [(band.lower, band.upper) for band in bands]
+
+
+def _stems(densities: Any, n: int) -> list[Array]:
+    """Atoms of each law that are worth drawing, places and probabilities, (k, 2)."""
+    if not hasattr(densities, "atoms"):
+        return [np.empty((0, 2))] * n
+    values, pi = densities.atoms
+    pi = np.atleast_2d(pi)
+    seen = pi >= 1e-3 * pi.max(axis=1, keepdims=True)
+    return [
+        np.column_stack([values[s], own[s]]) for own, s in zip(pi, seen, strict=True)
+    ]
 
 
 def _visible(densities: Any, count: int) -> tuple[Array, Array, Array]:

@@ -1,11 +1,13 @@
 """Distribution objects: n densities at once, in the user's units."""
 
 from kexpfam.distributions.bands import Band, Replicates
+from kexpfam.distributions.bounded import BoundedDensity, SupportMap
 from kexpfam.distributions.bridged import Bridge, BridgedDensity, bridge_sample
 from kexpfam.distributions.chain_rule import ChainRuleDensity
 from kexpfam.distributions.closed_form import ClosedFormDensity
 from kexpfam.distributions.coordinates import ResponseCoordinates
 from kexpfam.distributions.interface import Density, ExactDensity, SeveralColumns
+from kexpfam.distributions.mixed import Atoms, MixedDensity
 from kexpfam.distributions.mixture import MixtureDensity
 from kexpfam.distributions.multivariate import MultivariateDensity, check_partition
 from kexpfam.distributions.normal_mixture import (
@@ -24,13 +26,16 @@ from kexpfam.partition import UnnormalizedDensity
 
 __all__ = [
     "BLOCK_ROWS",
+    "Atoms",
     "Band",
+    "BoundedDensity",
     "Bridge",
     "BridgedDensity",
     "ChainRuleDensity",
     "ClosedFormDensity",
     "Density",
     "ExactDensity",
+    "MixedDensity",
     "MixtureDensity",
     "MultivariateDensity",
     "NormalMixtureColumns",
@@ -41,6 +46,7 @@ __all__ = [
     "ResponseCoordinates",
     "RowAverageDensity",
     "SeveralColumns",
+    "SupportMap",
     "UnitMap",
     "UnivariateDensity",
     "UnnormalizedDensity",

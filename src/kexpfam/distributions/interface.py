@@ -9,7 +9,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -22,14 +22,14 @@ class Density(ABC):
     """n densities, in the user's units, with a leading axis unless it is a single one.
 
     Attributes:
-        measure: What densities of y are taken with respect to.
+        measure: What densities of y are taken with respect to: "lebesgue", or with
+            atoms "mixed" or "counting" (`MixedDensity`). Log densities with respect
+            to different measures cannot be compared.
         log_partition: log Z(x) of each density.
         log_partition_error: Estimated error of log Z(x).
     """
 
-    # Lebesgue measure on every column. Atoms and counts would enter here, by another
-    # value: `logpdf`, metrics and comparisons that care may ask for it.
-    measure: ClassVar[Literal["lebesgue"]] = "lebesgue"
+    measure: Literal["lebesgue", "mixed", "counting"] = "lebesgue"
 
     _single: bool
     _replicates: Any = None  # What bands are from, `bands.Replicates`, if there are any

@@ -302,6 +302,11 @@ def _check(components: Sequence[OneColumnDensity], weights: Array) -> None:
                 f"components must be densities of one variable, as given(X) returns "
                 f"them for one column of y; got {part!r}."
             )
+        if part.measure != "lebesgue":
+            raise TypeError(
+                f"components must be densities without atoms, got {part!r}; average "
+                f"the probabilities of atoms, and the densities beside them."
+            )
     # They may miss it by rounding, and are then divided by their sum.
     right_sum = abs(weights.sum() - 1.0) <= 1e-6
     if not (np.all(weights >= 0) and right_sum):

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from scipy import special
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from kexpfam._parallel import single_threaded_blas
 from kexpfam._progress import ProgressBar
-from kexpfam._typing import Array, RandomState
+from kexpfam._typing import Array, Indices, RandomState
 from kexpfam._validation import as_generator, check_count
 from kexpfam.data import (
     ArraySource,
@@ -24,14 +25,25 @@ from kexpfam.data import (
     training_data,
 )
 from kexpfam.distributions import (
+    BoundedDensity,
     ChainRuleDensity,
+    MixedDensity,
     MixtureDensity,
     RecalibratedDensity,
     Replicates,
     ResponseCoordinates,
+    SupportMap,
 )
 from kexpfam.errors import AccuracyWarning, BlindnessWarning
 from kexpfam.estimators.base import ConditionalEstimator, warn_of_a_column
+from kexpfam.estimators.bounds import (
+    bounded,
+    bounds_of,
+    component_beyond,
+    on_the_line,
+    refuse_bounds_of_blocks,
+)
+from kexpfam.estimators.counts import CountLaw, fit_count_law
 from kexpfam.estimators.experts import (
     Competitors,
     check_weights_for,
@@ -47,8 +59,15 @@ from kexpfam.estimators.joint import (
 )
 from kexpfam.estimators.kcef import KCEF
 from kexpfam.estimators.members import fit_members, restored_member
+from kexpfam.estimators.mixed import AtomsAndRest, ResponseKind, fit_atoms
 from kexpfam.estimators.replicates import Replicate, fit_replicates
-from kexpfam.estimators.saved import FittedAverage, FittedColumns, FittedMember
+from kexpfam.estimators.saved import (
+    FittedAtoms,
+    FittedAverage,
+    FittedColumns,
+    FittedCounts,
+    FittedMember,
+)
 from kexpfam.family import (
     Coordinates,
     FittedFamily,
@@ -76,15 +95,36 @@ from kexpfam.selection.spec import (
     TUNING,
     default_coordinates,
 )
+from kexpfam.selection.supports import ResponseBounds
 from kexpfam.selection.validation import Validation
+
+# What `given(X)` returns: of one column, with bounds, with atoms, of several columns.
+AutoDensity = (
+    MixtureDensity
+    | RecalibratedDensity
+    | BoundedDensity
+    | MixedDensity
+    | ChainRuleDensity
+)
+
+# What a law with atoms shares with the average of its rest.
+_LEARNED = (
+    "members_",
+    "best_",
+    "calibration_",
+    "defensive_",
+    "isolated_components_",
+    "n_candidates_",
+    "stopped_",
+    "support_",
+    "beyond_",
+)
 
 _NO_COMPONENTS = IsolatedComponents(())
 
 
 @saved_estimator
-class AutoKCEF(
-    ConditionalEstimator[MixtureDensity | RecalibratedDensity | ChainRuleDensity]
-):
+class AutoKCEF(ConditionalEstimator[AutoDensity]):
     """The best density, no questions: an average of families over bases and kernels.
 
     Families with several base densities (with and without a regression, with and
@@ -118,6 +158,17 @@ class AutoKCEF(
             the density, `given(X).band()`; 0 for none. Ten take about half as long as
             the fit without them, and make files eleven times as large. For one column
             of y, and rows in memory.
+        lower: A bound of y that no mass is below; for rows in memory. None for both
+            bounds means: if y ends at 0, or at 0 and 1, that is noticed, and all but
+            about 0.1 % of the mass is within. −∞ (`-numpy.inf`) says there is no bound.
+        upper: A bound of y that no mass is above.
+        atoms: Values of y that have a probability of their own, which depends on x,
+            beside a density of all others. None: values that repeat far more than a
+            density allows are looked for, in memory, and a `MeasureWarning` says what
+            was found. False: none, and no counts unless `counts` says so.
+        counts: Whether y are whole numbers with a mass function instead of a density.
+            None: if y are few whole numbers from zero on, with many rows at each, and
+            `atoms` is None; a `MeasureWarning` says so.
         memory_budget: Bytes, or a text such as "500 MB", that a fit to rows read block
             by block may take above what the process has.
         time_budget: Seconds after which the best found so far is taken; None for no
@@ -141,6 +192,15 @@ class AutoKCEF(
         calibration_: The map of PIT values that densities are behind, a `UnitMap`; None
             if there is none, or of several columns of y.
         replicates_: The members fitted to rows with random weights, `bootstrap` times.
+        support_: The map of y to the line on which families are fitted, a `SupportMap`;
+            None without bounds.
+        beyond_: A component of 0.2 % beside bounds that are only likely, or None.
+        atoms_: Values of y with a probability of their own, (k,); of counts all that
+            have one. Empty if there are none.
+        discrete_: Atoms with their probabilities and the average of the rest, or the
+            mass function of counts; None without them. `members_` and `best_` are then
+            those of the rest, None if there is none.
+        rounding_: The width that y was rounded to, such as 0.1; zero if it was not.
         defensive_: The defensive component; `members_.defensive` is its weight.
         isolated_components_: Masses of separated modes by the average and by counting;
             None if loaded from a file, or of several columns of y.
@@ -163,6 +223,9 @@ class AutoKCEF(
 
     isolated_components_: IsolatedComponents | None
     columns_: "ByColumn[AutoKCEF] | None" = None
+    discrete_: AtomsAndRest | CountLaw | None = None
+    support_: SupportMap | None = None
+    beyond_: DefensiveComponent | None = None
     members_: Any  # Members, or ByColumn[Members]
     best_: Any  # KCEF, or ByColumn[KCEF]
     n_candidates_: int
@@ -170,6 +233,9 @@ class AutoKCEF(
     n_features_in_: int
 
     replicates_: tuple[Replicate, ...]
+    # Where y ends because atoms are there; and held-out log densities of rows.
+    _ends: ResponseBounds | None = None
+    _held_out: tuple[Indices, Array] | None = None
 
     # Coordinates that are tried.
     _coordinates = staticmethod(default_coordinates)
@@ -180,6 +246,10 @@ class AutoKCEF(
         experts: Sequence[Any] | Mapping[str, Any] | None = None,
         likelihood: bool | None = None,
         bootstrap: int = 0,
+        lower: float | None = None,
+        upper: float | None = None,
+        atoms: Sequence[float] | bool | None = None,
+        counts: bool | None = None,
         memory_budget: int | str = "1 GiB",
         time_budget: float | None = None,
         standardize: bool = True,
@@ -191,6 +261,10 @@ class AutoKCEF(
         self.experts = experts
         self.likelihood = likelihood
         self.bootstrap = bootstrap
+        self.lower = lower
+        self.upper = upper
+        self.atoms = atoms
+        self.counts = counts
         self.memory_budget = memory_budget
         self.time_budget = time_budget
         self.standardize = standardize
@@ -232,6 +306,9 @@ class AutoKCEF(
             self, X, y, sample_weight, memory_budget=budget, n_jobs=self.n_jobs
         )
         if isinstance(rows, Source):
+            refuse_bounds_of_blocks(rows, self.lower, self.upper)
+            self.support_ = self.beyond_ = None
+            self.rounding_ = 0.0
             with single_threaded_blas():
                 self._fit_source(rows, rng, client)
             note_columns(self, rows)
@@ -241,12 +318,29 @@ class AutoKCEF(
             names = response_names(y, rows.Y.shape[1])
             return self._take(ByColumn(fit_columns(self, rows, names, rng), names))
         warn_of_a_column(y, rows.Y)
+        kind = ResponseKind.of(rows, self.atoms, self.counts)
+        self.rounding_ = kind.rounding
+        if kind.counted:
+            return self._take_discrete(fit_count_law(self, rows, rng), rows)
+        if len(kind.atoms):
+            return self._take_discrete(fit_atoms(self, rows, kind.atoms, rng), rows)
+        rows = self._on_the_line(rows)
         if np.count_nonzero(rows.weights) > self._limits.average_rows:
             source = ArraySource(rows.X, rows.Y, rows.weights)
             with single_threaded_blas():
                 return self._fit_source(source, rng, client)
         with single_threaded_blas():
             return self._fit_rows(rows, rng, None)
+
+    def _on_the_line(self, rows: Rows) -> Rows:
+        """Rows with responses that have no bounds."""
+        bounds = bounds_of(rows, self.lower, self.upper, notice=True, ends=self._ends)
+        mapped, self.support_ = on_the_line(rows, bounds, self._spec())
+        self.beyond_ = None
+        if self.support_ is not None and bounds.likely:
+            y, p = rows.Y[:, 0], rows.X.shape[1]
+            self.beyond_ = component_beyond(y, rows.weights, p)
+        return mapped
 
     def _fit_source(
         self, source: Source, rng: np.random.Generator, client: Any
@@ -296,7 +390,9 @@ class AutoKCEF(
                 Candidate(name, None, None, np.inf, "expert", *found)
             )
         self._average(validation, int(rng.integers(2**31)), others, experts, near)
-        self.columns_, self.replicates_ = None, ()
+        self.columns_ = self.discrete_ = None
+        self.replicates_ = ()
+        self.atoms_ = np.empty(0)
         self.isolated_components_ = _NO_COMPONENTS
         if isolated:
             self.isolated_components_ = self._masses(validation)
@@ -320,7 +416,7 @@ class AutoKCEF(
     def _take(self, columns: "ByColumn[AutoKCEF]") -> Self:
         """Be the product of averages, each of a column of y given those before it."""
         names = columns.names
-        self.columns_, self.replicates_ = columns, ()
+        self.columns_, self.discrete_, self.replicates_ = columns, None, ()
         self.members_ = ByColumn([own.members_ for own in columns], names)
         self.best_ = ByColumn([own.best_ for own in columns], names)
         self.neighbourhood_ = columns[0].neighbourhood_
@@ -328,6 +424,19 @@ class AutoKCEF(
         self.stopped_ = "; ".join(dict.fromkeys(own.stopped_ for own in columns))
         self.isolated_components_ = None
         return self
+
+    def _take_discrete(self, law: AtomsAndRest | CountLaw, rows: Rows) -> Self:
+        """Be a law with atoms, or a mass function."""
+        self._share(law)
+        self.neighbourhood_ = Neighbourhood.of(rows.X, rows.weights)
+        return self
+
+    def _share(self, law: AtomsAndRest | CountLaw) -> None:
+        """Take what the average of the rest has learned."""
+        self.columns_, self.discrete_, self.atoms_ = None, law, law.values
+        rest, nothing = law.rest, {"n_candidates_": 0, "stopped_": "nothing to try"}
+        for name in _LEARNED:
+            setattr(self, name, getattr(rest, name, nothing.get(name)))
 
     def _masses(self, validation: Validation) -> IsolatedComponents:
         """Masses of isolated components by the average and by counting.
@@ -337,7 +446,7 @@ class AutoKCEF(
         """
         rows, family = validation.all_rows, self.best_.family_
         if family.coordinates.summary is None:
-            how: dict[str, Any] = {"density": self._density, "most_rows": 600}
+            how: dict[str, Any] = {"density": self._line_density, "most_rows": 600}
         else:
             how = {"placed": validation.final(best_of(validation).chosen.coordinates)}
         found = check_masses(family, rows.X, rows.Y, rows.weights, **how)
@@ -429,9 +538,14 @@ class AutoKCEF(
         candidates, rows = validation.candidates, validation.rows
         # What is validated is what will be used: every member beside the defensive one.
         weights, defence = defended_weights(validation, candidates)
+        kept = np.flatnonzero(weights)
+        log_p = np.stack([candidates[int(k)].held_out for k in kept])
+        mixed = special.logsumexp(log_p, axis=0, b=weights[kept, None])
+        if self._held_out is not None:  # someone wants them
+            own = defence.beside(mixed) + self._log_slopes(rows)
+            self._held_out = rows.numbers, own
         masses = held_out_masses(validation, candidates, weights, defence)
         self.calibration_ = fit_calibration(masses, rows.weights, validation.folds)
-        kept = np.flatnonzero(weights)
         selection = best_of(validation)
         families = [candidates[k] for k in kept if candidates[k].method != "expert"]
         chosen = [*families, selection.chosen]
@@ -439,6 +553,7 @@ class AutoKCEF(
             validation, chosen, self._spec(), seed, others, verbose=self.verbose
         )
         fits = iter(found)
+        offset = float(np.average(self._log_slopes(rows), weights=rows.weights))
         members = []
         for k in kept:
             candidate = candidates[k]
@@ -451,7 +566,7 @@ class AutoKCEF(
                     name,
                     candidate,
                     None if other else next(fits),
-                    candidate.mean(rows.weights),
+                    candidate.mean(rows.weights) + offset,
                     fit_expert(experts[name], everyone) if other else None,
                 )
             )
@@ -466,11 +581,23 @@ class AutoKCEF(
         self.n_candidates_ = len(candidates)
         self.stopped_ = validation.reason
 
+    def _log_slopes(self, rows: Rows) -> Array:
+        """What log densities on the line are less than those of y, (n,)."""
+        if self.support_ is None:
+            return np.zeros(len(rows))
+        return self.support_.log_slope(self.support_.inverse(rows.Y[:, 0]))
+
     def _best(self, method: str, fit: FamilyFit) -> KCEF:
         """The best single family, as the estimator it would be."""
+        support = self.support_
         model = KCEF(
-            fit_method=method, standardize=self.standardize, n_jobs=self.n_jobs
+            fit_method=method,
+            lower=None if support is None else support.lower,
+            upper=None if support is None else support.upper,
+            standardize=self.standardize,
+            n_jobs=self.n_jobs,
         )
+        model.support_ = support
         model._restore(replace(fit, neighbourhood=self.neighbourhood_))
         if self.coder_ is not None:
             model._adopt(self.coder_)
@@ -480,6 +607,8 @@ class AutoKCEF(
         if self.columns_ is not None:
             parts = tuple(own._learned() for own in self.columns_)
             return FittedColumns(parts, self.columns_.names)
+        if self.discrete_ is not None:
+            return self.discrete_.saved(self.neighbourhood_, self.rounding_)
         # Without weight, too: they are among the parameters, which files hold.
         others = [m.coordinates for m in self.members_ if m.family is None]
         Competitors.of(self.experts).require_saveable(others)
@@ -501,6 +630,9 @@ class AutoKCEF(
             self.stopped_,
             self.calibration_,
             self.replicates_,
+            self.support_,
+            self.beyond_,
+            self.rounding_,
         )
 
     def _relearn(self, fitted: object) -> None:
@@ -511,15 +643,28 @@ class AutoKCEF(
             self.n_features_in_ = columns[0].n_features_in_
             self._take(ByColumn(columns, fitted.names))
             return
+        if isinstance(fitted, FittedAtoms | FittedCounts):
+            rest = None
+            if fitted.rest is not None:
+                rest = type(self)(**self.get_params())
+                rest._relearn(fitted.rest)
+            kind: Any = CountLaw if isinstance(fitted, FittedCounts) else AtomsAndRest
+            self.neighbourhood_ = fitted.neighbourhood
+            self.n_features_in_ = len(fitted.neighbourhood.center)
+            self.rounding_ = fitted.rounding
+            self._share(kind.of(fitted, rest))
+            return
         if not isinstance(fitted, FittedAverage):
             raise ValueError("an AutoKCEF is an average")
-        self.columns_ = None
+        self.columns_ = self.discrete_ = None
+        self.atoms_, self.rounding_ = np.empty(0), fitted.rounding
         members = [restored_member(member) for member in fitted.members]
         self.n_features_in_ = len(fitted.neighbourhood.center)
         self.neighbourhood_ = fitted.neighbourhood
         self.members_ = Members(members, fitted.defensive_weight)
         # Numbers of a wrong form in its members show when they are printed.
         repr(self.members_)
+        self.support_, self.beyond_ = fitted.support, fitted.beyond
         self.best_ = self._best(fitted.best_method, FamilyFit(fitted.best))
         self.defensive_ = fitted.defensive_component
         self.calibration_ = fitted.calibration
@@ -528,32 +673,38 @@ class AutoKCEF(
         self.stopped_ = fitted.stopped
         self.isolated_components_ = None
 
-    def _density(
-        self, X: Array
-    ) -> MixtureDensity | RecalibratedDensity | ChainRuleDensity:
+    def _density(self, X: Array) -> AutoDensity:
         if self.columns_ is not None:
             return chain_density(X, self.columns_, self.columns_.names)
-        p = self._mixed(X, [member.family for member in self.members_])
+        if self.discrete_ is not None:
+            return self.discrete_.density(X)
+        line = self._line_density(X, [member.family for member in self.members_])
+        p = bounded(line, self.support_, self.beyond_, X)
         if self.replicates_:
-            mixture: Any = p.density if isinstance(p, RecalibratedDensity) else p
-            p._replicates = Replicates(
-                mixture.components, mixture.weights, self._replicated, X
+            mixture: Any = (
+                line.density if isinstance(line, RecalibratedDensity) else line
             )
+            parts = [bounded(c, self.support_, None, X) for c in mixture.components]
+            p._replicates = Replicates(parts, mixture.weights, self._replicated, X)
         return p
 
-    def _replicated(self, X: Array) -> list[MixtureDensity | RecalibratedDensity]:
+    def _replicated(self, X: Array) -> list[AutoDensity]:
         """The densities of every replicate."""
         found = []
         for replicate in self.replicates_:
             own = iter(replicate.families)
             families = [m.family and next(own) for m in self.members_]
-            found.append(self._mixed(X, families))
+            line = self._line_density(X, families)
+            found.append(bounded(line, self.support_, self.beyond_, X))
         return found
 
-    def _mixed(
+    def _line_density(
         self, X: Array, families: Sequence[FittedFamily | None]
     ) -> MixtureDensity | RecalibratedDensity:
-        """The average, with these families as its members; None for estimators."""
+        """Densities of what families are fitted to: y, or a map of it to the line.
+
+        These are the families of the members; None for estimators.
+        """
         # Members share coordinates, whose regressions are the slow part of them.
         placed: dict[int, Any] = {}
 

@@ -161,6 +161,11 @@ def cross_fitted(
                 f"of kexpfam.distributions, got {type(density).__name__}; wrap it in "
                 f"an estimator whose given returns such."
             )
+        if density.measure != "lebesgue":
+            raise TypeError(
+                f"given(X) of the expert {name!r} has atoms, whose log densities are "
+                f"not in the units of others; fit it with atoms=False."
+            )
         log_p[fold] = density.logpdf(rows.Y[fold, 0])
         below[fold] = density.cdf(rows.Y[fold, 0])
     if np.isposinf(log_p).any():

@@ -118,4 +118,7 @@ def chain_density(
     order = [
         ChainFactor(own, place) for own, place in zip(columns, places, strict=True)
     ]
-    return ChainRuleDensity(rows, places, [order], [1.0], names)
+    found = ChainRuleDensity(rows, places, [order], [1.0], names)
+    if any(getattr(own, "discrete_", None) is not None for own in columns):
+        found.measure = "mixed"
+    return found

@@ -21,9 +21,20 @@ from kexpfam.data import (
     parse_memory,
     training_data,
 )
-from kexpfam.distributions import MultivariateDensity, UnivariateDensity
+from kexpfam.distributions import (
+    BoundedDensity,
+    MultivariateDensity,
+    SupportMap,
+    UnivariateDensity,
+)
 from kexpfam.errors import CannotSaveError
 from kexpfam.estimators.base import ConditionalEstimator
+from kexpfam.estimators.bounds import (
+    bounded,
+    bounds_of,
+    on_the_line,
+    refuse_bounds_of_blocks,
+)
 from kexpfam.estimators.fitting import FamilyFit, fit_rows, fit_source
 from kexpfam.estimators.saved import FittedModel, opened
 from kexpfam.estimators.streams import KeptRows, Stream, SummedRows, check_forgetting
@@ -40,7 +51,11 @@ from kexpfam.kernels import JointKernel, Kernel
 from kexpfam.persistence import save_estimator, saved_estimator
 from kexpfam.score_matching import IterativeFit
 from kexpfam.selection import SearchMethod, SearchResult, Selection, resolve_search
+from kexpfam.selection.supports import mapped_rows
 from kexpfam.summaries import LearnedSummary
+
+# What `given(X)` returns; the last with bounds of y.
+KCEFDensity = UnivariateDensity | MultivariateDensity | BoundedDensity
 
 _NOTHING_LEFT = (
     "needs the rows or the sums of a fit, which a model does not have that was saved "
@@ -51,7 +66,7 @@ _NOTHING_LEFT = (
 
 
 @saved_estimator
-class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
+class KCEF(ConditionalEstimator[KCEFDensity]):
     """The kernel conditional exponential family, p(y|x) = q0(y|x) exp T(x, y) / Z(x).
 
     T is a function in a reproducing kernel Hilbert space, found by score matching:
@@ -81,6 +96,10 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
             the base density; `base` is then that of standardised residuals. None for
             x as it is.
         regularization: λ; None to choose it.
+        lower: A bound of y, which no mass is below: families are fitted to a map of
+            [lower, upper] to the line, so lengthscales and `base` are those of what is
+            there. For one column of y, and rows in memory. None for none.
+        upper: A bound of y that no mass is above.
         fit_method: How T is fitted. None: by score matching, and where one column of y
             has isolated components, finished by likelihood, with kernels and λ chosen
             for that as far as they are open; if all are given, nothing is finished.
@@ -126,6 +145,7 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
         kernel_: The joint kernel used.
         base_: The base density used, in the coordinates of the kernel.
         regularization_: The λ used.
+        support_: The map of y to the line, a `SupportMap`; None without bounds.
         solver_: How the fit was computed, "exact", "low-rank" or "iterative".
         selection_: What was tried, what was chosen, and why the search stopped; None
             if there was nothing to choose.
@@ -158,6 +178,7 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
     _fitted: FamilyFit | None = None
     # What partial_fit goes on with; None if there is nothing.
     stream_: Stream | None = None
+    support_: SupportMap | None = None
 
     def __init__(
         self,
@@ -168,6 +189,8 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
         base: Base | str | None = None,
         features: LearnedSummary | None = None,
         regularization: float | None = None,
+        lower: float | None = None,
+        upper: float | None = None,
         fit_method: str | None = None,
         select: str | None = "likelihood",
         search: str | SearchMethod = "grid",
@@ -189,6 +212,8 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
         self.base = base
         self.features = features
         self.regularization = regularization
+        self.lower = lower
+        self.upper = upper
         self.fit_method = fit_method
         self.select = select
         self.search = search
@@ -242,9 +267,12 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
             n_jobs=self.n_jobs,
         )
         if isinstance(data, Source):
+            refuse_bounds_of_blocks(data, self.lower, self.upper)
+            self.support_ = None
             with single_threaded_blas():
                 self._take(*fit_source(data, spec, rng))
         else:
+            data = self._on_the_line(data, first=True)
             with single_threaded_blas():
                 self._take(fit_rows(data, spec, rng), data)
         note_columns(self, data)
@@ -296,6 +324,7 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
         if not first and self.stream_ is None:
             raise ValueError(f"partial_fit {_NOTHING_LEFT}")
         rows = coded_rows(self, X, y, sample_weight, first=first, least=1)
+        rows = self._on_the_line(rows, first=first)
         if first:
             self._settle_later(KeptRows(rows))
         else:
@@ -327,6 +356,11 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
         check_is_fitted(other)
         if self.stream_ is None or other.stream_ is None:
             raise ValueError(f"merge {_NOTHING_LEFT}")
+        if self.support_ != other.support_:
+            raise ValueError(
+                "merge takes a model whose y has the same bounds, and the same map of "
+                "them to the line; make both with emptied() of one model."
+            )
         self.stream_.require_columns(*other.stream_.columns)
         codings = [
             None if m.coder_ is None else m.coder_.coding_ for m in (self, other)
@@ -345,6 +379,7 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
         if self.stream_ is None:
             raise ValueError(f"emptied {_NOTHING_LEFT}")
         copy: KCEF = clone(self)
+        copy.support_ = self.support_
         for name in ("n_features_in_", "feature_names_in_", "coder_"):
             if name in vars(self):
                 setattr(copy, name, getattr(self, name))
@@ -418,6 +453,7 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
         if not isinstance(learned, FittedModel) or learned.neighbourhood is None:
             raise ValueError("a KCEF has a family with conditions")
         stream = learned.stream
+        self.support_ = learned.support
         self._restore(
             FamilyFit(learned.family, neighbourhood=learned.neighbourhood),
             None if stream is None else opened(stream, learned.family),
@@ -574,8 +610,17 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
         self._fitted, self.stream_ = fit, stream
         return self._fitted
 
-    def _density(self, X: Array) -> UnivariateDensity | MultivariateDensity:
-        return self.family_.density(X)
+    def _on_the_line(self, rows: Rows, *, first: bool) -> Rows:
+        """Rows as families see them; the first ones choose how bounds are mapped."""
+        bounds = bounds_of(rows, self.lower, self.upper, notice=False)
+        if not first:
+            return rows if self.support_ is None else mapped_rows(rows, self.support_)
+        rows, self.support_ = on_the_line(rows, bounds, self._spec())
+        return rows
+
+    def _density(self, X: Array) -> KCEFDensity:
+        found: KCEFDensity = bounded(self.family_.density(X), self.support_)
+        return found
 
     @property
     def _response_columns(self) -> int:

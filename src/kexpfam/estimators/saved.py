@@ -16,7 +16,7 @@ import numpy as np
 from kexpfam._typing import Array, Mask
 from kexpfam.base_densities import RegressorModel
 from kexpfam.data import Rows
-from kexpfam.distributions import UnitMap
+from kexpfam.distributions import SupportMap, UnitMap
 from kexpfam.errors import CannotSaveError
 from kexpfam.estimators.replicates import Replicate
 from kexpfam.estimators.streams import KeptRows, Stream, SummedRows
@@ -32,7 +32,9 @@ from kexpfam.family.neighbourhood import Neighbourhood
 from kexpfam.kernels import SumOfProducts
 from kexpfam.persistence import saved_fit
 from kexpfam.score_matching import Basis, Statistics
+from kexpfam.selection.counts import CountRegression
 from kexpfam.selection.defensive import DefensiveComponent
+from kexpfam.selection.probabilities import ClassProbabilities
 
 # Weights of an average sum to one, up to the rounding of many members.
 _ROUNDING = 1e-6
@@ -119,7 +121,14 @@ class SavedSums:
             raise ValueError(f"T has {m} centres, which were not tried")
 
 
-@saved_fit({"family": "p d", "neighbourhood": "p", "stream": "p d optional"})
+@saved_fit(
+    {
+        "family": "p d",
+        "neighbourhood": "p",
+        "stream": "p d optional",
+        "support": "optional",
+    }
+)
 @dataclass(frozen=True, eq=False)
 class FittedModel:
     """What `KCEF` and `KEF` have learned.
@@ -128,11 +137,13 @@ class FittedModel:
         family: The fitted family.
         neighbourhood: The rows behind `reliability`; None without conditions.
         stream: What `partial_fit` goes on with; None if it was not to be saved.
+        support: The map of y to the line; None without bounds.
     """
 
     family: FittedFamily
     neighbourhood: Neighbourhood | None = None
     stream: Rows | SavedSums | None = None
+    support: SupportMap | None = None
 
     @classmethod
     def of(
@@ -146,7 +157,9 @@ class FittedModel:
                 f"Save the data and fit again."
             )
         neighbourhood = getattr(estimator, "neighbourhood_", None)
-        return cls(family, neighbourhood, None if stream is None else closed(stream))
+        support = getattr(estimator, "support_", None)
+        kept = None if stream is None else closed(stream)
+        return cls(family, neighbourhood, kept, support)
 
     def check_saved(self) -> None:
         """Refuse what is missing, or too much, with conditions or without."""
@@ -154,6 +167,8 @@ class FittedModel:
             raise ValueError("the neighbourhood of x is missing")
         if self.stream is not None and not self.family.coordinates.p:
             raise ValueError("a family without conditions takes no more rows")
+        if self.support is not None and self.family.d > 1:
+            raise ValueError("bounds are for one column of y")
         if isinstance(self.stream, SavedSums):
             self.stream.check_family(self.family.T)
 
@@ -187,6 +202,9 @@ class FittedMember:
         "n_candidates": "positive",
         "calibration": "optional",
         "replicates": "B p",
+        "support": "optional",
+        "beyond": "optional",
+        "rounding": "nonnegative",
     },
     names={"defensive_weight": "guard_weight", "defensive": "guard"},
 )
@@ -205,6 +223,9 @@ class FittedAverage:
     stopped: str  # Why no more were
     calibration: UnitMap | None = None  # Of PIT values; None if there is none
     replicates: tuple[Replicate, ...] = ()  # Fits that bands are from
+    support: SupportMap | None = None  # Of y to the line; None without bounds
+    beyond: DefensiveComponent | None = None  # Beside bounds that are only likely
+    rounding: float = 0.0  # Width that y was rounded to
 
     def check_saved(self) -> None:
         """Refuse shares of something else than one, and what is no density."""
@@ -221,7 +242,8 @@ class FittedAverage:
         p = len(self.neighbourhood.center)
         if not p:
             raise ValueError("an average has conditions")
-        if self.defensive_component.coordinates.p != p:
+        others = [self.defensive_component, self.beyond or self.defensive_component]
+        if any(component.coordinates.p != p for component in others):
             raise ValueError("the defensive component has other conditions")
 
     @property
@@ -233,12 +255,84 @@ class FittedAverage:
         return DefensiveComponent.everywhere(p, *self.defensive)
 
 
+@saved_fit(
+    {"values": "k", "neighbourhood": "p", "rest": "p", "rounding": "nonnegative"}
+)
+@dataclass(frozen=True, eq=False)
+class FittedAtoms:
+    """What `AutoKCEF` has learned of y with atoms."""
+
+    values: Array  # Of the atoms
+    classes: ClassProbabilities  # Of each of them, and of the rest as the last
+    rest: FittedAverage  # The density of the rest
+    neighbourhood: Neighbourhood  # Of all rows
+    rounding: float = 0.0  # Width that y was rounded to
+
+    def check_saved(self) -> None:
+        """Refuse atoms in disorder, and probabilities of others."""
+        if np.any(np.diff(self.values) <= 0):
+            raise ValueError("array values of FittedAtoms does not increase")
+        if len(self.classes.shares) != len(self.values) + 1:
+            raise ValueError("the probabilities are not those of the atoms")
+        _check_columns(self.neighbourhood, self.classes)
+
+
+@saved_fit(
+    {
+        "values": "k",
+        "weights": "m nonnegative share",
+        "seen": "c",
+        "neighbourhood": "p",
+        "classes": "optional",
+        "rest": "p optional",
+        "rounding": "nonnegative",
+    }
+)
+@dataclass(frozen=True, eq=False)
+class FittedCounts:
+    """What `AutoKCEF` has learned of counts."""
+
+    values: Array  # Whole numbers with a probability
+    weights: Array  # Of the members that follow
+    regressions: tuple[CountRegression, ...]
+    seen: Array  # Values that classes are of
+    held_out: float  # Mean held-out log probability
+    neighbourhood: Neighbourhood
+    classes: ClassProbabilities | None = None
+    rest: FittedAverage | None = None  # The density of y + u
+    rounding: float = 0.0  # Width that y was rounded to
+
+    def check_saved(self) -> None:
+        """Refuse values that are no counts, and weights of other members."""
+        whole = np.arange(len(self.values)) + np.rint(self.values[0])
+        if not np.array_equal(whole, self.values):
+            raise ValueError("array values of FittedCounts are no counts")
+        members = len(self.regressions)
+        members += (self.classes is not None) + (self.rest is not None)
+        if len(self.weights) != members or abs(self.weights.sum() - 1.0) > _ROUNDING:
+            raise ValueError("the weights are not those of the members")
+        if not np.all(np.isin(self.seen, self.values)):
+            raise ValueError("array seen of FittedCounts has other values")
+        if self.classes is not None and len(self.classes.shares) != len(self.seen):
+            raise ValueError("the probabilities are of other values")
+        _check_columns(self.neighbourhood, self.classes, *self.regressions)
+
+
+def _check_columns(neighbourhood: Neighbourhood, *parts: Any) -> None:
+    """Refuse parts that look at other columns of x."""
+    p = len(neighbourhood.center)
+    for part in parts:
+        if part is not None and part.p not in (p, None):
+            raise ValueError("a part has other conditions")
+
+
 @saved_fit({"columns": "k"})
 @dataclass(frozen=True, eq=False)
 class FittedColumns:
     """What `AutoKCEF` has learned of several columns of y."""
 
-    columns: tuple[FittedAverage, ...]  # Each given x and the columns before it
+    # Each given x and the columns before it
+    columns: tuple[FittedAverage | FittedAtoms | FittedCounts, ...]
     names: tuple[str | int, ...]  # Of the columns of y
 
     def check_saved(self) -> None:

@@ -20,6 +20,7 @@ from kexpfam.metrics.evaluation import (
     cross_evaluate,
     evaluate,
 )
+from kexpfam.metrics.measures import measure_of, warn_if_measures_differ
 from kexpfam.metrics.observations import Estimate
 from kexpfam.metrics.paired import Comparison, compare
 from kexpfam.metrics.scores import (
@@ -56,9 +57,11 @@ __all__ = [
     "interval_score_values",
     "log_loss",
     "log_loss_values",
+    "measure_of",
     "pinball_loss",
     "pinball_loss_values",
     "pit",
     "pit_distance",
     "pit_uniformity",
+    "warn_if_measures_differ",
 ]

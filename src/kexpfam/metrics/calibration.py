@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from kexpfam._roots import bracketed_roots, golden_section
-from kexpfam._typing import Array, ArrayLike, Indices, Mask
-from kexpfam._validation import check_probability, check_weights
+from kexpfam._typing import Array, ArrayLike, Indices, Mask, RandomState
+from kexpfam._validation import as_generator, check_probability, check_weights
 from kexpfam.metrics.observations import (
     Observations,
     RowFunction,
@@ -40,12 +40,16 @@ class Uniformity:
     pvalue: float
 
 
-def pit(p: Any, y: ArrayLike) -> Array:
+def pit(p: Any, y: ArrayLike, *, random_state: RandomState = 0) -> Array:
     """Probability integral transform F_i(y_i) of each row, (n,).
+
+    At an atom F jumps, and the value is uniform between both sides of the jump: so it
+    is uniform on [0, 1] if the law is right, whatever its atoms are.
 
     Args:
         p: n densities of one variable, as `given` returns them.
         y: Observations, (n,).
+        random_state: Seed or generator of the draws at atoms; densities have none.
 
     Example:
         >>> from kexpfam import KEF
@@ -54,7 +58,11 @@ def pit(p: Any, y: ArrayLike) -> Array:
         True
     """
     observed = Observations.of(p, y, "pit")
-    return observed.cdf(observed.y[:, None])[:, 0]
+    found = observed.cdf(observed.y[:, None])[:, 0]
+    if not len(observed.atoms):
+        return found
+    jump = observed.pmf(observed.y[:, None])[:, 0]
+    return np.clip(found - as_generator(random_state).random(len(found)) * jump, 0, 1)
 
 
 def pit_uniformity(
@@ -136,8 +144,11 @@ def central_values(pit_values: Array) -> Array:
     return np.abs(2.0 * pit_values - 1.0)
 
 
-def hpd_values(p: Any, y: ArrayLike) -> Array:
+def hpd_values(p: Any, y: ArrayLike, *, random_state: RandomState = 0) -> Array:
     """P(p(Y|x_i) ≥ p(y_i|x_i)), the smallest highest-density region that holds y_i.
+
+    Of a law with atoms these come first, by their probability, and then the rest by its
+    density; at an atom the value is drawn as by `pit`.
 
     Uniform if the densities are right and have no plateaus. All of a plateau counts as
     denser: at any y of a uniform density the value is 1. Modes narrower than a quarter
@@ -147,6 +158,7 @@ def hpd_values(p: Any, y: ArrayLike) -> Array:
     Args:
         p: n densities of one variable, as `given` returns them.
         y: Observations, (n,).
+        random_state: Seed or generator of the draws at atoms; densities have none.
 
     Returns:
         Values in [0, 1], (n,).
@@ -159,6 +171,8 @@ def hpd_values(p: Any, y: ArrayLike) -> Array:
     """
     # The mass where log p ≥ log p(y), from the crossings of that level.
     observed = Observations.of(p, y, "hpd_values")
+    if len(observed.atoms):
+        return _hpd_with_atoms(observed, as_generator(random_state))
     # Log densities that differ by less are the same: a plateau, up to rounding.
     level = observed.logpdf(observed.y[:, None]) - 1e-9
     dense = observed.dense
@@ -186,6 +200,24 @@ def hpd_values(p: Any, y: ArrayLike) -> Array:
     sign = np.where(np.take_along_axis(above, place, axis=1), 1.0, -1.0) * real
     mass = (sign * dense.cdf(crossing)).sum(axis=1) + above[:, -1]
     return np.clip(mass, 0.0, 1.0)
+
+
+def _hpd_with_atoms(observed: Observations, rng: np.random.Generator) -> Array:
+    """The same for laws with atoms."""
+    n, values = len(observed.y), observed.atoms
+    pi = observed.pmf(np.broadcast_to(values, (n, len(values))))
+    own = observed.pmf(observed.y[:, None])
+    found = np.where(pi > own, pi, 0.0).sum(axis=1) + rng.random(n) * own[:, 0]
+    rest = ~np.isin(observed.y, values)
+    if rest.any():
+        density = observed.density.density
+        if density is None:  # an impossible value
+            return np.where(rest, 1.0, found)
+        some = density if observed.single else density[np.flatnonzero(rest)]
+        inner = hpd_values(some, observed.y[rest])
+        total = pi[rest].sum(axis=1)
+        found[rest] = total + (1.0 - total) * inner
+    return np.clip(found, 0.0, 1.0)
 
 
 def _hidden_extremes(t: Array, h: Array, height: RowFunction) -> Array:

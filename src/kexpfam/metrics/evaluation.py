@@ -20,6 +20,7 @@ from kexpfam.metrics.calibration import (
     pit_distance,
     pit_uniformity,
 )
+from kexpfam.metrics.measures import warn_if_measures_differ
 from kexpfam.metrics.observations import (
     Estimate,
     Observations,
@@ -207,6 +208,7 @@ def cross_evaluate(
 ) -> Evaluation:
     """Evaluate a way to fit by cross-validation: every row by a fit without it.
 
+    A `MeasureWarning` says if some folds found atoms or counts in y and others did not.
     Standard errors take rows as independent; that the fits share rows is not in them.
 
     Args:
@@ -232,14 +234,16 @@ def cross_evaluate(
         (90,)
     """
     values, weights, levels = _checked(X, y, sample_weight, confidence)
-    found, order = [], []
+    found, order, kinds = [], [], {}
     for train, test in folds:
         given = None if sample_weight is None else weights[train]
         fitted = clone(model).fit(X[train], values[train], sample_weight=given)
         found.append(metric_rows(fitted, X[test], values[test]))
         order.append(test)
+        kinds[f"fold {len(order)}"] = fitted.given(X[test][:1])
     if not order:
         raise ValueError("folds must hold one pair of rows at least, got none.")
+    warn_if_measures_differ(kinds)
     return _summary(np.hstack(found), weights[np.concatenate(order)], levels)
 
 
@@ -278,7 +282,7 @@ def metric_rows(model: Any, X: Any, y: Array, *, block_rows: int = 1024) -> Arra
 
     They are taken in blocks: integrals need some thousand numbers per row.
     """
-    blocks = []
+    blocks, rng = [], np.random.default_rng(0)  # of draws at atoms
     for rows, conditions in row_blocks(X, len(y), block_rows):
         observed = Observations.of(model.given(conditions), y[rows], "evaluate")
         at = observed.y
@@ -287,8 +291,8 @@ def metric_rows(model: Any, X: Any, y: Array, *, block_rows: int = 1024) -> Arra
             crps_values(observed, at),
             cde_loss_values(observed, at),
             interval_score_values(observed, at, _INTERVAL),
-            pit(observed, at),
-            hpd_values(observed, at),
+            pit(observed, at, random_state=rng),
+            hpd_values(observed, at, random_state=rng),
         )
         blocks.append(np.stack(block))
     return np.hstack(blocks)

@@ -96,6 +96,18 @@ class Observations:
         """Distribution functions, (n, q) -> (n, q)."""
         return self._at(self.density.cdf, points)
 
+    def pmf(self, points: Array) -> Array:
+        """Probabilities of the points themselves, zero but at atoms, (n, q)."""
+        if not len(self.atoms):
+            return np.zeros(points.shape)
+        return self._at(self.density.pmf, points)
+
+    @functools.cached_property
+    def atoms(self) -> Array:
+        """Values with a probability of their own, (k,); none of a density."""
+        known = getattr(self.density, "atoms", None)
+        return np.empty(0) if known is None else np.asarray(known.values)
+
     def quantiles(self, levels: Array) -> Array:
         """Quantiles at the same levels for all rows, (q,) -> (n, q)."""
         found = self.density.ppf(levels if self.single else levels[None])
@@ -106,7 +118,9 @@ class Observations:
         """The same for many points: from a table, if the densities can make one."""
         if not hasattr(self.density, "tabulated"):
             return self
-        return Observations(self.density.tabulated(), self.y, self.single, True)
+        table = Observations(self.density.tabulated(), self.y, self.single, True)
+        table.__dict__["atoms"] = self.atoms
+        return table
 
     @functools.cached_property
     def edges(self) -> Array:
@@ -121,7 +135,11 @@ class Observations:
         # A tail too heavy for its quantile to be a number ends at the last that is.
         low = np.where(np.isfinite(found), found, np.inf).min(axis=1, keepdims=True)
         high = np.where(np.isfinite(found), found, -np.inf).max(axis=1, keepdims=True)
-        return np.maximum.accumulate(np.clip(found, low, high), axis=1)
+        found = np.clip(found, low, high)
+        if len(self.atoms):  # where distribution functions jump
+            at = np.broadcast_to(self.atoms, (len(found), len(self.atoms)))
+            found = np.sort(np.hstack([found, np.clip(at, low, high)]), axis=1)
+        return np.maximum.accumulate(found, axis=1)
 
     def _at(self, method: Any, points: Array) -> Array:
         if not self.single:

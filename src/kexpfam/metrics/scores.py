@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from kexpfam._typing import Array, ArrayLike
+from kexpfam.metrics.measures import measure_of
 from kexpfam.metrics.observations import (
     Observations,
     check_open,
@@ -90,7 +91,9 @@ def crps_values(p: Any, y: ArrayLike) -> Array:
     """Continuous ranked probability score of each row, (n,)."""
     # ∫ F² below y and ∫ (1 − F)² above it
     observed = Observations.of(p, y, "crps")
-    at, cdf = observed.y[:, None], observed.dense.cdf
+    if measure_of(observed.density)[0] == "counting":
+        return _crps_of_masses(observed)
+    at, cdf, pmf = observed.y[:, None], observed.dense.cdf, observed.dense.pmf
     edges = np.sort(np.hstack([observed.edges, at]), axis=1)
 
     def integrand(t: Array) -> Array:
@@ -102,7 +105,7 @@ def crps_values(p: Any, y: ArrayLike) -> Array:
         seen = np.sqrt(squares) @ cell_rule().coefficients
         signs = (-1.0) ** np.arange(seen.shape[-1])
         below = left < at  # where it is F that was squared, not 1 − F
-        at_left, at_right = cdf(left), cdf(right)
+        at_left, at_right = cdf(left), cdf(right) - pmf(right)  # before a jump
         at_left, at_right = (np.where(below, f, 1.0 - f) for f in (at_left, at_right))
         gap = np.abs(seen @ signs - at_left) + np.abs(seen.sum(axis=-1) - at_right)
         return gap * np.maximum(at_left, at_right) * (right - left)
@@ -110,11 +113,23 @@ def crps_values(p: Any, y: ArrayLike) -> Array:
     return integrate_rows(integrand, edges, doubt)
 
 
+def _crps_of_masses(observed: Observations) -> Array:
+    """The same where F is a step function: a sum over its steps."""
+    values, y = observed.atoms, observed.y[:, None]
+    left, right = values[None, :-1], values[None, 1:]
+    F = observed.cdf(np.broadcast_to(values, (len(y), len(values))))[:, :-1]
+    below = np.clip(y, left, right) - left
+    inside = below * F**2 + (right - left - below) * (1.0 - F) ** 2
+    outside = np.maximum(values[0] - y, 0.0) + np.maximum(y - values[-1], 0.0)
+    return inside.sum(axis=1) + outside[:, 0]
+
+
 def cde_loss(p: Any, y: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:
     """Mean of ∫ p(t|x_i)² dt − 2 p(y_i|x_i).
 
     In expectation ∫∫ (p − truth)² dt dP(x) less a constant of the truth. It may be
-    negative, and is in units of 1/y.
+    negative, and is in units of 1/y. The integral is with respect to the measure of p:
+    with atoms their squared probabilities are added.
 
     Args:
         p: n densities of one variable, as `given` returns them.
@@ -132,6 +147,11 @@ def cde_loss_values(p: Any, y: ArrayLike) -> Array:
     """∫ p(t|x_i)² dt − 2 p(y_i|x_i) of each row, (n,)."""
     observed = Observations.of(p, y, "cde_loss")
     dense = observed.dense
+    at_y = 2.0 * observed.pdf(observed.y[:, None])[:, 0]
+    atoms = np.broadcast_to(observed.atoms, (len(observed.y), len(observed.atoms)))
+    of_atoms = (observed.pmf(atoms) ** 2).sum(axis=1)
+    if measure_of(observed.density)[0] == "counting":
+        return of_atoms - at_y
     # p² may overflow where p and the integral do not.
     unit = dense.pdf(observed.edges).max(axis=1, keepdims=True)
 
@@ -141,13 +161,14 @@ def cde_loss_values(p: Any, y: ArrayLike) -> Array:
     def doubt(left: Array, right: Array, squares: Array, total: Array) -> Array:
         # A spike between nodes shows in the mass of its cell, known from the cdf.
         mean = 0.5 * (np.sqrt(squares) @ cell_rule().weights) * unit
-        mass = dense.cdf(right) - dense.cdf(left)
+        mass = dense.cdf(right) - dense.pmf(right) - dense.cdf(left)
+        mass = np.where(right > left, mass, 0.0)
         gap = np.abs(mean * (right - left) - mass)
         # By so small a share pdf and cdf may differ without hiding a spike.
         return np.maximum(gap - 1e-6 * mass, 0.0) * total
 
     squared = integrate_rows(integrand, observed.edges, doubt) * unit[:, 0] * unit[:, 0]
-    return squared - 2.0 * observed.pdf(observed.y[:, None])[:, 0]
+    return squared + of_atoms - at_y
 
 
 def pinball_loss(

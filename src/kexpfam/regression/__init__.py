@@ -9,9 +9,14 @@ from kexpfam.regression.gaussian_process import (
 from kexpfam.regression.inducing_process import InducingProcess, InducingSpec
 from kexpfam.regression.linear import LinearLocationScale, LinearSpec, fit_linear
 from kexpfam.regression.log_scale import LogScale, LogScaleSpec, fit_log_scale
+from kexpfam.regression.logistic import (
+    LogisticRegression,
+    fit_logistic,
+    power_features,
+)
 from kexpfam.regression.offsets import offsets_of
 from kexpfam.regression.process import GaussianProcessSpec, Hyperparameters, Process
-from kexpfam.regression.scaling import Scaling
+from kexpfam.regression.scaling import Scaling, scaling_of
 
 __all__ = [
     "GaussianProcess",
@@ -24,11 +29,15 @@ __all__ = [
     "LinearSpec",
     "LogScale",
     "LogScaleSpec",
+    "LogisticRegression",
     "Process",
     "Scaling",
     "fit_gaussian_process",
     "fit_heteroscedastic",
     "fit_linear",
     "fit_log_scale",
+    "fit_logistic",
     "offsets_of",
+    "power_features",
+    "scaling_of",
 ]

@@ -139,6 +139,96 @@ CALIBRATION = CalibrationSpec()
 
 
 @dataclass(frozen=True)
+class SupportSpec:
+    """Bounds of y: when one is noticed, and maps that are tried (decision 0023)."""
+
+    fewest_rows: int = 30  # With fewer no bound is noticed
+    # Two steps of this many standard deviations are counted beside a bound, and so many
+    # rows must be missing beyond it: one in 150 samples has none by chance
+    step: float = 0.5
+    missing_rows: float = 5.0
+    # Where a map turns into a straight line, in standard deviations of y; and in the
+    # largest distance from the bound: a logarithm of all rows, with moments
+    scales: tuple[float, ...] = (0.25, 1.0)
+    far: float = 10.0
+    # Margin of a map, in the median distance from the bound, but half of what so few
+    # rows are nearer than
+    margin: float = 0.01
+    nearest: float = 0.005
+    # Maps are compared on so many rows, in these coordinates, without a kernel part
+    compared_rows: int = 300
+    fewest_compared: int = 8
+    compared: tuple[str, ...] = ("normal", "Gaussian process", "linear")
+    # A likely bound is taken unless it is worse by so many nats a row: a kernel part
+    # gains that, and mass where no row is was asked for by nobody
+    worse: float = 0.1
+    # Mass of a wide component beside a likely bound, so that nothing is impossible
+    beyond: float = 0.002
+
+
+SUPPORT = SupportSpec()
+
+
+@dataclass(frozen=True)
+class AtomsSpec:
+    """When values of y are atoms, or counts (decision 0023)."""
+
+    fewest_rows: int = 30  # With fewer nothing is found
+    # Rows at an atom, and their share, at least; and how many times as many they are as
+    # those of each of so many neighbours on either side
+    fewest_at: int = 8
+    least_share: float = 0.01
+    times: float = 5.0
+    neighbours: int = 3
+    above: float = 1.5  # And of all other values
+    most: int = 5  # More are heaping
+    fewest_values: int = 15  # Of what is left, for a density of it
+    # Counts: most values, and rows for each of them
+    most_counts: int = 60
+    ties: float = 5.0
+    digits: int = 5  # Decimal places that are looked at for rounding, from the range on
+
+
+ATOMS = AtomsSpec()
+
+
+@dataclass(frozen=True)
+class ClassesSpec:
+    """Probabilities of atoms that depend on x: what is tried (decision 0023)."""
+
+    pseudo_rows: float = 1.0  # Shared by all classes, so that none is impossible
+    fewest_rows: int = 20  # With fewer x is not looked at
+    forest_rows: int = 60
+    ridges: tuple[float, ...] = (1e-3, 1e-2, 1e-1)
+    trees: int = 100
+    leaves: tuple[int, ...] = (5, 20)  # Least rows in leaves of forests
+    stacked_pseudo_rows: float = 5.0
+
+
+CLASSES = ClassesSpec()
+
+
+@dataclass(frozen=True)
+class CountsSpec:
+    """Mass functions of counts: what is tried (decision 0023)."""
+
+    ridge: float = 1e-4
+    forest_rows: int = 60
+    trees: int = 100
+    leaf: int = 10
+    # Numbers above the largest that have a probability: so many times the range of y,
+    # and some more
+    times_range: float = 2.0
+    more: float = 30.0
+    most_classes: int = 12  # Values that get probabilities one by one, at most
+    fewest_for_density: int = 5  # Values from which on a density of y + noise is tried
+    stacked_pseudo_rows: float = 5.0
+
+
+COUNTS = CountsSpec()
+
+
+@dataclass(frozen=True)
 class LambdaPath:
     """A kernel, and the values of λ to try with it in increasing order."""
 

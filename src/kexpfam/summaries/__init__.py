@@ -6,12 +6,14 @@ from kexpfam.summaries.learned import (
     LocationFits,
     SummaryModel,
 )
-from kexpfam.summaries.learners import process_location
+from kexpfam.summaries.learners import FOLDS, fold_of_rows, process_location
 
 __all__ = [
+    "FOLDS",
     "PROCESS",
     "LearnedSummary",
     "LocationFits",
     "SummaryModel",
+    "fold_of_rows",
     "process_location",
 ]

@@ -1,0 +1,100 @@
+"""Bounds of y in estimators: rows go to the line, and densities come back from it."""
+
+from typing import Any
+
+import numpy as np
+
+from kexpfam._typing import Array
+from kexpfam.data import Rows, Source
+from kexpfam.distributions import (
+    BoundedDensity,
+    MixtureDensity,
+    OneColumnDensity,
+    SupportMap,
+)
+from kexpfam.family import Spec
+from kexpfam.selection.defensive import DefensiveComponent
+from kexpfam.selection.spec import SUPPORT
+from kexpfam.selection.supports import (
+    ResponseBounds,
+    choose_support,
+    given_bounds,
+    mapped_rows,
+    noticed_bounds,
+    require_within,
+)
+
+
+def bounds_of(
+    rows: Rows,
+    lower: Any,
+    upper: Any,
+    *,
+    notice: bool,
+    ends: ResponseBounds | None = None,
+) -> ResponseBounds:
+    """Bounds of one column of y: those given, or those that are noticed.
+
+    `ends` are bounds that are likely for another reason.
+    """
+    bounds = given_bounds(lower, upper)
+    if bounds is None:
+        found = ResponseBounds()
+        if notice:
+            found = noticed_bounds(rows.Y[rows.weights > 0, 0])
+        if not ends:
+            return found
+        low, high = max(found.lower, ends.lower), min(found.upper, ends.upper)
+        return ResponseBounds(low, high, likely=True)
+    if bounds and rows.Y.shape[1] > 1:
+        raise ValueError(
+            f"lower and upper are for one column of y, got {rows.Y.shape[1]}; give a "
+            f"base such as TruncatedBase, or fit the columns one after another."
+        )
+    if bounds:
+        require_within(rows.Y[:, 0], bounds)
+    return bounds
+
+
+def on_the_line(
+    rows: Rows, bounds: ResponseBounds, spec: Spec
+) -> tuple[Rows, SupportMap | None]:
+    """Rows with responses that have no bounds, and the map; None if there is none."""
+    support = choose_support(rows, bounds, spec) if bounds else None
+    return (rows if support is None else mapped_rows(rows, support)), support
+
+
+def refuse_bounds_of_blocks(source: Source, lower: Any, upper: Any) -> None:
+    """Rows that are read block by block take no bounds."""
+    if given_bounds(lower, upper):
+        raise ValueError(
+            "lower and upper are for rows in memory, and these are read block by "
+            "block; load them, or give a base density with a support, such as "
+            "TruncatedBase(lower=0.0)."
+        )
+
+
+def component_beyond(y: Array, weights: Array, p: int) -> DefensiveComponent:
+    """A wide component beside a bound that is only likely, the same at all x."""
+    order = np.argsort(y)
+    below = np.cumsum(weights[order]) / weights.sum()
+    middle = float(y[order[int(np.searchsorted(below, 0.5))]])
+    std = float(np.sqrt(np.average((y - middle) ** 2, weights=weights)))
+    return DefensiveComponent.everywhere(p, middle, std)
+
+
+def bounded(
+    density: Any,
+    support: SupportMap | None,
+    beyond: DefensiveComponent | None = None,
+    X: Array | None = None,
+) -> Any:
+    """Densities of y behind a map; beside a component where it is only likely."""
+    if support is None:
+        return density
+    assert isinstance(density, OneColumnDensity)
+    inside = BoundedDensity(density, support)
+    if beyond is None or X is None:
+        return inside
+    parts: list[OneColumnDensity] = [inside, beyond.density(X)]
+    return MixtureDensity(parts, [1.0 - SUPPORT.beyond, SUPPORT.beyond])

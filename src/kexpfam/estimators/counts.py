@@ -1,0 +1,144 @@
+"""Counts in y: a mass function on whole numbers, averaged over several kinds of it.
+
+Members are Poisson and negative binomial regressions; if values are few, probabilities
+of each; if they are not, a density of y + u, u uniform between −½ and ½, whose mass
+between k − ½ and k + ½ is the probability of k. That is an average like any other.
+Weights maximise the log probability of rows that members have not seen.
+
+Of the density it is log p(y + u) that is held out, on average no more than the log of
+the mass: it is not flattered.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import special
+from sklearn.base import clone
+
+from kexpfam._typing import Array
+from kexpfam.data import Rows
+from kexpfam.distributions import MixedDensity
+from kexpfam.estimators.saved import FittedCounts
+from kexpfam.family.neighbourhood import Neighbourhood
+from kexpfam.selection.counts import CountRegression, fit_counts, table_of_counts
+from kexpfam.selection.probabilities import ClassProbabilities, fit_probabilities
+from kexpfam.selection.spec import COUNTS, CountsSpec
+from kexpfam.selection.stacking import stacked_weights
+from kexpfam.selection.supports import given_bounds
+
+
+@dataclass(frozen=True, eq=False)
+class CountLaw:
+    """A mass function of counts given x."""
+
+    values: Array  # Whole numbers with a probability, (k,)
+    weights: Array  # Of the regressions, the classes and the density, (m,)
+    regressions: tuple[CountRegression, ...]
+    classes: ClassProbabilities | None  # Of the first values
+    seen: Array  # The values that classes are of, (c,)
+    rest: Any  # An AutoKCEF of y + u; None if there is none
+    held_out: float  # Mean held-out log probability
+
+    def saved(self, neighbourhood: Neighbourhood, rounding: float) -> FittedCounts:
+        """As files hold it."""
+        return FittedCounts(
+            self.values,
+            self.weights,
+            self.regressions,
+            self.seen,
+            self.held_out,
+            neighbourhood,
+            self.classes,
+            None if self.rest is None else self.rest._learned(),
+            rounding,
+        )
+
+    @classmethod
+    def of(cls, saved: FittedCounts, rest: Any) -> "CountLaw":
+        """From a file, with an estimator of y + u that was revived."""
+        return cls(
+            saved.values,
+            saved.weights,
+            saved.regressions,
+            saved.classes,
+            saved.seen,
+            rest,
+            saved.held_out,
+        )
+
+    def density(self, X: Array) -> MixedDensity:
+        """The laws at validated conditions."""
+        n, k = len(X), len(self.values)
+        total, parts = np.zeros((n, k)), iter(self.weights)
+        for regression in self.regressions:
+            weight = next(parts)
+            if weight > 0:
+                total += weight * np.exp(regression.log_pmf(X, self.values))
+        if self.classes is not None:
+            places = np.searchsorted(self.values, self.seen)
+            total[:, places] += next(parts) * self.classes.at(X)
+        if self.rest is not None:
+            edges = np.append(self.values - 0.5, self.values[-1] + 0.5)
+            below = self.rest._density(X).cdf(edges[None])
+            total += next(parts) * np.maximum(np.diff(below, axis=1), 0.0)
+        # What is beyond the table, next to nothing, goes to where the rest is.
+        return MixedDensity(self.values, total / total.sum(axis=1, keepdims=True))
+
+
+def fit_count_law(
+    estimator: Any,
+    rows: Rows,
+    rng: np.random.Generator,
+    spec: CountsSpec = COUNTS,
+) -> CountLaw:
+    """Fit a mass function, with a clone of an estimator for the density of y + u."""
+    used = rows.weights > 0
+    X, y, weights = rows.X[used], rows.Y[used, 0], rows.weights[used]
+    seen = np.unique(y)
+    bounds = given_bounds(estimator.lower, estimator.upper)
+    lower = -math.inf if bounds is None else bounds.lower
+    upper = math.inf if bounds is None else bounds.upper
+    two = len(seen) == 2 and seen[1] - seen[0] == 1.0
+    values = seen if two else table_of_counts(y, lower, upper, spec)
+    regressions: list[CountRegression] = []
+    log_p: list[Array] = []
+    if seen[0] >= 0 and not two:
+        regressions, found = fit_counts(X, y, weights, rng)
+        log_p += list(found)
+    classes = rest = None
+    if len(seen) <= spec.most_classes or not regressions:
+        labels = np.searchsorted(seen, y)
+        classes, own = fit_probabilities(X, labels, weights, len(seen), rng)
+        log_p.append(own)
+    known = np.arange(len(y))
+    if len(seen) >= spec.fewest_for_density:
+        rest = clone(estimator)
+        rest.set_params(
+            atoms=False,
+            counts=False,
+            lower=None if not np.isfinite(lower) and seen[0] < 0 else values[0] - 0.5,
+            upper=values[-1] + 0.5 if np.isfinite(upper) else None,
+            random_state=int(rng.integers(2**31)),
+        )
+        jittered = y + rng.uniform(-0.5, 0.5, size=len(y))
+        equal = np.all(weights == 1.0)
+        rest._held_out = known, np.zeros(0)  # asks for them
+        rest.fit(X, jittered, sample_weight=None if equal else weights)
+        known, own = rest.__dict__.pop("_held_out")
+        log_p = [part[known] for part in log_p]
+        log_p.append(own)
+    table = np.stack(log_p)
+    center = np.full(len(table), 1.0 / len(table))
+    found = stacked_weights(table, weights[known], center, spec.stacked_pseudo_rows)
+    mixed = special.logsumexp(table, axis=0, b=found[:, None])
+    return CountLaw(
+        values,
+        found,
+        tuple(regressions),
+        classes,
+        seen,
+        rest,
+        float(np.average(mixed, weights=weights[known])),
+    )

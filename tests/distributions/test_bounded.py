@@ -1,0 +1,137 @@
+"""Densities on an interval, against plain quadrature and finite differences."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+from kexpfam.base_densities import GaussianBase, StudentBase
+from kexpfam.distributions import (
+    BoundedDensity,
+    ClosedFormDensity,
+    MixtureDensity,
+    SupportMap,
+)
+from tests.tolerances import KS_LEVEL, assert_close
+
+MAPS = {
+    "lower": SupportMap(1.0, np.inf, (0.02, 1.0), 0.7),
+    "upper": SupportMap(-np.inf, 3.0, (1.0, 0.01), 2.0),
+    "both": SupportMap(-1.0, 2.0, (0.01, 0.03)),
+}
+# Ends of a range that holds nearly all of the mass.
+RANGES = {"lower": (1.0, 400.0), "upper": (-400.0, 3.0), "both": (-1.0, 2.0)}
+
+
+@pytest.fixture(scope="module", params=list(MAPS))
+def case(request):
+    narrow = ClosedFormDensity(GaussianBase(1.0), np.array([0.0, -1.0]), np.ones(2))
+    wide = ClosedFormDensity(
+        StudentBase(1.0, df=3.0), np.array([1.0, 2.0]), np.array([1.0, 0.5])
+    )
+    density = MixtureDensity([narrow, wide], [0.8, 0.2])
+    name = request.param
+    return BoundedDensity(density, MAPS[name]), MAPS[name], RANGES[name]
+
+
+def integral(p, values, ends):
+    """∫ values(y) p(y) dy, piece by piece."""
+    low, high = ends
+    cuts = np.unique(np.clip(p.ppf([1e-6, 0.01, 0.2, 0.5, 0.8, 0.99]), low, high))
+    cuts = [low, *cuts, high]
+    return sum(
+        integrate.quad(lambda y: values(y) * float(p.pdf(y)), a, b, limit=200)[0]
+        for a, b in itertools.pairwise(cuts)
+    )
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_maps_are_inverted_and_have_their_slopes(name):
+    support = MAPS[name]
+    y = np.clip(np.linspace(-0.9, 2.9, 11), support.lower + 0.05, support.upper - 0.05)
+    assert_close(support.inverse(support.forward(y)), y)
+    h = 1e-6
+    slope = (support.forward(y + h) - support.forward(y - h)) / (2 * h)
+    np.testing.assert_allclose(np.exp(support.log_slope(y)), slope, rtol=1e-6)
+    bent = (support.log_slope(y + h) - support.log_slope(y - h)) / (2 * h)
+    np.testing.assert_allclose(support.log_slope_gradient(y), bent, rtol=1e-4)
+
+
+def test_bounds_of_a_map_are_finite_on_the_line():
+    for support in MAPS.values():
+        ends = np.array([support.lower, support.upper])
+        known = np.isfinite(ends)
+        assert np.all(np.isfinite(support.ends) == known)
+        assert_close(support.inverse(support.ends)[known], ends[known])
+
+
+def test_densities_integrate_to_one_and_moments_are_integrals(case):
+    density, _, ends = case
+    for k in range(2):
+        p = density[k]
+        assert integral(p, lambda y: 1.0, ends) == pytest.approx(1.0, abs=1e-5)
+        mean = integral(p, lambda y: y, ends)
+        assert float(p.mean()) == pytest.approx(mean, abs=1e-3)
+        entropy = -integral(p, lambda y, p=p: float(p.logpdf(y)), ends)
+        assert float(p.entropy()) == pytest.approx(entropy, abs=2e-3)
+
+
+def test_there_is_nothing_outside(case):
+    density, support, _ = case
+    for bound, step in ((support.lower, -1e-9), (support.upper, 1e-9)):
+        if np.isfinite(bound):
+            assert np.all(density.pdf(bound + step) == 0.0)
+            assert np.all(np.isfinite(density.logpdf(bound)))  # a row there is possible
+    below, above = support.lower - 1.0, support.upper + 1.0
+    if np.isfinite(below):
+        assert np.all(density.cdf(below) == 0.0)
+        assert np.all(density.sf(below) == 1.0)
+    if np.isfinite(above):
+        assert np.all(density.sf(above) == 0.0)
+        assert np.all(density.cdf(above) == 1.0)
+    assert density.support.tolist() == [[support.lower, support.upper]] * 2
+    assert density.ppf([[0.0, 1.0]]).tolist() == density.support.tolist()
+
+
+def test_quantiles_and_distribution_function_agree(case):
+    density, _, _ = case
+    levels = np.tile([1e-6, 0.01, 0.3, 0.5, 0.97, 0.9999], (2, 1))
+    y = density.ppf(levels)
+    np.testing.assert_allclose(density.cdf(y), levels, rtol=1e-8)
+    np.testing.assert_allclose(density.sf(y), 1.0 - levels, rtol=1e-8)
+
+
+def test_gradients_are_differences(case):
+    density, _, _ = case
+    y, h = density.ppf(np.tile([0.1, 0.5, 0.9], (2, 1))), 1e-6
+    slope = (density.logpdf(y + h) - density.logpdf(y - h)) / (2 * h)
+    np.testing.assert_allclose(density.grad_logpdf(y), slope, rtol=1e-4, atol=1e-4)
+
+
+def test_draws_are_from_the_density(case):
+    density, support, _ = case
+    draws = density.rvs(2000, random_state=0)
+    assert draws.min() >= support.lower
+    assert draws.max() <= support.upper
+    for k in range(2):
+        assert stats.kstest(draws[k], density[k].cdf).pvalue > KS_LEVEL
+
+
+def test_highest_density_regions_hold_their_mass_inside_the_bounds(case):
+    density, support, _ = case
+    for k, region in enumerate(density.hpd(0.8)):
+        assert region.min() >= support.lower
+        assert region.max() <= support.upper
+        mass = np.diff(density[k].cdf(region.ravel()))[::2].sum()
+        assert mass == pytest.approx(0.8, abs=1e-6)
+
+
+def test_a_far_bound_changes_nothing():
+    """Special case: behind a bound that no mass is near, the map is a straight line."""
+    inner = ClosedFormDensity(GaussianBase(1.0), np.array([60.5]), np.ones(1))
+    far = BoundedDensity(inner, SupportMap(-60.0, np.inf, (0.5, 1.0), 1.0))
+    y = np.array([[-1.0, 0.0, 2.0]])
+    assert_close(far.logpdf(y), stats.norm.logpdf(y))
+    assert_close(far.mean(), np.zeros(1), scale=1.0)
+    assert_close(far.std(), np.ones(1))

@@ -1,0 +1,137 @@
+"""Estimators with bounds of y: nothing outside, and the same files and streams."""
+
+import numpy as np
+import pytest
+
+from kexpfam import KCEF, AutoKCEF, load
+from kexpfam.data import ArraySource
+from kexpfam.distributions import BoundedDensity
+from kexpfam.errors import DegenerateDataError
+from kexpfam.selection.spec import PLAIN, default_coordinates
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_coordinates():
+    """Fewer candidates, where only the bounds around them matter."""
+    few = [c for c in default_coordinates() if c.name in (PLAIN, "linear")]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(AutoKCEF, "_coordinates", staticmethod(lambda: few))
+        yield
+
+
+def shares(n, seed=0):
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-1, 1, size=(n, 1))
+    mean = 1.0 / (1.0 + np.exp(-2.0 * x[:, 0]))
+    return x, rng.beta(2.0 * mean, 2.0 * (1.0 - mean))
+
+
+@pytest.fixture(scope="module")
+def average():
+    x, y = shares(80)
+    return AutoKCEF(lower=0.0, upper=1.0, random_state=0).fit(x, y)
+
+
+@pytest.fixture(scope="module")
+def noticed():
+    x, y = shares(80)
+    return AutoKCEF(random_state=0).fit(x, y)
+
+
+NEW = np.array([[-0.9], [0.0], [0.9]])
+
+
+def test_no_mass_is_outside_bounds_that_are_given(average):
+    p = average.given(NEW)
+    assert isinstance(p, BoundedDensity)
+    assert np.all(p.cdf(-1e-12) == 0.0)
+    assert np.all(p.sf(1.0) == 0.0)
+    assert np.all(p.logpdf(1.5) == -np.inf)
+    draws = average.sample(NEW, 500, random_state=0)
+    assert draws.min() >= 0.0
+    assert draws.max() <= 1.0
+
+
+def test_little_mass_is_outside_bounds_that_are_likely(noticed):
+    p = noticed.given(NEW)
+    outside = p.cdf(-1e-12) + p.sf(1.0)
+    assert np.all(outside > 0.0)  # nothing is impossible
+    assert np.all(outside < 0.005)
+
+
+@pytest.mark.slow
+def test_bounds_that_are_right_predict_better(average):
+    x, y = shares(80)
+    free = AutoKCEF(lower=-np.inf, random_state=0).fit(x, y)
+    assert free.support_ is None
+    new = shares(300, seed=1)
+    assert average.score(*new) > free.score(*new) + 0.05
+
+
+def test_held_out_numbers_of_members_are_those_of_y(average):
+    """They are about what new rows get, and not what they get on the line."""
+    best = max(member.held_out for member in average.members_)
+    assert best == pytest.approx(average.score(*shares(500, seed=2)), abs=0.3)
+
+
+def test_the_best_family_has_the_bounds_too(average):
+    p = average.best_.given(NEW)
+    assert np.all(p.cdf(-1e-12) == 0.0)
+    assert (average.best_.lower, average.best_.upper) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize("which", ["average", "noticed"])
+def test_files_keep_bounds(which, request, tmp_path):
+    model = request.getfixturevalue(which)
+    model.save(tmp_path / "model.kexpfam")
+    again = load(tmp_path / "model.kexpfam")
+    y = np.array([0.0, 0.4, 1.0])
+    assert np.array_equal(again.given(NEW).logpdf(y), model.given(NEW).logpdf(y))
+    assert np.array_equal(
+        again.best_.given(NEW).logpdf(y), model.best_.given(NEW).logpdf(y)
+    )
+
+
+def test_rows_outside_bounds_are_refused():
+    x, y = shares(40)
+    for model in (AutoKCEF(lower=0.5), KCEF(upper=0.5)):
+        with pytest.raises(DegenerateDataError, match="rows outside"):
+            model.fit(x, y)
+
+
+def test_bounds_are_for_one_column_in_memory():
+    x, y = shares(40)
+    with pytest.raises(ValueError, match="one column of y"):
+        KCEF(lower=0.0).fit(x, np.column_stack([y, y**2]))
+    source = ArraySource(x, y[:, None], None)
+    for kind in (KCEF, AutoKCEF):
+        with pytest.raises(ValueError, match="rows in memory"):
+            kind(lower=0.0).fit(source)
+
+
+def test_a_single_family_has_bounds_in_all_its_ways(tmp_path):
+    x, y = shares(60)
+    whole = KCEF(lower=0.0, upper=1.0, select=None, random_state=0).fit(x, y)
+    p = whole.given(NEW)
+    assert np.all(p.cdf(-1e-12) + p.sf(1.0) == 0.0)
+    whole.save(tmp_path / "model.kexpfam", sums=True)
+    again = load(tmp_path / "model.kexpfam")
+    assert np.array_equal(again.given(NEW).mean(), p.mean())
+    # The map is chosen from the first rows that come.
+    parts = KCEF(lower=0.0, upper=1.0, select=None, random_state=0)
+    parts.partial_fit(x, y).partial_fit(x[:20], y[:20])
+    assert parts.support_ == whole.support_
+    assert again.partial_fit(x[:20], y[:20]).n_rows_ == 80
+    np.testing.assert_allclose(again.predict(NEW), parts.predict(NEW), rtol=1e-6)
+    merged = parts.emptied().partial_fit(x, y).merge(parts)
+    assert merged.n_rows_ == 140
+    with pytest.raises(ValueError, match="same bounds"):
+        merged.merge(KCEF(select=None).partial_fit(x, y))
+
+
+def test_the_order_of_rows_does_not_choose_the_map():
+    x, y = shares(50)
+    y = np.exp(3 * y)
+    one = KCEF(lower=0.0, select=None).fit(x, y).support_
+    other = KCEF(lower=0.0, select=None).fit(x[::-1], y[::-1]).support_
+    assert one == other
