@@ -24,9 +24,13 @@ RESULTS = DOCS.parent / "benchmarks" / "results"
 
 PAGES = {
     "explorer.md": ("answers",),
+    "limits.md": ("band",),
     "rivals.md": ("log_loss", "larger_tables", "speed", "many_rows"),
     "tutorials/million_rows.md": ("scale",),
 }
+
+# Of the error of √p, in the result file.
+_PARTS = ("std of √p in the band", "std of √p between fits", "bias of √p")
 
 # Names in the result files, and in the table.
 RIVALS = {
@@ -153,6 +157,24 @@ def answers() -> str:
         f"{found['load_average']:.1f}:"
     )
     return f"{what}\n\n{table(['question', 'median', 'slowest'], rows)}"
+
+
+def band() -> str:
+    """How often bands of densities hold the truth, and what they do not know of."""
+    rows = []
+    for size, laws in result("band").items():
+        for law, one in laws.items():
+            if "coverage" not in one:
+                continue
+            cells = [
+                f"{one['coverage'][level]:.2f} ± {error:.2f}"
+                for level, error in one["standard errors"].items()
+            ]
+            parts = [f"{one[name]:.3f}" for name in _PARTS]
+            rows.append([size.split(",")[0], law, str(one["fits"]), *cells, *parts])
+    levels = ["50 %", "80 %", "90 %", "95 %"]
+    parts = ["std of √p in the band", "between fits", "bias"]
+    return table(["from", "law", "fits", *levels, *parts], rows)
 
 
 def refresh(docs: Path = DOCS) -> None:

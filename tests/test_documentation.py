@@ -239,7 +239,9 @@ def test_tables_agree_with_the_result_files(tmp_path):
         assert (tmp_path / page).read_text() == PAGES[f"docs/{page}"]
 
 
-@pytest.mark.parametrize("name", ["differences", "landing", "multimodal", "pit"])
+@pytest.mark.parametrize(
+    "name", ["band", "differences", "landing", "multimodal", "pit"]
+)
 def test_pictures_are_made_by_their_scripts(name, tmp_path, monkeypatch, capsys):
     matplotlib = pytest.importorskip("matplotlib")
     path = ROOT / "docs" / "pictures" / f"{name}.py"
@@ -256,7 +258,7 @@ def test_pictures_are_made_by_their_scripts(name, tmp_path, monkeypatch, capsys)
 
 def test_every_picture_script_is_tried():
     scripts = {path.stem for path in (ROOT / "docs" / "pictures").glob("*.py")}
-    assert scripts == {"differences", "landing", "multimodal", "pit", "style"}
+    assert scripts == {"band", "differences", "landing", "multimodal", "pit", "style"}
 
 
 @pytest.mark.skipif(
