@@ -70,9 +70,11 @@ from kexpfam.selection.spec import (
     PLAIN,
     RESIDUAL_BASES,
     TUNING,
+    UNTRANSFORMED,
     default_coordinates,
+    heavy_tailed_coordinates,
 )
-from kexpfam.selection.validation import Validation
+from kexpfam.selection.validation import Validation, is_heavy_tailed
 
 _NO_COMPONENTS = IsolatedComponents(())
 
@@ -320,8 +322,11 @@ class AutoKCEF(
         Returns whether components are isolated in some of them.
         """
         coordinates = self._coordinates()
+        if is_heavy_tailed(validation.rows, validation.spec):
+            coordinates = heavy_tailed_coordinates()
         if not competing.families:  # but for the null model
-            coordinates = [spec for spec in coordinates if spec.name == PLAIN]
+            kept = PLAIN, UNTRANSFORMED
+            coordinates = [spec for spec in coordinates if spec.name in kept]
         validation.add_coordinates(coordinates)
         validation.add_bases()
         if competing.summaries and (
