@@ -72,7 +72,7 @@ from kexpfam.selection.spec import (
     TUNING,
     UNTRANSFORMED,
     default_coordinates,
-    heavy_tailed_coordinates,
+    heavy_tailed,
 )
 from kexpfam.selection.validation import Validation, is_heavy_tailed
 
@@ -323,7 +323,7 @@ class AutoKCEF(
         """
         coordinates = self._coordinates()
         if is_heavy_tailed(validation.rows, validation.spec):
-            coordinates = heavy_tailed_coordinates()
+            coordinates = heavy_tailed(coordinates)
         if not competing.families:  # but for the null model
             kept = PLAIN, UNTRANSFORMED
             coordinates = [spec for spec in coordinates if spec.name in kept]

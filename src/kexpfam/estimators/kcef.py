@@ -73,7 +73,7 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
         kernel: A joint kernel of (x, y) instead of the two.
         base: Base density q0: an object, or one of the names "gaussian" (the paper's
             N(0, 2²)), "gaussian_process", "heteroscedastic", "linear", "marginal",
-            "student", "yeo_johnson", "gaussianize"; None to choose among several, if
+            "student", "yeo_johnson", "gaussianize", "arcsinh"; None to choose among several, if
             kernels and λ are open too, and the paper's if not.
         features: What the kernel of x acts on instead of x: a
             `kexpfam.summaries.LearnedSummary`, whose location and scale are those of

@@ -43,7 +43,7 @@ from kexpfam.selection.spec import (
     LambdaPath,
     behind_arcsinh,
     default_coordinates,
-    heavy_tailed_coordinates,
+    heavy_tailed,
 )
 from kexpfam.selection.tracker import SearchResult
 from kexpfam.selection.validation import Validation, held_out_problem, is_heavy_tailed
@@ -117,7 +117,7 @@ def _coordinates(validation: Validation) -> list[CoordinateSpec]:
         # in different ones cannot be compared.
         return [CoordinateSpec(PLAIN, base_for(rows, spec))]
     if is_heavy_tailed(rows, spec):
-        found = heavy_tailed_coordinates()
+        found = heavy_tailed(default_coordinates())
         if SOLVERS[spec.fit_method].own_base:
             found[0] = CoordinateSpec(PLAIN, base_for(rows, spec))
         return found if rows.X.shape[1] else found[:1]

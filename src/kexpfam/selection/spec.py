@@ -247,13 +247,14 @@ def behind_arcsinh(base: Base) -> Base:
     return base
 
 
-def heavy_tailed_coordinates() -> list[CoordinateSpec]:
-    """The same for responses whose moments say nothing (decision 0025).
+def heavy_tailed(specs: Sequence[CoordinateSpec]) -> list[CoordinateSpec]:
+    """Coordinates for responses whose moments say nothing (decision 0025).
 
-    All are behind an arcsinh but one, for the defensive component.
+    All are behind an arcsinh but one, for the defensive component; other transforms
+    take no part.
     """
     found = []
-    for spec in default_coordinates():
+    for spec in specs:
         if spec.name == GAUSSIANIZED:  # behind one by itself
             found.append(spec)
         elif not isinstance(spec.base, TransformedBase):
