@@ -1,6 +1,7 @@
 """Data on their way in: tables, their coding, rows in memory, and sources of blocks."""
 
 from kexpfam.data.arrays import ArraySource
+from kexpfam.data.censoring import response_limits
 from kexpfam.data.coding import Coded, Feature, TableCoder
 from kexpfam.data.columns import Table, TableError, as_table
 from kexpfam.data.dask import DaskSource
@@ -67,6 +68,7 @@ __all__ = [
     "peak_resident",
     "reduce_blocks",
     "resident_now",
+    "response_limits",
     "row_hashes",
     "rows_in_memory",
     "training_data",

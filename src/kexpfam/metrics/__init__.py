@@ -24,6 +24,8 @@ from kexpfam.metrics.observations import Estimate
 from kexpfam.metrics.scores import (
     cde_loss,
     cde_loss_values,
+    censored_log_loss,
+    censored_log_loss_values,
     crps,
     crps_values,
     interval_score,
@@ -42,6 +44,8 @@ __all__ = [
     "Uniformity",
     "cde_loss",
     "cde_loss_values",
+    "censored_log_loss",
+    "censored_log_loss_values",
     "coverage",
     "cross_evaluate",
     "crps",

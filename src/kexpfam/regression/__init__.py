@@ -1,5 +1,6 @@
 """Regressions with held-out predictions: Gaussian processes, linear, and log scales."""
 
+from kexpfam.regression.censored import fit_censored_linear, normal_log_masses
 from kexpfam.regression.gaussian_process import (
     GaussianProcess,
     GaussianProcessFit,
@@ -26,9 +27,11 @@ __all__ = [
     "LogScaleSpec",
     "Process",
     "Scaling",
+    "fit_censored_linear",
     "fit_gaussian_process",
     "fit_heteroscedastic",
     "fit_linear",
     "fit_log_scale",
+    "normal_log_masses",
     "offsets_of",
 ]
