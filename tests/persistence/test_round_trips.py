@@ -221,6 +221,7 @@ def test_the_factor_of_a_gaussian_process_is_found_again_not_stored(tmp_path):
 
 def _coordinates(model):
     families = [model.best_.family_, *(m.family for m in model.members_)]
+    families.append(model.defensive_)
     return {id(family.coordinates): family.coordinates for family in families}
 
 

@@ -29,15 +29,22 @@ from kexpfam.base_densities.interface import (
     ConditionalBase,
     CrossFit,
     LocationScaleModel,
+    MonotoneTransform,
     Summary,
 )
 from kexpfam.base_densities.marginal import MarginalBase
 from kexpfam.base_densities.names import resolve_base
+from kexpfam.base_densities.tails import (
+    Arcsinh,
+    Composed,
+    DoubleLogTails,
+    fit_arcsinh,
+    pulled_in,
+)
 from kexpfam.base_densities.transformed import TransformedBase
 from kexpfam.base_densities.transforms import (
     Gaussianize,
     GaussianizeSpec,
-    MonotoneTransform,
     Rescaled,
     YeoJohnson,
     fit_gaussianize,
@@ -46,10 +53,13 @@ from kexpfam.base_densities.transforms import (
 from kexpfam.regression import GaussianProcessFit
 
 __all__ = [
+    "Arcsinh",
     "Base",
     "BaseDensity",
+    "Composed",
     "ConditionalBase",
     "CrossFit",
+    "DoubleLogTails",
     "GaussianBase",
     "GaussianProcessBase",
     "GaussianProcessFit",
@@ -74,9 +84,11 @@ __all__ = [
     "WithinComponentsBase",
     "YeoJohnson",
     "boundary_weights",
+    "fit_arcsinh",
     "fit_gaussianize",
     "fit_processes",
     "fit_yeo_johnson",
+    "pulled_in",
     "require_inside",
     "resolve_base",
     "standard_residuals",

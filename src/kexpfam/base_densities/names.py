@@ -17,6 +17,7 @@ _NAMED: dict[str, Callable[[], Base]] = {
     "student": StudentBase,
     "yeo_johnson": lambda: TransformedBase("yeo_johnson"),
     "gaussianize": lambda: TransformedBase("gaussianize"),
+    "arcsinh": lambda: TransformedBase("arcsinh"),
 }
 
 
@@ -25,8 +26,8 @@ def resolve_base(base: object) -> Base:
 
     Args:
         base: "gaussian" (the paper's N(0, 2²)), "gaussian_process", "heteroscedastic",
-            "linear", "marginal", "student", "yeo_johnson" and "gaussianize" (the
-            paper's base for a transformed y), or a base density.
+            "linear", "marginal", "student", "yeo_johnson", "gaussianize" and
+            "arcsinh" (the paper's base for a transformed y), or a base density.
 
     Raises:
         ValueError: The name is not one of these.

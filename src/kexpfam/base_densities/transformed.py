@@ -3,18 +3,37 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from kexpfam._heuristics import robust_scaling
 from kexpfam._typing import Array
-from kexpfam.base_densities.interface import Base, BaseDensity, ConditionalBase
-from kexpfam.base_densities.transforms import (
+from kexpfam.base_densities.interface import (
+    Base,
+    BaseDensity,
+    ConditionalBase,
     MonotoneTransform,
+)
+from kexpfam.base_densities.tails import Composed, fit_arcsinh
+from kexpfam.base_densities.transforms import (
     fit_gaussianize,
     fit_yeo_johnson,
 )
 from kexpfam.persistence import saved_value
 
+
+def _fit_gaussianize(Y: Array, weights: Array) -> MonotoneTransform:
+    """`fit_gaussianize`, behind an arcsinh if there are far values in some column.
+
+    A bandwidth that suits these would leave nothing of the others.
+    """
+    if not robust_scaling(Y, weights)[2].any():
+        return fit_gaussianize(Y, weights)
+    first = fit_arcsinh(Y, weights)
+    return Composed(first, fit_gaussianize(first.forward(Y), weights))
+
+
 _FITTED: dict[str, Callable[[Array, Array], MonotoneTransform]] = {
     "yeo_johnson": fit_yeo_johnson,
-    "gaussianize": fit_gaussianize,
+    "gaussianize": _fit_gaussianize,
+    "arcsinh": fit_arcsinh,
 }
 
 
@@ -28,8 +47,8 @@ class TransformedBase(Base):
 
     Attributes:
         transform: "yeo_johnson" (a power chosen by likelihood), "gaussianize" (Φ⁻¹ of a
-            kernel estimate of the distribution function), or a transform of the
-            standardised y.
+            kernel estimate of the distribution function), "arcsinh" (for tails so
+            heavy that moments say nothing), or a transform of the standardised y.
         base: The base density of v; None for N(0, 2²). Bounds are those of y, in its
             units.
 

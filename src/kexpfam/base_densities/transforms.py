@@ -12,7 +12,6 @@ continuous; where it is not smooth, at the ends and at knots, `column_breaks` te
 
 import functools
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +22,7 @@ from scipy import special
 from kexpfam._kernel_density import KernelEstimate, moments, silverman
 from kexpfam._roots import increasing_roots
 from kexpfam._typing import Array
+from kexpfam.base_densities.interface import ContinuedTransform, MonotoneTransform
 from kexpfam.base_densities.parameters import PerColumn, as_parameter, per_column
 from kexpfam.persistence import saved_value
 
@@ -43,70 +43,6 @@ class GaussianizeSpec:
     # could be zero inside.
     flattest: float = 0.25
     steepest: float = 2.0
-
-
-class MonotoneTransform(ABC):
-    """v = t(y), an increasing bijection of the line for each column."""
-
-    @abstractmethod
-    def forward(self, Y: Array) -> Array:
-        """t(y), (..., d) -> (..., d)."""
-
-    @abstractmethod
-    def inverse(self, V: Array) -> Array:
-        """The y with t(y) = v, (..., d) -> (..., d)."""
-
-    @abstractmethod
-    def log_abs_det_jacobian(self, Y: Array) -> Array:
-        """Log dt/dy, (..., d) -> (..., d)."""
-
-    @abstractmethod
-    def slope_gradient(self, Y: Array) -> Array:
-        """d/dy log dt/dy, (..., d) -> (..., d)."""
-
-    @abstractmethod
-    def column_breaks(self, i: int) -> Array:
-        """Increasing points in y where t is not smooth in column i."""
-
-
-class ContinuedTransform(MonotoneTransform):
-    """A formula between two ends of each column, and straight lines beyond."""
-
-    @property
-    @abstractmethod
-    def ends(self) -> tuple[Array, Array]:
-        """Where the formula ends, (d,) each, or () if that is the same for all."""
-
-    @abstractmethod
-    def _formula(self, Y: Array) -> Array: ...
-
-    @abstractmethod
-    def _formula_inverse(self, V: Array) -> Array: ...
-
-    @abstractmethod
-    def _formula_log_abs_det_jacobian(self, Y: Array) -> Array: ...
-
-    @abstractmethod
-    def _formula_slope_gradient(self, Y: Array) -> Array: ...
-
-    def forward(self, Y: Array) -> Array:
-        inside = np.clip(Y, *self.ends)
-        beyond = (Y - inside) * np.exp(self._formula_log_abs_det_jacobian(inside))
-        return self._formula(inside) + beyond
-
-    def inverse(self, V: Array) -> Array:
-        low, high = self.ends
-        inside = np.clip(V, self._formula(low), self._formula(high))
-        # Rounding of the inverse must not leave the formula's range.
-        Y = np.clip(self._formula_inverse(inside), low, high)
-        return Y + (V - inside) * np.exp(-self._formula_log_abs_det_jacobian(Y))
-
-    def log_abs_det_jacobian(self, Y: Array) -> Array:
-        return self._formula_log_abs_det_jacobian(np.clip(Y, *self.ends))
-
-    def slope_gradient(self, Y: Array) -> Array:
-        inside = np.clip(Y, *self.ends)
-        return np.where(inside == Y, self._formula_slope_gradient(inside), 0.0)
 
 
 @saved_value

@@ -1,6 +1,7 @@
 """Data on their way in: rows in memory, and sources of blocks."""
 
 from kexpfam.data.arrays import ArraySource
+from kexpfam.data.censoring import response_limits
 from kexpfam.data.dask import DaskSource
 from kexpfam.data.memory import (
     DEFAULT_BUDGET,
@@ -67,6 +68,7 @@ __all__ = [
     "reduce_blocks",
     "refuse_texts",
     "resident_now",
+    "response_limits",
     "row_hashes",
     "rows_in_memory",
     "training_data",

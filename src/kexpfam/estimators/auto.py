@@ -93,10 +93,12 @@ from kexpfam.selection.spec import (
     PLAIN,
     RESIDUAL_BASES,
     TUNING,
+    UNTRANSFORMED,
     default_coordinates,
+    heavy_tailed,
 )
 from kexpfam.selection.supports import ResponseBounds
-from kexpfam.selection.validation import Validation
+from kexpfam.selection.validation import Validation, is_heavy_tailed
 
 # What `given(X)` returns: of one column, with bounds, with atoms, of several columns.
 AutoDensity = (
@@ -485,8 +487,11 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
         Returns whether components are isolated in some of them.
         """
         coordinates = self._coordinates()
+        if is_heavy_tailed(validation.rows, validation.spec):
+            coordinates = heavy_tailed(coordinates)
         if not competing.families:  # but for the null model
-            coordinates = [spec for spec in coordinates if spec.name == PLAIN]
+            kept = PLAIN, UNTRANSFORMED
+            coordinates = [spec for spec in coordinates if spec.name in kept]
         with ProgressBar("AutoKCEF, coordinates of y", shown=self.verbose) as bar:
             validation.add_coordinates(coordinates, bar)
             validation.add_bases()

@@ -18,6 +18,7 @@ import numpy as np
 from kexpfam._progress import ProgressBar
 from kexpfam._typing import Array
 from kexpfam._validation import check_positive
+from kexpfam.base_densities import pulled_in
 from kexpfam.data import ArraySource, Rows, Source, TrainingRows
 from kexpfam.errors import BlindnessWarning, DegenerateDataError
 from kexpfam.family import (
@@ -33,7 +34,6 @@ from kexpfam.family import (
     choose_components,
     chosen_centers,
     fit_coordinates,
-    given_base,
     narrowed,
     resolve_kernel,
     sample_rows,
@@ -48,7 +48,7 @@ from kexpfam.family.neighbourhood import Neighbourhood
 from kexpfam.kernels import SumOfProducts
 from kexpfam.score_matching import CENTER_METHODS, IterativeFit
 from kexpfam.selection import CoarseSearch, PaperGrid, SearchResult, Selection
-from kexpfam.selection.choosing import choose
+from kexpfam.selection.choosing import base_for, choose
 from kexpfam.selection.finishing import choose_by_likelihood
 from kexpfam.selection.results import Selected
 from kexpfam.selection.validation import CRITERIA
@@ -208,10 +208,11 @@ def _selected(
         return selected, LambdaRule(spec.select, selected.lam, given)
     placed = fit_coordinates(
         rows,
-        given_base(spec),
+        base_for(rows, spec),
         rng,
         standardize=spec.standardize,
         name=spec.response_name,
+        far_x=pulled_in(rows.X, rows.weights) if spec.standardize else None,
     )
     kernel = resolve_kernel(spec, placed.Z, placed.U, placed.weights)
     solver, lam = SOLVERS[spec.fit_method], spec.regularization

@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
 from sklearn.base import clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
@@ -35,6 +36,7 @@ from kexpfam.estimators.bounds import (
     on_the_line,
     refuse_bounds_of_blocks,
 )
+from kexpfam.estimators.censored import fit_censored
 from kexpfam.estimators.fitting import FamilyFit, fit_rows, fit_source
 from kexpfam.estimators.saved import FittedModel, opened
 from kexpfam.estimators.streams import KeptRows, Stream, SummedRows, check_forgetting
@@ -89,8 +91,8 @@ class KCEF(ConditionalEstimator[KCEFDensity]):
         kernel: A joint kernel of (x, y) instead of the two.
         base: Base density q0: an object, or one of the names "gaussian" (the paper's
             N(0, 2²)), "gaussian_process", "heteroscedastic", "linear", "marginal",
-            "student", "yeo_johnson", "gaussianize"; None to choose among several, if
-            kernels and λ are open too, and the paper's if not.
+            "student", "yeo_johnson", "gaussianize", "arcsinh"; None to choose among
+            several, if kernels and λ are open too, and the paper's if not.
         features: What the kernel of x acts on instead of x: a
             `kexpfam.summaries.LearnedSummary`, whose location and scale are those of
             the base density; `base` is then that of standardised residuals. None for
@@ -236,6 +238,7 @@ class KCEF(ConditionalEstimator[KCEFDensity]):
         sample_weight: Any = None,
         *,
         client: Any = None,
+        censoring: Any = None,
     ) -> Self:
         """Fit p(y|x) to rows.
 
@@ -252,12 +255,30 @@ class KCEF(ConditionalEstimator[KCEFDensity]):
                 the sum of weights counts as the number of rows.
             client: A Dask client that passes over the rows; None for the threads of
                 this process, or the scheduler that Dask collections use by default.
+            censoring: Which rows of one column of y are censored: for each "right",
+                "left" or "none", or 1, -1 or 0, or True where y is known to be above
+                what was recorded. For intervals both ends of each row, (n, 2), equal
+                where y was observed, and y None. Such fits are by likelihood.
 
         Returns:
             The estimator itself.
         """
         spec = replace(self._spec(), client=client)
         rng = as_generator(self.random_state)
+        if censoring is not None:
+            if not (self.lower is None and self.upper is None):
+                raise ValueError(
+                    "censoring and bounds of y, lower or upper, do not go together; "
+                    "give one of the two."
+                )
+            found = fit_censored(self, X, y, sample_weight, censoring, spec, rng)
+            if found is not None:
+                fit, rows = found
+                self.support_ = None
+                self._take(fit, rows)
+                note_columns(self, rows)
+                return self
+            y = np.asarray(censoring, dtype=float)[:, 0] if y is None else y
         data = training_data(
             self,
             X,

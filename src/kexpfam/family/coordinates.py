@@ -21,11 +21,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from kexpfam._heuristics import median_and_width, robust_scaling
 from kexpfam._typing import Array, Indices
 from kexpfam._validation import mean_and_std
 from kexpfam.base_densities import (
     Base,
     BaseDensity,
+    Composed,
     ConditionalBase,
     CrossFit,
     GaussianBase,
@@ -232,6 +234,7 @@ def fit_coordinates(
     transform_x: bool = False,
     name: str = "y",
     processes: SharedProcesses | None = None,
+    far_x: MonotoneTransform | None = None,
 ) -> CoordinateRows:
     """Fit coordinates to rows, and bring the rows there.
 
@@ -243,15 +246,22 @@ def fit_coordinates(
         transform_x: Whether skewed columns of x are transformed.
         name: What the user calls the responses, for error messages.
         processes: Gaussian processes of the same rows, or None.
+        far_x: What brings far values of x nearer, `pulled_in` of these rows or of more.
     """
     X, Y, weights = rows.X, rows.Y, rows.weights
+    X = X if far_x is None else far_x.forward(X)
     x_transform = _unskewed(X, weights) if transform_x else None
+    skewed = x_transform is not None
     X = X if x_transform is None else x_transform.forward(X)
+    if far_x is not None:
+        x_transform = Composed(far_x, x_transform) if x_transform else far_x
     x_center, x_scale = standardizer("X", X, weights, standardize)
     Z = (X - x_center) / x_scale
 
     transform, inner, V = _transformed(base, Y, weights, standardize, name)
-    y_center, y_scale = standardizer(name, V, weights, standardize, must_vary=True)
+    y_center, y_scale = standardizer(
+        name, V, weights, standardize, must_vary=True, robust=_forgives(base)
+    )
 
     def to_kernel(Y: Array) -> Array:
         V = Y if transform is None else transform.forward(Y)
@@ -279,15 +289,19 @@ def fit_coordinates(
     if prepared is not None:
         return CoordinateRows(coordinates, prepared, Z, U, log_jacobian, weights, None)
     assert isinstance(inner, ConditionalBase)
-    key = (x_transform is not None, repr(getattr(base, "transform", None)))
+    key = (skewed, repr(getattr(base, "transform", None)))
     shared = processes or SharedProcesses()
-    fit, lengthscales = _regression(inner, key, Z, U, weights, rng, shared)
+    near = _without_far_values(Y, U, weights) if _forgives(base) else U
+    fit, lengthscales = _regression(inner, key, Z, near, weights, rng, shared)
     there = replace(coordinates, location_scale=fit.model, summary=fit.summary)
+    residuals = fit.residuals
+    if near is not U:  # as they are, around a location that they have not moved
+        residuals = residuals + (U - near) * np.exp(-fit.log_scale)
     return CoordinateRows(
         coordinates=there,
-        base=(fit.noise or inner.noise).prepared(fit.residuals, weights),
+        base=(fit.noise or inner.noise).prepared(residuals, weights),
         Z=Z if fit.Z is None else fit.Z,
-        U=fit.residuals,
+        U=residuals,
         log_abs_det_jacobian=log_jacobian - fit.log_scale.sum(axis=1),
         weights=weights,
         lengthscales=lengthscales,
@@ -320,9 +334,16 @@ def standardizer(
     standardize: bool,
     *,
     must_vary: bool = False,
+    robust: bool = False,
 ) -> tuple[Array, Array]:
-    """Centre and scale of each column; zeros and ones if not to be standardised."""
-    center, std = mean_and_std(name, data, weights)
+    """Centre and scale of each column; zeros and ones if not to be standardised.
+
+    If robust, median and quartiles say so where moments are those of a few rows.
+    """
+    if robust:
+        center, std, _ = robust_scaling(data, weights, name=name)
+    else:
+        center, std = mean_and_std(name, data, weights)
     if must_vary and np.any(std == 0):
         column = int(np.flatnonzero(std == 0)[0])
         raise DegenerateDataError(
@@ -333,6 +354,32 @@ def standardizer(
         return np.zeros_like(center), np.ones_like(center)
     # A constant column says nothing about x: new values of it must not either.
     return center, np.where(std > 0, std, 1e150)
+
+
+def _forgives(base: Base) -> bool:
+    """Whether far responses are not far behind a transform, or to a base density.
+
+    If not, that is if tails are normal, its scale has to be one of the far ones.
+    """
+    if isinstance(base, TransformedBase):
+        return True
+    noise = base.noise if isinstance(base, ConditionalBase) else base
+    return isinstance(noise, BaseDensity) and bool(np.isfinite(noise.tail_index))
+
+
+def _without_far_values(
+    Y: Array, U: Array, weights: Array, width: float = 4.0
+) -> Array:
+    """What regressions are fitted to: U itself, unless moments of y say nothing.
+
+    Then it is U with values beyond so many robust standard deviations moved there.
+    """
+    if not robust_scaling(Y, weights)[2].any():
+        return U
+    middles, widths = np.transpose([median_and_width(u, weights) for u in U.T])
+    # Where half of the responses are the same, there is no such width.
+    reach = np.where(widths > 0, width * widths, np.inf)
+    return np.clip(U, middles - reach, middles + reach)
 
 
 def _transformed(

@@ -9,9 +9,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from kexpfam._heuristics import median_distance
+from kexpfam._heuristics import median_distance, robust_scaling
 from kexpfam._typing import Array
-from kexpfam._validation import mean_and_std
 from kexpfam.kernels import Gaussian
 from kexpfam.persistence import saved_fit
 
@@ -43,7 +42,7 @@ class Neighbourhood:
 
         Near means within about so many median distances between rows.
         """
-        center, std = mean_and_std("X", X, weights)
+        center, std, _ = robust_scaling(X, weights, name="X")
         scale = np.where(std > 0, std, 1.0)
         Z = (X - center) / scale
         width = medians * median_distance(Z, weights)

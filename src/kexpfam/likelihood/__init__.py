@@ -1,5 +1,12 @@
 """Penalised maximum likelihood, the twin of the low-rank score-matching fit."""
 
+from kexpfam.likelihood.censored import (
+    CensoredRows,
+    censored_log_scores,
+    censored_nodes,
+    censored_objective,
+    censored_path,
+)
 from kexpfam.likelihood.fit import NEWTON, fit_likelihood, likelihood_path
 from kexpfam.likelihood.many_rows import SumsInMemory, expected_sums, observed_sums
 from kexpfam.likelihood.objective import (
@@ -11,10 +18,15 @@ from kexpfam.likelihood.objective import (
 
 __all__ = [
     "NEWTON",
+    "CensoredRows",
     "Parts",
     "PenalizedLikelihood",
     "RowSums",
     "SumsInMemory",
+    "censored_log_scores",
+    "censored_nodes",
+    "censored_objective",
+    "censored_path",
     "expected_sums",
     "fit_likelihood",
     "likelihood_path",

@@ -258,6 +258,27 @@ class OtherRows(NamedTuple):
         return np.sum(found, axis=0) / self.weight
 
 
+class Intervals(NamedTuple):
+    """Conditions whose response is known by an interval only.
+
+    They add −log ∫ q0 exp T / Z over the interval, whose gradient is a difference of
+    two expectations of φ: given nothing, and given the interval. Its Hessian is the
+    difference of two covariances; the second is left out, as in EM, so that steps are
+    downhill and short of Newton's.
+    """
+
+    rows: Indices  # Which conditions, (c,)
+    share: Array  # Weight of each, in that of all rows, (c,)
+    ratios: Array  # Weights of the interval by those of the nodes' rule, (c, g)
+    imputed: Array  # Σ_c share_c φ(x_c, u) at likely u, (M,): the size of gradients
+
+    def given(self, P: Array) -> tuple[Array, Array]:
+        """Log masses (c,), and probabilities of nodes given the interval (c, g)."""
+        Q = P[self.rows] * self.ratios
+        mass = np.maximum(Q.sum(axis=1), 1e-300)  # with a logarithm, however small
+        return np.log(mass), Q / mass[:, None]
+
+
 @dataclass(frozen=True)
 class PenalizedLikelihood:
     """L of (17) as a function of whitened coefficients."""
@@ -269,6 +290,7 @@ class PenalizedLikelihood:
     # Rows that count in values and gradients, but not in the Hessian and in what is
     # about it: these are those of the conditions above
     others: OtherRows | None = None
+    intervals: Intervals | None = None  # Censored rows, which `mean` leaves out
 
     @classmethod
     def of(
@@ -343,7 +365,10 @@ class PenalizedLikelihood:
     @functools.cached_property
     def scale(self) -> float:
         """Norm of the mean of φ in the RKHS, that gradients are compared with."""
-        return float(np.linalg.norm(self._whiten(self.mean)))
+        seen = (
+            self.mean if self.intervals is None else self.mean + self.intervals.imputed
+        )
+        return float(np.linalg.norm(self._whiten(seen)))
 
     @property
     def hessian_work(self) -> int:
@@ -362,6 +387,11 @@ class PenalizedLikelihood:
             more = self.others.expected(self.parts, alpha)
             mean_log_z = own * mean_log_z + more[0]
             expected = own * expected + more[1:]
+        if self.intervals is not None:
+            rows, share = self.intervals.rows, self.intervals.share
+            log_mass, Q = self.intervals.given(P)
+            mean_log_z -= share @ (log_mass + log_z[rows])
+            expected = expected - self.parts.at(rows).total(share[:, None] * Q)
         value = mean_log_z - self.mean @ alpha + 0.5 * self.lam * (beta @ beta)
         gradient = self._whiten(expected - self.mean) + self.lam * beta
         # Coefficients are large, and cancel, where neighbouring centres are alike.

@@ -26,6 +26,8 @@ from kexpfam.metrics.paired import Comparison, compare
 from kexpfam.metrics.scores import (
     cde_loss,
     cde_loss_values,
+    censored_log_loss,
+    censored_log_loss_values,
     crps,
     crps_values,
     interval_score,
@@ -45,6 +47,8 @@ __all__ = [
     "Uniformity",
     "cde_loss",
     "cde_loss_values",
+    "censored_log_loss",
+    "censored_log_loss_values",
     "compare",
     "coverage",
     "cross_evaluate",

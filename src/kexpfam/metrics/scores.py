@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from kexpfam._typing import Array, ArrayLike
+from kexpfam.data import response_limits
 from kexpfam.metrics.measures import measure_of
 from kexpfam.metrics.observations import (
     Observations,
@@ -60,6 +61,59 @@ def log_loss_values(p: Any, y: ArrayLike) -> Array:
             f"{shape}, got shape {np.shape(y)}."
         )
     return -p.logpdf(Y)
+
+
+def censored_log_loss(
+    p: Any,
+    y: ArrayLike | None,
+    censoring: Any,
+    *,
+    sample_weight: ArrayLike | None = None,
+) -> float:
+    """Mean of −log p(y_i|x_i), or of −log P(interval) of rows that are censored.
+
+    It is proper where censoring says nothing of y beyond its limit. Its rows mix
+    densities and probabilities, so compare it only on the same rows.
+
+    Args:
+        p: n densities of one column, as `given` returns them.
+        y: Recorded observations, (n,); None if `censoring` has both ends.
+        censoring: As in `KCEF.fit`.
+        sample_weight: Weight of each row.
+
+    Example:
+        >>> from kexpfam import KCEF
+        >>> x = np.linspace(0, 1, 60)[:, None]
+        >>> y = x[:, 0] + 0.1 * np.cos(50 * x[:, 0])
+        >>> p = KCEF(select=None).fit(x, y).given(x)
+        >>> none = ["none"] * 60
+        >>> bool(np.isclose(censored_log_loss(p, y, none), log_loss(p, y)))
+        True
+    """
+    values = censored_log_loss_values(p, y, censoring)
+    return weighted_mean(values, sample_weight)
+
+
+def censored_log_loss_values(p: Any, y: ArrayLike | None, censoring: Any) -> Array:
+    """−log p(y_i|x_i), or −log P(interval) of rows that are censored, (n,)."""
+    lower, upper = response_limits(y, censoring)
+    exact = lower == upper
+    known = np.where(np.isfinite(lower), lower, upper)
+    losses = log_loss_values(p, known)
+    # Whichever tails are smaller have more digits.
+    below = [p.cdf(np.where(np.isfinite(end), end, known)) for end in (lower, upper)]
+    above = [p.sf(np.where(np.isfinite(end), end, known)) for end in (lower, upper)]
+    below[0], above[0] = (
+        np.where(np.isfinite(lower), part, end)
+        for part, end in ((below[0], 0.0), (above[0], 1.0))
+    )
+    below[1], above[1] = (
+        np.where(np.isfinite(upper), part, end)
+        for part, end in ((below[1], 1.0), (above[1], 0.0))
+    )
+    mass = np.where(below[0] > 0.5, above[0] - above[1], below[1] - below[0])
+    with np.errstate(divide="ignore"):
+        return np.where(exact, losses, -np.log(np.maximum(mass, 0.0)))
 
 
 def crps(p: Any, y: ArrayLike, *, sample_weight: ArrayLike | None = None) -> float:

@@ -120,6 +120,27 @@ class Nodes:
         gap = self.points[left + 1] - self.points[left]
         return left, (u - self.points[left]) / gap
 
+    def interval_weights(self, lower: Array, upper: Array) -> Array:
+        """Weights of the integral over [lower, upper] of each row, (n, g).
+
+        The integral of the function that is linear between the nodes, so that parts of
+        a cell count as what they are.
+
+        Example:
+            >>> nodes = Nodes.trapezoidal(np.array([0.0, 1.0, 2.0]))
+            >>> nodes.interval_weights(np.array([0.5]), np.array([np.inf]))
+            array([[0.125, 0.875, 0.5  ]])
+        """
+        left, gaps = self.points[:-1], np.diff(self.points)
+        # Where the interval begins and ends in each cell, from 0 to 1.
+        first = np.clip((lower[:, None] - left) / gaps, 0.0, 1.0)
+        last = np.clip((upper[:, None] - left) / gaps, 0.0, 1.0)
+        right = 0.5 * gaps * (last**2 - first**2)
+        weights = np.zeros((len(lower), len(self.points)))
+        weights[:, :-1] = gaps * (last - first) - right
+        weights[:, 1:] += right
+        return weights
+
 
 def _growth(t: Array, rate: float) -> tuple[Array, Array]:
     """(e^(rs) − 1)/r − s with s = log(1 + e^t), and its derivative.

@@ -1,5 +1,6 @@
 """Regressions with held-out predictions: Gaussian processes, linear, and log scales."""
 
+from kexpfam.regression.censored import fit_censored_linear, normal_log_masses
 from kexpfam.regression.gaussian_process import (
     GaussianProcess,
     GaussianProcessFit,
@@ -32,11 +33,13 @@ __all__ = [
     "LogisticRegression",
     "Process",
     "Scaling",
+    "fit_censored_linear",
     "fit_gaussian_process",
     "fit_heteroscedastic",
     "fit_linear",
     "fit_log_scale",
     "fit_logistic",
+    "normal_log_masses",
     "offsets_of",
     "power_features",
     "scaling_of",

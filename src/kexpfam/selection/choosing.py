@@ -11,7 +11,7 @@ import numpy as np
 from kexpfam._parallel import single_threaded_blas
 from kexpfam._progress import ProgressBar
 from kexpfam._validation import check_positive
-from kexpfam.base_densities import TransformedBase
+from kexpfam.base_densities import Base, TransformedBase
 from kexpfam.data import TrainingRows
 from kexpfam.family import (
     SOLVERS,
@@ -41,10 +41,12 @@ from kexpfam.selection.spec import (
     TUNING,
     CoordinateSpec,
     LambdaPath,
+    behind_arcsinh,
     default_coordinates,
+    heavy_tailed,
 )
 from kexpfam.selection.tracker import SearchResult
-from kexpfam.selection.validation import Validation, held_out_problem
+from kexpfam.selection.validation import Validation, held_out_problem, is_heavy_tailed
 
 
 def choose(rows: TrainingRows, spec: Spec, rng: np.random.Generator) -> Selected:
@@ -57,7 +59,7 @@ def choose(rows: TrainingRows, spec: Spec, rng: np.random.Generator) -> Selected
         with single_threaded_blas():
             return _on_paper_grid(validation, search)
     with ProgressBar("KCEF, coordinates of y", shown=spec.verbose) as bar:
-        validation.add_coordinates(_coordinates(rows, spec), bar)
+        validation.add_coordinates(_coordinates(validation), bar)
     names = list(validation.coordinates)
     if criterion == "likelihood":
         validation.add_bases()
@@ -107,13 +109,19 @@ def _check(rows: TrainingRows, spec: Spec) -> None:
         )
 
 
-def _coordinates(rows: TrainingRows, spec: Spec) -> list[CoordinateSpec]:
+def _coordinates(validation: Validation) -> list[CoordinateSpec]:
+    rows, spec = validation.rows, validation.spec
     kernels = spec.kernel, spec.kernel_x, spec.kernel_y
     given = spec.base, spec.features, *kernels, spec.regularization
     if any(part is not None for part in given) or spec.select == "score":
         # Lengths and λ of the user are meant for one kind of coordinates, and scores
         # in different ones cannot be compared.
-        return [CoordinateSpec(PLAIN, given_base(spec))]
+        return [CoordinateSpec(PLAIN, base_for(rows, spec))]
+    if is_heavy_tailed(rows, spec):
+        found = heavy_tailed(default_coordinates())
+        if SOLVERS[spec.fit_method].own_base:
+            found[0] = CoordinateSpec(PLAIN, base_for(rows, spec))
+        return found if rows.X.shape[1] else found[:1]
     found = default_coordinates()
     if SOLVERS[spec.fit_method].own_base:
         found[0] = CoordinateSpec(PLAIN, given_base(spec))
@@ -121,6 +129,13 @@ def _coordinates(rows: TrainingRows, spec: Spec) -> list[CoordinateSpec]:
         # Transforms are for one column of y, regressions need columns of x.
         found = [one for one in found if not isinstance(one.base, TransformedBase)]
     return found if rows.X.shape[1] else found[:1]
+
+
+def base_for(rows: TrainingRows, spec: Spec) -> Base:
+    """The base density of the user, or that of the fitting method for these rows."""
+    base = given_base(spec)
+    open_base = spec.base is None and spec.features is None
+    return behind_arcsinh(base) if open_base and is_heavy_tailed(rows, spec) else base
 
 
 def _tasks(validation: Validation, name: str) -> list[Task]:

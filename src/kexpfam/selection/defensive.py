@@ -22,6 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
+from kexpfam._heuristics import median_and_width
 from kexpfam._typing import Array
 from kexpfam.base_densities import StudentBase
 from kexpfam.distributions import ClosedFormDensity
@@ -31,9 +32,6 @@ from kexpfam.selection.averaging import average_weights
 from kexpfam.selection.candidates import Candidate
 from kexpfam.selection.spec import DEFENSIVE, DefensiveSpec
 from kexpfam.selection.validation import Validation
-
-# Width of the interquartile range of the standard normal, in standard deviations.
-_NORMAL_QUARTILES = 2.0 * float(special.ndtri(0.75))
 
 
 @saved_fit({"coordinates": "p d=1"})
@@ -162,12 +160,8 @@ def _middle(u: Array, weights: Array) -> tuple[float, float]:
 
     Where half of the values are the same, their standard deviation.
     """
-    order = np.argsort(u)
-    below = np.cumsum(weights[order])
-    places = np.searchsorted(below, np.array([0.25, 0.5, 0.75]) * below[-1])
-    low, middle, high = u[order[np.minimum(places, len(u) - 1)]]
-    scale = (high - low) / _NORMAL_QUARTILES
+    middle, scale = median_and_width(u, weights)
     if not scale > 0:
         mean = np.average(u, weights=weights)
-        scale = np.sqrt(np.average((u - mean) ** 2, weights=weights))
-    return float(middle), float(scale)
+        scale = float(np.sqrt(np.average((u - mean) ** 2, weights=weights)))
+    return middle, scale

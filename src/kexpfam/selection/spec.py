@@ -13,6 +13,7 @@ import numpy as np
 from kexpfam.base_densities import (
     Base,
     BaseDensity,
+    ConditionalBase,
     GaussianBase,
     GaussianProcessBase,
     LinearBase,
@@ -27,6 +28,8 @@ from kexpfam.summaries import LearnedSummary
 # its marginal distribution.
 PLAIN = "normal"
 GAUSSIANIZED = "Gaussianized"
+# Where all others are behind a transform for heavy tails
+UNTRANSFORMED = "untransformed"
 
 # Base densities of residuals: the second for outliers. A t with five degrees of freedom
 # and this scale has nearly unit standard deviation where most data are.
@@ -328,6 +331,29 @@ def default_coordinates() -> list[CoordinateSpec]:
         found.append(CoordinateSpec(name, base))
         found.append(CoordinateSpec(f"{name}, transformed x", base, transform_x=True))
     return found
+
+
+def behind_arcsinh(base: Base) -> Base:
+    """A base density of y behind an arcsinh, if it is not behind a transform yet."""
+    if isinstance(base, BaseDensity | ConditionalBase):
+        return TransformedBase("arcsinh", base)
+    return base
+
+
+def heavy_tailed(specs: Sequence[CoordinateSpec]) -> list[CoordinateSpec]:
+    """Coordinates for responses whose moments say nothing (decision 0025).
+
+    All are behind an arcsinh but one, for the defensive component; other transforms
+    take no part.
+    """
+    found = []
+    for spec in specs:
+        if spec.name == GAUSSIANIZED:  # behind one by itself
+            found.append(spec)
+        elif not isinstance(spec.base, TransformedBase):
+            name = spec.name if spec.name == PLAIN else f"arcsinh, {spec.name}"
+            found.append(replace(spec, name=name, base=behind_arcsinh(spec.base)))
+    return [*found, CoordinateSpec(UNTRANSFORMED, GaussianBase(scale=1.0))]
 
 
 # Around a location that moves all components: transforms and scales that were fitted to

@@ -16,11 +16,17 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from kexpfam._heuristics import median_distance
+from kexpfam._heuristics import median_distance, robust_scaling
 from kexpfam._parallel import shared_out, single_threaded_blas
 from kexpfam._typing import Array, Indices
-from kexpfam.base_densities import BaseDensity, LinearBase, fit_processes
-from kexpfam.data import TrainingRows
+from kexpfam.base_densities import (
+    BaseDensity,
+    LinearBase,
+    MonotoneTransform,
+    fit_processes,
+    pulled_in,
+)
+from kexpfam.data import Rows, TrainingRows
 from kexpfam.family import (
     SOLVERS,
     CoordinateRows,
@@ -220,7 +226,19 @@ class Validation:
             transform_x=spec.transform_x,
             name=self.spec.response_name,
             processes=processes,
+            far_x=self._far_x,
         )
+
+    @functools.cached_property
+    def _far_x(self) -> MonotoneTransform | None:
+        """What brings far values of x nearer, those of held-out rows as well.
+
+        Without them a row far out would be left where regressions extrapolate, and
+        would alone decide among candidates.
+        """
+        if not self.spec.standardize:
+            return None
+        return pulled_in(self.all_rows.X, self.all_rows.weights)
 
     def final(self, name: str) -> CoordinateRows:
         """All training rows in some coordinates, for the fit to keep."""
@@ -505,6 +523,12 @@ def _in_turns(tasks: Sequence[Task]) -> list[Task]:
         turns[task.coordinates] = turns.get(task.coordinates, -1) + 1
         order.append(turns[task.coordinates])
     return [tasks[k] for k in np.argsort(order, kind="stable")]
+
+
+def is_heavy_tailed(rows: Rows, spec: Spec) -> bool:
+    """Whether y is one column whose moments say nothing, to be standardised."""
+    one = rows.Y.shape[1] == 1 and spec.standardize
+    return one and bool(robust_scaling(rows.Y, rows.weights)[2][0])
 
 
 def held_out_problem(

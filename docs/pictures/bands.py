@@ -1,10 +1,11 @@
 """Densities at two x with error bars of their own, beside the truth.
 
-python docs/pictures/band.py [folder [rows]]
+python docs/pictures/bands.py [folder [rows]]
 """
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from style import IMAGES, INK, SLICES, pyplot, write
@@ -20,7 +21,7 @@ def main(folder: str = str(IMAGES), rows: str = "200") -> None:
     data = make_bimodal(int(rows), random_state=0)
     # A picture of few rows is a test of this script.
     replicates = 10 if len(data.y) > 100 else 2
-    p = (
+    p: Any = (
         AutoKCEF(bootstrap=replicates, random_state=0)
         .fit(*data)
         .given([[x] for x in AT])

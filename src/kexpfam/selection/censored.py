@@ -1,0 +1,356 @@
+"""Families for rows of which some are censored: coordinates, kernels and λ.
+
+Fits are by penalised likelihood, in coordinates whose location and scale are those of a
+censored normal regression (`regression.censored`): constant or linear in x, of y or, if
+no response can be negative, of nearly its logarithm. What is open is chosen by rows
+held out, observed ones by their log density and censored ones by the log mass of their
+interval; coordinates are fitted again without each fold.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy import special
+
+from kexpfam._heuristics import median_distance
+from kexpfam._parallel import single_threaded_blas
+from kexpfam._typing import Array, Indices
+from kexpfam.base_densities import (
+    Arcsinh,
+    Base,
+    BaseDensity,
+    GaussianBase,
+    LinearBase,
+    LinearModel,
+    MonotoneTransform,
+    pulled_in,
+    resolve_base,
+)
+from kexpfam.errors import DegenerateDataError
+from kexpfam.family import (
+    SOLVERS,
+    Coordinates,
+    FittedFamily,
+    Spec,
+    chosen_centers,
+    equal_folds,
+    resolve_kernel,
+)
+from kexpfam.family.coordinates import standardizer
+from kexpfam.kernels import Constant, Gaussian, JointKernel, Kernel
+from kexpfam.likelihood import (
+    CensoredRows,
+    censored_log_scores,
+    censored_nodes,
+    censored_path,
+)
+from kexpfam.regression import fit_censored_linear
+from kexpfam.score_matching import Basis
+from kexpfam.selection.candidates import Candidate
+from kexpfam.selection.open_kernels import open_kernels_y
+from kexpfam.selection.results import Selection
+from kexpfam.selection.spec import LIKELIHOOD_GRID, PLAIN, TUNING, LambdaPath
+
+_SOLVER = SOLVERS["likelihood"]
+
+
+@dataclass(frozen=True, eq=False)
+class CensoredData:
+    """Rows of the user's, one column of y."""
+
+    X: Array  # Conditions, (n, p)
+    lower: Array  # Lower ends of the responses, (n,)
+    upper: Array  # Upper ends, equal where they were observed, (n,)
+    weights: Array  # Row weights, positive, (n,)
+
+    def __len__(self) -> int:
+        return len(self.lower)
+
+    def part(self, index: Indices) -> "CensoredData":
+        """Some of the rows."""
+        parts = self.X, self.lower, self.upper, self.weights
+        return CensoredData(*(array[index] for array in parts))
+
+    @property
+    def ends(self) -> Array:
+        """All finite ends, those of observed rows twice."""
+        both = np.concatenate([self.lower, self.upper])
+        return both[np.isfinite(both)]
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """Coordinates that are tried."""
+
+    name: str
+    linear: bool  # Whether location and log scale are linear in x, or constant
+    transform: MonotoneTransform | None  # Of y, done first
+    base: BaseDensity  # Of the residual
+
+
+def choose_censored(
+    data: CensoredData, spec: Spec, rng: np.random.Generator
+) -> tuple[FittedFamily, Selection | None]:
+    """A family for censored rows, and what it was chosen among.
+
+    Raises:
+        ValueError: Something was asked for that censored rows cannot have.
+    """
+    _check(data, spec)
+    seed = int(rng.integers(2**31))
+    far_x = pulled_in(data.X, data.weights) if spec.standardize else None
+    with single_threaded_blas():
+        frames = _frames(data, spec)
+        if spec.select is None:
+            frame = frames[0]
+            coordinates = _coordinates(data, frame, spec, far_x)
+            rows, _ = _placed(data, coordinates)
+            U = rows.likely[:, None]
+            kernel = resolve_kernel(spec, rows.X, U, rows.weights)
+            total = float(data.weights.sum())
+            lam = spec.regularization or _SOLVER.untuned_lambda(kernel, total)
+            selection = None
+        else:
+            selection = _validated(data, frames, spec, far_x, rng)
+            chosen = selection.chosen
+            frame = next(f for f in frames if f.name == chosen.coordinates)
+            coordinates = _coordinates(data, frame, spec, far_x)
+            assert chosen.kernel is not None
+            kernel, lam = chosen.kernel, chosen.lam
+            if spec.regularization is None:
+                # Penalty and log-likelihood of all rows keep their proportion.
+                seen = selection.weights.sum() * (1.0 - 1.0 / selection.n_folds)
+                lam *= seen / float(data.weights.sum())
+        return _fitted(data, frame, coordinates, kernel, lam, spec, seed), selection
+
+
+def _check(data: CensoredData, spec: Spec) -> None:
+    if spec.fit_method not in ("likelihood", "score") or (
+        spec.fit_method == "score" and not spec.finish
+    ):
+        raise ValueError(
+            f"fit_method must be None or 'likelihood' with censoring, got "
+            f"{spec.fit_method!r}: score matching needs every response."
+        )
+    if spec.select == "score" or spec.features is not None:
+        raise ValueError(
+            "select='score' and features are for rows that are not censored; leave "
+            "them out."
+        )
+    if spec.solver not in (None, "low-rank"):
+        raise ValueError(
+            f"solver must be None with censoring, got {spec.solver!r}; leave it out."
+        )
+    most = spec.limits.design_rows
+    if len(data) > most:
+        raise ValueError(
+            f"censoring is for up to {most} rows, got {len(data)}; take a sample."
+        )
+    if len(data) < 4 or np.ptp(data.ends) == 0:
+        raise DegenerateDataError(
+            f"Censored rows must be at least 4, with ends that differ; got {len(data)} "
+            f"rows."
+        )
+
+
+def _frames(data: CensoredData, spec: Spec) -> list[_Frame]:
+    """Coordinates to try: those of the base that was given, or several."""
+    if spec.base is not None:
+        base: Base = resolve_base(spec.base)
+        if isinstance(base, LinearBase):
+            return [_Frame("linear", True, None, base.noise)]
+        if isinstance(base, BaseDensity) and not np.isfinite(base.support(1)).any():
+            return [_Frame(PLAIN, False, None, base)]
+        raise ValueError(
+            f"base must be None, LinearBase or a density on the whole line such as "
+            f"GaussianBase(scale=2.0) with censoring, got {base!r}."
+        )
+    if spec.select is None or spec.kernel is not None:
+        return [_Frame(PLAIN, False, None, GaussianBase(scale=2.0))]
+    noise = GaussianBase(scale=1.0)
+    found = [_Frame(PLAIN, False, None, noise), _Frame("linear", True, None, noise)]
+    least = float(data.ends.min())
+    # Left-censored rows have no lower end, and may be negative as far as is known.
+    if least > 0 and np.isfinite(data.lower).all():
+        log = Arcsinh(0.0, 0.1 * least)
+        found += [
+            _Frame("log, normal", False, log, noise),
+            _Frame("log, linear", True, log, noise),
+        ]
+    return found if data.X.shape[1] else [f for f in found if not f.linear]
+
+
+def _coordinates(
+    data: CensoredData, frame: _Frame, spec: Spec, far_x: MonotoneTransform | None
+) -> Coordinates:
+    """Coordinates with the location and scale of a censored normal regression."""
+    X = data.X if far_x is None else far_x.forward(data.X)
+    x_center, x_scale = standardizer("X", X, data.weights, spec.standardize)
+    t, weights = frame.transform, data.weights
+    lower, upper = (
+        end if t is None else t.forward(end[:, None])[:, 0]
+        for end in (data.lower, data.upper)
+    )
+    known = np.where(np.isfinite(lower), lower, upper)[:, None]
+    center, scale = standardizer("y", known, weights, True, must_vary=True)
+    lower, upper = (lower - center) / scale, (upper - center) / scale
+    Z = (X - x_center) / x_scale
+    if not frame.linear:
+        Z = Z[:, :0]
+    model = fit_censored_linear(Z, lower, upper, weights)
+    location_scale = None
+    if frame.linear:
+        location_scale = LinearModel((model,), np.zeros(1), np.ones(1))
+    else:
+        center = center + scale * model.location
+        scale = scale * np.exp(model.log_scale)
+    return Coordinates(
+        x_center,
+        x_scale,
+        center,
+        scale,
+        support=np.array([[-np.inf, np.inf]]),
+        location_scale=location_scale,
+        transform=t,
+        x_transform=far_x,
+    )
+
+
+def _placed(data: CensoredData, coordinates: Coordinates) -> tuple[CensoredRows, Array]:
+    """Rows in some coordinates, and log |du/dy| of those observed, zero of others."""
+    Z = coordinates.conditions(data.X)
+    there = coordinates.at(Z)
+    lower, upper = (
+        there.to_kernel(end[:, None, None])[:, 0, 0] for end in (data.lower, data.upper)
+    )
+    exact = data.lower == data.upper
+    points = np.where(exact, data.lower, 0.0)[:, None, None]
+    jacobian = -np.broadcast_to(there.log_volume(points), (len(Z), 1))[:, 0]
+    likely = np.where(exact, lower, _normal_medians(lower, upper))
+    rows = CensoredRows(Z, lower, upper, likely, data.weights)
+    return rows, np.where(exact, jacobian, 0.0)
+
+
+def _normal_medians(lower: Array, upper: Array) -> Array:
+    """Medians of the standard normal density between ends, (n,)."""
+    flip = lower + upper > 0  # whichever tail is smaller has more digits
+    low, high = np.where(flip, -upper, lower), np.where(flip, -lower, upper)
+    middle = special.ndtri(0.5 * (special.ndtr(low) + special.ndtr(high)))
+    # Where no digit is left, the end that is nearer.
+    middle = np.clip(np.where(np.isfinite(middle), middle, high), low, high)
+    return np.where(flip, -middle, middle)
+
+
+def _basis(rows: CensoredRows, kernel: JointKernel, spec: Spec) -> Basis:
+    n = len(rows.likely)
+    centers = chosen_centers(n, spec.n_components or _SOLVER.components_for(n))
+    return Basis(kernel, rows.X[centers], rows.likely[centers, None], derivatives=False)
+
+
+def _fitted(
+    data: CensoredData,
+    frame: _Frame,
+    coordinates: Coordinates,
+    kernel: JointKernel,
+    lam: float,
+    spec: Spec,
+    seed: int,
+) -> FittedFamily:
+    rows, _ = _placed(data, coordinates)
+    basis = _basis(rows, kernel, spec)
+    nodes = censored_nodes(frame.base, rows, kernel.resolution)
+    (alpha,) = censored_path(basis, frame.base, rows, [lam], nodes)
+    T = replace(basis.expansion(alpha), n_jobs=spec.n_jobs)
+    return FittedFamily(coordinates, frame.base, T, lam, float("nan"), seed)
+
+
+def _validated(
+    data: CensoredData,
+    frames: Sequence[_Frame],
+    spec: Spec,
+    far_x: MonotoneTransform | None,
+    rng: np.random.Generator,
+) -> Selection:
+    """Candidates in the coordinates that are best without a kernel part."""
+    n = min(len(data), TUNING.compared_rows)
+    some = data.part(rng.permutation(len(data))[:n])
+    folds = equal_folds(n, min(n, TUNING.compared_folds))
+    everyone = np.arange(n)
+    rest = [np.delete(everyone, fold) for fold in folds]
+    path: list[Candidate] = []
+    placed: dict[str, list[tuple[CensoredRows, Array]]] = {}
+    for frame in frames:
+        placed[frame.name] = [
+            _placed(some, _coordinates(some.part(kept), frame, spec, far_x))
+            for kept in rest
+        ]
+        alone = np.empty(n)
+        for fold, (rows, jacobian) in zip(folds, placed[frame.name], strict=True):
+            held = rows.part(everyone[fold])
+            alone[fold] = _base_scores(frame.base, held) + jacobian[fold]
+        path.append(Candidate(frame.name, frame.base, None, np.inf, "none", alone))
+    best = sorted(path, key=lambda c: -c.mean(some.weights))[:2]
+    for frame in frames:
+        if frame.name not in {candidate.coordinates for candidate in best}:
+            continue
+        for task in _paths(placed[frame.name][0][0], frame, spec):
+            # From smooth fits to rough ones.
+            lams = sorted(task.lams, reverse=True)
+            held_out = np.empty((len(lams), n))
+            for fold, kept, (rows, jacobian) in zip(
+                folds, rest, placed[frame.name], strict=True
+            ):
+                train, held = rows.part(kept), rows.part(everyone[fold])
+                basis = _basis(train, task.kernel, spec)
+                nodes = censored_nodes(
+                    frame.base, rows, task.kernel.resolution, refinement=0
+                )
+                alphas = censored_path(
+                    basis, frame.base, train, lams, nodes, tolerance=1e-4
+                )
+                for row, alpha in zip(held_out, alphas, strict=True):
+                    scores = censored_log_scores(basis, frame.base, held, alpha, nodes)
+                    row[fold] = scores + jacobian[fold]
+            path += [
+                Candidate(
+                    frame.name, frame.base, task.kernel, lam, _SOLVER.name, scores
+                )
+                for lam, scores in zip(lams, held_out, strict=True)
+            ]
+    tried = [candidate for candidate in path if candidate.kernel is not None]
+    reason = "all candidates were tried"
+    found = Selection(tuple(path), tried[0], some.weights, len(folds), (), reason)
+    return replace(found, chosen=max(tried, key=found.cautious_mean))
+
+
+def _base_scores(base: BaseDensity, rows: CensoredRows) -> Array:
+    """Log density or log mass under the base density alone, (n,)."""
+    nodes = censored_nodes(base, rows, 1.0)
+    q0 = np.exp(base.log_density(nodes.points[:, None]))
+    mass = nodes.interval_weights(rows.lower, rows.upper) @ q0
+    log_q0 = base.log_density(rows.likely[:, None])
+    with np.errstate(divide="ignore"):
+        log_mass = np.log(np.maximum(mass, 1e-300))
+    return np.where(rows.exact, log_q0, log_mass)
+
+
+def _paths(rows: CensoredRows, frame: _Frame, spec: Spec) -> list[LambdaPath]:
+    """Kernels and λ to try, as far as they are open."""
+    grid = LIKELIHOOD_GRID
+    if spec.regularization is not None:
+        grid = replace(grid, lams=(spec.regularization,))
+    if spec.kernel is not None:
+        U = rows.likely[:, None]
+        kernel = resolve_kernel(spec, rows.X, U, rows.weights)
+        return [LambdaPath(kernel, grid.lams_for(kernel))]
+    kernels_x: list[Kernel] = [Constant()]
+    if spec.kernel_x is not None:
+        given = replace(spec, kernel_y=Gaussian(1.0), kernel=None)
+        filled = resolve_kernel(given, rows.X, rows.likely[:, None], rows.weights)
+        kernels_x = [kx for kx, _ in filled.products]
+    elif rows.X.shape[1]:
+        length = median_distance(rows.X, rows.weights)
+        kernels_x += [Gaussian(multiple * length) for multiple in grid.multiples_x]
+    kernels_y = open_kernels_y(grid, spec.kernel_y)
+    return grid.paths(kernels_x, kernels_y)
