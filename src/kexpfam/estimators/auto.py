@@ -27,9 +27,11 @@ from kexpfam.distributions import (
     MixtureDensity,
     RecalibratedDensity,
     ResponseCoordinates,
+    UnitMap,
 )
 from kexpfam.errors import AccuracyWarning, BlindnessWarning
 from kexpfam.estimators.base import ConditionalEstimator, warn_of_a_column
+from kexpfam.estimators.censored import censored_data
 from kexpfam.estimators.experts import (
     Competitors,
     check_weights_for,
@@ -58,6 +60,7 @@ from kexpfam.family.neighbourhood import Neighbourhood
 from kexpfam.persistence import save_estimator, saved_estimator
 from kexpfam.selection import Candidate, Member, Members
 from kexpfam.selection.candidates import Task
+from kexpfam.selection.censored import CensoredData, average_censored
 from kexpfam.selection.choosing import best_of
 from kexpfam.selection.defensive import DefensiveComponent, defended_weights
 from kexpfam.selection.finishing import (
@@ -151,6 +154,7 @@ class AutoKCEF(
     columns_: "ByColumn[AutoKCEF] | None" = None
     members_: Any  # Members, or ByColumn[Members]
     best_: Any  # KCEF, or ByColumn[KCEF]
+    calibration_: UnitMap | None
     n_candidates_: int
     stopped_: str
     n_features_in_: int
@@ -184,6 +188,7 @@ class AutoKCEF(
         sample_weight: Any = None,
         *,
         client: Any = None,
+        censoring: Any = None,
     ) -> Self:
         """Fit p(y|x) to rows.
 
@@ -194,6 +199,8 @@ class AutoKCEF(
                 rows in memory.
             sample_weight: Weight of each row; a row of weight two equals two rows.
             client: A Dask client that passes over the rows, or None.
+            censoring: Which rows are censored, as in `KCEF.fit`. Families by
+                likelihood take part then, without learned summaries and experts.
 
         Returns:
             The estimator itself.
@@ -204,6 +211,11 @@ class AutoKCEF(
             )
         rng = as_generator(self.random_state)
         budget = parse_memory(self.memory_budget)
+        if censoring is not None:
+            found = censored_data(self, X, y, sample_weight, censoring)
+            if found is not None:
+                return self._fit_censored(*found, rng)
+            y = np.asarray(censoring, dtype=float)[:, 0] if y is None else y
         rows = training_data(
             self, X, y, sample_weight, memory_budget=budget, n_jobs=self.n_jobs
         )
@@ -219,6 +231,31 @@ class AutoKCEF(
             source = ArraySource(rows.X, rows.Y, rows.weights)
             return self._fit_source(source, rng, client)
         return self._fit_rows(rows, rng, None)
+
+    def _fit_censored(
+        self, data: CensoredData, rows: Rows, rng: np.random.Generator
+    ) -> Self:
+        """An average of families by likelihood for censored rows."""
+        if self.experts is not None or self.likelihood is False:
+            raise ValueError(
+                "experts and likelihood=False are for rows that are not censored; "
+                "leave them out."
+            )
+        spec = replace(self._spec(), fit_method="likelihood")
+        found = average_censored(data, spec, rng)
+        selection = found.selection
+        self.neighbourhood_ = Neighbourhood.of(rows.X, rows.weights)
+        self.best_ = self._best("likelihood", FamilyFit(found.best, selection))
+        members = [
+            Member(float(w), c.coordinates, c, family, c.mean(selection.weights))
+            for w, (c, family) in zip(found.weights, found.members, strict=True)
+        ]
+        self.members_ = Members(members, found.defensive_weight)
+        self.defensive_, self.calibration_ = found.defensive, None
+        self.n_candidates_ = len(selection.path)
+        self.stopped_ = selection.reason
+        self.columns_ = self.isolated_components_ = None
+        return self
 
     def _fit_source(
         self, source: Source, rng: np.random.Generator, client: Any

@@ -24,7 +24,7 @@ from kexpfam.data import (
 from kexpfam.distributions import MultivariateDensity, UnivariateDensity
 from kexpfam.errors import CannotSaveError
 from kexpfam.estimators.base import ConditionalEstimator
-from kexpfam.estimators.censored import fit_censored
+from kexpfam.estimators.censored import censored_data, fit_censored
 from kexpfam.estimators.fitting import FamilyFit, fit_rows, fit_source
 from kexpfam.estimators.saved import FittedModel, opened
 from kexpfam.estimators.streams import KeptRows, Stream, SummedRows, check_forgetting
@@ -228,11 +228,10 @@ class KCEF(ConditionalEstimator[UnivariateDensity | MultivariateDensity]):
         spec = replace(self._spec(), client=client)
         rng = as_generator(self.random_state)
         if censoring is not None:
-            found = fit_censored(self, X, y, sample_weight, censoring, spec, rng)
+            found = censored_data(self, X, y, sample_weight, censoring)
             if found is not None:
-                fit, rows = found
-                self._take(fit, rows)
-                note_columns(self, rows)
+                self._take(fit_censored(found[0], spec, rng), found[1])
+                note_columns(self, found[1])
                 return self
             y = np.asarray(censoring, dtype=float)[:, 0] if y is None else y
         data = training_data(

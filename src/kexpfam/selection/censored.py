@@ -24,6 +24,7 @@ from kexpfam.base_densities import (
     LinearBase,
     LinearModel,
     MonotoneTransform,
+    StudentBase,
     pulled_in,
     resolve_base,
 )
@@ -38,7 +39,7 @@ from kexpfam.family import (
     resolve_kernel,
 )
 from kexpfam.family.coordinates import standardizer
-from kexpfam.kernels import Constant, Gaussian, JointKernel, Kernel
+from kexpfam.kernels import Constant, Gaussian, JointKernel, Kernel, separable
 from kexpfam.likelihood import (
     CensoredRows,
     censored_log_scores,
@@ -46,11 +47,20 @@ from kexpfam.likelihood import (
     censored_path,
 )
 from kexpfam.regression import fit_censored_linear
-from kexpfam.score_matching import Basis
+from kexpfam.score_matching import Basis, KernelExpansion
+from kexpfam.selection.averaging import average_weights
 from kexpfam.selection.candidates import Candidate
+from kexpfam.selection.defensive import DefensiveComponent
 from kexpfam.selection.open_kernels import open_kernels_y
 from kexpfam.selection.results import Selection
-from kexpfam.selection.spec import LIKELIHOOD_GRID, PLAIN, TUNING, LambdaPath
+from kexpfam.selection.spec import (
+    DEFENSIVE,
+    LIKELIHOOD_GRID,
+    PLAIN,
+    TUNING,
+    DefensiveSpec,
+    LambdaPath,
+)
 
 _SOLVER = SOLVERS["likelihood"]
 
@@ -112,17 +122,85 @@ def choose_censored(
             lam = spec.regularization or _SOLVER.untuned_lambda(kernel, total)
             selection = None
         else:
-            selection = _validated(data, frames, spec, far_x, rng)
+            selection = _validated(data, frames, spec, far_x, rng)[0]
             chosen = selection.chosen
             frame = next(f for f in frames if f.name == chosen.coordinates)
             coordinates = _coordinates(data, frame, spec, far_x)
             assert chosen.kernel is not None
             kernel, lam = chosen.kernel, chosen.lam
             if spec.regularization is None:
-                # Penalty and log-likelihood of all rows keep their proportion.
-                seen = selection.weights.sum() * (1.0 - 1.0 / selection.n_folds)
-                lam *= seen / float(data.weights.sum())
+                lam *= _proportion(selection, data)
         return _fitted(data, frame, coordinates, kernel, lam, spec, seed), selection
+
+
+@dataclass(frozen=True, eq=False)
+class CensoredAverage:
+    """Families for censored rows, with their weights."""
+
+    selection: Selection
+    weights: Array  # Of the members, with the defensive one summing to one, (k,)
+    members: list[tuple[Candidate, FittedFamily]]
+    best: FittedFamily  # The one that was chosen alone
+    defensive: DefensiveComponent
+    defensive_weight: float
+
+
+def average_censored(
+    data: CensoredData,
+    spec: Spec,
+    rng: np.random.Generator,
+    defence: DefensiveSpec = DEFENSIVE,
+) -> CensoredAverage:
+    """An average of families for censored rows, stacked on held-out scores.
+
+    Base densities alone take part, the null model among them. The defensive component
+    has a weight that is not chosen.
+    """
+    _check(data, spec)
+    seed = int(rng.integers(2**31))
+    far_x = pulled_in(data.X, data.weights) if spec.standardize else None
+    with single_threaded_blas():
+        frames = _frames(data, spec)
+        base = StudentBase(scale=defence.first_width, df=defence.df)
+        selection, log_t = _validated(data, frames, spec, far_x, rng, base)
+        candidates, share = selection.path, defence.first_weight
+        # What is validated is what will be used: every member beside the defensive one.
+        log_p = np.stack([c.held_out for c in candidates])
+        beside = np.logaddexp(np.log1p(-share) + log_p, np.log(share) + log_t)
+        weights = average_weights(candidates, beside, selection.weights)
+        places = {f.name: _coordinates(data, f, spec, far_x) for f in frames}
+        proportion = _proportion(selection, data)
+
+        def fitted(candidate: Candidate) -> FittedFamily:
+            frame = next(f for f in frames if f.name == candidate.coordinates)
+            there, kernel = places[frame.name], candidate.kernel
+            if kernel is not None:
+                lam = candidate.lam * proportion
+                return _fitted(data, frame, there, kernel, lam, spec, seed)
+            rows, _ = _placed(data, there)
+            nothing = separable(Constant(), Gaussian(1.0)), rows.X[:1]
+            T = KernelExpansion(*nothing, rows.likely[:1, None], zeroth=np.zeros(1))
+            return FittedFamily(there, frame.base, T, np.inf, float("nan"), seed)
+
+        kept = np.flatnonzero(weights)
+        members = [(candidates[k], fitted(candidates[k])) for k in kept]
+        return CensoredAverage(
+            selection,
+            weights[kept] * (1.0 - share),
+            members,
+            fitted(selection.chosen),
+            DefensiveComponent(places[PLAIN], base),
+            share,
+        )
+
+
+def _proportion(selection: Selection, data: CensoredData) -> float:
+    """What λ of a validation is multiplied by for all rows.
+
+    Penalty and log-likelihood of all rows keep their proportion.
+    """
+    seen = selection.weights.sum() * (1.0 - 1.0 / selection.n_folds)
+    return float(seen / data.weights.sum())
 
 
 def _check(data: CensoredData, spec: Spec) -> None:
@@ -271,8 +349,12 @@ def _validated(
     spec: Spec,
     far_x: MonotoneTransform | None,
     rng: np.random.Generator,
-) -> Selection:
-    """Candidates in the coordinates that are best without a kernel part."""
+    defence: BaseDensity | None = None,
+) -> tuple[Selection, Array]:
+    """Candidates in the coordinates that are best without a kernel part.
+
+    Also what rows are worth under another density in the first coordinates, (n,).
+    """
     n = min(len(data), TUNING.compared_rows)
     some = data.part(rng.permutation(len(data))[:n])
     folds = equal_folds(n, min(n, TUNING.compared_folds))
@@ -321,7 +403,12 @@ def _validated(
     tried = [candidate for candidate in path if candidate.kernel is not None]
     reason = "all candidates were tried"
     found = Selection(tuple(path), tried[0], some.weights, len(folds), (), reason)
-    return replace(found, chosen=max(tried, key=found.cautious_mean))
+    chosen = max(tried, key=found.cautious_mean)
+    defended, defence = np.empty(n), defence or frames[0].base
+    for fold, (rows, jacobian) in zip(folds, placed[frames[0].name], strict=True):
+        held = rows.part(everyone[fold])
+        defended[fold] = _base_scores(defence, held) + jacobian[fold]
+    return replace(found, chosen=chosen), defended
 
 
 def _base_scores(base: BaseDensity, rows: CensoredRows) -> Array:
