@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import special
 
-from kexpfam._heuristics import median_distance
+from kexpfam._heuristics import median_and_width, median_distance
 from kexpfam._parallel import single_threaded_blas
 from kexpfam._typing import Array, Indices
 from kexpfam.base_densities import (
@@ -57,11 +57,14 @@ from kexpfam.selection.spec import (
     DEFENSIVE,
     LIKELIHOOD_GRID,
     PLAIN,
+    RESIDUAL_BASES,
     TUNING,
     DefensiveSpec,
     LambdaPath,
 )
 
+LINEAR = "linear"
+_TILTED = 2  # Coordinates that get a kernel part: those that are best without one
 _SOLVER = SOLVERS["likelihood"]
 
 
@@ -124,7 +127,7 @@ def choose_censored(
         else:
             selection = _validated(data, frames, spec, far_x, rng)[0]
             chosen = selection.chosen
-            frame = next(f for f in frames if f.name == chosen.coordinates)
+            frame = _frame_of(chosen, frames)
             coordinates = _coordinates(data, frame, spec, far_x)
             assert chosen.kernel is not None
             kernel, lam = chosen.kernel, chosen.lam
@@ -172,7 +175,7 @@ def average_censored(
         proportion = _proportion(selection, data)
 
         def fitted(candidate: Candidate) -> FittedFamily:
-            frame = next(f for f in frames if f.name == candidate.coordinates)
+            frame = _frame_of(candidate, frames)
             there, kernel = places[frame.name], candidate.kernel
             if kernel is not None:
                 lam = candidate.lam * proportion
@@ -192,6 +195,12 @@ def average_censored(
             DefensiveComponent(places[PLAIN], base),
             share,
         )
+
+
+def _frame_of(candidate: Candidate, frames: Sequence[_Frame]) -> _Frame:
+    """The coordinates that a candidate was validated in, with its base density."""
+    wanted = candidate.coordinates, candidate.base
+    return next(frame for frame in frames if (frame.name, frame.base) == wanted)
 
 
 def _proportion(selection: Selection, data: CensoredData) -> float:
@@ -237,7 +246,7 @@ def _frames(data: CensoredData, spec: Spec) -> list[_Frame]:
     if spec.base is not None:
         base: Base = resolve_base(spec.base)
         if isinstance(base, LinearBase):
-            return [_Frame("linear", True, None, base.noise)]
+            return [_Frame(LINEAR, True, None, base.noise)]
         if isinstance(base, BaseDensity) and not np.isfinite(base.support(1)).any():
             return [_Frame(PLAIN, False, None, base)]
         raise ValueError(
@@ -246,17 +255,19 @@ def _frames(data: CensoredData, spec: Spec) -> list[_Frame]:
         )
     if spec.select is None or spec.kernel is not None:
         return [_Frame(PLAIN, False, None, GaussianBase(scale=2.0))]
-    noise = GaussianBase(scale=1.0)
-    found = [_Frame(PLAIN, False, None, noise), _Frame("linear", True, None, noise)]
+    transforms: dict[str, MonotoneTransform | None] = {"": None}
     least = float(data.ends.min())
     # Left-censored rows have no lower end, and may be negative as far as is known.
     if least > 0 and np.isfinite(data.lower).all():
-        log = Arcsinh(0.0, 0.1 * least)
-        found += [
-            _Frame("log, normal", False, log, noise),
-            _Frame("log, linear", True, log, noise),
-        ]
-    return found if data.X.shape[1] else [f for f in found if not f.linear]
+        middle, _ = median_and_width(data.ends, np.ones(len(data.ends)))
+        transforms["arcsinh, "] = Arcsinh(0.0, middle)
+        transforms["log, "] = Arcsinh(0.0, 0.1 * least)  # nearly
+    return [
+        _Frame(prefix + (LINEAR if linear else PLAIN), linear, transform, noise)
+        for prefix, transform in transforms.items()
+        for linear in ((False, True) if data.X.shape[1] else (False,))
+        for noise in RESIDUAL_BASES
+    ]
 
 
 def _coordinates(
@@ -363,19 +374,22 @@ def _validated(
     path: list[Candidate] = []
     placed: dict[str, list[tuple[CensoredRows, Array]]] = {}
     for frame in frames:
-        placed[frame.name] = [
-            _placed(some, _coordinates(some.part(kept), frame, spec, far_x))
-            for kept in rest
-        ]
+        if frame.name not in placed:
+            placed[frame.name] = [
+                _placed(some, _coordinates(some.part(kept), frame, spec, far_x))
+                for kept in rest
+            ]
         alone = np.empty(n)
         for fold, (rows, jacobian) in zip(folds, placed[frame.name], strict=True):
             held = rows.part(everyone[fold])
             alone[fold] = _base_scores(frame.base, held) + jacobian[fold]
         path.append(Candidate(frame.name, frame.base, None, np.inf, "none", alone))
-    best = sorted(path, key=lambda c: -c.mean(some.weights))[:2]
-    for frame in frames:
-        if frame.name not in {candidate.coordinates for candidate in best}:
-            continue
+    ranked = sorted(path, key=lambda c: -c.mean(some.weights))
+    # In each kind of coordinates with the better tails, in the best of them.
+    names = list(dict.fromkeys(c.coordinates for c in ranked))[:_TILTED]
+    for name in names:
+        best = next(c for c in ranked if c.coordinates == name)
+        frame = _frame_of(best, frames)
         for task in _paths(placed[frame.name][0][0], frame, spec):
             # From smooth fits to rough ones.
             lams = sorted(task.lams, reverse=True)
