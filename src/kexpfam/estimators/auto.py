@@ -33,6 +33,7 @@ from kexpfam.distributions import (
     Replicates,
     ResponseCoordinates,
     SupportMap,
+    UnitMap,
 )
 from kexpfam.errors import AccuracyWarning, BlindnessWarning
 from kexpfam.estimators.base import ConditionalEstimator, warn_of_a_column
@@ -43,6 +44,7 @@ from kexpfam.estimators.bounds import (
     on_the_line,
     refuse_bounds_of_blocks,
 )
+from kexpfam.estimators.censored import censored_data
 from kexpfam.estimators.counts import CountLaw, fit_count_law
 from kexpfam.estimators.experts import (
     Competitors,
@@ -81,6 +83,7 @@ from kexpfam.family.neighbourhood import Neighbourhood
 from kexpfam.persistence import save_estimator, saved_estimator
 from kexpfam.selection import Candidate, Member, Members
 from kexpfam.selection.candidates import Task
+from kexpfam.selection.censored import CensoredData, average_censored
 from kexpfam.selection.choosing import best_of
 from kexpfam.selection.defensive import DefensiveComponent, defended_weights
 from kexpfam.selection.finishing import (
@@ -230,6 +233,7 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
     beyond_: DefensiveComponent | None = None
     members_: Any  # Members, or ByColumn[Members]
     best_: Any  # KCEF, or ByColumn[KCEF]
+    calibration_: UnitMap | None
     n_candidates_: int
     stopped_: str
     n_features_in_: int
@@ -282,6 +286,7 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
         sample_weight: Any = None,
         *,
         client: Any = None,
+        censoring: Any = None,
     ) -> Self:
         """Fit p(y|x) to rows.
 
@@ -292,6 +297,8 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
                 rows in memory. Rows without y are left out.
             sample_weight: Weight of each row; a row of weight two equals two rows.
             client: A Dask client that passes over the rows, or None.
+            censoring: Which rows are censored, as in `KCEF.fit`. Families by
+                likelihood take part then, without learned summaries and experts.
 
         Returns:
             The estimator itself.
@@ -304,6 +311,11 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
             raise ValueError("bootstrap must be 0, or 2 and more, got 1.")
         rng = as_generator(self.random_state)
         budget = parse_memory(self.memory_budget)
+        if censoring is not None:
+            found = censored_data(self, X, y, sample_weight, censoring)
+            if found is not None:
+                return self._fit_censored(*found, rng)
+            y = np.asarray(censoring, dtype=float)[:, 0] if y is None else y
         rows = training_data(
             self, X, y, sample_weight, memory_budget=budget, n_jobs=self.n_jobs
         )
@@ -343,6 +355,33 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
             y, p = rows.Y[:, 0], rows.X.shape[1]
             self.beyond_ = component_beyond(y, rows.weights, p)
         return mapped
+
+    def _fit_censored(
+        self, data: CensoredData, rows: Rows, rng: np.random.Generator
+    ) -> Self:
+        """An average of families by likelihood for censored rows."""
+        if self.experts is not None or self.likelihood is False:
+            raise ValueError(
+                "experts and likelihood=False are for rows that are not censored; "
+                "leave them out."
+            )
+        spec = replace(self._spec(), fit_method="likelihood")
+        found = average_censored(data, spec, rng)
+        selection = found.selection
+        self.neighbourhood_ = Neighbourhood.of(rows.X, rows.weights)
+        self.best_ = self._best("likelihood", FamilyFit(found.best, selection))
+        members = [
+            Member(float(w), c.coordinates, c, family, c.mean(selection.weights))
+            for w, (c, family) in zip(found.weights, found.members, strict=True)
+        ]
+        self.members_ = Members(members, found.defensive_weight)
+        self.defensive_, self.calibration_ = found.defensive, None
+        self.n_candidates_ = len(selection.path)
+        self.stopped_ = selection.reason
+        self.columns_ = self.isolated_components_ = self.discrete_ = None
+        self.support_ = self.beyond_ = None
+        self.atoms_, self.rounding_, self.replicates_ = np.empty(0), 0.0, ()
+        return self
 
     def _fit_source(
         self, source: Source, rng: np.random.Generator, client: Any

@@ -10,27 +10,23 @@ from kexpfam.family import Spec
 from kexpfam.selection.censored import CensoredData, choose_censored
 
 
-def fit_censored(
-    estimator: Any,
-    X: Any,
-    y: Any,
-    sample_weight: Any,
-    censoring: Any,
-    spec: Spec,
-    rng: np.random.Generator,
-) -> tuple[FamilyFit, Rows] | None:
-    """A fit by likelihood, and its rows; None if no row is censored."""
+def censored_data(
+    estimator: Any, X: Any, y: Any, sample_weight: Any, censoring: Any
+) -> tuple[CensoredData, Rows] | None:
+    """What a user passes to `fit`, checked; None if no row is censored."""
     lower, upper = response_limits(y, censoring)
     if np.array_equal(lower, upper):
         return None
+    if not (estimator.lower is None and estimator.upper is None):
+        raise ValueError(
+            "lower and upper are for rows that are not censored; leave them out."
+        )
     # Rows come in as any others, with ends that are numbers and what they stand for.
     known = np.where(np.isfinite(lower), lower, upper)
-    open_ends = np.isinf(lower), np.isinf(upper)
-    ends = [
-        np.where(o, known, e) for o, e in zip(open_ends, (lower, upper), strict=True)
-    ]
-    coded = np.column_stack([*ends, *open_ends]).astype(float)
-    rows = training_data(estimator, X, coded, sample_weight, n_jobs=spec.n_jobs)
+    hidden = np.isinf(lower), np.isinf(upper)
+    ends = np.where(hidden[0], known, lower), np.where(hidden[1], known, upper)
+    coded = np.column_stack([*ends, *hidden]).astype(float)
+    rows = training_data(estimator, X, coded, sample_weight)
     if isinstance(rows, Source):
         raise ValueError(
             "censoring is for rows in memory, and X is read block by block; pass an "
@@ -44,12 +40,14 @@ def fit_censored(
         np.where(Y[:, 3] > 0, np.inf, Y[:, 1]),
         rows.weights[kept],
     )
+    return data, rows
+
+
+def fit_censored(data: CensoredData, spec: Spec, rng: np.random.Generator) -> FamilyFit:
+    """A fit by likelihood."""
     family, selection = choose_censored(data, spec, rng)
-    fit = FamilyFit(
-        family,
-        selection,
-        weight=float(data.weights.sum()),
-        complete=False,  # no rows can be added to it
-        method="likelihood",
+    weight = float(data.weights.sum())
+    # Not complete: no rows can be added to it.
+    return FamilyFit(
+        family, selection, weight=weight, complete=False, method="likelihood"
     )
-    return fit, rows

@@ -36,7 +36,7 @@ from kexpfam.estimators.bounds import (
     on_the_line,
     refuse_bounds_of_blocks,
 )
-from kexpfam.estimators.censored import fit_censored
+from kexpfam.estimators.censored import censored_data, fit_censored
 from kexpfam.estimators.fitting import FamilyFit, fit_rows, fit_source
 from kexpfam.estimators.saved import FittedModel, opened
 from kexpfam.estimators.streams import KeptRows, Stream, SummedRows, check_forgetting
@@ -266,17 +266,11 @@ class KCEF(ConditionalEstimator[KCEFDensity]):
         spec = replace(self._spec(), client=client)
         rng = as_generator(self.random_state)
         if censoring is not None:
-            if not (self.lower is None and self.upper is None):
-                raise ValueError(
-                    "censoring and bounds of y, lower or upper, do not go together; "
-                    "give one of the two."
-                )
-            found = fit_censored(self, X, y, sample_weight, censoring, spec, rng)
+            found = censored_data(self, X, y, sample_weight, censoring)
             if found is not None:
-                fit, rows = found
                 self.support_ = None
-                self._take(fit, rows)
-                note_columns(self, rows)
+                self._take(fit_censored(found[0], spec, rng), found[1])
+                note_columns(self, found[1])
                 return self
             y = np.asarray(censoring, dtype=float)[:, 0] if y is None else y
         data = training_data(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy import special
 
-from kexpfam._heuristics import median_distance
+from kexpfam._heuristics import median_and_width, median_distance
 from kexpfam._parallel import single_threaded_blas
 from kexpfam._typing import Array, Indices
 from kexpfam.base_densities import (
@@ -24,6 +24,7 @@ from kexpfam.base_densities import (
     LinearBase,
     LinearModel,
     MonotoneTransform,
+    StudentBase,
     pulled_in,
     resolve_base,
 )
@@ -38,7 +39,7 @@ from kexpfam.family import (
     resolve_kernel,
 )
 from kexpfam.family.coordinates import standardizer
-from kexpfam.kernels import Constant, Gaussian, JointKernel, Kernel
+from kexpfam.kernels import Constant, Gaussian, JointKernel, Kernel, separable
 from kexpfam.likelihood import (
     CensoredRows,
     censored_log_scores,
@@ -46,12 +47,24 @@ from kexpfam.likelihood import (
     censored_path,
 )
 from kexpfam.regression import fit_censored_linear
-from kexpfam.score_matching import Basis
+from kexpfam.score_matching import Basis, KernelExpansion
+from kexpfam.selection.averaging import average_weights
 from kexpfam.selection.candidates import Candidate
+from kexpfam.selection.defensive import DefensiveComponent
 from kexpfam.selection.open_kernels import open_kernels_y
 from kexpfam.selection.results import Selection
-from kexpfam.selection.spec import LIKELIHOOD_GRID, PLAIN, TUNING, LambdaPath
+from kexpfam.selection.spec import (
+    DEFENSIVE,
+    LIKELIHOOD_GRID,
+    PLAIN,
+    RESIDUAL_BASES,
+    TUNING,
+    DefensiveSpec,
+    LambdaPath,
+)
 
+LINEAR = "linear"
+_TILTED = 2  # Coordinates that get a kernel part: those that are best without one
 _SOLVER = SOLVERS["likelihood"]
 
 
@@ -112,17 +125,91 @@ def choose_censored(
             lam = spec.regularization or _SOLVER.untuned_lambda(kernel, total)
             selection = None
         else:
-            selection = _validated(data, frames, spec, far_x, rng)
+            selection = _validated(data, frames, spec, far_x, rng)[0]
             chosen = selection.chosen
-            frame = next(f for f in frames if f.name == chosen.coordinates)
+            frame = _frame_of(chosen, frames)
             coordinates = _coordinates(data, frame, spec, far_x)
             assert chosen.kernel is not None
             kernel, lam = chosen.kernel, chosen.lam
             if spec.regularization is None:
-                # Penalty and log-likelihood of all rows keep their proportion.
-                seen = selection.weights.sum() * (1.0 - 1.0 / selection.n_folds)
-                lam *= seen / float(data.weights.sum())
+                lam *= _proportion(selection, data)
         return _fitted(data, frame, coordinates, kernel, lam, spec, seed), selection
+
+
+@dataclass(frozen=True, eq=False)
+class CensoredAverage:
+    """Families for censored rows, with their weights."""
+
+    selection: Selection
+    weights: Array  # Of the members, with the defensive one summing to one, (k,)
+    members: list[tuple[Candidate, FittedFamily]]
+    best: FittedFamily  # The one that was chosen alone
+    defensive: DefensiveComponent
+    defensive_weight: float
+
+
+def average_censored(
+    data: CensoredData,
+    spec: Spec,
+    rng: np.random.Generator,
+    defence: DefensiveSpec = DEFENSIVE,
+) -> CensoredAverage:
+    """An average of families for censored rows, stacked on held-out scores.
+
+    Base densities alone take part, the null model among them. The defensive component
+    has a weight that is not chosen.
+    """
+    _check(data, spec)
+    seed = int(rng.integers(2**31))
+    far_x = pulled_in(data.X, data.weights) if spec.standardize else None
+    with single_threaded_blas():
+        frames = _frames(data, spec)
+        base = StudentBase(scale=defence.first_width, df=defence.df)
+        selection, log_t = _validated(data, frames, spec, far_x, rng, base)
+        candidates, share = selection.path, defence.first_weight
+        # What is validated is what will be used: every member beside the defensive one.
+        log_p = np.stack([c.held_out for c in candidates])
+        beside = np.logaddexp(np.log1p(-share) + log_p, np.log(share) + log_t)
+        weights = average_weights(candidates, beside, selection.weights)
+        places = {f.name: _coordinates(data, f, spec, far_x) for f in frames}
+        proportion = _proportion(selection, data)
+
+        def fitted(candidate: Candidate) -> FittedFamily:
+            frame = _frame_of(candidate, frames)
+            there, kernel = places[frame.name], candidate.kernel
+            if kernel is not None:
+                lam = candidate.lam * proportion
+                return _fitted(data, frame, there, kernel, lam, spec, seed)
+            rows, _ = _placed(data, there)
+            nothing = separable(Constant(), Gaussian(1.0)), rows.X[:1]
+            T = KernelExpansion(*nothing, rows.likely[:1, None], zeroth=np.zeros(1))
+            return FittedFamily(there, frame.base, T, np.inf, float("nan"), seed)
+
+        kept = np.flatnonzero(weights)
+        members = [(candidates[k], fitted(candidates[k])) for k in kept]
+        return CensoredAverage(
+            selection,
+            weights[kept] * (1.0 - share),
+            members,
+            fitted(selection.chosen),
+            DefensiveComponent(places[PLAIN], base),
+            share,
+        )
+
+
+def _frame_of(candidate: Candidate, frames: Sequence[_Frame]) -> _Frame:
+    """The coordinates that a candidate was validated in, with its base density."""
+    wanted = candidate.coordinates, candidate.base
+    return next(frame for frame in frames if (frame.name, frame.base) == wanted)
+
+
+def _proportion(selection: Selection, data: CensoredData) -> float:
+    """What λ of a validation is multiplied by for all rows.
+
+    Penalty and log-likelihood of all rows keep their proportion.
+    """
+    seen = selection.weights.sum() * (1.0 - 1.0 / selection.n_folds)
+    return float(seen / data.weights.sum())
 
 
 def _check(data: CensoredData, spec: Spec) -> None:
@@ -159,7 +246,7 @@ def _frames(data: CensoredData, spec: Spec) -> list[_Frame]:
     if spec.base is not None:
         base: Base = resolve_base(spec.base)
         if isinstance(base, LinearBase):
-            return [_Frame("linear", True, None, base.noise)]
+            return [_Frame(LINEAR, True, None, base.noise)]
         if isinstance(base, BaseDensity) and not np.isfinite(base.support(1)).any():
             return [_Frame(PLAIN, False, None, base)]
         raise ValueError(
@@ -168,17 +255,19 @@ def _frames(data: CensoredData, spec: Spec) -> list[_Frame]:
         )
     if spec.select is None or spec.kernel is not None:
         return [_Frame(PLAIN, False, None, GaussianBase(scale=2.0))]
-    noise = GaussianBase(scale=1.0)
-    found = [_Frame(PLAIN, False, None, noise), _Frame("linear", True, None, noise)]
+    transforms: dict[str, MonotoneTransform | None] = {"": None}
     least = float(data.ends.min())
     # Left-censored rows have no lower end, and may be negative as far as is known.
     if least > 0 and np.isfinite(data.lower).all():
-        log = Arcsinh(0.0, 0.1 * least)
-        found += [
-            _Frame("log, normal", False, log, noise),
-            _Frame("log, linear", True, log, noise),
-        ]
-    return found if data.X.shape[1] else [f for f in found if not f.linear]
+        middle, _ = median_and_width(data.ends, np.ones(len(data.ends)))
+        transforms["arcsinh, "] = Arcsinh(0.0, middle)
+        transforms["log, "] = Arcsinh(0.0, 0.1 * least)  # nearly
+    return [
+        _Frame(prefix + (LINEAR if linear else PLAIN), linear, transform, noise)
+        for prefix, transform in transforms.items()
+        for linear in ((False, True) if data.X.shape[1] else (False,))
+        for noise in RESIDUAL_BASES
+    ]
 
 
 def _coordinates(
@@ -271,8 +360,12 @@ def _validated(
     spec: Spec,
     far_x: MonotoneTransform | None,
     rng: np.random.Generator,
-) -> Selection:
-    """Candidates in the coordinates that are best without a kernel part."""
+    defence: BaseDensity | None = None,
+) -> tuple[Selection, Array]:
+    """Candidates in the coordinates that are best without a kernel part.
+
+    Also what rows are worth under another density in the first coordinates, (n,).
+    """
     n = min(len(data), TUNING.compared_rows)
     some = data.part(rng.permutation(len(data))[:n])
     folds = equal_folds(n, min(n, TUNING.compared_folds))
@@ -281,19 +374,22 @@ def _validated(
     path: list[Candidate] = []
     placed: dict[str, list[tuple[CensoredRows, Array]]] = {}
     for frame in frames:
-        placed[frame.name] = [
-            _placed(some, _coordinates(some.part(kept), frame, spec, far_x))
-            for kept in rest
-        ]
+        if frame.name not in placed:
+            placed[frame.name] = [
+                _placed(some, _coordinates(some.part(kept), frame, spec, far_x))
+                for kept in rest
+            ]
         alone = np.empty(n)
         for fold, (rows, jacobian) in zip(folds, placed[frame.name], strict=True):
             held = rows.part(everyone[fold])
             alone[fold] = _base_scores(frame.base, held) + jacobian[fold]
         path.append(Candidate(frame.name, frame.base, None, np.inf, "none", alone))
-    best = sorted(path, key=lambda c: -c.mean(some.weights))[:2]
-    for frame in frames:
-        if frame.name not in {candidate.coordinates for candidate in best}:
-            continue
+    ranked = sorted(path, key=lambda c: -c.mean(some.weights))
+    # In each kind of coordinates with the better tails, in the best of them.
+    names = list(dict.fromkeys(c.coordinates for c in ranked))[:_TILTED]
+    for name in names:
+        best = next(c for c in ranked if c.coordinates == name)
+        frame = _frame_of(best, frames)
         for task in _paths(placed[frame.name][0][0], frame, spec):
             # From smooth fits to rough ones.
             lams = sorted(task.lams, reverse=True)
@@ -321,7 +417,12 @@ def _validated(
     tried = [candidate for candidate in path if candidate.kernel is not None]
     reason = "all candidates were tried"
     found = Selection(tuple(path), tried[0], some.weights, len(folds), (), reason)
-    return replace(found, chosen=max(tried, key=found.cautious_mean))
+    chosen = max(tried, key=found.cautious_mean)
+    defended, defence = np.empty(n), defence or frames[0].base
+    for fold, (rows, jacobian) in zip(folds, placed[frames[0].name], strict=True):
+        held = rows.part(everyone[fold])
+        defended[fold] = _base_scores(defence, held) + jacobian[fold]
+    return replace(found, chosen=chosen), defended
 
 
 def _base_scores(base: BaseDensity, rows: CensoredRows) -> Array:
