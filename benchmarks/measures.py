@@ -111,8 +111,16 @@ def _counts(kind: Callable[[Any, Array], Any], *theta: float) -> Law:
     return Law(theta, _drawn(kind), lambda t, X, y: kind(t, X).logpmf(y), lower=0.0)
 
 
-def _continuous(kind: Callable[[Any, Array], Any], *theta: float, **ends: float) -> Law:
-    return Law(theta, _drawn(kind), lambda t, X, y: kind(t, X).logpdf(y), **ends)
+def _continuous(
+    kind: Callable[[Any, Array], Any],
+    *theta: float,
+    lower: float = -np.inf,
+    upper: float = np.inf,
+) -> Law:
+    def log_p(t: Any, X: Array, y: Array) -> Array:
+        return np.asarray(kind(t, X).logpdf(y))
+
+    return Law(theta, _drawn(kind), log_p, lower, upper)
 
 
 LAWS = {
@@ -174,8 +182,8 @@ def measured(law: Law, seed: int, rows: int, fresh: int) -> dict[str, Any]:
             counts=True if whole else None, random_state=seed, n_jobs=1
         ).fit(X, y)
     spent = time.process_time() - start
-    p = model.given(X_new)
-    found = {
+    p: Any = model.given(X_new)
+    found: dict[str, Any] = {
         "log loss": -float(np.mean(p.logpdf(y_new))),
         "log loss of the family": own,
         "CRPS": crps(p, y_new),
