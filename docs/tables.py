@@ -25,6 +25,7 @@ RESULTS = DOCS.parent / "benchmarks" / "results"
 PAGES = {
     "explorer.md": ("answers",),
     "limits.md": ("band",),
+    "kinds_of_y.md": ("measures",),
     "rivals.md": ("log_loss", "larger_tables", "speed", "many_rows"),
     "tutorials/million_rows.md": ("scale",),
 }
@@ -175,6 +176,31 @@ def band() -> str:
     levels = ["50 %", "80 %", "90 %", "95 %"]
     parts = ["std of √p in the band", "between fits", "bias"]
     return table(["from", "law", "fits", *levels, *parts], rows)
+
+
+def measures() -> str:
+    """Log loss on laws of many kinds beside their own families, and false alarms."""
+    found = result("measures")
+    rows = [
+        [
+            name,
+            f"{one['log loss']:.3f}",
+            f"{one['log loss of the family']:.3f}",
+            f"{one['difference']:+.3f}",
+            f"{100 * one['impossible mass']:.2f} %",
+            f"{100 * one['error of the share']:.1f}" if "atoms" in one else "",
+        ]
+        for name, one in found["laws"].items()
+    ]
+    head = ["law", "`AutoKCEF`", "its family", "difference", "impossible mass"]
+    alarms = found["false alarms"]
+    counts = alarms["samples with atoms"]
+    said = (
+        f"In {alarms['samples']} samples of {alarms['rows']} rows of each of "
+        f"{len(counts)} continuous laws, some of them rounded, "
+        f"{sum(counts.values())} had an atom."
+    )
+    return f"{table([*head, 'error of the atom, points'], rows)}\n\n{said}"
 
 
 def refresh(docs: Path = DOCS) -> None:

@@ -8,6 +8,7 @@ import shlex
 import numpy as np
 import pytest
 
+import kexpfam
 from kexpfam.cli.model_files import load_table_model
 from kexpfam.cli.readers import read_table
 from tests.cli.tables import houses, with_gaps, write
@@ -238,7 +239,7 @@ def test_imputation_is_advised_only_where_there_are_gaps(run, tmp_path):
 )
 def test_a_target_of_few_whole_numbers_is_noted(fit, untuned, n, levels, step, told):
     columns = {"area": houses(n)["area"], "grade": step * (np.arange(n) % levels)}
-    result = fit(columns, "--target", "grade").result
+    result = fit(columns, "--target", "grade", "--model", "kcef").result
     assert result.exit_code == 0, result.output
     assert ("Note: grade looks discrete, with 5" in result.stderr) == told
 
@@ -294,3 +295,33 @@ def test_one_is_singular(fit, run, untuned):
         assert result.stdout == f"1 {noun} written to {out}\n"
     refused = run("fit", done.data, "--target", "price", "-o", out + ".kexpfam")
     assert "has 1 complete row, and a density needs 5" in refused.stderr
+
+
+def test_bounds_and_atoms_are_options(run, tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, size=60)
+    rain = np.where(rng.random(60) < 0.4, 0.0, rng.gamma(2.0, size=60))
+    data = write(tmp_path / "rain.csv", {"x": x, "rain": rain, "wet": rain + 0.1})
+    words = ["fit", data, "--target", "wet", "--features", "x", "--model", "kcef"]
+    model = tmp_path / "wet.kexpfam"
+    assert run(*words, "--lower", "0", "-o", model).exit_code == 0
+    p = kexpfam.load(model).given([[0.0], [0.5]])
+    assert np.all(p.cdf(0.0) < 1e-9)
+    refused = run(*words, "--lower", "1", "-o", tmp_path / "b.kexpfam")
+    assert refused.exit_code == 1
+    assert "rows outside [1, inf]" in refused.stderr
+
+
+@pytest.mark.slow
+def test_atoms_are_told_and_can_be_switched_off(run, tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, size=60)
+    rain = np.where(rng.random(60) < 0.4, 0.0, rng.gamma(2.0, size=60))
+    data = write(tmp_path / "rain.csv", {"x": x, "rain": rain})
+    found = run("fit", data, "--target", "rain", "-o", tmp_path / "a.kexpfam")
+    assert "Note: y is 0 in" in found.stderr
+    assert "probabilities of 0" in found.stdout
+    words = ["--atoms", "none", "-o", tmp_path / "b.kexpfam"]
+    density = run("fit", data, "--target", "rain", *words)
+    assert "y is 0 in" not in density.stderr
+    assert kexpfam.load(tmp_path / "b.kexpfam").given([[0.0]]).measure == "lebesgue"

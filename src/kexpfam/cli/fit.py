@@ -465,7 +465,12 @@ def _stopped(model: Any) -> str | None:
 
 
 def _held_out(model: Any) -> tuple[float | None, str | None]:
-    """Mean held-out log density of the best family, and its base in words."""
+    """Mean held-out log density of the best family, and its base in words.
+
+    Of a law with atoms neither: families are those of the rest.
+    """
+    if getattr(model, "discrete_", None) is not None:
+        return None, None
     if getattr(model, "members_", None):
         best = max(model.members_, key=lambda member: member.held_out)
         return best.held_out, best.coordinates
@@ -486,7 +491,13 @@ def _print(report: dict[str, Any], data: str, again: str) -> None:
     what = f"{'' if target is None else f'{target} | '}{', '.join(words)}"
     many = counted(report["rows"], "row")
     click.echo(f"p({what}) from {many} in {report['seconds']:.1f} s")
-    if report["members"]:
+    atoms = report["atoms"] or []
+    if len(atoms) > 5:
+        click.echo("  a mass function on whole numbers")
+    elif atoms:
+        values = " and ".join(f"{value:g}" for value in atoms)
+        click.echo(f"  probabilities of {values}, and a density of what is beside them")
+    elif report["members"]:
         click.echo(
             f"  an average of {counted(report['members'], 'density')}; the best one "
             f"alone is built on: {report['best_member']}"

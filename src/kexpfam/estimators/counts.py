@@ -20,6 +20,7 @@ from sklearn.base import clone
 from kexpfam._typing import Array
 from kexpfam.data import Rows
 from kexpfam.distributions import MixedDensity
+from kexpfam.estimators.mixed import few_rows
 from kexpfam.estimators.saved import FittedCounts
 from kexpfam.family.neighbourhood import Neighbourhood
 from kexpfam.selection.counts import CountRegression, fit_counts, table_of_counts
@@ -94,14 +95,14 @@ def fit_count_law(
     spec: CountsSpec = COUNTS,
 ) -> CountLaw:
     """Fit a mass function, with a clone of an estimator for the density of y + u."""
-    used = rows.weights > 0
+    used = few_rows(rows, rng)
     X, y, weights = rows.X[used], rows.Y[used, 0], rows.weights[used]
-    seen = np.unique(y)
+    seen = np.unique(rows.Y[rows.weights > 0, 0])
     bounds = given_bounds(estimator.lower, estimator.upper)
     lower = -math.inf if bounds is None else bounds.lower
     upper = math.inf if bounds is None else bounds.upper
     two = len(seen) == 2 and seen[1] - seen[0] == 1.0
-    values = seen if two else table_of_counts(y, lower, upper, spec)
+    values = seen if two else table_of_counts(seen, lower, upper, spec)
     regressions: list[CountRegression] = []
     log_p: list[Array] = []
     if seen[0] >= 0 and not two:

@@ -120,9 +120,13 @@ def density_numbers(
         p = model.given(row)[0]
         std = float(p.std()) if with_std else np.nan
         axis, curves = _on_grid(p, axis, zoom, spec)
-        quantiles = quantiles_near(p, wanted, curves, spec)
+        if getattr(p, "measure", "lebesgue") == "lebesgue":
+            quantiles = quantiles_near(p, wanted, curves, spec)
+            densest = region_near(p, level, curves, spec) if highest else None
+        else:  # atoms, which a grid does not see
+            quantiles, densest = p.ppf(wanted), p.hpd(level) if highest else None
         interval = quantiles[-2:]
-        region = region_near(p, level, curves, spec) if highest else interval[None, :]
+        region = interval[None, :] if densest is None else densest
         return DensityNumbers(
             *curves,
             axis,

@@ -5,6 +5,7 @@ What users see is here; estimators also use `spec`, `validation` and `choosing`.
 
 from kexpfam.family import HeldOutProblem
 from kexpfam.selection.candidates import Candidate
+from kexpfam.selection.discrete import find_atoms, looks_counted, rounding_width
 from kexpfam.selection.objectives import (
     HeldOutLikelihood,
     HeldOutObjective,
@@ -41,7 +42,10 @@ __all__ = [
     "SearchResult",
     "Selection",
     "Trial",
+    "find_atoms",
+    "looks_counted",
     "paper_grid",
     "refine",
     "resolve_search",
+    "rounding_width",
 ]

@@ -199,6 +199,7 @@ ATOMS = AtomsSpec()
 class ClassesSpec:
     """Probabilities of atoms that depend on x: what is tried (decision 0023)."""
 
+    most_rows: int = 20_000  # Of more rows so many are drawn
     pseudo_rows: float = 1.0  # Shared by all classes, so that none is impossible
     fewest_rows: int = 20  # With fewer x is not looked at
     forest_rows: int = 60
