@@ -157,6 +157,7 @@ class AutoKCEF(
     stopped_: str
     n_features_in_: int
 
+    _takes_tables = True
     # Coordinates that are tried.
     _coordinates = staticmethod(default_coordinates)
 
