@@ -77,8 +77,10 @@ def test_what_is_learned_is_there_for_each_column(model):
 
 def test_names_of_frames_hold(model, frame):
     assert list(model.feature_names_in_) == ["u", "v"]
+    turned = model.given(frame[["v", "u"]][:3]).mean()
+    np.testing.assert_array_equal(turned, model.given(frame[["u", "v"]][:3]).mean())
     with pytest.raises(ValueError, match="feature names"):
-        model.given(frame[["v", "u"]])
+        model.given(frame[["v"]])
 
 
 def test_one_column_again_forgets_the_others(model, frame):

@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin, RegressorMixin
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from kexpfam._parallel import (
     on_threads,
@@ -84,6 +84,7 @@ class ConditionalEstimator(RegressorMixin, BaseEstimator, Generic[D]):
     extra_: dict[str, Any] | None = None
     coder_: TableCoder | None = None
     n_features_in_: int
+    _takes_tables = False  # whether X may be more than numbers without gaps
     _limits = Limits()
     neighbourhood_: Neighbourhood
     n_jobs: int | None
@@ -253,12 +254,14 @@ class ConditionalEstimator(RegressorMixin, BaseEstimator, Generic[D]):
         tags = super().__sklearn_tags__()
         # `score` is a mean log density, not R², so thresholds on R² do not apply.
         tags.regressor_tags.poor_score = True
-        tags.input_tags.allow_nan = tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = tags.input_tags.sparse = self._takes_tables
         return tags
 
     def _conditions(self, X: ArrayLike) -> Array:
         check_is_fitted(self)
-        return conditions(self, X)
+        if self._takes_tables:
+            return conditions(self, X)
+        return validate_data(self, X, dtype=np.float64, reset=False)
 
     def _adopt(self, coder: TableCoder) -> None:
         """Take the tables that a coder codes, instead of coded rows only."""

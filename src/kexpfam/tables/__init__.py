@@ -1,7 +1,7 @@
 """Tables as they come, as numbers: texts, categories, dates, gaps."""
 
 from kexpfam.tables.coder import TableCoder, name_of, table_of, tell_of_leaks
-from kexpfam.tables.coding import Coded, Coding, Missing, Told
+from kexpfam.tables.coding import Coded, Coding, Missing
 from kexpfam.tables.columns import Column, Table, TableError, as_table, is_frame
 from kexpfam.tables.features import (
     CategoryFeature,
@@ -12,6 +12,7 @@ from kexpfam.tables.features import (
     OrderedFeature,
     number_feature,
 )
+from kexpfam.tables.told import Told
 
 __all__ = [
     "CategoryFeature",

@@ -12,9 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 from kexpfam._typing import Array
 from kexpfam._validation import check_weights
 from kexpfam.errors import TableWarning
-from kexpfam.tables.coding import Coding, Told
+from kexpfam.tables.coding import Coding
 from kexpfam.tables.columns import Column, Table, TableError, as_table, is_frame
 from kexpfam.tables.features import Feature
+from kexpfam.tables.told import Told
 
 
 class TableCoder(TransformerMixin, BaseEstimator):

@@ -8,7 +8,7 @@ new. There is one coding for Python, the command line, files and the explorer.
 
 import itertools
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, Self
 
@@ -21,12 +21,11 @@ from kexpfam.tables.columns import (
     Table,
     TableError,
     as_table,
-    label_of,
     listed,
     nearest,
 )
 from kexpfam.tables.dates import days_of
-from kexpfam.tables.encoding import held_out_codes, shrunk_means
+from kexpfam.tables.encoding import held_out_codes
 from kexpfam.tables.features import (
     CategoryFeature,
     Cells,
@@ -34,22 +33,17 @@ from kexpfam.tables.features import (
     Feature,
     NumberFeature,
     date_feature,
+    group_feature,
+    groups_of,
     number_feature,
     ordered_feature,
-    places_of,
     unknown_category,
 )
 from kexpfam.tables.suspects import fixes_response, why_useless
+from kexpfam.tables.told import Told
 
 Missing = Literal["error", "drop", "impute"]
 Unknown = Literal["error", "ignore"]
-
-# Categories that have a column each; above, all have one. A guess: so many are the
-# months of a year, and a kernel of a dozen columns still sees the others.
-MOST_ONE_HOT = 12
-# Rows that a category needs for a mean of its own. A guess: means of fewer are shrunk
-# to nearly nothing.
-FEWEST_OF_A_CATEGORY = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,49 +52,6 @@ class Coded:
 
     X: Array  # conditions, (m, p)
     rows: Indices  # which rows of the table these are, (m,)
-
-
-@dataclass(frozen=True)
-class Told:
-    """What is told of the columns of a table.
-
-    Attributes:
-        categorical: Columns that are categories even if they hold numbers.
-        ordered: Columns that are ordered categories, and their order.
-    """
-
-    categorical: Collection[str] = ()
-    ordered: Mapping[str, Sequence[Any]] | None = None
-
-    def order_of(self, table: Table, name: str) -> tuple[str, ...] | None:
-        """The order of a column, told or of its type; None if it has none."""
-        if name in (self.ordered or {}):
-            levels = (self.ordered or {})[name]
-            return tuple(label_of(str(level).strip()) for level in levels)
-        return None if name in self.categorical else table.ordered.get(name)
-
-    def is_grouped(self, table: Table, name: str) -> bool:
-        """Whether a column is one of categories, whatever its cells look like."""
-        known = {*self.categorical, *table.categorical, *(self.ordered or {})}
-        return name in known
-
-    def check(self, table: Table, names: Collection[str]) -> None:
-        """Refuse what is told of columns that are not there."""
-        said = {"categorical": self.categorical, "ordered": self.ordered or {}}
-        for word, columns in said.items():
-            for name in columns:
-                table.column(name)
-                if name not in names:
-                    raise TableError(
-                        f"{table.spelled(word, [name])}: this column is not among "
-                        f"the features, {listed(list(names))}."
-                    )
-        for name, levels in (self.ordered or {}).items():
-            if isinstance(levels, str) or len(set(map(str, levels))) < 2:
-                raise TableError(
-                    f"ordered: the order of {name!r} must be a list of two different "
-                    f"values at least, got {levels!r:.60}."
-                )
 
 
 @saved_fit()
@@ -296,7 +247,7 @@ class Coding:
         w = np.ones(len(table)) if weights is None else weights
         for feature, columns in zip(self.features, self.places, strict=True):
             if isinstance(feature, EncodedFeature):
-                groups, k = _groups(table, feature.name, feature.categories)
+                groups, k = groups_of(table, feature.name, feature.categories)
                 X[:, columns] = held_out_codes(groups, k, Y, w)
         return X
 
@@ -305,16 +256,9 @@ class Coding:
     ) -> Self:
         """The same coding, with means of y of other rows, as a fold has them."""
         w = np.ones(len(table)) if weights is None else weights
-
-        def of_these(feature: EncodedFeature) -> EncodedFeature:
-            groups, k = _groups(table, feature.name, feature.categories)
-            codes = shrunk_means(groups, k, Y, w)
-            gap = tuple(map(float, codes[-1])) if feature.missing else ()
-            return replace(feature, codes=codes[:-2], other=codes[-2], missing=gap)
-
         features = tuple(
-            of_these(feature) if isinstance(feature, EncodedFeature) else feature
-            for feature in self.features
+            f.with_means_of(table, Y, w) if isinstance(f, EncodedFeature) else f
+            for f in self.features
         )
         return replace(self, features=features)
 
@@ -467,7 +411,7 @@ def _learned(
     if order is not None:
         return ordered_feature(table, name, order, name in (told.ordered or {}))
     if told.is_grouped(table, name):
-        return _groups_feature(table, name, Y, weights)
+        return group_feature(table, name, Y, weights)
     days = days_of(table.column(name))
     if days is not None:
         return date_feature(name, days)
@@ -481,43 +425,7 @@ def _learned(
         )
     if table.is_mostly_numbers(name):
         return number_feature(table, name, f", {say} these are names")
-    return _groups_feature(table, name, Y, weights)
-
-
-def _groups_feature(
-    table: Table, name: str, Y: Array | None, weights: Array
-) -> CategoryFeature | EncodedFeature | None:
-    """Categories without an order: one-hot while they are few."""
-    gaps = table.is_missing(name)
-    labels = table.labels(name)
-    kinds, counts = np.unique(labels[~gaps].astype(str), return_counts=True)
-    names = tuple(map(str, kinds))
-    typical = names[int(np.argmax(counts))]
-    if len(names) <= MOST_ONE_HOT:
-        return CategoryFeature(name, names, typical, bool(gaps.any()))
-    often = counts >= FEWEST_OF_A_CATEGORY
-    names, rare = tuple(map(str, kinds[often])), tuple(map(str, kinds[~often]))
-    if not names:
-        return None
-    groups, k = _groups(table, name, names)
-    what = "mean of y" if Y is not None else "share of rows"
-    shares = np.bincount(groups, weights, minlength=k) / weights.sum()
-    codes = shares[:, None]
-    if Y is not None:
-        codes = shrunk_means(groups, k, Y, weights)
-        if not np.any(np.ptp(codes, axis=0) > 0):
-            return None
-    missing = tuple(map(float, codes[-1])) if gaps.any() else ()
-    return EncodedFeature(
-        name, names, typical, codes[:-2], codes[-2], missing, rare, what
-    )
-
-
-def _groups(table: Table, name: str, kept: tuple[str, ...]) -> tuple[Indices, int]:
-    """Which group each row is in, (n,): a category, the others, or the gaps."""
-    groups = places_of(table.labels(name), kept)
-    groups[table.is_missing(name)] = len(kept) + 1
-    return groups, len(kept) + 2
+    return group_feature(table, name, Y, weights)
 
 
 def _refuse_gaps(table: Table, gaps: Mapping[str, Mask]) -> None:

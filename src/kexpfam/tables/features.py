@@ -8,7 +8,7 @@ is put in.
 """
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -31,6 +31,14 @@ from kexpfam.tables.dates import (
     parts_of_dates,
     text_of_day,
 )
+from kexpfam.tables.encoding import shrunk_means
+
+# Categories that have a column each; above, all have one. A guess: so many are the
+# months of a year, and a kernel of a dozen columns still sees the others.
+MOST_ONE_HOT = 12
+# Rows that a category needs for a mean of its own. A guess: means of fewer are shrunk
+# to nearly nothing.
+FEWEST_OF_A_CATEGORY = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,6 +259,13 @@ class EncodedFeature(Feature):
         cells: list[float] = self.codes[self.categories.index(value)].tolist()
         return cells
 
+    def with_means_of(self, table: Table, Y: Array, weights: Array) -> "EncodedFeature":
+        """The same categories, with means of y (n, d) of other rows."""
+        groups, k = groups_of(table, self.name, self.categories)
+        codes = shrunk_means(groups, k, Y, weights)
+        gap = tuple(map(float, codes[-1])) if self.missing else ()
+        return replace(self, codes=codes[:-2], other=codes[-2], missing=gap)
+
     def values(self, cells: Array) -> Column:
         """The nearest category: several may share a number."""
         distances = np.abs(cells[:, None, :] - self.codes[None]).sum(axis=2)
@@ -299,12 +314,12 @@ class DateFeature(Feature):
 
     @property
     def moved(self) -> list[int]:
+        whole = super().moved
+        if self.high - self.low < 60.0:
+            return whole
         # Over months, a curve through all weekdays and hours is a ribbon.
-        long = self.high - self.low > 60.0
-        fast = ("weekday", "hour") if long else ()
-        parts = [i for i, part in enumerate(self.told) if not part.startswith(fast)]
-        whole = list(range(len(self.told)))
-        return [*(parts if long else whole), *range(len(whole), len(self.columns))]
+        fast = [part.startswith(("weekday", "hour")) for part in self.told]
+        return [i for i in whole if i >= len(fast) or not fast[i]]
 
     def text(self, value: float | str) -> str:
         return text_of_day(float(value))
@@ -378,6 +393,42 @@ def ordered_feature(
     known = places[places < len(order)]
     typical = order[int(np.median(known))] if len(known) else order[0]
     return OrderedFeature(name, order, typical, len(known) < len(places))
+
+
+def group_feature(
+    table: Table, name: str, Y: Array | None, weights: Array
+) -> CategoryFeature | EncodedFeature | None:
+    """Categories without an order: one-hot while they are few."""
+    gaps = table.is_missing(name)
+    labels = table.labels(name)
+    kinds, counts = np.unique(labels[~gaps].astype(str), return_counts=True)
+    names = tuple(map(str, kinds))
+    typical = names[int(np.argmax(counts))]
+    if len(names) <= MOST_ONE_HOT:
+        return CategoryFeature(name, names, typical, bool(gaps.any()))
+    often = counts >= FEWEST_OF_A_CATEGORY
+    names, rare = tuple(map(str, kinds[often])), tuple(map(str, kinds[~often]))
+    if not names:
+        return None
+    groups, k = groups_of(table, name, names)
+    what = "mean of y" if Y is not None else "share of rows"
+    shares = np.bincount(groups, weights, minlength=k) / weights.sum()
+    codes = shares[:, None]
+    if Y is not None:
+        codes = shrunk_means(groups, k, Y, weights)
+        if not np.any(np.ptp(codes, axis=0) > 0):
+            return None
+    missing = tuple(map(float, codes[-1])) if gaps.any() else ()
+    return EncodedFeature(
+        name, names, typical, codes[:-2], codes[-2], missing, rare, what
+    )
+
+
+def groups_of(table: Table, name: str, kept: tuple[str, ...]) -> tuple[Indices, int]:
+    """Which group each row is in, (n,): a category, the others, or the gaps."""
+    groups = places_of(table.labels(name), kept)
+    groups[table.is_missing(name)] = len(kept) + 1
+    return groups, len(kept) + 2
 
 
 def unknown_category(label: str, feature: Feature) -> str:
