@@ -102,6 +102,13 @@ def _average_of_two():
         return AutoKCEF(likelihood=False, random_state=0).fit(X, BOTH)
 
 
+def _average_with_bands():
+    """An average in one kind of coordinates, fitted to reweighted rows twice."""
+    few = [spec for spec in default_coordinates() if spec.name == "normal"]
+    with mock.patch.object(AutoKCEF, "_coordinates", return_value=few):
+        return AutoKCEF(likelihood=False, bootstrap=2, random_state=0).fit(X, Y)
+
+
 def _joint(**parameters):
     model = FactorizedDensity(factor=untuned(), root=KEF(select=None), **parameters)
     return model.fit(FRAME)
@@ -153,6 +160,7 @@ MODELS = {
     "KEF, three columns": lambda: KEF(regularization=1.0).fit(FRAME),
     "average": _average,
     "average, two columns": _average_of_two,
+    "average, bands": _average_with_bands,
     "joint": lambda: _joint(graph="full"),
     "joint, blocks": lambda: _joint(graph={("a", "b"): [], "c": ["a", "b"]}),
     "joint, exogenous": lambda: _joint(graph={"a": ["c"], "b": []}, exogenous=["c"]),

@@ -478,7 +478,7 @@ class AutoKCEF(
             self.n_candidates_,
             self.stopped_,
             self.calibration_,
-            self.replicates_,
+            self.replicates_ or None,
         )
 
     def _relearn(self, fitted: object) -> None:
@@ -501,7 +501,7 @@ class AutoKCEF(
         self.best_ = self._best(fitted.best_method, FamilyFit(fitted.best))
         self.defensive_ = fitted.defensive_component
         self.calibration_ = fitted.calibration
-        self.replicates_ = fitted.replicates
+        self.replicates_ = fitted.replicates or ()
         self.n_candidates_ = fitted.n_candidates
         self.stopped_ = fitted.stopped
         self.isolated_components_ = None
