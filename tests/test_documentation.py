@@ -240,7 +240,7 @@ def test_tables_agree_with_the_result_files(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", ["band", "differences", "landing", "multimodal", "pit"]
+    "name", ["bands", "differences", "landing", "multimodal", "pit"]
 )
 def test_pictures_are_made_by_their_scripts(name, tmp_path, monkeypatch, capsys):
     matplotlib = pytest.importorskip("matplotlib")
@@ -258,7 +258,7 @@ def test_pictures_are_made_by_their_scripts(name, tmp_path, monkeypatch, capsys)
 
 def test_every_picture_script_is_tried():
     scripts = {path.stem for path in (ROOT / "docs" / "pictures").glob("*.py")}
-    assert scripts == {"band", "differences", "landing", "multimodal", "pit", "style"}
+    assert scripts == {"bands", "differences", "landing", "multimodal", "pit", "style"}
 
 
 @pytest.mark.skipif(

@@ -34,7 +34,7 @@ def main(folder: str = str(IMAGES), rows: str = "200") -> None:
         ax.plot(y, truth, color=INK, lw=1, ls=(0, (4, 3)), label="truth")
         ax.set(title=f"x = {x:g}", xlim=(-3, 3))
         ax.legend(loc="upper right", fontsize=8)
-    print(f"The picture is {write(figure, 'band.png', Path(folder))}")
+    print(f"The picture is {write(figure, 'bands.png', Path(folder))}")
 
 
 if __name__ == "__main__":

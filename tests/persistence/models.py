@@ -127,6 +127,13 @@ def _discrete(y, **parameters):
         return model.fit(MORE_X, y)
 
 
+def _average_with_bands():
+    """An average in one kind of coordinates, fitted to reweighted rows twice."""
+    few = [spec for spec in default_coordinates() if spec.name == "normal"]
+    with mock.patch.object(AutoKCEF, "_coordinates", return_value=few):
+        return AutoKCEF(likelihood=False, bootstrap=2, random_state=0).fit(X, Y)
+
+
 def _joint(**parameters):
     model = FactorizedDensity(factor=untuned(), root=KEF(select=None), **parameters)
     return model.fit(FRAME)
@@ -184,6 +191,7 @@ MODELS = {
     ),
     "average, counts": lambda: _discrete(np.floor(2 * MORE_Y), counts=True),
     "lower": lambda: untuned(lower=0.0).fit(X, Y),
+    "average, bands": _average_with_bands,
     "joint": lambda: _joint(graph="full"),
     "joint, blocks": lambda: _joint(graph={("a", "b"): [], "c": ["a", "b"]}),
     "joint, exogenous": lambda: _joint(graph={"a": ["c"], "b": []}, exogenous=["c"]),

@@ -674,7 +674,7 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
             self.n_candidates_,
             self.stopped_,
             self.calibration_,
-            self.replicates_,
+            self.replicates_ or None,
             self.support_,
             self.beyond_,
             self.rounding_,
@@ -713,7 +713,7 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
         self.best_ = self._best(fitted.best_method, FamilyFit(fitted.best))
         self.defensive_ = fitted.defensive_component
         self.calibration_ = fitted.calibration
-        self.replicates_ = fitted.replicates
+        self.replicates_ = fitted.replicates or ()
         self.n_candidates_ = fitted.n_candidates
         self.stopped_ = fitted.stopped
         self.isolated_components_ = None

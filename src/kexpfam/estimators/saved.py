@@ -201,7 +201,7 @@ class FittedMember:
         "defensive_weight": "nonnegative share",
         "n_candidates": "positive",
         "calibration": "optional",
-        "replicates": "B p",
+        "replicates": "B p optional",
         "support": "optional",
         "beyond": "optional",
         "rounding": "nonnegative",
@@ -222,7 +222,7 @@ class FittedAverage:
     n_candidates: int  # How many were tried
     stopped: str  # Why no more were
     calibration: UnitMap | None = None  # Of PIT values; None if there is none
-    replicates: tuple[Replicate, ...] = ()  # Fits that bands are from
+    replicates: tuple[Replicate, ...] | None = None  # Fits that bands are from
     support: SupportMap | None = None  # Of y to the line; None without bounds
     beyond: DefensiveComponent | None = None  # Beside bounds that are only likely
     rounding: float = 0.0  # Width that y was rounded to
@@ -232,11 +232,9 @@ class FittedAverage:
         total = sum(member.weight for member in self.members) + self.defensive_weight
         if not abs(total - 1.0) < _ROUNDING:
             raise ValueError("the weights do not sum to one")
-        for replicate in self.replicates:
-            if len(replicate.families) != len(self.members):
-                raise ValueError("a replicate has other members")
-        if len(self.replicates) == 1:
-            raise ValueError("one replicate has no variance")
+        counts = [len(replicate.families) for replicate in self.replicates or ()]
+        if len(counts) == 1 or any(count != len(self.members) for count in counts):
+            raise ValueError("there is one replicate, or one with other members")
         if isinstance(self.defensive, tuple) and not self.defensive[1] > 0:
             raise ValueError("the defensive component is not a density")
         p = len(self.neighbourhood.center)
