@@ -5,6 +5,7 @@ python docs/pictures/bands.py [folder [rows]]
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from style import IMAGES, INK, SLICES, pyplot, write

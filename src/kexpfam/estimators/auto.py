@@ -114,9 +114,10 @@ class AutoKCEF(
             families that do not see them; elsewhere up to 500 rows. False leaves them
             out, and a `BlindnessWarning` says if masses are wrong.
         bootstrap: Fits of the members to rows with random weights, for error bars of
-            the density, `given(X).band()`; 0 for none. Ten take about half as long as
-            the fit without them, and make files eleven times as large. For one column
-            of y, and rows in memory.
+            the density, `given(X).band()`; 0 for none. Ten take half as long as the fit
+            without them from 200 rows, and one to three times as long with a learned
+            summary; they make files up to eleven times as large. For one column of y,
+            and rows in memory.
         memory_budget: Bytes, or a text such as "500 MB", that a fit to rows read block
             by block may take above what the process has.
         standardize: Whether to centre and scale the columns of X and y first.
