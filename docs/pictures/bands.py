@@ -21,11 +21,8 @@ def main(folder: str = str(IMAGES), rows: str = "200") -> None:
     data = make_bimodal(int(rows), random_state=0)
     # A picture of few rows is a test of this script.
     replicates = 10 if len(data.y) > 100 else 2
-    p: Any = (
-        AutoKCEF(bootstrap=replicates, random_state=0)
-        .fit(*data)
-        .given([[x] for x in AT])
-    )
+    model = AutoKCEF(bootstrap=replicates, random_state=0).fit(*data)
+    p: Any = model.given([[x] for x in AT])
     figure, axes = plt.subplots(1, 2, figsize=(9, 3.3), layout="constrained")
     y = np.linspace(-3.0, 3.0, 301)
     for ax, x, one, colour in zip(axes, AT, p, SLICES, strict=False):

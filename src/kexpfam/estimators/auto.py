@@ -160,9 +160,10 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
             families that do not see them; elsewhere up to 500 rows. False leaves them
             out, and a `BlindnessWarning` says if masses are wrong.
         bootstrap: Fits of the members to rows with random weights, for error bars of
-            the density, `given(X).band()`; 0 for none. Ten take about half as long as
-            the fit without them, and make files eleven times as large. For one column
-            of y, and rows in memory.
+            the density, `given(X).band()`; 0 for none. Ten take half as long as the fit
+            without them from 200 rows, and one to three times as long with a learned
+            summary; they make files up to eleven times as large. For one column of y,
+            and rows in memory.
         lower: A bound of y that no mass is below; for rows in memory. None for both
             bounds means: if y ends at 0, or at 0 and 1, that is noticed, and all but
             about 0.1 % of the mass is within. −∞ (`-numpy.inf`) says there is no bound.
