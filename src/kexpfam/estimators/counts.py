@@ -20,11 +20,14 @@ from sklearn.base import clone
 from kexpfam._typing import Array
 from kexpfam.data import Rows
 from kexpfam.distributions import MixedDensity
-from kexpfam.estimators.mixed import few_rows
 from kexpfam.estimators.saved import FittedCounts
 from kexpfam.family.neighbourhood import Neighbourhood
 from kexpfam.selection.counts import CountRegression, fit_counts, table_of_counts
-from kexpfam.selection.probabilities import ClassProbabilities, fit_probabilities
+from kexpfam.selection.probabilities import (
+    ClassProbabilities,
+    few_rows,
+    fit_probabilities,
+)
 from kexpfam.selection.spec import COUNTS, CountsSpec
 from kexpfam.selection.stacking import stacked_weights
 from kexpfam.selection.supports import given_bounds
@@ -95,7 +98,7 @@ def fit_count_law(
     spec: CountsSpec = COUNTS,
 ) -> CountLaw:
     """Fit a mass function, with a clone of an estimator for the density of y + u."""
-    used = few_rows(rows, rng)
+    used = few_rows(rows.weights, rng)
     X, y, weights = rows.X[used], rows.Y[used, 0], rows.weights[used]
     seen = np.unique(rows.Y[rows.weights > 0, 0])
     bounds = given_bounds(estimator.lower, estimator.upper)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from kexpfam._typing import Array, Indices
+from kexpfam._typing import Array
 from kexpfam._validation import as_numbers
 from kexpfam.data import Rows, distinct_rows
 from kexpfam.distributions import MixedDensity
@@ -21,8 +21,11 @@ from kexpfam.errors import MeasureWarning
 from kexpfam.estimators.saved import FittedAtoms
 from kexpfam.family.neighbourhood import Neighbourhood
 from kexpfam.selection.discrete import find_atoms, looks_counted, rounding_width
-from kexpfam.selection.probabilities import ClassProbabilities, fit_probabilities
-from kexpfam.selection.spec import CLASSES
+from kexpfam.selection.probabilities import (
+    ClassProbabilities,
+    few_rows,
+    fit_probabilities,
+)
 from kexpfam.selection.supports import ResponseBounds
 
 
@@ -134,14 +137,6 @@ class AtomsAndRest:
         return MixedDensity(self.values, probabilities, self.rest._density(X))
 
 
-def few_rows(rows: Rows, rng: np.random.Generator) -> Indices:
-    """Numbers of the rows with weight, or of some of them if they are very many."""
-    used = np.flatnonzero(rows.weights > 0)
-    if len(used) <= CLASSES.most_rows:
-        return used
-    return np.sort(rng.choice(used, CLASSES.most_rows, replace=False))
-
-
 def fit_atoms(
     estimator: Any, rows: Rows, atoms: Array, rng: np.random.Generator
 ) -> AtomsAndRest:
@@ -150,7 +145,7 @@ def fit_atoms(
     place = np.searchsorted(atoms, y)
     there = atoms[np.minimum(place, len(atoms) - 1)] == y
     labels = np.where(there, place, len(atoms))
-    some = few_rows(rows, rng)
+    some = few_rows(rows.weights, rng)
     kept, totals = distinct_rows(
         rows.X[some], labels[some, None] * 1.0, rows.weights[some]
     )

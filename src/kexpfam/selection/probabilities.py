@@ -66,6 +66,16 @@ class ClassProbabilities:
         return total / total.sum(axis=1, keepdims=True)
 
 
+def few_rows(
+    weights: Array, rng: np.random.Generator, spec: ClassesSpec = CLASSES
+) -> Indices:
+    """Numbers of the rows with weight, or of some of them if they are very many."""
+    used = np.flatnonzero(weights > 0)
+    if len(used) <= spec.most_rows:
+        return used
+    return np.sort(rng.choice(used, spec.most_rows, replace=False))
+
+
 def fit_probabilities(
     X: Array,
     labels: Indices,
