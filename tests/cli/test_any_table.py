@@ -42,7 +42,7 @@ def done(fit, untuned):
 
 def test_a_table_is_fitted_as_it_is(done, run):
     assert "'rownames' counts rows, 'same' is always yes" in done.result.stderr
-    assert "1 rows without a target were left out" in done.result.stderr
+    assert "left out 1 row without a target" in done.result.stderr
     coding = load_table_model(done.model).coder
     assert coding.target == "price"
     assert isinstance(coding.feature("size"), OrderedFeature)
@@ -54,7 +54,7 @@ def test_a_table_is_fitted_as_it_is(done, run):
 
 def test_python_takes_the_table_that_the_program_was_given(done, run):
     frame = pd.read_csv(done.data)
-    printed = run("predict", done.model, done.data).stdout
+    printed = run("predict", done.model, done.data, "--digits", "17").stdout
     means = pd.read_csv(io.StringIO(printed))["mean"]
     model = kexpfam.load(done.model)
     np.testing.assert_allclose(model.predict(frame), means, rtol=1e-9)
@@ -70,7 +70,7 @@ def test_a_program_reads_what_python_saved(run, tmp_path):
     with pytest.warns(UserWarning, match="have no y"):
         model.fit(frame, "price")
     model.save(tmp_path / "a.kexpfam")
-    printed = run("predict", tmp_path / "a.kexpfam", path)
+    printed = run("predict", tmp_path / "a.kexpfam", path, "--digits", "17")
     assert printed.exit_code == 0, printed.output
     means = pd.read_csv(io.StringIO(printed.stdout))["mean"]
     np.testing.assert_allclose(model.predict(frame), means, rtol=1e-9)
@@ -137,5 +137,5 @@ def test_compressed_tables_are_read(tmp_path):
     for a, b in zip(one.columns, other.columns, strict=True):
         np.testing.assert_array_equal(a, b)
     packed.write_bytes(b"nothing of the kind")
-    with pytest.raises(TableError, match=r"not a complete \.gz file"):
+    with pytest.raises(TableError, match=r"not a complete gzip file"):
         read_table(packed)

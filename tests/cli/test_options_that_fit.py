@@ -190,21 +190,21 @@ def test_rows_without_a_target_are_left_out(run, untuned, tmp_path):
     folds = ["evaluate", data, "--cv", "2"]
     for command, quiet in ((["fit", data, "-o", model], 0), (folds, 0), (folds, 1)):
         result = run(*command, *words, *(["--quiet"] if quiet else []))
-        told = "Note: 2 rows without a target were left out.\n"
+        told = "Note: left out 2 rows without a target.\n"
         stage = "cross-validation: 2 of 2\n" if "--cv" in command else ""
         assert result.stderr == ("" if quiet else told + stage)
         assert json.loads(result.stdout)["rows"] == 38
     assert load_table_model(model).coder.missing == "impute"
     judged = run("evaluate", model, data, "--json")
-    assert judged.stderr == "Note: 2 rows without a target were left out.\n"
+    assert judged.stderr == "Note: left out 2 rows without a target.\n"
     assert json.loads(judged.stdout)["rows"] == 38
 
 
 def test_notes_tell_gaps_from_rows_without_a_target(fit, untuned):
     columns = with_gaps(houses(40), price=5, area=[1, 2])
     assert fit(columns, "--target", "price", "--missing", "drop").result.stderr == (
-        "Note: 1 rows without a target were left out.\n"
-        "Note: 2 rows with missing values were left out.\n"
+        "Note: left out 1 row without a target.\n"
+        "Note: left out 2 rows with missing values.\n"
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from kexpfam._typing import Array
-from kexpfam.cli.shared import note
+from kexpfam.cli.shared import counted, note
 from kexpfam.estimators.base import ConditionalEstimator
 from kexpfam.io import load
 from kexpfam.tables import Coding, Table, TableError, number_feature
@@ -94,10 +94,14 @@ class TableRows:
     def tell_of_rows_left_out(self) -> None:
         """A note on how many there are, and why."""
         if self.without_target:
-            note(f"{self.without_target} rows without a target were left out.")
+            note(f"{_left_out(self.without_target)} without a target.")
         if self.left_out > self.without_target:
             gaps = self.left_out - self.without_target
-            note(f"{gaps} rows with missing values were left out.")
+            note(f"{_left_out(gaps)} with missing values.")
+
+
+def _left_out(n: int) -> str:
+    return f"left out {counted(n, 'row')}"
 
 
 def table_rows(
