@@ -12,6 +12,7 @@ from kexpfam.baselines import ConditionalKDE
 from kexpfam.datasets import make_skewed
 from kexpfam.errors import FileFormatError
 from kexpfam.estimators import auto, replicates
+from kexpfam.estimators.members import fit_members
 from kexpfam.selection.spec import PLAIN, default_coordinates
 
 NEW, POINTS = np.array([[0.2], [0.6]]), np.array([[0.5, 1.5, 3.0]])
@@ -92,7 +93,7 @@ def test_equal_weights_give_the_members_again(kept):
         model.members_[0],
         coordinates=PLAIN,
         candidate=plain,
-        family=auto.fit_members(validation, [plain], model._spec(), 0, None)[0][0],
+        family=fit_members(validation, [plain], model._spec(), 0, None)[0][0],
     )
     ones = np.full(len(validation.all_rows), 3.0)  # only ratios matter
     (found,) = replicates.replicate(validation, [member], ones, 0).families

@@ -7,12 +7,10 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from scipy import special
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from kexpfam._parallel import single_threaded_blas
-from kexpfam._progress import ProgressBar
 from kexpfam._typing import Array, Indices, RandomState
 from kexpfam._validation import as_generator, check_count
 from kexpfam.data import (
@@ -31,7 +29,6 @@ from kexpfam.distributions import (
     MixtureDensity,
     RecalibratedDensity,
     Replicates,
-    ResponseCoordinates,
     SupportMap,
     UnitMap,
 )
@@ -49,8 +46,6 @@ from kexpfam.estimators.counts import CountLaw, fit_count_law
 from kexpfam.estimators.experts import (
     Competitors,
     check_weights_for,
-    cross_fitted,
-    fit_expert,
 )
 from kexpfam.estimators.fitting import FamilyFit, collected
 from kexpfam.estimators.joint import (
@@ -60,7 +55,12 @@ from kexpfam.estimators.joint import (
     response_names,
 )
 from kexpfam.estimators.kcef import KCEF
-from kexpfam.estimators.members import fit_members, restored_member
+from kexpfam.estimators.members import (
+    FittedMembers,
+    fit_average,
+    mixed_density,
+    restored_member,
+)
 from kexpfam.estimators.mixed import AtomsAndRest, ResponseKind, fit_atoms
 from kexpfam.estimators.replicates import Replicate, fit_replicates
 from kexpfam.estimators.saved import (
@@ -70,8 +70,8 @@ from kexpfam.estimators.saved import (
     FittedCounts,
     FittedMember,
 )
+from kexpfam.estimators.trials import try_experts, try_families
 from kexpfam.family import (
-    Coordinates,
     FittedFamily,
     IsolatedComponents,
     RowsBeyond,
@@ -81,27 +81,15 @@ from kexpfam.family import (
 )
 from kexpfam.family.neighbourhood import Neighbourhood
 from kexpfam.persistence import save_estimator, saved_estimator
-from kexpfam.selection import Candidate, Member, Members
-from kexpfam.selection.candidates import Task
+from kexpfam.selection import Member, Members
 from kexpfam.selection.censored import CensoredData, average_censored
 from kexpfam.selection.choosing import best_of
-from kexpfam.selection.defensive import DefensiveComponent, defended_weights
-from kexpfam.selection.finishing import (
-    isolated_coordinates,
-    replace_blind_candidates,
-)
-from kexpfam.selection.recalibration import fit_calibration, held_out_masses
+from kexpfam.selection.defensive import DefensiveComponent
 from kexpfam.selection.spec import (
-    AVERAGED_LIKELIHOOD_GRID,
-    PLAIN,
-    RESIDUAL_BASES,
-    TUNING,
-    UNTRANSFORMED,
     default_coordinates,
-    heavy_tailed,
 )
 from kexpfam.selection.supports import ResponseBounds
-from kexpfam.selection.validation import Validation, is_heavy_tailed
+from kexpfam.selection.validation import Validation
 
 # What `given(X)` returns: of one column, with bounds, with atoms, of several columns.
 AutoDensity = (
@@ -417,22 +405,24 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
         training = TrainingRows.of(rows)
         check_weights_for(experts, training.weights)
         _warn_of_few(max(len(training), round(float(training.weights.sum()))))
-        near = Neighbourhood.of(rows.X, rows.weights)
         validation = Validation.of(training, self._spec(), rng)
-        try:
-            isolated = self._try(validation, competing)
-        except KeyboardInterrupt:  # between searches, which end with what they have
-            if not validation.tilted:
-                raise
-            validation.interrupted, isolated = True, False
-        for name, expert in experts.items():
-            if validation.ended_before(name):
-                continue
-            found = cross_fitted(name, expert, validation.rows, validation.folds)
-            validation.candidates.append(
-                Candidate(name, None, None, np.inf, "expert", *found)
-            )
-        self._average(validation, int(rng.integers(2**31)), others, experts, near)
+        isolated = try_families(
+            validation,
+            competing,
+            self._coordinates(),
+            likelihood=self.likelihood,
+            verbose=self.verbose,
+        )
+        try_experts(validation, experts)
+        seed = int(rng.integers(2**31))
+        found = fit_average(
+            validation, self._spec(), seed, others, experts, verbose=self.verbose
+        )
+        near = Neighbourhood.of(rows.X, rows.weights)
+        self.neighbourhood_ = (
+            near if found.weight is None else near.scaled(found.weight)
+        )
+        self._take_average(found.on_top_of(self._log_slopes(validation.rows)))
         self.columns_ = self.discrete_ = None
         self.replicates_ = ()
         self.atoms_ = np.empty(0)
@@ -489,7 +479,7 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
         """
         rows, family = validation.all_rows, self.best_.family_
         if family.coordinates.summary is None:
-            how: dict[str, Any] = {"density": self._line_density, "most_rows": 600}
+            how: dict[str, Any] = {"density": self._on_line, "most_rows": 600}
         else:
             how = {"placed": validation.final(best_of(validation).chosen.coordinates)}
         found = check_masses(family, rows.X, rows.Y, rows.weights, **how)
@@ -522,110 +512,17 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
             n_jobs=self.n_jobs,
         )
 
-    def _try(self, validation: Validation, competing: Competitors) -> bool:
-        """Validate families in all coordinates that are worth it.
-
-        Returns whether components are isolated in some of them.
-        """
-        coordinates = self._coordinates()
-        if is_heavy_tailed(validation.rows, validation.spec):
-            coordinates = heavy_tailed(coordinates)
-        if not competing.families:  # but for the null model
-            kept = PLAIN, UNTRANSFORMED
-            coordinates = [spec for spec in coordinates if spec.name in kept]
-        with ProgressBar("AutoKCEF, coordinates of y", shown=self.verbose) as bar:
-            validation.add_coordinates(coordinates, bar)
-            validation.add_bases()
-        if competing.summaries and (
-            validation.summary_pays() or not competing.families
-        ):
-            with ProgressBar("AutoKCEF, a summary of x", shown=self.verbose):
-                validation.add_summary()
-        for name, summary in competing.given_summaries.items():
-            validation.add_summary(f"summary by {name}", summary)
-        few = len(validation.rows) <= TUNING.likelihood_rows
-        wanted = few if self.likelihood is None else self.likelihood
-        with ProgressBar("AutoKCEF, mean log p", shown=self.verbose) as bar:
-            # A summary first: what it reaches tells which others are hopeless.
-            on_x = [validation.worth_a_kernel] if competing.families else []
-            for choose in (validation.summaries, *on_x):
-                new = [name for name in choose() if name not in validation.tilted]
-                tasks = [task for name in new for task in _tasks(validation, name)]
-                if tasks:
-                    validation.run(tasks, bar)
-                if validation.interrupted:
-                    return False
-            isolated = isolated_coordinates(validation)
-            # Where components are isolated, others by likelihood take their place.
-            if wanted and competing.families and (self.likelihood or not isolated):
-                self._try_likelihood(validation, bar)
-            if isolated and self.likelihood is not False:
-                best = best_of(validation).chosen
-                replace_blind_candidates(validation, isolated, best)
-        return bool(isolated)
-
-    def _try_likelihood(self, validation: Validation, bar: Any) -> None:
-        """Validate families by likelihood beside all others, if that may pay."""
-        if not validation.likelihood_pays() or validation.ended_before("likelihood"):
-            return
-        grid = AVERAGED_LIKELIHOOD_GRID
-        kernels_x = validation.kernels_x(PLAIN, grid)[1:]  # not the constant
-        paths = grid.paths(kernels_x)
-        validation.run(validation.tasks(PLAIN, paths, method="likelihood"), bar)
-
-    def _average(
-        self,
-        validation: Validation,
-        seed: int,
-        others: RowsBeyond | None,
-        experts: Mapping[str, Any],
-        near: Neighbourhood,
-    ) -> None:
-        candidates, rows = validation.candidates, validation.rows
-        # What is validated is what will be used: every member beside the defensive one.
-        weights, defence = defended_weights(validation, candidates)
-        kept = np.flatnonzero(weights)
-        log_p = np.stack([candidates[int(k)].held_out for k in kept])
-        mixed = special.logsumexp(log_p, axis=0, b=weights[kept, None])
+    def _take_average(self, found: FittedMembers) -> None:
+        """Be the average of what was fitted."""
         if self._held_out is not None:  # someone wants them
-            own = defence.beside(mixed) + self._log_slopes(rows)
-            self._held_out = rows.numbers, own
-        masses = held_out_masses(validation, candidates, weights, defence)
-        self.calibration_ = fit_calibration(masses, rows.weights, validation.folds)
-        selection = best_of(validation)
-        families = [candidates[k] for k in kept if candidates[k].method != "expert"]
-        chosen = [*families, selection.chosen]
-        found, weight = fit_members(
-            validation, chosen, self._spec(), seed, others, verbose=self.verbose
-        )
-        fits = iter(found)
-        offset = float(np.average(self._log_slopes(rows), weights=rows.weights))
-        members = []
-        for k in kept:
-            candidate = candidates[k]
-            other = candidate.method == "expert"
-            name = candidate.coordinates
-            everyone = validation.all_rows
-            members.append(
-                Member(
-                    float(weights[k] * (1.0 - defence.weight)),
-                    name,
-                    candidate,
-                    None if other else next(fits),
-                    candidate.mean(rows.weights) + offset,
-                    fit_expert(experts[name], everyone) if other else None,
-                )
-            )
-        self.neighbourhood_ = near if weight is None else near.scaled(weight)
+            self._held_out = found.rows, found.held_out
+        self.members_, self.defensive_ = found.members, found.defensive
+        self.calibration_ = found.calibration
         self.best_ = self._best(
-            selection.chosen.method, FamilyFit(next(fits), selection)
+            found.selection.chosen.method, FamilyFit(found.best, found.selection)
         )
-        self.members_ = Members(members, defence.weight)
-        self.defensive_ = DefensiveComponent(
-            validation.final(defence.coordinates).coordinates, defence.base
-        )
-        self.n_candidates_ = len(candidates)
-        self.stopped_ = validation.reason
+        self.n_candidates_ = len(found.selection.path)
+        self.stopped_ = found.selection.reason
 
     def _log_slopes(self, rows: Rows) -> Array:
         """What log densities on the line are less than those of y, (n,)."""
@@ -724,7 +621,7 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
             return chain_density(X, self.columns_, self.columns_.names)
         if self.discrete_ is not None:
             return self.discrete_.density(X)
-        line = self._line_density(X, [member.family for member in self.members_])
+        line = self._on_line(X)
         p = bounded(line, self.support_, self.beyond_, X)
         if self.replicates_:
             mixture: Any = (
@@ -740,41 +637,17 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
         for replicate in self.replicates_:
             own = iter(replicate.families)
             families = [m.family and next(own) for m in self.members_]
-            line = self._line_density(X, families)
+            line = self._on_line(X, families)
             found.append(bounded(line, self.support_, self.beyond_, X))
         return found
 
-    def _line_density(
-        self, X: Array, families: Sequence[FittedFamily | None]
+    def _on_line(
+        self, X: Array, families: Sequence[FittedFamily | None] | None = None
     ) -> MixtureDensity | RecalibratedDensity:
-        """Densities of what families are fitted to: y, or a map of it to the line.
-
-        These are the families of the members; None for estimators.
-        """
-        # Members share coordinates, whose regressions are the slow part of them.
-        placed: dict[int, Any] = {}
-
-        def at(coordinates: Coordinates) -> tuple[Array, ResponseCoordinates]:
-            if id(coordinates) not in placed:
-                Z = coordinates.conditions(X)
-                placed[id(coordinates)] = Z, coordinates.at(Z)
-            found: tuple[Array, ResponseCoordinates] = placed[id(coordinates)]
-            return found
-
-        parts: list[Any] = []
-        for member, family in zip(self.members_, families, strict=True):
-            if family is None:
-                parts.append(member.expert.given(X))
-                continue
-            Z, there = at(family.coordinates)
-            parts.append(family.closed_form(there) or family.normalized(Z, there))
-        _, there = at(self.defensive_.coordinates)
-        parts.append(self.defensive_.at(there.location[:, 0], there.scale[:, 0]))
-        weights = [member.weight for member in self.members_]
-        mixture = MixtureDensity(parts, [*weights, self.members_.defensive])
-        if self.calibration_ is None:
-            return mixture
-        return RecalibratedDensity(mixture, self.calibration_)
+        """Densities of what families are fitted to: y, or a map of it to the line."""
+        return mixed_density(
+            X, self.members_, self.defensive_, self.calibration_, families
+        )
 
     @property
     def _response_columns(self) -> int:
@@ -787,17 +660,6 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "members_")
-
-
-def _tasks(validation: Validation, name: str) -> list[Task]:
-    """Kernels, λ and tails to try in some coordinates."""
-    grid = validation.grid(name)
-    tails_open = validation.is_regression(name) and not validation.has_summary(name)
-    return validation.tasks(
-        name,
-        grid.paths(validation.kernels_x(name, grid)),
-        bases=RESIDUAL_BASES if tails_open else (None,),
-    )
 
 
 def _warn_of_few(n: int, enough: int = 10) -> None:

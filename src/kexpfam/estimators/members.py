@@ -1,14 +1,25 @@
-"""Members of an average: candidates fitted to all rows, and those of files."""
+"""Members of an average: candidates fitted to all rows, and what they are together."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from scipy import special
 
 from kexpfam._progress import ProgressBar
+from kexpfam._typing import Array, Indices
+from kexpfam.distributions import (
+    MixtureDensity,
+    RecalibratedDensity,
+    ResponseCoordinates,
+    UnitMap,
+)
+from kexpfam.estimators.experts import fit_expert
 from kexpfam.estimators.saved import FittedMember
 from kexpfam.family import (
     SOLVERS,
+    Coordinates,
     FittedFamily,
     FoldStatistics,
     LambdaRule,
@@ -22,9 +33,88 @@ from kexpfam.family import (
     sum_statistics,
     with_all_rows,
 )
-from kexpfam.selection import Candidate, Member
+from kexpfam.selection import Candidate, Member, Members, Selection
+from kexpfam.selection.choosing import best_of
+from kexpfam.selection.defensive import DefensiveComponent, defended_weights
 from kexpfam.selection.finishing import lambda_for_all
+from kexpfam.selection.recalibration import fit_calibration, held_out_masses
 from kexpfam.selection.validation import Validation
+
+
+@dataclass(frozen=True, eq=False)
+class FittedMembers:
+    """Members of an average with their weights, and what stands beside them."""
+
+    members: Members
+    defensive: DefensiveComponent
+    calibration: UnitMap | None
+    best: FittedFamily  # The best single family
+    selection: Selection  # How that was chosen, among all
+    rows: Indices  # Numbers of the rows that were held out, (n,)
+    held_out: Array  # Log densities of these, (n,)
+    weight: float | None  # Of all rows, if they are more than those in memory
+
+    def on_top_of(self, log_slopes: Array) -> "FittedMembers":
+        """The same where the rows are a map of others, whose log slopes are given."""
+        weights = self.selection.weights
+        offset = float(np.average(log_slopes, weights=weights))
+        members = [replace(m, held_out=m.held_out + offset) for m in self.members]
+        return replace(
+            self,
+            members=Members(members, self.members.defensive),
+            held_out=self.held_out + log_slopes,
+        )
+
+
+def fit_average(
+    validation: Validation,
+    spec: Spec,
+    seed: int,
+    others: RowsBeyond | None,
+    experts: Mapping[str, Any],
+    *,
+    verbose: bool = False,
+) -> FittedMembers:
+    """Weights of the candidates, and those that have some fitted to all rows."""
+    candidates, rows = validation.candidates, validation.rows
+    # What is validated is what will be used: every member beside the defensive one.
+    weights, defence = defended_weights(validation, candidates)
+    kept = np.flatnonzero(weights)
+    log_p = np.stack([candidates[int(k)].held_out for k in kept])
+    held_out = special.logsumexp(log_p, axis=0, b=weights[kept, None])
+    masses = held_out_masses(validation, candidates, weights, defence)
+    selection = best_of(validation)
+    families = [candidates[k] for k in kept if candidates[k].method != "expert"]
+    found, weight = fit_members(
+        validation, [*families, selection.chosen], spec, seed, others, verbose=verbose
+    )
+    fits = iter(found)
+    members = []
+    for k in kept:
+        candidate = candidates[k]
+        name, other = candidate.coordinates, candidate.method == "expert"
+        members.append(
+            Member(
+                float(weights[k] * (1.0 - defence.weight)),
+                name,
+                candidate,
+                None if other else next(fits),
+                candidate.mean(rows.weights),
+                fit_expert(experts[name], validation.all_rows) if other else None,
+            )
+        )
+    return FittedMembers(
+        Members(members, defence.weight),
+        DefensiveComponent(
+            validation.final(defence.coordinates).coordinates, defence.base
+        ),
+        fit_calibration(masses, rows.weights, validation.folds),
+        next(fits),
+        selection,
+        rows.numbers,
+        defence.beside(held_out),
+        weight,
+    )
 
 
 def fit_members(
@@ -113,3 +203,42 @@ def restored_member(member: FittedMember) -> Member:
         name, family.base, kernel, family.lam, member.method, np.empty(0)
     )
     return Member(member.weight, name, candidate, family, member.held_out)
+
+
+def mixed_density(
+    X: Array,
+    members: Members,
+    defensive: DefensiveComponent,
+    calibration: UnitMap | None,
+    families: Sequence[FittedFamily | None] | None = None,
+) -> MixtureDensity | RecalibratedDensity:
+    """Densities of an average at conditions.
+
+    Other families may be given in the place of those of the members; None for members
+    that are estimators.
+    """
+    # Members share coordinates, whose regressions are the slow part of them.
+    placed: dict[int, Any] = {}
+
+    def at(coordinates: Coordinates) -> tuple[Array, ResponseCoordinates]:
+        if id(coordinates) not in placed:
+            Z = coordinates.conditions(X)
+            placed[id(coordinates)] = Z, coordinates.at(Z)
+        found: tuple[Array, ResponseCoordinates] = placed[id(coordinates)]
+        return found
+
+    if families is None:
+        families = [member.family for member in members]
+    parts: list[Any] = []
+    for member, family in zip(members, families, strict=True):
+        if family is None:
+            assert member.expert is not None
+            parts.append(member.expert.given(X))
+            continue
+        Z, there = at(family.coordinates)
+        parts.append(family.closed_form(there) or family.normalized(Z, there))
+    _, there = at(defensive.coordinates)
+    parts.append(defensive.at(there.location[:, 0], there.scale[:, 0]))
+    weights = [member.weight for member in members]
+    mixture = MixtureDensity(parts, [*weights, members.defensive])
+    return mixture if calibration is None else RecalibratedDensity(mixture, calibration)
