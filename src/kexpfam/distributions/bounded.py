@@ -14,14 +14,12 @@ becomes a straight line: tails and moments of y are those of w.
 import functools
 import math
 from dataclasses import dataclass
-from typing import Any, Self
 
 import numpy as np
 
 from kexpfam._typing import Array, Indices, Mask
-from kexpfam.distributions.interface import ExactDensity
-from kexpfam.distributions.one_column import OneColumnDensity, TabulatedDensity
-from kexpfam.partition import CellDensity
+from kexpfam.distributions.one_column import OneColumnDensity
+from kexpfam.distributions.recalibrated import MappedDensity
 from kexpfam.persistence import saved_fit
 from kexpfam.sampling import Run, Sampler
 
@@ -134,7 +132,7 @@ class SupportMap:
         return self.upper - np.clip(y, self.lower, self.upper) + self.margins[1]
 
 
-class BoundedDensity(ExactDensity, TabulatedDensity):
+class BoundedDensity(MappedDensity):
     """n densities on an interval.
 
     Args:
@@ -151,39 +149,15 @@ class BoundedDensity(ExactDensity, TabulatedDensity):
         (array([0.5]), array([0.]), array([[0.161, 0.839]]))
     """
 
-    def __init__(self, density: OneColumnDensity, support: SupportMap) -> None:
-        self._density = density
-        self._map = support
-        self._single = density._single
+    _map: SupportMap
 
-    @property
-    def density(self) -> OneColumnDensity:
-        """The densities of w = s(y)."""
-        return self._density
+    def __init__(self, density: OneColumnDensity, support: SupportMap) -> None:
+        super().__init__(density, support)
 
     @property
     def support_map(self) -> SupportMap:
         """The map s."""
         return self._map
-
-    def tabulated(self) -> CellDensity:
-        """The same densities on cells, whose values cost little at many points."""
-        return self._cells
-
-    def mean(self) -> Array:
-        return self._out(self._moments[0])
-
-    def std(self) -> Array:
-        return self._out(self._moments[1])
-
-    @property
-    def log_partition_error(self) -> Array:
-        """Error of the log of the total mass, that of the densities p."""
-        return self._density.log_partition_error
-
-    @property
-    def _n(self) -> int:
-        return self._density._n
 
     @property
     def _ends(self) -> Array:
@@ -247,9 +221,6 @@ class BoundedDensity(ExactDensity, TabulatedDensity):
         tiny = np.finfo(float).tiny
         return np.clip(below + levels * mass, tiny, 1.0 - np.finfo(float).epsneg)
 
-    def _draws(self, size: int, rng: np.random.Generator) -> Array:
-        return self._ppf(rng.random((self._n, size)))[..., None]
-
     def _run(self, sampler: Sampler, size: int, rng: np.random.Generator) -> Run:
         run = self._density._run(sampler, size, rng)
         low, high = self._map.ends
@@ -274,9 +245,6 @@ class BoundedDensity(ExactDensity, TabulatedDensity):
 
     def _breaks(self) -> Array:
         return self._map.inverse(self._density._breaks())
-
-    def _rows(self, index: Any, *, single: bool) -> Self:
-        return type(self)(self._density._rows(index, single=single), self._map)
 
     def _of(self, rows: Indices | None, *parts: Array) -> tuple[Array, ...]:
         return parts if rows is None else tuple(part[rows] for part in parts)

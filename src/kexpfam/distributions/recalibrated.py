@@ -11,6 +11,7 @@ most k times the largest weight. So tails of p keep their power, and its moments
 """
 
 import functools
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -103,7 +104,53 @@ def beta_log_densities(u: Array, k: int) -> Array:
         return np.log(_basis(u, k)).T
 
 
-class RecalibratedDensity(ExactDensity, TabulatedDensity):
+class MappedDensity(ExactDensity, TabulatedDensity):
+    """Densities that are others behind a map: what does not depend on which."""
+
+    _map: Any
+
+    def __init__(self, density: OneColumnDensity, behind: Any) -> None:
+        self._density = density
+        self._map = behind
+        self._single = density._single
+
+    @property
+    def density(self) -> OneColumnDensity:
+        """The densities that are behind the map, as they were."""
+        return self._density
+
+    def tabulated(self) -> CellDensity:
+        """The same densities on cells, whose values cost little at many points."""
+        return self._cells
+
+    def mean(self) -> Array:
+        return self._out(self._moments[0])
+
+    def std(self) -> Array:
+        return self._out(self._moments[1])
+
+    @property
+    def log_partition_error(self) -> Array:
+        """Error of the log of the total mass, that of the densities behind the map."""
+        return self._density.log_partition_error
+
+    @property
+    def _n(self) -> int:
+        return self._density._n
+
+    def _draws(self, size: int, rng: np.random.Generator) -> Array:
+        return self._ppf(rng.random((self._n, size)))[..., None]
+
+    def _rows(self, index: Any, *, single: bool) -> Self:
+        return type(self)(self._density._rows(index, single=single), self._map)
+
+    @property
+    @abstractmethod
+    def _moments(self) -> tuple[Array, Array]:
+        """Mean and standard deviation, (n,) each."""
+
+
+class RecalibratedDensity(MappedDensity):
     """n densities behind the same map of their PIT values.
 
     Args:
@@ -120,39 +167,15 @@ class RecalibratedDensity(ExactDensity, TabulatedDensity):
         (array([[-1.645,  1.645]]), array([[-1.722,  1.722]]))
     """
 
-    def __init__(self, density: OneColumnDensity, calibration: UnitMap) -> None:
-        self._density = density
-        self._map = calibration
-        self._single = density._single
+    _map: UnitMap
 
-    @property
-    def density(self) -> OneColumnDensity:
-        """The densities p, as they were."""
-        return self._density
+    def __init__(self, density: OneColumnDensity, calibration: UnitMap) -> None:
+        super().__init__(density, calibration)
 
     @property
     def calibration(self) -> UnitMap:
         """The map G."""
         return self._map
-
-    def tabulated(self) -> CellDensity:
-        """The same densities on cells, whose values cost little at many points."""
-        return self._cells
-
-    def mean(self) -> Array:
-        return self._out(self._moments[0])
-
-    def std(self) -> Array:
-        return self._out(self._moments[1])
-
-    @property
-    def log_partition_error(self) -> Array:
-        """Error of the log of the total mass, that of the densities p."""
-        return self._density.log_partition_error
-
-    @property
-    def _n(self) -> int:
-        return self._density._n
 
     @property
     def _ends(self) -> Array:
@@ -177,9 +200,6 @@ class RecalibratedDensity(ExactDensity, TabulatedDensity):
     def _ppf(self, levels: Array) -> Array:
         return self._density._ppf(self._map.ppf(levels))
 
-    def _draws(self, size: int, rng: np.random.Generator) -> Array:
-        return self._ppf(rng.random((self._n, size)))[..., None]
-
     def _rough_pdf(self, y: Array, rows: Indices | None = None) -> Array:
         below = np.clip(self._density._cdf(y, rows), 0.0, 1.0)
         return self._density._rough_pdf(y, rows) * self._map.pdf(below)
@@ -191,9 +211,6 @@ class RecalibratedDensity(ExactDensity, TabulatedDensity):
 
     def _breaks(self) -> Array:
         return self._density._breaks()
-
-    def _rows(self, index: Any, *, single: bool) -> Self:
-        return type(self)(self._density._rows(index, single=single), self._map)
 
     @functools.cached_property
     def _moments(self) -> tuple[Array, Array]:

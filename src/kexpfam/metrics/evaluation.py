@@ -270,7 +270,9 @@ def _checked(
     return values, check_weights(sample_weight, n), levels
 
 
-def row_blocks(X: Any, n: int, block_rows: int = 1024) -> Iterator[tuple[slice, Any]]:
+def blocks_of_rows(
+    X: Any, n: int, block_rows: int = 1024
+) -> Iterator[tuple[slice, Any]]:
     """Some of n rows at a time: which, and their conditions, array or frame."""
     for start in range(0, n, block_rows):
         rows = slice(start, start + block_rows)
@@ -283,7 +285,7 @@ def metric_rows(model: Any, X: Any, y: Array, *, block_rows: int = 1024) -> Arra
     They are taken in blocks: integrals need some thousand numbers per row.
     """
     blocks, rng = [], np.random.default_rng(0)  # of draws at atoms
-    for rows, conditions in row_blocks(X, len(y), block_rows):
+    for rows, conditions in blocks_of_rows(X, len(y), block_rows):
         observed = Observations.of(model.given(conditions), y[rows], "evaluate")
         at = observed.y
         block = (

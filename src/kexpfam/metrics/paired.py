@@ -16,7 +16,7 @@ import numpy as np
 
 from kexpfam._typing import Array, ArrayLike
 from kexpfam._validation import check_weights
-from kexpfam.metrics.evaluation import heading, row_blocks
+from kexpfam.metrics.evaluation import blocks_of_rows, heading
 from kexpfam.metrics.observations import Estimate, estimate, finite_numbers
 from kexpfam.metrics.scores import crps_values, log_loss_values
 
@@ -206,7 +206,7 @@ def _scores(model: Any, X: Any, y: Array) -> tuple[dict[str, Array], Any]:
         functions["crps"] = crps_values
     parts: dict[str, list[Array]] = {name: [] for name in functions}
     measure = None
-    for rows, conditions in row_blocks(X, len(y)):
+    for rows, conditions in blocks_of_rows(X, len(y)):
         p = model.given(conditions)
         # Models of other libraries say nothing, and have densities of the usual kind.
         measure = getattr(p, "measure", "lebesgue")

@@ -73,14 +73,14 @@ def text_of_day(day: float) -> str:
         >>> text_of_day(1.0), text_of_day(1.5), text_of_day(0.25)
         ('1970-01-02', '1970-01-02 12:00:00', '06:00:00')
     """
-    text = str(moments(np.array([day]))[0].astype("M8[s]")).replace("T", " ")
+    text = str(as_moments(np.array([day]))[0].astype("M8[s]")).replace("T", " ")
     date, _, clock = text.partition(" ")
     if clock in ("", "00:00:00"):
         return date
     return clock if 0.0 <= day < 1.0 else text
 
 
-def moments(days: Array) -> Column:
+def as_moments(days: Array) -> Column:
     """Days since 1970 as moments, (n,)."""
     known = np.isfinite(days)
     since = np.rint(np.where(known, days, 0.0) * _DAY).astype(np.int64)
@@ -101,7 +101,7 @@ def parts_of_dates(days: Array, origin: float) -> dict[str, Array]:
         >>> parts["days"].tolist(), parts["hour cos"].tolist()
         ([0.0, 31.5], [1.0, -1.0])
     """
-    when = moments(days)
+    when = as_moments(days)
     months = when.astype("M8[M]").astype(np.int64)
     whole = when.astype("M8[D]").astype(np.int64)
     clock = (when.astype(np.int64) - whole * _DAY) / _DAY

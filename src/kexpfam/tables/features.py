@@ -25,9 +25,9 @@ from kexpfam.tables.columns import (
     nearest,
 )
 from kexpfam.tables.dates import (
+    as_moments,
     day_of_text,
     days_of,
-    moments,
     parts_of_dates,
     text_of_day,
 )
@@ -306,7 +306,7 @@ class DateFeature(Feature):
 
     def values(self, cells: Array) -> Column:
         return _with_gaps(
-            self, moments(self._days(cells)), cells, np.datetime64("NaT", "us")
+            self, as_moments(self._days(cells)), cells, np.datetime64("NaT", "us")
         )
 
     def value(self, cells: Array) -> float | str:
