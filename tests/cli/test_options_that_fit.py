@@ -325,3 +325,15 @@ def test_atoms_are_told_and_can_be_switched_off(run, tmp_path):
     density = run("fit", data, "--target", "rain", *words)
     assert "y is 0 in" not in density.stderr
     assert kexpfam.load(tmp_path / "b.kexpfam").given([[0.0]]).measure == "lebesgue"
+
+
+def test_a_time_budget_is_an_option(run, tmp_path):
+    data = write(tmp_path / "a.csv", houses(40))
+    words = ["fit", data, "--target", "price", "--features", "area", "--model", "kcef"]
+    done = run(*words, "--time", "1e-9", "-o", tmp_path / "a.kexpfam")
+    assert done.exit_code == 0, done.output
+    assert "Note: the time budget was over; not tried: linear" in done.stderr
+    assert "--time 1e-09" in done.stdout
+    assert run(*words, "--time", "0", "-o", tmp_path / "b.kexpfam").exit_code == 2
+    joint = ["fit", data, "--joint", "--time", "1", "-o", tmp_path / "c.kexpfam"]
+    assert "--time is for one target" in run(*joint).stderr

@@ -11,7 +11,7 @@ from sklearn.model_selection import KFold
 from kexpfam._progress import Progress, ProgressBar
 from kexpfam._typing import Array
 from kexpfam.cli.fit import (
-    LAW,
+    TOLD_TO_THE_MODEL,
     new_model,
     require_target,
     table_options,
@@ -97,7 +97,7 @@ def evaluate_command(
         raise click.UsageError("--cv is for one table; there is no HELD_OUT then.")
     if cv is not None:
         require_target(columns["target"])
-        law = {name: columns.pop(name) for name in LAW}
+        law = {name: columns.pop(name) for name in TOLD_TO_THE_MODEL}
         rows = training_table(read_table(source), **columns)
         result = _by_folds(rows, cv, new_model(kind, seed, **law), seed)
     else:
@@ -128,7 +128,7 @@ def _refuse_options_of_a_fit() -> None:
     """Refuse what a model that is fitted would not follow."""
     ctx = click.get_current_context()
     told = ("features", "categorical", "ordered", "exclude", "kind", "seed")
-    for name in (*told, *LAW):
+    for name in (*told, *TOLD_TO_THE_MODEL):
         if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
             option = "--model" if name == "kind" else f"--{name}"
             raise click.UsageError(

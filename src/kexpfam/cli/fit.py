@@ -105,6 +105,11 @@ table_options = together(
     ),
     missing_option,
     click.option(
+        "--time",
+        type=click.FloatRange(min=0.0, min_open=True),
+        help="Seconds after which the best model so far is taken.",
+    ),
+    click.option(
         "--model",
         "kind",
         type=click.Choice(["auto", "kcef"]),
@@ -123,8 +128,8 @@ table_options = together(
     ),
 )
 
-# Those of them that say what kind of variable the target is.
-LAW = ("lower", "upper", "atoms")
+# Those of them that the model is told, not the table.
+TOLD_TO_THE_MODEL = ("lower", "upper", "atoms", "time")
 
 
 @command(
@@ -168,7 +173,7 @@ def fit_command(
         require_target(columns["target"])
     check_output(output, force)
     given = columns | {"model": kind, "seed": seed}  # to be said again
-    law = {name: columns.pop(name) for name in LAW}
+    law = {name: columns.pop(name) for name in TOLD_TO_THE_MODEL}
     rows = training_table(read_table(data), **columns)
     rows.tell_of_rows_left_out()
     if kind == "kcef" or law["atoms"] == "none":
@@ -184,6 +189,8 @@ def fit_command(
     report = _report(model, rows, seconds, output)
     if report["stopped"] == "interrupted":
         note("interrupted; the model is the best of what was tried until then.")
+    elif (report["stopped"] or "").startswith("the time budget"):
+        note(f"{report['stopped']}.")
     if as_json:
         print_json(report)
     elif not quiet:
@@ -372,11 +379,14 @@ def new_model(
     lower: float | None = None,
     upper: float | None = None,
     atoms: str = "find",
+    time: float | None = None,
 ) -> Any:
     """The estimator that "auto" or "kcef" stands for, not fitted."""
     if joint and not (lower is None and upper is None):
         raise click.UsageError("--lower and --upper are for one target, not --joint.")
-    law: dict[str, Any] = {"lower": lower, "upper": upper}
+    if joint and time is not None:
+        raise click.UsageError("--time is for one target, not --joint.")
+    law: dict[str, Any] = {"lower": lower, "upper": upper, "time_budget": time}
     if kind != "kcef" and atoms == "none":
         law["atoms"] = False
     single: Any = KCEF if kind == "kcef" else AutoKCEF
