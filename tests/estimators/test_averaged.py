@@ -10,7 +10,7 @@ from sklearn.exceptions import DataConversionWarning
 
 from kexpfam import KCEF, AutoKCEF
 from kexpfam.errors import AccuracyWarning
-from kexpfam.estimators import auto
+from kexpfam.estimators import trials
 from kexpfam.selection.candidates import Task
 from kexpfam.selection.spec import DEFENSIVE, default_coordinates
 from kexpfam.selection.validation import Validation
@@ -344,7 +344,7 @@ def test_an_interrupt_between_searches_keeps_what_they_found(
     def interrupted(validation):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(auto, "isolated_coordinates", interrupted)
+    monkeypatch.setattr(trials, "isolated_coordinates", interrupted)
     model = AutoKCEF(likelihood=False, random_state=0).fit(*rows)
     assert model.stopped_ == "interrupted"
     assert np.all(np.isfinite(model.score_samples(*rows)))
