@@ -318,3 +318,20 @@ def test_demo_writes_a_picture_and_beats_a_line(
         if "KCEF, " in line or "linear" in line
     }
     assert scores["KCEF"] > scores["linear"]
+
+
+@pytest.mark.parametrize("pure", [False, True], ids=["mixed", "counted"])
+def test_colours_are_scaled_to_what_is_beside_atoms(pure):
+    x, edges = np.array([0.0, 1.0]), np.linspace(-0.5, 3.5, 9)
+    density = np.zeros((2, 8)) if pure else np.full((2, 8), 0.2)
+    density[:, 1] = 5.0  # the cell of an atom at zero
+    display = ConditionalDensityDisplay(
+        x=x,
+        y_edges=edges,
+        density=density,
+        levels=np.empty(0),
+        quantiles=np.empty((2, 0)),
+        atoms=np.zeros(1),
+    ).plot()
+    assert display.heatmap_.norm.vmax == pytest.approx(5.0 if pure else 0.2)
+    assert display.colorbar_.extend == ("neither" if pure else "max")

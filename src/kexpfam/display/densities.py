@@ -108,6 +108,8 @@ class ConditionalDensityDisplay:
         x_label: Label of the x-axis.
         y_label: Label of the y-axis.
         cmap: Colour map, as in `from_estimator`.
+        atoms: Values with a probability of their own, (k,): cells with one are not
+            what colours are scaled to.
 
     Attributes:
         ax_: The Axes drawn on.
@@ -139,6 +141,7 @@ class ConditionalDensityDisplay:
     x_label: str = "x"
     y_label: str = "y"
     cmap: Any = None
+    atoms: Array = field(default_factory=lambda: np.empty(0))
     ax_: Any = field(init=False)
     figure_: Any = field(init=False)
     heatmap_: Any = field(init=False)
@@ -200,6 +203,7 @@ class ConditionalDensityDisplay:
             x_label=str(names[0]),
             y_label=_name_of(y),
             cmap=cmap,
+            atoms=getattr(p, "atoms", [np.empty(0)])[0],
         ).plot(ax)
 
     def plot(self, ax: "Axes | None" = None) -> Self:
@@ -220,7 +224,10 @@ class ConditionalDensityDisplay:
         # Colour follows a power of the density, to show a wide one beside a narrow one,
         # and is full at a percentile of the columns' peaks: guesses that look right.
         power, percentile = 0.6, 80
-        peaks = self.density.max(axis=1)
+        smooth = np.histogram(self.atoms, self.y_edges)[0] == 0
+        peaks = np.max(self.density, axis=1, where=smooth, initial=0.0)
+        if not peaks.any():  # a mass function
+            peaks = self.density.max(axis=1)
         full = float(np.percentile(peaks, percentile))
         half = 0.5 * (self.x[1] - self.x[0])
         edges = np.append(self.x - half, self.x[-1] + half)
@@ -238,7 +245,7 @@ class ConditionalDensityDisplay:
             self.heatmap_,
             ax=ax,
             label="p(y|x)",
-            extend="max" if peaks.max() > full else "neither",
+            extend="max" if self.density.max() > full else "neither",
             pad=0.03 + label_width / _size_in_points(ax)[0],
         )
         self.colorbar_.outline.set(edgecolor="0.6", linewidth=0.6)
