@@ -32,9 +32,11 @@ _ROOMS = (
     "graphs",
     "kernels",
     "metrics",
+    "pipeline",
     "sampling",
     "selection",
     "summaries",
+    "tables",
 )
 __all__ = ["KCEF", "KEF", "AutoKCEF", "FactorizedDensity", "load", *_ROOMS]  # noqa: PLE0604 - names all
 
