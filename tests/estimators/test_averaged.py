@@ -318,7 +318,9 @@ def test_verbose_writes_to_standard_error_only(rows, capsys, few_coordinates):
     AutoKCEF(verbose=True, likelihood=False, random_state=0).fit(*rows)
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.startswith("AutoKCEF, mean log p: ")
+    stages = ["coordinates of y", "mean log p", "fits to all rows"]
+    said = [line.split(":")[0] for line in err.splitlines()]
+    assert said == [f"AutoKCEF, {stage}" for stage in stages]
 
 
 def test_what_it_cannot_do_is_refused_in_one_sentence(rows):

@@ -291,7 +291,9 @@ def test_verbose_writes_to_standard_error_only(rows, capsys):
     KCEF(base="gaussian", verbose=True, random_state=0).fit(*rows)
     out, err = capsys.readouterr()
     assert out == ""
-    assert re.fullmatch(r"KCEF, mean log p: \d+ of \d+, best -?[\d.]+\n", err)
+    first, second = err.splitlines()
+    assert first == "KCEF, coordinates of y: 1 of 1"
+    assert re.fullmatch(r"KCEF, mean log p: \d+ of \d+, best -?[\d.]+", second)
     KCEF(base="gaussian", random_state=0).fit(*rows)
     assert capsys.readouterr() == ("", "")
 

@@ -74,6 +74,7 @@ def three_coordinates(monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::kexpfam.errors.NormalizationWarning")
+@pytest.mark.filterwarnings("ignore::kexpfam.errors.MeasureWarning")
 @pytest.mark.usefixtures("three_coordinates")
 @parametrize_with_checks(
     [KCEF(), AutoKCEF(likelihood=False)],
