@@ -61,12 +61,12 @@ def test_scikit_learn_check_passes(estimator, check):
 
 
 @pytest.fixture
-def three_coordinates(monkeypatch):
+def two_coordinates(monkeypatch):
     """Fewer coordinates: the checks are about the interface, 90 fits to tiny tables.
 
     With all of them they take minutes, and pass as well.
     """
-    kept = {"normal", "Gaussian process", "linear"}
+    kept = {"normal", "linear"}
     small = [spec for spec in default_coordinates() if spec.name in kept]
     monkeypatch.setattr(AutoKCEF, "_coordinates", staticmethod(lambda: small))
     monkeypatch.setattr(choosing, "default_coordinates", lambda: small)
@@ -75,7 +75,7 @@ def three_coordinates(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::kexpfam.errors.NormalizationWarning")
 @pytest.mark.filterwarnings("ignore::kexpfam.errors.MeasureWarning")
-@pytest.mark.usefixtures("three_coordinates")
+@pytest.mark.usefixtures("two_coordinates")
 @parametrize_with_checks(
     [KCEF(), AutoKCEF(likelihood=False)],
     expected_failed_checks=lambda _: _EXPECTED_FAILURES["KCEF"],
