@@ -83,8 +83,8 @@ def _tell_of_atoms(y: Array, weights: Array, atoms: Array) -> None:
     warnings.warn(
         f"y is {said}: more often than a density allows, so there it has a probability "
         f"of its own, and log densities are with respect to such atoms too. "
-        f"atoms=False gives a density, atoms={atoms.tolist()} the same without this "
-        f"message.",
+        f"atoms=False (--atoms none) gives a density, atoms={atoms.tolist()} the same "
+        f"without this message.",
         MeasureWarning,
         stacklevel=5,
     )
@@ -105,8 +105,8 @@ def _tell_of_counts(y: Array) -> None:
             f"of probabilities"
         )
     warnings.warn(
-        f"{said}. counts=False gives a density, counts=True the same without this "
-        f"message.",
+        f"{said}. counts=False (--atoms none) gives a density, counts=True the same "
+        f"without this message.",
         MeasureWarning,
         stacklevel=5,
     )
