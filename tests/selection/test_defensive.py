@@ -1,11 +1,14 @@
 """The defensive component: around what a regression says, and chosen by rows."""
 
+from unittest import mock
+
 import numpy as np
 import pytest
 from scipy import special, stats
 
 from kexpfam import AutoKCEF
 from kexpfam.errors import AccuracyWarning
+from kexpfam.estimators.members import fit_average
 from kexpfam.selection.averaging import average_weights
 from kexpfam.selection.defensive import DefensiveComponent, defended_weights
 from kexpfam.selection.spec import DEFENSIVE, PLAIN
@@ -15,9 +18,13 @@ from tests.tolerances import assert_close
 class Kept(AutoKCEF):
     """An average that keeps what it has validated."""
 
-    def _average(self, validation, *rest):
-        self.validation_ = validation
-        super()._average(validation, *rest)
+    def _fit_rows(self, *rows):
+        def noted(validation, *rest, **how):
+            self.validation_ = validation
+            return fit_average(validation, *rest, **how)
+
+        with mock.patch("kexpfam.estimators.auto.fit_average", noted):
+            return super()._fit_rows(*rows)
 
 
 def steep(n, seed=0, *, outliers=0):
