@@ -1,10 +1,13 @@
 """A time budget ends the search, and a whole model is there all the same."""
 
+from unittest import mock
+
 import numpy as np
 import pytest
 from scipy import integrate
 
 from kexpfam import KCEF, AutoKCEF
+from kexpfam.selection.validation import Validation
 
 
 @pytest.fixture(scope="module")
@@ -24,6 +27,19 @@ def test_no_time_at_all_gives_a_density_and_says_what_was_not_tried(rows, estima
     reason = model.stopped_ if estimator is AutoKCEF else model.selection_.reason
     assert reason.startswith("the time budget was over; not tried: linear; ")
     assert "kernels" in reason
+
+
+@pytest.mark.parametrize("estimator", [KCEF, AutoKCEF])
+def test_what_is_tried_first_knows_x(estimator):
+    rng = np.random.default_rng(1)
+    x = rng.uniform(-1, 1, size=(60, 1))
+    y = 3.0 * x[:, 0] + 0.1 * rng.normal(size=60)
+    model = estimator(time_budget=1e-9, random_state=0)
+    # Coordinates are there when the time is over, and kernels are still to be tried.
+    with mock.patch.object(Validation, "ended_before", return_value=False):
+        model.fit(x, y)
+    slopes = np.diff(model.predict([[-0.5], [0.5]]))
+    assert slopes == pytest.approx(3.0, abs=0.3)
 
 
 def test_time_enough_tries_everything(rows):

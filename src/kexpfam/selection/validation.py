@@ -11,7 +11,7 @@ import functools
 import itertools
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -413,7 +413,7 @@ class Validation:
         So does the end of the time, after the first family.
         """
         if math.isfinite(self.deadline):
-            tasks = _in_turns(tasks)
+            tasks = _in_turns(tasks, self._best_totals())
         done, calls = 0, [(task,) for task in tasks]
         if self.ended and self.tilted:
             calls = []
@@ -515,14 +515,18 @@ class Validation:
         return self._relevant[best]
 
 
-def _in_turns(tasks: Sequence[Task]) -> list[Task]:
-    """Tasks in an order in which all coordinates have a turn, and another."""
+def _in_turns(tasks: Sequence[Task], totals: Mapping[str, float]) -> list[Task]:
+    """Tasks in an order in which all coordinates have a turn, and another.
+
+    The best ones so far are first: what is tried first may be all there is.
+    """
     turns: dict[str, int] = {}
     order = []
     for task in tasks:
-        turns[task.coordinates] = turns.get(task.coordinates, -1) + 1
-        order.append(turns[task.coordinates])
-    return [tasks[k] for k in np.argsort(order, kind="stable")]
+        name = task.coordinates
+        turns[name] = turns.get(name, -1) + 1
+        order.append((turns[name], -totals[name]))
+    return [tasks[k] for k in sorted(range(len(tasks)), key=order.__getitem__)]
 
 
 def is_heavy_tailed(rows: Rows, spec: Spec) -> bool:
