@@ -10,6 +10,7 @@ import pytest
 from scipy import stats
 
 from kexpfam import KCEF, metrics
+from kexpfam.distributions import MixedDensity
 from tests.densities import closed_form
 
 
@@ -95,6 +96,23 @@ def test_the_table_names_models_and_scores(result):
     assert str(result.difference("wide")) in lines[3]
     assert str(result.difference("wide", metric="crps")) in lines[3]
     assert len(lines) == 4
+
+
+def test_laws_with_different_atoms_are_of_different_measures():
+    class WithAtom:
+        def __init__(self, atom):
+            self.atom = atom
+
+        def given(self, X):
+            rest = closed_form(np.zeros(len(X)), 1.0)
+            return MixedDensity([self.atom], np.full((len(X), 1), 0.3), rest)
+
+    models = {"zero": WithAtom(0.0), "also zero": WithAtom(0.0), "one": WithAtom(1.0)}
+    x, y = np.zeros((6, 1)), np.array([0.0, 0.0, 1.0, 0.5, -0.5, 2.0])
+    result = metrics.compare(models, x, y)
+    assert result.difference("also zero").value == 0.0
+    with pytest.raises(ValueError, match=r"with atoms \[1.0\] and .*\[0.0\]; compare"):
+        result.difference("one")
 
 
 def test_log_losses_of_different_measures_are_not_compared(rows):

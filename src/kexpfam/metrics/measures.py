@@ -33,6 +33,16 @@ def measure_of(p: Any) -> tuple[str, tuple[float, ...]]:
     return name, tuple(np.asarray(atoms.values, dtype=float).tolist())
 
 
+def measure_in_words(name: str, atoms: tuple[float, ...]) -> str:
+    """What `measure_of` returns, for a sentence.
+
+    Example:
+        >>> measure_in_words("mixed", (0.0,))
+        'mixed with atoms [0.0]'
+    """
+    return f"{name} with atoms {list(atoms)}" if atoms else name
+
+
 def warn_if_measures_differ(densities: Mapping[str, Any]) -> bool:
     """Warn if log losses of some densities cannot be compared; returns whether so.
 
@@ -48,10 +58,7 @@ def warn_if_measures_differ(densities: Mapping[str, Any]) -> bool:
     found = {name: measure_of(p) for name, p in densities.items()}
     if len(set(found.values())) <= 1:
         return False
-    said = "; ".join(
-        f"{name}: {measure}" + (f" with atoms {list(atoms)}" if atoms else "")
-        for name, (measure, atoms) in found.items()
-    )
+    said = "; ".join(f"{name}: {measure_in_words(*m)}" for name, m in found.items())
     warnings.warn(
         f"Log densities are with respect to different measures ({said}), so log loss "
         f"and CDE loss cannot be compared; compare CRPS, or fit all with the same "

@@ -17,6 +17,7 @@ import numpy as np
 from kexpfam._typing import Array, ArrayLike
 from kexpfam._validation import check_weights
 from kexpfam.metrics.evaluation import blocks_of_rows, heading
+from kexpfam.metrics.measures import measure_in_words, measure_of
 from kexpfam.metrics.observations import Estimate, estimate, finite_numbers
 from kexpfam.metrics.scores import crps_values, log_loss_values
 
@@ -32,7 +33,7 @@ class Comparison:
         names: Names of the models; others are compared with the first.
         values: Scores of each row, "log_loss" and, for one column of y, "crps", each
             (models, n).
-        measures: What the densities of each model are taken with respect to.
+        measures: What the densities of each model are with respect to, by `measure_of`.
         sample_weight: Weight of each row, (n,).
     """
 
@@ -68,7 +69,8 @@ class Comparison:
             raise ValueError(
                 f"log losses of {name!r} and {other!r} are not comparable: their "
                 f"densities are with respect to different measures, "
-                f"{self._measure(name)} and {self._measure(other)}; compare 'crps'."
+                f"{measure_in_words(*self._measure(name))} and "
+                f"{measure_in_words(*self._measure(other))}; compare 'crps'."
             )
         # Where both are infinite, neither is better.
         both = np.isinf(first) & (first == second)
@@ -208,8 +210,7 @@ def _scores(model: Any, X: Any, y: Array) -> tuple[dict[str, Array], Any]:
     measure = None
     for rows, conditions in blocks_of_rows(X, len(y)):
         p = model.given(conditions)
-        # Models of other libraries say nothing, and have densities of the usual kind.
-        measure = getattr(p, "measure", "lebesgue")
+        measure = measure_of(p)
         for name, function in functions.items():
             parts[name].append(function(p, y[rows]))
     return {name: np.concatenate(part) for name, part in parts.items()}, measure
