@@ -329,11 +329,10 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
         if len(kind.atoms):
             return self._take_discrete(fit_atoms(self, rows, kind.atoms, rng), rows)
         rows = self._on_the_line(rows)
-        if np.count_nonzero(rows.weights) > self._limits.average_rows:
-            source = ArraySource(rows.X, rows.Y, rows.weights)
-            with single_threaded_blas():
-                return self._fit_source(source, rng, client)
         with single_threaded_blas():
+            if np.count_nonzero(rows.weights) > self._limits.average_rows:
+                source = ArraySource(rows.X, rows.Y, rows.weights)
+                return self._fit_source(source, rng, client)
             return self._fit_rows(rows, rng, None)
 
     def _on_the_line(self, rows: Rows) -> Rows:

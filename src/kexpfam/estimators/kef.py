@@ -143,11 +143,10 @@ class KEF(DensityEstimator):
             memory_budget=parse_memory(self.memory_budget),
             n_jobs=self.n_jobs,
         )
-        if isinstance(data, Source):
-            with single_threaded_blas():
+        with single_threaded_blas():
+            if isinstance(data, Source):
                 fit, _ = fit_source(data, spec, rng)
-        else:
-            with single_threaded_blas():
+            else:
                 fit = fit_rows(data, spec, rng)
         note_columns(self, data)
         return self._restore(fit.family, fit.selection, fit.isolated)

@@ -11,7 +11,7 @@ nobody asks for may hold anything.
 import difflib
 import math
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
@@ -70,15 +70,6 @@ class Table:
         lines = np.arange(2, len(self) + 2) if self.lines is None else self.lines
         columns = tuple(column[rows] for column in self.columns)
         return replace(self, columns=columns, lines=lines[rows])
-
-    def without(self, names: Collection[str]) -> "Table":
-        """The table without some columns, whether it has them or not."""
-        kept = [i for i, name in enumerate(self.names) if name not in names]
-        return replace(
-            self,
-            names=tuple(self.names[i] for i in kept),
-            columns=tuple(self.columns[i] for i in kept),
-        )
 
     def column(self, name: str) -> Column:
         """The cells of a column, as they are."""
