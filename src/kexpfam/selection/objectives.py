@@ -24,12 +24,11 @@ from kexpfam.kernels import Constant, Kernel, RadialKernel
 from kexpfam.partition import Nodes
 from kexpfam.score_matching.sum_gradients import ResponseFactors, stretch_x
 from kexpfam.selection.fold_fits import (
+    ROW_BLOCK,
     FoldFits,
     RowBlock,
     Sensitivity,
     fit_folds,
-    over_row_blocks,
-    row_blocks_of,
 )
 from kexpfam.selection.parameters import (
     Bounds,
@@ -142,13 +141,13 @@ class HeldOutLikelihood(Criterion):
 
     def loss(self, fits: FoldFits) -> float:
         evaluation = _Evaluation.of(self, fits)
-        return sum(over_row_blocks(evaluation.loss, self._blocks(fits), fits.n_jobs))
+        return sum(fits.over_rows(evaluation.loss, self._blocks(fits)))
 
     def sensitivity(self, fits: FoldFits) -> tuple[float, Sensitivity]:
         evaluation, blocks = _Evaluation.of(self, fits), self._blocks(fits)
         stretched = evaluation.stretched()
-        found = over_row_blocks(
-            lambda block: evaluation.sensitivity(block, stretched), blocks, fits.n_jobs
+        found = fits.over_rows(
+            lambda block: evaluation.sensitivity(block, stretched), blocks
         )
         to_alpha = np.zeros_like(fits.alpha)
         for block, (_, own, _) in zip(blocks, found, strict=True):
@@ -157,7 +156,7 @@ class HeldOutLikelihood(Criterion):
         return sum(loss for loss, _, _ in found), Sensitivity(to_alpha, explicit)
 
     def _blocks(self, fits: FoldFits) -> list[RowBlock]:
-        return row_blocks_of(self.some or fits.problem.rows_of_folds)
+        return fits.blocks_of(self.some or fits.problem.rows_of_folds)
 
 
 def _some_rows(problem: HeldOutProblem, count: int) -> tuple[Indices, ...]:
@@ -322,6 +321,7 @@ class HeldOutObjective:
         criterion: What is minimised.
         penalty: Added to the loss, or None.
         n_jobs: Threads for passes over very many rows; None for all cores.
+        row_block: Rows of a block in these passes.
 
     Example:
         >>> import numpy as np
@@ -351,6 +351,7 @@ class HeldOutObjective:
     criterion: Criterion
     penalty: Penalty | None = None
     n_jobs: int | None = None
+    row_block: int = ROW_BLOCK
 
     def __post_init__(self) -> None:
         check_searchable(self.kernel_x, self.kernel_y)
@@ -393,6 +394,7 @@ class HeldOutObjective:
             *self.kernels(parameters),
             parameters.regularization,
             n_jobs=self.n_jobs,
+            row_block=self.row_block,
         )
 
 
