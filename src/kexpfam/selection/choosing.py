@@ -98,9 +98,10 @@ def _check(rows: TrainingRows, spec: Spec) -> None:
     """Refuse what cannot be searched, before any work is done."""
     if spec.regularization is not None:
         check_positive("regularization", spec.regularization)
-    # Rows without distances: only what the user gave is looked at.
-    nothing = np.zeros((1, 0))
-    resolve_kernel(spec, nothing, nothing, np.ones(1))
+    if any(k is not None for k in (spec.kernel, spec.kernel_x, spec.kernel_y)):
+        # Rows without distances: only what the user gave is looked at.
+        nothing = np.zeros((1, 0))
+        resolve_kernel(spec, nothing, nothing, np.ones(1))
     columns, fine = rows.Y.shape[1], isinstance(spec.search, GradientSearch | PaperGrid)
     if columns > 1 and spec.select == "likelihood" and fine:
         raise ValueError(
