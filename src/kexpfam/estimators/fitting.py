@@ -24,6 +24,7 @@ from kexpfam.base_densities import pulled_in
 from kexpfam.data import ArraySource, Rows, Source, TrainingRows
 from kexpfam.errors import BlindnessWarning, DegenerateDataError
 from kexpfam.family import (
+    CRITERIA,
     SOLVERS,
     Components,
     FittedFamily,
@@ -47,13 +48,11 @@ from kexpfam.family import (
     with_all_rows,
 )
 from kexpfam.family.neighbourhood import Neighbourhood
-from kexpfam.kernels import SumOfProducts
 from kexpfam.score_matching import CENTER_METHODS, IterativeFit
 from kexpfam.selection import CoarseSearch, PaperGrid, SearchResult, Selection
 from kexpfam.selection.choosing import base_for, choose
 from kexpfam.selection.finishing import choose_by_likelihood
 from kexpfam.selection.results import Selected
-from kexpfam.selection.validation import CRITERIA
 
 # How the linear system of a fit is solved: what `KCEF.solver` may say and
 # `KCEF.solver_` says.
@@ -227,7 +226,7 @@ def _selected(
     solver, lam = SOLVERS[spec.fit_method], spec.regularization
     if lam is not None:
         check_positive("regularization", lam)
-    objective = "likelihood" if isinstance(kernel, SumOfProducts) else "score"
+    objective = "likelihood" if kernel.products else "score"
     selected = Selected(
         placed,
         rows,
@@ -326,7 +325,7 @@ def _is_finished(spec: Spec, d: int) -> bool:
     """
     kernels = [spec.kernel] if spec.kernel else [spec.kernel_x, spec.kernel_y]
     given = all(part is not None for part in [*kernels, spec.regularization])
-    products = spec.kernel is None or isinstance(spec.kernel, SumOfProducts)
+    products = spec.kernel is None or bool(spec.kernel.products)
     return (
         spec.finish
         and d == 1
@@ -423,7 +422,7 @@ def _is_settled(spec: Spec) -> bool:
     """Whether there is nothing to choose; own kernels are not tuned."""
     if spec.select is None:
         return True
-    if spec.kernel is not None and not isinstance(spec.kernel, SumOfProducts):
+    if spec.kernel is not None and not spec.kernel.products:
         return True
     kernels = [spec.kernel] if spec.kernel else [spec.kernel_x, spec.kernel_y]
     return all(part is not None for part in [*kernels, spec.regularization])

@@ -24,6 +24,7 @@ from kexpfam.family.coordinates import (
     refitted,
 )
 from kexpfam.family.cross_validation import (
+    CRITERIA,
     HeldOutProblem,
     LogDensities,
     MassesBelow,
@@ -45,7 +46,7 @@ from kexpfam.family.solvers import (
     Criterion,
     Solver,
     chosen_centers,
-    score_sample,
+    weighted_score_sample,
 )
 from kexpfam.family.spec import Limits, Spec
 from kexpfam.family.statistics import (
@@ -57,6 +58,7 @@ from kexpfam.family.statistics import (
 )
 
 __all__ = [
+    "CRITERIA",
     "N_FOLDS",
     "SCORE",
     "SOLVERS",
@@ -95,11 +97,11 @@ __all__ = [
     "refitted",
     "resolve_kernel",
     "sample_rows",
-    "score_sample",
     "solve",
     "solve_by_likelihood",
     "solve_iteratively",
     "solve_statistics",
     "sum_statistics",
+    "weighted_score_sample",
     "with_all_rows",
 ]

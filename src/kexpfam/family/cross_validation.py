@@ -24,7 +24,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import special
@@ -108,6 +108,12 @@ def coefficients_without_folds(
 
 class FoldCriterion(ABC):
     """What held-out rows are worth under fits that have not seen them."""
+
+    # Whether it has units that a change of variables converts, so that fits in
+    # different coordinates can be compared by it
+    comparable: ClassVar[bool] = True
+    # Whether sums over the rows of a fold are all that it needs of them
+    additive: ClassVar[bool] = False
 
     @abstractmethod
     def of_fold(self, k: int, alphas: Array) -> Array:
@@ -290,6 +296,9 @@ class MassesBelow(FoldCriterion):
 class RowScores(FoldCriterion):
     """Minus the score-matching loss of each row, theory (2); −∞ where a fit failed."""
 
+    comparable: ClassVar[bool] = False
+    additive: ClassVar[bool] = True
+
     problem: HeldOutProblem
     basis: Basis
 
@@ -314,6 +323,9 @@ class RowScores(FoldCriterion):
 class FoldScores(FoldCriterion):
     """Minus the mean loss of the rows of a fold, ½αᵀCα + bᵀα, from their sums alone."""
 
+    comparable: ClassVar[bool] = False
+    additive: ClassVar[bool] = True
+
     per_fold: Sequence[Statistics]
 
     def of_fold(self, k: int, alphas: Array) -> Array:
@@ -321,6 +333,13 @@ class FoldScores(FoldCriterion):
         losses = [0.5 * alpha @ own.C @ alpha + own.b @ alpha for alpha in alphas.T]
         found = -np.array(losses)[:, None] / own.weight
         return np.nan_to_num(found, nan=-np.inf, posinf=np.inf, neginf=-np.inf)
+
+
+# What `KCEF.select` may say.
+CRITERIA: dict[str, type[LogDensities] | type[RowScores]] = {
+    "likelihood": LogDensities,
+    "score": RowScores,
+}
 
 
 def nodes_inside(base: BaseDensity, U: Array, reach: float, resolution: float) -> Nodes:

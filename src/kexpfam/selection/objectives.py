@@ -15,6 +15,7 @@ function of them, and with a floor that is nearer; rows there have no gradient.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -44,6 +45,13 @@ FLOOR = -50.0
 class Criterion(ABC):
     """A loss of fits on the folds they have not seen; smaller is better."""
 
+    one_column: ClassVar[bool] = False  # Whether it is for one column of y
+
+    @classmethod
+    @abstractmethod
+    def of(cls, problem: HeldOutProblem) -> Self:
+        """The criterion for some rows."""
+
     @property
     @abstractmethod
     def name(self) -> str:
@@ -64,6 +72,10 @@ class HeldOutScore(Criterion):
 
     This is Σ_f (½ α·C_f α + b_f·α) with the sums over each held-out fold.
     """
+
+    @classmethod
+    def of(cls, problem: HeldOutProblem) -> Self:
+        return cls()
 
     @property
     def name(self) -> str:
@@ -99,6 +111,8 @@ class HeldOutLikelihood(Criterion):
         some: The rows of each fold that are looked at; None for all.
     """
 
+    one_column: ClassVar[bool] = True
+
     nodes: Nodes
     some: tuple[Indices, ...] | None = None
 
@@ -109,7 +123,7 @@ class HeldOutLikelihood(Criterion):
         resolution: float | None = None,
         *,
         most_rows: int = 5000,
-    ) -> "HeldOutLikelihood":
+    ) -> Self:
         """With nodes for lengthscales of y down to `resolution`.
 
         Args:
@@ -396,6 +410,13 @@ class HeldOutObjective:
             n_jobs=self.n_jobs,
             row_block=self.row_block,
         )
+
+
+# What `KCEF.select` may say, for descents.
+OBJECTIVES: dict[str, type[Criterion]] = {
+    "likelihood": HeldOutLikelihood,
+    "score": HeldOutScore,
+}
 
 
 def check_searchable(kernel_x: Kernel, kernel_y: Kernel) -> None:
