@@ -226,15 +226,7 @@ class LogDensities(FoldCriterion):
 
     def log_on_nodes(self, alpha: Array, fold: slice) -> Any:
         """The log of what is left of q0 exp αᵀφ for each row, not normalised."""
-        T = self._on_nodes(alpha.astype(self.log_q0.dtype), fold)
-        T += self.log_q0
-        if self.remainder is not None:
-            T -= special.logsumexp(T + self.log_weights, axis=1, keepdims=True)
-            T = self.remainder(T, self.log_q0)
-        return T
-
-    def _on_nodes(self, alpha: Any, fold: slice) -> Any:
-        T = None
+        T, alpha = None, alpha.astype(self.log_q0.dtype)
         for Kx, features in self.terms:
             m = Kx.shape[1]
             weighted = alpha[:m, None] * features[0]
@@ -242,6 +234,11 @@ class LogDensities(FoldCriterion):
                 weighted += alpha[g * m : (g + 1) * m, None] * features[g]
             part = Kx[fold] @ weighted
             T = part if T is None else T + part
+        assert T is not None
+        T += self.log_q0
+        if self.remainder is not None:
+            T -= special.logsumexp(T + self.log_weights, axis=1, keepdims=True)
+            T = self.remainder(T, self.log_q0)
         return T
 
 
