@@ -250,9 +250,7 @@ def test_unknown_ways_are_refused(wrong):
 
 
 def test_more_centres_are_asked_for_where_they_help():
-    rng = default_rng(0)
-    x = rng.uniform(-3, 3, size=(900, 1))
-    y = np.sin(5 * x[:, 0]) + 0.1 * rng.normal(size=900)
+    x, y = waves(900, frequency=5.0, noise=0.1, half_width=3.0)
     kernels = {"kernel_x": Gaussian(0.1), "kernel_y": Gaussian(0.5)}
     few = settled(n_components=6, regularization=1e-4, **kernels).fit(x, y)
     assert few.components_.more_would_help
@@ -264,9 +262,7 @@ def test_more_centres_are_asked_for_where_they_help():
 
 
 def test_centres_are_doubled_while_all_rows_say_that_it_helps(monkeypatch):
-    rng = default_rng(0)
-    x = rng.uniform(-3, 3, size=(3000, 1))
-    y = np.sin(5 * x[:, 0]) + 0.1 * rng.normal(size=3000)
+    x, y = waves(3000, frequency=5.0, noise=0.1, half_width=3.0)
     # On the sample few are taken as enough; the rows that follow know better.
     monkeypatch.setattr(
         fitting, "narrowed", lambda stats: narrowed(stats).limited(stats.sizes[:2])
