@@ -2,7 +2,6 @@
 
 from kexpfam.family.all_rows import (
     RowsBeyond,
-    SampledRows,
     sample_rows,
     solve_by_likelihood,
     solve_iteratively,
@@ -36,7 +35,6 @@ from kexpfam.family.cross_validation import (
 from kexpfam.family.family import FittedFamily, given_base, resolve_kernel, solve
 from kexpfam.family.isolated_components import (
     IsolatedComponents,
-    MassComparison,
     check_isolated_components,
     component_std,
 )
@@ -44,7 +42,6 @@ from kexpfam.family.solvers import (
     SCORE,
     SOLVERS,
     Criterion,
-    Solver,
     chosen_centers,
     weighted_score_sample,
 )
@@ -74,13 +71,10 @@ __all__ = [
     "Limits",
     "LogDensities",
     "LowRankSpec",
-    "MassComparison",
     "MassesBelow",
     "RowScores",
     "RowsBeyond",
-    "SampledRows",
     "SharedProcesses",
-    "Solver",
     "Spec",
     "ValidationRows",
     "check_isolated_components",

@@ -259,13 +259,12 @@ class MassesBelow(FoldCriterion):
         basis: Basis,
         *,
         nodes: Nodes | None = None,
-        dtype: Any = np.float64,
-        remainder: Remainder | None = None,
+        **how: Any,
     ) -> "MassesBelow":
-        """With nodes for the kernel unless told otherwise."""
+        """As in `LogDensities.of`, in double precision."""
         nodes = problem.nodes(basis.kernel) if nodes is None else nodes
-        how: dict[str, Any] = {"nodes": nodes, "dtype": dtype, "remainder": remainder}
-        found = LogDensities.of(problem, basis, **how)
+        how = {"dtype": np.float64, **how}
+        found = LogDensities.of(problem, basis, nodes=nodes, **how)
         return cls(found, np.diff(nodes.points))
 
     def of_fold(self, k: int, alphas: Array) -> Array:
