@@ -15,6 +15,12 @@ from kexpfam.display.conditions import (
 )
 from kexpfam.display.densities import ConditionalDensityDisplay, plot_densities
 from kexpfam.display.differences import plot_differences
+from kexpfam.display.explanations import (
+    plot_averaged_density,
+    plot_contributions,
+    plot_effect,
+    plot_importance,
+)
 from kexpfam.display.graph import GraphDisplay
 from kexpfam.display.pairs import PairsDisplay
 
@@ -26,10 +32,14 @@ __all__ = [
     "PairsDisplay",
     "few_near",
     "near_note",
+    "plot_averaged_density",
     "plot_calibration",
+    "plot_contributions",
     "plot_coverage",
     "plot_densities",
     "plot_differences",
+    "plot_effect",
+    "plot_importance",
     "plot_pit",
     "rows_near",
     "runs_of",

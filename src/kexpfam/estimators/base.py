@@ -24,6 +24,7 @@ from kexpfam._validation import (
 from kexpfam.data import adopt, conditions
 from kexpfam.distributions import BLOCK_ROWS, Density, in_blocks
 from kexpfam.estimators.frames import FrameColumns, as_frame
+from kexpfam.explanation import Explained, ModelColumns
 from kexpfam.family import Limits
 from kexpfam.family.neighbourhood import Neighbourhood
 from kexpfam.sampling import Sampler, resolve_sampler
@@ -61,7 +62,7 @@ class DensityEstimator(DensityMixin, BaseEstimator):
 D = TypeVar("D", bound=Density)
 
 
-class ConditionalEstimator(RegressorMixin, BaseEstimator, Generic[D]):
+class ConditionalEstimator(Explained, RegressorMixin, BaseEstimator, Generic[D]):
     """An estimator of p(y|x); concrete ones give its density and learn it.
 
     Attributes:
@@ -250,6 +251,23 @@ class ConditionalEstimator(RegressorMixin, BaseEstimator, Generic[D]):
         if self._takes_tables:
             return conditions(self, X)
         return validate_data(self, X, dtype=np.float64, reset=False)
+
+    def _columns(self) -> ModelColumns:
+        """The columns of the tables that it takes, and its densities at coded rows."""
+        check_is_fitted(self)
+        numbered = [f"x{i}" for i in range(self.n_features_in_)]
+        near = getattr(self, "neighbourhood_", None)
+        kept = None
+        if near is not None:
+            kept = near.center + near.scale * near.rows, near.weights
+        return ModelColumns.of(
+            [str(name) for name in getattr(self, "feature_names_in_", numbered)],
+            None if self.coder_ is None else self.coder_.coding_,
+            self._conditions,
+            self._density,
+            background=kept,
+            n_jobs=self.n_jobs,
+        )
 
     def _adopt(self, coder: TableCoder) -> None:
         """Take the tables that a coder codes, instead of coded rows only."""
