@@ -25,6 +25,7 @@ import numpy as np
 from kexpfam._optional import needed
 from kexpfam._typing import Array, Indices
 from kexpfam._validation import as_generator, check_count
+from kexpfam.explanation.averaged_laws import OWN_LEVELS
 from kexpfam.explanation.columns import ModelColumns, is_gap
 from kexpfam.explanation.extrapolation import ExtrapolationTest
 from kexpfam.explanation.functionals import Functional
@@ -34,8 +35,8 @@ from kexpfam.tables import Column
 # Bayesian bootstraps of the rows, for standard errors. So many give these to 7 %.
 REPLICATES = 100
 
-# Where more than this share of the rows that were moved there is unlike all rows, an
-# effect is marked.
+# Where more than this share of the rows that take a step is unlike all rows, an effect
+# is marked.
 MOSTLY = 0.5
 
 
@@ -54,8 +55,8 @@ class Effect:
             on; of "density" the mean of p(y|x) in each cell of y.
         standard_errors: Of the values, over rows, (g, k).
         n_near: How many rows each place rests on, (g,).
-        extrapolated: Share of the rows that were moved to a place and are unlike all
-            rows there, (g,), by `ExtrapolationTest`.
+        extrapolated: Share of the rows that are unlike the data once they are moved, in
+            the worse of the steps beside each place, (g,), by `ExtrapolationTest`.
         y_edges: Edges of the cells of "density", (k + 1,); None of others.
         x_edges: Edges between which rows were averaged for "density", (g + 1,); None of
             others, and of categories.
@@ -79,7 +80,7 @@ class Effect:
 
     @property
     def is_extrapolated(self) -> Any:
-        """Where most rows are unlike all rows, (g,)."""
+        """Where most rows that are moved are unlike the data, (g,)."""
         return self.extrapolated > MOSTLY
 
     def to_frame(self) -> Any:
@@ -106,7 +107,7 @@ class Effect:
     def plot(self, ax: Any = None) -> Any:
         """Draw curves with bands of 95 %, or a heat map of the density.
 
-        Hatched is where most rows that were moved there are unlike all others.
+        Hatched is where most rows that are moved are unlike the data.
 
         Args:
             ax: Where to draw; None for a new figure.
@@ -208,11 +209,9 @@ def _moved_effect(
         steps.accumulated(f, differences, rng.exponential(size=n))
         for _ in range(REPLICATES)
     ]
-    unlike = ExtrapolationTest.of(Z).is_unlike(np.vstack([low, high]))
+    test = ExtrapolationTest.of(Z)
+    unlike = [test.is_unlike(moved) for moved in (low, high)]
     at = np.concatenate([steps.index, steps.index + 1])
-    g = len(steps.places)
-    counts = np.bincount(at, minlength=g)
-    shares = np.bincount(at, unlike, minlength=g) / np.maximum(counts, 1)
     return Effect(
         columns.names[j],
         functional.names[0] if len(functional.names) == 1 else "quantiles",
@@ -220,8 +219,8 @@ def _moved_effect(
         steps.places,
         values,
         np.std(replicates, axis=0, ddof=1),
-        counts,
-        shares,
+        np.bincount(at, minlength=len(steps.places)),
+        steps.worst_share(*unlike),
     )
 
 
@@ -229,9 +228,9 @@ def _density_effect(
     columns: ModelColumns, j: int, Z: Array, steps: Steps, cells: int = 120
 ) -> Effect:
     """The mean of p(y|x) over the rows at each place, or between two of them."""
-    ends = columns.evaluate(Z, lambda p, _: p.quantile([0.005, 0.995]))
-    low, high = np.quantile(ends[:, 0], 0.05), np.quantile(ends[:, 1], 0.95)
-    y_edges = np.linspace(low, high, cells + 1)
+    quantiles = columns.evaluate(Z, lambda p, _: p.quantile(OWN_LEVELS))
+    # A few rows with wide laws do not make the picture of all others narrow.
+    y_edges = np.linspace(*np.quantile(quantiles, [0.002, 0.998]), cells + 1)
     own = columns.evaluate(
         Z, lambda p, _: np.diff(p.cdf(y_edges[None])) / np.diff(y_edges)
     )

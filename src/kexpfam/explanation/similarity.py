@@ -156,8 +156,8 @@ def _rank_correlations(Z: Array) -> Array:
 def _explained(C: Array, a: Sequence[int], b: Sequence[int], n: int) -> float:
     """Share of the variance of columns a that columns b explain, adjusted."""
     total = np.trace(C[np.ix_(a, a)])
-    if not total > 0:
-        return 0.0
+    if not total > 0 or not np.trace(C[np.ix_(b, b)]) > 0:
+        return 0.0  # a constant tells nothing, and nothing is told of it
     cross, own = C[np.ix_(a, b)], C[np.ix_(b, b)]
     inverse = np.linalg.pinv(own, rcond=1e-8, hermitian=True)
     share = float(np.clip(np.trace(cross @ inverse @ cross.T) / total, 0.0, 1.0))
