@@ -140,14 +140,24 @@ def test_densities_are_means_over_the_rows_nearby():
 def test_steps_across_a_gap_are_marked_and_others_are_not():
     rng = np.random.default_rng(0)
     a = np.concatenate([rng.uniform(0, 1, 150), rng.uniform(9, 10, 150)])
-    X = np.column_stack([a, a + 0.05 * rng.normal(size=300)])  # goes with a
+    X = np.column_stack([a, a + 0.3 * rng.normal(size=300)])  # goes with a
     found = effect(linear([1.0, 1.0]), 0, X, bins=7, random_state=0)
     gap = np.argmax(np.diff(found.places))
     assert found.is_extrapolated[[gap, gap + 1]].all()
     assert not np.delete(found.is_extrapolated, [gap, gap + 1]).any()
     assert "extrapolated" in str(found)
     dense = effect(linear([1.0, 0.0, 0.0]), 0, collinear(400), random_state=0)
-    assert not dense.is_extrapolated[1:-1].any()
+    # The last steps on either side are long, to values of one row.
+    assert not dense.is_extrapolated[2:-2].any()
+
+
+def test_steps_that_columns_that_go_together_forbid_are_marked():
+    a = np.random.default_rng(0).uniform(0, 1, 300)
+    X = np.column_stack([a, a + 0.001 * np.random.default_rng(1).normal(size=300)])
+    model = linear([1.0, 1.0])
+    # In five steps x0 moves far from what x1 says it is, and in a hundred hardly.
+    assert effect(model, 0, X, bins=5, random_state=0).is_extrapolated.all()
+    assert effect(model, 0, X, bins=100, random_state=0).is_extrapolated.mean() < 0.5
 
 
 def test_neighbours_in_the_order_of_categories_are_alike():

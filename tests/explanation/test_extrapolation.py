@@ -53,13 +53,15 @@ def test_combinations_of_categories_that_never_occur_are_marked():
     assert test.is_unlike(pairs).tolist() == [True, True, False, False]
 
 
-def scores_by_loops(test, Z):
-    """Normal scores between knots, and standard units beyond them."""
-    found = np.empty(Z.shape)
-    for i, z in enumerate(Z):
-        for j, (value, (at, scores, std)) in enumerate(zip(z, test.knots, strict=True)):
-            inside = min(max(value, at[0]), at[-1])
-            found[i, j] = np.interp(inside, at, scores) + (value - inside) / std
+def coordinates_by_loops(test, Z):
+    """Standard units; normal scores between knots, and standard units beyond them."""
+    n, p = Z.shape
+    found = np.empty((n, 2 * p))
+    for i in range(n):
+        for j, (at, scores, std) in enumerate(test.knots):
+            inside = min(max(Z[i, j], at[0]), at[-1])
+            found[i, j] = Z[i, j] / std
+            found[i, p + j] = np.interp(inside, at, scores) + (Z[i, j] - inside) / std
     return found
 
 
@@ -67,7 +69,7 @@ def test_p_values_are_those_of_loops():
     rng = np.random.default_rng(0)
     rows, new = rng.normal(size=(40, 2)), rng.normal(size=(7, 2)) * 3
     test = ExtrapolationTest.of(rows)
-    W, V = (scores_by_loops(test, Z) @ test.whitening for Z in (rows, new))
+    W, V = (coordinates_by_loops(test, Z) @ test.whitening for Z in (rows, new))
     own = [
         min(np.linalg.norm(W[i] - W[k]) for k in range(40) if k != i) for i in range(40)
     ]
@@ -77,8 +79,16 @@ def test_p_values_are_those_of_loops():
         expected.append((1 + sum(d >= far - 1e-9 for d in own)) / 41)
     np.testing.assert_allclose(test.pvalues(new), expected)
     np.testing.assert_allclose(
-        np.cov((W - W.mean(axis=0)).T, ddof=0), np.eye(2), atol=1e-9
+        np.cov((W - W.mean(axis=0)).T, ddof=0), np.eye(4), atol=1e-9
     )
+
+
+def test_what_is_on_the_other_side_of_a_gap_is_marked():
+    rng = np.random.default_rng(0)
+    a = np.concatenate([rng.uniform(0, 1, 150), rng.uniform(9, 10, 150)])
+    test = ExtrapolationTest.of(np.column_stack([a, a + 0.05 * rng.normal(size=300)]))
+    rows = np.array([[0.99, 9.01], [0.5, 0.5], [9.5, 9.5]])
+    assert test.is_unlike(rows).tolist() == [True, False, False]
 
 
 def test_few_rows_mark_only_what_is_farther_than_all():

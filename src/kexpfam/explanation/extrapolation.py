@@ -2,10 +2,10 @@
 
 An x may be ordinary in each column and impossible as a whole: a diamond of three carats
 and four millimetres. Distances in standardised columns hardly see that, because it is
-far only across a thin direction. So columns are mapped to normal scores, which makes
-monotone relations straight, and whitened, which makes thin directions as wide as the
-others. A row is unlike the data if it is farther from its nearest row than rows of the
-data are from theirs.
+far only across a thin direction. So each column is taken as it is, which shows gaps,
+and as normal scores, which makes monotone relations straight; all of these are
+whitened, which makes thin directions as wide as the others. A row is unlike the data if
+it is farther from its nearest row than rows of the data are from theirs.
 
 References:
     Laxhammar and Falkman, Inductive conformal anomaly detection for sequential
@@ -45,8 +45,8 @@ class ExtrapolationTest:
     """
 
     knots: tuple[tuple[Array, Array, float], ...]  # values, normal scores, std
-    center: Array  # of scores, (p,)
-    whitening: Array  # (p, q)
+    center: Array  # of columns and scores, (2p,)
+    whitening: Array  # (2p, 2p)
     tree: Any  # of whitened rows
     distances: Array  # of each row to its nearest, increasing, (m,)
 
@@ -56,11 +56,9 @@ class ExtrapolationTest:
         if len(Z) > most:
             Z = Z[np.random.default_rng(0).choice(len(Z), most, replace=False)]
         knots = tuple(_knots(column) for column in Z.T)
-        S = _scores(Z, knots)
+        S = _both(Z, knots)
         center = S.mean(axis=0)
-        variances, directions = np.linalg.eigh(
-            np.cov(S.T, ddof=0).reshape(2 * [len(knots)])
-        )
+        variances, directions = np.linalg.eigh(np.cov(S.T, ddof=0))
         widths = np.sqrt(np.maximum(variances, 0.0))
         widest = widths[-1] if widths[-1] > 0 else 1.0
         whitening = directions / np.maximum(widths, THINNEST * widest)
@@ -74,7 +72,7 @@ class ExtrapolationTest:
 
         Uniform, or nearly so, for new rows of the same law; small for others.
         """
-        found = self.tree.query((_scores(Z, self.knots) - self.center) @ self.whitening)
+        found = self.tree.query((_both(Z, self.knots) - self.center) @ self.whitening)
         m = len(self.distances)
         # A distance of nothing is as far as any other, up to rounding.
         farther = m - np.searchsorted(self.distances, found[0] - 1e-9)
@@ -92,10 +90,14 @@ def _knots(column: Array) -> tuple[Array, Array, float]:
     return values, scores, float(column.std()) or 1.0
 
 
-def _scores(Z: Array, knots: tuple[tuple[Array, Array, float], ...]) -> Array:
-    """Normal scores between the values of the data, and standard units beyond them."""
-    columns = []
-    for column, (values, scores, std) in zip(Z.T, knots, strict=True):
+def _both(Z: Array, knots: tuple[tuple[Array, Array, float], ...]) -> Array:
+    """Columns in standard units, and as normal scores, (n, 2p).
+
+    Beyond the values of the data, scores go on in standard units.
+    """
+    plain, scores = [], []
+    for column, (values, at, std) in zip(Z.T, knots, strict=True):
         beyond = column - np.clip(column, values[0], values[-1])
-        columns.append(np.interp(column, values, scores) + beyond / std)
-    return np.column_stack(columns)
+        plain.append(column / std)
+        scores.append(np.interp(column, values, at) + beyond / std)
+    return np.column_stack([*plain, *scores])

@@ -73,8 +73,10 @@ class Steps:
             low: Which rows are marked at the beginning of their steps, (m,).
             high: The same at their ends; a row counts if it is marked at either.
         """
-        count = np.bincount(self.index)
-        shares = np.bincount(self.index, low | high) / np.maximum(count, 1)
+        last = len(self.places) - 1
+        count = np.bincount(self.index, minlength=last)
+        marked = np.bincount(self.index, low | high, minlength=last)
+        shares = marked / np.maximum(count, 1)
         return np.maximum(np.append(shares, 0.0), np.insert(shares, 0, 0.0))
 
     def bins(self, Z: Array) -> tuple[Indices, Column]:
