@@ -195,6 +195,22 @@ def test_a_background_may_be_a_frame(house_model):
     assert found.average == pytest.approx(mean)
 
 
+def test_groups_of_columns_are_one_player():
+    rng = np.random.default_rng(6)
+    B = rng.normal(size=(60, 4))
+    B[:, 3] = B[:, 0] + 0.01 * rng.normal(size=60)
+    x = np.array([1.0, 2.0, 3.0, 1.0])
+    slopes = np.array([1.0, -2.0, 0.5, 4.0])
+    parts = slopes * (x - B.mean(axis=0))
+    found = explain(linear(slopes), x, background=B, groups="auto")
+    assert found.names == ("x0 + x3", "x1", "x2")
+    assert found.row == ("1, 1", "2", "3")
+    np.testing.assert_allclose(found.values, [parts[0] + parts[3], *parts[1:3]])
+    told = explain(linear(slopes), x, background=B, groups={"ends": ["x0", "x2"]})
+    assert told.names == ("ends", "x1", "x3")
+    np.testing.assert_allclose(told.values[0], parts[0] + parts[2])
+
+
 def test_models_of_files_remember_rows_to_compare_with(house_model, tmp_path):
     house_model.save(tmp_path / "houses.kexpfam")
     again = load(tmp_path / "houses.kexpfam")

@@ -23,6 +23,7 @@ from kexpfam.display.explanations import (
 )
 from kexpfam.display.graph import GraphDisplay
 from kexpfam.display.pairs import PairsDisplay
+from kexpfam.display.theme import middle_cut, short_number
 
 __all__ = [
     "FEW_NEAR",
@@ -31,6 +32,7 @@ __all__ = [
     "GraphDisplay",
     "PairsDisplay",
     "few_near",
+    "middle_cut",
     "near_note",
     "plot_averaged_density",
     "plot_calibration",
@@ -43,5 +45,6 @@ __all__ = [
     "plot_pit",
     "rows_near",
     "runs_of",
+    "short_number",
     "typical_place",
 ]

@@ -7,7 +7,7 @@ import numpy as np
 
 from kexpfam._typing import Array, Mask
 from kexpfam.display.conditions import runs_of
-from kexpfam.display.theme import THEME, pyplot
+from kexpfam.display.theme import THEME, middle_cut, pyplot, short_number
 
 # 1.96 standard errors on either side hold 95 % of a normal distribution.
 _BAND = 1.96
@@ -37,6 +37,8 @@ def plot_importance(
         ValueError: Other than one Axes for each score.
     """
     plt = pyplot()
+    from matplotlib.ticker import MaxNLocator
+
     count, places = len(panels), np.arange(len(names))
     if axes is None:
         size = (1.6 + 3.0 * count, 1.3 + 0.42 * len(names))
@@ -62,8 +64,9 @@ def plot_importance(
             _error_bars(ax, values, places + shift, errors)
         ax.axvline(0.0, color="0.35", linewidth=0.8)
         ax.set(xlabel=score, yticks=places)
-        ax.set_yticklabels([_cut(name) for name in names])
+        ax.set_yticklabels([middle_cut(name, _LETTERS) for name in names])
         ax.set_ylim(len(names) - 0.5, -0.5)
+        ax.xaxis.set_major_locator(MaxNLocator(4))
     first = np.ravel(axes)[0]
     handles, labels = first.get_legend_handles_labels()
     first.figure.legend(
@@ -124,14 +127,15 @@ def plot_effect(
             look: dict[str, Any] = {"color": color, "alpha": 0.18, "linewidth": 0}
             ax.fill_between(x, own - bar, own + bar, **look)
     if categorical:
-        ax.set_xticks(x, [_cut(place) for place in places])
+        ax.set_xticks(x, [middle_cut(place, _LETTERS) for place in places])
         _tilted(ax, places)
     else:
         _hatched(ax, x, extrapolated)
         _rug(ax, x)
     ax.set(xlabel=x_label, ylabel=f"{y_label} of y" if y_label.isalpha() else y_label)
-    if ax.get_legend_handles_labels()[1]:
-        ax.legend(framealpha=0.9, edgecolor="none")
+    if ax.get_legend_handles_labels()[1]:  # above, where nothing is drawn
+        look = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "ncols": 4}
+        ax.legend(frameon=False, fontsize=9, **look)
     return ax
 
 
@@ -162,18 +166,24 @@ def plot_averaged_density(
     categorical = len(places) == g
     edges = np.arange(g + 1) - 0.5 if categorical else places
     # As in pictures of p(y|x): a wide density is seen beside a narrow one.
+    full = float(np.percentile(density.max(axis=1), 80))
     mesh = ax.pcolormesh(
         edges,
         y_edges,
         density.T,
         cmap=THEME.colormap(),
-        norm=PowerNorm(0.6, vmin=0.0),
+        norm=PowerNorm(0.6, vmin=0.0, vmax=full),
         rasterized=True,
     )
-    bar = ax.figure.colorbar(mesh, ax=ax, label=f"mean of p(y|x) at {_cut(x_label)}")
+    bar = ax.figure.colorbar(
+        mesh,
+        ax=ax,
+        label=f"mean of p(y|x) at {middle_cut(x_label, _LETTERS)}",
+        extend="max" if density.max() > full else "neither",
+    )
     bar.outline.set(edgecolor="0.6", linewidth=0.6)
     if categorical:
-        ax.set_xticks(np.arange(g), [_cut(place) for place in places])
+        ax.set_xticks(np.arange(g), [middle_cut(place, _LETTERS) for place in places])
         _tilted(ax, places)
     ax.set(xlabel=x_label, ylabel="y")
     return ax
@@ -227,18 +237,23 @@ def plot_contributions(
         side = 1.0 if value >= 0 else -1.0
         where = (max(start, stop) if side > 0 else min(start, stop)) + side * room
         look = {"va": "center", "ha": "left" if side > 0 else "right"}
-        ax.text(where, place, f"{value:+.3g}", fontsize=THEME.label_size, **look)
+        ax.text(where, place, _signed(value), fontsize=THEME.label_size, **look)
     dashed: dict[str, Any] = {"linestyle": (0, (4, 2)), "linewidth": 1.0, "zorder": 0}
     ax.axvline(average, color="0.55", **dashed)
     ax.axvline(prediction, color="0.2", **dashed)
-    ax.set_xlim(low - 8 * room, high + 8 * room)
+    ax.set_xlim(low - 9 * room, high + 9 * room)
     ax.set(yticks=places, xlabel=of)
-    ax.set_yticklabels([_cut(label) for label in labels])
+    ax.set_yticklabels([middle_cut(label, _LETTERS) for label in labels])
     ax.set_ylim(k - 0.5, -0.5)
     ax.set_title(
-        f"{of} is {prediction:.4g} here, and {average:.4g} on average", fontsize=10
+        f"{of} is {short_number(prediction)} here, {short_number(average)} on average",
+        fontsize=10,
     )
     return ax
+
+
+def _signed(value: float) -> str:
+    return f"{'+' if value >= 0 else '−'}{short_number(abs(value), 3)}"
 
 
 def _error_bars(ax: Any, values: Array, places: Array, errors: Array) -> None:
@@ -277,15 +292,7 @@ def _rug(ax: Any, x: Any) -> None:
 
 def _tilted(ax: Any, places: Any) -> None:
     """Turn labels that would run into each other."""
-    if sum(len(_cut(place)) + 2 for place in places) > 60:
+    if sum(len(middle_cut(place, _LETTERS)) + 2 for place in places) > 60:
         ax.tick_params(axis="x", rotation=30)
         for label in ax.get_xticklabels():
             label.set_horizontalalignment("right")
-
-
-def _cut(text: str, most: int = _LETTERS) -> str:
-    """A text without its middle if it is too long: ends tell names apart."""
-    if len(text) <= most:
-        return text
-    tail = (most - 1) // 2
-    return f"{text[: most - 1 - tail]}…{text[len(text) - tail :]}"

@@ -6,7 +6,7 @@ and all explanations work on coded rows, with the user's columns as blocks of th
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -90,6 +90,12 @@ class ModelColumns:
     def coded(self, columns: Sequence[int]) -> list[int]:
         """The columns of coded rows of some of the user's columns."""
         return [place for column in columns for place in self.places[column]]
+
+    def grouped(self, groups: Mapping[str, Sequence[int]]) -> "ModelColumns":
+        """The same with groups of columns in the place of columns, by name."""
+        places = tuple(self.coded(own) for own in groups.values())
+        none = (None,) * len(groups)
+        return replace(self, names=tuple(groups), places=places, features=none)
 
     def values(self, column: int, Z: Array) -> Column:
         """Numbers, moments or texts of a column, with gaps as in tables, (n,)."""

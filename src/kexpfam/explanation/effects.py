@@ -30,6 +30,7 @@ from kexpfam.explanation.columns import ModelColumns, is_gap
 from kexpfam.explanation.extrapolation import ExtrapolationTest
 from kexpfam.explanation.functionals import Functional
 from kexpfam.explanation.steps import Steps, steps_along
+from kexpfam.metrics import Estimate
 from kexpfam.tables import Column
 
 # Bayesian bootstraps of the rows, for standard errors. So many give these to 7 %.
@@ -150,7 +151,7 @@ class Effect:
             strict=True,
         ):
             shown = place if isinstance(place, str) else _plain(place)
-            cells = [f"{v:.4g} ± {e:.2g}" for v, e in zip(own, errors, strict=True)]
+            cells = [str(Estimate(v, e)) for v, e in zip(own, errors, strict=True)]
             words = ["extrapolated"] if mark else []
             lines.append(
                 "  ".join([f"{shown:>14}", *(f"{c:>18}" for c in cells), *words])

@@ -30,9 +30,8 @@ from kexpfam._validation import as_generator, check_count, check_weights
 from kexpfam.explanation.averaged_laws import AveragedLaws
 from kexpfam.explanation.columns import ModelColumns, exchanged, responses
 from kexpfam.explanation.similarity import (
-    collinear_groups,
-    dependence,
     marginal_donors,
+    named_groups,
     similar_donors,
 )
 from kexpfam.metrics import Estimate
@@ -181,7 +180,7 @@ def importance(
     weights = check_weights(sample_weight, len(Z))
     rng = as_generator(random_state)
     pool = rng.permutation(len(Z))[: max(POOL_ROWS, most)]
-    Z, named = Z[pool], _groups(columns, groups, Z[pool])
+    Z, named = Z[pool], named_groups(columns, groups, Z[pool])
     n = min(most, len(Z))
     weights, laws = weights[pool[:n]], AveragedLaws.of(columns, Z[:n], Y[pool[:n]])
     with_all = laws.losses(Z[None, :n])
@@ -215,33 +214,6 @@ def without_columns(
         for _ in range(repeats)
     ]
     return np.stack([exchanged(Z, rows, own[:n], coded) for own in donors])
-
-
-def _groups(columns: ModelColumns, groups: Any, Z: Array) -> dict[str, list[int]]:
-    """Columns that are looked at together, by name."""
-    if groups is None:
-        return {name: [i] for i, name in enumerate(columns.names)}
-    if isinstance(groups, str) and groups == "auto":
-        found = collinear_groups(dependence(Z, columns.places))
-        return {" + ".join(columns.names[i] for i in own): own for own in found}
-    if not isinstance(groups, Mapping):
-        raise ValueError(
-            f"groups must be 'auto', None, or names of columns by name of the group, "
-            f"as {{'size': ['area', 'rooms']}}, got {groups!r}."
-        )
-    told = {str(g): [columns.index(c) for c in own] for g, own in groups.items()}
-    used = [i for own in told.values() for i in own]
-    twice = [columns.names[i] for i in set(used) if used.count(i) > 1]
-    if twice or not all(told.values()):
-        what = f"{twice[0]!r} twice" if twice else "a group without columns"
-        raise ValueError(f"groups must have each column once at most, got {what}.")
-    alone = {name: [i] for i, name in enumerate(columns.names) if i not in used}
-    if set(alone) & set(told):
-        raise ValueError(
-            f"groups must not be called like columns outside of them, got "
-            f"{min(set(alone) & set(told))!r}."
-        )
-    return told | alone
 
 
 def _means(losses: Mapping[str, Array], weights: Array) -> dict[str, Estimate]:

@@ -131,6 +131,7 @@ class Explained(ABC):
         of: Any = "mean",
         *,
         background: Any = None,
+        groups: Any = None,
         max_background: int = 100,
         n_permutations: int | None = None,
         random_state: RandomState = None,
@@ -146,6 +147,9 @@ class Explained(ABC):
                 level of a quantile such as 0.9, or a function of densities.
             background: Rows to compare with, as in `fit`; None for training rows, of
                 which fitted models and their files keep up to a thousand.
+            groups: None explains each column; "auto" takes columns that are collinear
+                in the background together, which are else compared at values that
+                never occur; or names of columns by name of their group.
             max_background: How many of them are used; of more, so many are drawn.
             n_permutations: Pairs of orders drawn for each row of the background; None
                 evaluates all subsets of up to ten columns, and draws for more.
@@ -175,6 +179,7 @@ class Explained(ABC):
             x,
             of,
             background=background,
+            groups=groups,
             max_background=max_background,
             n_permutations=n_permutations,
             random_state=random_state,

@@ -27,8 +27,10 @@ from scipy.special import comb
 from kexpfam._optional import needed
 from kexpfam._typing import Array, Mask
 from kexpfam._validation import as_generator, check_count
+from kexpfam.display import short_number
 from kexpfam.explanation.columns import ModelColumns, one_row
 from kexpfam.explanation.functionals import Functional
+from kexpfam.explanation.similarity import named_groups
 from kexpfam.tables import Column
 
 # Columns up to which all subsets are evaluated: a thousand for each row of the
@@ -46,7 +48,7 @@ class ShapleyValues:
 
     Attributes:
         of: The number of p(y|x) that is explained.
-        names: Of the columns.
+        names: Of the columns, or of groups of them.
         row: Values of the columns in the row, as texts.
         values: What each adds, (k,).
         standard_errors: Of the values, because orders were drawn, (k,); zero if all
@@ -114,16 +116,20 @@ class ShapleyValues:
     def __repr__(self) -> str:
         how = "all subsets" if self.exact else "drawn orders"
         lines = [
-            f"Why {self.of} is {self.prediction:.4g}, and not {self.average:.4g}, the "
-            f"average of {self.n_background} rows ({how})"
+            f"Why {self.of} is {short_number(self.prediction)}, and not "
+            f"{short_number(self.average)}, the average of {self.n_background} rows "
+            f"({how})"
         ]
         width = max(map(len, self.names))
         wide = max(map(len, self.row))
         for i in self.order:
-            error = "" if self.exact else f" ± {self.standard_errors[i]:.2g}"
+            error = (
+                "" if self.exact else f" ± {short_number(self.standard_errors[i], 2)}"
+            )
+            sign = "+" if self.values[i] >= 0 else ""
             lines.append(
                 f"  {self.names[i]:{width}}  {self.row[i]:{wide}}  "
-                f"{self.values[i]:+.4g}{error}"
+                f"{sign}{short_number(self.values[i])}{error}"
             )
         return "\n".join(lines)
 
@@ -134,6 +140,7 @@ def explain(
     of: Any = "mean",
     *,
     background: Any = None,
+    groups: Any = None,
     max_background: int = 100,
     n_permutations: int | None = None,
     random_state: Any = None,
@@ -150,6 +157,9 @@ def explain(
     z = columns.encode(one_row(x))[0]
     columns.require_one_response("explain", z[None])
     B, weights = _background(columns, background, most, rng)
+    named = named_groups(columns, groups, B)
+    texts = [", ".join(columns.text(i, z) for i in own) for own in named.values()]
+    columns = columns.grouped(named)
     # A column that has the same value in all rows adds nothing.
     differs = [bool(np.any(B[:, list(own)] != z[list(own)])) for own in columns.places]
     players = np.flatnonzero(differs).tolist()
@@ -165,7 +175,7 @@ def explain(
     return ShapleyValues(
         functional.names[0],
         columns.names,
-        tuple(columns.text(i, z) for i in range(len(columns.names))),
+        tuple(texts),
         values,
         standard_errors,
         float(weights @ ends[0]),

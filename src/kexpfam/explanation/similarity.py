@@ -15,7 +15,8 @@ References:
     Discovery 2023.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from scipy.cluster.hierarchy import fcluster, linkage
@@ -24,6 +25,7 @@ from scipy.stats import rankdata
 from sklearn.tree import DecisionTreeRegressor
 
 from kexpfam._typing import Array, Indices
+from kexpfam.explanation.columns import ModelColumns
 
 # Average rank correlation from which columns are one group. A guess: at 0.8 each
 # explains two thirds of the other's variance.
@@ -80,6 +82,40 @@ def collinear_groups(D: Array, from_: float = GROUPED_FROM) -> list[list[int]]:
     labels = fcluster(tree, 1.0 - from_, "distance")
     groups = [np.flatnonzero(labels == label).tolist() for label in np.unique(labels)]
     return sorted(groups)
+
+
+def named_groups(columns: ModelColumns, groups: Any, Z: Array) -> dict[str, list[int]]:
+    """Columns that are looked at together, by name of the group.
+
+    Args:
+        columns: The model's.
+        groups: "auto" for those that are collinear in Z; None for each alone; or names
+            of columns by name of the group, the others being alone.
+        Z: Coded rows, (n, p).
+    """
+    if groups is None:
+        return {name: [i] for i, name in enumerate(columns.names)}
+    if isinstance(groups, str) and groups == "auto":
+        found = collinear_groups(dependence(Z, columns.places))
+        return {" + ".join(columns.names[i] for i in own): own for own in found}
+    if not isinstance(groups, Mapping):
+        raise ValueError(
+            f"groups must be 'auto', None, or names of columns by name of the group, "
+            f"as {{'size': ['area', 'rooms']}}, got {groups!r}."
+        )
+    told = {str(g): [columns.index(c) for c in own] for g, own in groups.items()}
+    used = [i for own in told.values() for i in own]
+    twice = [columns.names[i] for i in set(used) if used.count(i) > 1]
+    if twice or not all(told.values()):
+        what = f"{twice[0]!r} twice" if twice else "a group without columns"
+        raise ValueError(f"groups must have each column once at most, got {what}.")
+    alone = {name: [i] for i, name in enumerate(columns.names) if i not in used}
+    if set(alone) & set(told):
+        raise ValueError(
+            f"groups must not be called like columns outside of them, got "
+            f"{min(set(alone) & set(told))!r}."
+        )
+    return told | alone
 
 
 def marginal_donors(n: int, rng: np.random.Generator) -> Indices:
