@@ -133,9 +133,11 @@ def plot_effect(
         _hatched(ax, x, extrapolated)
         _rug(ax, x)
     ax.set(xlabel=x_label, ylabel=f"{y_label} of y" if y_label.isalpha() else y_label)
-    if ax.get_legend_handles_labels()[1]:  # above, where nothing is drawn
+    if ax.get_legend_handles_labels()[1] and categorical:  # above: dots are anywhere
         look = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "ncols": 4}
         ax.legend(frameon=False, fontsize=9, **look)
+    elif ax.get_legend_handles_labels()[1]:
+        ax.legend(framealpha=0.9, edgecolor="none", fontsize=9)
     return ax
 
 
@@ -159,6 +161,7 @@ def plot_averaged_density(
     """
     plt = pyplot()
     from matplotlib.colors import PowerNorm
+    from matplotlib.ticker import MaxNLocator
 
     if ax is None:
         _, ax = plt.subplots(figsize=(6.8, 4.4), layout="constrained")
@@ -181,6 +184,7 @@ def plot_averaged_density(
         label=f"mean of p(y|x) at {middle_cut(x_label, _LETTERS)}",
         extend="max" if density.max() > full else "neither",
     )
+    bar.locator = MaxNLocator(5)
     bar.outline.set(edgecolor="0.6", linewidth=0.6)
     if categorical:
         ax.set_xticks(np.arange(g), [middle_cut(place, _LETTERS) for place in places])
@@ -236,12 +240,14 @@ def plot_contributions(
         # Beside the bar, on the side where it ends.
         side = 1.0 if value >= 0 else -1.0
         where = (max(start, stop) if side > 0 else min(start, stop)) + side * room
-        look = {"va": "center", "ha": "left" if side > 0 else "right"}
-        ax.text(where, place, _signed(value), fontsize=THEME.label_size, **look)
+        look: dict[str, Any] = {"va": "center", "ha": "left" if side > 0 else "right"}
+        behind = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 0.8}
+        look |= {"fontsize": THEME.label_size, "bbox": behind}
+        ax.text(where, place, _signed(value), **look)
     dashed: dict[str, Any] = {"linestyle": (0, (4, 2)), "linewidth": 1.0, "zorder": 0}
     ax.axvline(average, color="0.55", **dashed)
     ax.axvline(prediction, color="0.2", **dashed)
-    ax.set_xlim(low - 9 * room, high + 9 * room)
+    ax.set_xlim(low - 11 * room, high + 11 * room)
     ax.set(yticks=places, xlabel=of)
     ax.set_yticklabels([middle_cut(label, _LETTERS) for label in labels])
     ax.set_ylim(k - 0.5, -0.5)

@@ -156,8 +156,12 @@ def explain(
     most = check_count("max_background", max_background, least=1)
     z = columns.encode(one_row(x))[0]
     columns.require_one_response("explain", z[None])
-    B, weights = _background(columns, background, most, rng)
+    B, weights = _background(columns, background)
     named = named_groups(columns, groups, B)
+    if len(B) > most:
+        chosen = rng.choice(len(B), most, replace=False)
+        B, weights = B[chosen], weights[chosen]
+    weights = weights / weights.sum()
     texts = [", ".join(columns.text(i, z) for i in own) for own in named.values()]
     columns = columns.grouped(named)
     # A column that has the same value in all rows adds nothing.
@@ -276,21 +280,14 @@ def _added(game: Game, ends: Array, rank: Array) -> Array:
     return found
 
 
-def _background(
-    columns: ModelColumns, background: Any, most: int, rng: np.random.Generator
-) -> tuple[Array, Array]:
-    """Coded rows to compare with, not too many, and their weights, with sum one."""
+def _background(columns: ModelColumns, background: Any) -> tuple[Array, Array]:
+    """Coded rows to compare with, and their weights."""
     if background is not None:
         B = columns.encode(background)
-        weights = np.ones(len(B))
-    elif columns.background is not None:
-        B, weights = columns.background
-    else:
+        return B, np.ones(len(B))
+    if columns.background is None:
         raise ValueError(
             "background must be given: this model keeps no rows to compare with; pass "
             "some of those that it was fitted to."
         )
-    if len(B) > most:
-        chosen = rng.choice(len(B), most, replace=False)
-        B, weights = B[chosen], weights[chosen]
-    return B, weights / weights.sum()
+    return columns.background
