@@ -7,7 +7,7 @@ import numpy as np
 
 from kexpfam._typing import Array, Mask
 from kexpfam.display.conditions import runs_of
-from kexpfam.display.theme import THEME, middle_cut, pyplot, short_number
+from kexpfam.display.theme import THEME, middle_cut, pyplot, row_of_axes, short_number
 
 # 1.96 standard errors on either side hold 95 % of a normal distribution.
 _BAND = 1.96
@@ -36,19 +36,10 @@ def plot_importance(
         MissingDependencyError: matplotlib is not installed.
         ValueError: Other than one Axes for each score.
     """
-    plt = pyplot()
+    count, places = len(panels), np.arange(len(names))
+    axes = row_of_axes(axes, count, (1.6 + 3.0 * count, 1.3 + 0.42 * len(names)))
     from matplotlib.ticker import MaxNLocator
 
-    count, places = len(panels), np.arange(len(names))
-    if axes is None:
-        size = (1.6 + 3.0 * count, 1.3 + 0.42 * len(names))
-        _, axes = plt.subplots(
-            1, count, figsize=size, sharey=True, squeeze=False, layout="constrained"
-        )
-    if np.size(axes) != count:
-        raise ValueError(
-            f"axes must be {count} Axes, one for each score, got {np.size(axes)}."
-        )
     looks = {"conditional": (THEME.blue, -0.18), "marginal": (THEME.blues[2], 0.18)}
     words = {
         "conditional": "conditional: among similar rows",
@@ -262,7 +253,7 @@ def _signed(value: float) -> str:
     return f"{'+' if value >= 0 else '−'}{short_number(abs(value), 3)}"
 
 
-def _error_bars(ax: Any, values: Array, places: Array, errors: Array) -> None:
+def _error_bars(ax: Any, values: Array, places: Any, errors: Array) -> None:
     """Intervals of 95 % at the ends of bars, where there are errors."""
     some = np.isfinite(errors) & (errors > 0) & np.isfinite(values)
     look: dict[str, Any] = {"fmt": "none", "ecolor": "0.25", "elinewidth": 1.0}

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from kexpfam._optional import needed
 
 
@@ -40,6 +42,22 @@ THEME = Theme()
 def pyplot() -> Any:
     """matplotlib.pyplot, imported when something is drawn."""
     return needed("matplotlib.pyplot", "for pictures", "plot")
+
+
+def row_of_axes(axes: Any, count: int, size: tuple[float, float]) -> Any:
+    """Axes beside each other, one for each score: those given, or of a new figure.
+
+    Raises:
+        ValueError: Other than so many are given.
+    """
+    if axes is None:
+        how: dict[str, Any] = {"figsize": size, "sharey": True, "layout": "constrained"}
+        _, axes = pyplot().subplots(1, count, **how)
+    if np.size(axes) != count:
+        raise ValueError(
+            f"axes must be {count} Axes, one for each score, got {np.size(axes)}."
+        )
+    return axes
 
 
 def middle_cut(text: str, most: int) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.special import logsumexp
 
-from kexpfam._typing import Array
+from kexpfam._typing import Array, Indices
 from kexpfam.explanation.columns import ModelColumns
 from kexpfam.explanation.functionals import WIDTH_OF
 
@@ -39,13 +39,10 @@ class AveragedLaws:
         atoms = getattr(columns.densities(Z[:1]), "atoms", None)
         steps = np.empty(0) if atoms is None else np.asarray(atoms.values, dtype=float)
         levels = (np.arange(SHARED_POINTS) + 0.5) / SHARED_POINTS
-        ends = own[:, [0, -1]]
-        shared = [np.quantile(own, levels), [ends.min(), ends.max()]]
-        shared += [steps, np.nextafter(steps, -np.inf)]
-        all_rows = np.broadcast_to(
-            np.concatenate(shared), (len(Z), sum(map(len, shared)))
-        )
-        return cls(columns, Y, np.sort(np.hstack([all_rows, own, Y[:, None]]), axis=1))
+        ends = np.array([own.min(), own.max()])
+        parts = [np.quantile(own, levels), ends, steps, np.nextafter(steps, -np.inf)]
+        shared = np.tile(np.concatenate(parts), (len(Z), 1))
+        return cls(columns, Y, np.sort(np.hstack([shared, own, Y[:, None]]), axis=1))
 
     def losses(self, Z: Array) -> dict[str, Array]:
         """Scores of each row, lower is better, of averages over R sets of rows.
@@ -68,7 +65,7 @@ class AveragedLaws:
             losses |= {"crps": self._crps(F), "width": self._width(F)}
         return losses
 
-    def _numbers(self, p: Any, rows: Array) -> Array:
+    def _numbers(self, p: Any, rows: Indices) -> Array:
         """Log density of what was observed, and distribution function on the grid."""
         log_p = p.logpdf(self.Y[rows])[:, None]
         return (

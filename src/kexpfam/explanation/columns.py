@@ -132,7 +132,7 @@ def exchanged(
                [ 2., 20.]])
     """
     found = Z[rows]
-    found[:, list(columns)] = Z[np.ix_(donors, list(columns))]
+    found[:, list(columns)] = Z[donors][:, list(columns)]
     return found
 
 
@@ -156,12 +156,12 @@ def one_row(x: Any) -> Any:
     """
     if is_instance(x, "pandas", "Series"):
         x = {str(name): value for name, value in x.items()}
+    whole: Any = x
     if isinstance(x, Mapping) and not hasattr(x, "shape"):
         whole = {k: v if _is_list(v) else [v] for k, v in x.items()}
-        lengths = {len(v) for v in whole.values()}
-        rows = max(lengths, default=0)
+        rows = max((len(v) for v in whole.values()), default=0)
     elif is_frame(x):
-        whole, rows = x, len(x)
+        rows = len(x)
     else:
         whole = np.asarray(x)
         whole = whole[None] if whole.ndim == 1 else whole

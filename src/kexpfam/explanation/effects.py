@@ -231,7 +231,8 @@ def _density_effect(
     """The mean of p(y|x) over the rows at each place, or between two of them."""
     quantiles = columns.evaluate(Z, lambda p, _: p.quantile(OWN_LEVELS))
     # A few rows with wide laws do not make the picture of all others narrow.
-    y_edges = np.linspace(*np.quantile(quantiles, [0.002, 0.998]), cells + 1)
+    low, high = np.quantile(quantiles, [0.002, 0.998])
+    y_edges = np.linspace(low, high, cells + 1)
     own = columns.evaluate(
         Z, lambda p, _: np.diff(p.cdf(y_edges[None])) / np.diff(y_edges)
     )

@@ -122,8 +122,15 @@ class Explained(ABC):
             >>> bool(np.all(np.diff(found.values[:, 0]) > 0))
             True
         """
-        how = {"bins": bins, "max_rows": max_rows, "random_state": random_state}
-        return effect(self._columns(), column, X, of, **how)
+        return effect(
+            self._columns(),
+            column,
+            X,
+            of,
+            bins=bins,
+            max_rows=max_rows,
+            random_state=random_state,
+        )
 
     def explain(
         self,

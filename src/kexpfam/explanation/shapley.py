@@ -25,7 +25,7 @@ import numpy as np
 from scipy.special import comb
 
 from kexpfam._optional import needed
-from kexpfam._typing import Array, Mask
+from kexpfam._typing import Array, Indices, Mask
 from kexpfam._validation import as_generator, check_count
 from kexpfam.display import short_number
 from kexpfam.explanation.columns import ModelColumns, one_row
@@ -222,7 +222,7 @@ class Game:
         found = self._of(subsets.reshape(m * s, k), np.repeat(np.arange(m), s))
         return found.reshape(m, s)
 
-    def _of(self, subsets: Mask, beside: Array) -> Array:
+    def _of(self, subsets: Mask, beside: Indices) -> Array:
         """f(x_S, b_−S) for pairs of a subset and a row of the background, (r,)."""
         taken = np.zeros((len(subsets), len(self.z)), dtype=bool)
         for player, own in zip(self.players, subsets.T, strict=True):
@@ -262,14 +262,15 @@ def _by_orders(
     drawn = []
     for _ in range(pairs):
         rank = np.argsort(rng.random((m, k)), axis=1)
-        drawn.append(0.5 * sum(_added(game, ends, r) for r in (rank, k - 1 - rank)))
+        both = _added(game, ends, rank) + _added(game, ends, k - 1 - rank)
+        drawn.append(0.5 * both)
     every = np.stack(drawn)  # (pairs, m, k)
     spread = every.var(axis=0, ddof=1) / pairs
     errors = np.sqrt(game.weights**2 @ spread)
     return game.weights @ every.mean(axis=0), errors
 
 
-def _added(game: Game, ends: Array, rank: Array) -> Array:
+def _added(game: Game, ends: Array, rank: Indices) -> Array:
     """What each column adds to those before it in the order of each row, (m, k)."""
     k = rank.shape[1]
     # The first s columns of an order, s = 1, ..., k − 1

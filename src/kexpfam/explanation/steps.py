@@ -41,8 +41,8 @@ class Steps:
         if feature is not None:  # parts of dates that turn too fast stay as they are
             own = [own[i] for i in feature.moved]
         low, high = Z[self.rows], Z[self.rows]
-        low[:, own] = Z[np.ix_(self.donors[self.index], own)]
-        high[:, own] = Z[np.ix_(self.donors[self.index + 1], own)]
+        low[:, own] = Z[self.donors[self.index]][:, own]
+        high[:, own] = Z[self.donors[self.index + 1]][:, own]
         return low, high
 
     def accumulated(self, f: Array, differences: Array, w: Array) -> Array:
