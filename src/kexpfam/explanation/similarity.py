@@ -19,10 +19,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 from scipy.stats import rankdata
-from sklearn.tree import DecisionTreeRegressor
 
 from kexpfam._typing import Array, Indices
 from kexpfam.explanation.columns import ModelColumns
@@ -74,6 +72,8 @@ def collinear_groups(D: Array, from_: float = GROUPED_FROM) -> list[list[int]]:
         >>> collinear_groups(D)
         [[0, 2], [1]]
     """
+    from scipy.cluster.hierarchy import fcluster, linkage
+
     if len(D) == 1:
         return [[0]]
     distances = np.clip(1.0 - D, 0.0, None)
@@ -133,6 +133,9 @@ def similar_donors(
         columns: The columns of Z that are to be exchanged.
         rng: Halves and exchanges are drawn from it.
     """
+    # Slow to import, and of no use to who only fits.
+    from sklearn.tree import DecisionTreeRegressor
+
     others = np.setdiff1d(np.arange(Z.shape[1]), columns)
     n = len(Z)
     if not len(others) or n < 4:
