@@ -192,6 +192,27 @@ def test_categories_dates_and_gaps_of_a_frame(house_model):
     assert "2020" in str(sold)
 
 
+def test_of_many_categories_the_frequent_ones_have_effects():
+    rng = np.random.default_rng(0)
+    names = np.array([f"c{i:02}" for i in range(30)])
+    city = rng.integers(0, 30, 600)
+    X = pd.DataFrame({"city": names[city], "size": rng.normal(size=600)})
+    y = 0.1 * city + X["size"] + 0.1 * rng.normal(size=600)
+    model = KCEF(select=None, base="linear").fit(X, y)
+    new = X[:200].copy()
+    new.loc[:9, "city"] = "nowhere"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = model.effect("city", new, random_state=0)
+        row = model.explain(new.iloc[[0]], max_background=5, random_state=0)
+    assert len(found.places) == 20
+    assert set(found.places) <= set(names)
+    number = [int(place[1:]) for place in found.places]
+    slope = np.polyfit(number, found.values[:, 0], 1)[0]
+    assert slope == pytest.approx(0.1, abs=0.03)
+    assert row.row[0] == "other"
+
+
 def test_ordered_categories_stay_in_their_order():
     rng = np.random.default_rng(0)
     size = rng.choice(["S", "M", "L"], 90)

@@ -14,7 +14,15 @@ import numpy as np
 from kexpfam._optional import is_instance
 from kexpfam._typing import Array, Indices, Mask
 from kexpfam.distributions import in_blocks
-from kexpfam.tables import Coding, Column, Feature, TableError, as_table, is_frame
+from kexpfam.tables import (
+    Coding,
+    Column,
+    EncodedFeature,
+    Feature,
+    TableError,
+    as_table,
+    is_frame,
+)
 from kexpfam.tables.columns import listed, nearest
 
 
@@ -98,16 +106,26 @@ class ModelColumns:
         return replace(self, names=tuple(groups), places=places, features=none)
 
     def values(self, column: int, Z: Array) -> Column:
-        """Numbers, moments or texts of a column, with gaps as in tables, (n,)."""
+        """Numbers, moments or texts of a column, with gaps as in tables, (n,).
+
+        Of many categories, rare and unknown ones are gaps, too: they have no code of
+        their own.
+        """
         feature, cells = self.features[column], Z[:, list(self.places[column])]
-        return cells[:, 0] if feature is None else feature.values(cells)
+        if feature is None:
+            return cells[:, 0]
+        values = feature.values(cells)
+        if isinstance(feature, EncodedFeature):
+            own = (cells[:, None] == feature.codes).all(axis=2).any(axis=1)
+            values = np.where(own, values, "")
+        return values
 
     def text(self, column: int, z: Array) -> str:
         """The value of a column in one coded row, (p,), as people write it."""
         value = self.values(column, z[None])[0]
-        if is_gap(np.array([value]))[0]:
-            return "missing"
         feature = self.features[column]
+        if is_gap(np.array([value]))[0]:
+            return "other" if isinstance(feature, EncodedFeature) else "missing"
         if feature is None:
             return f"{value:.4g}"
         return feature.text(feature.value(z[list(self.places[column])]))

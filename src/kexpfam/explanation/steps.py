@@ -18,7 +18,7 @@ class Steps:
 
     Attributes:
         places: Values of the column, (g,).
-        donors: Rows that have these values, (g,).
+        cells: These values as coded, (g, k).
         rows: Rows that take a step, (m,); of categories some take two.
         index: Which step each of them takes, from that place to the next, (m,).
         weights: How far each row of the data is at each place, with sum one, (n, g);
@@ -27,7 +27,7 @@ class Steps:
     """
 
     places: Column
-    donors: Indices
+    cells: Array
     rows: Indices
     index: Indices
     weights: Array
@@ -38,11 +38,11 @@ class Steps:
     ) -> tuple[Array, Array]:
         """Coded rows at the beginning and at the end of their steps, (m, p) each."""
         feature, own = columns.features[column], list(columns.places[column])
-        if feature is not None:  # parts of dates that turn too fast stay as they are
-            own = [own[i] for i in feature.moved]
+        # Parts of dates that turn too fast stay as they are.
+        some = list(range(len(own))) if feature is None else feature.moved
         low, high = Z[self.rows], Z[self.rows]
-        low[:, own] = Z[self.donors[self.index]][:, own]
-        high[:, own] = Z[self.donors[self.index + 1]][:, own]
+        for moved, place in ((low, self.index), (high, self.index + 1)):
+            moved[:, [own[i] for i in some]] = self.cells[place][:, some]
         return low, high
 
     def accumulated(self, f: Array, differences: Array, w: Array) -> Array:
@@ -106,10 +106,10 @@ def steps_along(columns: ModelColumns, column: int, Z: Array, bins: int) -> Step
         )
     if values.dtype.kind == "O":
         return _between_categories(columns, column, Z, values)
-    return _between_numbers(values, bins)
+    return _between_numbers(values, Z[:, list(columns.places[column])], bins)
 
 
-def _between_numbers(values: Column, bins: int) -> Steps:
+def _between_numbers(values: Column, coded: Array, bins: int) -> Steps:
     n = len(values)
     order = np.argsort(values, kind="stable")
     # Values that occur, so that whole numbers and dates stay what they are.
@@ -123,7 +123,7 @@ def _between_numbers(values: Column, bins: int) -> Steps:
     weights = np.zeros((n, len(places)))
     rows = np.arange(n)
     weights[rows, index] = weights[rows, index + 1] = 0.5
-    return Steps(places, chosen[first], rows, index, weights, False)
+    return Steps(places, coded[chosen[first]], rows, index, weights, False)
 
 
 def _between_categories(
@@ -140,13 +140,14 @@ def _between_categories(
         ordered = [kept[i] for i in alike_in_order(Z[:, rest], values, kept)]
     places = np.array(ordered, dtype=object)
     at = values[:, None] == places
-    donors = np.argmax(at, axis=0)
+    assert feature is not None
+    cells = np.array([feature.cells(place) for place in ordered])
     steps = [
         (np.flatnonzero(at[:, k] | at[:, k + 1]), k) for k in range(len(places) - 1)
     ]
     rows = np.concatenate([own for own, _ in steps])
     index = np.concatenate([np.full(len(own), k) for own, k in steps])
-    return Steps(places, donors, rows, index, at.astype(float), True)
+    return Steps(places, cells, rows, index, at.astype(float), True)
 
 
 def alike_in_order(Z: Array, values: Column, kinds: list[str]) -> list[int]:
