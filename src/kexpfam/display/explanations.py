@@ -12,8 +12,9 @@ from kexpfam.display.theme import THEME, middle_cut, pyplot, row_of_axes, short_
 # 1.96 standard errors on either side hold 95 % of a normal distribution.
 _BAND = 1.96
 
-# Of names beside bars, and of categories below an axis.
+# Of names beside bars, and of categories below an axis; of a name with its value.
 _LETTERS = 28
+_WITH_VALUE = 42
 
 
 def plot_importance(
@@ -240,7 +241,7 @@ def plot_contributions(
     ax.axvline(prediction, color="0.2", **dashed)
     ax.set_xlim(low - 11 * room, high + 11 * room)
     ax.set(yticks=places, xlabel=of)
-    ax.set_yticklabels([middle_cut(label, _LETTERS) for label in labels])
+    ax.set_yticklabels([middle_cut(label, _WITH_VALUE) for label in labels])
     ax.set_ylim(k - 0.5, -0.5)
     ax.set_title(
         f"{of} is {short_number(prediction)} here, {short_number(average)} on average",
