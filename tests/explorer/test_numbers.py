@@ -5,14 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from kexpfam.explorer import Question, number_control
-from kexpfam.explorer.numbers import (
+from kexpfam.display.numbers import (
     LEVELS,
     DensityGrid,
     density_numbers,
     modes,
     region_near,
 )
+from kexpfam.explorer import Question, number_control
 
 # Quantiles by Newton's method and by bracketing differ by rounding.
 SAME = {"rtol": 1e-9}

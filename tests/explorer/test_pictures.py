@@ -6,10 +6,10 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from kexpfam.display.numbers import density_numbers
+from kexpfam.display.svg import number_text, tick_texts, ticks
 from kexpfam.explorer import Question
-from kexpfam.explorer.numbers import density_numbers
 from kexpfam.explorer.pictures import density_picture
-from kexpfam.explorer.svg import number_text, tick_texts, ticks
 
 
 @pytest.mark.parametrize("ends", [(0.0, 1.0), (-3.2, 17.9), (1e-7, 3e-7), (5e8, 9e8)])

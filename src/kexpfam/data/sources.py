@@ -32,6 +32,7 @@ from kexpfam.tables import (
     as_table,
     is_frame,
     name_of,
+    response_name,
     table_of,
     tell_of_leaks,
 )
@@ -60,6 +61,7 @@ def training_data(
         >>> rows.Y.shape
         (2, 1)
     """
+    estimator._response_name = response_name(y)
     X, y, sample_weight = _taken_out(X, y, sample_weight)
     source = as_source(
         X,

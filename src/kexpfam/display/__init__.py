@@ -16,7 +16,16 @@ from kexpfam.display.conditions import (
 from kexpfam.display.densities import ConditionalDensityDisplay, plot_densities
 from kexpfam.display.differences import plot_differences
 from kexpfam.display.graph import GraphDisplay
+from kexpfam.display.html import (
+    densities_in_html,
+    html_box,
+    html_heading,
+    html_notes,
+    html_table,
+    pit_strip,
+)
 from kexpfam.display.pairs import PairsDisplay
+from kexpfam.display.summaries import densities_in_words
 
 __all__ = [
     "FEW_NEAR",
@@ -24,8 +33,15 @@ __all__ = [
     "ConditionalDensityDisplay",
     "GraphDisplay",
     "PairsDisplay",
+    "densities_in_html",
+    "densities_in_words",
     "few_near",
+    "html_box",
+    "html_heading",
+    "html_notes",
+    "html_table",
     "near_note",
+    "pit_strip",
     "plot_calibration",
     "plot_coverage",
     "plot_densities",

@@ -11,7 +11,7 @@ from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin, RegressorMixin
-from sklearn.exceptions import DataConversionWarning
+from sklearn.exceptions import DataConversionWarning, NotFittedError
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -33,6 +33,7 @@ from kexpfam._validation import (
 )
 from kexpfam.data import adopt, conditions
 from kexpfam.distributions import BLOCK_ROWS, Density
+from kexpfam.estimators.description import described
 from kexpfam.estimators.frames import FrameColumns, as_frame
 from kexpfam.family import Limits
 from kexpfam.family.neighbourhood import Neighbourhood
@@ -86,6 +87,7 @@ class ConditionalEstimator(RegressorMixin, BaseEstimator, Generic[D]):
     n_features_in_: int
     _takes_tables = False  # whether X may be more than numbers without gaps
     _limits = Limits()
+    _response_name: str | None = None
     neighbourhood_: Neighbourhood
     n_jobs: int | None
 
@@ -110,7 +112,15 @@ class ConditionalEstimator(RegressorMixin, BaseEstimator, Generic[D]):
             >>> p.interval(0.9).shape
             (2, 2)
         """
-        return self._density(self._conditions(X))
+        found = self._density(self._conditions(X))
+        found._response = self._target
+        return found
+
+    @property
+    def _target(self) -> str | None:
+        """Name of a single column of y, if it was told at the fit or is in a file."""
+        coded = None if self.coder_ is None else self.coder_.coding_.target
+        return coded or self._response_name
 
     def score_samples(self, X: ArrayLike, y: ArrayLike) -> Array:
         """Log p(y_a|x_a) of each row, (n,)."""
@@ -249,6 +259,30 @@ class ConditionalEstimator(RegressorMixin, BaseEstimator, Generic[D]):
         from kexpfam.display import ConditionalDensityDisplay
 
         return ConditionalDensityDisplay.from_estimator(self, X, y, ax=ax).ax_
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        """The arguments, as scikit-learn has it; if fitted, what the model is too."""
+        text = super().__repr__(N_CHAR_MAX)
+        return f"{text}\n{described(self).in_words()}" if self._is_fitted else text
+
+    def _repr_html_inner(self) -> str:
+        if not self._is_fitted:
+            return super()._repr_html_inner()
+        return described(self).in_html(super().__repr__())
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        found = super()._repr_mimebundle_(**kwargs)
+        if "text/html" in found:  # a setting of scikit-learn can turn it off
+            found["text/html"] = self._repr_html_inner()
+        return found
+
+    @property
+    def _is_fitted(self) -> bool:
+        try:
+            check_is_fitted(self)
+        except NotFittedError:
+            return False
+        return True
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

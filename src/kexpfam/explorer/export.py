@@ -7,11 +7,11 @@ import numpy as np
 
 from kexpfam._typing import Array
 from kexpfam.display import FEW_NEAR, near_note
+from kexpfam.display.numbers import density_numbers
+from kexpfam.display.svg import number_text
 from kexpfam.explorer.joint import JointView
-from kexpfam.explorer.numbers import density_numbers
 from kexpfam.explorer.pictures import curve_picture, density_picture
 from kexpfam.explorer.subject import JointSubject, Question, Subject, kind_of_model
-from kexpfam.explorer.svg import number_text
 from kexpfam.explorer.view import ConditionalView
 
 # Of pictures, in pixels: three beside each other on a laptop, one on a phone.

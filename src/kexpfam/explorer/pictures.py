@@ -8,8 +8,8 @@ import numpy as np
 
 from kexpfam._typing import Array, Mask
 from kexpfam.display import runs_of
-from kexpfam.explorer.numbers import CurveNumbers, DensityNumbers
-from kexpfam.explorer.svg import (
+from kexpfam.display.numbers import CurveNumbers, DensityNumbers
+from kexpfam.display.svg import (
     NamedAxis,
     PictureFrame,
     area,

@@ -14,9 +14,9 @@ import numpy as np
 
 from kexpfam._typing import Array, Indices
 from kexpfam.display import few_near, typical_place
+from kexpfam.display.numbers import LEVELS, CurveNumbers
+from kexpfam.display.svg import NamedAxis, nice_step, tidy
 from kexpfam.errors import KexpfamError
-from kexpfam.explorer.numbers import LEVELS, CurveNumbers
-from kexpfam.explorer.svg import NamedAxis, nice_step, tidy
 from kexpfam.tables import CategoryFeature, Coding, DateFeature, Feature
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from kexpfam._typing import Array
 from kexpfam.display import near_note, rows_near
-from kexpfam.explorer.numbers import LEVELS, density_numbers
+from kexpfam.display.numbers import LEVELS, density_numbers
 from kexpfam.explorer.pictures import (
     coverage_picture,
     curve_picture,

@@ -189,7 +189,7 @@ def region_near(p: Any, level: float, on: DensityGrid, spec: GridSpec = GRID) ->
     The ends e of the region and its height c satisfy p(e) = c and a sum of masses,
     Σ ±F(e) = level; both are made linear in steps of e and c.
     """
-    height, ends = _cut(level, on, spec.bisections)
+    height, ends = cut_at_height(level, on, spec.bisections)
     gradient = np.gradient(on.pdf, on.y)
     sign = np.where(np.arange(len(ends)) % 2, 1.0, -1.0)
     small = spec.small_step * on.middle_half()
@@ -210,7 +210,9 @@ def region_near(p: Any, level: float, on: DensityGrid, spec: GridSpec = GRID) ->
     return np.reshape(p.hpd(level), (-1, 2))
 
 
-def _cut(level: float, on: DensityGrid, bisections: int) -> tuple[float, Array]:
+def cut_at_height(
+    level: float, on: DensityGrid, bisections: int = GRID.bisections
+) -> tuple[float, Array]:
     """Height above which the grid has a mass, and where it is crossed."""
     low, high = 0.0, float(on.pdf.max())
     for _ in range(bisections):
