@@ -509,8 +509,6 @@ def _print(report: dict[str, Any], data: str, again: str) -> None:
     if target is None:
         click.echo(f"  kexpfam sample {output} -n 100 -o draws.csv")
         return
-    # A curve runs along a number.
-    kind = "--kind density " if all(groups.values()) else ""
-    click.echo(f"  kexpfam plot {output} {data} {kind}-o picture.png")
+    click.echo(f"  kexpfam plot {output} {data} -o picture.png")
     click.echo(f"  kexpfam predict {output} {data} -o predictions.csv")
     click.echo(f"  kexpfam evaluate {data} {again} --cv 5")

@@ -3,6 +3,12 @@
 matplotlib is imported when something is drawn, never before.
 """
 
+from kexpfam.display.along import (
+    AveragedDensities,
+    MovableRows,
+    averaged_along,
+    column_relevance,
+)
 from kexpfam.display.calibration import plot_calibration, plot_coverage, plot_pit
 from kexpfam.display.conditions import (
     FEW_NEAR,
@@ -13,7 +19,12 @@ from kexpfam.display.conditions import (
     runs_of,
     typical_place,
 )
-from kexpfam.display.densities import ConditionalDensityDisplay, plot_densities
+from kexpfam.display.densities import (
+    ConditionalDensityDisplay,
+    averaged_title,
+    dots_along,
+    plot_densities,
+)
 from kexpfam.display.differences import plot_differences
 from kexpfam.display.graph import GraphDisplay
 from kexpfam.display.html import (
@@ -30,11 +41,17 @@ from kexpfam.display.summaries import densities_in_words
 __all__ = [
     "FEW_NEAR",
     "FEW_ROWS",
+    "AveragedDensities",
     "ConditionalDensityDisplay",
     "GraphDisplay",
+    "MovableRows",
     "PairsDisplay",
+    "averaged_along",
+    "averaged_title",
+    "column_relevance",
     "densities_in_html",
     "densities_in_words",
+    "dots_along",
     "few_near",
     "html_box",
     "html_heading",

@@ -251,14 +251,30 @@ class ConditionalEstimator(RegressorMixin, BaseEstimator, Generic[D]):
         """
         return self.neighbourhood_.count(self._conditions(X))
 
-    def plot(self, X: ArrayLike, y: ArrayLike | None = None, ax: Any = None) -> Any:
+    def plot(
+        self,
+        X: Any,
+        y: Any = None,
+        ax: Any = None,
+        *,
+        along: int | str | None = None,
+    ) -> Any:
         """Heat map of p(y|x) with quantile lines and the data; returns the Axes.
 
-        For one column of x and one of y.
+        Args:
+            X: Conditions, (n, p), an array or a frame. Of several columns one varies,
+                and the others are averaged over the rows most like it.
+            y: Responses of one column, (n,), shown as dots; None for none.
+            ax: Where to draw; None for a new figure.
+            along: The column that varies, by name or number; None for the one that
+                densities depend on most.
         """
         from kexpfam.display import ConditionalDensityDisplay
 
-        return ConditionalDensityDisplay.from_estimator(self, X, y, ax=ax).ax_
+        display = ConditionalDensityDisplay.from_estimator(
+            self, X, y, along=along, ax=ax
+        )
+        return display.ax_
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         """The arguments, as scikit-learn has it; if fitted, what the model is too."""

@@ -9,8 +9,10 @@ from kexpfam.explorer.subject import (
     JointSubject,
     Question,
     Subject,
+    SubjectRows,
     controls_of,
     number_control,
+    remembered_rows,
 )
 from kexpfam.explorer.view import ConditionalView
 
@@ -23,8 +25,10 @@ __all__ = [
     "JointView",
     "Question",
     "Subject",
+    "SubjectRows",
     "controls_of",
     "number_control",
     "plain",
+    "remembered_rows",
     "report",
 ]

@@ -15,7 +15,7 @@ import numpy as np
 
 from kexpfam._typing import Array
 from kexpfam.display import near_note, rows_near
-from kexpfam.display.numbers import LEVELS, density_numbers
+from kexpfam.display.numbers import LEVELS, CurveNumbers, density_numbers
 from kexpfam.explorer.pictures import (
     coverage_picture,
     curve_picture,
@@ -56,9 +56,10 @@ class ConditionalView:
     """
 
     def __init__(self, subject: Subject, spec: ViewSpec | None = None) -> None:
-        self.subject = subject.starting_at_typical_row()
+        self.subject = subject.starting_at_typical_row().by_relevance()
         self.spec = spec or ViewSpec()
         self._lock = threading.Lock()
+        self._averages: dict[str, CurveNumbers] = {}
 
     @property
     def questions(self) -> Mapping[str, Callable[[Question], Answer]]:
@@ -126,12 +127,19 @@ class ConditionalView:
         }
 
     def curve(self, question: Question) -> Answer:
-        """Mean and quantiles along a feature, the others where the sliders are."""
+        """Mean and quantiles along a feature, averaged over rows like each place.
+
+        With `others` "fixed", the other features are where the sliders are.
+        """
         subject = self.subject
         values = question.mapping("values")
         control = subject.control(question.fields.get("feature"))
         row = subject.row(values)
-        found = subject.along(control, row)
+        fixed = question.choice("others", ("averaged", "fixed")) == "fixed"
+        if fixed or subject.rows_to_average() is None:
+            found = subject.along(control, row)
+        else:
+            found = self.averaged(control)
         picture = curve_picture(
             found,
             control.axis,
@@ -217,6 +225,13 @@ class ConditionalView:
         with self._lock:
             return self._evaluation
 
+    def averaged(self, control: Control) -> CurveNumbers:
+        """Averages along a feature, computed when first asked for."""
+        with self._lock:
+            if control.name not in self._averages:
+                self._averages[control.name] = self.subject.averaged_along(control)
+            return self._averages[control.name]
+
     @functools.cached_property
     def _evaluation(self) -> Evaluation:
         rows = self._evaluated
@@ -253,12 +268,11 @@ class ConditionalView:
         return self._places(control)[rows], self.subject.y[rows]
 
     def _places(self, control: Control) -> Array:
-        cells = self.subject.X[:, list(control.columns)]
+        places = control.positions(self.subject.X)
         if not control.categories:
-            return cells[:, 0]
+            return places
         # Beside each other, so that dots of a category are seen one by one.
-        beside = np.random.default_rng(0).uniform(-0.22, 0.22, len(cells))
-        return cells.argmax(axis=1) + beside
+        return places + np.random.default_rng(0).uniform(-0.22, 0.22, len(places))
 
     def near(self, row: Array) -> float | None:
         """About how many training rows are near a row, (1, p); None if not known."""
