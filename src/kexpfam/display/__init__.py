@@ -19,11 +19,11 @@ from kexpfam.display.conditions import (
     runs_of,
     typical_place,
 )
+from kexpfam.display.curves import plot_densities
 from kexpfam.display.densities import (
     ConditionalDensityDisplay,
     averaged_title,
     dots_along,
-    plot_densities,
 )
 from kexpfam.display.differences import plot_differences
 from kexpfam.display.graph import GraphDisplay
@@ -36,6 +36,12 @@ from kexpfam.display.html import (
     pit_strip,
 )
 from kexpfam.display.pairs import PairsDisplay
+from kexpfam.display.pit import (
+    PITDisplay,
+    RegionCalibrationDisplay,
+    pit_values,
+    simultaneous_band,
+)
 from kexpfam.display.summaries import densities_in_words
 
 __all__ = [
@@ -45,7 +51,9 @@ __all__ = [
     "ConditionalDensityDisplay",
     "GraphDisplay",
     "MovableRows",
+    "PITDisplay",
     "PairsDisplay",
+    "RegionCalibrationDisplay",
     "averaged_along",
     "averaged_title",
     "column_relevance",
@@ -59,6 +67,7 @@ __all__ = [
     "html_table",
     "near_note",
     "pit_strip",
+    "pit_values",
     "plot_calibration",
     "plot_coverage",
     "plot_densities",
@@ -66,5 +75,6 @@ __all__ = [
     "plot_pit",
     "rows_near",
     "runs_of",
+    "simultaneous_band",
     "typical_place",
 ]

@@ -1,4 +1,4 @@
-"""Pictures of densities: curves of p(y), and heat maps of p(y|x) with quantiles.
+"""Heat maps of p(y|x) along a column, with quantiles.
 
 A picture knows a density only by its methods (`pdf`, `cdf`, `ppf`, `support`) and an
 estimator only by `given`, so that any model with these can be drawn. Computing and
@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from scipy.special import expit, logit
 from sklearn.isotonic import isotonic_regression
 
 from kexpfam._typing import Array, ArrayLike, Mask
@@ -23,82 +22,16 @@ from kexpfam.display.along import (
 )
 from kexpfam.display.condition_rows import ConditionRows
 from kexpfam.display.conditions import FEW_NEAR, runs_of
+from kexpfam.display.curves import (
+    require_one_variable,
+    visible_range,
+    widened,
+)
 from kexpfam.display.theme import THEME, pyplot
 from kexpfam.tables import response_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-
-def plot_densities(
-    densities: Any, ax: "Axes | None" = None, *, band: float | None = None, **line: Any
-) -> "Axes":
-    """Draw one or several densities of one variable as curves.
-
-    Up to eight are named in a legend; more are coloured in order, from dark to light.
-    A curve that meets a finite end of the support falls to zero there. Atoms are stems
-    as high as their probability, on the same axis.
-
-    Args:
-        densities: n densities of one variable, or a single one, as `given` returns.
-        ax: Where to draw; None for a new figure.
-        band: Level of a ribbon, from `densities.band`, around each curve; None for
-            none.
-        line: Passed to `Axes.plot`; `label` and `color` may be lists of n.
-
-    Returns:
-        The Axes.
-
-    Raises:
-        MissingDependencyError: matplotlib is not installed.
-        ValueError: No densities, several variables, or a list of another length.
-
-    Example:
-        >>> import matplotlib
-        >>> matplotlib.use("Agg")
-        >>> import numpy as np
-        >>> from kexpfam import KCEF
-        >>> x = np.linspace(0, 1, 60)[:, None]
-        >>> y = x[:, 0] + 0.1 * np.cos(50 * x[:, 0])
-        >>> p = KCEF().fit(x, y).given([[0.2], [0.8]])
-        >>> ax = plot_densities(p, label=["x = 0.2", "x = 0.8"])
-        >>> len(ax.lines)
-        2
-    """
-    plt = pyplot()
-    from matplotlib.cbook import normalize_kwargs
-    from matplotlib.lines import Line2D
-
-    _require_one_variable(densities)
-    curves = _curves(densities)
-    n = len(curves)
-    thin = {"linewidth": 1.0} if n > THEME.named else {}
-    line = thin | normalize_kwargs(line, Line2D)
-    labels = _labels(line.pop("label", None), n)
-    colors = _colors(line.pop("color", None), n)
-    if ax is None:
-        _, ax = plt.subplots(layout="constrained")
-    ribbons = _ribbons(densities, curves, band)
-    stems = _stems(densities, n)
-    for (y, p), ribbon, label, color, atoms in zip(
-        curves, ribbons, labels, colors, stems, strict=True
-    ):
-        (drawn,) = ax.plot(y, p, label=label, color=color, **line)
-        drawn.sticky_edges.y.append(0.0)  # no margin below, yet room for other curves
-        if ribbon is not None:
-            look: dict[str, Any] = {"color": drawn.get_color(), "linewidth": 0}
-            ax.fill_between(y, *ribbon, alpha=0.25, **look)
-        elif n <= 4:  # of more, fills are not told apart
-            ax.fill_between(y, p, color=drawn.get_color(), alpha=0.15, linewidth=0)
-        if len(atoms):
-            shade, (at, height) = drawn.get_color(), atoms.T
-            ax.vlines(at, 0.0, height, color=shade, linewidth=1.5)
-            ax.plot(at, height, "o", color=shade, markersize=4)
-    ylabel = "density and probability" if any(map(len, stems)) else "density"
-    ax.set(xlabel="y", ylabel=ylabel)
-    if labels[0] is not None:
-        ax.legend(frameon=False)
-    return ax
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -231,9 +164,9 @@ class ConditionalDensityDisplay:
         if len(rows.names) > 1 or along is not None or rows.categories(0):
             return cls._averaged(rows, y, along, levels, cmap)
         seen, data = _columns(X, y)
-        x = np.linspace(*_widened(seen.min(), seen.max()), grid_resolution)
+        x = np.linspace(*widened(seen.min(), seen.max()), grid_resolution)
         p = estimator.given(_like(X, x))
-        _require_one_variable(p)
+        require_one_variable(p)
         quantiles = p.ppf(levels[None])
         y_edges = np.linspace(*_y_range(p, quantiles, data), grid_resolution + 1)
         names = getattr(estimator, "feature_names_in_", ["x"])
@@ -256,7 +189,7 @@ class ConditionalDensityDisplay:
         cls, rows: ConditionRows, y: Any, along: Any, levels: Array, cmap: Any
     ) -> Self:
         """Along one column of several, the others averaged over rows."""
-        _require_one_variable(rows.given(np.array([0])))
+        require_one_variable(rows.given(np.array([0])))
         values = None if y is None else _response(y, len(rows))
         column = (
             int(np.argmax(column_relevance(rows, len(rows.names))))
@@ -464,117 +397,6 @@ def _shortened(categories: tuple[str, ...]) -> list[str]:
     return [c if len(c) <= most else c[: most - 1] + "…" for c in categories]
 
 
-def _require_one_variable(densities: Any) -> None:
-    if not hasattr(densities, "ppf"):
-        raise ValueError(
-            f"This picture is for one column of y, and these densities have "
-            f"{np.shape(densities.mean())[-1]}; fit and draw one column at a time, or "
-            f"draw samples of them, from rvs()."
-        )
-
-
-def _curves(densities: Any) -> list[tuple[Array, Array]]:
-    """Points (y, p) of the curve of each density, over the visible range of all."""
-    if hasattr(densities, "atoms"):
-        shares = np.atleast_1d(densities.continuous_share)
-        if densities.density is None:
-            return [(np.empty(0), np.empty(0))] * len(shares)
-        inner = _curves(densities.density)
-        return [(y, w * p) for (y, p), w in zip(inner, shares, strict=True)]
-    ends = np.atleast_2d(densities.support)
-    if len(ends) == 0:
-        raise ValueError("There are no densities to draw: the batch is empty.")
-    # So many equally spaced, and as many quantiles, which resolve a peak however narrow
-    # it is beside the others.
-    points = 301
-    quantiles, lows, highs = _visible(densities, points)
-    low, high = _widened(lows.min(), highs.max())
-    even = np.broadcast_to(np.linspace(low, high, points), quantiles.shape)
-    y = np.hstack([even, np.clip(quantiles, low, high)])
-    y = np.sort(np.clip(y, ends[:, :1], ends[:, 1:]), axis=1)
-    p = _batched(densities.pdf, densities, y)
-    # A curve falls to zero where it meets an end of the support.
-    met = np.column_stack([y[:, 0] <= ends[:, 0], y[:, -1] >= ends[:, 1]]).astype(int)
-    return [
-        (np.pad(own, pad, mode="edge"), np.pad(height, pad))
-        for own, height, pad in zip(y, p, met.tolist(), strict=True)
-    ]
-
-
-def _ribbons(
-    densities: Any, curves: list[tuple[Array, Array]], level: float | None
-) -> list[tuple[Array, Array] | None]:
-    """Ends of the band of each curve, at its points."""
-    if level is None:
-        return [None] * len(curves)
-    each = [densities] if np.ndim(densities.support) == 1 else densities
-    bands = [one.band(level, y) for one, (y, _) in zip(each, curves, strict=True)]
-    return [(band.lower, band.upper) for band in bands]
-
-
-def _stems(densities: Any, n: int) -> list[Array]:
-    """Atoms of each law that are worth drawing, places and probabilities, (k, 2)."""
-    if not hasattr(densities, "atoms"):
-        return [np.empty((0, 2))] * n
-    values, pi = densities.atoms
-    pi = np.atleast_2d(pi)
-    seen = pi >= 1e-3 * pi.max(axis=1, keepdims=True)
-    return [
-        np.column_stack([values[s], own[s]]) for own, s in zip(pi, seen, strict=True)
-    ]
-
-
-def _visible(densities: Any, count: int) -> tuple[Array, Array, Array]:
-    """Some quantiles of n densities, (n, count), and the ends, (n,), worth drawing."""
-    tail = logit(0.001)  # probability that may be left outside on either side
-    # Equally spaced in log odds, so that there are some in the tails.
-    levels = expit(np.linspace(tail, -tail, count))
-    y = _batched(densities.ppf, densities, levels[None])
-    p = _batched(densities.pdf, densities, y)
-    # Of a heavy tail only what is above this share of the peak is drawn: what is lower
-    # is less than a pixel, and would squeeze the rest. A Gaussian is not cut (its share
-    # at the 0.001 quantile is 0.008), a Cauchy is, at 22 scales instead of 318.
-    seen = p >= 0.002 * p.max(axis=1, keepdims=True)
-    low = np.where(seen, y, np.inf).min(axis=1)
-    high = np.where(seen, y, -np.inf).max(axis=1)
-    return y, low, high
-
-
-def _batched(method: Any, densities: Any, points: Array) -> Array:
-    """A method of n densities or of a single one, always with a leading axis."""
-    single = np.ndim(densities.support) == 1
-    return np.atleast_2d(method(points[0] if single else points))
-
-
-def _labels(label: Any, n: int) -> list[str | None]:
-    if label is None:
-        named = 1 < n <= THEME.named
-        return [f"row {i}" if named else None for i in range(n)]
-    # One name for all curves stands once in the legend.
-    names = [label] + [None] * (n - 1) if isinstance(label, str) else list(label)
-    return _one_each("label", names, n)
-
-
-def _colors(color: Any, n: int) -> list[Any]:
-    if isinstance(color, list) or np.ndim(color) == 2:
-        return _one_each("color", list(color), n)
-    if color is None and n > THEME.named:
-        from matplotlib import colormaps
-
-        # Not to the end of the map, whose yellow is lost on white.
-        return list(colormaps["viridis"](np.linspace(0.0, 0.9, n)))
-    return [color] * n
-
-
-def _one_each(name: str, values: list[Any], n: int) -> list[Any]:
-    if len(values) != n:
-        raise ValueError(
-            f"{name} must be one value or a list of {n}, one per density; got a list "
-            f"of {len(values)}."
-        )
-    return values
-
-
 def _columns(X: Any, y: Any) -> tuple[Array, Array | None]:
     """The only column of X, finite, (n,); and beside that of y, if there is one."""
     x = _finite("X", np.asarray(X, dtype=float).ravel())
@@ -594,20 +416,14 @@ def _like(X: Any, x: Array) -> Any:
     return type(X)({X.columns[0]: x}) if hasattr(X, "columns") else x[:, None]
 
 
-def _widened(low: float, high: float) -> tuple[float, float]:
-    # A single value gets some width, of its own magnitude.
-    room = 0.02 * (high - low) or 0.5 * max(1.0, abs(low))
-    return low - room, high + room
-
-
 def _y_range(p: Any, quantiles: Array, data: Array | None) -> tuple[float, float]:
     """A range that shows the mass, the quantile lines and the data."""
-    _, low, high = _visible(p, 31)
+    _, low, high = visible_range(p, 31)
     # Columns that are shown to their tails. The others, mostly at x with few data, may
     # lose tails that would squeeze the rest, but never a quantile line.
     complete = 90
     seen = np.append(quantiles, [] if data is None else data[:, 1])
-    bottom, top = _widened(
+    bottom, top = widened(
         min(np.percentile(low, 100 - complete), seen.min(initial=np.inf)),
         max(np.percentile(high, complete), seen.max(initial=-np.inf)),
     )
