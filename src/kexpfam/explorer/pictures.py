@@ -24,9 +24,12 @@ from kexpfam.display.svg import (
 Size = tuple[float, float]
 
 
-def density_frame(found: DensityNumbers, size: Size) -> PictureFrame:
-    """The axes of a density; its height has no labels, as few can read them."""
-    top = 1.24 * max(float(found.pdf.max()), np.finfo(float).tiny)
+def density_frame(found: DensityNumbers, size: Size, peak: float = 0.0) -> PictureFrame:
+    """The axes of a density; its height has no labels, as few can read them.
+
+    They are so high that a peak of another density is inside, too.
+    """
+    top = 1.24 * max(float(found.pdf.max()), peak, np.finfo(float).tiny)
     return PictureFrame.around(size, found.axis, (0.0, top), y_labels=False)
 
 

@@ -375,6 +375,18 @@ class Question:
             )
         return value
 
+    def span(self, name: str) -> tuple[float, float] | None:
+        """Two finite numbers, the smaller one first; None if nothing was said."""
+        value = self.fields.get(name)
+        if value is None:
+            return None
+        if not isinstance(value, list) or len(value) != 2:
+            raise ExplorerError(f"{name} must be two numbers, got {value!r:.60}.")
+        low, high = (_number(name, end) for end in value)
+        if not (math.isfinite(low) and math.isfinite(high) and low < high):
+            raise ExplorerError(f"{name} must be two increasing numbers.")
+        return low, high
+
     def flag(self, name: str) -> bool:
         """Whether something is wanted; no, if nothing was said."""
         value = self.fields.get(name, False)

@@ -8,7 +8,7 @@ the sliders is computed once.
 import functools
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -58,7 +58,10 @@ class ConditionalView:
     def __init__(self, subject: Subject, spec: ViewSpec | None = None) -> None:
         self.subject = subject.starting_at_typical_row().by_relevance()
         self.spec = spec or ViewSpec()
-        self._lock = threading.Lock()
+        # One for each thing that is computed once, so that none waits for another.
+        self._lock = {
+            name: threading.Lock() for name in ("evaluation", "draws", "averages")
+        }
         self._averages: dict[str, CurveNumbers] = {}
 
     @property
@@ -94,17 +97,27 @@ class ConditionalView:
             level=level,
             highest=question.choice("region", ("interval", "hpd")) == "hpd",
             zoom=question.flag("zoom"),
+            kept=question.span("kept"),
             with_std=not question.flag("moving"),
         )
         observed = question.fields.get("observed")
         if observed is not None:
             observed = question.number("observed", 0.0, -np.inf, np.inf)
-        frame = density_frame(found, question.size(340.0))
+        own = found.axis
+        # Room for a density that was pinned, to be compared with.
+        pinned = question.span("include")
+        if pinned is not None:
+            low, high = found.axis
+            axis = min(low, pinned[0]), max(high, pinned[1])
+            found = replace(found, axis=axis)
+        peak = question.number("peak", 0.0, 0.0, np.inf)
+        frame = density_frame(found, question.size(340.0), peak)
         near = self.near(row)
         return {
             "content": density_content(found, frame, subject.target, observed),
             "frame": {
                 "axis": list(found.axis),
+                "own": list(own),
                 "left": frame.x.start,
                 "right": frame.x.end,
                 "base": frame.y.start,
@@ -121,6 +134,7 @@ class ConditionalView:
             "levels": list(LEVELS),
             "mean": found.mean,
             "std": found.std,
+            "half_width": 0.5 * float(found.middle[1] - found.middle[0]),
             "modes": [mode._asdict() for mode in found.modes],
             "near": near,
             "near_note": near_note(near),
@@ -200,7 +214,7 @@ class ConditionalView:
         """Draws at the rows of the data, beside what was observed there."""
         subject, rows = self.subject, self._evaluated
         data = subject.y[rows]
-        with self._lock:
+        with self._lock["draws"]:
             drawn = self._drawn
         size = question.size(300.0)
         if (feature := question.fields.get("feature")) is not None:
@@ -222,12 +236,12 @@ class ConditionalView:
 
     def evaluation(self) -> Evaluation:
         """All scores on the data, computed when first asked for."""
-        with self._lock:
+        with self._lock["evaluation"]:
             return self._evaluation
 
     def averaged(self, control: Control) -> CurveNumbers:
         """Averages along a feature, computed when first asked for."""
-        with self._lock:
+        with self._lock["averages"]:
             if control.name not in self._averages:
                 self._averages[control.name] = self.subject.averaged_along(control)
             return self._averages[control.name]
