@@ -21,8 +21,8 @@ ORDER = """
 _typing errors _validation _optional _interrupts _parallel _progress persistence
 _linalg _roots _valleys kernels _heuristics _kernel_density regression trees
 base_densities summaries tables data blocks partition score_matching likelihood display
-sampling distributions family selection metrics comparison datasets estimators graphs
-baselines conformal causal pipeline explorer io bridges __init__ cli __main__
+sampling distributions family selection metrics comparison datasets explorer estimators
+graphs baselines conformal causal pipeline io bridges __init__ cli __main__
 """
 ROOMS = ORDER.split()
 

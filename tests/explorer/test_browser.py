@@ -7,11 +7,13 @@ import contextlib
 import csv
 import io
 import shutil
+from html import escape
 
 import numpy as np
 import pytest
 
 from kexpfam.explorer import report
+from kexpfam.explorer.notebook import answered, embedded_page
 from tests.explorer.conftest import serving
 
 webdriver = pytest.importorskip("selenium.webdriver")
@@ -321,3 +323,31 @@ def test_a_server_that_does_not_answer_is_said_until_it_does(page):
         cut_off(False)
     slider.send_keys(Keys.ARROW_RIGHT)
     wait_for(page, lambda: not problem.is_displayed())
+
+
+def test_the_page_of_a_notebook_asks_whoever_shows_it(browser, view, tmp_path):
+    # As the widget does: a frame without an origin, whose messages are handed on.
+    frame = f'<iframe sandbox="allow-scripts" srcdoc="{escape(embedded_page())}">'
+    relay = (
+        "<script>window.inbox = []; addEventListener('message', (e) => "
+        "inbox.push(e.data.kexpfam));</script>"
+    )
+    path = tmp_path / "notebook.html"
+    path.write_text(f"<!doctype html>{relay}{frame}</iframe>", encoding="utf-8")
+    browser.get(path.as_uri())
+    reply = (
+        "document.querySelector('iframe').contentWindow"
+        ".postMessage({ kexpfam: arguments[0] }, '*')"
+    )
+    names = set()
+
+    def served():
+        for question in browser.execute_script("return inbox.splice(0)"):
+            names.add(question["name"])
+            browser.execute_script(reply, answered(view, question))
+        return {"description", "density", "curve", "calibration"} <= names
+
+    wait_for(browser, served)
+    browser.switch_to.frame(0)
+    assert "90 %" in browser.find_element(By.ID, "density-legend").text
+    browser.switch_to.default_content()

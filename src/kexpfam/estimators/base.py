@@ -38,7 +38,7 @@ from kexpfam.estimators.frames import FrameColumns, as_frame
 from kexpfam.family import Limits
 from kexpfam.family.neighbourhood import Neighbourhood
 from kexpfam.sampling import Sampler, resolve_sampler
-from kexpfam.tables import Coding, TableCoder
+from kexpfam.tables import Coding, TableCoder, response_name
 
 Result = TypeVar("Result")
 
@@ -275,6 +275,34 @@ class ConditionalEstimator(RegressorMixin, BaseEstimator, Generic[D]):
             self, X, y, along=along, ax=ax
         )
         return display.ax_
+
+    def explore(self, X: Any, y: Any = None, *, title: str | None = None) -> Any:
+        """A page where p(y|x) follows sliders, for one column of y.
+
+        In a notebook it is a widget (with the extra `notebook`; without it a report is
+        shown). Elsewhere the page is served to this computer's browser, until the
+        program ends or `close()` is called; `write(path)` makes a report of it.
+
+        Args:
+            X: Rows to compare with, an array or a frame; ranges of sliders are theirs.
+            y: What was observed there, (n,); None for nothing.
+            title: What the page is called; None for the name of the class.
+
+        Returns:
+            A `kexpfam.explorer.Exploration`.
+        """
+        from kexpfam.explorer import explored
+
+        coded = self._conditions(X)
+        self._require_one_column("explore")
+        return explored(
+            self._of_coded_rows(),
+            coded,
+            y,
+            coding=None if self.coder_ is None else self.coder_.coding_,
+            title=title or type(self).__name__,
+            target=response_name(y) or self._target or "y",
+        )
 
     def __repr__(self, N_CHAR_MAX: int = 700) -> str:
         """The arguments, as scikit-learn has it; if fitted, what the model is too."""

@@ -2,6 +2,7 @@
 
 from kexpfam.explorer.export import report
 from kexpfam.explorer.joint import JointView
+from kexpfam.explorer.notebook import Exploration, explored
 from kexpfam.explorer.server import ExplorerServer, plain
 from kexpfam.explorer.subject import (
     Control,
@@ -19,6 +20,7 @@ from kexpfam.explorer.view import ConditionalView
 __all__ = [
     "ConditionalView",
     "Control",
+    "Exploration",
     "ExplorerError",
     "ExplorerServer",
     "JointSubject",
@@ -27,6 +29,7 @@ __all__ = [
     "Subject",
     "SubjectRows",
     "controls_of",
+    "explored",
     "number_control",
     "plain",
     "remembered_rows",
