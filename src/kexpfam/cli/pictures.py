@@ -163,7 +163,7 @@ def draw_averaged(subject: Subject, along: str | None) -> Any:
     assert rows is not None  # of the data, or remembered
     y = subject.y if len(subject.X) else np.empty(0)
     observed = y[np.isfinite(y)]
-    found = averaged_along(rows, place, observed)
+    found = averaged_along(rows, place, observed, alone=len(names) == 1)
     dots = dots_along(rows, place, y) if len(observed) else None
     if dots is not None:
         dots[:, 0] += control.origin

@@ -13,7 +13,7 @@ It is also what dots of (x_ij, y_i) may be compared with.
 Averages are read off a grid of y that all densities share.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -117,6 +117,8 @@ def averaged_along(
     y: Array | None = None,
     ends: tuple[float, float] | None = None,
     spec: AlongSpec = ALONG,
+    *,
+    alone: bool = False,
 ) -> AveragedDensities:
     """Average p(y|x) over rows like those at each place along a column.
 
@@ -126,7 +128,10 @@ def averaged_along(
         y: Values that should be seen in a picture, (m,); None for none.
         ends: Range of a column of numbers; None for that of nearly all rows.
         spec: How much is computed.
+        alone: Whether there are no other columns, so that there is nothing to average.
     """
+    if alone:
+        spec = replace(spec, places=200, near=1, smoothing=0.0)
     seen = rows.positions(column)
     known = np.flatnonzero(np.isfinite(seen))
     if not len(known):
@@ -146,7 +151,7 @@ def averaged_along(
         p = rows.given(chosen.ravel(), column, moved)
         cdf = np.asarray(p.cdf(edges[None])).reshape(*chosen.shape, -1)
     cdf = np.einsum("gm,gmh->gh", weights, cdf)
-    if not categories:
+    if not categories and spec.smoothing > 0:
         cdf = gaussian_filter1d(cdf, spec.smoothing, axis=0, mode="nearest")
     return AveragedDensities(places, edges, cdf, shown, few, counted)
 

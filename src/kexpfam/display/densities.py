@@ -197,7 +197,7 @@ class ConditionalDensityDisplay:
             else rows.place(along)
         )
         seen = None if values is None else values[np.isfinite(values)]
-        found = averaged_along(rows, column, seen)
+        found = averaged_along(rows, column, seen, alone=len(rows.names) == 1)
         return cls.of_averages(
             found,
             levels=levels,

@@ -44,6 +44,7 @@ class GridSpec:
     # middle half of the density, about ten digits are right.
     small_step: float = 1e-7
     steps: int = 5
+    least_atom: float = 1e-3  # of less probability an atom is not shown
     bisections: int = 40  # for the height at which a region is cut, on the grid alone
     prominence: float = 0.02  # a dip of less of the highest peak makes no two modes
 
@@ -87,6 +88,7 @@ class DensityNumbers:
     middle: Array  # ends of what a normal density has within one std, (2,)
     region: Array  # intervals that are shaded, (k, 2)
     modes: tuple[Mode, ...]  # the highest one first
+    atoms: Array  # values with a probability of their own, and these, (k, 2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,11 +133,14 @@ def density_numbers(
         p = model.given(row)[0]
         std = float(p.std()) if with_std else np.nan
         axis, curves = _on_grid(p, axis, zoom, kept, spec)
+        atoms = np.empty((0, 2))
         if getattr(p, "measure", "lebesgue") == "lebesgue":
             quantiles = quantiles_near(p, wanted, curves, spec)
             densest = region_near(p, level, curves, spec) if highest else None
         else:  # atoms, which a grid does not see
             quantiles, densest = p.ppf(wanted), p.hpd(level) if highest else None
+            atoms = np.column_stack(p.atoms)
+            atoms = atoms[atoms[:, 1] >= spec.least_atom]
         interval = quantiles[-2:]
         region = interval[None, :] if densest is None else densest
         return DensityNumbers(
@@ -148,6 +153,7 @@ def density_numbers(
             quantiles[len(LEVELS) : -2],
             region,
             modes(curves, spec),
+            atoms,
         )
 
 

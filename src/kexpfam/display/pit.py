@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from scipy.stats import binom, norm
 
-from kexpfam._typing import Array, ArrayLike
+from kexpfam._typing import Array, ArrayLike, Mask
 from kexpfam._validation import as_numbers, check_count, check_probability, check_share
 from kexpfam.display.along import column_relevance
 from kexpfam.display.condition_rows import ConditionRows
@@ -150,17 +150,17 @@ class PITDisplay:
         share = np.searchsorted(np.sort(self.pit), points, side="right") / len(self.pit)
         self.inside_ = bool(np.all((share >= low) & (share <= high)))
         ends = np.concatenate([[0.0], points, [1.0]])
-        curves = [
+        below, above, curve = (
             np.concatenate([[0.0], c - points, [0.0]]) for c in (low, high, share)
-        ]
+        )
         look: dict[str, Any] = {"color": "0.87", "linewidth": 0}
         words = f"{self.level:.0%} band of the whole curve"
-        self.band_ = ax.fill_between(ends, *curves[:2], label=words, **look)
+        self.band_ = ax.fill_between(ends, below, above, label=words, **look)
         ax.axhline(0.0, color="0.35", linewidth=1.0, linestyle=(0, (4, 2)))
         color = THEME.blue if self.inside_ else THEME.orange
         told = "inside" if self.inside_ else "outside"
         (self.line_,) = ax.plot(
-            ends, curves[2], color=color, label=f"{len(self.pit)} rows: {told}"
+            ends, curve, color=color, label=f"{len(self.pit)} rows: {told}"
         )
         ax.set(xlim=(0, 1), xlabel="PIT, F(y|x)", ylabel="observed − expected share")
         ax.margins(y=0.25)
@@ -204,7 +204,7 @@ class RegionCalibrationDisplay:
     names: tuple[str, ...]
     x_label: str = "x"
     z_: Array = field(init=False)
-    wrong_: Array = field(init=False)
+    wrong_: Mask = field(init=False)
     ax_: Any = field(init=False)
     figure_: Any = field(init=False)
 

@@ -64,7 +64,8 @@ def first_summaries(densities: Any, most: int) -> list[DensitySummary]:
         means = np.atleast_1d(first.mean())
         tails = [0.5 - 0.5 * LEVEL, 0.5, 0.5 + 0.5 * LEVEL]
         quantiles = np.atleast_2d(first.quantile(tails))
-        curves = _curves(getattr(first, "density", first))
+        curves: list[DensityGrid | None]
+        curves = _curves(getattr(first, "density", first), len(means))
         atoms, regions = [np.empty((0, 2))] * len(means), [None] * len(means)
         if getattr(first, "measure", "lebesgue") != "lebesgue":
             values, pi = first.atoms
@@ -73,7 +74,7 @@ def first_summaries(densities: Any, most: int) -> list[DensitySummary]:
             shares = np.atleast_1d(first.continuous_share)
             curves = [
                 None if c is None else c._replace(pdf=w * c.pdf)
-                for c, w in zip(curves or [None] * len(means), shares, strict=True)
+                for c, w in zip(curves, shares, strict=True)
             ]
     parts = zip(means, quantiles, regions, curves, atoms, strict=True)
     return [_summary(*part) for part in parts]
@@ -98,10 +99,10 @@ def _summary(
     )
 
 
-def _curves(densities: Any) -> list[DensityGrid] | None:
+def _curves(densities: Any, n: int) -> list[DensityGrid | None]:
     """Densities on grids over nearly all of their mass; None without densities."""
     if densities is None:
-        return None
+        return [None] * n
     single = np.ndim(densities.support) == 1
     ends = np.atleast_2d(densities.quantile([_LEFT_OVER, 1.0 - _LEFT_OVER]))
     support = np.atleast_2d(densities.support)

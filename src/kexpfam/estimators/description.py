@@ -118,7 +118,7 @@ def _heading(model: Any, target: str) -> str:
 def _of_response(model: Any) -> list[tuple[str, str]]:
     """What kind of variable y is, where there is something to say."""
     found, atoms = [], getattr(model, "atoms_", np.empty(0))
-    counts = getattr(model, "discrete_", None)
+    counts: Any = getattr(model, "discrete_", None)
     if hasattr(counts, "regressions"):
         found = [("y", "a mass function on whole numbers")]
         return [*found, ("held-out log p", f"{counts.held_out:.4g}")]
@@ -136,7 +136,8 @@ def _of_response(model: Any) -> list[tuple[str, str]]:
 
 def _of_average(model: Any) -> list[tuple[str, str]]:
     score, best = held_out_score(model)
-    made = f"an average of {len(model.members_)} densities"
+    count = len(model.members_)
+    made = "one density" if count == 1 else f"an average of {count} densities"
     facts = [("made of", f"{made} out of {model.n_candidates_} that were tried")]
     if score is not None:
         facts.append(("held-out log p", f"{score:.4g} (best member alone: {best})"))

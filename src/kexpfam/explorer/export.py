@@ -167,7 +167,7 @@ def _typical(subject: Subject) -> list[tuple[str, Array, float | None]]:
 def _curves(view: ConditionalView, most: int = 6) -> list[str]:
     """Pictures along the features that densities depend on most, averaged over rows."""
     subject = view.subject
-    averaged = subject.rows_to_average() is not None
+    averaged = len(subject.controls) > 1 and subject.rows_to_average() is not None
     row = subject.row({})
     found = [
         (control, view.averaged(control) if averaged else subject.along(control, row))

@@ -120,13 +120,13 @@ class Exploration:
         """The page as a widget; MissingDependencyError without anywidget."""
         anywidget = needed("anywidget", "for the page in a notebook", "notebook")
         traitlets = needed("traitlets", "for the page in a notebook", "notebook")
-
-        class ExplorerWidget(anywidget.AnyWidget):  # type: ignore[misc]  # untyped
-            _esm = _WIDGET
-            page = traitlets.Unicode(embedded_page()).tag(sync=True)
-            height = traitlets.Int(_HEIGHT).tag(sync=True)
-
-        made = ExplorerWidget()
+        fields = {
+            "_esm": _WIDGET,
+            "page": traitlets.Unicode(embedded_page()).tag(sync=True),
+            "height": traitlets.Int(_HEIGHT).tag(sync=True),
+        }
+        # A class can be made only here, where anywidget is known to be there.
+        made = type("ExplorerWidget", (anywidget.AnyWidget,), fields)()
         made.on_msg(lambda _, content, __: made.send(answered(self.view, content)))
         return made
 

@@ -296,7 +296,8 @@ class JointSubject:
 def kind_of_model(model: Any) -> str:
     """What kind of model it is, in a few words."""
     members = getattr(model, "members_", None)
-    average = "" if members is None else f", an average of {len(members)} densities"
+    count = 0 if members is None else len(members)
+    average = f", an average of {count} densities" if count > 1 else ""
     return f"{type(model).__name__}{average}"
 
 

@@ -135,6 +135,7 @@ class ConditionalView:
             "mean": found.mean,
             "std": found.std,
             "half_width": 0.5 * float(found.middle[1] - found.middle[0]),
+            "atoms": found.atoms.tolist(),
             "modes": [mode._asdict() for mode in found.modes],
             "near": near,
             "near_note": near_note(near),
@@ -150,7 +151,8 @@ class ConditionalView:
         control = subject.control(question.fields.get("feature"))
         row = subject.row(values)
         fixed = question.choice("others", ("averaged", "fixed")) == "fixed"
-        if fixed or subject.rows_to_average() is None:
+        alone = len(subject.controls) == 1
+        if fixed or alone or subject.rows_to_average() is None:
             found = subject.along(control, row)
         else:
             found = self.averaged(control)

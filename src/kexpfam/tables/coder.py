@@ -258,9 +258,8 @@ def response_name(y: Any) -> str | None:
     """
     if isinstance(y, str):
         return y
-    columns = getattr(y, "columns", None)
-    alone = columns is not None and len(columns) == 1
-    name = columns[0] if alone else getattr(y, "name", None)
+    columns = list(getattr(y, "columns", ()))
+    name = columns[0] if len(columns) == 1 else getattr(y, "name", None)
     return name if isinstance(name, str) and name else None
 
 

@@ -138,6 +138,7 @@ function drawLegend(a) {
   const modes = a.modes.map((m) => shown(m.place)).join(", ");
   if (modes) items.push(item("key-mode", a.modes.length > 1 ? "modes" : "mode", modes));
   items.push(item("key-region", `${100 * a.level} % ${state.region === "hpd" ? "highest density" : "interval"}`, spans(a.region)));
+  if (a.atoms.length) items.push(item("key-atom", "own probability"));
   if (state.observed !== null) items.push(item("key-observed", "observed", shown(state.observed)));
   if (state.pinned) items.push(item("key-pinned", "A: median", `${shown(state.pinned.quantiles[2])}, ${100 * state.pinned.level} % ${spans([state.pinned.interval])}`));
   byId("density-legend").replaceChildren(...items);
@@ -151,6 +152,7 @@ function numberRows(a) {
   rows.push([a.std > 1.25 * a.half_width ? "standard deviation, with far tails" : "standard deviation", a.std]);
   a.levels.forEach((level, i) => rows.push([level === 0.5 ? "median" : `${+(100 * level).toFixed(1)} % quantile`, a.quantiles[i]]));
   rows.push([`${100 * a.level} % interval, from`, a.interval[0]], [`${100 * a.level} % interval, to`, a.interval[1]]);
+  for (const [value, mass] of a.atoms.slice(0, 8)) rows.push([`probability of exactly ${shown(value, 4, true)}`, mass]);
   a.modes.forEach((m, i) => rows.push([a.modes.length > 1 ? `mode ${i + 1} (mass ${percent(m.mass)})` : "mode", m.place]));
   if (a.near !== null) rows.push(["training rows nearby, about", a.near]);
   return rows;
@@ -572,7 +574,8 @@ function fillIn() {
   byId("subtitle").textContent = [page.title, page.model, page.rows ? `${page.rows.toLocaleString("en")} rows of ${page.source}` : "no data"].join(" · ");
   byId("density-title").textContent = `Density of ${page.target}`;
   byId("panel-title").textContent = joint ? "Hold columns fixed" : "Conditions";
-  byId("panel-note").textContent = joint ? "Tick a column, or move its slider, to see the others given its value." : page.rows ? "They begin at a typical row of the data, in the order of how much the density depends on them." : "";
+  byId("panel-note").textContent = joint ? "Tick a column, or move its slider, to see the others given its value." : page.rows ? "They begin at a typical row of the data" + (names.length > 1 ? ", in the order of how much the density depends on them." : ".") : "";
+  byId("curve-others").hidden = names.length < 2;
   byId("rows").hidden = joint || !page.rows;
   byId("place").max = page.rows;
   byId("controls").replaceChildren(...page.controls.map(sliderOf));
