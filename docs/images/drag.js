@@ -1,6 +1,6 @@
 "use strict";
 // The picture of the landing page: drag x, and the density follows. All numbers are in
-// images/drag_data.js; nothing else is loaded. Without scripts the still picture stays.
+// drag_data.js; nothing else is loaded. Without scripts the still picture stays.
 
 (() => {
   const holder = document.getElementById("drag"), data = window.dragData;
