@@ -2,8 +2,8 @@
 
     python docs/pictures/drag.py [folder [rows]]
 
-The rows and the model are those of `landing.py`; `docs/images/drag.js` draws them. Densities
-are sixteen-bit shares of the highest one, so that the file is small.
+The rows and the model are those of `landing.py`; `docs/images/drag.js` draws them.
+Densities are sixteen-bit shares of the highest one, so that the file is small.
 """
 
 import base64
