@@ -120,6 +120,7 @@ SLOW = (
     "tests/estimators/test_relevance.py::test_few_rows_are_not_searched",
     "tests/estimators/test_relevance.py::test_gaussianized_responses_take_part_where_rows_are_many",
     "tests/estimators/test_relevance.py::test_units_of_x_do_not_matter",
+    "tests/estimators/test_row_order.py",
     "tests/estimators/test_selection.py::test_a_fold_without_spread_leaves_regressions_out",
     "tests/estimators/test_selection.py::test_a_handful_of_rows_can_be_fitted[8]",
     "tests/estimators/test_selection.py::test_new_values_of_a_constant_column_change_nothing",
