@@ -588,6 +588,7 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
             columns = [type(self)(**self.get_params()) for _ in fitted.columns]
             for own, average in zip(columns, fitted.columns, strict=True):
                 own._relearn(average)
+                own.check_saved()
             self.n_features_in_ = columns[0].n_features_in_
             self._take(ByColumn(columns, fitted.names))
             return
