@@ -57,6 +57,7 @@ SLOW = (
     "tests/cli/test_commands.py::test_pictures_of_every_kind_are_drawn[svg]",
     "tests/cli/test_installed.py",
     "tests/cli/test_pictures.py::test_long_names_stay_inside_the_picture",
+    "tests/cli/test_pipes.py::test_dev_stdin_is_standard_input",
     "tests/cli/test_tables.py::test_a_huge_file_is_read",
     "tests/comparison/test_classifier.py::test_permuted_labels_give_an_exact_p_value",
     "tests/comparison/test_relative.py::TestSizeAndPower",
