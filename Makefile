@@ -12,7 +12,7 @@ help:
 	@echo "make test-newest   files, command line and distributions on the newest Python at hand"
 	@echo "make test-lowest   the same with the lowest dependencies that are allowed"
 	@echo "make test-matrix   both, on every Python at hand"
-	@echo "make fuzz    model files, tables and requests that may break it; SECONDS=60"
+	@echo "make fuzz    model files that may break it; SECONDS=60"
 	@echo "make check   format, lint and types"
 	@echo "make slow    clusters, browser, JAX, networks and statistics that take minutes"
 	@echo "make bench   speed, memory and recovery, into benchmarks/results"

@@ -118,6 +118,8 @@ SLOW = (
     "tests/estimators/test_masses.py::test_the_order_of_rows_does_not_decide",
     "tests/estimators/test_masses.py::test_unimodal_data_take_the_same_way_as_score_matching",
     "tests/estimators/test_properties.py",
+    "tests/estimators/test_range.py::test_conditions_of_any_unit_are_fitted_or_refused[AutoKCEF-1e-300]",
+    "tests/estimators/test_range.py::test_responses_of_any_unit_are_fitted_or_refused[AutoKCEF-1e-300]",
     "tests/estimators/test_relevance.py::test_few_rows_are_not_searched",
     "tests/estimators/test_relevance.py::test_gaussianized_responses_take_part_where_rows_are_many",
     "tests/estimators/test_relevance.py::test_units_of_x_do_not_matter",

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kexpfam._parallel import single_threaded_blas
 from kexpfam._typing import Array, Indices, RandomState
-from kexpfam._validation import as_generator, check_count
+from kexpfam._validation import as_generator, check_count, check_range
 from kexpfam.data import (
     ArraySource,
     Rows,
@@ -321,6 +321,8 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
             return self
         # All that is dealt by position does not depend on how the user sorts them.
         rows = in_row_order(rows)
+        check_range("X", rows.X)
+        check_range("y", rows.Y)
         if rows.Y.shape[1] > 1:
             self._refuse_bootstrap("several columns of y")
             names = response_names(y, rows.Y.shape[1])

@@ -189,6 +189,7 @@ class AtomsSpec:
     # Counts: most values, and rows for each of them
     most_counts: int = 60
     ties: float = 5.0
+    largest_count: float = 6000.0  # A table of them has three times as many
     digits: int = 5  # Decimal places that are looked at for rounding, from the range on
 
 
@@ -224,6 +225,8 @@ class CountsSpec:
     # and some more
     times_range: float = 2.0
     more: float = 30.0
+    # Numbers that may have one, at most: a block of rows then takes 160 MB
+    most_values: float = 20_000.0
     most_classes: int = 12  # Values that get probabilities one by one, at most
     fewest_for_density: int = 5  # Values from which on a density of y + noise is tried
     stacked_pseudo_rows: float = 5.0
