@@ -173,7 +173,7 @@ def _estimator(cls: type, decoder: Decoder, description: dict[str, Any]) -> Any:
     learned = decoder.decode(description["fitted"])
     parameters = description["parameters"].items()
     given = {name: decoder.decode(value) for name, value in parameters}
-    hints = get_type_hints(cls.__init__)
+    hints = get_type_hints(vars(cls)["__init__"])
     for name, value in given.items():
         if name in hints and not conforms(value, hints[name]):
             raise ValueError(
