@@ -27,6 +27,7 @@ from kexpfam.cli.shared import (
     note,
     output_option,
     quiet_option,
+    say,
     seed_option,
     shows_progress,
     stopping_at_once,
@@ -485,30 +486,30 @@ def _print(report: dict[str, Any], data: str, again: str) -> None:
     data = shlex.quote(data)
     what = f"{'' if target is None else f'{target} | '}{', '.join(words)}"
     many = counted(report["rows"], "row")
-    click.echo(f"p({what}) from {many} in {report['seconds']:.1f} s")
+    say(f"p({what}) from {many} in {report['seconds']:.1f} s")
     atoms = report["atoms"] or []
     if len(atoms) > 5:
-        click.echo("  a mass function on whole numbers")
+        say("  a mass function on whole numbers")
     elif atoms:
         values = " and ".join(f"{value:g}" for value in atoms)
-        click.echo(f"  probabilities of {values}, and a density of what is beside them")
+        say(f"  probabilities of {values}, and a density of what is beside them")
     elif report["members"]:
-        click.echo(
+        say(
             f"  an average of {counted(report['members'], 'density')}; the best one "
             f"alone is built on: {report['best_member']}"
         )
     elif report["best_member"]:
-        click.echo(f"  one density, built on: {report['best_member']}")
+        say(f"  one density, built on: {report['best_member']}")
     if report["held_out_log_density"] is not None:
-        click.echo(
+        say(
             f"  mean log density of held-out rows {report['held_out_log_density']:.3f} "
             f"(of the best one; higher is better)"
         )
-    click.echo(f"  written to {output}")
-    click.echo("What to do next:")
+    say(f"  written to {output}")
+    say("What to do next:")
     if target is None:
-        click.echo(f"  kexpfam sample {output} -n 100 -o draws.csv")
+        say(f"  kexpfam sample {output} -n 100 -o draws.csv")
         return
-    click.echo(f"  kexpfam plot {output} {data} -o picture.png")
-    click.echo(f"  kexpfam predict {output} {data} -o predictions.csv")
-    click.echo(f"  kexpfam evaluate {data} {again} --cv 5")
+    say(f"  kexpfam plot {output} {data} -o picture.png")
+    say(f"  kexpfam predict {output} {data} -o predictions.csv")
+    say(f"  kexpfam evaluate {data} {again} --cv 5")

@@ -89,6 +89,20 @@ class ConditionalEstimator(Explained, RegressorMixin, BaseEstimator, Generic[D])
     def _response_columns(self) -> int:
         """How many columns y has."""
 
+    def check_saved(self) -> None:
+        """Refuse numbers of a file that are no density together.
+
+        Each may be what it is declared to be, and a model of them overflow. So it is
+        asked for quantiles where its own rows are, if y is one column.
+        """
+        if self._response_columns > 1:
+            return
+        near = self.neighbourhood_
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of spikes, for who predicts
+            p = self._density(near.center + near.scale * near.rows[:2])
+            refuse_no_density(p, "at its own rows")
+
     def given(self, X: ArrayLike) -> D:
         """The distributions p(·|x) at each row of X, as one object.
 
@@ -384,6 +398,21 @@ class ConditionalEstimator(Explained, RegressorMixin, BaseEstimator, Generic[D])
     def _blockwise(self, X: Array, work: Callable[[Any, slice], Array]) -> Array:
         """Results for all rows, block by block on all cores."""
         return np.concatenate(in_blocks(self._density, X, work, n_jobs=self.n_jobs))
+
+
+def refuse_no_density(p: Any, where: str) -> None:
+    """Refuse densities of one column whose quantiles or log densities are no numbers.
+
+    Raises:
+        ValueError: That is so; it is said where.
+    """
+    levels = [0.01, 0.25, 0.5, 0.75, 0.99]
+    quantiles = np.atleast_2d(p.quantile(levels))
+    log_p, steps = np.atleast_1d(p.logpdf(quantiles[:, 2])), np.diff(quantiles)
+    increase = steps > 0 if p.measure == "lebesgue" else steps >= 0
+    sound = np.isfinite(quantiles).all() and increase.all()
+    if not sound or not np.isfinite(log_p).all() or np.isnan(p.std()).any():
+        raise ValueError(f"it has no density {where}")
 
 
 def response_columns(y: Array) -> Array:
