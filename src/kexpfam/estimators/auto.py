@@ -232,7 +232,6 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
     _ends: ResponseBounds | None = None
     _held_out: tuple[Indices, Array] | None = None
 
-    _takes_tables = True
     # Coordinates that are tried.
     _coordinates = staticmethod(default_coordinates)
 

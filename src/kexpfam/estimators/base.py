@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin, RegressorMixin
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from kexpfam._parallel import (
     on_threads,
@@ -31,7 +31,7 @@ from kexpfam._validation import (
     check_levels,
     check_weights,
 )
-from kexpfam.data import adopt, conditions
+from kexpfam.data import adopt, conditions, response_numbers
 from kexpfam.distributions import BLOCK_ROWS, Density
 from kexpfam.estimators.frames import FrameColumns, as_frame
 from kexpfam.family import Limits
@@ -68,6 +68,11 @@ class DensityEstimator(DensityMixin, BaseEstimator):
             np.average(log_p, weights=check_weights(sample_weight, len(log_p)))
         )
 
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True  # such rows are left out
+        return tags
+
 
 # What `given(X)` returns.
 D = TypeVar("D", bound=Density)
@@ -84,7 +89,6 @@ class ConditionalEstimator(RegressorMixin, BaseEstimator, Generic[D]):
     extra_: dict[str, Any] | None = None
     coder_: TableCoder | None = None
     n_features_in_: int
-    _takes_tables = False  # whether X may be more than numbers without gaps
     _limits = Limits()
     neighbourhood_: Neighbourhood
     n_jobs: int | None
@@ -114,7 +118,10 @@ class ConditionalEstimator(RegressorMixin, BaseEstimator, Generic[D]):
 
     def score_samples(self, X: ArrayLike, y: ArrayLike) -> Array:
         """Log p(y_a|x_a) of each row, (n,)."""
-        X, Y = self._conditions(X), response_columns(as_numbers("y", y))
+        X, Y = (
+            self._conditions(X),
+            response_columns(as_numbers("y", response_numbers(y))),
+        )
         d = self._response_columns
         if Y.shape != (len(X), d):
             raise ValueError(
@@ -254,14 +261,12 @@ class ConditionalEstimator(RegressorMixin, BaseEstimator, Generic[D]):
         tags = super().__sklearn_tags__()
         # `score` is a mean log density, not R², so thresholds on R² do not apply.
         tags.regressor_tags.poor_score = True
-        tags.input_tags.allow_nan = tags.input_tags.sparse = self._takes_tables
+        tags.input_tags.allow_nan = tags.input_tags.sparse = True
         return tags
 
     def _conditions(self, X: ArrayLike) -> Array:
         check_is_fitted(self)
-        if self._takes_tables:
-            return conditions(self, X)
-        return validate_data(self, X, dtype=np.float64, reset=False)
+        return conditions(self, X)
 
     def _adopt(self, coder: TableCoder) -> None:
         """Take the tables that a coder codes, instead of coded rows only."""

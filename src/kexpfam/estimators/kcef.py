@@ -176,7 +176,6 @@ class KCEF(ConditionalEstimator[KCEFDensity]):
         array([[0.5, 0.9, 1.2]])
     """
 
-    _takes_tables = True
     # What was solved for; None as long as only rows were seen.
     _fitted: FamilyFit | None = None
     # What partial_fit goes on with; None if there is nothing.
