@@ -504,6 +504,7 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
     def _spec(self) -> Spec:
         limits = replace(self._limits, most_centers=self._limits.member_centers)
         return Spec(
+            kinds=self._column_kinds,
             standardize=self.standardize,
             limits=limits,
             time_budget=self.time_budget,

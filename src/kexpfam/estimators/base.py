@@ -37,6 +37,7 @@ from kexpfam.estimators.frames import FrameColumns, as_frame
 from kexpfam.family import Limits
 from kexpfam.family.neighbourhood import Neighbourhood
 from kexpfam.sampling import Sampler, resolve_sampler
+from kexpfam.summaries import ColumnKinds
 from kexpfam.tables import Coding, TableCoder
 
 Result = TypeVar("Result")
@@ -88,6 +89,8 @@ class ConditionalEstimator(RegressorMixin, BaseEstimator, Generic[D]):
 
     extra_: dict[str, Any] | None = None
     coder_: TableCoder | None = None
+    # Which columns of coded rows are gaps and categories, if nobody codes them here.
+    _told_kinds: ColumnKinds | None = None
     n_features_in_: int
     _limits = Limits()
     neighbourhood_: Neighbourhood
@@ -263,6 +266,10 @@ class ConditionalEstimator(RegressorMixin, BaseEstimator, Generic[D]):
         tags.regressor_tags.poor_score = True
         tags.input_tags.allow_nan = tags.input_tags.sparse = True
         return tags
+
+    @property
+    def _column_kinds(self) -> ColumnKinds | None:
+        return self._told_kinds if self.coder_ is None else self.coder_.coding_.kinds
 
     def _conditions(self, X: ArrayLike) -> Array:
         check_is_fitted(self)

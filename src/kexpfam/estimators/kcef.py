@@ -281,6 +281,7 @@ class KCEF(ConditionalEstimator[KCEFDensity]):
             memory_budget=spec.memory_budget,
             n_jobs=self.n_jobs,
         )
+        spec = replace(spec, kinds=self._column_kinds)
         if isinstance(data, Source):
             refuse_bounds_of_blocks(data, self.lower, self.upper)
             self.support_ = None
@@ -597,6 +598,7 @@ class KCEF(ConditionalEstimator[KCEFDensity]):
             self.base,
             self.regularization,
             features=self.features,
+            kinds=self._column_kinds,
             fit_method="score" if self.fit_method is None else self.fit_method,
             finish=self.fit_method is None,
             select=self.select,

@@ -17,6 +17,7 @@ import numpy as np
 from kexpfam._typing import Array, Indices, Mask
 from kexpfam.errors import FileFormatError, TableWarning
 from kexpfam.persistence import made, saved_fit
+from kexpfam.summaries import ColumnKinds
 from kexpfam.tables.columns import (
     Table,
     TableError,
@@ -25,7 +26,6 @@ from kexpfam.tables.columns import (
     nearest,
 )
 from kexpfam.tables.dates import days_of
-from kexpfam.tables.encoding import held_out_codes
 from kexpfam.tables.features import (
     CategoryFeature,
     Cells,
@@ -34,7 +34,6 @@ from kexpfam.tables.features import (
     NumberFeature,
     date_feature,
     group_feature,
-    groups_of,
     number_feature,
     ordered_feature,
     unknown_category,
@@ -173,6 +172,18 @@ class Coding:
         ]
 
     @property
+    def kinds(self) -> ColumnKinds | None:
+        """Which columns of X stand for gaps and for categories; None if none do."""
+        gaps, groups = [], []
+        for feature, places in zip(self.features, self.places, strict=True):
+            if isinstance(feature, CategoryFeature):
+                if len(feature.categories) > 2:  # two are one split
+                    groups.append(tuple(places[: len(feature.categories)]))
+            elif feature.gaps:
+                gaps += [(place, places[-1]) for place in places[:-1]]
+        return ColumnKinds(tuple(gaps), tuple(groups)) if gaps or groups else None
+
+    @property
     def is_plain(self) -> bool:
         """Whether X is the table itself: numbers, all of them, without gaps."""
         plain = all(isinstance(f, NumberFeature) and not f.gaps for f in self.features)
@@ -247,8 +258,7 @@ class Coding:
         w = np.ones(len(table)) if weights is None else weights
         for feature, columns in zip(self.features, self.places, strict=True):
             if isinstance(feature, EncodedFeature):
-                groups, k = groups_of(table, feature.name, feature.categories)
-                X[:, columns] = held_out_codes(groups, k, Y, w)
+                X[:, columns] = feature.held_out(table, Y, w)
         return X
 
     def with_means_of(
