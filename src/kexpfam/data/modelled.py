@@ -35,7 +35,7 @@ def modelled_rows(estimator: Any, X: Any, sample_weight: Any = None) -> Rows:
 
 def complete_rows(Y: Array, columns: Any = slice(None), *, least: int = 2) -> Mask:
     """Which rows have all of some columns, (n,), and a warning of how many have not."""
-    gaps = np.isnan(Y[:, columns]).any(axis=1)
+    gaps: Mask = np.asarray(np.isnan(Y[:, columns]).any(axis=1))
     if gaps.any():
         if len(gaps) - gaps.sum() < least:
             raise ValueError(

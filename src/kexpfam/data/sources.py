@@ -60,9 +60,9 @@ def training_data(
         >>> rows.Y.shape
         (2, 1)
     """
-    if _are_plain([X, y] if conditional else [X], estimator):
+    if conditional and _are_plain([X, y], estimator):
         _forget_coder(estimator)
-        return rows_in_memory(estimator, X, y, sample_weight, conditional=conditional)
+        return rows_in_memory(estimator, X, y, sample_weight)
     X, y, sample_weight = _taken_out(X, y, sample_weight)
     source = as_source(
         X,

@@ -36,7 +36,7 @@ def joint_table(estimator: Any, X: Any, exogenous: Any) -> JointTable:
 
     The estimator gets number and names of the columns.
     """
-    columns, outside = None, ()
+    columns, outside = None, exogenous_columns(None, ())
     shown = X if is_frame(X) else np.asarray(X)
     if exogenous is not None and len(shown.shape) == 2:
         names = column_names(X, shown.shape[1])
