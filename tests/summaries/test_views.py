@@ -99,7 +99,6 @@ def test_a_model_of_a_frame_has_trees_that_see_it_and_so_has_its_file(tmp_path):
     assert not np.allclose(found, other)
 
 
-@pytest.mark.slow
 def test_an_average_of_frames_has_the_view_too():
     X, y = frame()
     model = AutoKCEF(random_state=0).fit(X, y)
