@@ -205,6 +205,8 @@ SLOW = (
     "tests/summaries/test_learned.py::test_rows_that_come_later_are_added",
     "tests/summaries/test_learned.py::test_steps_are_described_better_by_a_summary_than_by_raw_columns",
     "tests/summaries/test_learned.py::test_the_average_takes_a_summary_where_trees_are_right",
+    "tests/summaries/test_views.py::test_a_model_of_a_frame_has_trees_that_see_it_and_so_has_its_file",
+    "tests/summaries/test_views.py::test_an_average_of_frames_has_the_view_too",
     "tests/test_causal.py",
     "tests/test_conformal.py::test_intervals_of_a_wrong_density_cover_exactly_as_often_as_they_say",
     "tests/test_conformal.py::test_regions_of_a_wrong_density_cover_exactly_as_often_as_they_say",

@@ -234,7 +234,6 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
     _ends: ResponseBounds | None = None
     _held_out: tuple[Indices, Array] | None = None
 
-    _takes_tables = True
     # Coordinates that are tried.
     _coordinates = staticmethod(default_coordinates)
 
@@ -513,6 +512,7 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
     def _spec(self) -> Spec:
         limits = replace(self._limits, most_centers=self._limits.member_centers)
         return Spec(
+            kinds=self._column_kinds,
             standardize=self.standardize,
             limits=limits,
             time_budget=self.time_budget,
