@@ -26,10 +26,11 @@ from kexpfam.family.coordinates import (
 from kexpfam.family.cross_validation import (
     HeldOutProblem,
     LogDensities,
-    MassesBelow,
+    RowLaws,
     RowScores,
     cross_validated,
     equal_folds,
+    moments_on_nodes,
     nodes_inside,
 )
 from kexpfam.family.family import FittedFamily, given_base, resolve_kernel, solve
@@ -73,7 +74,7 @@ __all__ = [
     "LogDensities",
     "LowRankSpec",
     "MassComparison",
-    "MassesBelow",
+    "RowLaws",
     "RowScores",
     "RowsBeyond",
     "SampledRows",
@@ -90,6 +91,7 @@ __all__ = [
     "equal_folds",
     "fit_coordinates",
     "given_base",
+    "moments_on_nodes",
     "narrowed",
     "nodes_inside",
     "refitted",
