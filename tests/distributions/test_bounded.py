@@ -49,7 +49,7 @@ def integral(p, values, ends):
     """∫ values(y) p(y) dy, piece by piece."""
     low, high = ends
     cuts = np.clip(p.ppf([1e-6, 0.01, 0.2, 0.5, 0.8, 0.99]), low, high)
-    cuts = np.unique([*cuts, *p.support_map.breaks])
+    cuts = np.unique([*cuts, *p._map.breaks])
     cuts = [low, *cuts, high]
     return sum(
         integrate.quad(lambda y: values(y) * float(p.pdf(y)), a, b, limit=200)[0]

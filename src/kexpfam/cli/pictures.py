@@ -15,6 +15,7 @@ from kexpfam.display import (
     FEW_ROWS,
     ConditionalDensityDisplay,
     few_near,
+    middle_cut,
     near_note,
     rows_near,
     runs_of,
@@ -220,19 +221,6 @@ def _place_legend(axes: Any, names: Sequence[str]) -> None:
     if axes.get_legend() is not None:
         axes.get_legend().remove()
     axes.figure.legend(loc="outside lower center", frameon=False, fontsize=9)
-
-
-def middle_cut(text: str, most: int) -> str:
-    """A text without its middle if it is too long: ends tell names apart.
-
-    Example:
-        >>> middle_cut("length_of_the_sepal_1", 11)
-        'lengt…pal_1'
-    """
-    if len(text) <= most:
-        return text
-    tail = (most - 1) // 2
-    return f"{text[: most - 1 - tail]}…{text[len(text) - tail :]}"
 
 
 def _shortened_label(label: str, mark: str) -> str:

@@ -8,13 +8,17 @@ import numpy as np
 
 from kexpfam._typing import Array
 from kexpfam.cli.fit import complete_columns
-from kexpfam.cli.model_files import TableModel, held_out_rows, load_table_model
+from kexpfam.cli.model_files import (
+    TableModel,
+    held_out_rows,
+    load_table_model,
+    numbered_rows,
+)
 from kexpfam.cli.output import PICTURES, check_output, write_picture
 from kexpfam.cli.pictures import condition, draw_along, draw_densities
 from kexpfam.cli.readers import read_table
 from kexpfam.cli.shared import (
     command,
-    counted,
     model_argument,
     optional_data_argument,
     output_option,
@@ -103,7 +107,7 @@ def plot_command(
             feature = _feature_of_curve(coder, along, held)
             row = condition(coder, table, held)
             if numbers:
-                row = _rows(coder, table, numbers, gaps)
+                row = numbered_rows(coder, table, numbers, gaps)
             draw = _curve(found, coder, table, feature, row)
         else:
             draw = _densities(found, coder, table, numbers, places, gaps)
@@ -210,7 +214,7 @@ def _densities(
         # As many as can be told apart.
         numbers = range(1, min(4, len(table)) + 1)
     if numbers:
-        conditions.append(_rows(coder, table, numbers, gaps))
+        conditions.append(numbered_rows(coder, table, numbers, gaps))
         labels += [f"row {number}" for number in numbers]
         assert table is not None
         known = coder.target in table.names
@@ -222,22 +226,6 @@ def _densities(
     return lambda: draw_densities(
         found.model, coder, np.vstack(conditions), labels, np.array(observed)
     )
-
-
-def _rows(
-    coder: Coding, table: Table | None, numbers: Sequence[int], gaps: Gaps
-) -> Array:
-    """Conditions of rows that are counted from 1, (k, p)."""
-    if table is None:
-        raise click.UsageError("--row needs DATA, whose rows are counted.")
-    coded = coder.transform(table, **gaps)
-    for number in numbers:
-        if number - 1 not in coded.rows:
-            raise TableError(
-                f"--row {number}: {table.path} has {counted(len(table), 'row')}, "
-                f"{len(coded.rows)} of them complete."
-            )
-    return coded.X[np.searchsorted(coded.rows, np.array(numbers) - 1)]
 
 
 def _values(text: str) -> dict[str, str]:

@@ -15,8 +15,15 @@ from kexpfam.display.conditions import (
 )
 from kexpfam.display.densities import ConditionalDensityDisplay, plot_densities
 from kexpfam.display.differences import plot_differences
+from kexpfam.display.explanations import (
+    plot_averaged_density,
+    plot_contributions,
+    plot_effect,
+    plot_importance,
+)
 from kexpfam.display.graph import GraphDisplay
 from kexpfam.display.pairs import PairsDisplay
+from kexpfam.display.theme import middle_cut, short_number
 
 __all__ = [
     "FEW_NEAR",
@@ -25,13 +32,19 @@ __all__ = [
     "GraphDisplay",
     "PairsDisplay",
     "few_near",
+    "middle_cut",
     "near_note",
+    "plot_averaged_density",
     "plot_calibration",
+    "plot_contributions",
     "plot_coverage",
     "plot_densities",
     "plot_differences",
+    "plot_effect",
+    "plot_importance",
     "plot_pit",
     "rows_near",
     "runs_of",
+    "short_number",
     "typical_place",
 ]

@@ -1,12 +1,9 @@
 """What all estimators share: of p(y|x), everything that follows from `given(X)`."""
 
 import copy
-import itertools
-import threading
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable
-from contextlib import nullcontext
 from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
@@ -15,13 +12,6 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from kexpfam._parallel import (
-    on_threads,
-    one_of_many_threads,
-    single_threaded_blas,
-    thread_count,
-)
-from kexpfam._progress import Progress
 from kexpfam._typing import Array, ArrayLike, RandomState
 from kexpfam._validation import (
     as_generator,
@@ -32,14 +22,13 @@ from kexpfam._validation import (
     check_weights,
 )
 from kexpfam.data import adopt, conditions
-from kexpfam.distributions import BLOCK_ROWS, Density
+from kexpfam.distributions import BLOCK_ROWS, Density, in_blocks
 from kexpfam.estimators.frames import FrameColumns, as_frame
+from kexpfam.explanation import Explained, ModelColumns
 from kexpfam.family import Limits
 from kexpfam.family.neighbourhood import Neighbourhood
 from kexpfam.sampling import Sampler, resolve_sampler
 from kexpfam.tables import Coding, TableCoder
-
-Result = TypeVar("Result")
 
 
 class DensityEstimator(DensityMixin, BaseEstimator):
@@ -73,7 +62,7 @@ class DensityEstimator(DensityMixin, BaseEstimator):
 D = TypeVar("D", bound=Density)
 
 
-class ConditionalEstimator(RegressorMixin, BaseEstimator, Generic[D]):
+class ConditionalEstimator(Explained, RegressorMixin, BaseEstimator, Generic[D]):
     """An estimator of p(y|x); concrete ones give its density and learn it.
 
     Attributes:
@@ -263,6 +252,23 @@ class ConditionalEstimator(RegressorMixin, BaseEstimator, Generic[D]):
             return conditions(self, X)
         return validate_data(self, X, dtype=np.float64, reset=False)
 
+    def _columns(self) -> ModelColumns:
+        """The columns of the tables that it takes, and its densities at coded rows."""
+        check_is_fitted(self)
+        numbered = [f"x{i}" for i in range(self.n_features_in_)]
+        near = getattr(self, "neighbourhood_", None)
+        kept = None
+        if near is not None:
+            kept = near.center + near.scale * near.rows, near.weights
+        return ModelColumns.of(
+            [str(name) for name in getattr(self, "feature_names_in_", numbered)],
+            None if self.coder_ is None else self.coder_.coding_,
+            self._conditions,
+            self._density,
+            background=kept,
+            n_jobs=self.n_jobs,
+        )
+
     def _adopt(self, coder: TableCoder) -> None:
         """Take the tables that a coder codes, instead of coded rows only."""
         adopt(self, coder)
@@ -300,39 +306,6 @@ class ConditionalEstimator(RegressorMixin, BaseEstimator, Generic[D]):
     def _blockwise(self, X: Array, work: Callable[[Any, slice], Array]) -> Array:
         """Results for all rows, block by block on all cores."""
         return np.concatenate(in_blocks(self._density, X, work, n_jobs=self.n_jobs))
-
-
-def in_blocks(
-    densities: Callable[[Array], Any],
-    X: Array,
-    work: Callable[[Any, slice], Result],
-    *,
-    n_jobs: int | None,
-    progress: Progress | None = None,
-) -> list[Result]:
-    """What `work` makes of the densities of some rows at a time, on all cores.
-
-    What is needed for a block is forgotten with it, so that the cost of a row and the
-    memory do not depend on their number. `work` takes densities and which rows they are
-    of; `progress` is called with blocks done and all blocks, by whoever did one.
-    """
-    starts = range(0, max(len(X), 1), BLOCK_ROWS)
-    blocks = [slice(start, min(start + BLOCK_ROWS, len(X))) for start in starts]
-    lock, done = threading.Lock(), itertools.count(1)
-
-    def result(rows: slice) -> Result:
-        found = work(densities(X[rows]), rows)
-        if progress is not None:
-            with lock:
-                progress(next(done), len(blocks))
-        return found
-
-    # Entered once, not again by everything that is small. With one thread for all
-    # blocks, work inside a block starts no others.
-    with single_threaded_blas():
-        alone = len(blocks) > 1 and thread_count(n_jobs) == 1
-        with one_of_many_threads() if alone else nullcontext():
-            return on_threads(result, blocks, n_jobs)
 
 
 def response_columns(y: Array) -> Array:
