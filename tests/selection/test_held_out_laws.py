@@ -65,6 +65,15 @@ def test_right_variances_are_worth_most(model):
     assert laws.variance_worth(mean, np.full(len(y), np.nan)) == 0.0
 
 
+def test_nothing_is_said_where_moments_are_those_of_a_few_rows():
+    x, y = rows(80, 0)
+    y[0] = 1e6
+    model = Kept(random_state=0, likelihood=False, n_jobs=1).fit(x, y)
+    laws = HeldOutLaws(model.validation_, model.support_)
+    mean, variance = np.full((2, 80), y.mean())
+    assert laws.variance_worth(mean, variance) == 0.0
+
+
 def test_standard_deviations_behind_a_logarithm_are_those_of_residuals():
     """Tails of members behind a logarithm had made them many times as large."""
     model = AutoKCEF(random_state=0, likelihood=False, n_jobs=1).fit(*rows(150, 1))

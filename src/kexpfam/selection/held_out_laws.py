@@ -6,11 +6,13 @@ right, of which far tails may be most while log densities hardly know of them. S
 log densities leave a choice open that variances depend on, residuals have a say.
 """
 
+import functools
 from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
 
+from kexpfam._heuristics import robust_scaling
 from kexpfam._typing import Array
 from kexpfam.base_densities import LocationScaleDensity
 from kexpfam.distributions import SupportMap
@@ -34,6 +36,11 @@ class HeldOutLaws:
     def responses(self) -> Array:
         """The user's y of all rows, (n,)."""
         return self._behind(self.validation.rows.Y)[:, 0]
+
+    @functools.cached_property
+    def _far_tailed(self) -> bool:
+        weights = self.validation.weights
+        return bool(robust_scaling(self.responses[:, None], weights)[2][0])
 
     def of(self, candidate: Candidate) -> Array:
         """Mass below, mean and variance of each row, (n, 3).
@@ -60,7 +67,8 @@ class HeldOutLaws:
 
         S is the mean squared residual, and V the mean variance, which should be the
         same. log S is known up to e, the relative standard error of S, and as if it
-        were normal, this is −½ (log V/S)² / (e² + τ²). Zero where nothing is known.
+        were normal, this is −½ (log V/S)² / (e² + τ²). Zero where nothing is known, and
+        where moments of y are those of a few rows.
 
         Args:
             mean: Held-out means.
@@ -72,7 +80,7 @@ class HeldOutLaws:
         omega = weights / weights.sum()
         squares = np.square(self.responses - mean)
         S, V = float(omega @ squares), float(omega @ variance)
-        if not (np.isfinite([S, V]).all() and S > 0 and V > 0):
+        if self._far_tailed or not (np.isfinite([S, V]).all() and S > 0 and V > 0):
             return 0.0
         # Squares of normal residuals vary by twice the square of their mean.
         spread = max(float(omega @ np.square(squares / S - 1.0)), 2.0)
