@@ -7,6 +7,7 @@ import click
 import numpy as np
 
 from kexpfam._typing import Array
+from kexpfam.cli.explore import subject_of
 from kexpfam.cli.fit import complete_columns
 from kexpfam.cli.model_files import (
     TableModel,
@@ -15,7 +16,12 @@ from kexpfam.cli.model_files import (
     numbered_rows,
 )
 from kexpfam.cli.output import PICTURES, check_output, write_picture
-from kexpfam.cli.pictures import condition, draw_along, draw_densities
+from kexpfam.cli.pictures import (
+    condition,
+    draw_along,
+    draw_averaged,
+    draw_densities,
+)
 from kexpfam.cli.readers import read_table
 from kexpfam.cli.shared import (
     command,
@@ -57,9 +63,10 @@ Gaps = Mapping[str, Any]  # options about missing values and unknown categories
 @click.option(
     "--along",
     shell_complete=complete_columns,
-    help="The feature of a curve; the others have the values of --at or --row, or else "
-    "those of a typical row of DATA, or medians and most frequent categories without "
-    "it. By default the first one that is a number.",
+    help="The feature of a curve; by default the one that densities depend on most. "
+    "The others are averaged over the rows most like it, of DATA or of those that the "
+    "model remembers; with --at or --row they have these values, and the feature must "
+    "be a number.",
 )
 @click.option(
     "--row",
@@ -102,7 +109,9 @@ def plot_command(
         draw = _calibration(found, table, gaps)
     else:
         coder = _coder(found, table)
-        if kind == "curve":
+        if kind == "curve" and not (numbers or places):
+            draw = _averaged(found, coder, table, along, gaps)
+        elif kind == "curve":
             held = _values(places[0]) if places else {}
             feature = _feature_of_curve(coder, along, held)
             row = condition(coder, table, held)
@@ -153,6 +162,22 @@ def _calibration(found: TableModel, table: Table | None, gaps: Gaps) -> Any:
     assert rows.y is not None
     result = evaluate(found.model, rows.X, rows.y)
     return lambda: np.ravel(result.plot())[0].figure
+
+
+def _averaged(
+    found: TableModel, coder: Coding, table: Table | None, along: str | None, gaps: Gaps
+) -> Any:
+    """The curve along a feature, averaged over rows like each of its values."""
+    known = {f.name for f in coder.features}
+    if along is not None:
+        coder.feature(along)  # which refuses other names
+    rows = table if table is not None and known <= set(table.names) else None
+    if rows is None:
+        subject = subject_of(found, None, {})
+    else:
+        how = {**gaps, "missing": gaps.get("missing") or "drop"}
+        subject = subject_of(found, rows, how)
+    return lambda: draw_averaged(subject, along)
 
 
 def _feature_of_curve(
