@@ -422,7 +422,13 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
         try_experts(validation, experts)
         seed = int(rng.integers(2**31))
         found = fit_average(
-            validation, self._spec(), seed, others, experts, verbose=self.verbose
+            validation,
+            self._spec(),
+            seed,
+            others,
+            experts,
+            support=self.support_,
+            verbose=self.verbose,
         )
         near = Neighbourhood.of(rows.X, rows.weights)
         self.neighbourhood_ = (
