@@ -83,7 +83,7 @@ def training_data(
     if not conditional:
         return modelled_rows(estimator, X, sample_weight)
     rows = coded_rows(estimator, X, y, sample_weight, memory_budget=memory_budget)
-    if named is not None and estimator.coder_ is None:
+    if named is not None and getattr(estimator, "coder_", None) is None:
         estimator._response_name = named
     return rows
 
