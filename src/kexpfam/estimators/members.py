@@ -84,7 +84,7 @@ def fit_average(
     held_out = special.logsumexp(log_p, axis=0, b=weights[kept, None])
     masses = held_out_masses(validation, candidates, weights, defence)
     selection = best_of(validation)
-    families = [candidates[k] for k in kept if candidates[k].method != "expert"]
+    families = [candidates[k] for k in kept if candidates[k].base is not None]
     found, weight = fit_members(
         validation, [*families, selection.chosen], spec, seed, others, verbose=verbose
     )
@@ -92,7 +92,7 @@ def fit_average(
     members = []
     for k in kept:
         candidate = candidates[k]
-        name, other = candidate.coordinates, candidate.method == "expert"
+        name, other = candidate.coordinates, candidate.base is None
         members.append(
             Member(
                 float(weights[k] * (1.0 - defence.weight)),
@@ -210,13 +210,8 @@ def mixed_density(
     members: Members,
     defensive: DefensiveComponent,
     calibration: UnitMap | None,
-    families: Sequence[FittedFamily | None] | None = None,
 ) -> MixtureDensity | RecalibratedDensity:
-    """Densities of an average at conditions.
-
-    Other families may be given in the place of those of the members; None for members
-    that are estimators.
-    """
+    """Densities of an average at conditions."""
     # Members share coordinates, whose regressions are the slow part of them.
     placed: dict[int, Any] = {}
 
@@ -227,10 +222,9 @@ def mixed_density(
         found: tuple[Array, ResponseCoordinates] = placed[id(coordinates)]
         return found
 
-    if families is None:
-        families = [member.family for member in members]
     parts: list[Any] = []
-    for member, family in zip(members, families, strict=True):
+    for member in members:
+        family = member.family
         if family is None:
             assert member.expert is not None
             parts.append(member.expert.given(X))

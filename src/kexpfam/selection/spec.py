@@ -82,6 +82,10 @@ class SelectionTuning:
     # What wrong masses may cost, in nats per row: coordinates that are behind by less
     # are looked at for isolated components
     blind_loss: float = 0.02
+    # A mixture of regressions that predicts rows it was fitted to worse than others
+    # predict held-out rows, by so many nats a row, is not validated. A guess: what it
+    # could still gain beside others is less than that
+    mixture_margin: float = 0.1
     # Finishing by likelihood: rows on which kernels of x are compared, at most, and the
     # parts they are cut into, of which all but one are held out; and rows on which λ
     # and the lengthscale of y are then chosen
