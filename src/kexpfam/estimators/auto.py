@@ -481,7 +481,7 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
         """
         rows, family = validation.all_rows, self.best_.family_
         if family.coordinates.summary is None:
-            how: dict[str, Any] = {"density": self._on_line, "most_rows": 600}
+            how: dict[str, Any] = {"density": self._on_line}
         else:
             how = {"placed": validation.final(best_of(validation).chosen.coordinates)}
         found = check_masses(family, rows.X, rows.Y, rows.weights, **how)
