@@ -85,9 +85,9 @@ def fit_average(
     masses = held_out_masses(validation, candidates, weights, defence)
     selection = best_of(validation)
     families = [candidates[k] for k in kept if candidates[k].base is not None]
-    found, weight = fit_members(
-        validation, [*families, selection.chosen], spec, seed, others, verbose=verbose
-    )
+    best = selection.chosen
+    wanted = families if best in families else [*families, best]
+    found, weight = fit_members(validation, wanted, spec, seed, others, verbose=verbose)
     fits = iter(found)
     members = []
     for k in kept:
@@ -109,7 +109,7 @@ def fit_average(
             validation.final(defence.coordinates).coordinates, defence.base
         ),
         fit_calibration(masses, rows.weights, validation.folds),
-        next(fits),
+        found[wanted.index(best)],
         selection,
         rows.numbers,
         defence.beside(held_out),

@@ -22,6 +22,8 @@ from kexpfam.family.coordinates import (
     SharedProcesses,
     fit_coordinates,
     refitted,
+    transformed_response,
+    unskewed,
 )
 from kexpfam.family.cross_validation import (
     HeldOutProblem,
@@ -101,5 +103,7 @@ __all__ = [
     "solve_iteratively",
     "solve_statistics",
     "sum_statistics",
+    "transformed_response",
+    "unskewed",
     "with_all_rows",
 ]
