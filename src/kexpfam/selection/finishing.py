@@ -272,20 +272,25 @@ def validated_by_likelihood(
 def _kernels_worth_refining(
     validation: Validation, names: Sequence[str]
 ) -> list[tuple[str, JointKernel]]:
-    """The best kernel with one shape for all x, and the best of all if that is better.
+    """The best kernel with one shape for all x, and the best of the others.
 
-    With their coordinates; compared on few rows.
+    The latter only if it could be better: not if it is behind by more than a standard
+    error of the difference. With their coordinates; compared on few rows.
     """
     few = ValidatedPart.of_few(validation)
     tasks = []
     for name in names:
         tasks += _tasks(validation, name, _paths(validation, name), few)
     found = _run(validation, tasks)
-    means = np.array([max(c.mean(few.weights) for c in own) for own in found])
-    order = np.argsort(-means, kind="stable")
-    alike = [int(k) for k in order if _has_one_shape(tasks[k].path.kernel)]
-    kept = dict.fromkeys([*alike[:1], *(int(k) for k in order[:1])])
-    return [(tasks[k].coordinates, tasks[k].path.kernel) for k in kept]
+    best = [max(own, key=lambda c: c.mean(few.weights)) for own in found]
+    best.sort(key=lambda c: -c.mean(few.weights))
+    alike = [c for c in best if _has_one_shape(c.kernel)][:1]
+    kept = alike + [c for c in best if not _has_one_shape(c.kernel)][:1]
+    if alike and len(kept) > 1:
+        gain = replace(kept[1], held_out=kept[1].held_out - kept[0].held_out)
+        if gain.mean(few.weights) < -gain.standard_error(few.weights):
+            kept = alike
+    return [(c.coordinates, c.kernel) for c in kept if c.kernel is not None]
 
 
 def _run(validation: Validation, tasks: Sequence[Task]) -> list[list[Candidate]]:

@@ -69,7 +69,7 @@ class SelectionTuning:
     # further: regressions without a kernel part, and the plain ones by likelihood
     hopeless: float = 20.0
     # What coordinates without a regression gain at most, in nats a row, by other
-    # kernels than those of one lengthscale of y and without a search for columns that
+    # kernels than those of two lengthscales of y and without a search for columns that
     # matter. On splits of four tables it was up to 0.05 where they were behind
     scouted_gain: float = 0.05
     # Most of them that get a kernel part, without and beside a summary with one
@@ -276,7 +276,8 @@ class KernelGrid:
 PLAIN_GRID = KernelGrid(
     (0.35, 0.8, 1.8), (0.35, 0.8, 1.8, 4.0), (1e-3, 1e-2, 1e-1, 1.0)
 )
-PLAIN_SCOUTS = replace(PLAIN_GRID, lengthscales_y=(1.8,))
+# For one mode, and for several.
+PLAIN_SCOUTS = replace(PLAIN_GRID, lengthscales_y=(0.35, 1.8))
 REGRESSION_GRID = KernelGrid((0.35, 1.2), (0.35, 0.8, 2.0), (1e-2, 1e-1, 1.0))
 # Summaries are many columns that say the same thing in part: longer lengthscales.
 SUMMARY_GRID = KernelGrid((0.35, 1.0, 2.5), (0.35, 0.8, 2.0), (1e-3, 1e-2, 1e-1))

@@ -244,9 +244,9 @@ class Validation:
                     twin = self.coordinates[name]
                     gain = _mean_without_kernel(placed) - _mean_without_kernel(twin)
                     total = float(self.weights.sum()) * gain
-                    return (
-                        -total if spec.transform_x else total
-                    ) > self.tuning.hopeless
+                    loss = -total if spec.transform_x else total
+                    most = self.tuning.kernel_gain * float(self.weights.sum())
+                    return loss > self.tuning.hopeless + most
         return False
 
     def _refitted(
