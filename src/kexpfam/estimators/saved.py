@@ -29,7 +29,6 @@ from kexpfam.family import (
     ValidationRows,
 )
 from kexpfam.family.neighbourhood import Neighbourhood
-from kexpfam.kernels import SumOfProducts
 from kexpfam.persistence import saved_fit
 from kexpfam.score_matching import Basis, Statistics
 from kexpfam.selection.counts import CountRegression
@@ -190,7 +189,7 @@ class FittedMember:
     def check_saved(self) -> None:
         """Refuse kernels that no member has."""
         kernel = self.family.T.kernel
-        if not isinstance(kernel, SumOfProducts) or len(kernel.terms) != 1:
+        if len(kernel.products) != 1:
             raise ValueError("the kernel of a member is not one product")
 
 

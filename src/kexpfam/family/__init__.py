@@ -2,7 +2,6 @@
 
 from kexpfam.family.all_rows import (
     RowsBeyond,
-    SampledRows,
     sample_rows,
     solve_by_likelihood,
     solve_iteratively,
@@ -26,6 +25,7 @@ from kexpfam.family.coordinates import (
     unskewed,
 )
 from kexpfam.family.cross_validation import (
+    CRITERIA,
     HeldOutProblem,
     LogDensities,
     MassesBelow,
@@ -37,7 +37,6 @@ from kexpfam.family.cross_validation import (
 from kexpfam.family.family import FittedFamily, given_base, resolve_kernel, solve
 from kexpfam.family.isolated_components import (
     IsolatedComponents,
-    MassComparison,
     check_isolated_components,
     component_std,
 )
@@ -45,9 +44,8 @@ from kexpfam.family.solvers import (
     SCORE,
     SOLVERS,
     Criterion,
-    Solver,
     chosen_centers,
-    score_sample,
+    weighted_score_sample,
 )
 from kexpfam.family.spec import Limits, Spec
 from kexpfam.family.statistics import (
@@ -59,6 +57,7 @@ from kexpfam.family.statistics import (
 )
 
 __all__ = [
+    "CRITERIA",
     "N_FOLDS",
     "SCORE",
     "SOLVERS",
@@ -74,13 +73,10 @@ __all__ = [
     "Limits",
     "LogDensities",
     "LowRankSpec",
-    "MassComparison",
     "MassesBelow",
     "RowScores",
     "RowsBeyond",
-    "SampledRows",
     "SharedProcesses",
-    "Solver",
     "Spec",
     "ValidationRows",
     "check_isolated_components",
@@ -97,7 +93,6 @@ __all__ = [
     "refitted",
     "resolve_kernel",
     "sample_rows",
-    "score_sample",
     "solve",
     "solve_by_likelihood",
     "solve_iteratively",
@@ -105,5 +100,6 @@ __all__ = [
     "sum_statistics",
     "transformed_response",
     "unskewed",
+    "weighted_score_sample",
     "with_all_rows",
 ]
