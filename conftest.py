@@ -199,6 +199,8 @@ SLOW = (
     "tests/score_matching/test_centers.py::test_random_pivots_are_drawn_in_proportion_to_the_residual",
     "tests/score_matching/test_iterative.py::test_the_preconditioner_saves_most_iterations",
     "tests/selection/test_mixtures.py",
+    "tests/selection/test_scouts.py::test_likelihood_tries_the_kernels_of_x_that_score_matching_liked",
+    "tests/selection/test_scouts.py::test_transforms_that_are_none_are_not_fitted",
     "tests/summaries/test_learned.py::test_rows_that_come_later_are_added",
     "tests/summaries/test_learned.py::test_steps_are_described_better_by_a_summary_than_by_raw_columns",
     "tests/summaries/test_learned.py::test_the_average_takes_a_summary_where_trees_are_right",

@@ -234,7 +234,7 @@ def _ridge(F: Array, u: Array, weights: Array, ridge: float) -> Array:
     """Slopes of a weighted ridge regression, with a free intercept, (1 + p,)."""
     G = F.T @ (weights[:, None] * F)
     G[np.diag_indices_from(G)] += np.append(1e-9, np.full(len(G) - 1, ridge))
-    return np.linalg.solve(G, F.T @ (weights * u))
+    return np.asarray(np.linalg.solve(G, F.T @ (weights * u)))
 
 
 def _run(
