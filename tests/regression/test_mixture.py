@@ -1,6 +1,7 @@
 """Mixtures of linear regressions, by EM."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -50,6 +51,13 @@ def test_log_joint_is_that_of_normal_components_with_softmax_masses():
         normal = stats.norm.logpdf(y[a], mean, 4.0 * mixture.stds[c])
         slow[a, c] = np.log(odds[c] / sum(odds)) + normal
     assert_close(mixture.log_joint(X, y), slow)
+
+
+def test_files_with_coefficients_of_other_columns_are_refused():
+    x, y, _ = crossing()
+    wider = replace(fitted(x, y), x_scaling=Scaling(np.zeros(2), np.ones(2)))
+    with pytest.raises(ValueError, match="slopes of RegressionMixture has other"):
+        wider.check_saved()
 
 
 def test_lines_that_cross_are_found():

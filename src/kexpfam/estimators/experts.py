@@ -65,8 +65,9 @@ class Competitors:
                 estimators[name] = expert
             else:
                 given[name] = LearnedSummary(location=expert)
-        kinds = (kind in own for kind in (FAMILIES, SUMMARIES, MIXTURES))
-        return cls(*kinds, estimators, given)
+        return cls(
+            FAMILIES in own, SUMMARIES in own, MIXTURES in own, estimators, given
+        )
 
     def require_saveable(self, members: Sequence[str] = ()) -> None:
         """Refuse what files cannot hold, with or without a weight.
