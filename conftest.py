@@ -207,6 +207,7 @@ SLOW = (
     "tests/test_causal.py",
     "tests/test_conformal.py::test_intervals_of_a_wrong_density_cover_exactly_as_often_as_they_say",
     "tests/test_conformal.py::test_regions_of_a_wrong_density_cover_exactly_as_often_as_they_say",
+    "tests/test_documentation.py::test_numbers_of_the_picture_that_moves_are_densities",
     "tests/test_documentation.py::test_pictures_are_made_by_their_scripts",
     "tests/test_documentation.py::test_the_commands_of_the_page_about_serving_run",
     "tests/test_examples.py::test_causal_weights_come_nearer_to_the_effect",

@@ -29,6 +29,7 @@ _ROOMS = (
     "display",
     "distributions",
     "errors",
+    "explanation",
     "graphs",
     "kernels",
     "metrics",

@@ -32,6 +32,7 @@ from kexpfam.cli.shared import (
     stopping_at_once,
     together,
 )
+from kexpfam.estimators.description import held_out_score
 from kexpfam.tables import (
     Coding,
     Missing,
@@ -447,7 +448,7 @@ def _as_words(given: Mapping[str, Any], usual: Mapping[str, Any]) -> str:
 
 
 def _report(model: Any, rows: TableRows, seconds: float, output: str) -> dict[str, Any]:
-    held_out, best = _held_out(model)
+    held_out, best = held_out_score(model)
     return {
         "model": output,
         "estimator": type(model).__name__,
@@ -472,22 +473,6 @@ def _stopped(model: Any) -> str | None:
     reason = getattr(getattr(model, "selection_", None), "reason", None)
     found: str | None = getattr(model, "stopped_", reason)
     return found
-
-
-def _held_out(model: Any) -> tuple[float | None, str | None]:
-    """Mean held-out log density of the best family, and its base in words.
-
-    Of a law with atoms neither: families are those of the rest.
-    """
-    if getattr(model, "discrete_", None) is not None:
-        return None, None
-    if getattr(model, "members_", None):
-        best = max(model.members_, key=lambda member: member.held_out)
-        return best.held_out, best.coordinates
-    selection = getattr(model, "selection_", None)
-    if selection is None or not hasattr(selection, "chosen"):
-        return None, None
-    return float(selection.chosen.mean(selection.weights)), selection.chosen.coordinates
 
 
 def _print(report: dict[str, Any], data: str, again: str) -> None:
@@ -524,8 +509,6 @@ def _print(report: dict[str, Any], data: str, again: str) -> None:
     if target is None:
         click.echo(f"  kexpfam sample {output} -n 100 -o draws.csv")
         return
-    # A curve runs along a number.
-    kind = "--kind density " if all(groups.values()) else ""
-    click.echo(f"  kexpfam plot {output} {data} {kind}-o picture.png")
+    click.echo(f"  kexpfam plot {output} {data} -o picture.png")
     click.echo(f"  kexpfam predict {output} {data} -o predictions.csv")
     click.echo(f"  kexpfam evaluate {data} {again} --cv 5")

@@ -305,10 +305,11 @@ class FittedCounts:
 
     def check_saved(self) -> None:
         """Refuse values that are no counts, and weights of other members."""
-        whole = np.arange(len(self.values)) + np.rint(self.values[0])
-        if not np.array_equal(whole, self.values):
-            raise ValueError("array values of FittedCounts are no counts")
         members = len(self.regressions)
+        whole = np.arange(len(self.values)) + np.rint(self.values[0])
+        few = not members and self.rest is None and np.all(np.diff(self.values) > 0)
+        if not few and not np.array_equal(whole, self.values):
+            raise ValueError("array values of FittedCounts are no counts")
         members += (self.classes is not None) + (self.rest is not None)
         if len(self.weights) != members or abs(self.weights.sum() - 1.0) > _ROUNDING:
             raise ValueError("the weights are not those of the members")
