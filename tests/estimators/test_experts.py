@@ -73,7 +73,7 @@ def model(rows):
     with pytest.MonkeyPatch.context() as patch:
         plain = default_coordinates()[:1]
         patch.setattr(AutoKCEF, "_coordinates", staticmethod(lambda: plain))
-        return AutoKCEF(experts=[KDE], **OPTIONS).fit(*rows)
+        return AutoKCEF(experts=["families", KDE], **OPTIONS).fit(*rows)
 
 
 CONDITIONS = np.array([[-0.6], [0.0], [0.8]])
@@ -98,7 +98,7 @@ def test_an_expert_that_predicts_well_is_a_member_with_a_weight(model, rows):
 def test_an_expert_that_predicts_badly_has_no_weight(rows):
     narrow = ConditionalKDE(widths_x=1e-3, widths_y=1e-3)
     model = AutoKCEF(experts={"narrow": narrow}, **OPTIONS).fit(*rows)
-    assert all(member.expert is None for member in model.members_)
+    assert all(member.coordinates != "narrow" for member in model.members_)
     without = AutoKCEF(**OPTIONS).fit(*rows)
     assert model.n_candidates_ == without.n_candidates_ + 1
     assert abs(model.score(*rows) - without.score(*rows)) < 0.05
@@ -238,7 +238,10 @@ def test_no_experts_are_the_same_as_none(rows, tmp_path):
         ([ConditionalKDE], "ConditionalKDE"),
         (KDE, "ConditionalKDE"),
         ("kde", "'kde'"),
-        (["families", "summary"], r"'families' and 'summaries'; got 'summary'"),
+        (
+            ["families", "summary"],
+            r"'families', 'summaries' and 'mixtures'; got 'summary'",
+        ),
         ({"mine": "families"}, r"got 'families' for 'mine'"),
         ([LogisticRegression()], r"got LogisticRegression\(\)"),
         ([LinearRegression], "LinearRegression"),
@@ -400,22 +403,25 @@ TREES = LearnedSummary("extra_trees", cells=0)
 
 
 @pytest.mark.parametrize(
-    ("experts", "families", "summaries"),
+    ("experts", "kinds"),
     [
-        (None, True, True),
-        ([], True, True),
-        ([KDE], True, True),
-        ({"mine": KDE}, True, True),
-        (["families", "summaries"], True, True),
-        (["families"], True, False),
-        (["summaries", KDE], False, True),
-        (("summaries",), False, True),
+        (None, "families summaries mixtures"),
+        ([], "families summaries mixtures"),
+        ([KDE], "families summaries mixtures"),
+        ({"mine": KDE}, "families summaries mixtures"),
+        (["families", "summaries"], "families summaries"),
+        (["families"], "families"),
+        (["summaries", KDE], "summaries"),
+        (("mixtures",), "mixtures"),
     ],
     ids=str,
 )
-def test_kinds_that_are_named_compete_and_all_if_none_is(experts, families, summaries):
+def test_kinds_that_are_named_compete_and_all_if_none_is(experts, kinds):
     who = Competitors.of(experts)
-    assert (who.families, who.summaries) == (families, summaries)
+    found = [
+        kind for kind in ("families", "summaries", "mixtures") if getattr(who, kind)
+    ]
+    assert found == kinds.split()
 
 
 def test_regressors_become_summaries_and_estimators_of_densities_stay():
@@ -468,7 +474,9 @@ def test_only_summaries_compete_beside_the_null_model_if_they_are_named(tmp_path
 def test_families_that_are_named_are_those_of_an_average_without_summaries():
     X, y = steps()
     named = AutoKCEF(experts=["families"], **OPTIONS).fit(X, y)
-    few = AutoKCEF(**OPTIONS).fit(X, y)  # too few rows for summaries
+    few = AutoKCEF(experts=["families", "mixtures"], **OPTIONS).fit(X, y)
+    assert np.any(few.score_samples(X, y) != named.score_samples(X, y))
+    few = AutoKCEF(experts=["families", "summaries"], **OPTIONS).fit(X, y)  # too few
     assert coordinates_of(named) == coordinates_of(few)
     np.testing.assert_array_equal(named.score_samples(X, y), few.score_samples(X, y))
 
@@ -497,7 +505,7 @@ def test_an_average_with_a_regressor_is_not_saved(expert, tmp_path):
 def test_a_member_that_cannot_be_saved_is_refused_whatever_the_parameters_say(
     rows, tmp_path
 ):
-    fitted = AutoKCEF(experts=[KDE], **OPTIONS).fit(*rows)
+    fitted = AutoKCEF(experts=["families", KDE], **OPTIONS).fit(*rows)
     fitted.set_params(experts=None)
     with pytest.raises(CannotSaveError, match="'ConditionalKDE' cannot be saved"):
         fitted.save(tmp_path / "model.kexpfam")

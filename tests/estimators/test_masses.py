@@ -65,7 +65,7 @@ def test_masses_are_right_by_default_with_more_rows(model, n):
 
 def test_an_average_replaces_blind_families():
     x, y = lines(200, seed=1)
-    model = AutoKCEF(random_state=0).fit(x, y)
+    model = AutoKCEF(experts=["families"], random_state=0).fit(x, y)
     assert model.isolated_components_.found
     assert abs(upper_masses(model).mean() - share_above(x, y)) < 0.05
     assert "likelihood" in {member.candidate.method for member in model.members_}
@@ -84,7 +84,7 @@ def test_an_average_without_likelihood_warns():
     side = np.where(rng.random(300) < 0.9, 8.0, -8.0)
     y = x[:, 0] + side + 0.4 * rng.normal(size=300)
     with pytest.warns(BlindnessWarning, match="likelihood=None"):
-        AutoKCEF(likelihood=False, random_state=0).fit(x, y)
+        AutoKCEF(experts=["families"], likelihood=False, random_state=0).fit(x, y)
 
 
 def test_unimodal_data_take_the_same_way_as_score_matching():

@@ -200,7 +200,7 @@ WRONG = [
     ("plain", ("Neighbourhood", "width"), 0.0, "must be positive"),
     ("plain", ("FittedModel", "neighbourhood"), None, "neighbourhood of x is missing"),
     # averages
-    ("average", ("FittedAverage", "members"), [], "has 0 parts"),
+    ("average", ("FittedAverage", "members"), [], "do not sum to one"),
     ("average", ("FittedAverage", "guard"), [0.0, 0.0], "component is not a density"),
     (
         "average",

@@ -73,7 +73,6 @@ from kexpfam.estimators.saved import (
 )
 from kexpfam.estimators.trials import try_experts, try_families
 from kexpfam.family import (
-    FittedFamily,
     IsolatedComponents,
     RowsBeyond,
     Spec,
@@ -86,6 +85,7 @@ from kexpfam.selection import Member, Members
 from kexpfam.selection.censored import CensoredData, average_censored
 from kexpfam.selection.choosing import best_of
 from kexpfam.selection.defensive import DefensiveComponent
+from kexpfam.selection.mixtures import FittedMixture, MixtureExpert, try_mixture
 from kexpfam.selection.spec import (
     default_coordinates,
 )
@@ -137,8 +137,9 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
             `fit(X, y)` and `given(X)`, such as those of `kexpfam.baselines`, whose
             `given` returns densities of `kexpfam.distributions`; regressors of
             scikit-learn, and `LearnedSummary` objects, on which families are fitted as
-            on our own summary; and the names "families" (on x) and "summaries" (on what
-            trees learn). If one is named, the other of the two takes no part. A mapping
+            on our own summary; and the names "families" (on x), "summaries" (on what
+            trees learn) and "mixtures" (of linear regressions). If one is named, those
+            of the three that are not take no part. A mapping
             gives experts names of your own. An estimator is fitted once for every fold,
             and once to all rows in memory, up to 100,000, or to a sample of 20,000. An
             average with an estimator or a regressor cannot be saved.
@@ -420,6 +421,8 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
             verbose=self.verbose,
         )
         try_experts(validation, experts)
+        if competing.mixtures:
+            experts = {**experts, **try_mixture(validation)}
         seed = int(rng.integers(2**31))
         found = fit_average(
             validation,
@@ -491,7 +494,7 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
         """
         rows, family = validation.all_rows, self.best_.family_
         if family.coordinates.summary is None:
-            how: dict[str, Any] = {"density": self._on_line, "most_rows": 600}
+            how: dict[str, Any] = {"density": self._on_line}
         else:
             how = {"placed": validation.final(best_of(validation).chosen.coordinates)}
         found = check_masses(family, rows.X, rows.Y, rows.weights, **how)
@@ -566,7 +569,9 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
         if self.discrete_ is not None:
             return self.discrete_.saved(self.neighbourhood_, self.rounding_)
         # Without weight, too: they are among the parameters, which files hold.
-        others = [m.coordinates for m in self.members_ if m.family is None]
+        experts = [m for m in self.members_ if m.family is None]
+        mixtures = [m for m in experts if isinstance(m.expert, MixtureExpert)]
+        others = [m.coordinates for m in experts if m not in mixtures]
         Competitors.of(self.experts).require_saveable(others)
         members = [
             FittedMember(
@@ -589,6 +594,7 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
             self.support_,
             self.beyond_,
             self.rounding_,
+            FittedMixture.of(mixtures[0]) if mixtures else None,
         )
 
     def _relearn(self, fitted: object) -> None:
@@ -616,6 +622,8 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
         self.columns_ = self.discrete_ = None
         self.atoms_, self.rounding_ = np.empty(0), fitted.rounding
         members = [restored_member(member) for member in fitted.members]
+        if fitted.mixture is not None:
+            members.append(fitted.mixture.member())
         self.n_features_in_ = len(fitted.neighbourhood.center)
         self.neighbourhood_ = fitted.neighbourhood
         self.members_ = Members(members, fitted.defensive_weight)
@@ -649,19 +657,16 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
         """The densities of every replicate."""
         found = []
         for replicate in self.replicates_:
-            own = iter(replicate.families)
-            families = [m.family and next(own) for m in self.members_]
-            line = self._on_line(X, families)
+            line = self._on_line(X, replicate.of(self.members_))
             found.append(bounded(line, self.support_, self.beyond_, X))
         return found
 
     def _on_line(
-        self, X: Array, families: Sequence[FittedFamily | None] | None = None
+        self, X: Array, members: Members | None = None
     ) -> MixtureDensity | RecalibratedDensity:
         """Densities of what families are fitted to: y, or a map of it to the line."""
-        return mixed_density(
-            X, self.members_, self.defensive_, self.calibration_, families
-        )
+        members = self.members_ if members is None else members
+        return mixed_density(X, members, self.defensive_, self.calibration_)
 
     @property
     def _response_columns(self) -> int:

@@ -19,10 +19,13 @@ from kexpfam._typing import Array
 from kexpfam.data import Rows
 from kexpfam.distributions import OneColumnDensity
 from kexpfam.errors import CannotSaveError
+from kexpfam.selection.mixtures import MixtureExpert
 from kexpfam.summaries import LearnedSummary
 
-# Kinds of our own that can be named: kernel families on x, and on a learned summary.
-FAMILIES, SUMMARIES = "families", "summaries"
+# Kinds of our own that can be named: kernel families on x, on a learned summary, and a
+# mixture of regressions.
+FAMILIES, SUMMARIES, MIXTURES = "families", "summaries", "mixtures"
+OWN = frozenset({FAMILIES, SUMMARIES, MIXTURES})
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,7 @@ class Competitors:
 
     families: bool  # Kernel families on x
     summaries: bool  # And on the summary of x that this package would learn
+    mixtures: bool  # Mixtures of regressions
     estimators: dict[str, Any]  # Densities of the user's, by name
     given_summaries: dict[str, LearnedSummary]  # Summaries of the user's, by name
 
@@ -50,9 +54,9 @@ class Competitors:
         """
         named = set()
         if isinstance(experts, Sequence) and not isinstance(experts, str):
-            named = {e for e in experts if isinstance(e, str)} & {FAMILIES, SUMMARIES}
+            named = {e for e in experts if isinstance(e, str)} & OWN
             experts = [e for e in experts if not isinstance(e, str) or e not in named]
-        own = named or {FAMILIES, SUMMARIES}
+        own = named or OWN
         estimators, given = {}, {}
         for name, expert in named_experts(experts).items():
             if isinstance(expert, LearnedSummary):
@@ -61,7 +65,9 @@ class Competitors:
                 estimators[name] = expert
             else:
                 given[name] = LearnedSummary(location=expert)
-        return cls(FAMILIES in own, SUMMARIES in own, estimators, given)
+        return cls(
+            FAMILIES in own, SUMMARIES in own, MIXTURES in own, estimators, given
+        )
 
     def require_saveable(self, members: Sequence[str] = ()) -> None:
         """Refuse what files cannot hold, with or without a weight.
@@ -108,8 +114,8 @@ def named_experts(experts: Sequence[Any] | Mapping[str, Any] | None) -> dict[str
             raise TypeError(
                 f"experts must be estimators with fit(X, y) and given(X), such as "
                 f"kexpfam.baselines.ConditionalKDE(), regressors of scikit-learn, "
-                f"LearnedSummary(), or in a list the names {FAMILIES!r} and "
-                f"{SUMMARIES!r}; got {expert!r} for {name!r}."
+                f"LearnedSummary(), or in a list the names {FAMILIES!r}, "
+                f"{SUMMARIES!r} and {MIXTURES!r}; got {expert!r} for {name!r}."
             )
     return named
 
@@ -137,6 +143,8 @@ def check_weights_for(experts: Mapping[str, Any], weights: Array) -> None:
 
 def fit_expert(expert: Any, rows: Rows) -> Any:
     """A copy of an expert, fitted to rows; repeated ones if it takes no weights."""
+    if isinstance(expert, MixtureExpert):
+        return expert.refitted(rows)
     copy, X, y, weights = clone(expert), rows.X, rows.Y[:, 0], rows.weights
     if has_fit_parameter(copy, "sample_weight"):
         return copy.fit(X, y, sample_weight=weights)

@@ -92,15 +92,15 @@ def fit_average(
     held_out = special.logsumexp(log_p, axis=0, b=weights[kept, None])
     masses = held_out_masses(laws, candidates, weights, defence)
     selection = best_of(validation)
-    families = [candidates[k] for k in kept if candidates[k].method != "expert"]
-    found, weight = fit_members(
-        validation, [*families, selection.chosen], spec, seed, others, verbose=verbose
-    )
+    families = [candidates[k] for k in kept if candidates[k].base is not None]
+    best = selection.chosen
+    wanted = families if best in families else [*families, best]
+    found, weight = fit_members(validation, wanted, spec, seed, others, verbose=verbose)
     fits = iter(found)
     members = []
     for k in kept:
         candidate = candidates[k]
-        name, other = candidate.coordinates, candidate.method == "expert"
+        name, other = candidate.coordinates, candidate.base is None
         members.append(
             Member(
                 float(weights[k] * (1.0 - defence.weight)),
@@ -117,7 +117,7 @@ def fit_average(
             validation.final(defence.coordinates).coordinates, defence.base
         ),
         fit_calibration(masses, rows.weights, validation.folds),
-        next(fits),
+        found[wanted.index(best)],
         selection,
         rows.numbers,
         defence.beside(held_out),
@@ -218,13 +218,8 @@ def mixed_density(
     members: Members,
     defensive: DefensiveComponent,
     calibration: UnitMap | None,
-    families: Sequence[FittedFamily | None] | None = None,
 ) -> MixtureDensity | RecalibratedDensity:
-    """Densities of an average at conditions.
-
-    Other families may be given in the place of those of the members; None for members
-    that are estimators.
-    """
+    """Densities of an average at conditions."""
     # Members share coordinates, whose regressions are the slow part of them.
     placed: dict[int, Any] = {}
 
@@ -235,10 +230,9 @@ def mixed_density(
         found: tuple[Array, ResponseCoordinates] = placed[id(coordinates)]
         return found
 
-    if families is None:
-        families = [member.family for member in members]
     parts: list[Any] = []
-    for member, family in zip(members, families, strict=True):
+    for member in members:
+        family = member.family
         if family is None:
             assert member.expert is not None
             parts.append(member.expert.given(X))

@@ -14,16 +14,35 @@ from kexpfam._progress import ProgressBar
 from kexpfam._typing import Array
 from kexpfam.family import SOLVERS, FittedFamily, chosen_centers, solve
 from kexpfam.persistence import saved_fit
-from kexpfam.selection import Member
+from kexpfam.regression import RegressionMixture
+from kexpfam.selection import Member, Members
+from kexpfam.selection.mixtures import MixtureExpert
 from kexpfam.selection.validation import Validation
 
 
-@saved_fit({"families": "k p d=1"})
+@saved_fit({"families": "s p d=1", "mixture": "p optional"})
 @dataclass(frozen=True, eq=False)
 class Replicate:
-    """The families of the members of an average, in their order, fitted once more."""
+    """The members of an average, fitted once more."""
 
-    families: tuple[FittedFamily, ...]
+    families: tuple[FittedFamily, ...]  # Of the members, in their order
+    mixture: RegressionMixture | None = None  # Of regressions, if that is a member
+
+    def of(self, members: Members) -> Members:
+        """Members with what was fitted in the place of what they are.
+
+        An estimator of the user's stays as it is.
+        """
+        own = iter(self.families)
+
+        def replaced(member: Member) -> Member:
+            if member.family is not None:
+                return replace(member, family=next(own))
+            if isinstance(member.expert, MixtureExpert) and self.mixture is not None:
+                return replace(member, expert=MixtureExpert(self.mixture))
+            return member
+
+        return Members([replaced(member) for member in members], members.defensive)
 
 
 def fit_replicates(
@@ -56,21 +75,25 @@ def replicate(
 ) -> Replicate:
     """Fit members to rows that count so much more, (n,); only ratios matter."""
     placed = validation.reweighted(weights / weights.mean())
-    families = []
+    rows = validation.all_rows
+    rows = replace(rows, weights=rows.weights * weights)
+    families, mixture = [], None
     for member in members:
+        if isinstance(member.expert, MixtureExpert):
+            mixture = member.expert.refitted(rows).mixture
         if member.family is None:
-            continue  # an estimator of the user, which stays as it is
+            continue
         candidate, family = member.candidate, member.family
-        rows = replace(placed(member.coordinates), base=family.base)
+        here = replace(placed(member.coordinates), base=family.base)
         families.append(
             solve(
-                rows,
+                here,
                 candidate.kernel,
                 family.lam,
                 seed=seed,
-                centers=chosen_centers(len(rows), len(family.T.Y)),
+                centers=chosen_centers(len(here), len(family.T.Y)),
                 n_jobs=n_jobs,
                 solver=SOLVERS.get(candidate.method, SOLVERS["score"]),
             )
         )
-    return Replicate(tuple(families))
+    return Replicate(tuple(families), mixture)

@@ -33,6 +33,7 @@ from kexpfam.persistence import saved_fit
 from kexpfam.score_matching import Basis, Statistics
 from kexpfam.selection.counts import CountRegression
 from kexpfam.selection.defensive import DefensiveComponent
+from kexpfam.selection.mixtures import FittedMixture
 from kexpfam.selection.probabilities import ClassProbabilities
 
 # Weights of an average sum to one, up to the rounding of many members.
@@ -195,7 +196,7 @@ class FittedMember:
 @saved_fit(
     {
         "neighbourhood": "p",
-        "members": "k p d=1",
+        "members": "s p d=1",  # none beside a mixture of regressions
         "best": "p d=1",
         "defensive_weight": "nonnegative share",
         "n_candidates": "positive",
@@ -204,6 +205,7 @@ class FittedMember:
         "support": "optional",
         "beyond": "optional",
         "rounding": "nonnegative",
+        "mixture": "p optional",
     },
     names={"defensive_weight": "guard_weight", "defensive": "guard"},
 )
@@ -225,10 +227,12 @@ class FittedAverage:
     support: SupportMap | None = None  # Of y to the line; None without bounds
     beyond: DefensiveComponent | None = None  # Beside bounds that are only likely
     rounding: float = 0.0  # Width that y was rounded to
+    mixture: FittedMixture | None = None  # Of regressions, if that is a member
 
     def check_saved(self) -> None:
         """Refuse shares of something else than one, and what is no density."""
         total = sum(member.weight for member in self.members) + self.defensive_weight
+        total += 0.0 if self.mixture is None else self.mixture.weight
         if not abs(total - 1.0) < _ROUNDING:
             raise ValueError("the weights do not sum to one")
         counts = [len(replicate.families) for replicate in self.replicates or ()]

@@ -1,19 +1,22 @@
 """What an average tries: families in all coordinates that are worth it, and experts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from kexpfam._progress import ProgressBar
 from kexpfam.estimators.experts import Competitors, cross_fitted
+from kexpfam.kernels import Kernel
 from kexpfam.selection import Candidate
 from kexpfam.selection.candidates import Task
 from kexpfam.selection.choosing import best_of
 from kexpfam.selection.finishing import isolated_coordinates, replace_blind_candidates
 from kexpfam.selection.spec import (
     AVERAGED_LIKELIHOOD_GRID,
+    GAUSSIANIZED,
     PLAIN,
+    PLAIN_SCOUTS,
     RESIDUAL_BASES,
     TUNING,
     UNTRANSFORMED,
@@ -91,11 +94,11 @@ def _try_kernels(
         on_x = [validation.worth_a_kernel] if competing.families else []
         for choose in (validation.summaries, *on_x):
             new = [name for name in choose() if name not in validation.tilted]
-            tasks = [task for name in new for task in _tasks(validation, name)]
-            if tasks:
-                validation.run(tasks, bar)
-            if validation.interrupted:
-                return False
+            for tasks in _in_stages(validation, new):
+                if tasks:
+                    validation.run(tasks, bar)
+                if validation.interrupted:
+                    return False
         isolated = isolated_coordinates(validation)
         # Where components are isolated, others by likelihood take their place.
         if wanted and competing.families and (likelihood or not isolated):
@@ -110,10 +113,38 @@ def _try_likelihood(validation: Validation, bar: Any) -> None:
     """Validate families by likelihood beside all others, if that may pay."""
     if not validation.likelihood_pays() or validation.ended_before("likelihood"):
         return
+    weights = validation.weights
     grid = AVERAGED_LIKELIHOOD_GRID
     kernels_x = validation.kernels_x(PLAIN, grid)[1:]  # not the constant
-    paths = grid.paths(kernels_x)
+    liked: dict[Kernel, float] = {}
+    for candidate in validation.candidates:
+        if candidate.coordinates == PLAIN and candidate.kernel is not None:
+            kernel_x, mean = candidate.kernel.products[0][0], candidate.mean(weights)
+            liked[kernel_x] = max(mean, liked.get(kernel_x, -np.inf))
+    kernels_x = sorted(kernels_x, key=lambda kernel: -liked.get(kernel, -np.inf))
+    paths = grid.paths(kernels_x[: validation.tuning.likelihood_kernels])
     validation.run(validation.tasks(PLAIN, paths, method="likelihood"), bar)
+
+
+def _in_stages(validation: Validation, names: Sequence[str]) -> Iterator[list[Task]]:
+    """Kernels to try in some coordinates, those around a regression first.
+
+    Without one kernels have to learn everything from x; a few scouts tell whether that
+    can come near what others have reached by then, and whether the rest is tried.
+    """
+    plain = [name for name in names if name in (PLAIN, GAUSSIANIZED)]
+    others = [name for name in names if name not in plain]
+    yield [task for name in others for task in _tasks(validation, name)]
+    few = PLAIN_SCOUTS
+    for name in plain:
+        paths = few.paths(validation.kernels_x(name, few, relevance=False))
+        yield validation.tasks(name, paths)
+    for name in plain:
+        if name in validation.tilted and not validation.may_catch_up(name):
+            continue
+        known = [c.kernel for c in validation.candidates if c.coordinates == name]
+        tasks = _tasks(validation, name)
+        yield [task for task in tasks if task.path.kernel not in known]
 
 
 def _tasks(validation: Validation, name: str) -> list[Task]:

@@ -21,6 +21,8 @@ from kexpfam.family.coordinates import (
     SharedProcesses,
     fit_coordinates,
     refitted,
+    transformed_response,
+    unskewed,
 )
 from kexpfam.family.cross_validation import (
     CRITERIA,
@@ -98,6 +100,8 @@ __all__ = [
     "solve_iteratively",
     "solve_statistics",
     "sum_statistics",
+    "transformed_response",
+    "unskewed",
     "weighted_score_sample",
     "with_all_rows",
 ]

@@ -250,7 +250,7 @@ def fit_coordinates(
     """
     X, Y, weights = rows.X, rows.Y, rows.weights
     X = X if far_x is None else far_x.forward(X)
-    x_transform = _unskewed(X, weights) if transform_x else None
+    x_transform = unskewed(X, weights) if transform_x else None
     skewed = x_transform is not None
     X = X if x_transform is None else x_transform.forward(X)
     if far_x is not None:
@@ -258,7 +258,7 @@ def fit_coordinates(
     x_center, x_scale = standardizer("X", X, weights, standardize)
     Z = (X - x_center) / x_scale
 
-    transform, inner, V = _transformed(base, Y, weights, standardize, name)
+    transform, inner, V = transformed_response(base, Y, weights, standardize, name)
     y_center, y_scale = standardizer(
         name, V, weights, standardize, must_vary=True, robust=_forgives(base)
     )
@@ -382,7 +382,7 @@ def _without_far_values(
     return np.clip(U, middles - reach, middles + reach)
 
 
-def _transformed(
+def transformed_response(
     base: Base, Y: Array, weights: Array, standardize: bool, name: str
 ) -> tuple[MonotoneTransform | None, BaseDensity | ConditionalBase, Array]:
     """The transform of y in the user's units, the base density behind it, and t(Y)."""
@@ -421,7 +421,7 @@ def _regression(
     return base.cross_fit(Z, U, weights, rng, fits), lengthscales
 
 
-def _unskewed(
+def unskewed(
     X: Array, weights: Array, *, skewed_from: float = 1.0, fewest_values: int = 8
 ) -> MonotoneTransform | None:
     """A transform of the skewed columns of x, or None if there are none.

@@ -15,6 +15,11 @@ from kexpfam.regression.logistic import (
     fit_logistic,
     power_features,
 )
+from kexpfam.regression.mixture import (
+    RegressionMixture,
+    fit_regression_mixture,
+    refit_regression_mixture,
+)
 from kexpfam.regression.offsets import offsets_of
 from kexpfam.regression.process import GaussianProcessSpec, Hyperparameters, Process
 from kexpfam.regression.scaling import Scaling, scaling_of
@@ -31,6 +36,7 @@ __all__ = [
     "LogScaleSpec",
     "LogisticRegression",
     "Process",
+    "RegressionMixture",
     "Scaling",
     "fit_censored_linear",
     "fit_gaussian_process",
@@ -38,8 +44,10 @@ __all__ = [
     "fit_linear",
     "fit_log_scale",
     "fit_logistic",
+    "fit_regression_mixture",
     "normal_log_masses",
     "offsets_of",
     "power_features",
+    "refit_regression_mixture",
     "scaling_of",
 ]

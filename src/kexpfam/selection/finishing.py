@@ -246,23 +246,51 @@ def validated_by_likelihood(
     """Candidates by likelihood, in some coordinates, validated on a part of the rows.
 
     Kernels of x are compared on few rows. With the best of those with one shape for
-    all x, and with the best of the others, the lengthscale of y and λ are chosen.
+    all x, and with the best of the others if that is ahead, the lengthscale of y and λ
+    are chosen on some more rows; the best of each is validated on the part.
+    """
+    tuning = validation.tuning
+    some = ValidatedPart.evenly(validation, tuning.finish_rows, tuning.finish_folds)
+    refined: list[list[Candidate]] = []
+    for name, kernel in _kernels_worth_refining(validation, names):
+        paths = _refined(validation, name, kernel)
+        tasks = _tasks(validation, name, paths, some)
+        refined.append([c for own in _run(validation, tasks) for c in own])
+    refined = [own for own in refined if own]
+    if len(some.held_out) == len(part.held_out):
+        return [c for own in refined for c in own]
+    chosen: list[Task] = []
+    for own in refined:
+        best = max(own, key=lambda c: c.mean(some.weights))
+        assert best.kernel is not None
+        unit = _lambda_unit(validation, some)
+        path = LambdaPath(best.kernel, (best.lam / unit,))
+        chosen += _tasks(validation, best.coordinates, [path], part)
+    return [c for own in _run(validation, chosen) for c in own]
+
+
+def _kernels_worth_refining(
+    validation: Validation, names: Sequence[str]
+) -> list[tuple[str, JointKernel]]:
+    """The best kernel with one shape for all x, and the best of the others.
+
+    The latter only if it could be better: not if it is behind by more than a standard
+    error of the difference. With their coordinates; compared on few rows.
     """
     few = ValidatedPart.of_few(validation)
     tasks = []
     for name in names:
         tasks += _tasks(validation, name, _paths(validation, name), few)
     found = _run(validation, tasks)
-    means = np.array([max(c.mean(few.weights) for c in own) for own in found])
-    alike = [_has_one_shape(task.path.kernel) for task in tasks[: len(means)]]
-    kinds = [np.flatnonzero(np.equal(alike, kind)) for kind in (True, False)]
-    kept = [int(own[np.argmax(means[own])]) for own in kinds if len(own)]
-    refined: list[Task] = []
-    for k in kept:
-        name = tasks[k].coordinates
-        paths = _refined(validation, name, tasks[k].path.kernel)
-        refined += _tasks(validation, name, paths, part)
-    return [c for own in _run(validation, refined) for c in own]
+    best = [max(own, key=lambda c: c.mean(few.weights)) for own in found]
+    best.sort(key=lambda c: -c.mean(few.weights))
+    alike = [c for c in best if _has_one_shape(c.kernel)][:1]
+    kept = alike + [c for c in best if not _has_one_shape(c.kernel)][:1]
+    if alike and len(kept) > 1:
+        gain = replace(kept[1], held_out=kept[1].held_out - kept[0].held_out)
+        if gain.mean(few.weights) < -gain.standard_error(few.weights):
+            kept = alike
+    return [(c.coordinates, c.kernel) for c in kept if c.kernel is not None]
 
 
 def _run(validation: Validation, tasks: Sequence[Task]) -> list[list[Candidate]]:
@@ -326,12 +354,16 @@ def _refined(
     ]
 
 
+def _lambda_unit(validation: Validation, part: ValidatedPart) -> float:
+    return 0.1 / float(validation.weights[part.index].sum())
+
+
 def _tasks(
     validation: Validation, name: str, paths: list[LambdaPath], part: ValidatedPart
 ) -> list[Task]:
     """Kernels, with λ in units of 0.1/n, to try on a part of the rows."""
     spec = validation.spec
-    unit = 0.1 / float(validation.weights[part.index].sum())
+    unit = _lambda_unit(validation, part)
     given = spec.regularization
     paths = [
         replace(

@@ -68,6 +68,10 @@ class SelectionTuning:
     # Coordinates that are worse than the best by more nats in total are not tried any
     # further: regressions without a kernel part, and the plain ones by likelihood
     hopeless: float = 20.0
+    # What coordinates without a regression gain at most, in nats a row, by other
+    # kernels than those of two lengthscales of y and without a search for columns that
+    # matter. On splits of four tables it was up to 0.05 where they were behind
+    scouted_gain: float = 0.05
     # Most of them that get a kernel part, without and beside a summary with one
     most_regressions: int = 6
     regressions_beside: int = 2
@@ -78,10 +82,15 @@ class SelectionTuning:
     # range of the responses, in standard deviations, up to which it does: with outliers
     # their nodes, and with them their cost, would be many
     likelihood_rows: int = 500
+    likelihood_kernels: int = 3  # Kernels of x: those that score matching liked best
     likelihood_range: float = 12.0
     # What wrong masses may cost, in nats per row: coordinates that are behind by less
     # are looked at for isolated components
     blind_loss: float = 0.02
+    # A mixture of regressions that predicts rows it was fitted to worse than others
+    # predict held-out rows, by so many nats a row, is not validated. A guess: what it
+    # could still gain beside others is less than that
+    mixture_margin: float = 0.1
     # Finishing by likelihood: rows on which kernels of x are compared, at most, and the
     # parts they are cut into, of which all but one are held out; and rows on which λ
     # and the lengthscale of y are then chosen
@@ -276,6 +285,8 @@ class KernelGrid:
 PLAIN_GRID = KernelGrid(
     (0.35, 0.8, 1.8), (0.35, 0.8, 1.8, 4.0), (1e-3, 1e-2, 1e-1, 1.0)
 )
+# For one mode, and for several.
+PLAIN_SCOUTS = replace(PLAIN_GRID, lengthscales_y=(0.35, 1.8))
 REGRESSION_GRID = KernelGrid((0.35, 1.2), (0.35, 0.8, 2.0), (1e-2, 1e-1, 1.0))
 # Summaries are many columns that say the same thing in part: longer lengthscales.
 SUMMARY_GRID = KernelGrid((0.35, 1.0, 2.5), (0.35, 0.8, 2.0), (1e-3, 1e-2, 1e-1))

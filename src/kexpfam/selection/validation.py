@@ -22,8 +22,10 @@ from kexpfam._typing import Array, Indices
 from kexpfam._validation import check_range
 from kexpfam.base_densities import (
     BaseDensity,
+    GaussianProcessBase,
     LinearBase,
     MonotoneTransform,
+    TransformedBase,
     fit_processes,
     pulled_in,
 )
@@ -39,6 +41,8 @@ from kexpfam.family import (
     equal_folds,
     fit_coordinates,
     refitted,
+    transformed_response,
+    unskewed,
     weighted_score_sample,
 )
 from kexpfam.kernels import Constant, Gaussian, Kernel
@@ -90,6 +94,7 @@ class Validation:
     # Coordinates of all training rows, by name, if these are more
     _final: dict[str, CoordinateRows] = field(default_factory=dict)
     _relevant: dict[str, Array | None] = field(default_factory=dict)
+    _idle: dict[str, bool] = field(default_factory=dict)  # Transforms that are none
     # What coordinates share: of the rows of the validation, and of all
     _processes: SharedProcesses = field(default_factory=SharedProcesses)
     _final_processes: SharedProcesses = field(init=False)
@@ -168,11 +173,11 @@ class Validation:
             fewest = self.tuning.regression_rows if spec.learned else 0
             if several and n < max(spec.fewest_rows, fewest):
                 continue
+            if several and (self._is_idle(spec) or self._has_a_better_twin(spec)):
+                continue
             if self.coordinates and self.ended_before(spec.name):
                 continue
             placed = self._fit(spec, self.rows, shared)
-            if several and _is_idle(spec, placed):
-                continue
             # A transform alone is cheap to fit again, and a density estimate that has
             # seen a row flatters it.
             few = n <= self.tuning.refitted_rows
@@ -189,6 +194,48 @@ class Validation:
             self.coordinates[spec.name], self.specs[spec.name] = placed, spec
         if progress is not None:
             progress(len(specs), len(specs))
+
+    def _is_idle(self, spec: CoordinateSpec) -> bool:
+        """Whether a transform turns out to be none, so that others are the same."""
+        if spec.transform_x and not self._x_is_skewed:
+            return True
+        if not isinstance(spec.base, TransformedBase):
+            return False
+        kind = repr(spec.base.transform)
+        if kind not in self._idle:
+            how = self.spec.standardize, self.spec.response_name
+            found = transformed_response(spec.base, self.rows.Y, self.weights, *how)
+            powers = getattr(getattr(found[0], "inner", None), "lam", None)
+            alike = powers is not None and np.all(np.asarray(powers) == 1.0)
+            self._idle[kind] = bool(alike)
+        return self._idle[kind]
+
+    @functools.cached_property
+    def _x_is_skewed(self) -> bool:
+        X = self.rows.X if self._far_x is None else self._far_x.forward(self.rows.X)
+        return unskewed(X, self.weights) is not None
+
+    def _has_a_better_twin(self, spec: CoordinateSpec) -> bool:
+        """Whether processes have shown x as it is, or transformed, to be hopeless.
+
+        The first pair of them that differs in nothing else tells for all.
+        """
+        base = spec.base.base if isinstance(spec.base, TransformedBase) else spec.base
+        if not isinstance(base, GaussianProcessBase):
+            return False
+        for other, placed in self.coordinates.items():
+            known = self.specs[other]
+            if not (known.transform_x and isinstance(known.base, GaussianProcessBase)):
+                continue
+            for name, own in self.specs.items():
+                if own.base == known.base and not own.transform_x:
+                    twin = self.coordinates[name]
+                    gain = _mean_without_kernel(placed) - _mean_without_kernel(twin)
+                    total = float(self.weights.sum()) * gain
+                    loss = -total if spec.transform_x else total
+                    most = self.tuning.kernel_gain * float(self.weights.sum())
+                    return loss > self.tuning.hopeless + most
+        return False
 
     def _refitted(
         self,
@@ -324,6 +371,15 @@ class Validation:
         left_out = [name for name in kept if not self.has_summary(name)][most:]
         return plain + [name for name in kept if name not in left_out]
 
+    def may_catch_up(self, name: str) -> bool:
+        """Whether other kernels than those tried could bring coordinates near the best.
+
+        What they gain on scouts is little.
+        """
+        totals, tuning = self._best_totals(), self.tuning
+        gain = tuning.hopeless + tuning.scouted_gain * float(self.weights.sum())
+        return totals[name] + gain >= max(totals.values())
+
     def _best_totals(self) -> dict[str, float]:
         """Total held-out log density of the best candidate in all coordinates."""
         totals = dict.fromkeys(self.coordinates, -np.inf)
@@ -433,8 +489,13 @@ class Validation:
             chosen_centers(len(placed), n_components),
         )
 
-    def kernels_x(self, name: str, grid: KernelGrid) -> list[Kernel]:
-        """Kernels of x to try: none, isotropic, by a process, by columns that help."""
+    def kernels_x(
+        self, name: str, grid: KernelGrid, *, relevance: bool = True
+    ) -> list[Kernel]:
+        """Kernels of x to try: none, isotropic, by a process, by columns that help.
+
+        The last of these only with `relevance`, since they have to be looked for.
+        """
         placed = self.coordinates[name]
         Z, p = placed.Z, placed.Z.shape[1]
         kernels: list[Kernel] = [Constant()]
@@ -455,7 +516,7 @@ class Validation:
             for metric in metrics
             for multiple in grid.multiples_x
         ]
-        relevant = self._relevant_lengthscales(name)
+        relevant = self._relevant_lengthscales(name) if relevance else None
         if relevant is not None:
             lengths += [multiple * relevant for multiple in RELEVANCE.tried]
         return kernels + [Gaussian(tuple(length.tolist())) for length in lengths]
@@ -538,12 +599,3 @@ def _mean_without_kernel(placed: CoordinateRows) -> float:
     share = placed.weights / placed.weights.sum()
     log_q = [base.log_density(placed.U) @ share for base in RESIDUAL_BASES]
     return float(max(log_q) + placed.log_abs_det_jacobian @ share)
-
-
-def _is_idle(spec: CoordinateSpec, placed: CoordinateRows) -> bool:
-    """Whether a transform turned out to be none, so that others are the same."""
-    if spec.transform_x and placed.coordinates.x_transform is None:
-        return True
-    inner = getattr(placed.coordinates.transform, "inner", None)
-    powers = getattr(inner, "lam", None)
-    return powers is not None and bool(np.all(np.asarray(powers) == 1.0))

@@ -1,0 +1,95 @@
+"""A mixture of linear regressions as a member of an average.
+
+Lines that cross, and groups with slopes of their own, are a few numbers to it, which
+kernels have to learn cell by cell. Rows say how many components there are; it is then
+fitted again without each fold, from where it was.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from kexpfam._typing import Array
+from kexpfam.data import Rows
+from kexpfam.distributions import NormalMixtureDensity
+from kexpfam.persistence import saved_fit
+from kexpfam.regression import (
+    RegressionMixture,
+    fit_regression_mixture,
+    refit_regression_mixture,
+)
+from kexpfam.selection.candidates import Candidate
+from kexpfam.selection.results import Member
+from kexpfam.selection.validation import Validation, is_heavy_tailed
+
+MIXTURE = "mixture of regressions"
+
+
+@dataclass(frozen=True, eq=False)
+class MixtureExpert:
+    """A fitted mixture as an expert."""
+
+    mixture: RegressionMixture
+
+    def given(self, X: Array) -> NormalMixtureDensity:
+        """Densities at conditions (n, p)."""
+        return NormalMixtureDensity(*self.mixture.at(X))
+
+    def refitted(self, rows: Rows) -> "MixtureExpert":
+        """With as many components for other rows."""
+        mixture, y = self.mixture, rows.Y[:, 0]
+        return MixtureExpert(refit_regression_mixture(mixture, rows.X, y, rows.weights))
+
+
+@saved_fit({"weight": "positive share", "mixture": "p"})
+@dataclass(frozen=True, eq=False)
+class FittedMixture:
+    """The mixture of an average, as files hold it."""
+
+    weight: float  # Its share
+    held_out: float  # Mean held-out log density
+    mixture: RegressionMixture
+
+    @classmethod
+    def of(cls, member: Member) -> "FittedMixture":
+        """What a member is."""
+        return cls(member.weight, member.held_out, member.expert.mixture)
+
+    def member(self) -> Member:
+        """The member again, which has no log densities of rows."""
+        candidate, expert = _candidate(np.empty(0)), MixtureExpert(self.mixture)
+        return Member(self.weight, MIXTURE, candidate, None, self.held_out, expert)
+
+
+def try_mixture(validation: Validation) -> dict[str, MixtureExpert]:
+    """Validate a mixture of regressions, if there is one; it is returned by its name.
+
+    One that predicts rows it was fitted to worse than others predict held-out rows, by
+    some margin, is left where it is.
+    """
+    rows, weights = validation.rows, validation.weights
+    if is_heavy_tailed(rows, validation.spec) or validation.ended_before(MIXTURE):
+        return {}
+    X, y = rows.X, rows.Y[:, 0]
+    # Runs of EM begin anywhere; always the same places are as good as others.
+    found = fit_regression_mixture(X, y, weights, np.random.default_rng(0))
+    if found is None:
+        return {}
+    best = max(c.mean(weights) for c in validation.candidates)
+    flattered = special.logsumexp(found.log_joint(X, y), axis=1)
+    margin = validation.tuning.mixture_margin
+    if np.average(flattered, weights=weights) < best - margin:
+        return {}
+    expert = MixtureExpert(found)
+    log_p, below = np.empty(len(rows)), np.empty(len(rows))
+    for fold in validation.folds:
+        rest = rows[np.delete(np.arange(len(rows)), fold)]
+        density = expert.refitted(rest).given(X[fold])
+        log_p[fold], below[fold] = density.logpdf(y[fold]), density.cdf(y[fold])
+    validation.candidates.append(_candidate(log_p, below))
+    return {MIXTURE: expert}
+
+
+def _candidate(held_out: Array, below: Array | None = None) -> Candidate:
+    return Candidate(MIXTURE, None, None, np.inf, "EM", held_out, below)
