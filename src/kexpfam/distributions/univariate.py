@@ -262,7 +262,8 @@ def _integrate(
     if len(tilted) > 1 and tilted.same_rows:
         one = _integrate(tilted.rows(slice(0, 1)), resolution, breaks)
         return one.rows(np.zeros(len(tilted), dtype=int))
-    edges, extend = first_cells(tilted, 0, resolution)
+    # Cells as wide as the resolution: sixteen nodes follow T there to 1e-13.
+    edges, extend = first_cells(tilted, 0, 2.0 * resolution)
     inside = breaks[(breaks > edges[0]) & (breaks < edges[-1])]
     edges = np.union1d(edges, inside)
     if len(tilted) <= BLOCK_ROWS:
