@@ -17,7 +17,9 @@ from kexpfam.sampling import Run
 
 
 def to_arviz(run: Run, *, name: str = "y", columns: Sequence[str] | None = None) -> Any:
-    """Draws of `p.run(...)` as an `arviz.InferenceData`.
+    """Draws of `p.run(...)` as ArviZ holds them.
+
+    That is a `DataTree` of xarray since ArviZ 1.0, an `arviz.InferenceData` before.
 
     Args:
         run: What `run` of a density returned.
@@ -59,13 +61,15 @@ def to_arviz(run: Run, *, name: str = "y", columns: Sequence[str] | None = None)
         "column": np.arange(d) if columns is None else columns,
     }
     of_moves = kept[:1] if n > 1 else []
+    # Since ArviZ 1.0 groups are one argument, and not one each; attributes likewise.
+    new = int(arviz.__version__.partition(".")[0]) >= 1
+    report = {"report": "independent draws" if run.report is None else str(run.report)}
     return arviz.from_dict(
-        **groups,
+        *([groups] if new else []),
+        **({} if new else groups),
         coords={axis: labels[axis] for axis in kept},
         dims={name: kept, "diverging": of_moves, "acceptance_rate": of_moves},
-        attrs={
-            "report": "independent draws" if run.report is None else str(run.report)
-        },
+        attrs={"/": report} if new else report,
     )
 
 
