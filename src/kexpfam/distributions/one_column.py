@@ -75,6 +75,11 @@ class OneColumnDensity(Density):
     ) -> tuple[Array, Array]:
         """Points left and right of the quantiles, (m, q), without solving for them."""
 
+    def _about(self, levels: Array, rows: Indices | None = None) -> Array:
+        """About the quantiles, (m, q), where to begin to look for them."""
+        low, high = self._around(levels, rows)
+        return low + 0.5 * (high - low)
+
     @abstractmethod
     def _breaks(self) -> Array:
         """Where in y a density is not smooth, the same for all, (k,)."""

@@ -175,6 +175,9 @@ class UnivariateDensity(TiltedDensities, OneColumnDensity):
         low, high = self._line.cells.around(levels, rows)
         return self._to_user(low, rows), self._to_user(high, rows)
 
+    def _about(self, levels: Array, rows: Indices | None = None) -> Array:
+        return self._to_user(self._line.cells.about(levels, rows), rows)
+
     def _breaks(self) -> Array:
         transform, ends = self._coordinates.transform, self._coordinates.support[0]
         breaks = np.empty(0) if transform is None else transform.column_breaks(0)

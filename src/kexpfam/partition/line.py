@@ -131,9 +131,7 @@ class _Refinement:
         blocks = (*self.blocks, new)
         return _Refinement(all_left, all_right, blocks, column, self.reference, summary)
 
-    def _anew(
-        self, keep: Mask, left: Array, right: Array, new: Array
-    ) -> "_Refinement":
+    def _anew(self, keep: Mask, left: Array, right: Array, new: Array) -> "_Refinement":
         """The same with a reference of its own."""
         old = self.log_values()[:, keep]
         return _Refinement.of(left, right, np.concatenate([old, new], axis=1))
