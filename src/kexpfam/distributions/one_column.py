@@ -22,7 +22,12 @@ from kexpfam._validation import (
 from kexpfam.distributions.bands import Band
 from kexpfam.distributions.interface import Density
 from kexpfam.distributions.regions import highest_density_regions
-from kexpfam.distributions.tabulation import merged_edges, peaks, tabulate
+from kexpfam.distributions.tabulation import (
+    graded_points,
+    merged_edges,
+    peaks,
+    tabulate,
+)
 from kexpfam.partition import CellDensity
 
 # Of 0.999, up to which bands are shown.
@@ -97,7 +102,7 @@ class OneColumnDensity(Density):
         """The densities on cells in y."""
         outline = self._outline()
         breaks = np.clip(self._breaks(), outline[:, :1], outline[:, -1:])
-        edges = merged_edges([outline, breaks])
+        edges = merged_edges([outline, breaks, graded_points(outline)])
         return tabulate(self._rough_pdf, self._cdf, edges, second_moment=second_moment)
 
     def _peaks(self, cells: CellDensity) -> Array:
