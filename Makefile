@@ -98,9 +98,8 @@ bench-scale: $(VENV)/.test
 reproduce: $(VENV)/.reproduce
 	$(BIN)/python -m reproduction run $(OPTIONS)
 
-# The variable keeps an advertisement out of the output.
 docs: $(VENV)/.docs
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	$(BIN)/python docs/build_site.py
 
 clean:
 	rm -rf $(VENV) $(VENV)-newest build dist site .pytest_cache .mypy_cache .ruff_cache

@@ -8,6 +8,7 @@ and the programs that they start, would inherit.
 
 import signal
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
@@ -15,7 +16,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Classes that inherit from those of another library, which need not be there.
-NEEDS = {"src/kexpfam/bridges/skpro.py": "skpro", "docs/sections.py": "griffe"}
+NEEDS = {"src/kexpfam/bridges/skpro.py": "skpro", "docs/conf.py": "sphinx"}
 
 collect_ignore = [path for path, module in NEEDS.items() if not find_spec(module)]
 
@@ -28,13 +29,17 @@ SLOW = (
     "docs/choosing.md",
     "docs/graphs.md",
     "docs/index.md",
+    "docs/kinds_of_y.md",
     "docs/metrics.md",
     "docs/sampling.md",
     "docs/scale.md",
     "docs/selection.md",
+    "docs/tutorials/calibration.md",
     "docs/tutorials/causal_weights.md",
+    "docs/tutorials/coming_from.md",
     "docs/tutorials/joint_density.md",
     "docs/tutorials/multimodal.md",
+    "docs/tutorials/pipelines.md",
     "docs/tutorials/quickstart.md",
     "src/kexpfam/baselines/rnade.py",
     "src/kexpfam/graphs/factorized.py",
@@ -51,6 +56,7 @@ SLOW = (
     "tests/bridges/test_skpro.py::test_a_broken_regressor_fails_skpros_checks",
     "tests/bridges/test_skpro.py::test_energies_are_those_of_quadrature",
     "tests/bridges/test_skpro.py::test_the_norm_is_that_of_quadrature",
+    "tests/cli/test_any_table.py::test_pictures_and_the_page_know_dates_and_orders",
     "tests/cli/test_commands.py::test_an_interrupt_leaves_nothing_behind",
     "tests/cli/test_commands.py::test_pictures_of_every_kind_are_drawn[pdf]",
     "tests/cli/test_commands.py::test_pictures_of_every_kind_are_drawn[png]",
@@ -141,6 +147,7 @@ SLOW = (
     "tests/estimators/test_sklearn.py::test_grid_search_finds_the_candidate_with_the_best_held_out_log_density",
     "tests/estimators/test_sklearn.py::test_score_is_the_weighted_mean_of_score_samples[KCEF]",
     "tests/estimators/test_sklearn.py::test_two_fits_with_the_same_seed_are_equal_and_a_generator_is_accepted",
+    "tests/explorer/test_browser.py",
     "tests/explorer/test_command.py::test_export_writes_a_report_once",
     "tests/explorer/test_command.py::test_the_page_is_served_until_interrupted",
     "tests/family/test_coordinates.py::test_refitted_rows_do_not_depend_on_the_responses_of_their_own_fold[heteroscedastic]",
@@ -169,6 +176,7 @@ SLOW = (
     "tests/partition/test_tempered.py::test_moments_and_entropy_are_those_of_the_mixture",
     "tests/partition/test_tensor.py::test_the_stated_error_bounds_the_true_one_for_heavy_tails",
     "tests/partition/test_tensor.py::test_the_variance_of_heavy_tails_is_not_cut_off",
+    "tests/persistence/test_container.py::test_what_a_killed_process_left_is_removed_by_the_next_save",
     "tests/regression/test_gaussian_process.py::test_many_rows_learn_hyperparameters_from_some_and_predict_from_all",
     "tests/regression/test_inducing_process.py::test_it_takes_over_above_two_thousand_rows",
     "tests/regression/test_inducing_process.py::test_variances_are_never_too_small_and_hardly_too_large",
@@ -206,6 +214,13 @@ SLOW = (
     "tests/trees/test_boosting.py::test_what_there_is_to_learn_is_learned_held_out",
     "tests/trees/test_growing.py::test_weights_multiply_rows",
 )
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Do not import what is slow as a whole, JAX among it, if it will not be run."""
+    if config.option.markexpr != "not slow" or collection_path.is_dir():
+        return None
+    return collection_path.relative_to(config.rootpath).as_posix() in SLOW or None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

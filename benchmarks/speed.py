@@ -225,9 +225,7 @@ def imports(statement: str) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         environment["PYTHONPYCACHEPREFIX"] = folder
         for turn in range(6):
-            for own, what in zip(
-                times, (statement, "import sklearn.base"), strict=True
-            ):
+            for own, what in zip(times, statements, strict=True):
                 run = subprocess.run(
                     [sys.executable, "-c", code.format(what)],
                     capture_output=True,

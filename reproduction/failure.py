@@ -52,10 +52,10 @@ def estimator(method: str, seed: int) -> Any:
     return CONDITIONAL[method].make(seed)
 
 
-def run(task: Task, seed: int) -> Figures:
+def run(task: Task, seed: int, test_rows: int = TEST_ROWS) -> Figures:
     """Masses, likelihood of fresh rows, and of the first split what is drawn."""
     train = make_failure(ROWS, random_state=np.random.default_rng([seed, 0]))
-    test = make_failure(TEST_ROWS, random_state=np.random.default_rng([seed, 1]))
+    test = make_failure(test_rows, random_state=np.random.default_rng([seed, 1]))
     X, y = train.X[: task.rows], train.y[: task.rows]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", BlindnessWarning)

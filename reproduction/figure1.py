@@ -91,12 +91,12 @@ def estimator(method: str, seed: int) -> Any:
     return FactorizedDensity(graph="full", factor=factor, random_state=seed)
 
 
-def run(task: Task, seed: int) -> Figures:
+def run(task: Task, seed: int, test_rows: int = TEST_ROWS) -> Figures:
     """Mean log densities of fresh rows, by the fit and by the truth."""
     n, d = (int(number) for number in re.findall(r"\d+", task.case))
     train = make_grid(n, d, random_state=np.random.default_rng([seed, 0])).data
     train = train[: task.rows]
-    test = make_grid(TEST_ROWS, d, random_state=np.random.default_rng([seed, 1]))
+    test = make_grid(test_rows, d, random_state=np.random.default_rng([seed, 1]))
     start = time.perf_counter()
     fitted = estimator(task.method, seed).fit(train)
     fitting = time.perf_counter() - start

@@ -52,13 +52,13 @@ PAIRS: dict[tuple[str, str], dict[str, float]] = {
 SHOWN = {"red_wine": (5, 6), "parkinsons": (13, 14)}
 
 
-def run(task: Task, seed: int) -> Figures:
+def run(task: Task, seed: int, count: int = DRAWS) -> Figures:
     """Draws of a model, or the rows held out."""
     train, test = joint_split(task.case, seed)
     train = train[: task.rows]
     if task.method == DATA:
         names = load_benchmark(task.case).feature_names
-        return {"draws": _recorded(test), "columns": list(names)}
+        return {"draws": _recorded(test[:count]), "columns": list(names)}
     start = time.perf_counter()
     single = task.method == "KEF"  # one family of all columns
     model = KEF(n_jobs=1, random_state=seed) if single else joint(task.method, seed)
@@ -67,7 +67,7 @@ def run(task: Task, seed: int) -> Figures:
     # What KEF does on its own above two columns is importance sampling, which many
     # columns may be too much for; particles need no chains, and warn where they fail.
     options = {"sampler": "smc"} if single else {}
-    draws = model.sample(DRAWS, random_state=seed, **options)
+    draws = model.sample(count, random_state=seed, **options)
     return {
         "draws": _recorded(draws),
         "log_likelihood": rounded(float(model.score_samples(test).mean())),
@@ -79,7 +79,7 @@ def run(task: Task, seed: int) -> Figures:
 
 def _recorded(rows: Array) -> list[list[float]]:
     """Five significant digits, which is more than a picture or a kernel sees."""
-    return [[float(f"{number:.5g}") for number in row] for row in rows[:DRAWS]]
+    return [[float(f"{number:.5g}") for number in row] for row in rows]
 
 
 def show(records: Sequence[Record], folder: Path) -> str:

@@ -171,7 +171,7 @@ def test_reports_of_benchmarks_are_printed(capsys, monkeypatch):
 @pytest.mark.parametrize("page", [*PAGES, "CHANGELOG.md", "benchmarks/README.md"])
 def test_links_lead_to_files(page):
     text = (ROOT / page).read_text(encoding="utf-8")
-    for target in module_of("docs/hooks.py").links(text):
+    for target in module_of("docs/build_site.py").links(text):
         path = Path(os.path.normpath(ROOT / Path(page).parent / target))
         if str(path.relative_to(ROOT)) not in MADE_BY_RUNS:
             assert path.exists(), f"{page} links to {target}"
@@ -179,15 +179,9 @@ def test_links_lead_to_files(page):
 
 def navigation():
     """Pages in the order of the site."""
-    yaml = pytest.importorskip("yaml")
-    found, waiting = [], [yaml.safe_load((ROOT / "mkdocs.yml").read_text())["nav"]]
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, str):
-            found.append(part)
-        else:
-            waiting += part.values() if isinstance(part, dict) else part
-    return found
+    pytest.importorskip("yaml")
+    sections = module_of("docs/build_site.py").contents()
+    return [str(page) for _, entries in sections for _, page in entries]
 
 
 def test_every_page_is_in_the_navigation_once():
@@ -195,7 +189,7 @@ def test_every_page_is_in_the_navigation_once():
     listed = navigation()
     assert len(listed) == len(set(listed))
     inside = {page for page in listed if not page.startswith("repository/")}
-    assert inside == set(pages)
+    assert inside == {*pages, "examples.md"}  # which is made of the examples
     for page in set(listed) - inside:
         assert (ROOT / page.removeprefix("repository/")).is_file()
 
@@ -261,23 +255,30 @@ def test_every_picture_script_is_tried():
     assert scripts == {"bands", "differences", "landing", "multimodal", "pit", "style"}
 
 
+def test_entries_of_the_reference_become_directives():
+    site = module_of("docs/build_site.py")
+    options = "    options:\n      show_root_heading: false\n"
+    of_a_room = site.with_entries(f"::: kexpfam.kernels\n{options}")
+    assert ".. automodule:: kexpfam.kernels\n   :imported-members:\n" in of_a_room
+    assert "imported" not in site.with_entries(f"::: kexpfam.causal\n{options}")
+    function = site.with_entries("::: kexpfam.io.load\n")
+    assert ".. autofunction:: kexpfam.io.load" in function
+
+
 @pytest.mark.skipif(
-    not all(map(find_spec, ("mkdocs", "material", "mkdocstrings", "latex2mathml"))),
+    not all(map(find_spec, ("sphinx", "pydata_sphinx_theme", "latex2mathml"))),
     reason="the extra docs is not installed",
 )
 def test_the_site_is_built_without_a_warning_and_loads_nothing_from_elsewhere(tmp_path):
-    words = [sys.executable, "-m", "mkdocs", "build", "--strict", "-q", "-d"]
-    environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
     done = subprocess.run(
-        [*words, str(tmp_path)],
+        [sys.executable, "docs/build_site.py", str(tmp_path / "site")],
         cwd=ROOT,
-        env=environment,
         capture_output=True,
         check=False,
         text=True,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    for page in tmp_path.rglob("*.html"):
+    for page in (tmp_path / "site").rglob("*.html"):
         text = page.read_text(encoding="utf-8")
         assert not re.search(r'<(?:script|link|img)[^>]*(?:src|href)="https?://', text)
 

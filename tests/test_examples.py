@@ -100,15 +100,16 @@ def test_causal_weights_come_nearer_to_the_effect(capsys, monkeypatch, tmp_path)
 SLOPES = ("naive", "weighted")
 
 
-@pytest.fixture
-def server(tmp_path):
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
     """Address of a server of a small model, and the model."""
+    tmp_path = tmp_path_factory.mktemp("served")
     model = KCEF(select=None).fit(*make_skewed(60, random_state=0))
     model.save(tmp_path / "model.kexpfam")
     with module_of("examples/serve.py").make_server(
         load(tmp_path / "model.kexpfam")
     ) as running:
-        thread = Thread(target=running.serve_forever)
+        thread = Thread(target=running.serve_forever, args=(0.01,))
         thread.start()
         yield f"http://127.0.0.1:{running.server_address[1]}", model
         running.shutdown()

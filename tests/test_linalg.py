@@ -7,8 +7,13 @@ import numpy as np
 import pytest
 from scipy import linalg as scipy_linalg
 
-from kexpfam import _linalg
-from kexpfam._linalg import BufferPool, block_height, for_each_row_block, ridge_cholesky
+from kexpfam._linalg import (
+    BLOCK_BYTES,
+    BufferPool,
+    block_height,
+    for_each_row_block,
+    ridge_cholesky,
+)
 from kexpfam.errors import ConditioningWarning, IllConditionedError
 from tests.tolerances import ROUNDING, assert_close
 
@@ -111,11 +116,15 @@ def test_an_indefinite_matrix_raises_and_says_what_was_added():
         ridge_cholesky(A, 0.1, remedy="help")
 
 
+def row_length(height):
+    """Numbers in a row, of which so many rows are a block."""
+    return BLOCK_BYTES // (8 * height)
+
+
 @pytest.mark.parametrize("n_rows", [0, 1, 7, 64, 65])
 @pytest.mark.parametrize("height", [1, 3, 64, 1000])
 @pytest.mark.parametrize("n_jobs", [1, 2, None])
-def test_panels_cover_every_row_once(n_rows, height, n_jobs, monkeypatch):
-    monkeypatch.setattr(_linalg, "BLOCK_BYTES", 8 * 10 * height)
+def test_panels_cover_every_row_once(n_rows, height, n_jobs):
     visits = np.zeros(n_rows, dtype=int)
     heights = []
 
@@ -123,38 +132,35 @@ def test_panels_cover_every_row_once(n_rows, height, n_jobs, monkeypatch):
         visits[rows] += 1
         heights.append(rows.stop - rows.start)
 
-    for_each_row_block(n_rows, 10, work, n_jobs=n_jobs)
+    for_each_row_block(n_rows, row_length(height), work, n_jobs=n_jobs)
     np.testing.assert_array_equal(visits, 1)
     assert max(heights, default=0) <= height
 
 
-def test_panels_start_with_the_last_rows(monkeypatch):
-    monkeypatch.setattr(_linalg, "BLOCK_BYTES", 8 * 10 * 4)
+def test_panels_start_with_the_last_rows():
     starts = []
-    for_each_row_block(10, 10, lambda rows, empty: starts.append(rows.start), n_jobs=1)
+    for_each_row_block(
+        10, row_length(4), lambda rows, empty: starts.append(rows.start), n_jobs=1
+    )
     assert starts == [8, 4, 0]
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
-def test_an_exception_in_a_panel_reaches_the_caller(n_jobs, monkeypatch):
-    monkeypatch.setattr(_linalg, "BLOCK_BYTES", 8 * 10)
-
+def test_an_exception_in_a_panel_reaches_the_caller(n_jobs):
     def work(rows, empty):
         if rows.start == 5:
             raise ZeroDivisionError("panel five")
 
     with pytest.raises(ZeroDivisionError, match="panel five"):
-        for_each_row_block(20, 10, work, n_jobs=n_jobs)
+        for_each_row_block(20, row_length(1), work, n_jobs=n_jobs)
 
 
-def test_two_jobs_run_on_two_threads(monkeypatch):
-    monkeypatch.setattr(_linalg, "BLOCK_BYTES", 8 * 10)
+def test_two_jobs_run_on_two_threads():
     both = threading.Barrier(2, timeout=10)  # breaks if one thread does all the work
-    for_each_row_block(2, 10, lambda rows, empty: both.wait(), n_jobs=2)
+    for_each_row_block(2, row_length(1), lambda rows, empty: both.wait(), n_jobs=2)
 
 
-def test_a_thread_keeps_its_temporaries_while_another_works(monkeypatch):
-    monkeypatch.setattr(_linalg, "BLOCK_BYTES", 8 * 10)
+def test_a_thread_keeps_its_temporaries_while_another_works():
     others_are_done = threading.Event()
     calls, kept = [], []
 
@@ -169,16 +175,14 @@ def test_a_thread_keeps_its_temporaries_while_another_works(monkeypatch):
         elif len(calls) == 3:
             others_are_done.set()
 
-    for_each_row_block(3, 10, work, n_jobs=2)
+    for_each_row_block(3, row_length(1), work, n_jobs=2)
     np.testing.assert_array_equal(kept, np.ones((1, 1, 10)))
 
 
-def test_panel_rows_fill_the_given_bytes_and_are_never_zero(monkeypatch):
-    monkeypatch.setattr(_linalg, "BLOCK_BYTES", 8 * 100)
-    assert block_height(10) == 10
-    assert block_height(33) == 3
-    assert block_height(101) == 1
-    assert block_height(0) == 100
+def test_panel_rows_fill_the_given_bytes_and_are_never_zero():
+    assert [block_height(length, 8 * 100) for length in (10, 33, 101)] == [10, 3, 1]
+    assert block_height(0, 8 * 100) == 100
+    assert block_height(1) == BLOCK_BYTES // 8
 
 
 def test_pool_hands_out_disjoint_arrays_of_any_size_until_recycled():

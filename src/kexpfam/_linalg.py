@@ -40,9 +40,9 @@ LinearMap = Callable[[Array], Array]
 RIDGE_FLOOR = 16 * float(np.finfo(np.float64).eps)
 
 
-def block_height(row_length: int) -> int:
+def block_height(row_length: int, block_bytes: int = BLOCK_BYTES) -> int:
     """Rows of a block whose rows hold `row_length` numbers each."""
-    return max(1, BLOCK_BYTES // (8 * max(1, row_length)))
+    return max(1, block_bytes // (8 * max(1, row_length)))
 
 
 class BufferPool(threading.local):
@@ -83,6 +83,7 @@ def for_each_row_block(
     work: Callable[[slice, Empty], None],
     *,
     n_jobs: int | None = None,  # Number of threads; None for all cores
+    block_bytes: int = BLOCK_BYTES,  # Size of one temporary of a block
 ) -> None:
     """Call `work(rows, empty)` for every row block, on all cores.
 
@@ -90,7 +91,7 @@ def for_each_row_block(
     whose last rows are the longest, is shared out evenly.
     """
     threads = thread_count(n_jobs)
-    count = -(-n_rows // block_height(row_length))
+    count = -(-n_rows // block_height(row_length, block_bytes))
     if count > 1:
         count = -(-count // threads) * threads  # as many for each thread
     height = -(-n_rows // max(count, 1))

@@ -8,6 +8,7 @@ from kexpfam.baselines import ConditionalKDE
 from kexpfam.baselines.kernel_density import Squares
 from kexpfam.data import Rows
 from tests.baselines.cases import wave
+from tests.simulations import waves
 
 
 @pytest.fixture(scope="module")
@@ -123,10 +124,7 @@ def test_wide_windows_of_x_give_the_kernel_density_of_y(rows):
 
 
 def test_a_column_that_says_nothing_is_smoothed_out():
-    rng = np.random.default_rng(0)
-    x = rng.normal(size=(300, 2))
-    y = np.sin(2 * x[:, 0]) + 0.3 * rng.normal(size=300)
-    model = ConditionalKDE().fit(x, y)
+    model = ConditionalKDE().fit(*waves(300, 2))
     assert model.width_x_[0] < 0.5
     assert model.width_x_[1] > 3.0
 
@@ -157,9 +155,7 @@ def test_repeated_rows_do_not_judge_each_other(rows):
 
 
 def test_one_value_far_out_does_not_hide_the_others():
-    rng = np.random.default_rng(0)
-    x = rng.uniform(-1, 1, size=(200, 1))
-    y = np.sin(3 * x[:, 0]) + 0.2 * rng.normal(size=200)
+    x, y = waves(200, frequency=3.0, noise=0.2, half_width=1.0)
     far = ConditionalKDE().fit(np.append(x, [[1e4]], axis=0), np.append(y, 0.0))
     near = ConditionalKDE().fit(x, y)
     assert far.score(x, y) > near.score(x, y) - 0.05

@@ -12,6 +12,7 @@ from kexpfam.distributions import MixtureDensity
 from kexpfam.kernels import Gaussian
 from kexpfam.sampling import NUTS, TemperedSMC
 from tests.densities import closed_form
+from tests.simulations import waves
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # what it says when it is imported is its own
@@ -27,9 +28,7 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def nuts():
     pytest.importorskip("blackjax")
-    rng = np.random.default_rng(0)
-    x = rng.uniform(-1, 1, size=(60, 1))
-    y = np.sin(2 * x[:, 0]) + 0.4 * rng.normal(size=60)
+    x, y = waves(60, noise=0.4, half_width=1.0)
     model = KCEF(
         select=None,
         kernel_x=Gaussian(0.8),

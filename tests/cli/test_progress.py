@@ -19,8 +19,7 @@ def model():
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_blocks_are_put_together_in_order(model, monkeypatch, threads):
-    monkeypatch.setattr(base, "BLOCK_ROWS", 7)
+def test_blocks_are_put_together_in_order(model, threads):
     x, told = np.linspace(0.0, 1.0, 30)[:, None], []
     parts = base.in_blocks(
         model.given,
@@ -28,6 +27,7 @@ def test_blocks_are_put_together_in_order(model, monkeypatch, threads):
         lambda p, rows: (rows.start, p.mean()),
         n_jobs=threads,
         progress=lambda done, total: told.append((done, total)),
+        block_rows=7,
     )
     assert [start for start, _ in parts] == [0, 7, 14, 21, 28]
     assert told == [(done, 5) for done in range(1, 6)]

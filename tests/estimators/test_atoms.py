@@ -242,3 +242,20 @@ def test_experts_cannot_be_saved_behind_atoms_either(tmp_path):
 def test_a_density_of_the_rest_is_an_average(zeros):
     assert len(zeros.members_) > 0
     assert zeros.best_.given(NEW).measure == "lebesgue"
+
+
+def test_a_few_values_with_gaps_have_a_mass_function(tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 1))
+    values = np.array([0.0, 0.5, 7.0])
+    y = values[(x[:, 0] + rng.normal(size=200) > 0) * rng.choice([1, 2], size=200)]
+    with pytest.warns(MeasureWarning, match=r"3 values only, 0, 0.5 and 7"):
+        model = AutoKCEF(random_state=0).fit(x, y)
+    p = model.given([[-2.0], [2.0]])
+    np.testing.assert_array_equal(model.atoms_, values)
+    np.testing.assert_allclose(p.pmf(values[None]).sum(axis=1), 1.0)
+    assert p[0].pmf(0.0) > 0.7
+    assert p[1].pmf(0.0) < 0.3
+    model.save(tmp_path / "few.kexpfam")
+    again = load(tmp_path / "few.kexpfam").given([[-2.0], [2.0]])
+    np.testing.assert_array_equal(again.pmf(values[None]), p.pmf(values[None]))

@@ -16,11 +16,11 @@ from sklearn.model_selection import GridSearchCV
 from kexpfam import KCEF, AutoKCEF
 from kexpfam._progress import ProgressBar
 from kexpfam.estimators import fitting
-from kexpfam.estimators.base import ConditionalEstimator
 from kexpfam.family import Limits
 from kexpfam.kernels import Gaussian
 from tests.clusters import cluster
 from tests.estimators.test_many_rows import SAME, SAMPLED, log_p, rows, settled
+from tests.limits import limited
 from tests.tolerances import assert_close
 
 dask = pytest.importorskip("dask")
@@ -39,11 +39,9 @@ CHUNK = 130
 PARTS = 8  # of 1000 rows
 
 
-@pytest.fixture(autouse=True)
-def few_rows_make_a_design(monkeypatch):
-    # In this process only: workers read and sum, and do not ask.
-    limits = Limits(design_rows=SAMPLED, average_rows=SAMPLED)
-    monkeypatch.setattr(ConditionalEstimator, "_limits", limits)
+def small(estimator):
+    """The estimator, for which a few hundred rows are many."""
+    return limited(estimator, Limits(design_rows=SAMPLED, average_rows=SAMPLED))
 
 
 @pytest.fixture(scope="module")
@@ -74,9 +72,7 @@ def frame():
 @pytest.fixture(scope="module")
 def expected():
     """Log densities of the model of rows in memory."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(KCEF, "_limits", Limits(design_rows=SAMPLED))
-        return log_p(settled().fit(*rows()))
+    return log_p(settled().fit(*rows()))
 
 
 def check(model, expected):
@@ -144,9 +140,11 @@ def test_likelihood_fits_on_a_cluster_are_those_of_memory(processes, threads):
 
 def test_an_average_on_a_cluster_is_that_of_memory(processes):
     X, y = rows(600)
-    here = AutoKCEF(random_state=0, likelihood=False).fit(X, y)
+    here = small(AutoKCEF(random_state=0, likelihood=False)).fit(X, y)
     X, y = da.from_array(X, chunks=(CHUNK, 2)), da.from_array(y, chunks=CHUNK)
-    there = AutoKCEF(random_state=0, likelihood=False).fit(X, y, client=processes)
+    there = small(AutoKCEF(random_state=0, likelihood=False)).fit(
+        X, y, client=processes
+    )
     assert len(there.members_) == len(here.members_)
     assert_close(log_p(there), log_p(here), SAME)
 
@@ -278,7 +276,7 @@ def test_predictions_of_dask_collections_are_those_of_memory(processes):
 def searched():
     """A search in memory, one candidate after another."""
     X, y = rows(200)
-    return KCEF(kernel_x=Gaussian(1.0), n_jobs=1, random_state=0).fit(X, y)
+    return small(KCEF(kernel_x=Gaussian(1.0), n_jobs=1, random_state=0)).fit(X, y)
 
 
 def same_search(model, searched):
@@ -299,7 +297,7 @@ def test_a_search_on_a_cluster_is_that_of_this_process(processes, searched):
     X, y = rows(200)
     before = _tasks_done(processes)
     with processes.as_current(), joblib.parallel_config(backend="dask"):
-        model = KCEF(kernel_x=Gaussian(1.0), random_state=0).fit(X, y)
+        model = small(KCEF(kernel_x=Gaussian(1.0), random_state=0)).fit(X, y)
     same_search(model, searched)
     assert _tasks_done(processes) > before
 
@@ -318,7 +316,7 @@ def _tasks_done(client):
 def test_a_grid_search_on_a_cluster_is_that_of_this_process(processes):
     X, y = rows(150)
     grid = {"regularization": [0.01, 0.1, 1.0], "kernel_y": [Gaussian(0.7)]}
-    model = KCEF(kernel_x=Gaussian(1.0), n_components=20, random_state=0)
+    model = small(KCEF(kernel_x=Gaussian(1.0), n_components=20, random_state=0))
     here = GridSearchCV(model, grid, cv=3).fit(X, y)
     with processes.as_current(), joblib.parallel_config(backend="dask"):
         there = GridSearchCV(model, grid, cv=3, n_jobs=2).fit(X, y)
@@ -330,7 +328,7 @@ def test_a_grid_search_on_a_cluster_is_that_of_this_process(processes):
 
 def test_searches_inside_a_grid_search_on_a_cluster_end(processes):
     X, y = rows(150)
-    model = KCEF(kernel_x=Gaussian(1.0), random_state=0)
+    model = small(KCEF(kernel_x=Gaussian(1.0), random_state=0))
     grid = {"kernel_y": [Gaussian(0.7), Gaussian(1.5)]}
     here = GridSearchCV(model, grid, cv=2).fit(X, y)
     with processes.as_current(), joblib.parallel_config(backend="dask"):

@@ -17,6 +17,7 @@ from kexpfam.data import (
 from kexpfam.family import Limits
 from kexpfam.kernels import Gaussian
 from tests.data.accumulators import RowCount
+from tests.limits import limited
 from tests.tolerances import assert_close
 
 # Coefficients solve a system of condition 1e6 or so; sums differ by rounding.
@@ -28,17 +29,14 @@ SAMPLED = 300
 pytestmark = pytest.mark.filterwarnings("ignore::kexpfam.errors.BlindnessWarning")
 
 
-@pytest.fixture(autouse=True)
-def few_rows_make_a_design(monkeypatch):
-    limits = Limits(
-        design_rows=SAMPLED,
-        # Exact fits are for fewer rows than designs, here as elsewhere.
-        exact_size=SAMPLED,
-        # So few that their system is well-conditioned.
-        fewest_centers=10,
-        rows_per_center=SAMPLED,
-    )
-    monkeypatch.setattr(KEF, "_limits", limits)
+LIMITS = Limits(
+    design_rows=SAMPLED,
+    # Exact fits are for fewer rows than designs, here as elsewhere.
+    exact_size=SAMPLED,
+    # So few that their system is well-conditioned.
+    fewest_centers=10,
+    rows_per_center=SAMPLED,
+)
 
 
 def rows(n=1000, seed=0):
@@ -60,7 +58,8 @@ def settled():
 
     With longer lengthscales neighbouring centres would be too much alike.
     """
-    return KEF(kernel=Gaussian(0.3), regularization=0.05, random_state=0)
+    model = KEF(kernel=Gaussian(0.3), regularization=0.05, random_state=0)
+    return limited(model, LIMITS)
 
 
 def log_p(model):
@@ -124,8 +123,8 @@ def test_many_rows_of_any_kind_give_the_model_of_memory(kind, tmp_path):
 @pytest.mark.parametrize("kind", KINDS)
 def test_few_rows_of_any_kind_give_the_model_of_memory(kind, tmp_path):
     data = rows(200)
-    expected = log_p(KEF(random_state=0).fit(data))
-    model = KEF(random_state=0).fit(KINDS[kind](data, tmp_path))
+    expected = log_p(limited(KEF(random_state=0), LIMITS).fit(data))
+    model = limited(KEF(random_state=0), LIMITS).fit(KINDS[kind](data, tmp_path))
     np.testing.assert_array_equal(log_p(model), expected)
 
 

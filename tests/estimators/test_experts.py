@@ -25,6 +25,7 @@ from kexpfam.selection.spec import default_coordinates
 from kexpfam.selection.validation import Validation
 from kexpfam.summaries import LearnedSummary
 from tests.graphs.gaussians import LinearNormal
+from tests.limits import limited
 from tests.tolerances import assert_close
 
 # Two branches, and only families that do not see their masses: fast, and blind.
@@ -305,10 +306,10 @@ def test_the_expert_of_the_user_is_not_fitted(rows):
     assert isinstance(clone(model).experts[0], Unweighted)
 
 
-def test_experts_take_part_where_rows_are_too_many_to_be_kept(monkeypatch):
-    monkeypatch.setattr(AutoKCEF, "_limits", Limits(design_rows=60, average_rows=60))
+def test_experts_take_part_where_rows_are_too_many_to_be_kept():
     X, y = make_rows(150)
-    model = AutoKCEF(experts=[KDE], **OPTIONS).fit(X, y)
+    model = AutoKCEF(experts=[KDE], **OPTIONS)
+    limited(model, Limits(design_rows=60, average_rows=60)).fit(X, y)
     (member,) = (m for m in model.members_ if m.expert is not None)
     assert len(member.expert.centers_x_) == 60
     assert np.isfinite(model.score(X, y))

@@ -8,15 +8,20 @@ from kexpfam.family import Limits
 from kexpfam.kernels import Gaussian
 from kexpfam.selection import GradientSearch, HeldOutObjective
 from kexpfam.selection.spec import TUNING
+from tests.limits import limited
 
 VALIDATED, N = 150, 600
 OPTIONS = {"base": "gaussian", "random_state": 0, "n_components": 20}
 
 
-@pytest.fixture
-def rows(monkeypatch):
-    """Rows sorted by x, of which some are for validation."""
-    monkeypatch.setattr(KCEF, "_limits", Limits(validation_rows=VALIDATED))
+def small(rows=VALIDATED, **options):
+    """A model that validates on some rows."""
+    return limited(KCEF(**OPTIONS, **options), Limits(validation_rows=rows))
+
+
+@pytest.fixture(scope="module")
+def rows():
+    """Rows sorted by x."""
     rng = np.random.default_rng(0)
     x = np.sort(rng.normal(size=(N, 2)), axis=0)
     return x, np.sin(2.0 * x[:, 0]) + 0.3 * rng.normal(size=N)
@@ -38,7 +43,7 @@ def problems(monkeypatch):
 
 @pytest.mark.parametrize("select", ["likelihood", "score"])
 def test_the_last_trials_are_made_with_all_rows(rows, problems, select):
-    model = KCEF(**OPTIONS, search="gradient", select=select).fit(*rows)
+    model = small(search="gradient", select=select).fit(*rows)
     found = model.selection_
     sizes = [len(problem.sample.Y) for problem in problems]
     last = sizes.count(N)
@@ -56,7 +61,7 @@ def test_the_last_trials_are_made_with_all_rows(rows, problems, select):
 
 
 def test_folds_of_all_rows_are_not_ends_of_sorted_data(rows, problems):
-    KCEF(**OPTIONS, search="gradient").fit(*rows)
+    small(search="gradient").fit(*rows)
     problem = problems[-1]
     everywhere = problem.sample.X[:, 0]
     assert len(np.unique(problem.centers)) == OPTIONS["n_components"]
@@ -68,7 +73,7 @@ def test_folds_of_all_rows_are_not_ends_of_sorted_data(rows, problems):
 
 def test_trials_with_all_rows_count_among_those_allowed(rows, problems):
     search = GradientSearch(max_trials=5)
-    found = KCEF(**OPTIONS, search=search).fit(*rows).selection_
+    found = small(search=search).fit(*rows).selection_
     sizes = [len(problem.sample.Y) for problem in problems]
     assert sizes == [VALIDATED] * 3 + [N] * 2
     assert "the limit of 2 trials was reached" in found.reason
@@ -76,16 +81,15 @@ def test_trials_with_all_rows_count_among_those_allowed(rows, problems):
 
 def test_what_the_user_gave_stays_with_all_rows_too(rows, problems):
     search = GradientSearch(max_trials=6)
-    model = KCEF(**OPTIONS, kernel_y=Gaussian(0.9), search=search).fit(*rows)
+    model = small(kernel_y=Gaussian(0.9), search=search).fit(*rows)
     lengths = {trial.parameters.lengthscale_y for trial in model.selection_.path}
     assert len(problems[-1].sample.Y) == N
     assert np.ptp(list(lengths)) < 1e-12  # exp(log(0.9)), in some order
     assert lengths.pop() == pytest.approx(0.9)
 
 
-def test_no_second_descent_if_all_rows_were_for_validation(rows, problems, monkeypatch):
-    monkeypatch.setattr(KCEF, "_limits", Limits(validation_rows=N))
-    found = KCEF(**OPTIONS, search="gradient").fit(*rows).selection_
+def test_no_second_descent_if_all_rows_were_for_validation(rows, problems):
+    found = small(N, search="gradient").fit(*rows).selection_
     assert {len(problem.sample.Y) for problem in problems} == {N}
     assert "from there" not in found.reason
 
@@ -102,7 +106,7 @@ def test_an_interruption_keeps_the_best_so_far(rows, monkeypatch, trial):
 
     monkeypatch.setattr(HeldOutObjective, "value_and_gradient", interrupted)
     search = GradientSearch(max_trials=8)  # four with some rows, four with all
-    found = KCEF(**OPTIONS, search=search).fit(*rows).selection_
+    found = small(search=search).fit(*rows).selection_
     assert sizes == [VALIDATED] * trial
     assert found.reason == "interrupted"
     assert len(found.path) == trial

@@ -15,7 +15,6 @@ from kexpfam import KCEF, KEF, AutoKCEF, load
 from kexpfam.base_densities import GaussianBase, LinearBase, UniformBase
 from kexpfam.data import ArraySource, Rows, TrainingRows, reduce_blocks
 from kexpfam.estimators import fitting
-from kexpfam.estimators.base import ConditionalEstimator
 from kexpfam.estimators.streams import KeptRows, SummedRows
 from kexpfam.family import (
     N_FOLDS,
@@ -32,6 +31,7 @@ from kexpfam.kernels import Gaussian, RationalQuadratic
 from kexpfam.score_matching import CENTER_METHODS
 from kexpfam.selection.spec import CoordinateSpec
 from kexpfam.selection.validation import Validation
+from tests.limits import limited
 from tests.simulations import waves
 from tests.tolerances import assert_close
 
@@ -45,9 +45,9 @@ LIMITS = Limits(design_rows=SAMPLED)
 pytestmark = pytest.mark.filterwarnings("ignore::kexpfam.errors.BlindnessWarning")
 
 
-@pytest.fixture(autouse=True)
-def few_rows_make_a_spec(monkeypatch):
-    monkeypatch.setattr(ConditionalEstimator, "_limits", LIMITS)
+def small(estimator):
+    """The estimator, for which a few hundred rows are many."""
+    return limited(estimator, LIMITS)
 
 
 def rows(n=1000, seed=0, p=2):
@@ -66,7 +66,7 @@ def settled(**changes):
         "n_components": 20,
         "random_state": 0,
     }
-    return KCEF(**(options | changes))
+    return small(KCEF(**(options | changes)))
 
 
 def log_p(model):
@@ -174,7 +174,9 @@ def test_files_frames_and_clusters_give_the_same_model(tmp_path):
 def test_several_columns_of_y_and_the_score_are_chosen_by_at_scale():
     X, y = rows(600)
     Y = np.column_stack([y, X[:, 0] + 0.5 * default_rng(3).normal(size=600)])
-    model = KCEF(kernel_x=Gaussian(1.5), select="score", random_state=0).fit(X, Y)
+    model = small(KCEF(kernel_x=Gaussian(1.5), select="score", random_state=0)).fit(
+        X, Y
+    )
     assert model.n_rows_ == 600
     assert model.components_.chosen.n_components <= SAMPLED
     assert np.isfinite(model.score_samples(X[:5], Y[:5])).all()
@@ -182,7 +184,7 @@ def test_several_columns_of_y_and_the_score_are_chosen_by_at_scale():
 
 def test_an_unconditional_family_of_many_rows_integrates_to_one():
     Y = default_rng(0).gamma(3.0, size=(900, 1))
-    model = KEF(random_state=0).fit(Y)
+    model = small(KEF(random_state=0)).fit(Y)
     p = model.distribution()
     mass, _ = integrate.quad(lambda t: float(p.pdf(t)), -5, 30, limit=200)
     assert mass == pytest.approx(1, abs=1e-6)
@@ -191,14 +193,14 @@ def test_an_unconditional_family_of_many_rows_integrates_to_one():
 @pytest.mark.slow
 def test_an_average_of_many_rows_uses_them_all():
     X, y = rows(900)
-    model = AutoKCEF(random_state=0).fit(X, y)
+    model = small(AutoKCEF(random_state=0)).fit(X, y)
     assert model.neighbourhood_.weights.sum() == pytest.approx(900)
     p = model.given([[0.3, 0.2]])[0]
     mass, _ = integrate.quad(lambda t: float(p.pdf(t)), -60, 60, limit=400)
     assert mass == pytest.approx(1, abs=1e-6)
     fresh = rows(400, seed=5)
-    small = AutoKCEF(random_state=0).fit(*rows(SAMPLED))
-    assert model.score(*fresh) > small.score(*fresh) - 0.05
+    few = small(AutoKCEF(random_state=0)).fit(*rows(SAMPLED))
+    assert model.score(*fresh) > few.score(*fresh) - 0.05
 
 
 # --- the basis, and how the system is solved
@@ -227,10 +229,10 @@ def test_conjugate_gradients_find_the_direct_solution(n, derivatives):
     assert found.n_rows_ == n
 
 
-def test_iterations_take_more_centres_than_a_direct_choice_tries(monkeypatch):
-    monkeypatch.setattr(KCEF, "_limits", replace(LIMITS, most_centers=30))
+def test_iterations_take_more_centres_than_a_direct_choice_tries():
     X, y = rows(700)
-    model = settled(n_components=60, solver="iterative").fit(X, y)
+    model = settled(n_components=60, solver="iterative")
+    limited(model, replace(LIMITS, most_centers=30)).fit(X, y)
     assert len(model.family_.T.Y) == 60
     assert model.iterative_.iterations > 0
 
@@ -248,9 +250,7 @@ def test_unknown_ways_are_refused(wrong):
 
 
 def test_more_centres_are_asked_for_where_they_help():
-    rng = default_rng(0)
-    x = rng.uniform(-3, 3, size=(900, 1))
-    y = np.sin(5 * x[:, 0]) + 0.1 * rng.normal(size=900)
+    x, y = waves(900, frequency=5.0, noise=0.1, half_width=3.0)
     kernels = {"kernel_x": Gaussian(0.1), "kernel_y": Gaussian(0.5)}
     few = settled(n_components=6, regularization=1e-4, **kernels).fit(x, y)
     assert few.components_.more_would_help
@@ -262,15 +262,13 @@ def test_more_centres_are_asked_for_where_they_help():
 
 
 def test_centres_are_doubled_while_all_rows_say_that_it_helps(monkeypatch):
-    monkeypatch.setattr(KCEF, "_limits", replace(LIMITS, fewest_centers=4))
-    rng = default_rng(0)
-    x = rng.uniform(-3, 3, size=(3000, 1))
-    y = np.sin(5 * x[:, 0]) + 0.1 * rng.normal(size=3000)
+    x, y = waves(3000, frequency=5.0, noise=0.1, half_width=3.0)
     # On the sample few are taken as enough; the rows that follow know better.
     monkeypatch.setattr(
         fitting, "narrowed", lambda stats: narrowed(stats).limited(stats.sizes[:2])
     )
     model = KCEF(kernel_x=Gaussian(0.1), kernel_y=Gaussian(0.5), random_state=0)
+    limited(model, replace(LIMITS, fewest_centers=4))
     found = model.fit(x, y).components_
     assert found.trials[-1].n_components > 16
     assert model.n_rows_ == 3000
@@ -294,7 +292,7 @@ def test_centres_that_do_not_fit_into_the_budget_are_refused():
 def test_lambda_falls_as_rows_come_in():
     X, y = rows(4000)
     model = KCEF(kernel_x=Gaussian(1.0), kernel_y=Gaussian(0.8), random_state=0)
-    model.fit(X[:150], y[:150])
+    small(model).fit(X[:150], y[:150])
     before = model.regularization_
     assert model.partial_fit(X[150:], y[150:]).regularization_ < before
 
@@ -420,10 +418,10 @@ def test_models_from_files_have_no_sums(tmp_path):
         model.emptied()
 
 
-def test_exact_fits_keep_their_rows_until_they_are_too_many(monkeypatch):
-    monkeypatch.setattr(KCEF, "_limits", replace(LIMITS, exact_size=250))
+def test_exact_fits_keep_their_rows_until_they_are_too_many():
     X, y = rows(500)
-    exact = KCEF(select=None, random_state=0).fit(X[:100], y[:100])
+    exact = KCEF(select=None, random_state=0)
+    limited(exact, replace(LIMITS, exact_size=250)).fit(X[:100], y[:100])
     exact.partial_fit(X[100:200], y[100:200])
     assert exact.solver_ == "exact"
     whole = KCEF(select=None, random_state=0).fit(X[:200], y[:200])
@@ -534,16 +532,16 @@ def test_copies_of_rows_do_not_flatter_what_is_held_out(estimator, n):
 def test_a_row_of_weight_two_equals_two_rows(estimator):
     X, y = rows(150)
     twice = np.arange(150) < 60
-    weighted = clone(estimator).fit(X, y, sample_weight=1.0 + twice)
+    weighted = small(clone(estimator)).fit(X, y, sample_weight=1.0 + twice)
     both = np.concatenate([np.arange(150), np.flatnonzero(twice)])
-    repeated = clone(estimator).fit(X[both], y[both])
+    repeated = small(clone(estimator)).fit(X[both], y[both])
     assert_close(log_p(weighted), log_p(repeated), SAME)
 
 
 def test_copies_beyond_the_sample_are_in_the_fold_of_the_sampled_row():
     X, y = noise(400, 2, seed=3)
     many = np.tile(np.arange(400), 4)
-    model = KCEF(kernel_x=Gaussian(0.3), kernel_y=Gaussian(0.5), random_state=0)
+    model = small(KCEF(kernel_x=Gaussian(0.3), kernel_y=Gaussian(0.5), random_state=0))
     model.fit(X[many], y[many])
     fresh = model.score(*noise(2000, 2, seed=4))
     assert model.components_.chosen.held_out < fresh + 0.15
@@ -699,8 +697,8 @@ def test_responses_of_a_frame_are_columns_by_name(library):
 
 def test_an_iterative_fit_to_few_rows_has_the_centres_that_were_validated():
     x, y = waves(120, 2)
-    direct = KCEF(random_state=0).fit(x, y)
-    model = KCEF(random_state=0, solver="iterative").fit(x, y)
+    direct = small(KCEF(random_state=0)).fit(x, y)
+    model = small(KCEF(random_state=0, solver="iterative")).fit(x, y)
     assert model.solver_ == "iterative"
     np.testing.assert_array_equal(model.family_.T.Y, direct.family_.T.Y)
     assert_close(model.score_samples(x, y), direct.score_samples(x, y), 1e-6, scale=1.0)

@@ -5,12 +5,12 @@ import pytest
 
 from kexpfam import KCEF, KEF, AutoKCEF
 from kexpfam.data import ArraySource
-from kexpfam.estimators.base import ConditionalEstimator
 from kexpfam.family import Limits
 from kexpfam.kernels import Constant, Gaussian
 from kexpfam.likelihood import NEWTON, fit_likelihood
 from kexpfam.score_matching import Basis
 from tests.estimators.test_masses import UPPER, lines, share_above, upper_masses
+from tests.limits import limited
 from tests.tolerances import assert_close
 
 SAMPLED = 300
@@ -19,10 +19,9 @@ SAMPLED = 300
 SAME = 1e-8
 
 
-@pytest.fixture(autouse=True)
-def few_rows_make_a_spec(monkeypatch):
-    limits = Limits(design_rows=SAMPLED, average_rows=SAMPLED)
-    monkeypatch.setattr(ConditionalEstimator, "_limits", limits)
+def small(estimator):
+    """The estimator, for which a few hundred rows are many."""
+    return limited(estimator, Limits(design_rows=SAMPLED, average_rows=SAMPLED))
 
 
 def settled(**changes):
@@ -34,7 +33,7 @@ def settled(**changes):
         "random_state": 0,
         "fit_method": "likelihood",
     }
-    return KCEF(**(options | changes))
+    return small(KCEF(**(options | changes)))
 
 
 def log_p(model):
@@ -96,14 +95,14 @@ def test_one_column_without_conditions():
     rng = np.random.default_rng(0)
     upper = rng.random(2000) < UPPER
     Y = (np.where(upper, 1.0, -1.0) + 0.15 * rng.normal(size=2000))[:, None]
-    model = KEF(select=None, random_state=0).fit(Y)
+    model = small(KEF(select=None, random_state=0)).fit(Y)
     assert abs(model.distribution().sf(0.0) - upper.mean()) < 0.005
 
 
 @pytest.mark.slow
 def test_a_default_fit_is_finished_with_all_rows():
     X, y = lines(3000, seed=1)
-    model = KCEF(random_state=0).fit(X, y)
+    model = small(KCEF(random_state=0)).fit(X, y)
     assert model.fit_method_ == "likelihood"
     assert model.n_rows_ == pytest.approx(3000)
     assert model.stream_ is None
@@ -116,7 +115,7 @@ def test_a_default_fit_is_finished_with_all_rows():
 @pytest.mark.slow
 def test_members_of_an_average_are_finished_with_all_rows():
     X, y = lines(3000, seed=1)
-    model = AutoKCEF(random_state=0).fit(X, y)
+    model = small(AutoKCEF(random_state=0)).fit(X, y)
     assert "likelihood" in {member.candidate.method for member in model.members_}
     assert model.neighbourhood_.weights.sum() == pytest.approx(3000)
     assert abs(upper_masses(model).mean() - share_above(X, y)) < 0.01

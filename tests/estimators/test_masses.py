@@ -11,6 +11,7 @@ from kexpfam.family.clusters import find_gaps
 from kexpfam.kernels import Gaussian
 from kexpfam.selection.finishing import ValidatedPart
 from kexpfam.selection.validation import Validation
+from tests.simulations import waves
 from tests.tolerances import assert_close
 
 UPPER = 0.7
@@ -26,9 +27,7 @@ def lines(n, seed=0):
 
 
 def bent(n, seed=0):
-    rng = np.random.default_rng(seed)
-    x = rng.uniform(-1.0, 1.0, size=(n, 1))
-    return x, np.sin(3 * x[:, 0]) + 0.3 * rng.normal(size=n)
+    return waves(n, seed=seed, frequency=3.0, half_width=1.0)
 
 
 def upper_masses(model):

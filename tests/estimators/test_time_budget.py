@@ -8,13 +8,12 @@ from scipy import integrate
 
 from kexpfam import KCEF, AutoKCEF
 from kexpfam.selection.validation import Validation
+from tests.simulations import waves
 
 
 @pytest.fixture(scope="module")
 def rows():
-    rng = np.random.default_rng(0)
-    x = rng.uniform(-1, 1, size=(80, 2))
-    return x, np.sin(3 * x[:, 0]) + 0.2 * rng.normal(size=80)
+    return waves(80, 2, frequency=3.0, noise=0.2, half_width=1.0)
 
 
 @pytest.mark.parametrize("estimator", [KCEF, AutoKCEF])

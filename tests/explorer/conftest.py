@@ -77,7 +77,9 @@ def two_modes():
 def serving(view):
     """A server in a thread."""
     with ExplorerServer(view) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread = threading.Thread(
+            target=server.serve_forever, args=(0.01,), daemon=True
+        )
         thread.start()
         try:
             yield server

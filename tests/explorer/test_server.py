@@ -80,7 +80,9 @@ def test_half_requests_do_not_pile_up(view):
 
     before = threading.active_count()
     with Small(view) as server, contextlib.ExitStack() as stack:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread = threading.Thread(
+            target=server.serve_forever, args=(0.01,), daemon=True
+        )
         thread.start()
         many = [
             stack.enter_context(socket.create_connection(server.server_address))

@@ -34,6 +34,7 @@ from kexpfam.persistence import registry
 from kexpfam.persistence.encoding import Decoder, Encoder
 from kexpfam.selection import Bounds, CoarseSearch, GradientSearch, PaperGrid
 from tests.graphs.gaussians import LinearNormal
+from tests.limits import limited
 from tests.persistence.files import at, parts, parts_of, places, same
 from tests.persistence.models import (
     BOTH,
@@ -497,10 +498,10 @@ def test_a_stream_of_one_row_leaves_folds_without_rows(tmp_path):
     assert np.array_equal(scores(few), scores(loaded))
 
 
-def test_kept_rows_that_become_too_many_are_summed_after_loading(tmp_path, monkeypatch):
-    monkeypatch.setattr(KCEF, "_limits", Limits(design_rows=70))
-    model = summed().partial_fit(MORE_X[:60], MORE_Y[:60])
-    loaded = _loaded(model, tmp_path / "model")
+def test_kept_rows_that_become_too_many_are_summed_after_loading(tmp_path):
+    few = Limits(design_rows=70)
+    model = limited(summed(), few).partial_fit(MORE_X[:60], MORE_Y[:60])
+    loaded = limited(_loaded(model, tmp_path / "model"), few)
     assert isinstance(loaded.stream_, KeptRows)
     for one in (model, loaded):
         one.partial_fit(MORE_X[60:], MORE_Y[60:])
@@ -557,11 +558,9 @@ def test_part_of_an_average_has_nothing_to_go_on_with(tmp_path):
     assert isinstance(load(tmp_path / "model"), KCEF)
 
 
-def test_too_many_rows_for_iterations_leave_nothing_to_go_on_with(
-    tmp_path, monkeypatch
-):
-    monkeypatch.setattr(KCEF, "_limits", Limits(design_rows=70))
-    model = summed(solver="iterative").fit(MORE_X, MORE_Y)
+def test_too_many_rows_for_iterations_leave_nothing_to_go_on_with(tmp_path):
+    model = limited(summed(solver="iterative"), Limits(design_rows=70))
+    model.fit(MORE_X, MORE_Y)
     with pytest.raises(CannotSaveError, match="sums=True needs rows or sums"):
         model.save(tmp_path / "model", sums=True)
 

@@ -13,6 +13,7 @@ from kexpfam.regression import (
 from kexpfam.regression.process import covariance, maximise_log_posterior
 from tests.oracles.regression import SMALLEST_NOISE, slow_prediction
 from tests.regression.cases import awkward_rows
+from tests.simulations import waves
 from tests.tolerances import SOLVE, assert_close
 
 H = Hyperparameters(0.7, 0.3, 0.15, np.array([0.8, 2.5]))
@@ -193,9 +194,7 @@ def test_irrelevant_columns_get_long_lengthscales():
 
 
 def test_many_rows_learn_hyperparameters_from_some_and_predict_from_all():
-    rng = np.random.default_rng(8)
-    X = rng.uniform(-2, 2, size=(450, 1))
-    y = np.sin(2 * X[:, 0]) + 0.2 * rng.normal(size=450)
+    X, y = waves(450, seed=8, noise=0.2, half_width=2.0)
     fit = fit_gaussian_process(X, y)
     h = fit.process.hyperparameters
     Z, u = standard(fit.process, X, y)

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from kexpfam import _linalg
+from kexpfam._linalg import BLOCK_BYTES
 from kexpfam.regression import (
     GaussianProcess,
     GaussianProcessSpec,
@@ -16,7 +17,7 @@ from kexpfam.regression import (
     Scaling,
     fit_gaussian_process,
 )
-from kexpfam.regression.inducing_process import condition_on_sums
+from kexpfam.regression.inducing_process import _prior_factor, _sums, condition_on_sums
 from tests.oracles.regression import SMALLEST_NOISE, slow_inducing_prediction
 from tests.tolerances import ROUNDING, SOLVE, assert_close
 
@@ -194,17 +195,26 @@ def test_threads_do_not_change_a_bit_of_the_sums(monkeypatch):
         np.testing.assert_array_equal(directions, found[0][1])
 
 
-def test_panels_do_not_show(monkeypatch):
+def test_panels_do_not_show():
     X, y, noise = rows_of(500)
-    process, left_out = conditioned(X, y, noise, X[:20])
+    process, _ = conditioned(X, y, noise, X[:20])
     new = X[::3] + 0.1
     whole = process.predict(new)
-    monkeypatch.setattr(_linalg, "BLOCK_BYTES", 8 * 23 * 7)
-    again, left_out_again = conditioned(X, y, noise, X[:20])
-    assert_close(left_out_again, left_out, SOLVE)
-    for one, other in zip(whole, process.predict(new), strict=True):
-        assert_close(one, other, ROUNDING)
-    assert_close(again.predict(new)[0], whole[0], SOLVE)
+    # Every row so often that each of the parts of a sum has several blocks.
+    times = 8 * BLOCK_BYTES // (8 * 23 * 500) + 1
+    many, often = np.tile(X, (times, 1)), (np.tile(y, times), np.tile(noise, times))
+    W = _prior_factor(H, X[:20])
+    A, b, unexplained = _sums(H, X[:20], W, X, y, noise)
+    found = _sums(H, X[:20], W, many, *often)
+    assert_close(found[0], times * A, SOLVE)
+    assert_close(found[1], times * b, SOLVE)
+    assert_close(found[2], np.tile(unexplained, times), ROUNDING)
+    for left_out in conditioned(many, *often, X[:20])[1]:
+        assert_close(left_out, np.tile(left_out[:500], times), SOLVE)
+    for one, other in zip(
+        whole, process.predict(np.tile(new, (times, 1))), strict=True
+    ):
+        assert_close(other, np.tile(one, times), ROUNDING)
 
 
 @pytest.mark.parametrize("weight", [1e-9, 1.0, 1e9])

@@ -10,9 +10,9 @@ from reproduction.record import Record, Task
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_task_finds_masses_and_for_the_first_split_a_raster(method, monkeypatch):
-    monkeypatch.setattr(failure, "TEST_ROWS", 100)
-    found = SUITE.run(Task("failure", "islands", method, 0, 60), 600)
+def test_a_task_finds_masses_and_for_the_first_split_a_raster(method):
+    task = Task("failure", "islands", method, 0, 60)
+    found = failure.run(task, 600, test_rows=100)
     assert found["rows"] == 60
     assert found["kl"] == pytest.approx(found["nll"] - found["truth_nll"], abs=3e-6)
     assert np.shape(found["raster"]) == (41, 61)
@@ -20,9 +20,9 @@ def test_a_task_finds_masses_and_for_the_first_split_a_raster(method, monkeypatc
     assert set(found["true_mass"]) == {0.2, 0.8}
 
 
-def test_errors_of_masses_are_those_of_the_masses(monkeypatch):
-    monkeypatch.setattr(failure, "TEST_ROWS", 100)
-    found = SUITE.run(Task("failure", "islands", "KCEF, bridged", 1, 60), 601)
+def test_errors_of_masses_are_those_of_the_masses():
+    task = Task("failure", "islands", "KCEF, bridged", 1, 60)
+    found = failure.run(task, 601, test_rows=100)
     assert "raster" not in found
     error = np.abs(np.array(found["mass"]) - found["true_mass"])
     assert found["mean_mass_error"] == pytest.approx(error.mean(), abs=1e-4)

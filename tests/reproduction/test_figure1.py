@@ -42,23 +42,23 @@ def test_the_markov_graph_is_that_of_the_true_density():
 
 @pytest.mark.parametrize("method", ["LSCDE-F", "KCEF-M", *LENGTHSCALES, "RNADE"])
 def test_a_task_finds_the_gap_between_fit_and_truth(method, monkeypatch):
-    monkeypatch.setattr(figure1, "TEST_ROWS", 100)
     monkeypatch.setattr(methods, "RNADE", partial(RNADE, max_epochs=5))
-    found = SUITE.run(Task("figure1", "n=40, d=2", method, 0, 30), 300)
+    task = Task("figure1", "n=40, d=2", method, 0, 30)
+    found = figure1.run(task, 300, test_rows=100)
     assert (found["n"], found["d"]) == (30, 2)
     gap = (found["truth"] - found["log_likelihood"]) / 2
     assert found["gap_per_column"] == pytest.approx(gap, abs=2e-6)  # rounding
 
 
-def test_all_methods_of_a_split_see_the_same_rows(monkeypatch):
-    monkeypatch.setattr(figure1, "TEST_ROWS", 50)
+def test_all_methods_of_a_split_see_the_same_rows():
     one, other = (
-        SUITE.run(Task("figure1", "n=40, d=2", method, 1), 301)
+        figure1.run(Task("figure1", "n=40, d=2", method, 1), 301, test_rows=50)
         for method in ("LSCDE-F", "LSCDE-M")
     )
     assert one["truth"] == other["truth"]
     assert one["log_likelihood"] == other["log_likelihood"]  # one graph at d = 2
-    next_split = SUITE.run(Task("figure1", "n=40, d=2", "LSCDE-F", 2), 302)
+    task = Task("figure1", "n=40, d=2", "LSCDE-F", 2)
+    next_split = figure1.run(task, 302, test_rows=50)
     assert next_split["truth"] != one["truth"]
 
 

@@ -21,14 +21,13 @@ def small_table(monkeypatch):
     found = SimpleNamespace(data=data, feature_names=("a", "b"))
     for module in (table3, protocol):
         monkeypatch.setattr(module, "load_benchmark", lambda name: found)
-    monkeypatch.setattr(table3, "DRAWS", 40)
     monkeypatch.setattr(methods, "RNADE", partial(RNADE, max_epochs=5))
     return data
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_task_records_draws_that_json_can_hold(method, small_table):
-    found = SUITE.run(Task("table3", "red_wine", method, 0, 40), 400)
+    found = table3.run(Task("table3", "red_wine", method, 0, 40), 400, count=40)
     assert json.loads(json.dumps(found)) == found
     draws = np.array(found["draws"])
     assert draws.shape == ((7, 2) if method == "data" else (40, 2))

@@ -5,7 +5,7 @@ import copy
 import numpy as np
 import pytest
 
-from kexpfam import _linalg
+from kexpfam._linalg import BLOCK_BYTES
 from kexpfam.kernels import Constant, Gaussian, Matern, separable
 from kexpfam.score_matching import fit_exact
 from kexpfam.score_matching.expansion import ConditionedExpansion, NodeFeatures
@@ -20,10 +20,7 @@ SUM = PRODUCT + separable(Constant(), Matern(2.0))
     "kernel", [PRODUCT, SUM, NotStationary(SUM)], ids=["product", "sum", "other"]
 )
 @pytest.mark.parametrize("d", [1, 2])
-@pytest.mark.parametrize("block_height", [None, 2])
-def test_shared_nodes_and_own_points_equal_single_pairs(
-    kernel, d, block_height, monkeypatch
-):
+def test_shared_nodes_and_own_points_equal_single_pairs(kernel, d):
     sample = make_sample(d, 2, n=12, weighted=True)
     T = fit_exact(kernel, sample, LAM).T
     rng = np.random.default_rng(9)
@@ -41,12 +38,23 @@ def test_shared_nodes_and_own_points_equal_single_pairs(
             for x, ys in zip(X, own, strict=True)
         ]
     )
-    if block_height:
-        monkeypatch.setattr(_linalg, "BLOCK_BYTES", 8 * 12 * block_height)
     conditioned = ConditionedExpansion(T, X)
     assert_close(conditioned.on_nodes(nodes), value)
     assert_close(conditioned.value(own), own_value)
     assert_close(conditioned.gradient(own), own_gradient)
+
+
+@pytest.mark.parametrize("kernel", [SUM, NotStationary(SUM)], ids=["sum", "other"])
+def test_row_blocks_do_not_show(kernel):
+    T = fit_exact(kernel, make_sample(1, 2, n=12, weighted=True), LAM).T
+    rng = np.random.default_rng(9)
+    few = rng.normal(size=(7, 1))
+    times = BLOCK_BYTES // (8 * 12 * 7) + 100  # a block and a bit
+    many = np.tile(few, (times, 1))
+    conditioned = ConditionedExpansion(T, rng.normal(size=(2, 2)))
+    expected = conditioned.on_nodes(few)
+    assert_close(conditioned.on_nodes(many), np.tile(expected, times))
+    assert_close(conditioned.value(np.stack([many, many])), np.tile(expected, times))
 
 
 def test_features_of_nodes_are_kept_up_to_a_size_and_not_sent_along():

@@ -3,7 +3,12 @@
 import numpy as np
 import pytest
 
-from kexpfam.selection.discrete import find_atoms, looks_counted, rounding_width
+from kexpfam.selection.discrete import (
+    find_atoms,
+    has_few_values,
+    looks_counted,
+    rounding_width,
+)
 
 CONTINUOUS = {
     "normal": lambda rng: rng.normal(size=500),
@@ -84,3 +89,14 @@ def test_what_is_not_rounded_has_no_width():
     rng = np.random.default_rng(1)
     assert rounding_width(rng.normal(size=100)) == 0.0
     assert rounding_width(np.zeros(5)) == 0.0
+
+
+def test_few_values_are_told_from_rounded_ones():
+    rng = np.random.default_rng(0)
+    affairs = rng.choice([0.0, 1.0, 2.0, 3.0, 7.0, 12.0], size=400)
+    assert has_few_values(affairs)
+    assert has_few_values(rng.choice([0.0, 0.5, 2.25], size=60))
+    assert not has_few_values(affairs[:50])  # too few rows for each
+    assert not has_few_values(rng.normal(size=500).round())  # its ends are tails
+    assert not has_few_values(rng.normal(size=500))
+    assert not has_few_values(np.full(50, 3.0))

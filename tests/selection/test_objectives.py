@@ -23,7 +23,6 @@ from kexpfam.score_matching import (
     Basis,
     ScoreSample,
     fit_low_rank,
-    low_rank,
     score_matching_loss,
     statistics,
 )
@@ -40,10 +39,7 @@ from kexpfam.selection import (
     HeldOutScore,
     Parameters,
     Penalty,
-    fold_fits,
-    objectives,
 )
-from kexpfam.selection.fold_fits import row_blocks_of
 from tests.selection.cases import BASE, differences, in_folds, make_problem, make_sample
 from tests.tolerances import DIFFERENCES, SOLVE, assert_close
 
@@ -280,33 +276,24 @@ def value_and_gradient(objective, theta):
     return np.append(gradient, value.loss)
 
 
-def short_blocks(folds, height=7):
-    return row_blocks_of(folds, height)
-
-
 @pytest.mark.parametrize("kernel", [Gaussian(), Matern(nu=2.5)], ids=str)
 @pytest.mark.parametrize("derivatives", [True, False])
-def test_row_blocks_and_threads_change_nothing(monkeypatch, kernel, derivatives):
+def test_row_blocks_and_threads_change_nothing(kernel, derivatives):
     problem = make_problem(n=200, derivatives=derivatives, weighted=True)
     for criterion in criteria(problem):
         objective = HeldOutObjective(problem, kernel, kernel, criterion, n_jobs=1)
         whole = value_and_gradient(objective, THETA)
-        with monkeypatch.context() as patch:
-            # Blocks of 7 rows instead of one for each fold.
-            patch.setattr(fold_fits, "row_blocks_of", short_blocks)
-            patch.setattr(objectives, "row_blocks_of", short_blocks)
-            patch.setattr(fold_fits, "ROW_BLOCK", 7)
-            patch.setattr(low_rank, "ROW_BLOCK", 7)
-            for n_jobs in (1, 3):
-                parts = replace(objective, n_jobs=n_jobs)
-                assert_close(value_and_gradient(parts, THETA), whole, SOLVE)
+        for n_jobs in (1, 3):  # in blocks of 7 rows instead of one for each fold
+            parts = replace(objective, n_jobs=n_jobs, row_block=7)
+            assert_close(value_and_gradient(parts, THETA), whole, SOLVE)
 
 
-def test_threads_give_the_same_digits_every_time(monkeypatch):
-    monkeypatch.setattr(fold_fits, "ROW_BLOCK", 7)
+def test_threads_give_the_same_digits_every_time():
     problem = make_problem(n=100, derivatives=False)
     for criterion in criteria(problem):
-        objective = HeldOutObjective(problem, Gaussian(), Gaussian(), criterion)
+        objective = HeldOutObjective(
+            problem, Gaussian(), Gaussian(), criterion, row_block=7
+        )
         results = [value_and_gradient(objective, THETA) for _ in range(5)]
         assert np.ptp(results, axis=0).max() == 0.0
 

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from kexpfam.errors import FileFormatError, TableWarning
-from kexpfam.tables import Coding, Table, TableError, Told, as_table
+from kexpfam.tables import Coding, Table, TableCoder, TableError, Told, as_table
 from tests.cli.tables import houses
 
 
@@ -153,7 +153,10 @@ def test_missing_values_are_refused_dropped_or_imputed():
         (["1,5", "2,5"], "line 2, column 'x': '1,5' has a comma"),
         (["", ""], "'x' has no values"),
         ([f"id{i}" for i in range(101)], "'x' has another value in every row"),
-        (["1"] * 19 + ["many"], "line 21, column 'x': 'many'.*categorical=\\['x'\\]"),
+        (
+            [*map(str, range(19)), "many"],
+            "line 21, column 'x': 'many'.*categorical=\\['x'\\]",
+        ),
     ],
 )
 def test_columns_that_are_no_conditions_are_refused(cells, message):
@@ -206,3 +209,10 @@ def test_values_are_those_that_a_row_was_made_of():
     assert coder.values(row[0])["city"] == "Oslo"
     assert coder.values(row[0])["area"] == 70.0
     assert coder.known(np.vstack([row, 0.0 * row])).tolist() == [True, False]
+
+
+def test_a_few_values_of_which_one_is_no_number_are_categories():
+    cells = ["4"] * 30 + ["6"] * 20 + ["8"] * 10 + ["rotary"]
+    frame = pd.DataFrame({"cylinders": cells, "size": np.arange(61.0)})
+    names = TableCoder().fit(frame).get_feature_names_out()
+    assert {"cylinders=4", "cylinders=6", "cylinders=8"} <= set(names)

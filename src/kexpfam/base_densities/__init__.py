@@ -8,7 +8,6 @@ from kexpfam.base_densities.bounded import (
 )
 from kexpfam.base_densities.conditional import (
     GaussianProcessBase,
-    GaussianProcessModel,
     LinearBase,
     LinearModel,
     LocationScaleBase,
@@ -63,7 +62,6 @@ __all__ = [
     "GaussianBase",
     "GaussianProcessBase",
     "GaussianProcessFit",
-    "GaussianProcessModel",
     "Gaussianize",
     "GaussianizeSpec",
     "GeneralizedGaussianBase",

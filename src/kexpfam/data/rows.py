@@ -57,7 +57,7 @@ class Rows:
 
     def __getitem__(self, index: slice | Indices | NDArray[np.bool_]) -> Self:
         """Some of the rows, by a slice, numbers or a mask."""
-        return type(self)(*(array[index] for array in _arrays(self)))
+        return type(self)(*(getattr(self, f.name)[index] for f in fields(self)))
 
     @classmethod
     def concatenate(cls, parts: Sequence[Self]) -> Self:

@@ -60,6 +60,9 @@ def training_data(
         >>> rows.Y.shape
         (2, 1)
     """
+    if _are_plain([X, y] if conditional else [X], estimator):
+        _forget_coder(estimator)
+        return rows_in_memory(estimator, X, y, sample_weight, conditional=conditional)
     X, y, sample_weight = _taken_out(X, y, sample_weight)
     source = as_source(
         X,
@@ -76,6 +79,14 @@ def training_data(
         return coded_rows(estimator, X, y, sample_weight, memory_budget=memory_budget)
     refuse_texts(X, type(estimator).__name__)
     return rows_in_memory(estimator, X, y, sample_weight, conditional=False)
+
+
+def _are_plain(arrays: list[Any], estimator: Any) -> bool:
+    """Whether arrays are numbers without gaps: nothing to read, to code or to fill."""
+    return not getattr(estimator, "ordered", None) and all(
+        type(a) is np.ndarray and a.dtype.kind in "fiu" and not np.isnan(a).any()
+        for a in arrays
+    )
 
 
 def note_columns(estimator: Any, data: Rows | Source) -> None:

@@ -155,11 +155,6 @@ class BoundedDensity(MappedDensity):
         super().__init__(density, support)
 
     @property
-    def support_map(self) -> SupportMap:
-        """The map s."""
-        return self._map
-
-    @property
     def _ends(self) -> Array:
         ends = [self._map.lower, self._map.upper]
         return np.broadcast_to(ends, (self._n, 1, 2))

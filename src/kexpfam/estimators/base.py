@@ -309,6 +309,7 @@ def in_blocks(
     *,
     n_jobs: int | None,
     progress: Progress | None = None,
+    block_rows: int = BLOCK_ROWS,
 ) -> list[Result]:
     """What `work` makes of the densities of some rows at a time, on all cores.
 
@@ -316,8 +317,8 @@ def in_blocks(
     memory do not depend on their number. `work` takes densities and which rows they are
     of; `progress` is called with blocks done and all blocks, by whoever did one.
     """
-    starts = range(0, max(len(X), 1), BLOCK_ROWS)
-    blocks = [slice(start, min(start + BLOCK_ROWS, len(X))) for start in starts]
+    starts = range(0, max(len(X), 1), block_rows)
+    blocks = [slice(start, min(start + block_rows, len(X))) for start in starts]
     lock, done = threading.Lock(), itertools.count(1)
 
     def result(rows: slice) -> Result:

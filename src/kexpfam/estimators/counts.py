@@ -23,6 +23,7 @@ from kexpfam.distributions import MixedDensity
 from kexpfam.estimators.saved import FittedCounts
 from kexpfam.family.neighbourhood import Neighbourhood
 from kexpfam.selection.counts import CountRegression, fit_counts, table_of_counts
+from kexpfam.selection.discrete import looks_counted
 from kexpfam.selection.probabilities import (
     ClassProbabilities,
     few_rows,
@@ -104,11 +105,14 @@ def fit_count_law(
     bounds = given_bounds(estimator.lower, estimator.upper)
     lower = -math.inf if bounds is None else bounds.lower
     upper = math.inf if bounds is None else bounds.upper
-    two = len(seen) == 2 and seen[1] - seen[0] == 1.0
-    values = seen if two else table_of_counts(seen, lower, upper, spec)
+    # Two values, or a few that are no counts, have probabilities and nothing else.
+    listed = len(seen) == 2 and seen[1] - seen[0] == 1.0
+    if estimator.counts is None:
+        listed |= not looks_counted(rows.Y[rows.weights > 0, 0])
+    values = seen if listed else table_of_counts(seen, lower, upper, spec)
     regressions: list[CountRegression] = []
     log_p: list[Array] = []
-    if seen[0] >= 0 and not two:
+    if seen[0] >= 0 and not listed:
         regressions, found = fit_counts(X, y, weights, rng)
         log_p += list(found)
     classes = rest = None
@@ -117,7 +121,7 @@ def fit_count_law(
         classes, own = fit_probabilities(X, labels, weights, len(seen), rng)
         log_p.append(own)
     known = np.arange(len(y))
-    if len(seen) >= spec.fewest_for_density:
+    if len(seen) >= spec.fewest_for_density and not listed:
         rest = clone(estimator)
         rest.set_params(
             atoms=False,

@@ -11,7 +11,9 @@ Rows that are read block by block go the same way, chosen for on a sample of the
 """
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -22,6 +24,7 @@ from kexpfam.base_densities import pulled_in
 from kexpfam.data import ArraySource, Rows, Source, TrainingRows
 from kexpfam.errors import BlindnessWarning, DegenerateDataError
 from kexpfam.family import (
+    CRITERIA,
     SOLVERS,
     Components,
     FittedFamily,
@@ -45,13 +48,11 @@ from kexpfam.family import (
     with_all_rows,
 )
 from kexpfam.family.neighbourhood import Neighbourhood
-from kexpfam.kernels import SumOfProducts
 from kexpfam.score_matching import CENTER_METHODS, IterativeFit
 from kexpfam.selection import CoarseSearch, PaperGrid, SearchResult, Selection
 from kexpfam.selection.choosing import base_for, choose
 from kexpfam.selection.finishing import choose_by_likelihood
 from kexpfam.selection.results import Selected
-from kexpfam.selection.validation import CRITERIA
 
 # How the linear system of a fit is solved: what `KCEF.solver` may say and
 # `KCEF.solver_` says.
@@ -65,7 +66,8 @@ class FamilyFit:
     family: FittedFamily
     selection: Selection | SearchResult | None = None  # None if nothing was open
     isolated: IsolatedComponents | None = None  # None for several columns of y
-    statistics: FoldStatistics | None = None  # None if the fit is not low-rank
+    # None if the fit is not low-rank; of few rows made when they are asked for
+    statistics: FoldStatistics | Callable[[], FoldStatistics] | None = None
     components: Components | None = None  # None if their number was not chosen
     weight: float = 0.0  # Sum of the row weights
     iterative: IterativeFit | None = None  # None if there were no iterations
@@ -150,22 +152,28 @@ def _fit(
     selected, rule = _selected(rows, spec, rng)
     settled, solver = _is_settled(spec), SOLVERS[spec.fit_method]
     low_rank = settled or selected.centers is not None
-    if exact or not solver.additive or not low_rank:
-        # What was validated is what is fitted: the same solver, the same centres.
-        chosen = replace(selected, centers=None if exact else selected.centers)
-        family, weight = _solved(chosen, spec, seed, beyond)
-        return FamilyFit(family, selected.result, weight=weight), selected
+    additive = low_rank and solver.additive and not exact
     # With few rows what was validated is what is fitted: same centres, same λ.
     few = len(rows) < spec.limits.counted_rows and spec.n_components is None
-    stats = sum_statistics(
+    few = few and not settled
+    summed = partial(
+        sum_statistics,
         selected.placed,
         selected.rows,
         selected.kernel,
         rule,
-        spec,
+        replace(spec, client=None),
         seed=seed,
-        centers=selected.centers if few and not settled else None,
+        centers=selected.centers if few else None,
     )
+    directly = few and not spec.derivatives and spec.solver != "iterative"
+    if not additive or directly:
+        chosen = replace(selected, centers=None if exact else selected.centers)
+        family, weight = _solved(chosen, spec, seed, beyond)
+        later = summed if additive else None
+        fit = FamilyFit(family, selected.result, statistics=later, weight=weight)
+        return fit, selected
+    stats = summed()
     family, components = solve_statistics(stats, spec.n_jobs)
     fit = FamilyFit(family, selected.result, None, stats, components, weight)
     if spec.solver == "iterative":
@@ -218,7 +226,7 @@ def _selected(
     solver, lam = SOLVERS[spec.fit_method], spec.regularization
     if lam is not None:
         check_positive("regularization", lam)
-    objective = "likelihood" if isinstance(kernel, SumOfProducts) else "score"
+    objective = "likelihood" if kernel.products else "score"
     selected = Selected(
         placed,
         rows,
@@ -317,7 +325,7 @@ def _is_finished(spec: Spec, d: int) -> bool:
     """
     kernels = [spec.kernel] if spec.kernel else [spec.kernel_x, spec.kernel_y]
     given = all(part is not None for part in [*kernels, spec.regularization])
-    products = spec.kernel is None or isinstance(spec.kernel, SumOfProducts)
+    products = spec.kernel is None or bool(spec.kernel.products)
     return (
         spec.finish
         and d == 1
@@ -414,7 +422,7 @@ def _is_settled(spec: Spec) -> bool:
     """Whether there is nothing to choose; own kernels are not tuned."""
     if spec.select is None:
         return True
-    if spec.kernel is not None and not isinstance(spec.kernel, SumOfProducts):
+    if spec.kernel is not None and not spec.kernel.products:
         return True
     kernels = [spec.kernel] if spec.kernel else [spec.kernel_x, spec.kernel_y]
     return all(part is not None for part in [*kernels, spec.regularization])

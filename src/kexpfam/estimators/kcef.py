@@ -628,6 +628,9 @@ class KCEF(ConditionalEstimator[KCEFDensity]):
 
     def _on_the_line(self, rows: Rows, *, first: bool) -> Rows:
         """Rows as families see them; the first ones choose how bounds are mapped."""
+        if self.lower is None and self.upper is None:
+            self.support_ = None if first else self.support_
+            return rows
         bounds = bounds_of(rows, self.lower, self.upper, notice=False)
         if not first:
             return rows if self.support_ is None else mapped_rows(rows, self.support_)

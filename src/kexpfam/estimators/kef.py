@@ -22,7 +22,7 @@ from kexpfam.estimators.base import DensityEstimator
 from kexpfam.estimators.fitting import fit_rows, fit_source
 from kexpfam.estimators.saved import FittedModel
 from kexpfam.family import FittedFamily, IsolatedComponents, Spec
-from kexpfam.kernels import Constant, Kernel, SumOfProducts
+from kexpfam.kernels import Constant, Kernel
 from kexpfam.persistence import save_estimator, saved_estimator
 from kexpfam.sampling import Sampler
 from kexpfam.selection import CoarseSearch, SearchResult, Selection
@@ -226,7 +226,7 @@ class KEF(DensityEstimator):
         if not isinstance(learned, FittedModel) or learned.family.coordinates.p:
             raise ValueError("a KEF has a family without conditions")
         kernel = learned.family.T.kernel
-        if not isinstance(kernel, SumOfProducts) or len(kernel.terms) != 1:
+        if len(kernel.products) != 1:
             raise ValueError("a KEF has one kernel")
         self._restore(learned.family)
 
@@ -240,10 +240,9 @@ class KEF(DensityEstimator):
         isolated: IsolatedComponents | None = None,
     ) -> Self:
         """Take a fitted family, from `fit` or from a file."""
-        assert isinstance(family.T.kernel, SumOfProducts)
         self.family_ = family
         self.n_features_in_ = family.d
-        ((_, self.kernel_),) = family.T.kernel.terms
+        ((_, self.kernel_),) = family.T.kernel.products
         self.base_ = family.base
         self.regularization_ = family.lam
         self.selection_ = result

@@ -20,7 +20,12 @@ from kexpfam.distributions import MixedDensity
 from kexpfam.errors import MeasureWarning
 from kexpfam.estimators.saved import FittedAtoms
 from kexpfam.family.neighbourhood import Neighbourhood
-from kexpfam.selection.discrete import find_atoms, looks_counted, rounding_width
+from kexpfam.selection.discrete import (
+    find_atoms,
+    has_few_values,
+    looks_counted,
+    rounding_width,
+)
 from kexpfam.selection.probabilities import (
     ClassProbabilities,
     few_rows,
@@ -34,7 +39,7 @@ class ResponseKind:
     """What kind of variable one column of y is."""
 
     atoms: Array  # Values with a probability of their own, increasing, (k,)
-    counted: bool  # Whether it is a mass function on whole numbers
+    counted: bool  # Whether it is a mass function, on whole numbers or few values
     rounding: float  # Width that y was rounded to; zero if it was not
 
     @classmethod
@@ -46,7 +51,7 @@ class ResponseKind:
         if counts not in (True, False, None):
             raise ValueError(f"counts must be True, False or None, got {counts!r}.")
         if counts is None:
-            counts = atoms is None and looks_counted(y)
+            counts = atoms is None and (looks_counted(y) or has_few_values(y))
             if counts:
                 _tell_of_counts(y)
         elif counts and np.any(y != np.rint(y)):
@@ -97,6 +102,12 @@ def _tell_of_counts(y: Array) -> None:
             f"y has two values, {values[0]:g} and {values[1]:g}, which get "
             f"probabilities and no density; a classifier, such as those of "
             f"scikit-learn, is made for this"
+        )
+    elif not looks_counted(y):
+        listed = ", ".join(f"{v:g}" for v in values[:-1])
+        said = (
+            f"y has {len(values)} values only, {listed} and {values[-1]:g}, so p(y|x) "
+            f"is a mass function on these, and log densities are logs of probabilities"
         )
     else:
         said = (

@@ -29,7 +29,6 @@ from kexpfam.family import (
     ValidationRows,
 )
 from kexpfam.family.neighbourhood import Neighbourhood
-from kexpfam.kernels import SumOfProducts
 from kexpfam.persistence import saved_fit
 from kexpfam.score_matching import Basis, Statistics
 from kexpfam.selection.counts import CountRegression
@@ -188,7 +187,7 @@ class FittedMember:
 
     def check_saved(self) -> None:
         """Refuse kernels that no member has."""
-        if not isinstance(self.family.T.kernel, SumOfProducts):
+        if not self.family.T.kernel.products:
             raise ValueError("the kernel of a member is not a sum of products")
 
 
@@ -301,10 +300,11 @@ class FittedCounts:
 
     def check_saved(self) -> None:
         """Refuse values that are no counts, and weights of other members."""
-        whole = np.arange(len(self.values)) + np.rint(self.values[0])
-        if not np.array_equal(whole, self.values):
-            raise ValueError("array values of FittedCounts are no counts")
         members = len(self.regressions)
+        whole = np.arange(len(self.values)) + np.rint(self.values[0])
+        few = not members and self.rest is None and np.all(np.diff(self.values) > 0)
+        if not few and not np.array_equal(whole, self.values):
+            raise ValueError("array values of FittedCounts are no counts")
         members += (self.classes is not None) + (self.rest is not None)
         if len(self.weights) != members or abs(self.weights.sum() - 1.0) > _ROUNDING:
             raise ValueError("the weights are not those of the members")

@@ -8,7 +8,9 @@ split, nor on their order. Coefficients are solved for when they are asked for, 
 and the number of centres chosen anew, so that λ falls as rows come in.
 """
 
+import functools
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -88,10 +90,16 @@ class KeptRows(Stream):
 
 @dataclass(frozen=True, eq=False)
 class SummedRows(Stream):
-    """Sufficient statistics of rows that were given up."""
+    """Sufficient statistics of rows, which were given up unless they are few."""
 
-    statistics: FoldStatistics
+    # Of few rows they are made when more come, or when they are saved
+    sums: FoldStatistics | Callable[[], FoldStatistics]
     neighbourhood: Neighbourhood  # Of the rows that their spec was chosen on
+
+    @functools.cached_property
+    def statistics(self) -> FoldStatistics:
+        """C and b of every fold."""
+        return self.sums() if callable(self.sums) else self.sums
 
     @property
     def weight(self) -> float:
@@ -105,21 +113,21 @@ class SummedRows(Stream):
         statistics = self.statistics
         for start in range(0, len(rows), BLOCK_ROWS):
             statistics = statistics.added(rows[start : start + BLOCK_ROWS])
-        return replace(self, statistics=statistics)
+        return replace(self, sums=statistics)
 
     def forgetting(self, factor: float) -> "SummedRows":
         if factor == 1.0:
             return self
-        return replace(self, statistics=self.statistics.forgetting(factor))
+        return replace(self, sums=self.statistics.forgetting(factor))
 
     def merged(self, other: Stream) -> "SummedRows":
         if isinstance(other, KeptRows):
             return self.plus(other.rows)
         assert isinstance(other, SummedRows)
-        return replace(self, statistics=self.statistics.merged(other.statistics))
+        return replace(self, sums=self.statistics.merged(other.statistics))
 
     def emptied(self) -> "SummedRows":
-        return replace(self, statistics=self.statistics.emptied())
+        return replace(self, sums=self.statistics.emptied())
 
 
 def check_forgetting(value: Any) -> float:

@@ -2,7 +2,6 @@
 
 from kexpfam.family.all_rows import (
     RowsBeyond,
-    SampledRows,
     sample_rows,
     solve_by_likelihood,
     solve_iteratively,
@@ -24,6 +23,7 @@ from kexpfam.family.coordinates import (
     refitted,
 )
 from kexpfam.family.cross_validation import (
+    CRITERIA,
     HeldOutProblem,
     LogDensities,
     MassesBelow,
@@ -35,7 +35,6 @@ from kexpfam.family.cross_validation import (
 from kexpfam.family.family import FittedFamily, given_base, resolve_kernel, solve
 from kexpfam.family.isolated_components import (
     IsolatedComponents,
-    MassComparison,
     check_isolated_components,
     component_std,
 )
@@ -43,9 +42,8 @@ from kexpfam.family.solvers import (
     SCORE,
     SOLVERS,
     Criterion,
-    Solver,
     chosen_centers,
-    score_sample,
+    weighted_score_sample,
 )
 from kexpfam.family.spec import Limits, Spec
 from kexpfam.family.statistics import (
@@ -57,6 +55,7 @@ from kexpfam.family.statistics import (
 )
 
 __all__ = [
+    "CRITERIA",
     "N_FOLDS",
     "SCORE",
     "SOLVERS",
@@ -72,13 +71,10 @@ __all__ = [
     "Limits",
     "LogDensities",
     "LowRankSpec",
-    "MassComparison",
     "MassesBelow",
     "RowScores",
     "RowsBeyond",
-    "SampledRows",
     "SharedProcesses",
-    "Solver",
     "Spec",
     "ValidationRows",
     "check_isolated_components",
@@ -95,11 +91,11 @@ __all__ = [
     "refitted",
     "resolve_kernel",
     "sample_rows",
-    "score_sample",
     "solve",
     "solve_by_likelihood",
     "solve_iteratively",
     "solve_statistics",
     "sum_statistics",
+    "weighted_score_sample",
     "with_all_rows",
 ]

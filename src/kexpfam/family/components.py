@@ -15,6 +15,7 @@ from kexpfam._parallel import blas_on_all_cores, single_threaded_blas
 from kexpfam._typing import Array
 from kexpfam.errors import DegenerateDataError
 from kexpfam.family.cross_validation import (
+    CRITERIA,
     FoldCriterion,
     FoldScores,
     LogDensities,
@@ -148,7 +149,8 @@ def _criterion(
     stats: FoldStatistics,
 ) -> tuple[Array, Callable[[int, Sequence[Statistics]], FoldCriterion], Array]:
     """Shares of what is held out, its criterion for a number of centres, its offset."""
-    if stats.rule.objective == "score":
+    assert stats.rule.objective is not None
+    if CRITERIA[stats.rule.objective].additive:
         weights = np.array([own.weight for own in stats.sums])
         nothing = np.zeros(len(weights))
         return weights / weights.sum(), lambda _, parts: FoldScores(parts), nothing

@@ -24,7 +24,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy import special
@@ -108,6 +108,12 @@ def coefficients_without_folds(
 
 class FoldCriterion(ABC):
     """What held-out rows are worth under fits that have not seen them."""
+
+    # Whether it has units that a change of variables converts, so that fits in
+    # different coordinates can be compared by it
+    comparable: ClassVar[bool] = True
+    # Whether sums over the rows of a fold are all that it needs of them
+    additive: ClassVar[bool] = False
 
     @abstractmethod
     def of_fold(self, k: int, alphas: Array) -> Array:
@@ -220,15 +226,7 @@ class LogDensities(FoldCriterion):
 
     def log_on_nodes(self, alpha: Array, fold: slice) -> Any:
         """The log of what is left of q0 exp αᵀφ for each row, not normalised."""
-        T = self._on_nodes(alpha.astype(self.log_q0.dtype), fold)
-        T += self.log_q0
-        if self.remainder is not None:
-            T -= special.logsumexp(T + self.log_weights, axis=1, keepdims=True)
-            T = self.remainder(T, self.log_q0)
-        return T
-
-    def _on_nodes(self, alpha: Any, fold: slice) -> Any:
-        T = None
+        T, alpha = None, alpha.astype(self.log_q0.dtype)
         for Kx, features in self.terms:
             m = Kx.shape[1]
             weighted = alpha[:m, None] * features[0]
@@ -236,6 +234,11 @@ class LogDensities(FoldCriterion):
                 weighted += alpha[g * m : (g + 1) * m, None] * features[g]
             part = Kx[fold] @ weighted
             T = part if T is None else T + part
+        assert T is not None
+        T += self.log_q0
+        if self.remainder is not None:
+            T -= special.logsumexp(T + self.log_weights, axis=1, keepdims=True)
+            T = self.remainder(T, self.log_q0)
         return T
 
 
@@ -256,13 +259,12 @@ class MassesBelow(FoldCriterion):
         basis: Basis,
         *,
         nodes: Nodes | None = None,
-        dtype: Any = np.float64,
-        remainder: Remainder | None = None,
+        **how: Any,
     ) -> "MassesBelow":
-        """With nodes for the kernel unless told otherwise."""
+        """As in `LogDensities.of`, in double precision."""
         nodes = problem.nodes(basis.kernel) if nodes is None else nodes
-        how: dict[str, Any] = {"nodes": nodes, "dtype": dtype, "remainder": remainder}
-        found = LogDensities.of(problem, basis, **how)
+        how = {"dtype": np.float64, **how}
+        found = LogDensities.of(problem, basis, nodes=nodes, **how)
         return cls(found, np.diff(nodes.points))
 
     def of_fold(self, k: int, alphas: Array) -> Array:
@@ -290,6 +292,9 @@ class MassesBelow(FoldCriterion):
 class RowScores(FoldCriterion):
     """Minus the score-matching loss of each row, theory (2); −∞ where a fit failed."""
 
+    comparable: ClassVar[bool] = False
+    additive: ClassVar[bool] = True
+
     problem: HeldOutProblem
     basis: Basis
 
@@ -314,6 +319,9 @@ class RowScores(FoldCriterion):
 class FoldScores(FoldCriterion):
     """Minus the mean loss of the rows of a fold, ½αᵀCα + bᵀα, from their sums alone."""
 
+    comparable: ClassVar[bool] = False
+    additive: ClassVar[bool] = True
+
     per_fold: Sequence[Statistics]
 
     def of_fold(self, k: int, alphas: Array) -> Array:
@@ -321,6 +329,13 @@ class FoldScores(FoldCriterion):
         losses = [0.5 * alpha @ own.C @ alpha + own.b @ alpha for alpha in alphas.T]
         found = -np.array(losses)[:, None] / own.weight
         return np.nan_to_num(found, nan=-np.inf, posinf=np.inf, neginf=-np.inf)
+
+
+# What `KCEF.select` may say.
+CRITERIA: dict[str, type[LogDensities] | type[RowScores]] = {
+    "likelihood": LogDensities,
+    "score": RowScores,
+}
 
 
 def nodes_inside(base: BaseDensity, U: Array, reach: float, resolution: float) -> Nodes:

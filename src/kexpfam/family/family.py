@@ -37,7 +37,6 @@ from kexpfam.kernels import (
     JointKernel,
     Kernel,
     LengthScale,
-    SumOfProducts,
     separable,
 )
 from kexpfam.persistence import saved_fit
@@ -221,18 +220,11 @@ def resolve_kernel(spec: Spec, Z: Array, U: Array, weights: Array) -> JointKerne
             "kernel is a joint kernel of (x, y); give it, or kernel_x and kernel_y, "
             "not both."
         )
-    if not isinstance(kernel, JointKernel):
-        raise TypeError(
-            f"kernel must be a joint kernel, such as separable(Gaussian(0.5), "
-            f"Gaussian(1.0)), or None; got {kernel!r}."
-        )
-    if not isinstance(kernel, SumOfProducts):
-        return kernel
     medians_y = SOLVERS[spec.fit_method].medians_y
     filled = kernel.map_lengthscales(
         median_filler(Z, weights, MEDIANS_X), median_filler(U, weights, medians_y)
     )
-    for _, kernel_y in filled.terms:
+    for _, kernel_y in filled.products:
         kernel_y.map_lengthscales(_require_ordinary_length)
     return filled
 

@@ -23,7 +23,7 @@ from scipy import special
 
 from kexpfam._kernel_density import moments, silverman
 from kexpfam._typing import Array, Indices, Mask
-from kexpfam._valleys import Valleys, all_valleys, side_by_side
+from kexpfam.family.valleys import Valleys, all_valleys, side_by_side
 
 
 @dataclass(frozen=True)

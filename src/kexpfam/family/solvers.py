@@ -287,13 +287,10 @@ def chosen_centers(n: int, n_components: int) -> Indices:
     return np.sort(rng.choice(n, min(n, n_components), replace=False))
 
 
-def score_sample(rows: CoordinateRows, base: BaseDensity | None = None) -> ScoreSample:
-    """What score matching needs to know of rows, for their base density or another.
-
-    Weights are made to sum to one.
-    """
+def score_sample(rows: CoordinateRows) -> ScoreSample:
+    """What score matching needs to know of rows, with weights that sum to one."""
     weights = rows.weights
-    sample = weighted_score_sample(base or rows.base, rows.Z, rows.U, weights)
+    sample = weighted_score_sample(rows.base, rows.Z, rows.U, weights)
     return replace(sample, weights=weights / weights.sum())
 
 

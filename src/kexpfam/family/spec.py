@@ -73,6 +73,11 @@ class Spec:
 
     def __post_init__(self) -> None:
         check_flag("standardize", self.standardize)
+        if not isinstance(self.kernel, JointKernel | None):
+            raise TypeError(
+                f"kernel must be a joint kernel, such as separable(Gaussian(0.5), "
+                f"Gaussian(1.0)), or None; got {self.kernel!r}."
+            )
         if self.time_budget is not None:
             check_positive("time_budget", self.time_budget)
         thread_count(self.n_jobs)  # refuses what is not a number of threads

@@ -22,7 +22,7 @@ from kexpfam._validation import mean_and_std
 from kexpfam.base_densities import BaseDensity
 from kexpfam.data import Accumulator, RowHashes, Rows, distinct_hashes, row_hashes
 from kexpfam.family.coordinates import CoordinateRows, Coordinates
-from kexpfam.family.cross_validation import HeldOutProblem
+from kexpfam.family.cross_validation import CRITERIA, HeldOutProblem
 from kexpfam.family.solvers import SCORE, weighted_score_sample
 from kexpfam.kernels import JointKernel
 from kexpfam.persistence import saved_fit
@@ -232,7 +232,7 @@ class ValidationRows:
 class LambdaRule:
     """How λ is found."""
 
-    objective: str | None  # "likelihood" or "score", which validates λ; None if nothing
+    objective: str | None  # Name of the criterion that validates λ; None if nothing
     # λ that was chosen with the spec, or given by the user; None for the untuned rule,
     # which knows the number of rows
     start: float | None
@@ -240,7 +240,7 @@ class LambdaRule:
 
     def check_saved(self) -> None:
         """Refuse other objectives."""
-        if self.objective not in ("likelihood", "score", None):
+        if self.objective not in (*CRITERIA, None):
             raise ValueError("λ is chosen by something unknown")
 
     def first(self, kernel: JointKernel, n: float) -> float:

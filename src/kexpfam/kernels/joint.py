@@ -59,6 +59,14 @@ class JointKernel(ABC):
         """Kernels (k_X, k_Y) whose products K is the sum of; none if it is not one."""
         return ()
 
+    def map_lengthscales(
+        self,
+        change_x: Callable[[LengthScale], LengthScale],
+        change_y: Callable[[LengthScale], LengthScale],
+    ) -> "JointKernel":
+        """The same kernel with every lengthscale replaced; itself if it shows none."""
+        return self
+
     # K at conditions that are used again and again is evaluated in two steps: what it
     # needs to know of each condition, and then its pairs at any responses.
 

@@ -13,7 +13,6 @@ from kexpfam.partition.cells import (
 )
 from kexpfam.partition.importance import (
     ImportanceEstimate,
-    Proposal,
     estimate_partition,
     make_proposal,
     pareto_tail_index,
@@ -41,7 +40,6 @@ __all__ = [
     "ImportanceEstimate",
     "LineDensity",
     "Nodes",
-    "Proposal",
     "RowLogDensity",
     "TemperedEstimate",
     "TensorDensity",

@@ -8,7 +8,7 @@ from kexpfam.regression.gaussian_process import (
     fit_heteroscedastic,
 )
 from kexpfam.regression.inducing_process import InducingProcess, InducingSpec
-from kexpfam.regression.linear import LinearLocationScale, LinearSpec, fit_linear
+from kexpfam.regression.linear import LinearLocationScale, fit_linear
 from kexpfam.regression.log_scale import LogScale, LogScaleSpec, fit_log_scale
 from kexpfam.regression.logistic import (
     LogisticRegression,
@@ -27,7 +27,6 @@ __all__ = [
     "InducingProcess",
     "InducingSpec",
     "LinearLocationScale",
-    "LinearSpec",
     "LogScale",
     "LogScaleSpec",
     "LogisticRegression",

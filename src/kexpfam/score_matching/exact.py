@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kexpfam._linalg import Empty, for_each_row_block, ridge_cholesky
+from kexpfam._linalg import BLOCK_BYTES, Empty, for_each_row_block, ridge_cholesky
 from kexpfam._typing import Array
 from kexpfam.kernels import JointKernel
 from kexpfam.score_matching.expansion import KernelExpansion, ScoreSample
@@ -77,7 +77,11 @@ def fit_exact(
 
 
 def _assemble(
-    kernel: JointKernel, sample: ScoreSample, S: Array, n_jobs: int | None
+    kernel: JointKernel,
+    sample: ScoreSample,
+    S: Array,
+    n_jobs: int | None,
+    block_bytes: int = BLOCK_BYTES,
 ) -> tuple[Array, Array]:
     """S G S of (5) in its lower triangle, (nd, nd), and h = ∂ξ̂ at the rows, (n, d).
 
@@ -119,5 +123,5 @@ def _assemble(
             h[rows] += h_rows
             h[:left] += h_left
 
-    for_each_row_block(n, n, work, n_jobs=n_jobs)
+    for_each_row_block(n, n, work, n_jobs=n_jobs, block_bytes=block_bytes)
     return matrix, h

@@ -271,6 +271,8 @@ def statistics(
     """C and b of (16) over the rows of a sample."""
     summation, n = Summation(basis), len(sample.Y)
     threads = max(1, min(thread_count(n_jobs), -(-n // ROW_BLOCK)))
+    if threads == 1:
+        return summation.finished(summation.add(summation.start(), sample))
     edges = np.linspace(0, n, threads + 1).astype(int)
     parts = [
         sample.part(slice(int(start), int(stop)))

@@ -4,16 +4,17 @@ What the user gave is kept; what was left open is searched.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 
 import numpy as np
 
-from kexpfam._parallel import single_threaded_blas
 from kexpfam._progress import ProgressBar
 from kexpfam._validation import check_positive
 from kexpfam.base_densities import Base, TransformedBase
 from kexpfam.data import TrainingRows
 from kexpfam.family import (
+    CRITERIA,
     SOLVERS,
     HeldOutProblem,
     Spec,
@@ -22,14 +23,10 @@ from kexpfam.family import (
     given_base,
     resolve_kernel,
 )
-from kexpfam.kernels import Constant, RadialKernel, SumOfProducts
+from kexpfam.kernels import Constant, RadialKernel
 from kexpfam.selection.averaging import prior_weights, tempered_weights
 from kexpfam.selection.candidates import Candidate, Task
-from kexpfam.selection.objectives import (
-    HeldOutLikelihood,
-    HeldOutObjective,
-    HeldOutScore,
-)
+from kexpfam.selection.objectives import OBJECTIVES, HeldOutObjective
 from kexpfam.selection.open_kernels import is_open, open_kernels_x, open_kernels_y
 from kexpfam.selection.parameters import Parameters, Penalty
 from kexpfam.selection.results import Selected, Selection
@@ -51,26 +48,27 @@ from kexpfam.selection.validation import Validation, held_out_problem, is_heavy_
 
 def choose(rows: TrainingRows, spec: Spec, rng: np.random.Generator) -> Selected:
     """Choose what the user left open."""
-    criterion, search, solver = spec.select, spec.search, SOLVERS[spec.fit_method]
-    assert criterion is not None
+    assert spec.select is not None
+    search, solver = spec.search, SOLVERS[spec.fit_method]
     _check(rows, spec)
     validation = Validation.of(rows, spec, rng)
     if isinstance(search, PaperGrid):
-        with single_threaded_blas():
-            return _on_paper_grid(validation, search)
-    with ProgressBar("KCEF, coordinates of y", shown=spec.verbose) as bar:
+        return _on_paper_grid(validation, search)
+    with (
+        ProgressBar("KCEF, coordinates of y") if spec.verbose else nullcontext() as bar
+    ):
         validation.add_coordinates(_coordinates(validation), bar)
     names = list(validation.coordinates)
-    if criterion == "likelihood":
+    if CRITERIA[spec.select].comparable:
         validation.add_bases()
         names = validation.worth_a_kernel()
         # Likelihood and bridged fits cost more, so they are made without a regression
         # and with the best one only.
         names = names if solver.additive else names[:2]
     tasks = [task for name in names for task in _tasks(validation, name)]
-    with ProgressBar("KCEF, mean log p", shown=spec.verbose) as bar:
+    with ProgressBar("KCEF, mean log p") if spec.verbose else nullcontext() as bar:
         validation.run(tasks, bar)
-    selection = best_of(validation, criterion)
+    selection = best_of(validation, spec.select)
     chosen = selection.chosen
     assert chosen.kernel is not None
     assert chosen.base is not None
@@ -85,8 +83,7 @@ def choose(rows: TrainingRows, spec: Spec, rng: np.random.Generator) -> Selected
         validation,
     )
     if isinstance(search, GradientSearch) and not validation.ended:
-        with single_threaded_blas():
-            return _refined(validation, selected, search)
+        return _refined(validation, selected, search)
     return selected
 
 
@@ -98,11 +95,13 @@ def _check(rows: TrainingRows, spec: Spec) -> None:
     """Refuse what cannot be searched, before any work is done."""
     if spec.regularization is not None:
         check_positive("regularization", spec.regularization)
-    # Rows without distances: only what the user gave is looked at.
-    nothing = np.zeros((1, 0))
-    resolve_kernel(spec, nothing, nothing, np.ones(1))
+    if any(k is not None for k in (spec.kernel, spec.kernel_x, spec.kernel_y)):
+        # Rows without distances: only what the user gave is looked at.
+        nothing = np.zeros((1, 0))
+        resolve_kernel(spec, nothing, nothing, np.ones(1))
+    assert spec.select is not None
     columns, fine = rows.Y.shape[1], isinstance(spec.search, GradientSearch | PaperGrid)
-    if columns > 1 and spec.select == "likelihood" and fine:
+    if columns > 1 and fine and OBJECTIVES[spec.select].one_column:
         raise ValueError(
             f"{type(spec.search).__name__} with select='likelihood' is for one column "
             f"of y, got {columns}; use select='score', or search='grid'."
@@ -113,7 +112,9 @@ def _coordinates(validation: Validation) -> list[CoordinateSpec]:
     rows, spec = validation.rows, validation.spec
     kernels = spec.kernel, spec.kernel_x, spec.kernel_y
     given = spec.base, spec.features, *kernels, spec.regularization
-    if any(part is not None for part in given) or spec.select == "score":
+    assert spec.select is not None
+    comparable = CRITERIA[spec.select].comparable
+    if any(part is not None for part in given) or not comparable:
         # Lengths and λ of the user are meant for one kind of coordinates, and scores
         # in different ones cannot be compared.
         return [CoordinateSpec(PLAIN, base_for(rows, spec))]
@@ -177,7 +178,7 @@ def best_of(validation: Validation, criterion: str = "likelihood") -> Selection:
     fitted = [c for c in path if c.kernel is not None]
     if not fitted:  # interrupted before the first fit
         raise KeyboardInterrupt
-    if criterion == "likelihood":
+    if CRITERIA[criterion].comparable:
         # Experts have no coordinates, and a good one would leave no weight to families.
         own = [c for c in path if c.base is not None]
         prior = prior_weights(own, PLAIN)
@@ -288,7 +289,7 @@ def _refined(
         _n_components(spec, len(validation.rows)),
     )
     kernel = selected.kernel
-    terms = kernel.terms if isinstance(kernel, SumOfProducts) else ()
+    terms = kernel.products
     if len(terms) != 1 or not isinstance(terms[0][1], RadialKernel):
         raise ValueError(
             f"search='gradient' is for a product of two radial kernels, got "
@@ -305,8 +306,8 @@ def _refined(
     def descent(
         problem: HeldOutProblem, start: Parameters, trials: int
     ) -> SearchResult:
-        likelihood = spec.select == "likelihood"
-        criterion = HeldOutLikelihood.of(problem) if likelihood else HeldOutScore()
+        assert spec.select is not None
+        criterion = OBJECTIVES[spec.select].of(problem)
         return refine(
             HeldOutObjective(
                 problem, kernel_x, kernel_y, criterion, penalty, spec.n_jobs

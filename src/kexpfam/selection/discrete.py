@@ -80,6 +80,25 @@ def looks_counted(y: Array, spec: AtomsSpec = ATOMS) -> bool:
     return bool(several and dense and len(y) >= spec.ties * len(values))
 
 
+def has_few_values(y: Array, spec: AtomsSpec = ATOMS) -> bool:
+    """Whether y (n,) has so few values, each with many rows, that no other is likely.
+
+    The first and the last have rows enough to be ends, and not the tails of more.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> has_few_values(rng.choice([0.0, 1.0, 7.5], size=200))
+        True
+        >>> has_few_values(rng.normal(size=200).round())
+        False
+    """
+    values, rows = np.unique(y, return_counts=True)
+    if len(y) < spec.fewest_rows or not 2 <= len(values) <= spec.few_values:
+        return False
+    ends = min(rows[0], rows[-1])
+    return bool(ends >= spec.ties and len(y) >= 2 * spec.ties * len(values))
+
+
 def rounding_width(y: Array, spec: AtomsSpec = ATOMS) -> float:
     """The width that responses (n,) were rounded to, or zero if they were not.
 

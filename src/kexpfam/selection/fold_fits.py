@@ -50,7 +50,7 @@ class RowBlock:
     rows: Indices  # Numbers of the rows
 
 
-def row_blocks_of(folds: Sequence[Indices], height: int = ROW_BLOCK) -> list[RowBlock]:
+def row_blocks_of(folds: Sequence[Indices], height: int) -> list[RowBlock]:
     """The rows of each fold in blocks of at most `height` rows.
 
     Example:
@@ -67,11 +67,14 @@ def row_blocks_of(folds: Sequence[Indices], height: int = ROW_BLOCK) -> list[Row
 
 
 def over_row_blocks(
-    work: Callable[[RowBlock], Result], blocks: Sequence[RowBlock], n_jobs: int | None
+    work: Callable[[RowBlock], Result],
+    blocks: Sequence[RowBlock],
+    n_jobs: int | None,
+    height: int = ROW_BLOCK,
 ) -> list[Result]:
     """Results of all row blocks in their order; few rows are not shared out."""
     rows = sum(len(block.rows) for block in blocks)
-    threads = max(1, min(thread_count(n_jobs), rows // ROW_BLOCK))
+    threads = max(1, min(thread_count(n_jobs), rows // height))
     # The products inside a block are too small to share among BLAS threads.
     with single_threaded_blas():
         return on_threads(work, blocks, threads)
@@ -102,6 +105,7 @@ class FoldFits:
     choleskys: list[Array | None] = field(repr=False)  # Of each system
     failed: Mask  # Folds whose system could not be factorised, (f,)
     n_jobs: int | None = None  # Threads for passes over the rows
+    row_block: int = ROW_BLOCK  # Rows of a block in these passes
 
     @property
     def orders(self) -> list[tuple[int, int]]:
@@ -113,6 +117,16 @@ class FoldFits:
         """Number of lengthscales of x."""
         radial = isinstance(self.kernel_x, RadialKernel)
         return self.problem.sample.X.shape[1] if radial else 0
+
+    def blocks_of(self, folds: Sequence[Indices]) -> list[RowBlock]:
+        """The rows of each fold in blocks."""
+        return row_blocks_of(folds, self.row_block)
+
+    def over_rows(
+        self, work: Callable[[RowBlock], Result], blocks: Sequence[RowBlock]
+    ) -> list[Result]:
+        """Results of all row blocks in their order."""
+        return over_row_blocks(work, blocks, self.n_jobs, self.row_block)
 
     def gradient(self, sensitivity: Sensitivity) -> Array:
         """(19) for log ℓ_x of each column, log ℓ_y and log λ, (p + 2,)."""
@@ -150,8 +164,8 @@ class FoldFits:
         def work(block: RowBlock) -> Array:
             return way.of(sample.part(block.rows), weights[block.fold])
 
-        blocks = row_blocks_of(problem.rows_of_folds)
-        total: Array = np.sum(over_row_blocks(work, blocks, self.n_jobs), axis=0)
+        found = self.over_rows(work, self.blocks_of(problem.rows_of_folds))
+        total: Array = np.sum(found, axis=0)
         return total
 
     def _gram_gradient(self, mu: Array) -> Array:
@@ -179,11 +193,12 @@ def fit_folds(
     lam: float,
     *,
     n_jobs: int | None = None,
+    row_block: int = ROW_BLOCK,
 ) -> FoldFits:
     """Fit all folds but one, for each fold, in one pass over the rows."""
     basis = problem.basis(separable(kernel_x, kernel_y))
     R = basis.gram()
-    sums = _fold_sums(problem, basis, n_jobs)
+    sums = _fold_sums(problem, basis, n_jobs, row_block)
     total = functools.reduce(operator.add, sums)
     alpha = np.zeros((len(R), len(sums)))
     choleskys: list[Array | None] = []
@@ -196,15 +211,25 @@ def fit_folds(
         choleskys.append(factor)
     lost = np.array([factor is None for factor in choleskys])
     return FoldFits(
-        problem, kernel_x, kernel_y, lam, sums, R, alpha, choleskys, lost, n_jobs
+        problem,
+        kernel_x,
+        kernel_y,
+        lam,
+        sums,
+        R,
+        alpha,
+        choleskys,
+        lost,
+        n_jobs,
+        row_block,
     )
 
 
 def _fold_sums(
-    problem: HeldOutProblem, basis: Basis, n_jobs: int | None
+    problem: HeldOutProblem, basis: Basis, n_jobs: int | None, row_block: int
 ) -> tuple[Statistics, ...]:
     """C and b of (16) of each fold."""
-    if len(problem.sample.Y) <= ROW_BLOCK:
+    if len(problem.sample.Y) <= row_block:
         return _fold_sums_of_few(problem, basis)
     summation, folds = Summation(basis), problem.rows_of_folds
 
@@ -213,9 +238,10 @@ def _fold_sums(
 
     # Each thread has a part of each fold, unless that is less than a block.
     largest = max(len(rows) for rows in folds)
-    blocks = row_blocks_of(folds, max(ROW_BLOCK, -(-largest // thread_count(n_jobs))))
+    blocks = row_blocks_of(folds, max(row_block, -(-largest // thread_count(n_jobs))))
     sums = [summation.start() for _ in folds]
-    for block, own in zip(blocks, over_row_blocks(work, blocks, n_jobs), strict=True):
+    done = over_row_blocks(work, blocks, n_jobs, row_block)
+    for block, own in zip(blocks, done, strict=True):
         sums[block.fold] = summation.combine(sums[block.fold], own)
     return tuple(summation.finished(own) for own in sums)
 

@@ -15,6 +15,7 @@ function of them, and with a floor that is nearer; rows there have no gradient.
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -24,12 +25,11 @@ from kexpfam.kernels import Constant, Kernel, RadialKernel
 from kexpfam.partition import Nodes
 from kexpfam.score_matching.sum_gradients import ResponseFactors, stretch_x
 from kexpfam.selection.fold_fits import (
+    ROW_BLOCK,
     FoldFits,
     RowBlock,
     Sensitivity,
     fit_folds,
-    over_row_blocks,
-    row_blocks_of,
 )
 from kexpfam.selection.parameters import (
     Bounds,
@@ -44,6 +44,13 @@ FLOOR = -50.0
 
 class Criterion(ABC):
     """A loss of fits on the folds they have not seen; smaller is better."""
+
+    one_column: ClassVar[bool] = False  # Whether it is for one column of y
+
+    @classmethod
+    @abstractmethod
+    def of(cls, problem: HeldOutProblem) -> Self:
+        """The criterion for some rows."""
 
     @property
     @abstractmethod
@@ -65,6 +72,10 @@ class HeldOutScore(Criterion):
 
     This is Σ_f (½ α·C_f α + b_f·α) with the sums over each held-out fold.
     """
+
+    @classmethod
+    def of(cls, problem: HeldOutProblem) -> Self:
+        return cls()
 
     @property
     def name(self) -> str:
@@ -100,6 +111,8 @@ class HeldOutLikelihood(Criterion):
         some: The rows of each fold that are looked at; None for all.
     """
 
+    one_column: ClassVar[bool] = True
+
     nodes: Nodes
     some: tuple[Indices, ...] | None = None
 
@@ -110,7 +123,7 @@ class HeldOutLikelihood(Criterion):
         resolution: float | None = None,
         *,
         most_rows: int = 5000,
-    ) -> "HeldOutLikelihood":
+    ) -> Self:
         """With nodes for lengthscales of y down to `resolution`.
 
         Args:
@@ -142,13 +155,13 @@ class HeldOutLikelihood(Criterion):
 
     def loss(self, fits: FoldFits) -> float:
         evaluation = _Evaluation.of(self, fits)
-        return sum(over_row_blocks(evaluation.loss, self._blocks(fits), fits.n_jobs))
+        return sum(fits.over_rows(evaluation.loss, self._blocks(fits)))
 
     def sensitivity(self, fits: FoldFits) -> tuple[float, Sensitivity]:
         evaluation, blocks = _Evaluation.of(self, fits), self._blocks(fits)
         stretched = evaluation.stretched()
-        found = over_row_blocks(
-            lambda block: evaluation.sensitivity(block, stretched), blocks, fits.n_jobs
+        found = fits.over_rows(
+            lambda block: evaluation.sensitivity(block, stretched), blocks
         )
         to_alpha = np.zeros_like(fits.alpha)
         for block, (_, own, _) in zip(blocks, found, strict=True):
@@ -157,7 +170,7 @@ class HeldOutLikelihood(Criterion):
         return sum(loss for loss, _, _ in found), Sensitivity(to_alpha, explicit)
 
     def _blocks(self, fits: FoldFits) -> list[RowBlock]:
-        return row_blocks_of(self.some or fits.problem.rows_of_folds)
+        return fits.blocks_of(self.some or fits.problem.rows_of_folds)
 
 
 def _some_rows(problem: HeldOutProblem, count: int) -> tuple[Indices, ...]:
@@ -322,6 +335,7 @@ class HeldOutObjective:
         criterion: What is minimised.
         penalty: Added to the loss, or None.
         n_jobs: Threads for passes over very many rows; None for all cores.
+        row_block: Rows of a block in these passes.
 
     Example:
         >>> import numpy as np
@@ -351,6 +365,7 @@ class HeldOutObjective:
     criterion: Criterion
     penalty: Penalty | None = None
     n_jobs: int | None = None
+    row_block: int = ROW_BLOCK
 
     def __post_init__(self) -> None:
         check_searchable(self.kernel_x, self.kernel_y)
@@ -393,7 +408,15 @@ class HeldOutObjective:
             *self.kernels(parameters),
             parameters.regularization,
             n_jobs=self.n_jobs,
+            row_block=self.row_block,
         )
+
+
+# What `KCEF.select` may say, for descents.
+OBJECTIVES: dict[str, type[Criterion]] = {
+    "likelihood": HeldOutLikelihood,
+    "score": HeldOutScore,
+}
 
 
 def check_searchable(kernel_x: Kernel, kernel_y: Kernel) -> None:

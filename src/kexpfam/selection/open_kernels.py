@@ -37,8 +37,9 @@ def open_kernels_y(grid: KernelGrid, given: Kernel | None) -> list[Kernel]:
     """The kernel of y that was given, or those to try."""
     if given is not None and not is_open(given):
         return [given]
-    family = given or Gaussian(MEDIAN)
-    return [_with_lengthscale(family, ell) for ell in grid.lengthscales_y]
+    if given is None:
+        return [Gaussian(ell) for ell in grid.lengthscales_y]
+    return [_with_lengthscale(given, ell) for ell in grid.lengthscales_y]
 
 
 def _with_lengthscale(kernel: Kernel, lengthscale: Any) -> Kernel:

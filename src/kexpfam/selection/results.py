@@ -10,7 +10,7 @@ from kexpfam._typing import Array, Indices
 from kexpfam.base_densities import GaussianBase, StudentBase
 from kexpfam.data import TrainingRows
 from kexpfam.family import CoordinateRows, FittedFamily
-from kexpfam.kernels import Constant, Gaussian, JointKernel, SumOfProducts
+from kexpfam.kernels import Constant, Gaussian, JointKernel
 from kexpfam.selection.candidates import Candidate
 from kexpfam.selection.spec import TUNING
 from kexpfam.selection.tracker import SearchResult
@@ -45,9 +45,9 @@ def kernel_in_words(kernel: JointKernel | None) -> str:
     """
     if kernel is None:
         return "none"
-    if not isinstance(kernel, SumOfProducts):
+    if not kernel.products:
         return repr(kernel)
-    return " + ".join(f"{short(kx)} x {short(ky)}" for kx, ky in kernel.terms)
+    return " + ".join(f"{short(kx)} x {short(ky)}" for kx, ky in kernel.products)
 
 
 @dataclass(frozen=True, eq=False)

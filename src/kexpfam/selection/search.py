@@ -14,17 +14,12 @@ import numpy as np
 from scipy import optimize
 
 from kexpfam._typing import Array
-from kexpfam.family import (
-    Criterion,
-    HeldOutProblem,
-    LogDensities,
-    RowScores,
-    cross_validated,
-)
+from kexpfam.family import CRITERIA, HeldOutProblem, cross_validated
 from kexpfam.kernels import Gaussian, Kernel, RadialKernel, separable
 from kexpfam.persistence import saved_value
 from kexpfam.selection.exact_path import ExactPath
 from kexpfam.selection.objectives import (
+    OBJECTIVES,
     HeldOutObjective,
     check_searchable,
 )
@@ -77,9 +72,7 @@ def paper_grid(
     ends = float(min(lengthscales)), float(max(lengthscales))
     bounds = Bounds(ends, ends, (float(min(lambdas)), float(max(lambdas))))
     values = [float(lam) for lam in lambdas]
-    criterion: Criterion = RowScores.of
-    if objective == "likelihood":
-        criterion = partial(LogDensities.of, dtype=np.float64)
+    criterion = partial(CRITERIA[objective].of, dtype=np.float64)
     tracker = Tracker(
         "paper grid", len(lengthscales) * len(values), progress, verbose=verbose
     )
@@ -227,11 +220,11 @@ def _directions(columns: int, *, shared_x: bool) -> Array:
 
 
 def _check_objective(objective: str, columns: int) -> None:
-    if objective not in ("likelihood", "score"):
+    if objective not in CRITERIA:
         raise ValueError(
             f"objective must be 'likelihood' or 'score', got {objective!r}."
         )
-    if objective == "likelihood" and columns > 1:
+    if columns > 1 and OBJECTIVES[objective].one_column:
         raise ValueError(
             f"objective='likelihood' needs one column of y, got {columns}; use 'score'."
         )

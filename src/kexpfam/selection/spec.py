@@ -189,6 +189,7 @@ class AtomsSpec:
     # Counts: most values, and rows for each of them
     most_counts: int = 60
     ties: float = 5.0
+    few_values: int = 12  # So many values, whatever they are, have probabilities
     digits: int = 5  # Decimal places that are looked at for rounding, from the range on
 
 

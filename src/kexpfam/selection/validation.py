@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from kexpfam._heuristics import median_distance, robust_scaling
-from kexpfam._parallel import shared_out, single_threaded_blas
+from kexpfam._parallel import shared_out
 from kexpfam._typing import Array, Indices
 from kexpfam.base_densities import (
     BaseDensity,
@@ -28,19 +28,17 @@ from kexpfam.base_densities import (
 )
 from kexpfam.data import Rows, TrainingRows
 from kexpfam.family import (
+    CRITERIA,
     SOLVERS,
     CoordinateRows,
-    Criterion,
     HeldOutProblem,
-    LogDensities,
-    RowScores,
     SharedProcesses,
     Spec,
     chosen_centers,
     equal_folds,
     fit_coordinates,
     refitted,
-    score_sample,
+    weighted_score_sample,
 )
 from kexpfam.kernels import Constant, Gaussian, Kernel
 from kexpfam.selection.candidates import Candidate, Task, bases_alone
@@ -65,9 +63,6 @@ from kexpfam.summaries import LearnedSummary
 
 # Bases that are tried first where time is short.
 _FAST = BaseDensity | LinearBase
-
-# What `KCEF.select` may say.
-CRITERIA: dict[str, Criterion] = {"likelihood": LogDensities.of, "score": RowScores.of}
 
 Progress = Callable[[int, int, float], None]
 
@@ -160,16 +155,6 @@ class Validation:
         Coordinates that cannot be validated take no part, unless they are the only
         ones.
         """
-        # Products and factorisations here are small: threads of BLAS would wait for
-        # each other for longer than they work.
-        with single_threaded_blas():
-            self._add_coordinates(specs, progress)
-
-    def _add_coordinates(
-        self,
-        specs: Sequence[CoordinateSpec],
-        progress: Callable[[int, int], None] | None,
-    ) -> None:
         n, several, shared = len(self.rows), len(specs) > 1, self._processes
         in_fold = [SharedProcesses(start=shared) for _ in self.folds]
         if math.isfinite(self.deadline):  # a line costs nothing beside a process
@@ -398,11 +383,11 @@ class Validation:
     ) -> list[Task]:
         """Kernels in some coordinates with base densities, or their own if None."""
         offset = self.coordinates[name].log_abs_det_jacobian
-        if criterion == "score":  # which has no units that could be converted
+        if not CRITERIA[criterion].comparable:  # no units that could be converted
             offset = np.zeros_like(offset)
         count = n_components or SOLVERS[method].components_for(len(self.rows))
         return [
-            Task(name, problem, path, method, CRITERIA[criterion], offset)
+            Task(name, problem, path, method, CRITERIA[criterion].of, offset)
             for problem in (self.problem(name, base, count) for base in bases)
             for path in paths
         ]
@@ -539,7 +524,7 @@ def held_out_problem(
     rows: CoordinateRows, folds: tuple[slice, ...], centers: Indices
 ) -> HeldOutProblem:
     """Rows that are sorted by fold, with centres among them."""
-    sample = replace(score_sample(rows), weights=rows.weights)
+    sample = weighted_score_sample(rows.base, rows.Z, rows.U, rows.weights)
     reach = float(np.max(np.abs(rows.base.column_range(0))))
     return HeldOutProblem(sample, folds, centers, rows.base, reach, derivatives=False)
 

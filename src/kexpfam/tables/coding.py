@@ -423,7 +423,7 @@ def _learned(
             f"the column so, leave it out ({table.spelled('exclude', [name])}), {say} "
             f"it has a few values only."
         )
-    if table.is_mostly_numbers(name):
+    if table.is_mostly_numbers(name) and not table.is_few_names(name):
         return number_feature(table, name, f", {say} these are names")
     return group_feature(table, name, Y, weights)
 

@@ -108,6 +108,17 @@ class Table:
         # A guess; either way a sentence tells what was decided.
         return self.share_of_numbers(name) >= 0.9
 
+    def is_few_names(self, name: str, most: int = 12, rows_each: int = 3) -> bool:
+        """Whether a column of texts, not all numbers, has few values that repeat.
+
+        Such as cylinders of an engine, 3, 4, 6, 8 and "rotary": names, and no mistake
+        among numbers, which hardly repeat.
+        """
+        if self.is_number(name) or self.share_of_numbers(name) == 1.0:
+            return False
+        known = [cell for cell in self.column(name).tolist() if cell]
+        return rows_each * len(set(known)) <= len(known) and len(set(known)) <= most
+
     def numbers(self, name: str, advice: str = "") -> Array:
         """A column of numbers, NaN for missing, (n,); errors may end with advice."""
         cells = self.column(name)

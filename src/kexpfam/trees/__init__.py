@@ -1,7 +1,7 @@
 """Forests and boosted trees: grown by scikit-learn, kept and evaluated as arrays."""
 
 from kexpfam.trees.boosting import fit_boosting
-from kexpfam.trees.forest import Forest, ForestFit
+from kexpfam.trees.forest import Forest
 from kexpfam.trees.growing import fit_forest
 from kexpfam.trees.spec import TreeSpec
 

@@ -201,12 +201,6 @@ class Forest:
             values=self.values[: nodes - splits],
         )
 
-    def cumulative(self, X: Array) -> Array:
-        """Predictions of one output by the first 0, 1, 2, ... trees, (t + 1, n)."""
-        leaves = self._leaves(*self._flat(X), self.roots)
-        steps = self.scale * self.values[:, 0].take(leaves).astype(np.float64)
-        return self.offset + np.cumsum([np.zeros(len(X)), *steps], axis=0)
-
     def _sums(self, X: Array) -> Array:
         """Sums over trees of the values of leaves, (n, r)."""
         flat, missing = self._flat(X)

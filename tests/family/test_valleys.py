@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import signal
 
-from kexpfam._valleys import valleys
+from kexpfam.family.valleys import valleys
 
 
 @pytest.mark.parametrize("seed", range(20))
