@@ -304,7 +304,7 @@ def main() -> None:
             figures = {k: v for k, v in entry.items() if k != "what"}
             rounded = {k: round(v, 4) for k, v in figures.items()}
             print(entry["what"], rounded, flush=True)
-    print(write_result("speed", result))
+        print(write_result("speed", result), flush=True)
 
 
 if __name__ == "__main__":
