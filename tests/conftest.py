@@ -21,6 +21,7 @@ from kexpfam.base_densities import (
 )
 from kexpfam.errors import BlindnessWarning
 from kexpfam.kernels import Gaussian
+from tests.explanation.laws import houses
 from tests.oracles.family import SlowBase, SlowFamily
 
 
@@ -197,3 +198,9 @@ def bimodal(two_bumps):
         # So little λ gets the masses of the bumps wrong.
         warnings.simplefilter("ignore", BlindnessWarning)
         return model.fit(two_bumps).distribution()
+
+
+@pytest.fixture(scope="session")
+def house_model():
+    """A KCEF of houses, with a city, a date and gaps."""
+    return KCEF(random_state=0).fit(*houses(250))

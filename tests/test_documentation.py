@@ -1,5 +1,7 @@
 """What the documentation says is so: commands run, links work, tables agree."""
 
+import base64
+import json
 import os
 import re
 import runpy
@@ -10,6 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import click
+import numpy as np
 import pytest
 
 import kexpfam
@@ -234,7 +237,7 @@ def test_tables_agree_with_the_result_files(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "name", ["bands", "differences", "landing", "multimodal", "pit"]
+    "name", ["bands", "differences", "explaining", "landing", "multimodal", "pit"]
 )
 def test_pictures_are_made_by_their_scripts(name, tmp_path, monkeypatch, capsys):
     matplotlib = pytest.importorskip("matplotlib")
@@ -250,9 +253,26 @@ def test_pictures_are_made_by_their_scripts(name, tmp_path, monkeypatch, capsys)
         assert (ROOT / "docs" / "images" / picture.name).stat().st_size < 150_000
 
 
+def test_numbers_of_the_picture_that_moves_are_densities(tmp_path, monkeypatch, capsys):
+    path = ROOT / "docs" / "pictures" / "drag.py"
+    monkeypatch.setattr(sys, "argv", [str(path), str(tmp_path), "60"])
+    monkeypatch.syspath_prepend(str(path.parent))
+    runpy.run_path(str(path), run_name="__main__")
+    for folder in (tmp_path, ROOT / "docs" / "images"):
+        text = (folder / "drag_data.js").read_text()
+        data = json.loads(text.partition("= ")[2].rstrip(";\n"))
+        shares = np.frombuffer(base64.b64decode(data["pdf"]), dtype="<u2")
+        pdf = data["top"] / 65535 * shares.reshape(data["x"][2], data["y"][2])
+        cell = (data["y"][1] - data["y"][0]) / (data["y"][2] - 1)
+        assert 0.97 < (pdf.sum(axis=1) * cell).min() <= 1.001
+        assert len(data["mean"]) == len(data["regions"]) == data["x"][2]
+    assert len(text) < 80_000
+
+
 def test_every_picture_script_is_tried():
     scripts = {path.stem for path in (ROOT / "docs" / "pictures").glob("*.py")}
-    assert scripts == {"bands", "differences", "landing", "multimodal", "pit", "style"}
+    still = {"bands", "differences", "explaining", "landing", "multimodal", "pit"}
+    assert scripts == {*still, "drag", "style"}
 
 
 def test_entries_of_the_reference_become_directives():

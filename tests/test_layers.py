@@ -18,11 +18,11 @@ SOURCE = Path(kexpfam.__file__).parent
 
 # `__init__` is the face of the package, its public names; `blocks` a former name.
 ORDER = """
-_typing errors _validation _optional _interrupts _parallel _progress persistence
-_linalg _roots kernels _heuristics _kernel_density regression trees
+_typing errors _row_order _validation _optional _interrupts _parallel _progress
+persistence _linalg _roots kernels _heuristics _kernel_density regression trees
 base_densities summaries tables data blocks partition score_matching likelihood display
-sampling distributions family selection metrics comparison datasets estimators graphs
-baselines conformal causal pipeline explorer io bridges __init__ cli __main__
+sampling distributions family selection metrics comparison datasets explanation explorer
+estimators graphs baselines conformal causal pipeline io bridges __init__ cli __main__
 """
 ROOMS = ORDER.split()
 

@@ -31,6 +31,7 @@ _ROOMS = (
     "display",
     "distributions",
     "errors",
+    "explanation",
     "graphs",
     "kernels",
     "metrics",

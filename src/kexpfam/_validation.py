@@ -146,6 +146,31 @@ def mean_and_std(name: str, Y: Array, weights: Array) -> tuple[Array, Array]:
     return mean * size, deviation * size
 
 
+def check_range(name: str, values: Array) -> None:
+    """Refuse columns (n, k) so large, or so close together, that doubles end there.
+
+    Transforms and regressions multiply a few of them; what has no bounds like these is
+    standardised and no more.
+
+    Example:
+        >>> check_range("y", np.array([[1e-310], [2e-310]]))
+        Traceback (most recent call last):
+        ...
+        kexpfam.errors.DegenerateDataError: y has values from 1e-310 to 2e-310, where...
+    """
+    low, high = values.min(axis=0, initial=np.inf), values.max(axis=0, initial=-np.inf)
+    with np.errstate(over="ignore"):
+        spread = high - low
+    bad = (np.maximum(-low, high) > 1e300) | ((spread > 0) & (spread < 1e-300))
+    if np.any(bad):
+        j = int(np.argmax(bad))
+        raise DegenerateDataError(
+            f"{name} has values from {low[j]:g} to {high[j]:g}, where double precision "
+            f"ends; rescale it, so that they differ by more than 1e-300 and are below "
+            f"1e300."
+        )
+
+
 def check_flag(name: str, value: object) -> bool:
     """True or False; ValueError if it is something else."""
     if not isinstance(value, bool | np.bool_):

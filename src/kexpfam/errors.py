@@ -60,5 +60,9 @@ class SamplingWarning(UserWarning):
     """Draws of a sampler should not be trusted."""
 
 
+class WeightWarning(UserWarning):
+    """Weights of rows sum to far more or less than there are rows, and λ follows."""
+
+
 class MeasureWarning(UserWarning):
     """Atoms or counts were found in y, or log densities of different measures meet."""

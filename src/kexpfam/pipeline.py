@@ -2,13 +2,17 @@
 
 from typing import Any
 
+import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
+from kexpfam._optional import needed
 from kexpfam._typing import Array, ArrayLike
+from kexpfam.explanation import Explained, ModelColumns
+from kexpfam.tables import TableCoder
 
 
-class DensityPipeline(Pipeline):
+class DensityPipeline(Explained, Pipeline):
     """A scikit-learn `Pipeline` with the methods of its last step, such as `given`.
 
     X goes through the transformers before it; y is left as it is. Everything else is
@@ -54,10 +58,50 @@ class DensityPipeline(Pipeline):
         check_is_fitted(self)
         return self.steps[-1][1]
 
-    def _transformed(self, X: Any) -> Any:
-        for _, _, step in self._iter(with_final=False):
-            X = step.transform(X)
+    def _transformed(self, X: Any, *, coded: bool = False) -> Any:
+        """X as the last step has it; if it is coded, the first was a coder."""
+        for i, (_, _, step) in enumerate(self._iter(with_final=False)):
+            X = X if coded and i == 0 else step.transform(X)
         return X
+
+    def _columns(self) -> ModelColumns:
+        """Those of a `TableCoder`, if it is the first step, or else of numbers."""
+        last, (_, first) = self._last, self.steps[0]
+        how: dict[str, Any] = {"n_jobs": getattr(last, "n_jobs", None)}
+        if isinstance(first, TableCoder):
+            names = [feature.name for feature in first.features_]
+            return ModelColumns.of(
+                names,
+                first.coding_,
+                first.transform,
+                lambda Z: last.given(self._transformed(Z, coded=True)),
+                **how,
+            )
+        known = getattr(self, "feature_names_in_", None)
+        numbered = [f"x{i}" for i in range(self.n_features_in_)]
+        names = numbered if known is None else [str(name) for name in known]
+
+        def given(Z: Array) -> Any:
+            if known is None:
+                return self.given(Z)
+            pandas = needed("pandas", "by steps that were fitted to a frame")
+            return self.given(pandas.DataFrame(Z, columns=names))
+
+        return ModelColumns.of(names, None, _numbers, given, **how)
+
+
+def _numbers(X: Any) -> Array:
+    """Rows of numbers without gaps, as explanations need them."""
+    try:
+        found = np.asarray(X, dtype=float)
+    except (TypeError, ValueError):
+        found = np.full((1, 1), np.nan)
+    if found.ndim != 2 or not np.isfinite(found).all():
+        raise ValueError(
+            "X must be rows of numbers without gaps, to explain a pipeline; make a "
+            "kexpfam.tables.TableCoder its first step for others."
+        )
+    return found
 
 
 def make_pipeline(*steps: Any) -> DensityPipeline:

@@ -88,7 +88,10 @@ def test_pictures_and_the_page_know_dates_and_orders(done, run, tmp_path):
         result = run("plot", done.model, done.data, *words, "-o", path)
         assert result.exit_code == 0, result.output
         assert path.exists()
-    refused = run("plot", done.model, "--along", "size", "-o", tmp_path / "a.png")
+    ordered = run("plot", done.model, "--along", "size", "-o", tmp_path / "b.png")
+    assert ordered.exit_code == 0, ordered.output
+    held = ["--along", "size", "--at", "area=90"]
+    refused = run("plot", done.model, *held, "-o", tmp_path / "a.png")
     assert "holds categories" in refused.stderr
     bad = run("plot", done.model, "--at", "sold=soon", "-o", tmp_path / "a.png")
     assert "is not a date such as 2024-01-31" in bad.stderr
@@ -97,6 +100,9 @@ def test_pictures_and_the_page_know_dates_and_orders(done, run, tmp_path):
     assert controls["size"].categories == ("S", "M", "L")
     along = view.subject.along(controls["size"], view.subject.row({}))
     assert along.mean.shape == (3,)
+    # Ordered categories are one column of ranks, and have places of their own.
+    places = controls["size"].positions(view.subject.X)
+    assert set(places[np.isfinite(places)]) == {0.0, 1.0, 2.0}
     (dated,) = (name for name in controls if name.startswith("sold, days from 2023-01"))
     row = view.subject.row({dated: 100.0, "size": "L"})
     assert view.subject.values(row[0])[dated] == pytest.approx(100.0)

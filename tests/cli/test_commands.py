@@ -369,7 +369,7 @@ def test_wrong_usage_has_its_own_exit_code(run, words):
         (["predict", "{model}", "{data}", "-o", "a.xlsx"], "must end in .csv, .tsv or"),
         (["plot", "{model}", "-o", "a.bmp"], "must end in .png, .svg or"),
         (["plot", "{model}", "-o", "no/where/a.png"], "There is no folder"),
-        (["plot", "{model}", "--along", "city", "-o", "a.png"], "holds categories"),
+        (["plot", "{model}", "--along", "town", "-o", "a.png"], "town"),
         (["plot", "{model}", "--at", "city=X", "-o", "a.png"], "'X' is not a category"),
         (["plot", "{model}", "{data}", "--row", "99", "-o", "a.png"], "has 60 rows"),
         (["evaluate", "{data}", "--cv", "99", "--target", "price"], "--cv 99 is more"),

@@ -29,7 +29,7 @@ def drawn(monkeypatch):
     def picture(path, draw):
         def titled():
             figure = draw()
-            title = figure.axes[0].get_title()
+            title = figure.axes[0].get_title("left")
             seen["title"] = title.replace("\N{NO-BREAK SPACE}", " ")
             return figure
 
@@ -176,10 +176,13 @@ def test_what_to_do_next_can_be_done(run, untuned, tmp_path, monkeypatch):
         assert outcome.exit_code == 0, outcome.output
 
 
-def test_what_to_do_next_has_no_curve_along_categories(fit, untuned):
+def test_what_to_do_next_is_right_for_categories_alone(run, fit, untuned, tmp_path):
     done = fit(houses(40), "--target", "price", "--features", "city")
-    line = f"kexpfam plot {done.model} {done.data} --kind density -o picture.png"
+    line = f"kexpfam plot {done.model} {done.data} -o picture.png"
     assert line in done.result.stdout
+    path = tmp_path / "a.png"
+    assert run("plot", done.model, done.data, "-o", path).exit_code == 0
+    assert path.exists()
 
 
 def test_rows_without_a_target_are_left_out(run, untuned, tmp_path):

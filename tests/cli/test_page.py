@@ -26,6 +26,7 @@ def test_the_page_runs_from_top_to_bottom(run, tmp_path, monkeypatch):
         "completion",
         "demo",
         "evaluate",
+        "explain",
         "fit",
         "plot",
         "predict",

@@ -12,10 +12,9 @@ from kexpfam.cli.pictures import (
     condition,
     draw_along,
     draw_densities,
-    middle_cut,
 )
 from kexpfam.cli.readers import read_table
-from kexpfam.display import FEW_NEAR, near_note
+from kexpfam.display import FEW_NEAR, middle_cut, near_note
 from kexpfam.tables import Coding, Table
 from tests.cli.tables import houses
 

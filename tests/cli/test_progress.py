@@ -8,7 +8,7 @@ import pytest
 from kexpfam import KCEF, AutoKCEF
 from kexpfam._progress import ProgressBar
 from kexpfam.cli.evaluate import Counted
-from kexpfam.estimators import base
+from kexpfam.distributions import row_blocks
 from kexpfam.metrics import evaluate
 
 
@@ -21,7 +21,7 @@ def model():
 @pytest.mark.parametrize("threads", [1, 2])
 def test_blocks_are_put_together_in_order(model, threads):
     x, told = np.linspace(0.0, 1.0, 30)[:, None], []
-    parts = base.in_blocks(
+    parts = row_blocks.in_blocks(
         model.given,
         x,
         lambda p, rows: (rows.start, p.mean()),

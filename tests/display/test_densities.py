@@ -257,11 +257,11 @@ class TestConditionalDensityDisplay:
 
 
 class TestRefusals:
-    def test_several_columns_of_x(self, data):
-        x, y = data
-        wide = np.hstack([x, x**2])
-        with pytest.raises(ValueError, match="one column of x, and X has 2; use given"):
-            KCEF(select=None).fit(wide, y).plot(wide, y)
+    def test_a_column_that_is_not_there(self, model, data):
+        with pytest.raises(ValueError, match=r"columns 'x0', .* got 'age'"):
+            model.plot(*data, along="age")
+        with pytest.raises(ValueError, match="from 0 to 0; got 3"):
+            model.plot(*data, along=3)
 
     def test_several_columns_of_y(self, model, data):
         x, y = data

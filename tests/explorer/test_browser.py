@@ -3,14 +3,17 @@
 Skipped where selenium or Chromium is missing. Nothing is asked of other computers.
 """
 
+import contextlib
 import csv
 import io
 import shutil
+from html import escape
 
 import numpy as np
 import pytest
 
 from kexpfam.explorer import report
+from kexpfam.explorer.notebook import answered, embedded_page
 from tests.explorer.conftest import serving
 
 webdriver = pytest.importorskip("selenium.webdriver")
@@ -82,6 +85,14 @@ def drawn(browser):
     return int(count or 0)
 
 
+@contextlib.contextmanager
+def redrawn(browser):
+    """Wait until something new was drawn."""
+    before = drawn(browser)
+    yield
+    wait_for(browser, lambda: drawn(browser) > before)
+
+
 @pytest.fixture
 def page(browser, server):
     return opened(browser, server.address)
@@ -123,11 +134,61 @@ def test_the_page_loads_without_errors_and_shows_its_cards(page):
         assert page.find_element(By.ID, card).is_displayed(), card
     for card in ("curve", "draws"):
         wait_for(page, lambda c=card: page.find_elements(By.CSS_SELECTOR, f"#{c} svg"))
-    page.find_element(By.ID, "judge").click()
+    # Calibration is there without a click.
     wait_for(page, lambda: page.find_elements(By.CSS_SELECTOR, "#pit-picture svg"))
     note = page.find_element(By.ID, "calibration-note").text
     assert note.startswith("The model was fitted to these rows")
     assert page.get_log("browser") == []
+
+
+def test_the_density_fills_the_width_unless_the_whole_range_is_wanted(page):
+    extent = """
+      const box = document.querySelector("#density-content .curve").getBBox();
+      return box.width / document.querySelector("#density-chart").clientWidth;
+    """
+    seen = """
+      const d = document.querySelector("#density-content .region").getBBox();
+      return d.width / document.querySelector("#density-chart").clientWidth;
+    """
+    assert page.execute_script(extent) > 0.9
+    zoomed = page.execute_script(seen)
+    assert zoomed > 0.3
+    with redrawn(page):
+        page.find_element(By.ID, "zoom").click()
+    assert page.execute_script(seen) < zoomed
+
+
+def test_a_pinned_density_is_compared_with(page):
+    with redrawn(page):
+        page.find_element(By.ID, "pin").click()
+    first = page.find_element(By.ID, "pinned").get_attribute("d")
+    assert first.startswith("M")
+    before = page.find_element(By.CSS_SELECTOR, "#density-legend b").text
+    with redrawn(page):
+        page.find_element(By.ID, "control-0").send_keys(*[Keys.ARROW_RIGHT] * 8)
+    wait_for(page, lambda: "→" in page.find_element(By.ID, "pinned-text").text[8:])
+    cells = page.find_elements(By.CSS_SELECTOR, "#numbers-body tr:nth-child(2) td")
+    assert cells[0].text == before
+    assert page.find_element(By.CSS_SELECTOR, "#density-legend .key-pinned")
+    page.find_element(By.ID, "pin").click()
+    wait_for(page, lambda: not page.find_element(By.ID, "pinned").get_attribute("d"))
+
+
+def test_conditions_that_go_on_below_are_cued(browser, server):
+    page = opened(browser, server.address, height=420)
+    wait_for(page, lambda: page.find_element(By.ID, "more").is_displayed())
+    panel = page.find_element(By.ID, "panel")
+    page.execute_script("arguments[0].scrollTo(0, 9999)", panel)
+    wait_for(page, lambda: not page.find_element(By.ID, "more").is_displayed())
+
+
+def test_curves_are_averaged_or_where_the_sliders_are(page):
+    wait_for(page, lambda: page.find_elements(By.CSS_SELECTOR, "#curve svg"))
+    curve = "return document.querySelector('#curve-picture .curve').outerHTML"
+    before = page.execute_script(curve)
+    select = page.find_element(By.ID, "curve-others")
+    select.find_elements(By.TAG_NAME, "option")[1].click()
+    wait_for(page, lambda: page.execute_script(curve) != before)
 
 
 def test_a_slider_moved_by_keys_changes_the_curve(page):
@@ -262,3 +323,31 @@ def test_a_server_that_does_not_answer_is_said_until_it_does(page):
         cut_off(False)
     slider.send_keys(Keys.ARROW_RIGHT)
     wait_for(page, lambda: not problem.is_displayed())
+
+
+def test_the_page_of_a_notebook_asks_whoever_shows_it(browser, view, tmp_path):
+    # As the widget does: a frame without an origin, whose messages are handed on.
+    frame = f'<iframe sandbox="allow-scripts" srcdoc="{escape(embedded_page())}">'
+    relay = (
+        "<script>window.inbox = []; addEventListener('message', (e) => "
+        "inbox.push(e.data.kexpfam));</script>"
+    )
+    path = tmp_path / "notebook.html"
+    path.write_text(f"<!doctype html>{relay}{frame}</iframe>", encoding="utf-8")
+    browser.get(path.as_uri())
+    reply = (
+        "document.querySelector('iframe').contentWindow"
+        ".postMessage({ kexpfam: arguments[0] }, '*')"
+    )
+    names = set()
+
+    def served():
+        for question in browser.execute_script("return inbox.splice(0)"):
+            names.add(question["name"])
+            browser.execute_script(reply, answered(view, question))
+        return {"description", "density", "curve", "calibration"} <= names
+
+    wait_for(browser, served)
+    browser.switch_to.frame(0)
+    assert "90 %" in browser.find_element(By.ID, "density-legend").text
+    browser.switch_to.default_content()

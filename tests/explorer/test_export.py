@@ -1,5 +1,6 @@
 """The report is one page that refers to nothing outside, with the main pictures."""
 
+import datetime
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -55,8 +56,10 @@ def test_the_report_stands_alone(view):
 
 def test_the_report_has_the_main_pictures(view):
     text = report(view)
-    # Typical conditions and two rows, a curve for each feature, PIT, coverage, draws.
-    assert checked(text).count["svg"] == 3 + 3 + 2 + 1
+    # Typical conditions and two rows, a curve for each feature, PIT, coverage, draws,
+    # and a bar of relevance for each feature.
+    assert checked(text).count["svg"] == 3 + 3 + 2 + 1 + 3
+    assert f"{datetime.date.today().year}" in text.split("</header>")[0]
     assert "Along area" in text
     assert "log loss" in text
     assert "60 rows of houses.csv" in text
@@ -64,7 +67,7 @@ def test_the_report_has_the_main_pictures(view):
 
 def test_a_report_without_data_has_no_comparison(alone):
     text = report(ConditionalView(alone))
-    assert checked(text).count["svg"] == 1 + 3
+    assert checked(text).count["svg"] == 1 + 3 + 3
     assert "no data" in text
 
 

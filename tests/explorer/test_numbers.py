@@ -1,18 +1,22 @@
 """What the page shows is what the model says."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from kexpfam.explorer import Question, number_control
-from kexpfam.explorer.numbers import (
+from kexpfam.base_densities import GaussianBase
+from kexpfam.display import averaged_along
+from kexpfam.display.numbers import (
     LEVELS,
     DensityGrid,
     density_numbers,
     modes,
     region_near,
 )
+from kexpfam.distributions import ClosedFormDensity
+from kexpfam.explorer import Question, number_control
 
 # Quantiles by Newton's method and by bracketing differ by rounding.
 SAME = {"rtol": 1e-9}
@@ -104,6 +108,49 @@ def test_zoom_shows_nearly_all_of_the_density_and_no_more(view):
     found = density_numbers(model, row, (-1e4, 1e4), zoom=True)
     mass = found.cdf[-1] - found.cdf[0]
     assert 0.99 < mass < 0.9999
+
+
+def test_an_axis_that_is_filled_stays_and_another_does_not(view):
+    model, row = view.subject.model, view.subject.row({})
+    low, high = density_numbers(model, row, (0.0, 1.0), zoom=True).axis
+    wide = high - low
+    for kept, stays in (
+        ((low - 0.3 * wide, high + 0.3 * wide), True),
+        ((low - wide, high + wide), False),  # much too wide
+        ((low + 0.2 * wide, high + 0.2 * wide), False),  # the density is cut off
+    ):
+        found = density_numbers(model, row, (0.0, 1.0), zoom=True, kept=kept)
+        assert (found.axis == kept) == stays
+        assert stays or found.axis == (low, high)
+
+
+def test_the_middle_is_within_a_standard_deviation_of_a_normal_density(two_modes):
+    model = SimpleNamespace(
+        given=lambda X: ClosedFormDensity(GaussianBase(2.0), np.ones(1), np.ones(1))
+    )
+    found = density_numbers(model, np.zeros((1, 1)), (-6.0, 8.0))
+    np.testing.assert_allclose(found.middle, [-1.0, 3.0], atol=1e-4)
+
+
+def test_averaged_curves_are_those_of_the_display(view):
+    subject = view.subject
+    control = subject.control("city")
+    found = view.averaged(control)
+    assert view.averaged(control) is found  # once
+    rows = subject.rows_to_average()
+    place = subject.controls.index(control)
+    assert rows.categories(place) == control.categories
+    whole = averaged_along(rows, place)
+    np.testing.assert_allclose(found.mean, whole.mean())
+    np.testing.assert_allclose(found.quantiles, whole.quantiles(np.array(LEVELS)))
+
+
+def test_controls_come_in_the_order_of_their_relevance(view):
+    shares = [control.relevance for control in view.subject.controls]
+    assert shares == sorted(shares, reverse=True)
+    assert sum(shares) == pytest.approx(1.0)
+    told = view.description(Question({}))["controls"]
+    assert [control["relevance"] for control in told] == shares
 
 
 def test_curves_are_quantiles_with_other_features_unchanged(view):

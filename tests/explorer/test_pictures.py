@@ -1,15 +1,18 @@
 """Axes have round ticks that fit, and pictures stay inside their frames."""
 
 import re
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
+from kexpfam.base_densities import GaussianBase
+from kexpfam.display.numbers import density_numbers
+from kexpfam.display.svg import number_text, tick_texts, ticks
+from kexpfam.distributions import ClosedFormDensity, MixedDensity
 from kexpfam.explorer import Question
-from kexpfam.explorer.numbers import density_numbers
 from kexpfam.explorer.pictures import density_picture
-from kexpfam.explorer.svg import number_text, tick_texts, ticks
 
 
 @pytest.mark.parametrize("ends", [(0.0, 1.0), (-3.2, 17.9), (1e-7, 3e-7), (5e8, 9e8)])
@@ -60,3 +63,14 @@ def test_pictures_are_well_formed_and_inside(view, width):
             for x, y in points:
                 assert -1.0 <= float(x) <= width + 1.0
                 assert -1.0 <= float(y) <= 241.0
+
+
+def test_atoms_are_stems_with_their_probabilities():
+    rest = ClosedFormDensity(GaussianBase(1.0), np.array([3.0]), np.ones(1))
+    law = MixedDensity([0.0, 8.0], [[0.4, 0.0]], rest)
+    model = SimpleNamespace(given=lambda X: law)
+    found = density_numbers(model, np.zeros((1, 1)), (-1.0, 6.0))
+    np.testing.assert_allclose(found.atoms, [[0.0, 0.4]])
+    svg = density_picture(found, (400.0, 200.0), "rain")
+    assert svg.count('class="stem"') == 1
+    assert ">40%</text>" in svg

@@ -32,6 +32,7 @@ from kexpfam.cli.shared import (
     is_watched,
     json_option,
     quiet_option,
+    say,
     seed_option,
     shows_progress,
     stopping_at_once,
@@ -119,9 +120,9 @@ def evaluate_command(
     if as_json:
         print_json(evaluation_numbers(result))
         return
-    click.echo(str(result))
+    say(str(result))
     if plot is not None and not quiet:
-        click.echo(f"The picture is in {plot}")
+        say(f"The picture is in {plot}")
 
 
 def _refuse_options_of_a_fit() -> None:
@@ -259,5 +260,5 @@ def _joint(found: TableModel, table: Table, missing: Any, as_json: bool) -> None
     if as_json:
         print_json({"rows": len(losses), "log_loss": _both(mean)})
     else:
-        click.echo(heading(len(losses)))
-        click.echo(f"  {'joint log loss':20} {mean}")
+        say(heading(len(losses)))
+        say(f"  {'joint log loss':20} {mean}")

@@ -8,7 +8,6 @@ from typing import Any
 import click
 import numpy as np
 
-from kexpfam._typing import Array
 from kexpfam.cli.model_files import TableModel, load_table_model
 from kexpfam.cli.output import OutputError, check_output
 from kexpfam.cli.readers import read_table
@@ -20,6 +19,7 @@ from kexpfam.explorer import (
     JointView,
     Subject,
     controls_of,
+    remembered_rows,
     report,
 )
 from kexpfam.persistence import replacing
@@ -108,15 +108,20 @@ def view_of(
     if found.is_joint:
         return JointView(_joint_subject(found, table, gaps.get("missing")))
     found.require_one_target()
-    return ConditionalView(_subject(found, table, gaps))
+    return ConditionalView(subject_of(found, table, gaps))
 
 
-def _subject(
+def subject_of(
     found: TableModel, table: Table | None, gaps: Mapping[str, Any]
 ) -> Subject:
+    """A model and a table, or the rows that the model remembers, with controls."""
     title = Path(found.path).name
     if table is None:
-        X, coder = _remembered(found.model), found.coder
+        X, coder = remembered_rows(found.model), found.coder
+        if X is None:
+            raise TableError(
+                "This model does not remember the range of its features; say --data."
+            )
         if coder is None:
             names = found.names("x")
             plain = [NumberFeature(name, 0.0, 0.0, 1.0) for name in names]
@@ -157,16 +162,6 @@ def _coder(found: TableModel, table: Table) -> Coding:
         return found.coder_for(table, table.names[-1])
     others = [n for n in table.names if names is not None and n not in names]
     return found.coder_for(table, others[0] if len(others) == 1 else None)
-
-
-def _remembered(model: Any) -> Array:
-    """Training rows that a model keeps to tell what is near, (m, p)."""
-    near = getattr(model, "neighbourhood_", None)
-    if near is None:
-        raise TableError(
-            "This model does not remember the range of its features; say --data."
-        )
-    return near.center + near.scale * near.rows
 
 
 def _joint_subject(

@@ -27,11 +27,13 @@ from kexpfam.cli.shared import (
     note,
     output_option,
     quiet_option,
+    say,
     seed_option,
     shows_progress,
     stopping_at_once,
     together,
 )
+from kexpfam.estimators.description import held_out_score
 from kexpfam.tables import (
     Coding,
     Missing,
@@ -447,7 +449,7 @@ def _as_words(given: Mapping[str, Any], usual: Mapping[str, Any]) -> str:
 
 
 def _report(model: Any, rows: TableRows, seconds: float, output: str) -> dict[str, Any]:
-    held_out, best = _held_out(model)
+    held_out, best = held_out_score(model)
     return {
         "model": output,
         "estimator": type(model).__name__,
@@ -474,22 +476,6 @@ def _stopped(model: Any) -> str | None:
     return found
 
 
-def _held_out(model: Any) -> tuple[float | None, str | None]:
-    """Mean held-out log density of the best family, and its base in words.
-
-    Of a law with atoms neither: families are those of the rest.
-    """
-    if getattr(model, "discrete_", None) is not None:
-        return None, None
-    if getattr(model, "members_", None):
-        best = max(model.members_, key=lambda member: member.held_out)
-        return best.held_out, best.coordinates
-    selection = getattr(model, "selection_", None)
-    if selection is None or not hasattr(selection, "chosen"):
-        return None, None
-    return float(selection.chosen.mean(selection.weights)), selection.chosen.coordinates
-
-
 def _print(report: dict[str, Any], data: str, again: str) -> None:
     groups = {f["name"]: len(f["categories"] or ()) for f in report["features"]}
     words = [
@@ -500,32 +486,30 @@ def _print(report: dict[str, Any], data: str, again: str) -> None:
     data = shlex.quote(data)
     what = f"{'' if target is None else f'{target} | '}{', '.join(words)}"
     many = counted(report["rows"], "row")
-    click.echo(f"p({what}) from {many} in {report['seconds']:.1f} s")
+    say(f"p({what}) from {many} in {report['seconds']:.1f} s")
     atoms = report["atoms"] or []
     if len(atoms) > 5:
-        click.echo("  a mass function on whole numbers")
+        say("  a mass function on whole numbers")
     elif atoms:
         values = " and ".join(f"{value:g}" for value in atoms)
-        click.echo(f"  probabilities of {values}, and a density of what is beside them")
+        say(f"  probabilities of {values}, and a density of what is beside them")
     elif report["members"]:
-        click.echo(
+        say(
             f"  an average of {counted(report['members'], 'density')}; the best one "
             f"alone is built on: {report['best_member']}"
         )
     elif report["best_member"]:
-        click.echo(f"  one density, built on: {report['best_member']}")
+        say(f"  one density, built on: {report['best_member']}")
     if report["held_out_log_density"] is not None:
-        click.echo(
+        say(
             f"  mean log density of held-out rows {report['held_out_log_density']:.3f} "
             f"(of the best one; higher is better)"
         )
-    click.echo(f"  written to {output}")
-    click.echo("What to do next:")
+    say(f"  written to {output}")
+    say("What to do next:")
     if target is None:
-        click.echo(f"  kexpfam sample {output} -n 100 -o draws.csv")
+        say(f"  kexpfam sample {output} -n 100 -o draws.csv")
         return
-    # A curve runs along a number.
-    kind = "--kind density " if all(groups.values()) else ""
-    click.echo(f"  kexpfam plot {output} {data} {kind}-o picture.png")
-    click.echo(f"  kexpfam predict {output} {data} -o predictions.csv")
-    click.echo(f"  kexpfam evaluate {data} {again} --cv 5")
+    say(f"  kexpfam plot {output} {data} -o picture.png")
+    say(f"  kexpfam predict {output} {data} -o predictions.csv")
+    say(f"  kexpfam evaluate {data} {again} --cv 5")

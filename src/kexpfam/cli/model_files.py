@@ -1,9 +1,11 @@
 """Models with the coding of their tables, and rows that they are evaluated on."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 
 from kexpfam._typing import Array
@@ -142,3 +144,19 @@ def held_out_rows(
         raise TableError(f"{table.path} has no complete row.")
     rows.tell_of_rows_left_out()
     return rows
+
+
+def numbered_rows(
+    coder: Coding, table: Table | None, numbers: Sequence[int], gaps: Mapping[str, Any]
+) -> Array:
+    """Conditions of rows that are counted from 1, (k, p)."""
+    if table is None:
+        raise click.UsageError("--row needs DATA, whose rows are counted.")
+    coded = coder.transform(table, **gaps)
+    for number in numbers:
+        if number - 1 not in coded.rows:
+            raise TableError(
+                f"--row {number}: {table.path} has {counted(len(table), 'row')}, "
+                f"{len(coded.rows)} of them complete."
+            )
+    return coded.X[np.searchsorted(coded.rows, np.array(numbers) - 1)]

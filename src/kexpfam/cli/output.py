@@ -38,6 +38,10 @@ def check_output(path: str, force: bool, kinds: tuple[str, ...] | None = None) -
         raise click.UsageError(
             "Standard output, -, is for tables; give the name of a file instead of -."
         )
+    if not path.strip() or "\0" in path:
+        raise OutputError(
+            f"The name of the file to write, {path!r}, is none; give one."
+        )
     target = Path(path)
     if kinds is not None and target.suffix.lower() not in kinds:
         raise OutputError(f"{path} must end in {', '.join(kinds[:-1])} or {kinds[-1]}.")

@@ -3,24 +3,29 @@
 import textwrap
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from kexpfam._typing import Array, Mask
+from kexpfam._typing import Array
 from kexpfam.cli.shared import note
 from kexpfam.display import (
     FEW_NEAR,
     FEW_ROWS,
     ConditionalDensityDisplay,
+    averaged_along,
+    averaged_title,
+    dots_along,
     few_near,
+    middle_cut,
     near_note,
     rows_near,
-    runs_of,
     typical_place,
 )
+from kexpfam.display.numbers import LEVELS
 from kexpfam.errors import TableWarning
+from kexpfam.explorer import Subject
 from kexpfam.tables import (
     Coding,
     DateFeature,
@@ -128,41 +133,62 @@ def draw_along(
         # More dots are a blot, and slow to open.
         chosen = np.random.default_rng(0).permutation(len(dots))[:5000]
         ends, y = dots[chosen, :1], dots[chosen, 1]
-    display = ConditionalDensityDisplay.from_estimator(along, ends, y)
-    axes, x = display.ax_, display.x
-    mean = along.given(x[:, None]).mean()
-    axes.plot(x, mean, color="k", linewidth=1.2, linestyle=":", label="mean")
-    few = few_near(model, along.rows(x))
+    display = ConditionalDensityDisplay.of_estimator(along, ends, y)
+    x = display.x
+    display.mean = along.given(x[:, None]).mean()
+    display.few = few = few_near(model, along.rows(x))
     if few.any():
         note(
             f"along {few.mean():.0%} of {feature.name} fewer than {FEW_ROWS:g} "
             f"training rows are near: the curve is hatched there, and mostly "
             f"extrapolation."
         )
-    _hatch(axes, x, few)
-    # On white, as hatching may be behind it.
-    axes.legend(loc="best", framealpha=0.9, edgecolor="none")
     target = coder.target or "y"
     where = _at(coder, feature, row)
     seen = "; dots: all rows" if where and y is not None else ""
-    axes.set(xlabel=middle_cut(feature.name, ROOM.axis_name))
-    if isinstance(feature, DateFeature):
-        axes.xaxis_date()  # which counts days since 1970, too
-        axes.figure.autofmt_xdate()
-    axes.set(ylabel=middle_cut(target, ROOM.axis_name))
-    axes.set_title(textwrap.fill(f"{where}{seen}", ROOM.title_line + 8), fontsize=9)
+    display.title = textwrap.fill(f"{where}{seen}", ROOM.title_line + 8)
+    display.is_date = isinstance(feature, DateFeature)
+    return _labelled(display, feature.name, target)
+
+
+def draw_averaged(subject: Subject, along: str | None) -> Any:
+    """Heat map, quantiles and mean along a feature; returns the figure.
+
+    Other features are averaged over the rows most like each of its values. Without a
+    name it is the feature that densities depend on most.
+    """
+    subject = subject.by_relevance()
+    names = [getattr(c.feature, "name", c.name) for c in subject.controls]
+    place = 0 if along is None else names.index(along)
+    control, rows = subject.controls[place], subject.rows_to_average()
+    assert rows is not None  # of the data, or remembered
+    y = subject.y if len(subject.X) else np.empty(0)
+    observed = y[np.isfinite(y)]
+    found = averaged_along(rows, place, observed, alone=len(names) == 1)
+    dots = dots_along(rows, place, y) if len(observed) else None
+    if dots is not None:
+        dots[:, 0] += control.origin
+    display = ConditionalDensityDisplay.of_averages(
+        replace(found, places=found.places + control.origin),
+        levels=np.array(LEVELS),
+        data=dots,
+        categories=control.categories,
+        is_date=isinstance(control.feature, DateFeature),
+        atoms=getattr(rows.given(np.array([0])), "atoms", [np.empty(0)])[0],
+        title=averaged_title(middle_cut(names[place], ROOM.title_name), len(names)),
+    )
+    return _labelled(display, names[place], subject.target)
+
+
+def _labelled(display: ConditionalDensityDisplay, name: str, target: str) -> Any:
+    """Draw with names that fit; returns the figure."""
+    display.x_label = middle_cut(name, ROOM.axis_name)
+    display.y_label = middle_cut(target, ROOM.axis_name)
+    display.plot()
+    if display.is_date:
+        display.figure_.autofmt_xdate()
     display.colorbar_.set_label(f"p({middle_cut(target, ROOM.bar_name)} | features)")
     return display.figure_
-
-
-def _hatch(axes: Any, x: Array, few: Mask) -> None:
-    """Dim and hatch the places of a curve where few rows are near."""
-    half = 0.5 * (x[1] - x[0])
-    look = {"facecolor": (1.0, 1.0, 1.0, 0.45), "edgecolor": "0.78", "linewidth": 0.0}
-    for i, (first, last) in enumerate(runs_of(few)):
-        label = None if i else FEW_NEAR
-        ends = x[first] - half, x[last - 1] + half
-        axes.axvspan(*ends, hatch="///", zorder=2.5, label=label, **look)
 
 
 def draw_densities(
@@ -220,19 +246,6 @@ def _place_legend(axes: Any, names: Sequence[str]) -> None:
     if axes.get_legend() is not None:
         axes.get_legend().remove()
     axes.figure.legend(loc="outside lower center", frameon=False, fontsize=9)
-
-
-def middle_cut(text: str, most: int) -> str:
-    """A text without its middle if it is too long: ends tell names apart.
-
-    Example:
-        >>> middle_cut("length_of_the_sepal_1", 11)
-        'lengt…pal_1'
-    """
-    if len(text) <= most:
-        return text
-    tail = (most - 1) // 2
-    return f"{text[: most - 1 - tail]}…{text[len(text) - tail :]}"
 
 
 def _shortened_label(label: str, mark: str) -> str:

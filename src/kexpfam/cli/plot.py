@@ -7,14 +7,24 @@ import click
 import numpy as np
 
 from kexpfam._typing import Array
+from kexpfam.cli.explore import subject_of
 from kexpfam.cli.fit import complete_columns
-from kexpfam.cli.model_files import TableModel, held_out_rows, load_table_model
+from kexpfam.cli.model_files import (
+    TableModel,
+    held_out_rows,
+    load_table_model,
+    numbered_rows,
+)
 from kexpfam.cli.output import PICTURES, check_output, write_picture
-from kexpfam.cli.pictures import condition, draw_along, draw_densities
+from kexpfam.cli.pictures import (
+    condition,
+    draw_along,
+    draw_averaged,
+    draw_densities,
+)
 from kexpfam.cli.readers import read_table
 from kexpfam.cli.shared import (
     command,
-    counted,
     model_argument,
     optional_data_argument,
     output_option,
@@ -53,9 +63,10 @@ Gaps = Mapping[str, Any]  # options about missing values and unknown categories
 @click.option(
     "--along",
     shell_complete=complete_columns,
-    help="The feature of a curve; the others have the values of --at or --row, or else "
-    "those of a typical row of DATA, or medians and most frequent categories without "
-    "it. By default the first one that is a number.",
+    help="The feature of a curve; by default the one that densities depend on most. "
+    "The others are averaged over the rows most like it, of DATA or of those that the "
+    "model remembers; with --at or --row they have these values, and the feature must "
+    "be a number.",
 )
 @click.option(
     "--row",
@@ -98,12 +109,14 @@ def plot_command(
         draw = _calibration(found, table, gaps)
     else:
         coder = _coder(found, table)
-        if kind == "curve":
+        if kind == "curve" and not (numbers or places):
+            draw = _averaged(found, coder, table, along, gaps)
+        elif kind == "curve":
             held = _values(places[0]) if places else {}
             feature = _feature_of_curve(coder, along, held)
             row = condition(coder, table, held)
             if numbers:
-                row = _rows(coder, table, numbers, gaps)
+                row = numbered_rows(coder, table, numbers, gaps)
             draw = _curve(found, coder, table, feature, row)
         else:
             draw = _densities(found, coder, table, numbers, places, gaps)
@@ -149,6 +162,22 @@ def _calibration(found: TableModel, table: Table | None, gaps: Gaps) -> Any:
     assert rows.y is not None
     result = evaluate(found.model, rows.X, rows.y)
     return lambda: np.ravel(result.plot())[0].figure
+
+
+def _averaged(
+    found: TableModel, coder: Coding, table: Table | None, along: str | None, gaps: Gaps
+) -> Any:
+    """The curve along a feature, averaged over rows like each of its values."""
+    known = {f.name for f in coder.features}
+    if along is not None:
+        coder.feature(along)  # which refuses other names
+    rows = table if table is not None and known <= set(table.names) else None
+    if rows is None:
+        subject = subject_of(found, None, {})
+    else:
+        how = {**gaps, "missing": gaps.get("missing") or "drop"}
+        subject = subject_of(found, rows, how)
+    return lambda: draw_averaged(subject, along)
 
 
 def _feature_of_curve(
@@ -210,7 +239,7 @@ def _densities(
         # As many as can be told apart.
         numbers = range(1, min(4, len(table)) + 1)
     if numbers:
-        conditions.append(_rows(coder, table, numbers, gaps))
+        conditions.append(numbered_rows(coder, table, numbers, gaps))
         labels += [f"row {number}" for number in numbers]
         assert table is not None
         known = coder.target in table.names
@@ -222,22 +251,6 @@ def _densities(
     return lambda: draw_densities(
         found.model, coder, np.vstack(conditions), labels, np.array(observed)
     )
-
-
-def _rows(
-    coder: Coding, table: Table | None, numbers: Sequence[int], gaps: Gaps
-) -> Array:
-    """Conditions of rows that are counted from 1, (k, p)."""
-    if table is None:
-        raise click.UsageError("--row needs DATA, whose rows are counted.")
-    coded = coder.transform(table, **gaps)
-    for number in numbers:
-        if number - 1 not in coded.rows:
-            raise TableError(
-                f"--row {number}: {table.path} has {counted(len(table), 'row')}, "
-                f"{len(coded.rows)} of them complete."
-            )
-    return coded.X[np.searchsorted(coded.rows, np.array(numbers) - 1)]
 
 
 def _values(text: str) -> dict[str, str]:

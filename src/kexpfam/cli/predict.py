@@ -28,7 +28,7 @@ from kexpfam.cli.shared import (
     seed_option,
     table_output_option,
 )
-from kexpfam.estimators.base import in_blocks
+from kexpfam.distributions import in_blocks
 from kexpfam.tables import Table, TableError
 from kexpfam.tables.columns import Column
 

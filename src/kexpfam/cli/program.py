@@ -19,6 +19,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "predict": ("predict", "Mean, quantiles and intervals for each row of a table."),
     "sample": ("predict", "Draw from p(target | features) for each row of a table."),
     "plot": ("plot", "Pictures of p(target | features), and of its calibration."),
+    "explain": ("explain", "Which columns matter, and why a row has its density."),
     "explore": ("explore", "A local page where p(target | features) follows sliders."),
     "completion": ("program", "Let a shell complete commands and columns."),
 }

@@ -18,6 +18,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
+from kexpfam.cli.pipes import from_pipes
 from kexpfam.data.tables import as_floats, is_numeric, open_parquet
 from kexpfam.errors import MissingDependencyError
 from kexpfam.tables import Table, TableError
@@ -35,8 +36,9 @@ def as_option(name: str, value: str | list[str] | None = None) -> str:
     return " ".join([f"--{name}", *values])
 
 
+@from_pipes
 def read_table(path: str | Path, *, chunk: int = 50_000) -> Table:
-    """Read a table; the end of the file's name says what it is.
+    """Read a table; the end of the file's name says what it is. `-` is standard input.
 
     Rows of text become columns a chunk at a time: enough to be fast, few in memory.
     """
@@ -139,7 +141,7 @@ def _undecodable_line(path: Path) -> int:
 def names_in_header(path: Path) -> list[str]:
     """Names of the columns, for completion; none if they cannot be read."""
     try:
-        return list(_header(path)[0])
+        return list(_header(path)[0]) if path.is_file() else []
     except (OSError, ValueError):
         return []
 
@@ -147,9 +149,10 @@ def names_in_header(path: Path) -> list[str]:
 def _refuse_binary(path: Path) -> None:
     with _opened(path) as file:
         start = file.read(4096)
+        later = any(b"\0" in part for part in iter(lambda: file.read(2**20), b""))
     if not start.strip():
         raise TableError(f"{path} is empty; the first line has to name the columns.")
-    if b"\0" in start or start.startswith(b"PAR1"):
+    if later or b"\0" in start or start.startswith(b"PAR1"):
         raise TableError(
             f"{path} is a binary file, not a table in text; save it as CSV in UTF-8."
         )

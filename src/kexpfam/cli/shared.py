@@ -19,7 +19,7 @@ import click
 
 from kexpfam.errors import KexpfamError
 
-STANDARD_OUTPUT = "-"
+STANDARD_OUTPUT = STANDARD_INPUT = "-"
 
 # In a context's `meta`: whether notes and progress are unwelcome.
 QUIET = "kexpfam.quiet"
@@ -51,7 +51,7 @@ def guarded() -> Iterator[None]:
             debugging = os.environ.get("KEXPFAM_DEBUG", "") not in ("", "0")
             if getattr(e, "errno", None) == errno.EPIPE or debugging:
                 raise  # click ends quietly if nobody reads on
-            raise click.ClickException(_sentence(e)) from e
+            raise click.ClickException(printable(_sentence(e))) from e
 
 
 class Stopped(BaseException):
@@ -82,7 +82,22 @@ def stopping_at_once() -> Iterator[None]:
 def note(text: str) -> None:
     """Say something on standard error that is no result."""
     if not _is_quiet():
-        click.echo(f"Note: {text}", err=True)
+        say(f"Note: {text}", err=True)
+
+
+def say(text: str, *, err: bool = False) -> None:
+    """Print a line; what names of others hold does nothing to a terminal."""
+    click.echo(printable(text), err=err)
+
+
+def printable(text: str) -> str:
+    r"""A text whose control characters are written as Python writes them.
+
+    Example:
+        >>> print(printable("a\x1b[31mb"))
+        a\x1b[31mb
+    """
+    return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
 
 
 def is_watched() -> bool:

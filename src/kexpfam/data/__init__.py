@@ -37,7 +37,7 @@ from kexpfam.data.sources import (
     training_data,
 )
 from kexpfam.data.tables import ParquetSource, PolarsSource
-from kexpfam.data.training import TrainingRows, distinct_rows
+from kexpfam.data.training import TrainingRows, distinct_rows, in_row_order
 
 __all__ = [
     "BLOCK_ROWS",
@@ -62,6 +62,7 @@ __all__ = [
     "conditions",
     "distinct_hashes",
     "distinct_rows",
+    "in_row_order",
     "note_columns",
     "parse_memory",
     "peak_resident",

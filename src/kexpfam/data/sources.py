@@ -32,6 +32,7 @@ from kexpfam.tables import (
     as_table,
     is_frame,
     name_of,
+    response_name,
     table_of,
     tell_of_leaks,
 )
@@ -60,6 +61,7 @@ def training_data(
         >>> rows.Y.shape
         (2, 1)
     """
+    estimator._response_name = response_name(y)
     if _are_plain([X, y] if conditional else [X], estimator):
         _forget_coder(estimator)
         return rows_in_memory(estimator, X, y, sample_weight, conditional=conditional)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kexpfam._row_order import row_order, shuffled_order
 from kexpfam._typing import Array, Indices
 from kexpfam.data.rows import Rows
 from kexpfam.errors import DegenerateDataError
@@ -25,13 +26,25 @@ class TrainingRows(Rows):
         used, totals = distinct_rows(rows.X, rows.Y, rows.weights)
         order = np.argsort(used)
         if shuffled:
-            order = np.random.default_rng(0).permutation(len(used))
+            order = shuffled_order(len(used))
         used, totals = used[order], totals[order]
         if len(used) < 2:
             raise DegenerateDataError(
                 f"At least 2 rows with positive weight are needed, got {len(used)}."
             )
         return cls(rows.X[used], rows.Y[used], totals, used)
+
+
+def in_row_order(rows: Rows) -> Rows:
+    """The same rows in an order that does not depend on that of the user.
+
+    Example:
+        >>> y = np.arange(5.0)[:, None]
+        >>> one, other = (Rows(0 * Y, Y, np.ones(5)) for Y in (y, y[::-1]))
+        >>> bool(np.all(in_row_order(one).Y == in_row_order(other).Y))
+        True
+    """
+    return rows[row_order(rows.weights, rows.X, rows.Y)]
 
 
 def distinct_rows(X: Array, Y: Array, weights: Array) -> tuple[Indices, Array]:

@@ -3,6 +3,12 @@
 matplotlib is imported when something is drawn, never before.
 """
 
+from kexpfam.display.along import (
+    AveragedDensities,
+    MovableRows,
+    averaged_along,
+    column_relevance,
+)
 from kexpfam.display.calibration import plot_calibration, plot_coverage, plot_pit
 from kexpfam.display.conditions import (
     FEW_NEAR,
@@ -13,25 +19,75 @@ from kexpfam.display.conditions import (
     runs_of,
     typical_place,
 )
-from kexpfam.display.densities import ConditionalDensityDisplay, plot_densities
+from kexpfam.display.curves import plot_densities
+from kexpfam.display.densities import (
+    ConditionalDensityDisplay,
+    averaged_title,
+    dots_along,
+)
 from kexpfam.display.differences import plot_differences
+from kexpfam.display.explanations import (
+    plot_averaged_density,
+    plot_contributions,
+    plot_effect,
+    plot_importance,
+)
 from kexpfam.display.graph import GraphDisplay
+from kexpfam.display.html import (
+    densities_in_html,
+    html_box,
+    html_heading,
+    html_notes,
+    html_table,
+    pit_strip,
+)
 from kexpfam.display.pairs import PairsDisplay
+from kexpfam.display.pit import (
+    PITDisplay,
+    RegionCalibrationDisplay,
+    pit_values,
+    simultaneous_band,
+)
+from kexpfam.display.summaries import densities_in_words
+from kexpfam.display.theme import middle_cut, short_number
 
 __all__ = [
     "FEW_NEAR",
     "FEW_ROWS",
+    "AveragedDensities",
     "ConditionalDensityDisplay",
     "GraphDisplay",
+    "MovableRows",
+    "PITDisplay",
     "PairsDisplay",
+    "RegionCalibrationDisplay",
+    "averaged_along",
+    "averaged_title",
+    "column_relevance",
+    "densities_in_html",
+    "densities_in_words",
+    "dots_along",
     "few_near",
+    "html_box",
+    "html_heading",
+    "html_notes",
+    "html_table",
+    "middle_cut",
     "near_note",
+    "pit_strip",
+    "pit_values",
+    "plot_averaged_density",
     "plot_calibration",
+    "plot_contributions",
     "plot_coverage",
     "plot_densities",
     "plot_differences",
+    "plot_effect",
+    "plot_importance",
     "plot_pit",
     "rows_near",
     "runs_of",
+    "short_number",
+    "simultaneous_band",
     "typical_place",
 ]

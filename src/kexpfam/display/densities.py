@@ -1,4 +1,4 @@
-"""Pictures of densities: curves of p(y), and heat maps of p(y|x) with quantiles.
+"""Heat maps of p(y|x) along a column, with quantiles.
 
 A picture knows a density only by its methods (`pdf`, `cdf`, `ppf`, `support`) and an
 estimator only by `given`, so that any model with these can be drawn. Computing and
@@ -11,92 +11,35 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from scipy.special import expit, logit
 from sklearn.isotonic import isotonic_regression
 
-from kexpfam._typing import Array, ArrayLike
+from kexpfam._typing import Array, ArrayLike, Mask
+from kexpfam.display.along import (
+    AveragedDensities,
+    MovableRows,
+    averaged_along,
+    column_relevance,
+)
+from kexpfam.display.condition_rows import ConditionRows
+from kexpfam.display.conditions import FEW_NEAR, runs_of
+from kexpfam.display.curves import (
+    require_one_variable,
+    visible_range,
+    widened,
+)
 from kexpfam.display.theme import THEME, pyplot
+from kexpfam.tables import response_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def plot_densities(
-    densities: Any, ax: "Axes | None" = None, *, band: float | None = None, **line: Any
-) -> "Axes":
-    """Draw one or several densities of one variable as curves.
-
-    Up to eight are named in a legend; more are coloured in order, from dark to light.
-    A curve that meets a finite end of the support falls to zero there. Atoms are stems
-    as high as their probability, on the same axis.
-
-    Args:
-        densities: n densities of one variable, or a single one, as `given` returns.
-        ax: Where to draw; None for a new figure.
-        band: Level of a ribbon, from `densities.band`, around each curve; None for
-            none.
-        line: Passed to `Axes.plot`; `label` and `color` may be lists of n.
-
-    Returns:
-        The Axes.
-
-    Raises:
-        MissingDependencyError: matplotlib is not installed.
-        ValueError: No densities, several variables, or a list of another length.
-
-    Example:
-        >>> import matplotlib
-        >>> matplotlib.use("Agg")
-        >>> import numpy as np
-        >>> from kexpfam import KCEF
-        >>> x = np.linspace(0, 1, 60)[:, None]
-        >>> y = x[:, 0] + 0.1 * np.cos(50 * x[:, 0])
-        >>> p = KCEF().fit(x, y).given([[0.2], [0.8]])
-        >>> ax = plot_densities(p, label=["x = 0.2", "x = 0.8"])
-        >>> len(ax.lines)
-        2
-    """
-    plt = pyplot()
-    from matplotlib.cbook import normalize_kwargs
-    from matplotlib.lines import Line2D
-
-    _require_one_variable(densities)
-    curves = _curves(densities)
-    n = len(curves)
-    thin = {"linewidth": 1.0} if n > THEME.named else {}
-    line = thin | normalize_kwargs(line, Line2D)
-    labels = _labels(line.pop("label", None), n)
-    colors = _colors(line.pop("color", None), n)
-    if ax is None:
-        _, ax = plt.subplots(layout="constrained")
-    ribbons = _ribbons(densities, curves, band)
-    stems = _stems(densities, n)
-    for (y, p), ribbon, label, color, atoms in zip(
-        curves, ribbons, labels, colors, stems, strict=True
-    ):
-        (drawn,) = ax.plot(y, p, label=label, color=color, **line)
-        drawn.sticky_edges.y.append(0.0)  # no margin below, yet room for other curves
-        if ribbon is not None:
-            look: dict[str, Any] = {"color": drawn.get_color(), "linewidth": 0}
-            ax.fill_between(y, *ribbon, alpha=0.25, **look)
-        elif n <= 4:  # of more, fills are not told apart
-            ax.fill_between(y, p, color=drawn.get_color(), alpha=0.15, linewidth=0)
-        if len(atoms):
-            shade, (at, height) = drawn.get_color(), atoms.T
-            ax.vlines(at, 0.0, height, color=shade, linewidth=1.5)
-            ax.plot(at, height, "o", color=shade, markersize=4)
-    ylabel = "density and probability" if any(map(len, stems)) else "density"
-    ax.set(xlabel="y", ylabel=ylabel)
-    if labels[0] is not None:
-        ax.legend(frameon=False)
-    return ax
-
-
 @dataclass(kw_only=True, eq=False, repr=False)
 class ConditionalDensityDisplay:
-    """A heat map of p(y|x) with quantile lines and data, for one x and one y.
+    """A heat map of p(y|x) with quantile lines and data, along one column of x.
 
-    Build it with `from_estimator`, which computes the arrays and draws them.
+    Build it with `from_estimator`, which computes the arrays and draws them. Of
+    several columns of x the others are averaged over rows.
 
     Args:
         x: Conditions of the columns of the heat map, (g,), equally spaced.
@@ -110,6 +53,11 @@ class ConditionalDensityDisplay:
         cmap: Colour map, as in `from_estimator`.
         atoms: Values with a probability of their own, (k,): cells with one are not
             what colours are scaled to.
+        mean: Means, (g,), for a dotted line; None for none.
+        few: Where hardly any rows are near, (g,), which is hatched; None for nowhere.
+        categories: Names of the places 0, 1, ... on the x-axis; none for numbers.
+        is_date: Whether x is days since 1970.
+        title: What stands above.
 
     Attributes:
         ax_: The Axes drawn on.
@@ -142,6 +90,11 @@ class ConditionalDensityDisplay:
     y_label: str = "y"
     cmap: Any = None
     atoms: Array = field(default_factory=lambda: np.empty(0))
+    mean: Array | None = None
+    few: Mask | None = None
+    categories: tuple[str, ...] = ()
+    is_date: bool = False
+    title: str = ""
     ax_: Any = field(init=False)
     figure_: Any = field(init=False)
     heatmap_: Any = field(init=False)
@@ -156,17 +109,23 @@ class ConditionalDensityDisplay:
         X: Any,
         y: Any = None,
         *,
+        along: int | str | None = None,
         ax: "Axes | None" = None,
         levels: ArrayLike = (0.05, 0.25, 0.5, 0.75, 0.95),
         grid_resolution: int = 200,
         cmap: Any = None,
     ) -> Self:
-        """Compute p(y|x) over the range of X and draw it.
+        """Compute p(y|x) over the range of a column of X and draw it.
+
+        Of several columns one varies; at each of its values the densities of the rows
+        most like it are averaged, so that they may be compared with the dots.
 
         Args:
-            estimator: A fitted model with `given`, of one column of x and one of y.
-            X: Conditions, (n, 1), which set the range of x.
+            estimator: A fitted model with `given`, of one column of y.
+            X: Conditions, (n, p), which set the range of x, and are averaged over.
             y: Responses, (n,), shown as dots; None for none.
+            along: The column that varies, by name or number; None for the one that
+                densities depend on most.
             ax: Where to draw; None for a new figure.
             levels: Levels of the quantile lines, strictly between 0 and 1.
             grid_resolution: Number of columns, and of rows, of the heat map.
@@ -177,18 +136,37 @@ class ConditionalDensityDisplay:
 
         Raises:
             MissingDependencyError: matplotlib is not installed.
-            ValueError: More than one column of x or y, or an argument out of range.
+            ValueError: More than one column of y, or an argument out of range.
         """
         pyplot()  # that it is missing should show before the work, not after
+        how: dict[str, Any] = {"levels": levels, "grid_resolution": grid_resolution}
+        return cls.of_estimator(estimator, X, y, along=along, cmap=cmap, **how).plot(ax)
+
+    @classmethod
+    def of_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: Any = None,
+        *,
+        along: int | str | None = None,
+        levels: ArrayLike = (0.05, 0.25, 0.5, 0.75, 0.95),
+        grid_resolution: int = 200,
+        cmap: Any = None,
+    ) -> Self:
+        """The same arrays, not yet drawn; arguments as in `from_estimator`."""
         levels = np.ravel(np.asarray(levels, dtype=float))
         if not np.all((levels > 0) & (levels < 1)):
             raise ValueError(f"levels must lie strictly between 0 and 1, got {levels}.")
         if grid_resolution < 2:
             raise ValueError(f"grid_resolution must be > 1, got {grid_resolution}.")
+        rows = ConditionRows.of(estimator, X)
+        if len(rows.names) > 1 or along is not None or rows.categories(0):
+            return cls._averaged(rows, y, along, levels, cmap)
         seen, data = _columns(X, y)
-        x = np.linspace(*_widened(seen.min(), seen.max()), grid_resolution)
+        x = np.linspace(*widened(seen.min(), seen.max()), grid_resolution)
         p = estimator.given(_like(X, x))
-        _require_one_variable(p)
+        require_one_variable(p)
         quantiles = p.ppf(levels[None])
         y_edges = np.linspace(*_y_range(p, quantiles, data), grid_resolution + 1)
         names = getattr(estimator, "feature_names_in_", ["x"])
@@ -201,10 +179,61 @@ class ConditionalDensityDisplay:
             quantiles=quantiles,
             data=data,
             x_label=str(names[0]),
-            y_label=_name_of(y),
+            y_label=response_name(y) or "y",
             cmap=cmap,
             atoms=getattr(p, "atoms", [np.empty(0)])[0],
-        ).plot(ax)
+        )
+
+    @classmethod
+    def _averaged(
+        cls, rows: ConditionRows, y: Any, along: Any, levels: Array, cmap: Any
+    ) -> Self:
+        """Along one column of several, the others averaged over rows."""
+        require_one_variable(rows.given(np.array([0])))
+        values = None if y is None else _response(y, len(rows))
+        column = (
+            int(np.argmax(column_relevance(rows, len(rows.names))))
+            if along is None
+            else rows.place(along)
+        )
+        seen = None if values is None else values[np.isfinite(values)]
+        found = averaged_along(rows, column, seen, alone=len(rows.names) == 1)
+        return cls.of_averages(
+            found,
+            levels=levels,
+            data=None if values is None else dots_along(rows, column, values),
+            x_label=rows.names[column],
+            y_label=response_name(y) or "y",
+            cmap=cmap,
+            categories=rows.categories(column),
+            is_date=rows.is_date(column),
+            atoms=getattr(rows.given(np.array([0])), "atoms", [np.empty(0)])[0],
+            title=averaged_title(rows.names[column], len(rows.names)),
+        )
+
+    @classmethod
+    def of_averages(
+        cls, found: AveragedDensities, *, levels: Array, **told: Any
+    ) -> Self:
+        """A display, not yet drawn, of averages along a column.
+
+        Args:
+            found: The averages.
+            levels: Levels of the quantile lines, (k,).
+            told: Other arguments of the class.
+        """
+        quantiles = found.quantiles(levels)
+        edges, density = found.heights(quantiles[~found.few])
+        return cls(
+            x=found.places,
+            y_edges=edges,
+            density=density,
+            levels=levels,
+            quantiles=quantiles,
+            mean=found.mean(),
+            few=found.few,
+            **told,
+        )
 
     def plot(self, ax: "Axes | None" = None) -> Self:
         """Draw, on new Axes unless some are given; returns the display."""
@@ -215,7 +244,14 @@ class ConditionalDensityDisplay:
         self._draw_heatmap(ax)
         self._draw_data(ax)
         self._draw_quantiles(ax)
+        self._draw_mean_and_few(ax)
         ax.set(xlabel=self.x_label, ylabel=self.y_label)
+        if self.title:
+            ax.set_title(self.title, fontsize=9, loc="left", color="0.35")
+        if self.categories:
+            ax.set_xticks(self.x, _shortened(self.categories))
+        if self.is_date:
+            ax.xaxis_date()  # which counts days since 1970, too
         return self
 
     def _draw_heatmap(self, ax: Any) -> None:
@@ -229,7 +265,7 @@ class ConditionalDensityDisplay:
         if not peaks.any():  # a mass function
             peaks = self.density.max(axis=1)
         full = float(np.percentile(peaks, percentile))
-        half = 0.5 * (self.x[1] - self.x[0])
+        half = self._half
         edges = np.append(self.x - half, self.x[-1] + half)
         # The labels of the lines stand between the Axes and the colour bar.
         label_width = 4.5 * THEME.label_size if len(self.levels) else 0.0
@@ -250,6 +286,11 @@ class ConditionalDensityDisplay:
         )
         self.colorbar_.outline.set(edgecolor="0.6", linewidth=0.6)
         ax.set(xlim=(edges[0], edges[-1]), ylim=(self.y_edges[0], self.y_edges[-1]))
+
+    @property
+    def _half(self) -> float:
+        """Half the width of a column."""
+        return 0.5 * float(self.x[1] - self.x[0]) if len(self.x) > 1 else 0.5
 
     def _draw_data(self, ax: Any) -> None:
         self.scatter_ = None
@@ -275,9 +316,15 @@ class ConditionalDensityDisplay:
         for level, line in zip(self.levels, self.quantiles.T, strict=True):
             # The outer lines bound where y is rare, and are drawn as such.
             outer = abs(level - 0.5) > 0.3
+            # Of categories, each has a line of its own across its column.
+            x, y = self.x, line
+            if self.categories:
+                x = np.ravel(self.x[:, None] + 0.8 * self._half * np.array([-1, 1, 1]))
+                y = np.repeat(line, 3)
+                y[2::3] = np.nan
             self.quantile_lines_ += ax.plot(
-                self.x,
-                line,
+                x,
+                y,
                 color=THEME.orange,
                 linewidth=2.0 if level == 0.5 else 1.1,
                 linestyle=(0, (4, 2)) if outer else "-",
@@ -292,145 +339,76 @@ class ConditionalDensityDisplay:
             else:
                 ax.text(1.01, height, f"{100 * level:.4g}%", **look)
 
+    def _draw_mean_and_few(self, ax: Any) -> None:
+        named = False
+        if self.mean is not None:
+            marks = (
+                {"linestyle": "", "marker": "D", "markersize": 4}
+                if self.categories
+                else {"linestyle": ":", "linewidth": 1.3}
+            )
+            ax.plot(self.x, self.mean, color="k", label="mean", **marks)
+            named = True
+        look: dict[str, Any] = {"facecolor": (1.0, 1.0, 1.0, 0.45), "linewidth": 0.0}
+        runs = [] if self.few is None else runs_of(self.few)
+        for i, (first, last) in enumerate(runs):
+            ends = self.x[first] - self._half, self.x[last - 1] + self._half
+            look["label"] = None if i else FEW_NEAR
+            ax.axvspan(*ends, hatch="///", edgecolor="0.78", zorder=2.5, **look)
+            named = True
+        if named:  # on white, as hatching may be behind it
+            ax.legend(loc="best", framealpha=0.9, edgecolor="none")
 
-def _require_one_variable(densities: Any) -> None:
-    if not hasattr(densities, "ppf"):
+
+def averaged_title(name: str, columns: int) -> str:
+    """What stands above a picture along one column of several."""
+    return f"averaged over rows with similar {name}" if columns > 1 else ""
+
+
+def dots_along(rows: MovableRows, column: int, y: Array, most: int = 5000) -> Array:
+    """Rows (position, y) to show as dots, (m, 2), complete ones, some of many.
+
+    Those of a category are beside each other, so that they are seen one by one.
+    """
+    x = rows.positions(column)
+    rng = np.random.default_rng(0)
+    if rows.categories(column):
+        x = x + rng.uniform(-0.28, 0.28, len(x))
+    both = np.column_stack([x, y])
+    kept = np.flatnonzero(np.isfinite(both).all(axis=1))
+    return both[np.sort(rng.permutation(kept)[:most])]
+
+
+def _response(y: Any, n: int) -> Array:
+    """One column of y beside n rows, NaN where nothing was observed, (n,)."""
+    values = np.asarray(y, dtype=float)
+    if values.ndim == 2 and values.shape[1] > 1:
         raise ValueError(
-            f"This picture is for one column of y, and these densities have "
-            f"{np.shape(densities.mean())[-1]}; fit and draw one column at a time, or "
-            f"draw samples of them, from rvs()."
+            f"This picture is for one column of y, and y has {values.shape[1]}; fit "
+            f"and draw one column at a time."
         )
+    if values.size != n:
+        raise ValueError(f"y must have {n} rows like X, got shape {np.shape(y)}.")
+    return values.ravel()
 
 
-def _curves(densities: Any) -> list[tuple[Array, Array]]:
-    """Points (y, p) of the curve of each density, over the visible range of all."""
-    if hasattr(densities, "atoms"):
-        shares = np.atleast_1d(densities.continuous_share)
-        if densities.density is None:
-            return [(np.empty(0), np.empty(0))] * len(shares)
-        inner = _curves(densities.density)
-        return [(y, w * p) for (y, p), w in zip(inner, shares, strict=True)]
-    ends = np.atleast_2d(densities.support)
-    if len(ends) == 0:
-        raise ValueError("There are no densities to draw: the batch is empty.")
-    # So many equally spaced, and as many quantiles, which resolve a peak however narrow
-    # it is beside the others.
-    points = 301
-    quantiles, lows, highs = _visible(densities, points)
-    low, high = _widened(lows.min(), highs.max())
-    even = np.broadcast_to(np.linspace(low, high, points), quantiles.shape)
-    y = np.hstack([even, np.clip(quantiles, low, high)])
-    y = np.sort(np.clip(y, ends[:, :1], ends[:, 1:]), axis=1)
-    p = _batched(densities.pdf, densities, y)
-    # A curve falls to zero where it meets an end of the support.
-    met = np.column_stack([y[:, 0] <= ends[:, 0], y[:, -1] >= ends[:, 1]]).astype(int)
-    return [
-        (np.pad(own, pad, mode="edge"), np.pad(height, pad))
-        for own, height, pad in zip(y, p, met.tolist(), strict=True)
-    ]
-
-
-def _ribbons(
-    densities: Any, curves: list[tuple[Array, Array]], level: float | None
-) -> list[tuple[Array, Array] | None]:
-    """Ends of the band of each curve, at its points."""
-    if level is None:
-        return [None] * len(curves)
-    each = [densities] if np.ndim(densities.support) == 1 else densities
-    bands = [one.band(level, y) for one, (y, _) in zip(each, curves, strict=True)]
-    return [(band.lower, band.upper) for band in bands]
-
-
-def _stems(densities: Any, n: int) -> list[Array]:
-    """Atoms of each law that are worth drawing, places and probabilities, (k, 2)."""
-    if not hasattr(densities, "atoms"):
-        return [np.empty((0, 2))] * n
-    values, pi = densities.atoms
-    pi = np.atleast_2d(pi)
-    seen = pi >= 1e-3 * pi.max(axis=1, keepdims=True)
-    return [
-        np.column_stack([values[s], own[s]]) for own, s in zip(pi, seen, strict=True)
-    ]
-
-
-def _visible(densities: Any, count: int) -> tuple[Array, Array, Array]:
-    """Some quantiles of n densities, (n, count), and the ends, (n,), worth drawing."""
-    tail = logit(0.001)  # probability that may be left outside on either side
-    # Equally spaced in log odds, so that there are some in the tails.
-    levels = expit(np.linspace(tail, -tail, count))
-    y = _batched(densities.ppf, densities, levels[None])
-    p = _batched(densities.pdf, densities, y)
-    # Of a heavy tail only what is above this share of the peak is drawn: what is lower
-    # is less than a pixel, and would squeeze the rest. A Gaussian is not cut (its share
-    # at the 0.001 quantile is 0.008), a Cauchy is, at 22 scales instead of 318.
-    seen = p >= 0.002 * p.max(axis=1, keepdims=True)
-    low = np.where(seen, y, np.inf).min(axis=1)
-    high = np.where(seen, y, -np.inf).max(axis=1)
-    return y, low, high
-
-
-def _batched(method: Any, densities: Any, points: Array) -> Array:
-    """A method of n densities or of a single one, always with a leading axis."""
-    single = np.ndim(densities.support) == 1
-    return np.atleast_2d(method(points[0] if single else points))
-
-
-def _labels(label: Any, n: int) -> list[str | None]:
-    if label is None:
-        named = 1 < n <= THEME.named
-        return [f"row {i}" if named else None for i in range(n)]
-    # One name for all curves stands once in the legend.
-    names = [label] + [None] * (n - 1) if isinstance(label, str) else list(label)
-    return _one_each("label", names, n)
-
-
-def _colors(color: Any, n: int) -> list[Any]:
-    if isinstance(color, list) or np.ndim(color) == 2:
-        return _one_each("color", list(color), n)
-    if color is None and n > THEME.named:
-        from matplotlib import colormaps
-
-        # Not to the end of the map, whose yellow is lost on white.
-        return list(colormaps["viridis"](np.linspace(0.0, 0.9, n)))
-    return [color] * n
-
-
-def _one_each(name: str, values: list[Any], n: int) -> list[Any]:
-    if len(values) != n:
-        raise ValueError(
-            f"{name} must be one value or a list of {n}, one per density; got a list "
-            f"of {len(values)}."
-        )
-    return values
+def _shortened(categories: tuple[str, ...]) -> list[str]:
+    most = max(4, 90 // len(categories))
+    return [c if len(c) <= most else c[: most - 1] + "…" for c in categories]
 
 
 def _columns(X: Any, y: Any) -> tuple[Array, Array | None]:
     """The only column of X, finite, (n,); and beside that of y, if there is one."""
-    if len(np.shape(X)) != 2 or np.shape(X)[0] == 0:
-        raise ValueError(
-            f"X must have rows and one column, shape (n, 1), got shape {np.shape(X)}; "
-            f"X.reshape(-1, 1) makes a column."
-        )
-    advice = "use given(X).plot() at a few rows, or fit a model to one column"
-    x = _column("X", X, advice)
+    x = _finite("X", np.asarray(X, dtype=float).ravel())
     if y is None:
         return x, None
-    values = _column("y", y, "fit and draw one column at a time")
-    if values.size != len(x):
-        raise ValueError(f"y must have {len(x)} rows like X, got shape {np.shape(y)}.")
-    return x, np.column_stack([x, values])
+    return x, np.column_stack([x, _finite("y", _response(y, len(x)))])
 
 
-def _column(name: str, values: Any, advice: str) -> Array:
-    values = np.asarray(values, dtype=float)
-    if values.ndim == 2 and values.shape[1] > 1:
-        raise ValueError(
-            f"This picture is for one column of {name.lower()}, and {name} has "
-            f"{values.shape[1]}; {advice}."
-        )
+def _finite(name: str, values: Array) -> Array:
     if not np.all(np.isfinite(values)):
         raise ValueError(f"{name} contains NaN or infinity; remove these rows.")
-    return values.ravel()
+    return values
 
 
 def _like(X: Any, x: Array) -> Any:
@@ -438,25 +416,14 @@ def _like(X: Any, x: Array) -> Any:
     return type(X)({X.columns[0]: x}) if hasattr(X, "columns") else x[:, None]
 
 
-def _name_of(y: Any) -> str:
-    name = y.columns[0] if hasattr(y, "columns") else getattr(y, "name", None)
-    return name if isinstance(name, str) and name else "y"
-
-
-def _widened(low: float, high: float) -> tuple[float, float]:
-    # A single value gets some width, of its own magnitude.
-    room = 0.02 * (high - low) or 0.5 * max(1.0, abs(low))
-    return low - room, high + room
-
-
 def _y_range(p: Any, quantiles: Array, data: Array | None) -> tuple[float, float]:
     """A range that shows the mass, the quantile lines and the data."""
-    _, low, high = _visible(p, 31)
+    _, low, high = visible_range(p, 31)
     # Columns that are shown to their tails. The others, mostly at x with few data, may
     # lose tails that would squeeze the rest, but never a quantile line.
     complete = 90
     seen = np.append(quantiles, [] if data is None else data[:, 1])
-    bottom, top = _widened(
+    bottom, top = widened(
         min(np.percentile(low, 100 - complete), seen.min(initial=np.inf)),
         max(np.percentile(high, complete), seen.max(initial=-np.inf)),
     )

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from kexpfam.display.theme import THEME, pyplot
+from kexpfam.display.theme import THEME, row_of_axes
 
 
 def plot_differences(
@@ -30,17 +30,8 @@ def plot_differences(
         MissingDependencyError: matplotlib is not installed.
         ValueError: Other than one Axes for each score.
     """
-    plt = pyplot()
     count, places = len(panels), np.arange(len(names))
-    if axes is None:
-        height = 1.4 + 0.4 * len(names)
-        _, axes = plt.subplots(
-            1, count, figsize=(4.2 * count, height), sharey=True, layout="constrained"
-        )
-    if np.size(axes) != count:
-        raise ValueError(
-            f"axes must be {count} Axes, one for each score, got {np.size(axes)}."
-        )
+    axes = row_of_axes(axes, count, (4.2 * count, 1.4 + 0.4 * len(names)))
     for ax, (score, differences) in zip(np.ravel(axes), panels.items(), strict=True):
         ax.axvline(0.0, color="0.35", linewidth=1.0, linestyle=(0, (4, 2)))
         ax.plot([0.0], [0], "o", color="0.35")

@@ -1,7 +1,9 @@
-"""What pictures have in common: colours, sizes, and matplotlib when it is needed."""
+"""What pictures have in common: colours, sizes, short texts, and matplotlib."""
 
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from kexpfam._optional import needed
 
@@ -40,3 +42,44 @@ THEME = Theme()
 def pyplot() -> Any:
     """matplotlib.pyplot, imported when something is drawn."""
     return needed("matplotlib.pyplot", "for pictures", "plot")
+
+
+def row_of_axes(axes: Any, count: int, size: tuple[float, float]) -> Any:
+    """Axes beside each other, one for each score: those given, or of a new figure.
+
+    Raises:
+        ValueError: Other than so many are given.
+    """
+    if axes is None:
+        how: dict[str, Any] = {"figsize": size, "sharey": True, "layout": "constrained"}
+        _, axes = pyplot().subplots(1, count, **how)
+    if np.size(axes) != count:
+        raise ValueError(
+            f"axes must be {count} Axes, one for each score, got {np.size(axes)}."
+        )
+    return axes
+
+
+def middle_cut(text: str, most: int) -> str:
+    """A text without its middle if it is too long: ends tell names apart.
+
+    Example:
+        >>> middle_cut("length_of_the_sepal_1", 11)
+        'lengt…pal_1'
+    """
+    if len(text) <= most:
+        return text
+    tail = (most - 1) // 2
+    return f"{text[: most - 1 - tail]}…{text[len(text) - tail :]}"
+
+
+def short_number(number: float, digits: int = 4) -> str:
+    """A number in about so many digits, without an exponent unless it is huge or tiny.
+
+    Example:
+        >>> short_number(1.23456), short_number(123456.7, 2), short_number(-0.00001)
+        ('1.235', '123457', '-1e-05')
+    """
+    text = f"{number:.{digits}g}"
+    # So many digits are still read at once.
+    return f"{number:.0f}" if "e+" in text and abs(number) < 1e9 else text

@@ -21,6 +21,7 @@ from kexpfam.distributions.recalibrated import (
     beta_log_densities,
 )
 from kexpfam.distributions.row_averages import RowAverageDensity
+from kexpfam.distributions.row_blocks import in_blocks
 from kexpfam.distributions.univariate import BLOCK_ROWS, UnivariateDensity
 from kexpfam.partition import UnnormalizedDensity
 
@@ -53,4 +54,5 @@ __all__ = [
     "beta_log_densities",
     "bridge_sample",
     "check_partition",
+    "in_blocks",
 ]

@@ -82,6 +82,10 @@ class ChainRuleDensity(SeveralColumns):
         """Names of the columns, as `marginal` takes them."""
         return self._names
 
+    @property
+    def _column_names(self) -> list[str]:
+        return [name if isinstance(name, str) else f"y{name}" for name in self._names]
+
     def mean(self) -> Array:
         """Expectation of each column; `mean_error` says how good it is."""
         return self._out(self._mean)

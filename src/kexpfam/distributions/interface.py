@@ -33,6 +33,7 @@ class Density(ABC):
 
     _single: bool
     _replicates: Any = None  # What bands are from, `bands.Replicates`, if there are any
+    _response: str | None = None  # Name of a single column, if it was told
 
     @property
     @abstractmethod
@@ -185,6 +186,7 @@ class Density(ABC):
 
     def _with_replicates(self, index: Any, *, single: bool) -> Self:
         found = self._rows(index, single=single)
+        found._response = self._response
         if self._replicates is not None:
             found._replicates = self._replicates.rows(index)
         return found
@@ -194,10 +196,22 @@ class Density(ABC):
             yield self[i]
 
     def __repr__(self) -> str:
-        kind = type(self).__name__
-        if self._single:
-            return f"<{kind}: one density of {self._d} column(s)>"
-        return f"<{kind}: {len(self)} densities of {self._d} column(s)>"
+        from kexpfam.display import densities_in_words
+
+        words = densities_in_words(self, self._column_names)
+        return f"<{type(self).__name__}: {words}>"
+
+    def _repr_html_(self) -> str:
+        from kexpfam.display import densities_in_html
+
+        return densities_in_html(self, self._column_names)
+
+    @property
+    def _column_names(self) -> list[str]:
+        """What the columns are called where these densities are shown."""
+        if self._d == 1:
+            return [self._response or "y"]
+        return [f"y{j}" for j in range(self._d)]
 
     def _out(self, values: Array) -> Array:
         """Drop the leading axis of a single density."""

@@ -400,7 +400,8 @@ def _check(values: Array, pi: Array, density: OneColumnDensity | None) -> None:
         return
     if density.measure != "lebesgue":
         raise TypeError(
-            f"density must be densities of one variable without atoms, got {density!r}."
+            f"density must be densities of one variable without atoms, got "
+            f"{type(density).__name__}."
         )
     if density._n != len(pi):
         raise ValueError(

@@ -294,11 +294,12 @@ def _check(components: Sequence[OneColumnDensity], weights: Array) -> None:
         if not isinstance(part, OneColumnDensity):
             raise TypeError(
                 f"components must be densities of one variable, as given(X) returns "
-                f"them for one column of y; got {part!r}."
+                f"them for one column of y; got {type(part).__name__}."
             )
         if part.measure != "lebesgue":
             raise TypeError(
-                f"components must be densities without atoms, got {part!r}; average "
+                f"components must be densities without atoms, got "
+                f"{type(part).__name__}; average "
                 f"the probabilities of atoms, and the densities beside them."
             )
     # They may miss it by rounding, and are then divided by their sum.
@@ -311,5 +312,5 @@ def _check(components: Sequence[OneColumnDensity], weights: Array) -> None:
     if len(kinds) > 1:
         raise ValueError(
             f"components must be densities at the same conditions, got "
-            f"{', '.join(repr(part) for part in components)}."
+            f"{', '.join(f'{part._n} densities' for part in components)}."
         )

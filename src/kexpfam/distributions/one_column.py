@@ -230,14 +230,26 @@ class OneColumnDensity(Density):
         ends = np.square(np.maximum(np.sqrt(p) + [[[-1.0]], [[1.0]]] * reach, 0.0))
         return Band(*(part.reshape(shape)[()] for part in (Y[..., 0], *ends)))
 
-    def plot(self, ax: Any = None, *, band: float | None = None, **line: Any) -> Any:
+    def plot(
+        self,
+        ax: Any = None,
+        *,
+        band: float | None = None,
+        dots: int | None = None,
+        **line: Any,
+    ) -> Any:
         """Draw the densities; returns the matplotlib Axes.
 
-        `band` is the level of a ribbon around each curve, of those that have a `band`.
+        Args:
+            ax: Where to draw; None for a new figure.
+            band: Level of a ribbon around each curve, of those that have a `band`.
+            dots: How many dots to draw below the curve of a single density, each with
+                the same probability: 7 of 20 to the right of a value mean 35 %.
+            line: Passed to `Axes.plot`; `label` and `color` may be lists.
         """
         from kexpfam.display import plot_densities
 
-        return plot_densities(self, ax=ax, band=band, **line)
+        return plot_densities(self, ax=ax, band=band, dots=dots, **line)
 
     def to_scipy(self, row: int | None = None) -> Any:
         """One of the densities as a frozen distribution of `scipy.stats`.

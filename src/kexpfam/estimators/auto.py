@@ -12,12 +12,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from kexpfam._parallel import single_threaded_blas
 from kexpfam._typing import Array, Indices, RandomState
-from kexpfam._validation import as_generator, check_count
+from kexpfam._validation import as_generator, check_count, check_range
 from kexpfam.data import (
     ArraySource,
     Rows,
     Source,
     TrainingRows,
+    in_row_order,
     note_columns,
     parse_memory,
     training_data,
@@ -228,7 +229,8 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
     n_features_in_: int
 
     replicates_: tuple[Replicate, ...]
-    # Where y ends because atoms are there; and held-out log densities of rows.
+    # Where y ends because atoms are there; and held-out log densities of rows, whose
+    # numbers are those in the order of `in_row_order`.
     _ends: ResponseBounds | None = None
     _held_out: tuple[Indices, Array] | None = None
 
@@ -317,6 +319,10 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
                 self._fit_source(rows, rng, client)
             note_columns(self, rows)
             return self
+        # All that is dealt by position does not depend on how the user sorts them.
+        rows = in_row_order(rows)
+        check_range("X", rows.X)
+        check_range("y", rows.Y)
         if rows.Y.shape[1] > 1:
             self._refuse_bootstrap("several columns of y")
             names = response_names(y, rows.Y.shape[1])
@@ -375,6 +381,7 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
     def _fit_source(
         self, source: Source, rng: np.random.Generator, client: Any
     ) -> Self:
+        state = rng.bit_generator.state
         seed = int(rng.integers(2**31))
         sampled = sample_rows(
             source,
@@ -384,7 +391,8 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
             client=client,
         )
         if sampled.complete:
-            return self._fit_rows(collected(source), rng, None)
+            rng.bit_generator.state = state  # as if they had been in memory all along
+            return self._fit_rows(in_row_order(collected(source)), rng, None)
         self._refuse_bootstrap("rows that are not all in memory")
         others = RowsBeyond(source, sampled, self.n_jobs, client)
         return self._fit_rows(sampled.rows, rng, others)
@@ -582,6 +590,7 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
             columns = [type(self)(**self.get_params()) for _ in fitted.columns]
             for own, average in zip(columns, fitted.columns, strict=True):
                 own._relearn(average)
+                own.check_saved()
             self.n_features_in_ = columns[0].n_features_in_
             self._take(ByColumn(columns, fitted.names))
             return

@@ -1,27 +1,17 @@
 """What all estimators share: of p(y|x), everything that follows from `given(X)`."""
 
 import copy
-import itertools
-import threading
 import warnings
 from abc import abstractmethod
 from collections.abc import Callable
-from contextlib import nullcontext
 from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin, RegressorMixin
-from sklearn.exceptions import DataConversionWarning
+from sklearn.exceptions import DataConversionWarning, NotFittedError
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from kexpfam._parallel import (
-    on_threads,
-    one_of_many_threads,
-    single_threaded_blas,
-    thread_count,
-)
-from kexpfam._progress import Progress
 from kexpfam._typing import Array, ArrayLike, RandomState
 from kexpfam._validation import (
     as_generator,
@@ -32,14 +22,14 @@ from kexpfam._validation import (
     check_weights,
 )
 from kexpfam.data import adopt, conditions
-from kexpfam.distributions import BLOCK_ROWS, Density
+from kexpfam.distributions import BLOCK_ROWS, Density, in_blocks
+from kexpfam.estimators.description import described
 from kexpfam.estimators.frames import FrameColumns, as_frame
+from kexpfam.explanation import Explained, ModelColumns
 from kexpfam.family import Limits
 from kexpfam.family.neighbourhood import Neighbourhood
 from kexpfam.sampling import Sampler, resolve_sampler
-from kexpfam.tables import Coding, TableCoder
-
-Result = TypeVar("Result")
+from kexpfam.tables import Coding, TableCoder, response_name
 
 
 class DensityEstimator(DensityMixin, BaseEstimator):
@@ -73,7 +63,7 @@ class DensityEstimator(DensityMixin, BaseEstimator):
 D = TypeVar("D", bound=Density)
 
 
-class ConditionalEstimator(RegressorMixin, BaseEstimator, Generic[D]):
+class ConditionalEstimator(Explained, RegressorMixin, BaseEstimator, Generic[D]):
     """An estimator of p(y|x); concrete ones give its density and learn it.
 
     Attributes:
@@ -86,6 +76,7 @@ class ConditionalEstimator(RegressorMixin, BaseEstimator, Generic[D]):
     n_features_in_: int
     _takes_tables = False  # whether X may be more than numbers without gaps
     _limits = Limits()
+    _response_name: str | None = None
     neighbourhood_: Neighbourhood
     n_jobs: int | None
 
@@ -97,6 +88,20 @@ class ConditionalEstimator(RegressorMixin, BaseEstimator, Generic[D]):
     @abstractmethod
     def _response_columns(self) -> int:
         """How many columns y has."""
+
+    def check_saved(self) -> None:
+        """Refuse numbers of a file that are no density together.
+
+        Each may be what it is declared to be, and a model of them overflow. So it is
+        asked for quantiles where its own rows are, if y is one column.
+        """
+        if self._response_columns > 1:
+            return
+        near = self.neighbourhood_
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of spikes, for who predicts
+            p = self._density(near.center + near.scale * near.rows[:2])
+            refuse_no_density(p, "at its own rows")
 
     def given(self, X: ArrayLike) -> D:
         """The distributions p(·|x) at each row of X, as one object.
@@ -110,7 +115,15 @@ class ConditionalEstimator(RegressorMixin, BaseEstimator, Generic[D]):
             >>> p.interval(0.9).shape
             (2, 2)
         """
-        return self._density(self._conditions(X))
+        found = self._density(self._conditions(X))
+        found._response = self._target
+        return found
+
+    @property
+    def _target(self) -> str | None:
+        """Name of a single column of y, if it was told at the fit or is in a file."""
+        coded = None if self.coder_ is None else self.coder_.coding_.target
+        return coded or self._response_name
 
     def score_samples(self, X: ArrayLike, y: ArrayLike) -> Array:
         """Log p(y_a|x_a) of each row, (n,)."""
@@ -241,14 +254,82 @@ class ConditionalEstimator(RegressorMixin, BaseEstimator, Generic[D]):
         """
         return self.neighbourhood_.count(self._conditions(X))
 
-    def plot(self, X: ArrayLike, y: ArrayLike | None = None, ax: Any = None) -> Any:
+    def plot(
+        self,
+        X: Any,
+        y: Any = None,
+        ax: Any = None,
+        *,
+        along: int | str | None = None,
+    ) -> Any:
         """Heat map of p(y|x) with quantile lines and the data; returns the Axes.
 
-        For one column of x and one of y.
+        Args:
+            X: Conditions, (n, p), an array or a frame. Of several columns one varies,
+                and the others are averaged over the rows most like it.
+            y: Responses of one column, (n,), shown as dots; None for none.
+            ax: Where to draw; None for a new figure.
+            along: The column that varies, by name or number; None for the one that
+                densities depend on most.
         """
         from kexpfam.display import ConditionalDensityDisplay
 
-        return ConditionalDensityDisplay.from_estimator(self, X, y, ax=ax).ax_
+        display = ConditionalDensityDisplay.from_estimator(
+            self, X, y, along=along, ax=ax
+        )
+        return display.ax_
+
+    def explore(self, X: Any, y: Any = None, *, title: str | None = None) -> Any:
+        """A page where p(y|x) follows sliders, for one column of y.
+
+        In a notebook it is a widget (with the extra `notebook`; without it a report is
+        shown). Elsewhere the page is served to this computer's browser, until the
+        program ends or `close()` is called; `write(path)` makes a report of it.
+
+        Args:
+            X: Rows to compare with, an array or a frame; ranges of sliders are theirs.
+            y: What was observed there, (n,); None for nothing.
+            title: What the page is called; None for the name of the class.
+
+        Returns:
+            A `kexpfam.explorer.Exploration`.
+        """
+        from kexpfam.explorer import explored
+
+        coded = self._conditions(X)
+        self._require_one_column("explore")
+        return explored(
+            self._of_coded_rows(),
+            coded,
+            y,
+            coding=None if self.coder_ is None else self.coder_.coding_,
+            title=title or type(self).__name__,
+            target=response_name(y) or self._target or "y",
+        )
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        """The arguments, as scikit-learn has it; if fitted, what the model is too."""
+        text = super().__repr__(N_CHAR_MAX)
+        return f"{text}\n{described(self).in_words()}" if self._is_fitted else text
+
+    def _repr_html_inner(self) -> str:
+        if not self._is_fitted:
+            return super()._repr_html_inner()
+        return described(self).in_html(super().__repr__())
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        found = super()._repr_mimebundle_(**kwargs)
+        if "text/html" in found:  # a setting of scikit-learn can turn it off
+            found["text/html"] = self._repr_html_inner()
+        return found
+
+    @property
+    def _is_fitted(self) -> bool:
+        try:
+            check_is_fitted(self)
+        except NotFittedError:
+            return False
+        return True
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -262,6 +343,23 @@ class ConditionalEstimator(RegressorMixin, BaseEstimator, Generic[D]):
         if self._takes_tables:
             return conditions(self, X)
         return validate_data(self, X, dtype=np.float64, reset=False)
+
+    def _columns(self) -> ModelColumns:
+        """The columns of the tables that it takes, and its densities at coded rows."""
+        check_is_fitted(self)
+        numbered = [f"x{i}" for i in range(self.n_features_in_)]
+        near = getattr(self, "neighbourhood_", None)
+        kept = None
+        if near is not None:
+            kept = near.center + near.scale * near.rows, near.weights
+        return ModelColumns.of(
+            [str(name) for name in getattr(self, "feature_names_in_", numbered)],
+            None if self.coder_ is None else self.coder_.coding_,
+            self._conditions,
+            self._density,
+            background=kept,
+            n_jobs=self.n_jobs,
+        )
 
     def _adopt(self, coder: TableCoder) -> None:
         """Take the tables that a coder codes, instead of coded rows only."""
@@ -302,38 +400,19 @@ class ConditionalEstimator(RegressorMixin, BaseEstimator, Generic[D]):
         return np.concatenate(in_blocks(self._density, X, work, n_jobs=self.n_jobs))
 
 
-def in_blocks(
-    densities: Callable[[Array], Any],
-    X: Array,
-    work: Callable[[Any, slice], Result],
-    *,
-    n_jobs: int | None,
-    progress: Progress | None = None,
-    block_rows: int = BLOCK_ROWS,
-) -> list[Result]:
-    """What `work` makes of the densities of some rows at a time, on all cores.
+def refuse_no_density(p: Any, where: str) -> None:
+    """Refuse densities of one column whose quantiles or log densities are no numbers.
 
-    What is needed for a block is forgotten with it, so that the cost of a row and the
-    memory do not depend on their number. `work` takes densities and which rows they are
-    of; `progress` is called with blocks done and all blocks, by whoever did one.
+    Raises:
+        ValueError: That is so; it is said where.
     """
-    starts = range(0, max(len(X), 1), block_rows)
-    blocks = [slice(start, min(start + block_rows, len(X))) for start in starts]
-    lock, done = threading.Lock(), itertools.count(1)
-
-    def result(rows: slice) -> Result:
-        found = work(densities(X[rows]), rows)
-        if progress is not None:
-            with lock:
-                progress(next(done), len(blocks))
-        return found
-
-    # Entered once, not again by everything that is small. With one thread for all
-    # blocks, work inside a block starts no others.
-    with single_threaded_blas():
-        alone = len(blocks) > 1 and thread_count(n_jobs) == 1
-        with one_of_many_threads() if alone else nullcontext():
-            return on_threads(result, blocks, n_jobs)
+    levels = [0.01, 0.25, 0.5, 0.75, 0.99]
+    quantiles = np.atleast_2d(p.quantile(levels))
+    log_p, steps = np.atleast_1d(p.logpdf(quantiles[:, 2])), np.diff(quantiles)
+    increase = steps > 0 if p.measure == "lebesgue" else steps >= 0
+    sound = np.isfinite(quantiles).all() and increase.all()
+    if not sound or not np.isfinite(log_p).all() or np.isnan(p.std()).any():
+        raise ValueError(f"it has no density {where}")
 
 
 def response_columns(y: Array) -> Array:

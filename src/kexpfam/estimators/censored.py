@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from kexpfam.data import Rows, Source, response_limits, training_data
+from kexpfam.data import Rows, Source, in_row_order, response_limits, training_data
 from kexpfam.estimators.fitting import FamilyFit
 from kexpfam.family import Spec
 from kexpfam.selection.censored import CensoredData, choose_censored
@@ -32,6 +32,7 @@ def censored_data(
             "censoring is for rows in memory, and X is read block by block; pass an "
             "array or a frame."
         )
+    rows = in_row_order(rows)
     kept = rows.weights > 0
     Y = rows.Y[kept]
     data = CensoredData(

@@ -17,6 +17,7 @@ import numpy as np
 from scipy import special
 from sklearn.base import clone
 
+from kexpfam._row_order import row_order
 from kexpfam._typing import Array
 from kexpfam.data import Rows
 from kexpfam.distributions import MixedDensity
@@ -131,10 +132,14 @@ def fit_count_law(
             random_state=int(rng.integers(2**31)),
         )
         jittered = y + rng.uniform(-0.5, 0.5, size=len(y))
+        order = row_order(weights, X, jittered)  # the one that its fit has
         equal = np.all(weights == 1.0)
         rest._held_out = known, np.zeros(0)  # asks for them
-        rest.fit(X, jittered, sample_weight=None if equal else weights)
+        rest.fit(
+            X[order], jittered[order], sample_weight=None if equal else weights[order]
+        )
         known, own = rest.__dict__.pop("_held_out")
+        known = order[known]
         log_p = [part[known] for part in log_p]
         log_p.append(own)
     table = np.stack(log_p)

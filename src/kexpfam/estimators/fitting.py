@@ -22,7 +22,7 @@ from kexpfam._typing import Array
 from kexpfam._validation import check_positive
 from kexpfam.base_densities import pulled_in
 from kexpfam.data import ArraySource, Rows, Source, TrainingRows
-from kexpfam.errors import BlindnessWarning, DegenerateDataError
+from kexpfam.errors import BlindnessWarning, DegenerateDataError, WeightWarning
 from kexpfam.family import (
     CRITERIA,
     SOLVERS,
@@ -80,6 +80,8 @@ class FamilyFit:
 def fit_rows(rows: Rows, spec: Spec, rng: np.random.Generator) -> FamilyFit:
     """Fit the family to validated rows, and choose what the user left open."""
     _check(spec, rows.Y.shape[1])
+    if _is_settled(spec) and spec.regularization is None:
+        _warn_of_weights(rows.weights)
     exact = _is_exact(spec, rows.Y)
     if not exact and np.count_nonzero(rows.weights) > spec.limits.design_rows:
         return fit_source(ArraySource(rows.X, rows.Y, rows.weights), spec, rng)[0]
@@ -416,6 +418,28 @@ def _check(spec: Spec, d: int) -> None:
             f"search must be 'grid' with fit_method={method!r}, got a "
             f"{type(spec.search).__name__}; that is for fit_method='score'."
         )
+
+
+def _warn_of_weights(
+    weights: Array,
+    *,
+    most: float = 3.0,  # Times that their sum may be off; a guess
+    most_counts: float = 100.0,  # The same for whole numbers, which may be meant so
+) -> None:
+    """Say that a λ is for as many rows as weights sum to, if that is surprising."""
+    used = weights[weights > 0]
+    total, n = float(used.sum()), len(used)
+    limit = most_counts if np.array_equal(used, np.rint(used)) else most
+    if n / limit <= total <= n * limit:
+        return
+    warnings.warn(
+        f"sample_weight sums to {total:.3g}, and there are {n} rows. A row of weight "
+        f"two counts as two rows, so λ is one for {total:.3g} rows. If only ratios of "
+        f"weights matter, divide them by their mean; or give regularization, or let it "
+        f"be chosen (select='likelihood').",
+        WeightWarning,
+        stacklevel=4,
+    )
 
 
 def _is_settled(spec: Spec) -> bool:

@@ -18,7 +18,7 @@ from kexpfam.distributions import (
     UnivariateDensity,
     check_partition,
 )
-from kexpfam.estimators.base import DensityEstimator
+from kexpfam.estimators.base import DensityEstimator, refuse_no_density
 from kexpfam.estimators.fitting import fit_rows, fit_source
 from kexpfam.estimators.saved import FittedModel
 from kexpfam.family import FittedFamily, IsolatedComponents, Spec
@@ -229,6 +229,14 @@ class KEF(DensityEstimator):
         if len(kernel.products) != 1:
             raise ValueError("a KEF has one kernel")
         self._restore(learned.family)
+
+    def check_saved(self) -> None:
+        """Refuse numbers of a file that are no density together."""
+        p = self.distribution_
+        if not np.isfinite(p.log_partition):
+            raise ValueError("it has no density")
+        if self.n_features_in_ == 1:
+            refuse_no_density(p, "of its column")
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "family_")

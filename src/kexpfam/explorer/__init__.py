@@ -2,6 +2,7 @@
 
 from kexpfam.explorer.export import report
 from kexpfam.explorer.joint import JointView
+from kexpfam.explorer.notebook import Exploration, explored
 from kexpfam.explorer.server import ExplorerServer, plain
 from kexpfam.explorer.subject import (
     Control,
@@ -9,22 +10,28 @@ from kexpfam.explorer.subject import (
     JointSubject,
     Question,
     Subject,
+    SubjectRows,
     controls_of,
     number_control,
+    remembered_rows,
 )
 from kexpfam.explorer.view import ConditionalView
 
 __all__ = [
     "ConditionalView",
     "Control",
+    "Exploration",
     "ExplorerError",
     "ExplorerServer",
     "JointSubject",
     "JointView",
     "Question",
     "Subject",
+    "SubjectRows",
     "controls_of",
+    "explored",
     "number_control",
     "plain",
+    "remembered_rows",
     "report",
 ]

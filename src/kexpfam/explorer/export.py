@@ -1,5 +1,7 @@
 """The main pictures in one page that needs no server, no network and no script."""
 
+import datetime
+from collections.abc import Sequence
 from html import escape
 from importlib import resources
 
@@ -7,11 +9,11 @@ import numpy as np
 
 from kexpfam._typing import Array
 from kexpfam.display import FEW_NEAR, near_note
+from kexpfam.display.numbers import density_numbers
+from kexpfam.display.svg import bar, number_text, picture
 from kexpfam.explorer.joint import JointView
-from kexpfam.explorer.numbers import density_numbers
 from kexpfam.explorer.pictures import curve_picture, density_picture
 from kexpfam.explorer.subject import JointSubject, Question, Subject, kind_of_model
-from kexpfam.explorer.svg import number_text
 from kexpfam.explorer.view import ConditionalView
 
 # Of pictures, in pixels: three beside each other on a laptop, one on a phone.
@@ -23,14 +25,20 @@ def report(view: ConditionalView | JointView) -> str:
     if isinstance(view, JointView):
         return _joint(view)
     subject = view.subject
-    names = ", ".join(c.name for c in subject.controls)
-    heading = f"p({subject.target} | {names})" if names else f"p({subject.target})"
+    names = _listed([c.name for c in subject.controls])
+    heading = f"{subject.target} given {names}" if names else subject.target
     parts = [_part("At typical conditions", _densities(view), "cards many")]
     if subject.controls:
-        parts.append(_part("Along each feature", _curves(view), "cards many"))
-    if np.isfinite(subject.y).any():
-        cards = [*_comparison(view), _summary(subject)]
-        parts.append(_part("Compared with the data", cards))
+        title = "Along the features that matter most"
+        parts.append(_part(title, _curves(view), "cards many"))
+    observed = np.isfinite(subject.y).any()
+    if observed:
+        parts.append(_part("Compared with the data", _comparison(view)))
+    about = [_relevance(subject)] if len(subject.controls) > 1 else []
+    if observed:
+        about += [_scores(view), _summary(subject)]
+    if about:
+        parts.append(_part("In numbers", about, "cards many"))
     return _page(subject.title, heading, _subtitle(subject), "".join(parts))
 
 
@@ -53,7 +61,7 @@ def _joint(view: JointView) -> str:
         _table("Columns of the data", columns) if len(subject.rows) else "",
         "</div>",
     ]
-    heading = f"p({', '.join(subject.names)})"
+    heading = f"{_listed(subject.names)}, together"
     return _page(subject.title, heading, _subtitle(subject), "".join(parts))
 
 
@@ -64,8 +72,9 @@ def _page(title: str, heading: str, subtitle: str, body: str) -> str:
         for name in ("report.html", "style.css")
     )
     return template.format(
-        title=escape(f"{title} · kexpfam"),
+        title=escape(f"{heading} · {title} · kexpfam"),
         style=style,
+        date=f"{datetime.date.today():%-d %B %Y}",
         heading=escape(heading),
         subtitle=escape(subtitle),
         body=body,
@@ -73,8 +82,15 @@ def _page(title: str, heading: str, subtitle: str, body: str) -> str:
 
 
 def _subtitle(subject: Subject | JointSubject) -> str:
-    words = [subject.title, kind_of_model(subject.model), subject.source or "no data"]
-    return " · ".join(words)
+    rows = len(subject.X if isinstance(subject, Subject) else subject.rows)
+    data = f"{rows:,} rows of {subject.source}" if rows else "no data"
+    return " · ".join([subject.title, kind_of_model(subject.model), data])
+
+
+def _listed(names: Sequence[str], most: int = 6) -> str:
+    """Names in a heading, not too many of them."""
+    more = [f"{len(names) - most} more"] if len(names) > most else []
+    return ", ".join([*names[:most], *more])
 
 
 def _part(title: str, cards: list[str], kind: str = "cards") -> str:
@@ -104,7 +120,7 @@ def _densities(view: ConditionalView) -> list[str]:
     subject = view.subject
     cards = []
     for title, row, observed in _typical(subject):
-        found = density_numbers(subject.model, row, view.axis)
+        found = density_numbers(subject.model, row, view.axis, zoom=True)
         svg = density_picture(found, (_WIDTH, 230.0), subject.target, observed)
         where = ", ".join(
             f"{n} = {v if isinstance(v, str) else number_text(v)}"
@@ -149,11 +165,14 @@ def _typical(subject: Subject) -> list[tuple[str, Array, float | None]]:
 
 
 def _curves(view: ConditionalView, most: int = 6) -> list[str]:
-    """Pictures along the features that the median depends on most."""
+    """Pictures along the features that densities depend on most, averaged over rows."""
     subject = view.subject
+    averaged = len(subject.controls) > 1 and subject.rows_to_average() is not None
     row = subject.row({})
-    found = [(control, subject.along(control, row)) for control in subject.controls]
-    found.sort(key=lambda entry: -np.ptp(entry[1].quantiles[:, 2]))
+    found = [
+        (control, view.averaged(control) if averaged else subject.along(control, row))
+        for control in subject.controls[:most]
+    ]
     keys = [
         ("key-curve", "median"),
         ("key-mean", "mean"),
@@ -161,7 +180,7 @@ def _curves(view: ConditionalView, most: int = 6) -> list[str]:
         ("key-outer", "90 %"),
     ]
     cards = []
-    for control, numbers in found[:most]:
+    for control, numbers in found:
         seen, size = view.shown(control), (_WIDTH, 250.0)
         svg = curve_picture(numbers, control.axis, size, subject.target, seen=seen)
         few = [("key-few", FEW_NEAR)] if numbers.few.any() else []
@@ -173,7 +192,6 @@ def _curves(view: ConditionalView, most: int = 6) -> list[str]:
 def _comparison(view: ConditionalView) -> list[str]:
     found = view.calibration(Question({"width": 280, "height": 230}))
     drawn = view.draws(Question({"width": 560, "height": 270}))
-    evaluation = escape(str(view.evaluation()))
     both = (
         f'<div class="two">{_picture(found["pit_picture"])}'
         f"{_picture(found['coverage_picture'])}</div>"
@@ -189,8 +207,52 @@ def _comparison(view: ConditionalView) -> list[str]:
     return [
         _card("Calibration", both, keys, note),
         _card("Draws and data", _picture(drawn["picture"]), draws),
-        _card("Scores", f'<pre class="scores">{evaluation}</pre>'),
     ]
+
+
+def _scores(view: ConditionalView) -> str:
+    found = view.evaluation()
+    scores = {
+        "log loss": found.log_loss,
+        "CRPS": found.crps,
+        "interval score, 90 %": found.interval_score,
+    }
+    rows = [("", "mean", "± error")]
+    rows += [
+        (name, number_text(e.value), number_text(e.standard_error, 2))
+        for name, e in scores.items()
+    ]
+    rows += [("coverage of intervals", "central", "densest")]
+    levels = zip(found.confidence, found.coverage, found.hpd_coverage, strict=True)
+    rows += [(f"{c:.0%}", f"{e.value:.1%}", f"{h.value:.1%}") for c, e, h in levels]
+    body = "".join(
+        f"<tr><th>{escape(name)}</th><td>{escape(a)}</td><td>{escape(b)}</td></tr>"
+        for name, a, b in rows
+    )
+    words = f"On {len(found.pit)} rows; scores are better if lower."
+    about = f'<p class="quiet">{words}</p>'
+    return _card("Scores", f"<table><tbody>{body}</tbody></table>", about)
+
+
+def _relevance(subject: Subject) -> str:
+    """How much densities depend on each feature, as bars."""
+    shares = [(c.name, c.relevance or 0.0) for c in subject.controls[:12]]
+    most = max((share for _, share in shares), default=0.0) or 1.0
+    rows = "".join(
+        f"<tr><th>{escape(name)}</th><td>"
+        + picture(
+            (200.0, 10.0), bar(0, 1, 200 * share / most, 8, "bar"), f"{share:.0%}"
+        )
+        + f"</td><td>{share:.0%}</td></tr>"
+        for name, share in shares
+    )
+    words = (
+        "How much the density changes if a feature is taken from another row, as a "
+        "share of all. Features that say the same as others may share what they matter."
+    )
+    table = f'<table class="bars"><tbody>{rows}</tbody></table>'
+    about = f'<p class="quiet">{words}</p>'
+    return _card("What the density depends on", table, about)
 
 
 def _summary(subject: Subject) -> str:

@@ -12,15 +12,7 @@ import numpy as np
 
 from kexpfam._typing import Array
 from kexpfam.display import GraphDisplay
-from kexpfam.explorer.subject import (
-    Control,
-    ExplorerError,
-    JointSubject,
-    Question,
-    kind_of_model,
-    number_control,
-)
-from kexpfam.explorer.svg import (
+from kexpfam.display.svg import (
     LETTER,
     PictureFrame,
     Scale,
@@ -33,6 +25,14 @@ from kexpfam.explorer.svg import (
     text,
     tick_texts,
     ticks,
+)
+from kexpfam.explorer.subject import (
+    Control,
+    ExplorerError,
+    JointSubject,
+    Question,
+    kind_of_model,
+    number_control,
 )
 
 Answer = dict[str, Any]

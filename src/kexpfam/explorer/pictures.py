@@ -8,8 +8,8 @@ import numpy as np
 
 from kexpfam._typing import Array, Mask
 from kexpfam.display import runs_of
-from kexpfam.explorer.numbers import CurveNumbers, DensityNumbers
-from kexpfam.explorer.svg import (
+from kexpfam.display.numbers import CurveNumbers, DensityNumbers
+from kexpfam.display.svg import (
     NamedAxis,
     PictureFrame,
     area,
@@ -19,14 +19,18 @@ from kexpfam.explorer.svg import (
     number_text,
     outline,
     shortened,
+    text,
 )
 
 Size = tuple[float, float]
 
 
-def density_frame(found: DensityNumbers, size: Size) -> PictureFrame:
-    """The axes of a density; its height has no labels, as few can read them."""
-    top = 1.24 * max(float(found.pdf.max()), np.finfo(float).tiny)
+def density_frame(found: DensityNumbers, size: Size, peak: float = 0.0) -> PictureFrame:
+    """The axes of a density; its height has no labels, as few can read them.
+
+    They are so high that a peak of another density is inside, too.
+    """
+    top = 1.24 * max(float(found.pdf.max()), peak, np.finfo(float).tiny)
     return PictureFrame.around(size, found.axis, (0.0, top), y_labels=False)
 
 
@@ -49,12 +53,34 @@ def density_content(
     for mode in found.modes:
         x, y = float(frame.x(mode.place)), float(frame.y(mode.height))
         parts.append(f'<path class="mode" d="M{x:.1f} {y - 6:.1f}l-4.5 -8h9z"/>')
+    parts.append(_atoms(found, frame))
     if observed is not None and found.axis[0] <= observed <= found.axis[1]:
         x = float(frame.x(observed))
         parts.append(
             f'<path class="observed" d="M{x - 5:.1f} {base - 5:.1f}l10 10m0 -10l-10 10"'
             f"/>"
         )
+    return "".join(parts)
+
+
+def _atoms(found: DensityNumbers, frame: PictureFrame) -> str:
+    """Stems of values with a probability of their own, which their labels tell.
+
+    Probabilities and densities have no common scale: the largest stem is as high as
+    most of the picture.
+    """
+    inside = (found.atoms[:, 0] >= found.axis[0]) & (found.atoms[:, 0] <= found.axis[1])
+    atoms, parts = found.atoms[inside], []
+    most = max(atoms[:, 1], default=1.0)
+    for value, mass in atoms.tolist():
+        x = float(frame.x(value))
+        top = frame.y.start - 0.72 * (mass / most) * (frame.y.start - frame.y.end)
+        parts.append(
+            f'<path class="stem" d="M{x:.1f} {frame.y.start:.1f}V{top:.1f}"/>'
+            f'<circle class="atom" cx="{x:.1f}" cy="{top:.1f}" r="4"/>'
+        )
+        if len(atoms) <= 8:  # of more, labels would lie over each other
+            parts.append(text(x, top - 9, f"{mass:.0%}", "tick", "middle"))
     return "".join(parts)
 
 

@@ -132,13 +132,9 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             answer = questions[name](Question(fields))
         except (ValueError, ArithmeticError, MemoryError) as error:
-            sentence = " ".join(str(error).split()) or type(error).__name__
-            self._refuse(HTTPStatus.BAD_REQUEST, sentence)
+            self._refuse(HTTPStatus.BAD_REQUEST, said(error))
         except Exception as error:  # whatever it is, the page should not wait for it
-            self._refuse(
-                HTTPStatus.INTERNAL_SERVER_ERROR,
-                f"kexpfam failed at this ({type(error).__name__}: {error}).",
-            )
+            self._refuse(HTTPStatus.INTERNAL_SERVER_ERROR, said(error))
         else:
             self._send_json(HTTPStatus.OK, answer)
 
@@ -203,6 +199,13 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
         """Say nothing: the terminal is the user's."""
+
+
+def said(error: Exception) -> str:
+    """What the page says of an error: a sentence of ours, or that there was one."""
+    if isinstance(error, ValueError | ArithmeticError | MemoryError):
+        return " ".join(str(error).split()) or type(error).__name__
+    return f"kexpfam failed at this ({type(error).__name__}: {error})."
 
 
 def plain(value: Any) -> Any:

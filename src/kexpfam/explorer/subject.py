@@ -13,11 +13,12 @@ from typing import Any, Self
 import numpy as np
 
 from kexpfam._typing import Array, Indices
-from kexpfam.display import few_near, typical_place
+from kexpfam.display import averaged_along, column_relevance, few_near, typical_place
+from kexpfam.display.numbers import LEVELS, CurveNumbers
+from kexpfam.display.svg import NamedAxis, nice_step, tidy
 from kexpfam.errors import KexpfamError
-from kexpfam.explorer.numbers import LEVELS, CurveNumbers
-from kexpfam.explorer.svg import NamedAxis, nice_step, tidy
 from kexpfam.tables import CategoryFeature, Coding, DateFeature, Feature
+from kexpfam.tables.dates import days_of
 
 
 class ExplorerError(KexpfamError, ValueError):
@@ -37,6 +38,7 @@ class Control:
     start: float | str = 0.5  # the number or category to begin with
     feature: Feature | None = None  # how it is coded; None for numbers, and one-hot
     origin: float = 0.0  # what is added to the number: the first date
+    relevance: float | None = None  # share of what densities depend on; None: not known
 
     def cells(self, value: Any) -> list[float]:
         """Values in X, one for each column."""
@@ -75,8 +77,35 @@ class Control:
 
     def as_json(self) -> dict[str, Any]:
         """What the page is told of it."""
-        told = ("name", "categories", "low", "high", "step", "start")
+        told = ("name", "categories", "low", "high", "step", "start", "relevance")
         return {name: getattr(self, name) for name in told}
+
+    def positions(self, X: Array) -> Array:
+        """Where rows are on its axis, NaN where that is not known, (n, p) -> (n,)."""
+        cells = X[:, list(self.columns)]
+        if not self.categories:
+            values = cells[:, 0] if self.feature is None else self.feature.values(cells)
+            days = days_of(values) if values.dtype.kind != "f" else values
+            assert days is not None
+            return np.asarray(days, dtype=float) - self.origin
+        if self.feature is None:
+            return cells.argmax(axis=1).astype(float)
+        place = {name: float(i) for i, name in enumerate(self.categories)}
+        labels = self.feature.values(cells).tolist()
+        return np.array([place.get(str(label), np.nan) for label in labels])
+
+    def moved(self, X: Array, positions: Array) -> Array:
+        """Rows (n, p) with this condition put to positions on its axis, (n,)."""
+        places, inverse = np.unique(positions, return_inverse=True)
+        values = (
+            [self.categories[int(v)] for v in places] if self.categories else places
+        )
+        cells = np.array([self.cells(value) for value in list(values)])
+        whole = range(len(self.columns))
+        which = list(whole if self.feature is None else self.feature.moved)
+        X = X.copy()
+        X[:, [self.columns[i] for i in which]] = cells[inverse][:, which]
+        return X
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,18 +185,41 @@ class Subject:
 
     def along(self, control: Control, row: Array, points: int = 41) -> CurveNumbers:
         """Means and quantiles along a feature, the others staying at a row, (1, p)."""
+        places = np.linspace(control.low, control.high, points)
         if control.categories:
             places = np.arange(len(control.categories), dtype=float)
-            cells = [control.cells(category) for category in control.categories]
-        else:
-            places = np.linspace(control.low, control.high, points)
-            cells = [control.cells(place) for place in places.tolist()]
-        X = np.repeat(row, len(places), axis=0)
-        whole = range(len(control.columns))
-        moved = list(whole if control.feature is None else control.feature.moved)
-        X[:, [control.columns[i] for i in moved]] = np.array(cells)[:, moved]
+        X = control.moved(np.repeat(row, len(places), axis=0), places)
         p, few = self.model.given(X), few_near(self.model, X)
         return CurveNumbers(places, p.mean(), p.quantile(LEVELS), few)
+
+    def averaged_along(self, control: Control) -> CurveNumbers:
+        """Means and quantiles along a feature, averaged over the rows most like it."""
+        rows = self.rows_to_average()
+        if rows is None:
+            raise ExplorerError("There are no rows to average over; say --data.")
+        ends = None if control.categories else (control.low, control.high)
+        place = self.controls.index(control)
+        found = averaged_along(rows, place, ends=ends)
+        quantiles = found.quantiles(np.array(LEVELS))
+        return CurveNumbers(found.places, found.mean(), quantiles, found.few)
+
+    def rows_to_average(self) -> "SubjectRows | None":
+        """The data, or rows that the model remembers; None if there are neither."""
+        X = self.X if len(self.X) else remembered_rows(self.model)
+        return None if X is None else SubjectRows(self, X)
+
+    def by_relevance(self) -> Self:
+        """The same with controls in the order of how much densities depend on them."""
+        rows = self.rows_to_average()
+        if rows is None or not self.controls:
+            return self
+        shares = column_relevance(rows, len(self.controls)).tolist()
+        told = [
+            replace(control, relevance=share)
+            for control, share in zip(self.controls, shares, strict=True)
+        ]
+        told.sort(key=lambda control: -(control.relevance or 0.0))
+        return replace(self, controls=tuple(told))
 
     def axis(self) -> tuple[float, float]:
         """Values of y that pictures show: those of the data, or of draws without."""
@@ -195,6 +247,42 @@ class Subject:
 
 
 @dataclass(frozen=True, eq=False)
+class SubjectRows:
+    """Rows of conditions, (n, p), of which a control can be moved (`MovableRows`)."""
+
+    subject: Subject
+    X: Array
+
+    def __len__(self) -> int:
+        """How many rows there are."""
+        return len(self.X)
+
+    def positions(self, column: int) -> Array:
+        """Where the rows are on the axis of a control, (n,)."""
+        return self.subject.controls[column].positions(self.X)
+
+    def categories(self, column: int) -> tuple[str, ...]:
+        """Categories of a control."""
+        return self.subject.controls[column].categories
+
+    def given(
+        self, rows: Indices, column: int | None = None, positions: Array | None = None
+    ) -> Any:
+        """Densities at some rows, with a control put to positions."""
+        X = self.X[rows]
+        if column is not None:
+            assert positions is not None
+            X = self.subject.controls[column].moved(X, positions)
+        return self.subject.model.given(X)
+
+
+def remembered_rows(model: Any) -> Array | None:
+    """Training rows that a model keeps to tell what is near, (m, p), if it does."""
+    near = getattr(model, "neighbourhood_", None)
+    return None if near is None else near.center + near.scale * near.rows
+
+
+@dataclass(frozen=True, eq=False)
 class JointSubject:
     """A joint density of several columns, with data."""
 
@@ -208,7 +296,8 @@ class JointSubject:
 def kind_of_model(model: Any) -> str:
     """What kind of model it is, in a few words."""
     members = getattr(model, "members_", None)
-    average = "" if members is None else f", an average of {len(members)} densities"
+    count = 0 if members is None else len(members)
+    average = f", an average of {count} densities" if count > 1 else ""
     return f"{type(model).__name__}{average}"
 
 
@@ -286,6 +375,18 @@ class Question:
                 f"{name} must be between {low:g} and {high:g}, got {value:g}."
             )
         return value
+
+    def span(self, name: str) -> tuple[float, float] | None:
+        """Two finite numbers, the smaller one first; None if nothing was said."""
+        value = self.fields.get(name)
+        if value is None:
+            return None
+        if not isinstance(value, list) or len(value) != 2:
+            raise ExplorerError(f"{name} must be two numbers, got {value!r:.60}.")
+        low, high = (_number(name, end) for end in value)
+        if not (math.isfinite(low) and math.isfinite(high) and low < high):
+            raise ExplorerError(f"{name} must be two increasing numbers.")
+        return low, high
 
     def flag(self, name: str) -> bool:
         """Whether something is wanted; no, if nothing was said."""

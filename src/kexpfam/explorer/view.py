@@ -8,14 +8,14 @@ the sliders is computed once.
 import functools
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from kexpfam._typing import Array
 from kexpfam.display import near_note, rows_near
-from kexpfam.explorer.numbers import LEVELS, density_numbers
+from kexpfam.display.numbers import LEVELS, CurveNumbers, density_numbers
 from kexpfam.explorer.pictures import (
     coverage_picture,
     curve_picture,
@@ -56,9 +56,13 @@ class ConditionalView:
     """
 
     def __init__(self, subject: Subject, spec: ViewSpec | None = None) -> None:
-        self.subject = subject.starting_at_typical_row()
+        self.subject = subject.starting_at_typical_row().by_relevance()
         self.spec = spec or ViewSpec()
-        self._lock = threading.Lock()
+        # One for each thing that is computed once, so that none waits for another.
+        self._lock = {
+            name: threading.Lock() for name in ("evaluation", "draws", "averages")
+        }
+        self._averages: dict[str, CurveNumbers] = {}
 
     @property
     def questions(self) -> Mapping[str, Callable[[Question], Answer]]:
@@ -93,17 +97,27 @@ class ConditionalView:
             level=level,
             highest=question.choice("region", ("interval", "hpd")) == "hpd",
             zoom=question.flag("zoom"),
+            kept=question.span("kept"),
             with_std=not question.flag("moving"),
         )
         observed = question.fields.get("observed")
         if observed is not None:
             observed = question.number("observed", 0.0, -np.inf, np.inf)
-        frame = density_frame(found, question.size(340.0))
+        own = found.axis
+        # Room for a density that was pinned, to be compared with.
+        pinned = question.span("include")
+        if pinned is not None:
+            low, high = found.axis
+            axis = min(low, pinned[0]), max(high, pinned[1])
+            found = replace(found, axis=axis)
+        peak = question.number("peak", 0.0, 0.0, np.inf)
+        frame = density_frame(found, question.size(340.0), peak)
         near = self.near(row)
         return {
             "content": density_content(found, frame, subject.target, observed),
             "frame": {
                 "axis": list(found.axis),
+                "own": list(own),
                 "left": frame.x.start,
                 "right": frame.x.end,
                 "base": frame.y.start,
@@ -120,18 +134,28 @@ class ConditionalView:
             "levels": list(LEVELS),
             "mean": found.mean,
             "std": found.std,
+            "half_width": 0.5 * float(found.middle[1] - found.middle[0]),
+            "atoms": found.atoms.tolist(),
             "modes": [mode._asdict() for mode in found.modes],
             "near": near,
             "near_note": near_note(near),
         }
 
     def curve(self, question: Question) -> Answer:
-        """Mean and quantiles along a feature, the others where the sliders are."""
+        """Mean and quantiles along a feature, averaged over rows like each place.
+
+        With `others` "fixed", the other features are where the sliders are.
+        """
         subject = self.subject
         values = question.mapping("values")
         control = subject.control(question.fields.get("feature"))
         row = subject.row(values)
-        found = subject.along(control, row)
+        fixed = question.choice("others", ("averaged", "fixed")) == "fixed"
+        alone = len(subject.controls) == 1
+        if fixed or alone or subject.rows_to_average() is None:
+            found = subject.along(control, row)
+        else:
+            found = self.averaged(control)
         picture = curve_picture(
             found,
             control.axis,
@@ -192,7 +216,7 @@ class ConditionalView:
         """Draws at the rows of the data, beside what was observed there."""
         subject, rows = self.subject, self._evaluated
         data = subject.y[rows]
-        with self._lock:
+        with self._lock["draws"]:
             drawn = self._drawn
         size = question.size(300.0)
         if (feature := question.fields.get("feature")) is not None:
@@ -214,8 +238,15 @@ class ConditionalView:
 
     def evaluation(self) -> Evaluation:
         """All scores on the data, computed when first asked for."""
-        with self._lock:
+        with self._lock["evaluation"]:
             return self._evaluation
+
+    def averaged(self, control: Control) -> CurveNumbers:
+        """Averages along a feature, computed when first asked for."""
+        with self._lock["averages"]:
+            if control.name not in self._averages:
+                self._averages[control.name] = self.subject.averaged_along(control)
+            return self._averages[control.name]
 
     @functools.cached_property
     def _evaluation(self) -> Evaluation:
@@ -253,12 +284,11 @@ class ConditionalView:
         return self._places(control)[rows], self.subject.y[rows]
 
     def _places(self, control: Control) -> Array:
-        cells = self.subject.X[:, list(control.columns)]
+        places = control.positions(self.subject.X)
         if not control.categories:
-            return cells[:, 0]
+            return places
         # Beside each other, so that dots of a category are seen one by one.
-        beside = np.random.default_rng(0).uniform(-0.22, 0.22, len(cells))
-        return cells.argmax(axis=1) + beside
+        return places + np.random.default_rng(0).uniform(-0.22, 0.22, len(places))
 
     def near(self, row: Array) -> float | None:
         """About how many training rows are near a row, (1, p); None if not known."""

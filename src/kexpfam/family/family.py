@@ -87,6 +87,14 @@ class FittedFamily:
             self.base.prepared(Y, np.ones(n))
         if not np.isfinite(self.base.log_density(Y)).all():
             raise ValueError("the base density does not cover the data")
+        if self.T.kernel.resolution < 1e-75:
+            raise ValueError("a lengthscale of y is too small")
+        # Where its centres are, it is a function of y, and y one of its coordinates.
+        Z, U = self.T.X[:2], Y[:2, None]
+        there = self.coordinates.at(Z)
+        log_p = TiltedDensity(self.base, self.T, Z).log_unnormalized(U)
+        if not np.isfinite(there.to_user(U)).all() or not np.isfinite(log_p).all():
+            raise ValueError("it has no density at its own centres")
 
     @property
     def d(self) -> int:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from kexpfam._heuristics import median_distance, robust_scaling
+from kexpfam._row_order import row_order
 from kexpfam._typing import Array
 from kexpfam.kernels import Gaussian
 from kexpfam.persistence import saved_fit
@@ -42,15 +43,15 @@ class Neighbourhood:
 
         Near means within about so many median distances between rows.
         """
+        order = row_order(weights, X)
+        X, weights = X[order], weights[order]
         center, std, _ = robust_scaling(X, weights, name="X")
         scale = np.where(std > 0, std, 1.0)
         Z = (X - center) / scale
         width = medians * median_distance(Z, weights)
-        if len(Z) > most:
-            rng = np.random.default_rng(0)
-            kept = np.sort(rng.choice(len(Z), most, replace=False))
-            Z, weights = Z[kept], weights[kept] * (weights.sum() / weights[kept].sum())
-        return cls(center, scale, Z, weights, width)
+        kept = weights[:most]  # in a random order
+        weights = kept * (weights.sum() / kept.sum())
+        return cls(center, scale, Z[:most], weights, width)
 
     def scaled(self, total: float) -> "Neighbourhood":
         """The same, standing for rows of another total weight."""

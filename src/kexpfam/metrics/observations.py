@@ -24,6 +24,7 @@ import numpy as np
 
 from kexpfam._typing import Array, ArrayLike, Mask
 from kexpfam._validation import as_numbers, check_weights
+from kexpfam.display import short_number
 from kexpfam.errors import AccuracyWarning
 from kexpfam.partition import cell_nodes, cell_rule
 
@@ -49,8 +50,8 @@ class Estimate:
 
     def __str__(self) -> str:
         if math.isnan(self.standard_error):
-            return f"{self.value:.4g}"
-        return f"{self.value:.4g} ± {self.standard_error:.2g}"
+            return short_number(self.value)
+        return f"{short_number(self.value)} ± {short_number(self.standard_error, 2)}"
 
 
 @dataclass(frozen=True, eq=False)

@@ -162,9 +162,10 @@ def integrate_line(
     # moment (where that exists), may lie beyond
     tail_tolerance: float = 1e-12,
     # Where refinement stops whatever the error: this many numbers for all rows together
-    # (128 MiB), or this many cells where the rows are many
+    # (128 MiB), or this many cells where the rows are many, and where they are few
     most_numbers: int = 2**24,
     fewest_cells: int = 512,
+    most_cells: int = 2**14,
     # First cells are halved anyway where log densities of a row differ by more: a peak
     # of T in the thousands may hide between nodes
     steep: float = 500.0,
@@ -182,6 +183,7 @@ def integrate_line(
     cells = _Refinement.of(left, right, evaluate(left, right))
     is_steep = _largest_difference(cells.blocks[0]) > steep
     most = max(fewest_cells, most_numbers // (NODES * max(1, len(cells.reference))))
+    most = min(most, most_cells)
     while True:
         mass, error = cells.summary.mass, cells.summary.error
         total = mass.sum(axis=1)

@@ -129,6 +129,12 @@ def _is_alive(process: int) -> bool:
 def read_container(path: str | Path) -> tuple[dict[str, Array], dict[str, Any]]:
     """Arrays and description of a file; FileFormatError if it is not a whole one."""
     name = str(path)
+    mode = os.stat(path).st_mode
+    if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # it might never end, or begin
+        raise FileFormatError(
+            f"{name!r} is a pipe or a device, and a model is read from a file; write "
+            f"it to one first."
+        )
     with open(path, "rb") as file:  # a missing file or folder is the caller's to see
         length = int.from_bytes(file.read(8), "little")
         size = os.fstat(file.fileno()).st_size

@@ -8,13 +8,14 @@ import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_type_hints
 
 import numpy as np
 
 from kexpfam.errors import CannotSaveError, FileFormatError
 from kexpfam.persistence.container import read_container, write_container
 from kexpfam.persistence.encoding import Decoder, Encoder
+from kexpfam.persistence.registry import conforms
 
 Cls = TypeVar("Cls", bound=type)
 
@@ -27,7 +28,8 @@ def saved_estimator(cls: Cls) -> Cls:
 
     It has a method `_learned()` for what it has learned, as an object of a registered
     class, and `_relearn(learned)` to take that from a file, which raises ValueError if
-    it is not what this estimator learns. If it codes tables, it has `coder_` with a
+    it is not what this estimator learns; `check_saved()` raises it if numbers that are
+    each as declared are no model together. If it codes tables, it has `coder_` with a
     `coding_` of a registered class, and `_recode(coding)` to take that.
     """
     _readers[cls.__name__] = functools.partial(_estimator, cls)
@@ -156,7 +158,7 @@ def _revived(decoder: Decoder, description: dict[str, Any]) -> Any:
     name = description["model"]
     if not isinstance(name, str) or name not in _readers:
         raise ValueError(f"a {name!r:.60} is not known here")
-    names = [str(column) for column in description["feature_names"]]
+    names = _texts(description["feature_names"])
     model = _readers[name](decoder, description)
     if "coding" in description:
         model._recode(decoder.decode(description["coding"]))
@@ -170,15 +172,30 @@ def _revived(decoder: Decoder, description: dict[str, Any]) -> Any:
 def _estimator(cls: type, decoder: Decoder, description: dict[str, Any]) -> Any:
     learned = decoder.decode(description["fitted"])
     parameters = description["parameters"].items()
-    model = cls(**{name: decoder.decode(value) for name, value in parameters})
+    given = {name: decoder.decode(value) for name, value in parameters}
+    hints = get_type_hints(vars(cls)["__init__"])
+    for name, value in given.items():
+        if name in hints and not conforms(value, hints[name]):
+            raise ValueError(
+                f"parameter {name:.60} of {cls.__name__} is something else"
+            )
+    model = cls(**given)
     model._relearn(learned)
+    model.check_saved()
     return model
 
 
 def _joint(cls: Any, decoder: Decoder, description: dict[str, Any]) -> Any:
     factors = [_revived(decoder, part) for part in description["factors"]]
-    names = [str(column) for column in description["feature_names"]]
+    names = _texts(description["feature_names"])
     return cls._of_factors(description["structure"], names, factors)
+
+
+def _texts(names: Any) -> list[str]:
+    """Names of columns, each a text."""
+    if not isinstance(names, list) or not all(isinstance(n, str) for n in names):
+        raise ValueError("the feature names are not texts")
+    return names
 
 
 def _in_short(error: Exception) -> str:

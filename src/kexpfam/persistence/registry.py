@@ -23,7 +23,7 @@ ValueError.
 import functools
 import re
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -284,6 +284,11 @@ def conforms(value: Any, hint: Any) -> bool:
         origin = get_origin(origin.__value__)
     if origin in (Union, types.UnionType):
         return any(conforms(value, part) for part in inner)
+    if hint is Any:
+        return True
+    if origin in (Sequence, Mapping, Iterable):
+        sequence = origin is not Mapping
+        return isinstance(value, tuple | list if sequence else Mapping)
     if origin is Literal:
         return isinstance(value, str) and value in inner
     if origin is np.ndarray:

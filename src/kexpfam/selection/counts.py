@@ -195,4 +195,10 @@ def table_of_counts(
     first = 0.0 if low >= 0 else low - reach
     first = max(first, np.ceil(lower)) if np.isfinite(lower) else first
     last = min(high + reach, np.floor(upper)) if np.isfinite(upper) else high + reach
+    if not last - first < spec.most_values:
+        raise ValueError(
+            f"counts are for whole numbers of a moderate size, and y has values from "
+            f"{low:g} to {high:g}, so that {last - first:.3g} numbers would have a "
+            f"probability each; use counts=False, or upper=."
+        )
     return np.arange(first, last + 1.0)

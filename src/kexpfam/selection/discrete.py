@@ -76,6 +76,7 @@ def looks_counted(y: Array, spec: AtomsSpec = ATOMS) -> bool:
     several = 2 <= len(values) <= spec.most_counts
     # A single row that differs from all others tells of no kind.
     several &= bool(np.sort(rows)[-2:][0] >= spec.ties)
+    several &= bool(values[-1] <= spec.largest_count)
     dense = len(values) >= 0.5 * (values[-1] - values[0] + 1.0)
     return bool(several and dense and len(y) >= spec.ties * len(values))
 

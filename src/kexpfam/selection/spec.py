@@ -190,6 +190,7 @@ class AtomsSpec:
     most_counts: int = 60
     ties: float = 5.0
     few_values: int = 12  # So many values, whatever they are, have probabilities
+    largest_count: float = 6000.0  # A table of them has three times as many
     digits: int = 5  # Decimal places that are looked at for rounding, from the range on
 
 
@@ -225,6 +226,8 @@ class CountsSpec:
     # and some more
     times_range: float = 2.0
     more: float = 30.0
+    # Numbers that may have one, at most: a block of rows then takes 160 MB
+    most_values: float = 20_000.0
     most_classes: int = 12  # Values that get probabilities one by one, at most
     fewest_for_density: int = 5  # Values from which on a density of y + noise is tried
     stacked_pseudo_rows: float = 5.0

@@ -19,6 +19,7 @@ import numpy as np
 from kexpfam._heuristics import median_distance, robust_scaling
 from kexpfam._parallel import shared_out
 from kexpfam._typing import Array, Indices
+from kexpfam._validation import check_range
 from kexpfam.base_densities import (
     BaseDensity,
     LinearBase,
@@ -101,6 +102,8 @@ class Validation:
         cls, rows: TrainingRows, spec: Spec, rng: np.random.Generator
     ) -> "Validation":
         """Shuffle rows into folds; of very many rows, some."""
+        check_range("X", rows.X)
+        check_range(spec.response_name, rows.Y)
         limits, several = spec.limits, rows.Y.shape[1] > 1
         most = limits.validation_rows_of_several if several else limits.validation_rows
         n = min(len(rows), most)

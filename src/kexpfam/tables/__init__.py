@@ -1,6 +1,12 @@
 """Tables as they come, as numbers: texts, categories, dates, gaps."""
 
-from kexpfam.tables.coder import TableCoder, name_of, table_of, tell_of_leaks
+from kexpfam.tables.coder import (
+    TableCoder,
+    name_of,
+    response_name,
+    table_of,
+    tell_of_leaks,
+)
 from kexpfam.tables.coding import Coded, Coding, Missing
 from kexpfam.tables.columns import Column, Table, TableError, as_table, is_frame
 from kexpfam.tables.features import (
@@ -33,6 +39,7 @@ __all__ = [
     "is_frame",
     "name_of",
     "number_feature",
+    "response_name",
     "table_of",
     "tell_of_leaks",
 ]

@@ -248,10 +248,25 @@ def table_of(X: Any, names: Sequence[str] | None = None) -> Table:
     return as_table(dict(zip(names, X.T, strict=True)))
 
 
+def response_name(y: Any) -> str | None:
+    """Name of a response, a series, a frame of one column or a name; None without.
+
+    Example:
+        >>> import pandas as pd
+        >>> response_name(pd.Series([1.0], name="price")), response_name([1.0])
+        ('price', None)
+    """
+    if isinstance(y, str):
+        return y
+    columns = list(getattr(y, "columns", ()))
+    name = columns[0] if len(columns) == 1 else getattr(y, "name", None)
+    return name if isinstance(name, str) and name else None
+
+
 def name_of(y: Any, table: Table) -> str | None:
     """Name of a response; None if it has none, or that of a column of the table."""
-    name = getattr(y, "name", None)
-    return name if isinstance(name, str) and name not in table.names else None
+    name = response_name(y)
+    return name if name not in table.names else None
 
 
 def tell_of_leaks(coding: Coding, table: Table, y: Array) -> None:

@@ -14,6 +14,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
+from kexpfam._row_order import row_order
 from kexpfam._typing import Array, Indices, Mask
 from kexpfam.errors import FileFormatError, TableWarning
 from kexpfam.persistence import made, saved_fit
@@ -245,10 +246,11 @@ class Coding:
         if Y is None:
             return X
         w = np.ones(len(table)) if weights is None else weights
+        order = row_order(w, X, Y)
         for feature, columns in zip(self.features, self.places, strict=True):
             if isinstance(feature, EncodedFeature):
                 groups, k = groups_of(table, feature.name, feature.categories)
-                X[:, columns] = held_out_codes(groups, k, Y, w)
+                X[:, columns] = held_out_codes(groups, k, Y, w, order)
         return X
 
     def with_means_of(

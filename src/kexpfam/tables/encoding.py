@@ -47,8 +47,12 @@ def shrunk_means(groups: Indices, k: int, Y: Array, weights: Array) -> Array:
     return codes
 
 
-def held_out_codes(groups: Indices, k: int, Y: Array, weights: Array) -> Array:
+def held_out_codes(
+    groups: Indices, k: int, Y: Array, weights: Array, order: Indices | None = None
+) -> Array:
     """The same for each row, by the rows that are not in its part, (n, d).
+
+    Parts are dealt to the rows in the order that is given, or as they are.
 
     Shifts of a group from the mean of these rows are added to the mean of all: means
     without a part are high where y is low in the part, and would tell of it.
@@ -60,6 +64,8 @@ def held_out_codes(groups: Indices, k: int, Y: Array, weights: Array) -> Array:
         True
     """
     fold = fold_of_rows(len(groups))
+    if order is not None:
+        fold[order] = fold.copy()
     overall, codes = np.average(Y, axis=0, weights=weights), np.empty(Y.shape)
     for part in range(FOLDS):
         out = fold == part

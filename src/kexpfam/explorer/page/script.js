@@ -3,7 +3,7 @@
 // drawn here, from the grid of the last answer, so that dragging it asks for nothing.
 
 const byId = (id) => document.getElementById(id);
-const state = { values: {}, fixed: {}, moving: false, level: 0.9, region: "interval", zoom: false, t: null, observed: null, place: null };
+const state = { values: {}, fixed: {}, moving: false, level: 0.9, region: "interval", zoom: true, pinned: null, t: null, observed: null, place: null };
 const answers = {};
 let page = null;
 
@@ -39,7 +39,26 @@ function between(xs, ys, x) {
 
 // ---- asking ------------------------------------------------------------------------
 
+// In a notebook there is no server: the page that shows this one hands questions on.
+const waiting = new Map();
+let asked = 0;
+window.addEventListener("message", (event) => {
+  const content = window.embedded && event.source === window.parent && event.data && event.data.kexpfam;
+  if (!content || !waiting.has(content.id)) return;
+  const [resolve, reject] = waiting.get(content.id);
+  waiting.delete(content.id);
+  if (content.error) reject(new Error(content.error)); else resolve(content.answer);
+});
+
+function askParent(name, fields) {
+  return new Promise((resolve, reject) => {
+    waiting.set(++asked, [resolve, reject]);
+    window.parent.postMessage({ kexpfam: { id: asked, name, fields } }, "*");
+  });
+}
+
 async function ask(name, fields) {
+  if (window.embedded) return askParent(name, fields);
   let response;
   try {
     response = await fetch("api/" + name, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(fields) });
@@ -86,8 +105,11 @@ const isNarrow = () => window.innerWidth <= 640;
 const redraw = latest(async () => {
   const chart = byId("density-chart");
   const width = widthOf(byId("density")) - 2 * parseFloat(getComputedStyle(byId("density")).paddingLeft);
-  const height = isNarrow() ? 212 : 316;
-  const answer = await ask("density", { values: state.values, level: state.level, region: state.region, zoom: state.zoom, moving: state.moving, observed: state.observed, width, height });
+  const height = isNarrow() ? 168 : 316;
+  const asked = { values: state.values, level: state.level, region: state.region, zoom: state.zoom, moving: state.moving, observed: state.observed, width, height };
+  if (state.zoom && answers.density) asked.kept = answers.density.frame.own;
+  if (state.pinned) { asked.include = state.pinned.frame.own; asked.peak = Math.max(...state.pinned.pdf); }
+  const answer = await ask("density", asked);
   answers.density = answer;
   chart.setAttribute("width", width);
   chart.setAttribute("height", height);
@@ -95,6 +117,7 @@ const redraw = latest(async () => {
   byId("density-content").innerHTML = answer.content;
   if (state.t === null) setThreshold(Number(answer.quantiles[3].toPrecision(3)));
   else drawThreshold();
+  drawPinned();
   drawLegend(answer);
   drawNumbers(answer);
   document.documentElement.dataset.drawn = Number(document.documentElement.dataset.drawn || 0) + 1;
@@ -115,30 +138,64 @@ function drawLegend(a) {
   const modes = a.modes.map((m) => shown(m.place)).join(", ");
   if (modes) items.push(item("key-mode", a.modes.length > 1 ? "modes" : "mode", modes));
   items.push(item("key-region", `${100 * a.level} % ${state.region === "hpd" ? "highest density" : "interval"}`, spans(a.region)));
+  if (a.atoms.length) items.push(item("key-atom", "own probability"));
   if (state.observed !== null) items.push(item("key-observed", "observed", shown(state.observed)));
+  if (state.pinned) items.push(item("key-pinned", "A: median", `${shown(state.pinned.quantiles[2])}, ${100 * state.pinned.level} % ${spans([state.pinned.interval])}`));
   byId("density-legend").replaceChildren(...items);
   byId("near").hidden = !a.near_note;
   byId("near").textContent = a.near_note ? `Note: ${a.near_note}.` : "";
 }
 
 function numberRows(a) {
-  const rows = [["mean", a.mean], ["standard deviation", a.std]];
+  const rows = [["mean", a.mean], ["half of the middle 68 %", a.half_width]];
+  // Far tails make a standard deviation that says little of where most values are.
+  rows.push([a.std > 1.25 * a.half_width ? "standard deviation, with far tails" : "standard deviation", a.std]);
   a.levels.forEach((level, i) => rows.push([level === 0.5 ? "median" : `${+(100 * level).toFixed(1)} % quantile`, a.quantiles[i]]));
   rows.push([`${100 * a.level} % interval, from`, a.interval[0]], [`${100 * a.level} % interval, to`, a.interval[1]]);
+  for (const [value, mass] of a.atoms.slice(0, 8)) rows.push([`probability of exactly ${shown(value, 4, true)}`, mass]);
   a.modes.forEach((m, i) => rows.push([a.modes.length > 1 ? `mode ${i + 1} (mass ${percent(m.mass)})` : "mode", m.place]));
   if (a.near !== null) rows.push(["training rows nearby, about", a.near]);
   return rows;
 }
 
 function drawNumbers(a) {
-  byId("numbers-body").replaceChildren(...numberRows(a).map(([name, value]) => {
-    const row = document.createElement("tr");
-    const head = document.createElement("th"), cell = document.createElement("td");
+  const text = (name, value) => value === undefined ? "" : value === null ? "…" : name.startsWith("training") ? shown(value, 2) : shown(value);
+  const line = (name, cells) => {
+    const row = document.createElement("tr"), head = document.createElement("th");
     head.scope = "row"; head.textContent = name;
-    cell.textContent = value === null ? "…" : name.startsWith("training") ? shown(value, 2) : shown(value);
-    row.append(head, cell);
+    row.append(head, ...cells.map((content) => { const cell = document.createElement("td"); cell.textContent = content; return cell; }));
     return row;
-  }));
+  };
+  const kind = (name) => name.replace(/, with far tails| \(mass.*\)/, "");
+  const before = state.pinned ? new Map(numberRows(state.pinned).map(([name, value]) => [kind(name), value])) : null;
+  const rows = numberRows(a).map(([name, value]) => line(name, before ? [text(name, before.get(kind(name))), text(name, value)] : [text(name, value)]));
+  if (before) rows.unshift(line("", ["A, pinned", "now"]));
+  byId("numbers-body").replaceChildren(...rows);
+}
+
+// ---- a density to compare with -----------------------------------------------------
+
+function drawPinned() {
+  const a = answers.density, p = state.pinned;
+  byId("pinned").setAttribute("d", "");
+  byId("pin").textContent = p ? "Unpin A" : "Pin as A";
+  byId("pinned-text").hidden = !p;
+  if (!a || !p) return;
+  const { axis, left, right, base, top, highest } = a.frame;
+  const points = p.grid.map((y, i) => [left + (y - axis[0]) / (axis[1] - axis[0]) * (right - left), base - p.pdf[i] / highest * (base - top)]);
+  byId("pinned").setAttribute("d", "M" + points.filter(([x]) => x >= left && x <= right).map(([x, y]) => `${x.toFixed(1)} ${y.toFixed(1)}`).join("L"));
+  const changed = page.controls.filter((c) => state.values[c.name] !== p.values[c.name]);
+  const told = changed.slice(0, 4).map((c) => `${c.name} ${spelled(p.values[c.name])} → ${spelled(state.values[c.name])}`).join(", ");
+  const more = changed.length > 4 ? `, and ${changed.length - 4} more` : "";
+  const above = 1 - between(p.grid, p.cdf, state.t);
+  byId("pinned-text").textContent = `A → now: ${told ? told + more : "nothing changed yet"}. P(> t) was ${percent(Math.min(1, Math.max(0, above)))}.`;
+}
+
+const spelled = (value) => typeof value === "number" ? shown(value, 4, true) : value;
+
+function pin() {
+  state.pinned = state.pinned || !answers.density ? null : { ...answers.density, values: { ...state.values } };
+  redraw();
 }
 
 // ---- threshold ---------------------------------------------------------------------
@@ -169,6 +226,7 @@ function drawThreshold() {
   const name = page.target.length > 22 ? page.target.slice(0, 21) + "…" : page.target;
   const text = byId("tail-text");
   text.replaceChildren(phrase(`P(${name} > t) = `, percent(1 - below)), phrase(`P(${name} ≤ t) = `, percent(below)));
+  if (state.pinned) drawPinned();
   const handle = byId("threshold");
   handle.setAttribute("aria-valuemin", rounded(axis[0]));
   handle.setAttribute("aria-valuemax", rounded(axis[1]));
@@ -223,10 +281,11 @@ function listenToThreshold() {
 
 const recurve = latest(async () => {
   const box = byId("curve-picture");
-  const answer = await ask("curve", { values: state.values, feature: byId("curve-feature").value, width: widthOf(box), height: isNarrow() ? 250 : 290 });
+  const answer = await ask("curve", { values: state.values, feature: byId("curve-feature").value, others: byId("curve-others").value, width: widthOf(box), height: isNarrow() ? 250 : 290 });
   answers.curve = answer;
   box.innerHTML = answer.picture;
   byId("curve-few").hidden = !answer.few;
+  judgeOnce();
 });
 
 const resample = latest(async () => {
@@ -238,8 +297,6 @@ const resample = latest(async () => {
 });
 
 const judge = latest(async () => {
-  byId("judge").hidden = true;
-  byId("calibration-body").hidden = false;
   byId("calibration-text").textContent = "Comparing with the data …";
   const a = await ask("calibration", { width: widthOf(byId("pit-picture")), height: 220 });
   answers.calibration = a;
@@ -251,6 +308,14 @@ const judge = latest(async () => {
   byId("calibration-note").textContent = a.note;
   for (const button of document.querySelectorAll("#calibration .downloads button")) button.hidden = false;
 });
+
+// Once what is seen first is there; it takes longest, and needs no click.
+let judged = false;
+function judgeOnce(again = false) {
+  if (!page.observed || (judged && !again)) return;
+  judged = true;
+  judge();
+}
 
 const repair = latest(async () => {
   const given = {};
@@ -297,6 +362,13 @@ function sliderOf(control) {
   const label = document.createElement("label");
   label.htmlFor = id;
   label.textContent = control.name;
+  if (control.relevance) {
+    const bar = document.createElement("span");
+    bar.className = "relevance";
+    bar.title = `${percent(control.relevance)} of what the density depends on`;
+    bar.style.setProperty("--relevance", control.relevance);
+    label.append(bar);
+  }
   head.append(label);
   box.append(head);
   if (control.categories.length) {
@@ -374,9 +446,11 @@ function listenToControls() {
   byId("level").addEventListener("change", (event) => { state.level = Number(event.target.value); redraw(); });
   byId("region").addEventListener("change", (event) => { state.region = event.target.value; redraw(); });
   byId("zoom").addEventListener("change", (event) => { state.zoom = event.target.checked; redraw(); });
+  byId("pin").addEventListener("click", pin);
+  byId("curve-others").addEventListener("change", recurve);
+  byId("panel").addEventListener("scroll", cueMore, { passive: true });
   byId("curve-feature").addEventListener("change", recurve);
   byId("draws-feature").addEventListener("change", resample);
-  byId("judge").addEventListener("click", judge);
 }
 
 // ---- downloads ---------------------------------------------------------------------
@@ -471,7 +545,14 @@ function redrawAll() {
   redraw();
   if (byId("curve-feature").value) recurve();
   if (page.observed) resample();
-  if (answers.calibration) judge();
+  if (answers.calibration || !byId("curve-feature").value) judgeOnce(true);
+  cueMore();
+}
+
+// Whether conditions go on below what is seen of them.
+function cueMore() {
+  const panel = byId("panel");
+  byId("more").hidden = panel.scrollHeight - panel.clientHeight - panel.scrollTop < 12;
 }
 
 function showCards() {
@@ -493,7 +574,8 @@ function fillIn() {
   byId("subtitle").textContent = [page.title, page.model, page.rows ? `${page.rows.toLocaleString("en")} rows of ${page.source}` : "no data"].join(" · ");
   byId("density-title").textContent = `Density of ${page.target}`;
   byId("panel-title").textContent = joint ? "Hold columns fixed" : "Conditions";
-  byId("panel-note").textContent = joint ? "Tick a column, or move its slider, to see the others given its value." : page.rows ? "They begin at a typical row of the data." : "";
+  byId("panel-note").textContent = joint ? "Tick a column, or move its slider, to see the others given its value." : page.rows ? "They begin at a typical row of the data" + (names.length > 1 ? ", in the order of how much the density depends on them." : ".") : "";
+  byId("curve-others").hidden = names.length < 2;
   byId("rows").hidden = joint || !page.rows;
   byId("place").max = page.rows;
   byId("controls").replaceChildren(...page.controls.map(sliderOf));
@@ -516,6 +598,7 @@ async function start() {
   listenToThreshold();
   redrawAll();
   let width = window.innerWidth;
+  window.addEventListener("resize", cueMore);
   window.addEventListener("resize", later(() => { if (window.innerWidth !== width) { width = window.innerWidth; redrawAll(); } }, 150));
 }
 

@@ -20,6 +20,9 @@ from kexpfam._typing import Array, Mask
 # Levels of the quantiles that are always shown.
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 
+# Between these a normal density is within one standard deviation of its mean.
+MIDDLE = (0.158655, 0.841345)
+
 
 @dataclass(frozen=True)
 class GridSpec:
@@ -32,11 +35,16 @@ class GridSpec:
     # ends where so little is left.
     cut_off: float = 0.01
     left_over: float = 0.002
+    # Of the peak: lower tails are left out of an axis that a density has to itself, and
+    # such an axis stays while the density fills this share of it.
+    lowest: float = 0.006
+    filled: float = 0.45
     # Each step reduces the error by the relative error of a slope of the grid, a
     # thousandth or less: after a last step that is smaller than this share of the
     # middle half of the density, about ten digits are right.
     small_step: float = 1e-7
     steps: int = 5
+    least_atom: float = 1e-3  # of less probability an atom is not shown
     bisections: int = 40  # for the height at which a region is cut, on the grid alone
     prominence: float = 0.02  # a dip of less of the highest peak makes no two modes
 
@@ -77,8 +85,10 @@ class DensityNumbers:
     std: float  # standard deviation; NaN if it was not asked for
     quantiles: Array  # at `LEVELS`, (5,)
     interval: Array  # ends of the central interval, (2,)
+    middle: Array  # ends of what a normal density has within one std, (2,)
     region: Array  # intervals that are shaded, (k, 2)
     modes: tuple[Mode, ...]  # the highest one first
+    atoms: Array  # values with a probability of their own, and these, (k, 2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,6 +109,7 @@ def density_numbers(
     level: float = 0.9,
     highest: bool = False,
     zoom: bool = False,
+    kept: tuple[float, float] | None = None,
     with_std: bool = True,
     spec: GridSpec = GRID,
 ) -> DensityNumbers:
@@ -111,20 +122,25 @@ def density_numbers(
         level: Probability of the interval and of the region.
         highest: Whether the region is that of highest density, and not the interval.
         zoom: Whether the axis is that of this density alone.
+        kept: An axis that stays if the density is inside and fills much of it.
         with_std: Whether the standard deviation is wanted, a third of the time.
         spec: How the grid is laid.
     """
-    wanted = np.array([*LEVELS, 0.5 - 0.5 * level, 0.5 + 0.5 * level])
+    ends = 0.5 - 0.5 * level, 0.5 + 0.5 * level
+    wanted = np.array([*LEVELS, *MIDDLE, *ends])
     # Held once: one x is small work, and each step would ask for it again.
     with single_threaded_blas():
         p = model.given(row)[0]
         std = float(p.std()) if with_std else np.nan
-        axis, curves = _on_grid(p, axis, zoom, spec)
+        axis, curves = _on_grid(p, axis, zoom, kept, spec)
+        atoms = np.empty((0, 2))
         if getattr(p, "measure", "lebesgue") == "lebesgue":
             quantiles = quantiles_near(p, wanted, curves, spec)
             densest = region_near(p, level, curves, spec) if highest else None
         else:  # atoms, which a grid does not see
             quantiles, densest = p.ppf(wanted), p.hpd(level) if highest else None
+            atoms = np.column_stack(p.atoms)
+            atoms = atoms[atoms[:, 1] >= spec.least_atom]
         interval = quantiles[-2:]
         region = interval[None, :] if densest is None else densest
         return DensityNumbers(
@@ -134,13 +150,19 @@ def density_numbers(
             std,
             quantiles[: len(LEVELS)],
             interval,
+            quantiles[len(LEVELS) : -2],
             region,
             modes(curves, spec),
+            atoms,
         )
 
 
 def _on_grid(
-    p: Any, axis: tuple[float, float], zoom: bool, spec: GridSpec
+    p: Any,
+    axis: tuple[float, float],
+    zoom: bool,
+    kept: tuple[float, float] | None,
+    spec: GridSpec,
 ) -> tuple[tuple[float, float], DensityGrid]:
     """Ends of the axis, and the density on a grid that resolves it."""
     grid = np.linspace(*axis, spec.even)
@@ -148,8 +170,14 @@ def _on_grid(
     if zoom or max(cdf[0], 1.0 - cdf[-1]) > spec.cut_off:
         # An axis on which nearly all of the density is seen.
         low, high = p.ppf(np.array([spec.left_over, 1.0 - spec.left_over])).tolist()
-        low, high = low - 0.04 * (high - low), high + 0.04 * (high - low)
-        axis = (low, high) if zoom else (min(axis[0], low), max(axis[1], high))
+        low, high = _where_high(p, low, high, spec) if zoom else (low, high)
+        if low == high:  # an atom
+            low, high = low - 0.5, high + 0.5
+        if zoom and kept is not None and _fits(low, high, kept, spec):
+            axis = kept
+        else:
+            low, high = low - 0.04 * (high - low), high + 0.04 * (high - low)
+            axis = (low, high) if zoom else (min(axis[0], low), max(axis[1], high))
         grid = np.linspace(*axis, spec.even)
         cdf = p.cdf(grid)
     low, high = np.interp([LEVELS[0], LEVELS[-1]], cdf, grid)
@@ -161,6 +189,22 @@ def _on_grid(
     # Points that nearly coincide would make slopes between them inaccurate.
     apart = np.diff(both, prepend=-np.inf) > spec.apart * (dense[1] - dense[0])
     return axis, DensityGrid(both[apart], p.pdf(both[apart]), cdf[apart])
+
+
+def _where_high(p: Any, low: float, high: float, spec: GridSpec) -> tuple[float, float]:
+    """The part of a range without long tails in which a line would lie on the axis."""
+    if getattr(p, "measure", "lebesgue") != "lebesgue":
+        return low, high
+    y = np.linspace(low, high, spec.even)
+    pdf = p.pdf(y)
+    seen = y[pdf >= spec.lowest * pdf.max()]
+    return float(seen[0]), float(seen[-1])
+
+
+def _fits(low: float, high: float, kept: tuple[float, float], spec: GridSpec) -> bool:
+    """Whether a range is inside of an axis, and fills much of it."""
+    inside = kept[0] <= low and high <= kept[1]
+    return inside and high - low >= spec.filled * (kept[1] - kept[0])
 
 
 def quantiles_near(
@@ -189,7 +233,7 @@ def region_near(p: Any, level: float, on: DensityGrid, spec: GridSpec = GRID) ->
     The ends e of the region and its height c satisfy p(e) = c and a sum of masses,
     Σ ±F(e) = level; both are made linear in steps of e and c.
     """
-    height, ends = _cut(level, on, spec.bisections)
+    height, ends = cut_at_height(level, on, spec.bisections)
     gradient = np.gradient(on.pdf, on.y)
     sign = np.where(np.arange(len(ends)) % 2, 1.0, -1.0)
     small = spec.small_step * on.middle_half()
@@ -210,7 +254,9 @@ def region_near(p: Any, level: float, on: DensityGrid, spec: GridSpec = GRID) ->
     return np.reshape(p.hpd(level), (-1, 2))
 
 
-def _cut(level: float, on: DensityGrid, bisections: int) -> tuple[float, Array]:
+def cut_at_height(
+    level: float, on: DensityGrid, bisections: int = GRID.bisections
+) -> tuple[float, Array]:
     """Height above which the grid has a mass, and where it is crossed."""
     low, high = 0.0, float(on.pdf.max())
     for _ in range(bisections):

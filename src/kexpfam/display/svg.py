@@ -117,14 +117,14 @@ def _grouped(size: float) -> str:
 
 def line(xs: Array, ys: Array, kind: str) -> str:
     """A line through points, in pixels."""
-    return f'<path class="{kind}" d="{_path(xs, ys)}"/>'
+    return f'<path class="{kind}" d="{path(xs, ys)}"/>'
 
 
 def area(xs: Array, upper: Array, lower: Array | float, kind: str) -> str:
     """The area between two lines, in pixels."""
     base = np.broadcast_to(np.asarray(lower, dtype=float), np.shape(xs))
     both = np.concatenate([xs, xs[::-1]]), np.concatenate([upper, base[::-1]])
-    return f'<path class="{kind}" d="{_path(*both)}Z"/>'
+    return f'<path class="{kind}" d="{path(*both)}Z"/>'
 
 
 def dots(xs: Array, ys: Array, kind: str, radius: float = 2.4) -> str:
@@ -261,6 +261,7 @@ class PictureFrame:
         return picture(self.size, content, title)
 
 
-def _path(xs: Array, ys: Array) -> str:
+def path(xs: Array, ys: Array) -> str:
+    """What a path through points is, in pixels."""
     pairs = zip(np.asarray(xs).tolist(), np.asarray(ys).tolist(), strict=True)
     return "M" + "L".join(f"{x:.1f} {y:.1f}" for x, y in pairs)

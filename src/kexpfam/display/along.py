@@ -1,0 +1,253 @@
+"""p(y|x) along one column of x, the others as they are in rows like these.
+
+At a value v of the column the densities of rows near v are averaged, each with the
+column put to v:
+
+    p(y | v) ≈ Σ_i w_i(v) p(y | x_i with x_ij = v),
+
+with weights that fall to zero at the edge of the neighbourhood, so that the average
+changes smoothly with v. What is averaged are rows that occur together with v: one
+typical row tells of itself alone, and all rows at every v are mostly impossible ones.
+It is also what dots of (x_ij, y_i) may be compared with.
+
+Averages are read off a grid of y that all densities share.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+from scipy.ndimage import gaussian_filter1d
+
+from kexpfam._parallel import single_threaded_blas
+from kexpfam._typing import Array, Indices, Mask
+from kexpfam.display.conditions import FEW_ROWS
+
+
+class MovableRows(Protocol):
+    """Rows of conditions, of which a column can be put to other values.
+
+    Values are positions on an axis: numbers, days, or 0, 1, ... for categories.
+    """
+
+    def __len__(self) -> int:
+        """How many rows there are."""
+
+    def positions(self, column: int) -> Array:
+        """Where the rows are in a column, NaN where that is not known, (n,)."""
+
+    def categories(self, column: int) -> tuple[str, ...]:
+        """Its categories in their order; none for numbers."""
+
+    def given(
+        self, rows: Indices, column: int | None = None, positions: Array | None = None
+    ) -> Any:
+        """Densities at some rows, (m,), with a column put to positions, (m,)."""
+
+
+@dataclass(frozen=True)
+class AlongSpec:
+    """How many densities are averaged, and on what grid."""
+
+    places: int = 64  # along a column of numbers
+    rows: int = 160  # that stand for all, evenly spaced along the column
+    near: int = 32  # of these for each place; so a fifth of all
+    smoothing: float = 1.5  # in places: rows that come and go should not be seen
+    cut: float = 1.0  # per cent of rows beyond either end of a column of numbers
+    cells: int = 320  # of y
+    tail_cells: int = 40  # beyond what is shown, so that means are right
+    near_share: float = 0.06  # of the range of a column: rows that are so far are near
+    compared: int = 60  # rows by which columns are told apart
+
+
+ALONG = AlongSpec()
+
+
+@dataclass(frozen=True, eq=False)
+class AveragedDensities:
+    """Averages of p(y|x) at places along a column.
+
+    Attributes:
+        places: Values of the column, (g,), or 0, 1, ... for categories.
+        edges: Of cells of y, (h + 1,), increasing; of whole numbers if y is counted.
+        cdf: Distribution functions at the edges, (g, h + 1).
+        shown: Which edges a picture shows; the others are tails.
+        few: Where hardly any rows are near, (g,).
+        counted: Whether each cell is a whole number.
+    """
+
+    places: Array
+    edges: Array
+    cdf: Array
+    shown: slice
+    few: Mask
+    counted: bool = False
+
+    def quantiles(self, levels: Array) -> Array:
+        """Quantiles at levels, (g, k): straight lines inside a cell."""
+        if self.counted:
+            cell = [np.searchsorted(own[1:-1], levels) for own in self.cdf]
+            return (0.5 * (self.edges[1:] + self.edges[:-1]))[np.array(cell)]
+        return np.array([np.interp(levels, own, self.edges) for own in self.cdf])
+
+    def mean(self) -> Array:
+        """Means, (g,), of what is inside the grid."""
+        masses = np.diff(self.cdf)
+        middle = 0.5 * (self.edges[1:] + self.edges[:-1])
+        return masses @ middle / masses.sum(axis=1)
+
+    def heights(self, seen: Array) -> tuple[Array, Array]:
+        """Edges that are shown, (k + 1,), and mean densities between them, (g, k).
+
+        Args:
+            seen: Values of y that are shown in any case.
+        """
+        first, last = self.shown.start, self.shown.stop
+        if seen.size:
+            ends = np.searchsorted(self.edges, [seen.min(), seen.max()])
+            first = max(0, min(first, int(ends[0]) - 1))
+            last = min(len(self.edges), max(last, int(ends[1]) + 1))
+        edges = self.edges[first:last]
+        return edges, np.diff(self.cdf[:, first:last]) / np.diff(edges)
+
+
+def averaged_along(
+    rows: MovableRows,
+    column: int,
+    y: Array | None = None,
+    ends: tuple[float, float] | None = None,
+    spec: AlongSpec = ALONG,
+    *,
+    alone: bool = False,
+) -> AveragedDensities:
+    """Average p(y|x) over rows like those at each place along a column.
+
+    Args:
+        rows: The conditions.
+        column: Which of them varies.
+        y: Values that should be seen in a picture, (m,); None for none.
+        ends: Range of a column of numbers; None for that of nearly all rows.
+        spec: How much is computed.
+        alone: Whether there are no other columns, so that there is nothing to average.
+    """
+    if alone:
+        spec = replace(spec, places=200, near=1, smoothing=0.0)
+    seen = rows.positions(column)
+    known = np.flatnonzero(np.isfinite(seen))
+    if not len(known):
+        raise ValueError("The column that varies has no values in these rows.")
+    categories = rows.categories(column)
+    if categories:
+        places = np.arange(len(categories), dtype=float)
+        few = np.array([np.sum(seen == place) < FEW_ROWS for place in places])
+    else:
+        low, high = ends or _most(seen[known], spec.cut)
+        places = np.linspace(low, high, spec.places)
+        few = _few(places, seen[known], spec)
+    chosen, weights = _neighbours(places, seen, known, bool(categories), spec)
+    with single_threaded_blas():
+        edges, shown, counted = _grid(rows, known, y, spec)
+        moved = np.repeat(places, chosen.shape[1])
+        p = rows.given(chosen.ravel(), column, moved)
+        cdf = np.asarray(p.cdf(edges[None])).reshape(*chosen.shape, -1)
+    cdf = np.einsum("gm,gmh->gh", weights, cdf)
+    if not categories and spec.smoothing > 0:
+        cdf = gaussian_filter1d(cdf, spec.smoothing, axis=0, mode="nearest")
+    return AveragedDensities(places, edges, cdf, shown, few, counted)
+
+
+def _most(seen: Array, cut: float) -> tuple[float, float]:
+    """Ends of nearly all values; the outermost would leave little room for others."""
+    low, high = (float(v) for v in np.percentile(seen, [cut, 100.0 - cut]))
+    if low == high:
+        low, high = float(seen.min()), float(seen.max())
+    return (low, high) if low < high else (low - 0.5, high + 0.5)
+
+
+def _few(places: Array, seen: Array, spec: AlongSpec) -> Mask:
+    """Where along a column of numbers hardly any row is near, (g,)."""
+    reach = spec.near_share * float(np.ptp(np.percentile(seen, [1, 99])))
+    ordered = np.sort(seen)
+    right = np.searchsorted(ordered, places + reach, side="right")
+    return right - np.searchsorted(ordered, places - reach) < FEW_ROWS
+
+
+def _neighbours(
+    places: Array, seen: Array, known: Indices, categorical: bool, spec: AlongSpec
+) -> tuple[Indices, Array]:
+    """Rows that are averaged at each place, and their weights, (g, m) each."""
+    if categorical:
+        rng = np.random.default_rng(0)
+        chosen = np.empty((len(places), spec.near), dtype=int)
+        for k, place in enumerate(places):
+            own = np.flatnonzero(seen == place)
+            # A category without rows is tried at rows of any.
+            own = rng.permutation(own if len(own) else known)
+            chosen[k] = np.resize(own, spec.near)
+        return chosen, np.full(chosen.shape, 1.0 / spec.near)
+    order = known[np.argsort(seen[known], kind="stable")]
+    some = np.unique(np.linspace(0, len(order) - 1, spec.rows).round().astype(int))
+    order = order[some]
+    distance = np.abs(places[:, None] - seen[order])
+    m = min(spec.near, len(order))
+    nearest = np.argsort(distance, axis=1, kind="stable")[:, :m]
+    chosen, distance = order[nearest], np.take_along_axis(distance, nearest, axis=1)
+    # Tricube, as in local regression: the farthest row has nearly no weight.
+    farthest = 1.001 * distance[:, -1:]
+    share = distance / np.where(farthest > 0, farthest, 1.0)
+    weights = (1.0 - share**3) ** 3 + 1e-9
+    return chosen, weights / weights.sum(axis=1, keepdims=True)
+
+
+def _grid(
+    rows: MovableRows, known: Indices, y: Array | None, spec: AlongSpec
+) -> tuple[Array, slice, bool]:
+    """Edges of cells of y, which of them are shown, and whether y is counted."""
+    some = known[:: max(1, len(known) // spec.compared)]
+    p = rows.given(some)
+    ends = p.quantile([0.0005, 0.01, 0.99, 0.9995])
+    inner = np.percentile(ends[:, 1], 5), np.percentile(ends[:, 2], 95)
+    data = [] if y is None or not len(y) else [float(np.min(y)), float(np.max(y))]
+    low, high = min([inner[0], *data]), max([inner[1], *data])
+    if getattr(p, "measure", "") == "counting":
+        edges = np.arange(np.floor(ends.min()), np.ceil(ends.max()) + 2.0) - 0.5
+        first, last = np.searchsorted(edges, [low - 0.5, high + 0.5])
+        return edges, slice(max(0, first), last + 1), True
+    room = 0.02 * (high - low) or 0.5 * max(1.0, abs(low))
+    support = p.support
+    low = max(low - room, float(support[:, 0].min()))
+    high = min(high + room, float(support[:, 1].max()))
+    bottom, top = min(float(ends[:, 0].min()), low), max(float(ends[:, 3].max()), high)
+    core = np.linspace(low, high, spec.cells + 1)
+    # Cells of the tails become longer with the distance.
+    growth = np.linspace(0.0, 1.0, spec.tail_cells + 1)[1:] ** 2
+    below = (low - growth * (low - bottom))[::-1] if bottom < low else np.empty(0)
+    above = high + growth * (top - high) if top > high else np.empty(0)
+    shown = slice(len(below), len(below) + len(core))
+    return np.concatenate([below, core, above]), shown, False
+
+
+def column_relevance(rows: MovableRows, columns: int, spec: AlongSpec = ALONG) -> Array:
+    """How much p(y|x) depends on each column, as a share of all, (p,).
+
+    The square distance ∫ (F − F')² dy between the distribution functions at a row and
+    at the same row with the column taken from another one, on average over some rows:
+    quick, needs no y, and marginal, so that of columns that say the same each may seem
+    to matter.
+    """
+    rng = np.random.default_rng(0)
+    some = np.sort(rng.permutation(len(rows))[: spec.compared])
+    other = np.roll(some, len(some) // 2)
+    with single_threaded_blas():
+        p = rows.given(some)
+        ends = p.quantile([0.02, 0.98])
+        y = np.linspace(ends[:, 0].min(), ends[:, 1].max(), 64)[None]
+        before = p.cdf(y)
+        found = np.zeros(columns)
+        for j in range(columns):
+            positions = rows.positions(j)[other]
+            moved = np.flatnonzero(np.isfinite(positions))
+            if len(moved):
+                after = rows.given(some[moved], j, positions[moved]).cdf(y)
+                found[j] = np.sum((after - before[moved]) ** 2) / len(moved)
+    return found / found.sum() if found.any() else found

@@ -1,0 +1,187 @@
+"""What a fitted model is made of, in words and as HTML for notebooks.
+
+Only what the model remembers is told: nothing is computed, no row is asked for.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kexpfam.display import (
+    html_box,
+    html_heading,
+    html_notes,
+    html_table,
+    pit_strip,
+)
+from kexpfam.selection.results import kernel_in_words, short
+
+# Names and members of a list; more are counted.
+_NAMES, _MEMBERS = 6, 6
+
+
+@dataclass(frozen=True, eq=False)
+class ModelDescription:
+    """What there is to say of a fitted model.
+
+    Attributes:
+        heading: Of what, given what, from how many rows.
+        facts: What it is made of, by name.
+        members: Weight, held-out log density, base density and kernel of each member.
+        map_of_pit: What densities are behind, a `UnitMap`; None if there is none.
+        notes: What a user should know.
+    """
+
+    heading: str
+    facts: tuple[tuple[str, str], ...]
+    members: tuple[tuple[str, str, str, str], ...] = ()
+    map_of_pit: Any = None
+    notes: tuple[str, ...] = ()
+
+    def in_words(self) -> str:
+        """Lines for a terminal."""
+        width = max((len(name) for name, _ in self.facts), default=0)
+        lines = [self.heading]
+        lines += [f"  {name.ljust(width)}  {text}" for name, text in self.facts]
+        lines += [f"  {weight}  {base}" for weight, _, base, _ in self.members]
+        lines += [f"  note: {note}" for note in self.notes]
+        return "\n".join(lines)
+
+    def in_html(self, title: str) -> str:
+        """A part of a page."""
+        parts = [html_heading(title, self.heading)]
+        if self.facts:
+            parts.append(html_table((), self.facts))
+        if self.members:
+            header = ("weight", "held-out log p", "base density", "kernel")
+            parts.append(html_table(header, self.members))
+        if self.map_of_pit is not None:
+            parts.append(pit_strip(self.map_of_pit.pdf))
+        return html_box(*parts, html_notes(self.notes))
+
+
+def described(model: Any) -> ModelDescription:
+    """What a fitted `KCEF` or `AutoKCEF` is made of."""
+    columns = getattr(model, "columns_", None)
+    if columns is not None:
+        names = [n if isinstance(n, str) else f"y{n}" for n in columns.names]
+        facts = [
+            (name, f"an average of {len(own.members_ or ())} densities")
+            for name, own in zip(names, columns, strict=True)
+        ]
+        heading = _heading(model, ", ".join(names))
+        return ModelDescription(heading, tuple(facts), (), None, _notes(model))
+    counted = hasattr(getattr(model, "discrete_", None), "regressions")
+    members = None if counted else getattr(model, "members_", None)
+    facts = [*_of_response(model), *(_of_average(model) if members else _alone(model))]
+    return ModelDescription(
+        _heading(model, model._target or "y"),
+        tuple(facts),
+        _member_rows(members) if members else (),
+        getattr(model, "calibration_", None),
+        _notes(model),
+    )
+
+
+def held_out_score(model: Any) -> tuple[float | None, str | None]:
+    """Mean held-out log density of the best family, and its base in words.
+
+    Of a law with atoms neither: families are those of the rest.
+    """
+    if getattr(model, "discrete_", None) is not None:
+        return None, None
+    if getattr(model, "members_", None):
+        best = max(model.members_, key=lambda member: member.held_out)
+        return best.held_out, best.coordinates
+    selection = getattr(model, "selection_", None)
+    if selection is None or not hasattr(selection, "chosen"):
+        return None, None
+    return float(selection.chosen.mean(selection.weights)), selection.chosen.coordinates
+
+
+def _heading(model: Any, target: str) -> str:
+    names = getattr(model, "feature_names_in_", None)
+    if model.coder_ is not None:
+        names = [feature.name for feature in model.coder_.coding_.features]
+    count = model.n_features_in_
+    shown = [f"x{j}" for j in range(count)] if names is None else list(map(str, names))
+    given = ", ".join(shown[:_NAMES])
+    if len(shown) > _NAMES:
+        given += f", ... ({len(shown)} columns)"
+    fitted = getattr(model, "_fitted", None)
+    near = getattr(fitted, "neighbourhood", vars(model).get("neighbourhood_"))
+    rows = "" if near is None else f" from {round(float(near.weights.sum()))} rows"
+    return f"p({target} | {given}){rows}"
+
+
+def _of_response(model: Any) -> list[tuple[str, str]]:
+    """What kind of variable y is, where there is something to say."""
+    found, atoms = [], getattr(model, "atoms_", np.empty(0))
+    counts: Any = getattr(model, "discrete_", None)
+    if hasattr(counts, "regressions"):
+        found = [("y", "a mass function on whole numbers")]
+        return [*found, ("held-out log p", f"{counts.held_out:.4g}")]
+    if len(atoms):
+        values = ", ".join(f"{value:g}" for value in atoms[:_NAMES].tolist())
+        found.append(("y", f"probabilities of {values}, and a density of the rest"))
+    support = getattr(model, "support_", None)
+    if support is not None:
+        low, high = support.lower, support.upper
+        found.append(("bounds", f"[{low:g}, {high:g}]"))
+    if getattr(model, "rounding_", 0.0):
+        found.append(("rounded to", f"{model.rounding_:g}"))
+    return found
+
+
+def _of_average(model: Any) -> list[tuple[str, str]]:
+    score, best = held_out_score(model)
+    count = len(model.members_)
+    made = "one density" if count == 1 else f"an average of {count} densities"
+    facts = [("made of", f"{made} out of {model.n_candidates_} that were tried")]
+    if score is not None:
+        facts.append(("held-out log p", f"{score:.4g} (best member alone: {best})"))
+    return facts
+
+
+def _alone(model: Any) -> list[tuple[str, str]]:
+    if getattr(model, "_fitted", None) is None:
+        return []  # another estimator, or sums that are not solved to be looked at
+    facts = [
+        ("base density", short(model.base_)),
+        ("kernel", kernel_in_words(model.kernel_)),
+        ("regularization", f"{model.regularization_:.3g}"),
+        ("fitted by", f"{model.fit_method_}, {model.solver_}"),
+    ]
+    selection = model.selection_
+    if hasattr(selection, "chosen"):
+        weights, chosen = selection.weights, selection.chosen
+        error = chosen.standard_error(weights)
+        score = f"{chosen.mean(weights):.4g} ± {error:.2g} in {selection.n_folds} folds"
+        facts.append((f"held-out {selection.objective}", score))
+    return facts
+
+
+def _member_rows(members: Any) -> tuple[tuple[str, str, str, str], ...]:
+    rows = [
+        (f"{m.weight:.3f}", f"{m.held_out:.3f}", m.base, m.kernel)
+        for m in members[:_MEMBERS]
+    ]
+    rest = sum(m.weight for m in members[_MEMBERS:])
+    if rest:
+        more = f"({len(members) - _MEMBERS} more)"
+        rows.append((f"{rest:.3f}", "", more, ""))
+    return (*rows, (f"{members.defensive:.3f}", "", "defensive component", ""))
+
+
+def _notes(model: Any) -> tuple[str, ...]:
+    notes = [] if model.coder_ is None else list(model.coder_.coding_.notes)
+    isolated = None
+    if getattr(model, "_fitted", True) is not None:
+        isolated = getattr(model, "isolated_components_", None)
+    if isolated is not None and isolated.found:
+        notes.append("y has isolated components; their masses were checked.")
+    stopped = getattr(model, "stopped_", "")
+    if "budget" in stopped:
+        notes.append(f"The search ended early: {stopped}.")
+    return tuple(notes)

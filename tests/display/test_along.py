@@ -1,0 +1,181 @@
+"""Averages of p(y|x) along a column, against sums over rows by loops."""
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+from kexpfam.base_densities import GaussianBase
+from kexpfam.display import ConditionalDensityDisplay
+from kexpfam.display.along import AlongSpec, averaged_along, column_relevance
+from kexpfam.display.condition_rows import ConditionRows
+from kexpfam.distributions import ClosedFormDensity, MixedDensity
+
+
+class Normal:
+    """y ~ N(a + 3 b, 1) for the columns a and b; c does not matter."""
+
+    def given(self, X):
+        X = np.asarray(X, dtype=float)
+        return ClosedFormDensity(
+            GaussianBase(1.0), X[:, 0] + 3.0 * X[:, 1], np.ones(len(X))
+        )
+
+
+class ByCity:
+    """y ~ N(0, 1) in Oslo, N(5, 1) in Rome."""
+
+    def given(self, X):
+        centers = [5.0 if city == "Rome" else 0.0 for city in X["city"]]
+        return ClosedFormDensity(GaussianBase(1.0), np.array(centers), np.ones(len(X)))
+
+
+class Counts:
+    """P(y = 1) = x."""
+
+    def given(self, X):
+        x = np.asarray(X, dtype=float)[:, 0]
+        return MixedDensity([0.0, 1.0, 2.0], np.column_stack([1 - x, x, 0 * x]))
+
+
+@pytest.fixture
+def X():
+    rng = np.random.default_rng(0)
+    a = rng.uniform(-1.0, 1.0, 90)
+    return np.column_stack([a, a + 0.2 * rng.normal(size=90), rng.normal(size=90)])
+
+
+def test_the_average_is_that_of_rows_near_each_place(X):
+    spec = AlongSpec(places=5, near=8, smoothing=1e-6)
+    found = averaged_along(
+        ConditionRows.of(Normal(), X), 0, ends=(-0.8, 0.8), spec=spec
+    )
+    for k, place in enumerate(found.places):
+        distance = np.abs(X[:, 0] - place)
+        near = np.argsort(distance)[:8]
+        weights = (1.0 - (distance[near] / distance[near[-1]] / 1.001) ** 3) ** 3
+        expected = np.zeros(len(found.edges))
+        for i, weight in zip(near, weights / weights.sum(), strict=True):
+            row = X[[i]].copy()
+            row[0, 0] = place
+            expected += weight * Normal().given(row)[0].cdf(found.edges)
+        np.testing.assert_allclose(found.cdf[k], expected, atol=1e-7)
+
+
+def test_quantiles_means_and_heights_follow_from_the_distribution_functions(X):
+    found = averaged_along(ConditionRows.of(Normal(), X), 0, ends=(-0.5, 0.5))
+    levels = np.array([0.05, 0.5, 0.95])
+    for own, quantiles in zip(found.cdf, found.quantiles(levels), strict=True):
+        np.testing.assert_allclose(np.interp(quantiles, found.edges, own), levels)
+    # Symmetric densities: means are medians, but for rows of other b.
+    np.testing.assert_allclose(found.mean(), found.quantiles(levels)[:, 1], atol=0.05)
+    # b follows a, so that y has a slope of 4, where one typical row has 1.
+    assert np.polyfit(found.places, found.mean(), 1)[0] == pytest.approx(4.0, abs=0.5)
+    edges, heights = found.heights(np.array([]))
+    assert np.all(heights @ np.diff(edges) > 0.95)
+
+
+def test_lines_outside_of_the_shown_range_make_it_longer(X):
+    found = averaged_along(ConditionRows.of(Normal(), X), 0)
+    plain, _ = found.heights(np.array([]))
+    far = found.edges[-2]
+    assert plain[-1] < far <= found.heights(np.array([far]))[0][-1]
+
+
+def test_gaps_in_a_column_are_few(X):
+    X[:, 0] = np.where(X[:, 0] > 0, 1.0 + X[:, 0], -1.0 + X[:, 0])
+    found = averaged_along(ConditionRows.of(Normal(), X), 0)
+    assert found.few[np.abs(found.places) < 0.5].all()
+    assert not found.few[np.abs(found.places) > 1.3].any()
+
+
+def test_categories_are_averaged_over_rows_of_their_own():
+    X = pd.DataFrame({"city": ["Oslo", "Rome"] * 20, "size": np.arange(40.0)})
+    found = averaged_along(ConditionRows.of(ByCity(), X), 0)
+    np.testing.assert_allclose(found.mean(), [0.0, 5.0], atol=0.01)
+    assert not found.few.any()
+
+
+def test_counted_values_have_whole_quantiles():
+    X = np.linspace(0.05, 0.95, 40)[:, None]
+    found = averaged_along(ConditionRows.of(Counts(), X), 0)
+    medians = found.quantiles(np.array([0.5]))[:, 0]
+    assert set(medians) <= {0.0, 1.0}
+    np.testing.assert_array_equal(medians[[0, -1]], [0.0, 1.0])
+    np.testing.assert_allclose(
+        found.mean(), found.cdf[:, -1] - found.cdf[:, 1], atol=1e-9
+    )
+
+
+def test_relevance_is_in_the_order_of_the_effects(X):
+    X[:, 1] = np.random.default_rng(1).uniform(-1.0, 1.0, len(X))
+    shares = column_relevance(ConditionRows.of(Normal(), X), 3)
+    assert shares.sum() == pytest.approx(1.0)
+    assert shares[1] > 2 * shares[0] > shares[2] == 0.0
+
+
+def test_rows_keep_their_kind_and_order(X):
+    for library in (pd, pl):
+        frame = library.DataFrame(
+            {"b": [1.0, 2.0], "day": ["2024-01-01", "2024-02-01"]}
+        )
+        rows = ConditionRows.of(None, frame)
+        assert rows.is_date(1)
+        assert not rows.categories(1)
+        moved = rows.frame(np.array([1]), 0, np.array([7.0]))
+        assert type(moved) is type(frame)
+        assert list(moved["b"]) == [7.0]
+        assert np.diff(rows.positions(1)).tolist() == [31.0]
+    sizes = pd.Categorical(["L", "S"], ["S", "M", "L"], ordered=True)
+    rows = ConditionRows.of(None, pd.DataFrame({"size": sizes}))
+    assert rows.categories(0) == ("S", "M", "L")
+    assert rows.positions(0).tolist() == [2.0, 0.0]
+
+
+def test_flat_and_empty_rows_are_refused():
+    for bad in (np.arange(3.0), np.empty((0, 2))):
+        with pytest.raises(ValueError, match="X must have rows and columns"):
+            ConditionRows.of(None, bad)
+
+
+class TestDisplay:
+    def test_the_most_relevant_column_is_taken(self, X):
+        X[:, 1] = np.random.default_rng(1).uniform(-1.0, 1.0, len(X))
+        y = X[:, 0] + 3.0 * X[:, 1]
+        display = ConditionalDensityDisplay.from_estimator(Normal(), X, y)
+        assert display.ax_.get_xlabel() == "x1"
+        assert display.ax_.get_title("left") == "averaged over rows with similar x1"
+        assert len(display.data) == len(X)
+        assert display.mean.shape == display.x.shape
+
+    def test_a_column_is_chosen_by_name_or_number(self, X):
+        frame = pd.DataFrame(X, columns=["a", "b", "c"])
+        for along, name in (("c", "c"), (0, "a"), (-2, "b")):
+            display = ConditionalDensityDisplay.from_estimator(
+                Normal(), frame, along=along
+            )
+            assert display.ax_.get_xlabel() == name
+
+    def test_gaps_are_left_out_of_the_dots(self, X):
+        y = X[:, 0].copy()
+        y[:5] = np.nan
+        display = ConditionalDensityDisplay.from_estimator(Normal(), X, y, along=0)
+        assert len(display.data) == len(X) - 5
+
+    def test_categories_have_names_and_lines_of_their_own(self):
+        X = pd.DataFrame({"city": ["Oslo", "Rome"] * 20})
+        display = ConditionalDensityDisplay.from_estimator(
+            ByCity(), X, pd.Series(np.zeros(40), name="price")
+        )
+        labels = [tick.get_text() for tick in display.ax_.get_xticklabels()]
+        assert labels == ["Oslo", "Rome"]
+        line = display.quantile_lines_[2].get_ydata()
+        np.testing.assert_allclose(line[[0, 1, 3, 4]], [0, 0, 5, 5], atol=0.02)
+        assert np.isnan(line[2])
+        assert display.ax_.get_ylabel() == "price"
+
+    def test_draws_again(self, X):
+        display = ConditionalDensityDisplay.from_estimator(Normal(), X, along=0)
+        _, ax = plt.subplots()
+        assert display.plot(ax).ax_ is ax

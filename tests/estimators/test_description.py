@@ -1,0 +1,95 @@
+"""What a fitted model says of itself."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+
+from kexpfam import KCEF, AutoKCEF
+from kexpfam.baselines import ConditionalKDE
+from kexpfam.estimators.description import described
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    x = pd.DataFrame({"age": rng.uniform(-1, 1, 60)})
+    return x, pd.Series(x["age"] + 0.2 * rng.normal(size=60), name="<income>")
+
+
+@pytest.fixture(scope="module")
+def model(rows):
+    return KCEF(select=None, random_state=0).fit(*rows)
+
+
+@pytest.fixture(scope="module")
+def average(rows):
+    # One family is tried, so that it is quick.
+    return AutoKCEF(random_state=0, time_budget=1e-3).fit(*rows)
+
+
+def test_an_unfitted_model_is_shown_as_scikit_learn_shows_it():
+    model = KCEF(random_state=0)
+    assert repr(model) == "KCEF(random_state=0)"
+    assert "sk-container" in model._repr_html_()
+
+
+def test_words_say_of_what_and_from_how_many_rows(model):
+    first, second, *rest = repr(model).splitlines()
+    assert first == "KCEF(random_state=0, select=None)"
+    assert second == "p(<income> | age) from 60 rows"
+    assert any(line.startswith("  kernel") for line in rest)
+
+
+def test_an_average_lists_its_members_with_weights_that_sum_to_one(average):
+    found = described(average)
+    assert sum(float(row[0]) for row in found.members) == pytest.approx(1.0, abs=0.01)
+    assert f"an average of {len(average.members_)} densities" in repr(average)
+    assert "held-out log p" in repr(average)
+
+
+def test_the_page_escapes_names_and_has_no_script(average, model):
+    for fitted in (average, model):
+        page = fitted._repr_html_()
+        assert "&lt;income&gt;" in page
+        assert "<income>" not in page
+        assert "<script" not in page
+        assert fitted._repr_mimebundle_()["text/html"] == page
+
+
+def test_the_setting_of_scikit_learn_turns_pages_off(model):
+    with sklearn.config_context(display="text"):
+        assert "text/html" not in model._repr_mimebundle_()
+
+
+def test_looking_at_a_stream_does_not_solve_it(rows):
+    model = KCEF(select=None, n_components=8, random_state=0)
+    model.partial_fit(rows[0], rows[1])
+    assert "p(y | age)" in repr(model)
+    assert model._fitted is None
+
+
+def test_the_best_member_and_other_estimators_can_be_looked_at(average, rows):
+    assert "kernel" in repr(average.best_)
+    other = ConditionalKDE().fit(rows[0].to_numpy(), rows[1].to_numpy())
+    assert "p(y | x0)" in repr(other)
+
+
+def test_densities_know_the_name_of_their_column(model, rows):
+    p = model.given(rows[0][:4])
+    assert "4 densities of <income>" in repr(p)
+    assert "one density of <income>" in repr(p[1])
+    assert "&lt;income&gt;" in p._repr_html_()
+    assert "of y" in repr(KCEF(select=None).fit(rows[0], list(rows[1])).given(rows[0]))
+
+
+def test_several_columns_and_counts_say_what_they_are(rows):
+    rng = np.random.default_rng(1)
+    x = rows[0].to_numpy()
+    both = AutoKCEF(random_state=0, time_budget=1e-3).fit(
+        x, np.column_stack([rows[1], rng.normal(size=60)])
+    )
+    assert "p(y0, y1 | x0)" in repr(both)
+    counts = AutoKCEF(random_state=0, time_budget=1e-3, counts=True)
+    counts.fit(x, rng.poisson(2.0, 60))
+    assert "a mass function on whole numbers" in repr(counts)
