@@ -43,7 +43,8 @@ from kexpfam.selection.averaging import (
     tempered_weights,
     without_negligible,
 )
-from kexpfam.selection.defensive import DefensiveComponent, defended_weights
+from kexpfam.selection.defended import defended_weights
+from kexpfam.selection.defensive import DefensiveComponent
 from kexpfam.selection.spec import PLAIN
 from kexpfam.selection.validation import Validation
 from reproduction.protocol import TABLE1, halves, in_units

@@ -3,10 +3,11 @@
 import gzip
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from kexpfam.cli import readers
-from kexpfam.cli.readers import read_table
+from kexpfam.cli.readers import read_table, table_blocks
 from kexpfam.errors import MissingDependencyError
 from kexpfam.tables import TableError
 from kexpfam.tables.columns import as_column, label_of
@@ -36,7 +37,7 @@ def test_quick_and_careful_readers_agree(tmp_path):
     path = tmp_path / "a.csv"
     write(path, columns)
     quick = readers._quickly(path, tuple(columns), ",")
-    careful = readers._carefully(path, tuple(columns), ",")
+    careful = readers._carefully(path, tuple(columns), ",", None, 50_000)
     assert quick is not None
     for name in columns:
         np.testing.assert_array_equal(quick.column(name), careful.column(name))
@@ -123,13 +124,60 @@ def test_a_header_may_be_wide(tmp_path):
     assert len(table.names) == width
 
 
-def test_large_integers_of_parquet_are_numbers(tmp_path):
+def odd_parquet(folder):
+    """A table with columns that no model can use, beside one that any can."""
     pa = pytest.importorskip("pyarrow")
     pq = pytest.importorskip("pyarrow.parquet")
-    ids = pa.array([2**60 + 1, None, 3], pa.int64())
-    pq.write_table(pa.table({"id": ids, "x": [1.0, 2.0, 3.0]}), tmp_path / "a.parquet")
-    table = read_table(tmp_path / "a.parquet")
-    np.testing.assert_array_equal(table.numbers("id"), [2.0**60, np.nan, 3.0])
+    columns = {
+        "id": pa.array([3, None, 2**60 + 1], pa.int64()),
+        "several": pa.array([[1], [2, 3], None]),
+        "parts": pa.array([{"a": 1}, None, {"a": 2}]),
+        "bytes": pa.array([b"x", b"y", None]),
+        "x": pa.array([1.0, 2.0, 3.0]),
+    }
+    pq.write_table(pa.table(columns), folder / "a.parquet")
+    return folder / "a.parquet"
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("id", r"a\.parquet, column 'id', row 3: 1152921504606846977 is beyond 2\^53"),
+        ("several", r"column 'several', row 1: cells of the type list<"),
+        ("parts", r"column 'parts', row 1: cells of the type struct<"),
+        ("bytes", r"column 'bytes', row 1: bytes are no text.*--exclude bytes"),
+    ],
+)
+def test_columns_that_no_model_can_use_hinder_nobody_else(tmp_path, name, message):
+    path = odd_parquet(tmp_path)
+    table = read_table(path, lambda names: ["x"])
+    np.testing.assert_array_equal(table.numbers("x"), [1.0, 2.0, 3.0])
+    assert table.is_missing(name).all()
+    with pytest.raises(TableError, match=message):
+        read_table(path, lambda names: [name, "x"])
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_blocks_are_the_table_some_rows_at_a_time(tmp_path, kind):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {"x": rng.normal(size=23).round(3), "city": rng.choice(["A", "B", None], 23)}
+    )
+    path = tmp_path / f"a.{kind}"
+    if kind == "csv":
+        frame.to_csv(path, index=False)
+        whole = readers._carefully(path, ("x", "city"), ",", None, 50)
+        blocks = list(readers._delimited_blocks(path, ("x", "city"), ",", None, 5))
+    else:
+        pytest.importorskip("pyarrow")
+        frame.to_parquet(path)
+        whole, blocks = read_table(path), list(table_blocks(path, chunk=5))
+    assert [len(block) for block in blocks] == [5, 5, 5, 5, 3]
+    found = np.concatenate([block.numbers("x") for block in blocks])
+    np.testing.assert_array_equal(found, whole.numbers("x"))
+    labels = np.concatenate([block.labels("city") for block in blocks])
+    np.testing.assert_array_equal(labels, whole.labels("city"))
+    assert blocks[1].place(0) == whole.place(5)
 
 
 def test_other_kinds_of_files_and_folders_are_refused(tmp_path):

@@ -1,6 +1,7 @@
 """Densities on an interval, against plain quadrature and finite differences."""
 
 import itertools
+from dataclasses import astuple
 
 import numpy as np
 import pytest
@@ -19,9 +20,18 @@ MAPS = {
     "lower": SupportMap(1.0, np.inf, (0.02, 1.0), 0.7),
     "upper": SupportMap(-np.inf, 3.0, (1.0, 0.01), 2.0),
     "both": SupportMap(-1.0, 2.0, (0.01, 0.03)),
+    # Logarithms of all that is within the reach, and straight lines beyond
+    "reach": SupportMap(0.5, np.inf, (0.01, 1.0), 30.0, 1.7),
+    "upper reach": SupportMap(-np.inf, 3.0, (1.0, 0.01), 20.0, 1.3),
 }
 # Ends of a range that holds nearly all of the mass.
-RANGES = {"lower": (1.0, 400.0), "upper": (-400.0, 3.0), "both": (-1.0, 2.0)}
+RANGES = {
+    "lower": (1.0, 400.0),
+    "upper": (-400.0, 3.0),
+    "both": (-1.0, 2.0),
+    "reach": (0.5, 400.0),
+    "upper reach": (-400.0, 3.0),
+}
 
 
 @pytest.fixture(scope="module", params=list(MAPS))
@@ -38,12 +48,42 @@ def case(request):
 def integral(p, values, ends):
     """∫ values(y) p(y) dy, piece by piece."""
     low, high = ends
-    cuts = np.unique(np.clip(p.ppf([1e-6, 0.01, 0.2, 0.5, 0.8, 0.99]), low, high))
+    cuts = np.clip(p.ppf([1e-6, 0.01, 0.2, 0.5, 0.8, 0.99]), low, high)
+    cuts = np.unique([*cuts, *p._map.breaks])
     cuts = [low, *cuts, high]
     return sum(
         integrate.quad(lambda y: values(y) * float(p.pdf(y)), a, b, limit=200)[0]
         for a, b in itertools.pairwise(cuts)
     )
+
+
+@pytest.mark.parametrize("name", ["lower", "upper"])
+def test_maps_are_as_they_were_within_their_reach_and_straight_beyond(name):
+    plain = MAPS[name]
+    reach = 0.8
+    bent = SupportMap(*astuple(plain)[:4], reach)
+    bound, sign = (plain.lower, 1.0) if name == "lower" else (plain.upper, -1.0)
+    near = bound + sign * np.linspace(0.0, reach, 7)
+    assert_close(bent.forward(near), plain.forward(near))
+    assert_close(bent.log_slope(near), plain.log_slope(near))
+    far = bound + sign * (reach + np.array([0.1, 5.0, 500.0]))
+    end, slope = bent.forward(near[-1:]), np.exp(plain.log_slope(near[-1:]))
+    assert_close(bent.forward(far), end + slope * (far - near[-1]))
+    assert_close(bent.log_slope_gradient(far), np.zeros(3))
+    assert_close(bent.inverse(bent.forward(far)), far)
+
+
+def test_a_tail_behind_a_logarithm_ends_with_the_rows():
+    """Its standard deviation was that of exponentials of a t distribution."""
+    # Of y around 1 with a logarithm of up to 100, and with one of up to 5
+    location = np.array([-np.log(1e4)])
+    w = ClosedFormDensity(StudentBase(0.5, df=5.0), location, np.ones(1))
+    ends = 0.0, np.inf, (0.01, 1.0), 1e4
+    far = BoundedDensity(w, SupportMap(*ends, 1e3))
+    near = BoundedDensity(w, SupportMap(*ends, 5.0))
+    inside = np.array([[0.1, 1.0, 4.9]])
+    assert_close(near.pdf(inside), far.pdf(inside), 1e-9)
+    assert near.std() < 0.7 * far.std()
 
 
 @pytest.mark.parametrize("name", MAPS)

@@ -99,8 +99,14 @@ def test_values_that_are_infinite_are_refused_by_name(bad):
 
 
 def test_gaps_are_filled_in_left_out_or_refused_in_a_sentence():
-    with raises(ValueError, "Input X contains NaN in 1 of 30 rows", "complete rows"):
-        KEF(select=None).fit(spoiled(X, np.nan))
+    with pytest.warns(TableWarning, match="gaps in 1 of 30 rows, which were left out"):
+        density = KEF(select=None).fit(spoiled(X, np.nan))
+    same = KEF(select=None).fit(np.delete(X, 4, axis=0))
+    np.testing.assert_array_equal(density.score_samples(X), same.score_samples(X))
+    with raises(ValueError, "Input X contains NaN in 1 of 30 rows", "row 4"):
+        density.score_samples(spoiled(X, np.nan))
+    with raises(ValueError, "NaN in 30 of 30 rows", "2 complete rows at least"):
+        KEF(select=None).fit(np.full((30, 2), np.nan))
     model = KCEF(select=None).fit(X, Y)
     with pytest.warns(TableWarning, match="gaps in 1 of 30 rows, and had none"):
         found = model.predict(spoiled(X, np.nan))
@@ -125,7 +131,7 @@ def test_text_is_refused(kind):
     words = np.array([["a", "b"], ["c", "d"], ["e", "f"]], dtype=kind)
     with pytest.raises(ValueError, match="could not convert string to float"):
         KCEF(select=None).fit(words, [1.0, 2.0, 3.0])
-    with pytest.raises(ValueError, match="could not convert string to float"):
+    with pytest.raises(ValueError, match="y holds texts, such as 'a'"):
         KCEF(select=None).fit([[1.0], [2.0], [3.0]], words[:, 0])
     with pytest.raises(ValueError, match="could not convert string to float"):
         KEF(select=None).fit(words)

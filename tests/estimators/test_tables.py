@@ -7,8 +7,10 @@ import pandas as pd
 import polars as pl
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 
 from kexpfam import KCEF, KEF, AutoKCEF, FactorizedDensity, load
+from kexpfam.baselines import LSCDE, ConditionalKDE
 from kexpfam.cli.model_files import load_table_model
 from kexpfam.errors import TableWarning
 from kexpfam.selection.spec import default_coordinates
@@ -202,3 +204,55 @@ def test_the_name_of_y_may_be_that_of_a_column():
     model = KCEF(select=None).fit(frame, y)
     assert model.coder_.get_feature_names_out().tolist() == ["c=a", "c=b", "x"]
     assert model.coder_.coding_.target is None
+
+
+@pytest.mark.parametrize("library", [pd, pl])
+def test_baselines_take_the_frames_that_kcef_takes(library):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "city": rng.choice(["A", "B", None], 60),
+            "day": np.datetime64("2024-01-01") + rng.integers(0, 90, 60),
+            "x": rng.normal(size=60),
+        }
+    )
+    y = (frame["city"] == "A") * 3.0 + rng.normal(size=60)
+    frame = frame if library is pd else pl.from_pandas(frame)
+    for model in (ConditionalKDE(), LSCDE(width=1.0, regularization=0.1)):
+        model.fit(frame, y)
+        coded = model.coder_.transform(frame)
+        reference = KCEF(select=None).fit(frame, y)
+        np.testing.assert_array_equal(coded, reference.coder_.transform(frame))
+        alone = clone(model).set_params(random_state=0).fit(coded, y)
+        model.set_params(random_state=0).fit(frame, y)
+        found = model.score_samples(frame[["x", "day", "city"]], y)
+        np.testing.assert_allclose(found, alone.score_samples(coded, y), rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["days", "moments", "nullable booleans"])
+def test_responses_that_are_no_floats_become_numbers(kind):
+    rng = np.random.default_rng(0)
+    x, days = rng.normal(size=(40, 1)), rng.integers(0, 300, 40)
+    y = {
+        "days": pd.Series(pd.to_timedelta(days, unit="s")),
+        "moments": np.datetime64("1970-01-01") + days,
+        "nullable booleans": pd.Series(days > 150, dtype="boolean"),
+    }[kind]
+    numbers = (days > 150) * 1.0 if kind.startswith("null") else days.astype(float)
+    model, plain = KCEF(select=None).fit(x, y), KCEF(select=None).fit(x, numbers)
+    np.testing.assert_array_equal(
+        model.score_samples(x, y), plain.score_samples(x, numbers)
+    )
+
+
+def test_texts_as_responses_are_refused_in_a_sentence():
+    x, texts = np.arange(9.0)[:, None], ["a", "b", "c"] * 3
+    with pytest.raises(TableError, match=r"y holds texts, such as 'a'.*a classifier"):
+        KCEF(select=None).fit(x, texts)
+    Y = pd.DataFrame({"u": np.arange(9.0), "v": pd.Categorical(texts)})
+    with pytest.raises(TableError, match=r"y holds texts in column 'v', such as 'a'"):
+        AutoKCEF().fit(x, Y)
+    Y["v"] = pd.Series([1, None] * 4 + [3], dtype="Int64")
+    with pytest.warns(TableWarning, match="4 of 9 rows have no y"):
+        model = KCEF(select=None).fit(x, Y)
+    assert model.given(x).mean().shape == (9, 2)

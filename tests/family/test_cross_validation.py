@@ -1,6 +1,7 @@
 """Held-out log densities of many fits at once, against refits normalised one by one."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,13 +11,13 @@ from kexpfam.base_densities import GaussianBase, StudentBase, UniformBase
 from kexpfam.family import (
     HeldOutProblem,
     LogDensities,
-    MassesBelow,
     equal_folds,
     nodes_inside,
 )
 from kexpfam.family.cross_validation import (
     LOWEST_LOG_DENSITY,
     FoldScores,
+    RowLaws,
     RowScores,
     coefficients_without_folds,
     cross_validated,
@@ -82,10 +83,12 @@ def test_log_densities_equal_refits_normalised_by_quad(name, weighted):
                 assert bound < 0.2
 
 
-def test_masses_below_rows_equal_refits_integrated_by_quad():
+def test_laws_of_rows_equal_refits_integrated_by_quad():
+    """PIT values, and moments of what responses are at nodes, here exponentials."""
     kernel, lam = KERNELS["gaussian"], 0.1
     problem = make_problem(n=12, n_folds=3, derivatives=False)
-    found = cross_validated_by_score(problem, kernel, [lam], MassesBelow.of)[0]
+    criterion = partial(RowLaws.of, responses=lambda fold, u: np.exp(0.3 * u))
+    found = cross_validated_by_score(problem, kernel, [lam], criterion)[0]
     for fold in problem.folds:
         T = refit(problem, kernel, lam, fold)
         for a in range(fold.start, fold.stop):
@@ -96,17 +99,24 @@ def test_masses_below_rows_equal_refits_integrated_by_quad():
                 return float(np.exp(BASE.log_density(point) + T.value(x, point))[0])
 
             below = integrate.quad(tilted, -15.0, y)[0]
-            expected = below / (below + integrate.quad(tilted, y, 15.0)[0])
+            mass = below + integrate.quad(tilted, y, 15.0)[0]
+            first, second = (
+                integrate.quad(lambda u, k=k: tilted(u) * np.exp(0.3 * k * u), -15, 15)
+                for k in (1, 2)
+            )
+            mean = first[0] / mass
             # The trapezoidal rule with nodes 0.1 apart: 0.1²/12 of the curvature of
             # the density, which is some tens here, times the mass.
-            assert abs(found[a] - expected) < 0.005
+            assert abs(found[a, 0] - below / mass) < 0.005
+            assert_close(found[a, 1], mean, 0.005)
+            assert_close(found[a, 2], second[0] / mass - mean**2, 0.02)
 
 
 def test_masses_of_a_base_density_alone_are_its_distribution_function():
     problem = make_problem(n=12, n_folds=3)
     kernel = KERNELS["constant"]
-    found = cross_validated_by_score(problem, kernel, [1e12], MassesBelow.of)[0]
-    assert_close(found, BASE.column_cdf(problem.sample.Y[:, 0], 0), 1e-3)
+    found = cross_validated_by_score(problem, kernel, [1e12], RowLaws.of)[0]
+    assert_close(found[:, 0], BASE.column_cdf(problem.sample.Y[:, 0], 0), 1e-3)
 
 
 def log_density_by_quad(T, x, y):

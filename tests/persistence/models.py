@@ -23,7 +23,7 @@ from kexpfam.errors import BlindnessWarning
 from kexpfam.family import fit_coordinates, solve
 from kexpfam.kernels import Constant, Gaussian, Matern, RationalQuadratic, separable
 from kexpfam.selection.spec import default_coordinates
-from kexpfam.summaries import LearnedSummary
+from kexpfam.summaries import ColumnKinds, LearnedSummary
 from tests.conftest import read_only
 
 
@@ -96,6 +96,13 @@ def _summary():
     x = rng.uniform(-1, 1, size=(80, 2))
     y = np.sign(x[:, 0]) * (1.0 + x[:, 1]) + np.sin(4 * x[:, 1]) + 0.1 * x[:, 0]
     return untuned(features=LearnedSummary(cells=3)).fit(x, y)
+
+
+def _viewed():
+    """A summary whose trees see gaps and categories."""
+    kinds = ColumnKinds(((0, 1),), ((0, 1),))
+    features = LearnedSummary("extra_trees", cells=0, kinds=kinds)
+    return untuned(features=features).fit(X, Y)
 
 
 def _average():
@@ -179,6 +186,7 @@ MODELS = {
     "inducing": _inducing,
     "two columns": lambda: untuned(base=WIDE, regularization=0.5).fit(X, BOTH),
     "summary": _summary,
+    "viewed": _viewed,
     "table": _table,
     "KEF": lambda: KEF(select=None).fit(Y[:, None]),
     "KEF, chosen": lambda: KEF(base=MarginalBase(), random_state=7).fit(Y[:, None]),

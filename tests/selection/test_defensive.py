@@ -10,7 +10,9 @@ from kexpfam import AutoKCEF
 from kexpfam.errors import AccuracyWarning
 from kexpfam.estimators.members import fit_average
 from kexpfam.selection.averaging import average_weights
-from kexpfam.selection.defensive import DefensiveComponent, defended_weights
+from kexpfam.selection.defended import defended_weights
+from kexpfam.selection.defensive import DefensiveComponent
+from kexpfam.selection.held_out_laws import HeldOutLaws
 from kexpfam.selection.spec import DEFENSIVE, PLAIN
 from tests.tolerances import assert_close
 
@@ -71,11 +73,26 @@ def test_width_and_weight_have_the_largest_penalised_log_density(model):
     first = average_weights(candidates, beside, rows.weights)
     with np.errstate(divide="ignore"):
         mixed = special.logsumexp(np.log(first)[:, None] + log_p, axis=0)
+    laws = HeldOutLaws(validation)
+    parts = [(w, laws.of(c)) for w, c in zip(first, candidates, strict=True) if w]
+    mean = sum(w * law[:, 1] for w, law in parts)
+    variance = sum(w * (law[:, 2] + (law[:, 1] - mean) ** 2) for w, law in parts)
+    squares = (rows.Y[:, 0] - mean) ** 2
+    error = max(squares.std() / squares.mean(), np.sqrt(2.0)) / np.sqrt(len(squares))
+    scale = np.exp(-jacobian)
+    center = rows.Y[:, 0] - scale * (u - middle)
+
+    def log_ratio(width, w):
+        wide = 3.0 * (width * unit * scale) ** 2 + (1 - w) * (center - mean) ** 2
+        V = np.mean((1 - w) * variance + w * wide)
+        return np.log(V / squares.mean())
+
     totals = {}
     for width in DEFENSIVE.widths:
         for w in DEFENSIVE.weights:
             rows_total = np.logaddexp(np.log1p(-w) + mixed, np.log(w) + log_t(width))
             totals[width, w] = rows_total.sum() + np.log(w) + 99.0 * np.log1p(-w)
+            totals[width, w] -= 0.5 * log_ratio(width, w) ** 2 / (error**2 + 0.01)
     width, weight = max(totals, key=totals.get)
     assert_close(found.base.scale, width * unit, 1e-12)
     assert found.weight == weight == model.members_.defensive

@@ -6,14 +6,13 @@ from scipy import optimize
 from sklearn.linear_model import LinearRegression
 
 from kexpfam.regression import fit_gaussian_process
+from kexpfam.summaries import FOLDS, fold_of_rows
 from kexpfam.summaries.learners import (
-    FOLDS,
     BoostingLearner,
     ForestLearner,
     Learned,
     ProcessLearner,
     RegressorLearner,
-    fold_of_rows,
     stacked,
 )
 

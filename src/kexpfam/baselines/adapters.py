@@ -22,7 +22,7 @@ from kexpfam._typing import Array, ArrayLike, Indices, Mask, RandomState
 from kexpfam._validation import as_generator, check_count, check_positive
 from kexpfam.base_densities import GaussianBase
 from kexpfam.baselines.standardized import StandardizedEstimator, rounding_scales
-from kexpfam.data import rows_in_memory
+from kexpfam.data import conditional_rows
 from kexpfam.distributions import ClosedFormDensity, Density, NormalMixtureDensity
 from kexpfam.estimators.base import warn_of_a_column
 
@@ -38,7 +38,7 @@ class _OneColumn(StandardizedEstimator):
 
     def _rows(self, X: ArrayLike, y: ArrayLike) -> tuple[Array, Array, int]:
         """Standardised rows, and a seed; ValueError if y has several columns."""
-        rows = rows_in_memory(self, X, y)
+        rows = conditional_rows(self, X, y)
         if (d := rows.Y.shape[1]) > 1:
             raise ValueError(
                 f"y must have one column for {type(self).__name__}, got {d}; "

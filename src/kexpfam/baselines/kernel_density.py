@@ -21,7 +21,7 @@ from kexpfam._validation import (
     check_positive,
 )
 from kexpfam.baselines.standardized import MixtureEstimator, rounding_scales
-from kexpfam.data import Rows, distinct_rows, rows_in_memory
+from kexpfam.data import Rows, conditional_rows, distinct_rows
 
 
 class ConditionalKDE(MixtureEstimator):
@@ -76,7 +76,7 @@ class ConditionalKDE(MixtureEstimator):
             y: Responses, (n,) or (n, d).
             sample_weight: Weight of each row.
         """
-        rows = rows_in_memory(self, X, y, sample_weight)
+        rows = conditional_rows(self, X, y, sample_weight)
         most = check_count("judged_rows", self.judged_rows, least=2)
         rows = self._standardized(rows)
         # A row that has a twin is not left out by leaving out one of them.

@@ -24,7 +24,7 @@ from scipy import special
 from kexpfam._typing import Array, ArrayLike, RandomState
 from kexpfam._validation import as_generator, check_count, check_positive
 from kexpfam.baselines.standardized import MixtureEstimator
-from kexpfam.data import Rows, rows_in_memory
+from kexpfam.data import Rows, conditional_rows
 
 
 class Chosen(NamedTuple):
@@ -107,7 +107,7 @@ class LSCDE(MixtureEstimator):
             y: Responses, (n,) or (n, d).
             sample_weight: Weight of each row.
         """
-        rows = rows_in_memory(self, X, y, sample_weight)
+        rows = conditional_rows(self, X, y, sample_weight)
         k = check_count("n_centers", self.n_centers, least=1)
         cv = check_count("cv", self.cv, least=2)
         if self.select not in ("likelihood", "squared_loss"):

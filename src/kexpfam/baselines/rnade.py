@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from kexpfam._typing import Array, ArrayLike, Indices, RandomState
 from kexpfam._validation import (
@@ -38,7 +38,7 @@ from kexpfam.baselines.standardized import (
     mean_and_positive_std,
     rounding_scales,
 )
-from kexpfam.data import Rows, rows_in_memory
+from kexpfam.data import Rows, complete_numbers, conditional_rows, modelled_rows
 from kexpfam.distributions import Density
 from kexpfam.errors import DegenerateDataError
 from kexpfam.estimators.base import DensityEstimator
@@ -277,7 +277,7 @@ class RNADE(_RNADEOptions, DensityEstimator):
             y: Ignored; present because scikit-learn passes it.
             sample_weight: What each row counts in the loss.
         """
-        rows = rows_in_memory(self, X, None, sample_weight, conditional=False)
+        rows = modelled_rows(self, X, sample_weight)
         center, scale = mean_and_positive_std("X", rows.Y, rows.weights)
         rows = Rows(rows.X, (rows.Y - center) / scale, rows.weights)
         return self._fit_rows(rows, center, scale)
@@ -294,7 +294,7 @@ class RNADE(_RNADEOptions, DensityEstimator):
     def score_samples(self, X: ArrayLike) -> Array:
         """Log p of each row, (n,)."""
         check_is_fitted(self)
-        data = validate_data(self, X, dtype=np.float64, reset=False)
+        data = complete_numbers(self, X)
         return self.fitted_.log_density(data, np.empty((len(data), 0)))
 
     def sample(
@@ -344,7 +344,7 @@ class ConditionalRNADE(_RNADEOptions, StandardizedEstimator):
             y: Responses, (n,) or (n, d).
             sample_weight: What each row counts in the loss.
         """
-        rows = self._standardized(rows_in_memory(self, X, y, sample_weight))
+        rows = self._standardized(conditional_rows(self, X, y, sample_weight))
         return self._fit_rows(rows, self.y_center_, self.y_scale_)
 
     def __sklearn_tags__(self) -> Tags:

@@ -16,6 +16,7 @@ from kexpfam.cli.fit import (
     require_target,
     table_options,
     training_table,
+    wanted_columns,
 )
 from kexpfam.cli.model_files import (
     TableModel,
@@ -99,7 +100,7 @@ def evaluate_command(
     if cv is not None:
         require_target(columns["target"])
         law = {name: columns.pop(name) for name in TOLD_TO_THE_MODEL}
-        rows = training_table(read_table(source), **columns)
+        rows = training_table(read_table(source, wanted_columns(columns)), **columns)
         result = _by_folds(rows, cv, new_model(kind, seed, **law), seed)
     else:
         assert held_out is not None
@@ -113,7 +114,8 @@ def evaluate_command(
             return
         found.require_one_target()
         gaps = {"missing": missing, "unknown": unknown}
-        rows = held_out_rows(found, read_table(held_out), target, weights, **gaps)
+        table = read_table(held_out, found.wanted(target, weights))
+        rows = held_out_rows(found, table, target, weights, **gaps)
         result = _on_held_out(found, rows)
     if plot is not None:
         write_picture(plot, lambda: np.ravel(result.plot())[0].figure)

@@ -16,7 +16,7 @@ from kexpfam import KCEF, AutoKCEF, FactorizedDensity
 from kexpfam._typing import Array
 from kexpfam.cli.model_files import TableRows, table_rows
 from kexpfam.cli.output import check_output, print_json
-from kexpfam.cli.readers import names_in_header, read_table
+from kexpfam.cli.readers import Wanted, names_in_header, read_table
 from kexpfam.cli.shared import (
     command,
     counted,
@@ -176,7 +176,7 @@ def fit_command(
     check_output(output, force)
     given = columns | {"model": kind, "seed": seed}  # to be said again
     law = {name: columns.pop(name) for name in TOLD_TO_THE_MODEL}
-    rows = training_table(read_table(data), **columns)
+    rows = training_table(read_table(data, wanted_columns(columns)), **columns)
     rows.tell_of_rows_left_out()
     if kind == "kcef" or law["atoms"] == "none":
         _tell_of_few_values(rows)
@@ -198,6 +198,32 @@ def fit_command(
     elif not quiet:
         usual = {"model": "auto", "seed": 0, "atoms": "find"}
         _print(report, data, _as_words(given, usual))
+
+
+def wanted_columns(chosen: Mapping[str, Any]) -> Wanted:
+    """Which columns of a file a fit looks at, by its options.
+
+    Example:
+        >>> chosen = {"target": "y", "features": (), "exclude": ("id",)}
+        >>> wanted_columns(chosen)(["id", "x", "y"])
+        ['x', 'y']
+    """
+
+    def wanted(names: Sequence[str]) -> list[str]:
+        listed = {
+            option: {
+                part.strip()
+                for text in chosen.get(option, ())
+                for part in ([text] if text in names else text.split(","))
+            }
+            for option in ("features", "exclude")
+        }
+        asked = listed["features"] | {chosen.get("target"), chosen.get("weights")}
+        if listed["features"]:
+            return [name for name in names if name in asked]
+        return [name for name in names if name not in listed["exclude"]]
+
+    return wanted
 
 
 def training_table(

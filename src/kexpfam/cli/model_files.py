@@ -9,6 +9,7 @@ import click
 import numpy as np
 
 from kexpfam._typing import Array
+from kexpfam.cli.readers import Wanted
 from kexpfam.cli.shared import counted, note
 from kexpfam.estimators.base import ConditionalEstimator
 from kexpfam.io import load
@@ -60,6 +61,14 @@ class TableModel:
         features = tuple(number_feature(table, name) for name in names)
         plain = tuple(replace(feature, gaps=False) for feature in features)
         return Coding(plain, target, "error", tuple(names))
+
+    def wanted(self, *beside: str | None) -> Wanted | None:
+        """Columns of a file that the model looks at, and some beside; None for all."""
+        if self.coder is None:
+            return None
+        own = {*(feature.name for feature in self.coder.features), *beside}
+        own.add(self.coder.target)
+        return lambda names: [name for name in names if name in own]
 
     def names(self, plain: str = "column_") -> list[str]:
         """Names of the columns of X, numbered where nobody knows them."""

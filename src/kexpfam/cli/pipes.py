@@ -16,9 +16,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from kexpfam.cli.shared import STANDARD_INPUT
 from kexpfam.tables import Table, TableError
 
+STANDARD_INPUT = "-"
 # Names of standard input, by which it would be opened once more.
 _ALSO_STANDARD = ("/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
 
@@ -30,9 +30,9 @@ def from_pipes(read: Callable[..., Table]) -> Callable[..., Table]:
     """Let a function that reads files read pipes, too."""
 
     @functools.wraps(read)
-    def opened(path: str | Path, **options: Any) -> Table:
-        if not _is_pipe(str(path)):
-            return read(path, **options)
+    def opened(path: str | Path, *asked: Any, **options: Any) -> Table:
+        if not is_pipe(str(path)):
+            return read(path, *asked, **options)
         standard = str(path) in {STANDARD_INPUT, *_ALSO_STANDARD}
         name = "standard input" if standard else str(path)
         with tempfile.TemporaryDirectory() as folder:
@@ -42,7 +42,7 @@ def from_pipes(read: Callable[..., Table]) -> Callable[..., Table]:
                 with open(path, "rb") as pipe:
                     copy = _kept(pipe, name, Path(folder))
             try:
-                return replace(read(copy, **options), path=name)
+                return replace(read(copy, *asked, **options), path=name)
             except TableError as error:
                 text = str(error).replace(str(copy), name)
                 raise TableError(text) from error
@@ -50,7 +50,7 @@ def from_pipes(read: Callable[..., Table]) -> Callable[..., Table]:
     return opened
 
 
-def _is_pipe(path: str) -> bool:
+def is_pipe(path: str) -> bool:
     """Whether a path leads to a pipe; TableError if to what is no file either."""
     if path == STANDARD_INPUT:
         if sys.stdin is None or sys.stdin.closed:

@@ -3,7 +3,7 @@
 A joint density has no rows to be asked about; `sample` draws whole rows of it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -13,7 +13,7 @@ from kexpfam._progress import ProgressBar
 from kexpfam._typing import Array
 from kexpfam.cli.model_files import TableModel, load_table_model
 from kexpfam.cli.output import TABLES, check_output, significant, write_columns
-from kexpfam.cli.readers import read_table
+from kexpfam.cli.readers import joined_cells, read_table, table_blocks
 from kexpfam.cli.shared import (
     STANDARD_OUTPUT,
     command,
@@ -29,7 +29,7 @@ from kexpfam.cli.shared import (
     table_output_option,
 )
 from kexpfam.distributions import in_blocks
-from kexpfam.tables import Table, TableError
+from kexpfam.tables import Coded, Table, TableError
 from kexpfam.tables.columns import Column
 
 
@@ -121,37 +121,71 @@ def predict_command(
     check_output(output, force, TABLES)
     found = load_table_model(model)
     found.require_one_target()
-    table = read_table(data)
+    parts: list[dict[str, Column]] = []
+    empty = rows = 0
+    wanted = None if with_data else found.wanted()
+    for table in table_blocks(data, wanted):
+        coded, columns = _predicted(found, table, missing, unknown, density, levels)
+        if not output.endswith(".parquet"):
+            columns = _shortened(columns, digits)
+        shown: dict[str, Column] = {}
+        if with_data:
+            shown |= dict(zip(table.names, table.columns, strict=True))
+        for name, values in columns.items():
+            key = f"predicted_{name}" if name in shown else name
+            shown[key] = _in_rows(values, coded.rows, len(table))
+        parts.append(shown)
+        empty, rows = empty + len(table) - len(coded.rows), rows + len(table)
+    if empty == rows:
+        raise TableError(f"{data} has no complete row.")
+    write_columns(output, _joined(parts))
+    if empty:
+        lines = counted(empty, "row")
+        note(f"empty lines stand for {lines} with missing values.")
+    if output != STANDARD_OUTPUT and not quiet:
+        click.echo(f"{counted(rows, 'row')} written to {output}")
+
+
+def _predicted(
+    found: TableModel,
+    table: Table,
+    missing: Any,
+    unknown: Any,
+    density: bool,
+    levels: Mapping[str, Any],
+) -> tuple[Coded, dict[str, Column]]:
+    """Which rows of a table are complete, and numbers of their densities."""
     coder = found.coder_for(table)
-    coded = coder.complete(table, missing=missing, unknown=unknown)
-    y = None
+    coded = coder.transform(table, missing=missing, unknown=unknown)
     if density and coder.target is None:
         raise TableError("--density needs the name of the target, which is not known.")
+    # Where no row is complete, one row tells which columns there are.
+    some = len(coded.rows) > 0
+    X = coded.X if some else coder.row()
+    y: Array | None = None
     if density:
-        y = table.numbers(str(coder.target))[coded.rows]
+        known = table.numbers(str(coder.target))[coded.rows]
+        y = known if some else np.full(1, np.nan)
     with ProgressBar("predicting", shown=is_watched()) as bar:
         blocks = in_blocks(
             found.model.given,
-            coded.X,
+            X,
             lambda p, rows: summaries(p, None if y is None else y[rows], **levels),
             n_jobs=getattr(found.model, "n_jobs", None),
             progress=bar,
         )
-    if not output.endswith(".parquet"):
-        blocks = [_shortened(block, digits) for block in blocks]
-    columns: dict[str, Column] = {}
-    if with_data:
-        columns |= dict(zip(table.names, table.columns, strict=True))
-    for name in blocks[0]:
-        key = f"predicted_{name}" if name in columns else name
-        values = np.concatenate([block[name] for block in blocks])
-        columns[key] = _in_rows(values, coded.rows, len(table))
-    write_columns(output, columns)
-    if len(coded.rows) < len(table):
-        empty = counted(len(table) - len(coded.rows), "row")
-        note(f"empty lines stand for {empty} with missing values.")
-    if output != STANDARD_OUTPUT and not quiet:
-        click.echo(f"{counted(len(table), 'row')} written to {output}")
+    columns = {
+        name: np.concatenate([block[name] for block in blocks])[: len(coded.rows)]
+        for name in blocks[0]
+    }
+    return coded, columns
+
+
+def _joined(parts: Sequence[Mapping[str, Column]]) -> dict[str, Column]:
+    """Columns of several blocks of rows, one below the other."""
+    if len(parts) == 1:
+        return dict(parts[0])
+    return {name: joined_cells([part[name] for part in parts]) for name in parts[0]}
 
 
 def summaries(
@@ -272,7 +306,7 @@ def sample_command(
     elif data is None:
         raise click.UsageError("Missing argument 'DATA': draws are made for its rows.")
     else:
-        columns = _draws(found, read_table(data), draws, seed, gaps)
+        columns = _draws(found, read_table(data, found.wanted()), draws, seed, gaps)
     if not output.endswith(".parquet"):
         columns = {name: _column(values, digits) for name, values in columns.items()}
     write_columns(output, columns)

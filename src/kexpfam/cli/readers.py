@@ -6,23 +6,28 @@ The quick way is NumPy's reader, written in C. Where it stumbles, over a text, a
 value or a short line, the file is read again by the csv module, which knows its lines.
 """
 
+import contextlib
 import csv
 import gzip
 import io
-import itertools
 import warnings
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
 
-from kexpfam.cli.pipes import from_pipes
+from kexpfam.cli.pipes import from_pipes, is_pipe
 from kexpfam.data.tables import as_floats, is_numeric, open_parquet
 from kexpfam.errors import MissingDependencyError
 from kexpfam.tables import Table, TableError
 from kexpfam.tables.columns import Column, as_column, as_labels, as_number
+
+# Which of the columns of a file are to be read.
+Wanted = Callable[[Sequence[str]], Collection[str]]
+
+PARQUET = frozenset({".parquet", ".pq"})
 
 
 def as_option(name: str, value: str | list[str] | None = None) -> str:
@@ -37,21 +42,47 @@ def as_option(name: str, value: str | list[str] | None = None) -> str:
 
 
 @from_pipes
-def read_table(path: str | Path, *, chunk: int = 50_000) -> Table:
+def read_table(
+    path: str | Path, wanted: Wanted | None = None, *, chunk: int = 50_000
+) -> Table:
     """Read a table; the end of the file's name says what it is. `-` is standard input.
 
-    Rows of text become columns a chunk at a time: enough to be fast, few in memory.
+    Rows become columns a chunk at a time: enough to be fast, few in memory. Columns
+    that are not wanted are there, by name, with nothing in them.
     """
+    path, kind = _found(path)
+    if kind in PARQUET:
+        return _read_parquet(path, wanted, chunk)
+    return _read_delimited(path, wanted, chunk)
+
+
+def table_blocks(
+    path: str | Path, wanted: Wanted | None = None, *, chunk: int = 50_000
+) -> Iterator[Table]:
+    """The same, so many rows at a time; text in files below 64 MB is one block."""
+    if is_pipe(str(path)):
+        yield read_table(path, wanted, chunk=chunk)
+        return
+    path, kind = _found(path)
+    if kind in PARQUET:
+        yield from _parquet_blocks(path, wanted, chunk)
+    elif path.stat().st_size < 2**26:
+        yield _read_delimited(path, wanted, chunk)
+    else:
+        with _readable(path):
+            yield from _delimited_blocks(path, *_header(path), wanted, chunk)
+
+
+def _found(path: str | Path) -> tuple[Path, str]:
+    """A file that is there and may be read, and what it holds."""
     path = Path(path)
     kind = _kind(path)
     if path.is_dir():
         raise TableError(f"{path} is a folder, not a file.")
     if not path.exists():
         raise FileNotFoundError(f"There is no file {str(path)!r}.")
-    if kind in {".parquet", ".pq"}:
-        return _read_parquet(path)
-    if kind in {".csv", ".tsv", ".tab", ".txt", ".dat", ""}:
-        return _read_delimited(path, chunk)
+    if kind in {*PARQUET, ".csv", ".tsv", ".tab", ".txt", ".dat", ""}:
+        return path, kind
     raise TableError(
         f"{path} is a {kind} file, and tables are read from .csv, .tsv and .parquet; "
         f"save it as CSV."
@@ -77,48 +108,92 @@ def _text(path: Path) -> TextIO:
     return io.TextIOWrapper(_opened(path), encoding="utf-8-sig", newline="")
 
 
-def _read_parquet(path: Path) -> Table:
+def _read_parquet(path: Path, wanted: Wanted | None, chunk: int) -> Table:
+    parts: list[Sequence[Column]] = []
+    for block in _parquet_blocks(path, wanted, chunk):
+        names = block.names
+        parts.append(block.columns)
+    columns = tuple(joined_cells(list(part)) for part in zip(*parts, strict=True))
+    return Table(str(path), names, columns, by_line=False, spelled=as_option)
+
+
+def _parquet_blocks(path: Path, wanted: Wanted | None, chunk: int) -> Iterator[Table]:
+    """Some rows at a time, one block at least, of columns that are wanted."""
     try:
         with open_parquet(path) as file:
             names = tuple(map(str, file.schema_arrow.names))
-            numeric = [is_numeric(field.type) for field in file.schema_arrow]
-            batches = [
-                [
-                    as_floats(column) if number else _as_texts(column)
-                    for column, number in zip(batch.columns, numeric, strict=True)
-                ]
-                for batch in file.iter_batches()
-            ]
-    except MissingDependencyError:
+            _check_names(names, str(path))
+            read = set(names if wanted is None else wanted(names))
+            start = 0
+            # Without columns, Arrow would not tell how many rows there are.
+            kept = [name for name in names if name in read] or list(names[:1])
+            for batch in file.iter_batches(chunk, columns=kept):
+                cells = dict(zip(batch.schema.names, batch.columns, strict=True))
+                empty = np.broadcast_to(np.nan, batch.num_rows)
+                columns = tuple(
+                    _as_column(path, n, cells[n], start) if n in read else empty
+                    for n in names
+                )
+                lines = np.arange(start + 2, start + 2 + batch.num_rows)
+                start += batch.num_rows
+                how: Any = {"by_line": False, "spelled": as_option}
+                yield Table(str(path), names, columns, lines, **how)
+    except (MissingDependencyError, TableError):
         raise
     except Exception as error:  # the library raises several unrelated types
         first = " ".join(str(error).split())[:120]
         raise TableError(f"{path} is not a complete Parquet file ({first}).") from error
-    if not names or not batches:
+    if not start:
         raise TableError(f"{path} has no rows.")
-    _check_names(names, str(path))
-    columns = tuple(
-        np.concatenate(parts) if number else as_column(list(itertools.chain(*parts)))
-        for parts, number in zip(zip(*batches, strict=True), numeric, strict=True)
-    )
-    return Table(str(path), names, columns, by_line=False, spelled=as_option)
+
+
+def _as_column(path: Path, name: str, column: Any, start: int) -> Column:
+    """A column of a batch as numbers or texts; what is neither is refused."""
+    kind = str(column.type)
+    place = f"{path}, column {name!r}"
+    leave = f"leave it out (--exclude {name})"
+    nested = ("list", "large_list", "fixed_size_list", "struct", "map")
+    if kind.startswith(nested):
+        raise TableError(
+            f"{place}, row {start + 1}: cells of the type {kind:.40} are neither "
+            f"numbers nor texts nor dates; {leave}."
+        )
+    if kind.startswith(("binary", "large_binary", "fixed_size_binary")):
+        raise TableError(f"{place}, row {start + 1}: bytes are no text; {leave}.")
+    if not is_numeric(column.type):
+        return as_column(_as_texts(column))
+    values = as_floats(column)
+    if kind in ("int64", "uint64") and np.any(np.abs(values) > 2.0**53):
+        row = int(np.argmax(np.abs(values) > 2.0**53))
+        raise TableError(
+            f"{place}, row {start + row + 1}: {column[row]} is beyond 2^53, where "
+            f"whole numbers are no longer told apart; {leave}, or write it as text."
+        )
+    return values
 
 
 def _as_texts(column: Any) -> list[str]:
     return ["" if v is None else str(v).strip() for v in column.to_pylist()]
 
 
-def _read_delimited(path: Path, chunk: int) -> Table:
+def _read_delimited(path: Path, wanted: Wanted | None, chunk: int) -> Table:
     """Read a file with one row a line, below a line with the names of the columns.
 
     Fields are separated by tabs in .tsv files, and elsewhere by what the first line has
     most of: comma, semicolon or tab. It is UTF-8, with or without a byte order mark.
     """
-    try:
-        _refuse_binary(path)
+    with _readable(path):
         names, delimiter = _header(path)
         quick = _quickly(path, names, delimiter)
-        return quick or _carefully(path, names, delimiter, chunk)
+        return quick or _carefully(path, names, delimiter, wanted, chunk)
+
+
+@contextlib.contextmanager
+def _readable(path: Path) -> Iterator[None]:
+    """Say in a sentence what is no text."""
+    try:
+        _refuse_binary(path)
+        yield
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise TableError(f"{path} is not a complete gzip file ({error}).") from error
     except UnicodeDecodeError as error:
@@ -209,22 +284,44 @@ def _quickly(path: Path, names: tuple[str, ...], delimiter: str) -> Table | None
 
 
 def _carefully(
-    path: Path, names: tuple[str, ...], delimiter: str, chunk: int = 50_000
+    path: Path,
+    names: tuple[str, ...],
+    delimiter: str,
+    wanted: Wanted | None,
+    chunk: int,
 ) -> Table:
-    parts: list[list[Column]] = [[] for _ in names]
-    lines: list[int] = []
-    for numbers, rows in _chunks(path, names, delimiter, chunk):
-        lines += numbers
-        for part, cells in zip(parts, zip(*rows, strict=True), strict=True):
-            part.append(as_column(list(cells)))
-    if not lines:
-        raise TableError(f"{path} has a line with names, but no rows below it.")
-    columns = tuple(_joined(part) for part in parts)
-    starts = np.array(lines, dtype=np.intp)
+    blocks = list(_delimited_blocks(path, names, delimiter, wanted, chunk))
+    parts = zip(*(block.columns for block in blocks), strict=True)
+    lines = [block.lines for block in blocks if block.lines is not None]
+    columns = tuple(joined_cells(list(part)) for part in parts)
+    starts = np.concatenate(lines)
     return Table(str(path), names, columns, starts, spelled=as_option)
 
 
-def _joined(parts: list[Column]) -> Column:
+def _delimited_blocks(
+    path: Path,
+    names: tuple[str, ...],
+    delimiter: str,
+    wanted: Wanted | None,
+    chunk: int,
+) -> Iterator[Table]:
+    """Some rows at a time, one block at least."""
+    read = set(names if wanted is None else wanted(names))
+    some = False
+    for lines, rows in _chunks(path, names, delimiter, chunk):
+        some, empty = True, np.broadcast_to(np.nan, len(rows))
+        columns = tuple(
+            as_column(list(cells)) if name in read else empty
+            for name, cells in zip(names, zip(*rows, strict=True), strict=True)
+        )
+        starts = np.array(lines, dtype=np.intp)
+        yield Table(str(path), names, columns, starts, spelled=as_option)
+    if not some:
+        raise TableError(f"{path} has a line with names, but no rows below it.")
+
+
+def joined_cells(parts: list[Column]) -> Column:
+    """Cells of a column in several blocks of rows: texts, if one block has texts."""
     if all(part.dtype.kind == "f" for part in parts):
         return np.concatenate(parts)
     return np.concatenate(

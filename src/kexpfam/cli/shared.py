@@ -19,7 +19,7 @@ import click
 
 from kexpfam.errors import KexpfamError
 
-STANDARD_OUTPUT = STANDARD_INPUT = "-"
+STANDARD_OUTPUT = "-"
 
 # In a context's `meta`: whether notes and progress are unwelcome.
 QUIET = "kexpfam.quiet"

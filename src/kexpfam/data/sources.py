@@ -20,6 +20,7 @@ from kexpfam._validation import check_weights
 from kexpfam.data.arrays import ArraySource
 from kexpfam.data.dask import DaskSource, is_dask_array, is_dask_frame
 from kexpfam.data.memory import DEFAULT_BUDGET, block_rows
+from kexpfam.data.modelled import modelled_rows, response_numbers
 from kexpfam.data.rows import Rows, Source, UnconditionalSource
 from kexpfam.data.tables import ParquetSource, PolarsSource, is_lazy_frame, is_parquet
 from kexpfam.errors import TableWarning
@@ -27,7 +28,6 @@ from kexpfam.tables import (
     Coding,
     Table,
     TableCoder,
-    TableError,
     Told,
     as_table,
     is_frame,
@@ -61,10 +61,13 @@ def training_data(
         >>> rows.Y.shape
         (2, 1)
     """
-    estimator._response_name = response_name(y)
-    if _are_plain([X, y] if conditional else [X], estimator):
+    estimator.__dict__.pop("_response_name", None)
+    named = response_name(y)
+    if conditional and _are_plain([X, y], estimator):
         _forget_coder(estimator)
-        return rows_in_memory(estimator, X, y, sample_weight, conditional=conditional)
+        if named is not None:  # a coding would know it
+            estimator._response_name = named
+        return rows_in_memory(estimator, X, y, sample_weight)
     X, y, sample_weight = _taken_out(X, y, sample_weight)
     source = as_source(
         X,
@@ -77,10 +80,17 @@ def training_data(
     if source is not None:
         _forget_coder(estimator)
         return source
-    if conditional:
-        return coded_rows(estimator, X, y, sample_weight, memory_budget=memory_budget)
-    refuse_texts(X, type(estimator).__name__)
-    return rows_in_memory(estimator, X, y, sample_weight, conditional=False)
+    if not conditional:
+        return modelled_rows(estimator, X, sample_weight)
+    rows = coded_rows(estimator, X, y, sample_weight, memory_budget=memory_budget)
+    if named is not None and estimator.coder_ is None:
+        estimator._response_name = named
+    return rows
+
+
+def conditional_rows(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> Rows:
+    """The same for estimators of p(y|x) that take rows in memory only."""
+    return coded_rows(estimator, *_taken_out(X, y, sample_weight))
 
 
 def _are_plain(arrays: list[Any], estimator: Any) -> bool:
@@ -111,25 +121,14 @@ def rows_in_memory(
     y: Any,
     sample_weight: Any = None,
     *,
-    conditional: bool = True,
     first: bool = True,
     least: int = 2,
 ) -> Rows:
-    """The same for arrays and data frames: at least so many rows.
+    """The same for arrays and frames of numbers with a y: at least so many rows.
 
     If they are not the first rows, columns must be as before.
     """
     how = {"dtype": np.float64, "ensure_min_samples": least, "reset": first}
-    if not conditional:
-        Y = validate_data(estimator, X, **how, ensure_all_finite="allow-nan")
-        gaps = np.isnan(Y).any(axis=1)
-        if gaps.any():
-            raise ValueError(
-                f"Input X contains NaN in {int(gaps.sum())} of {len(Y)} rows, and "
-                f"{type(estimator).__name__} is a density of complete rows; leave "
-                f"these out."
-            )
-        return Rows(Y[:, :0], Y, check_weights(sample_weight, len(Y)))
     X, Y = validate_data(estimator, X, y, multi_output=True, y_numeric=True, **how)
     Y = np.asarray(Y, dtype=np.float64)
     Y = Y[:, None] if Y.ndim == 1 else Y
@@ -151,7 +150,8 @@ def coded_rows(
     The estimator gets `coder_`, which is None if X is numbers without gaps; if these
     are not the first rows, they go through the one that it has.
     """
-    X = as_dense(X, memory_budget)
+    X, named = as_dense(X, memory_budget), y
+    y = response_numbers(y)
     X, y, sample_weight = _with_responses(X, y, sample_weight)
     if not first:
         X = conditions(estimator, X)
@@ -176,7 +176,7 @@ def coded_rows(
             f"Found {len(table)} sample(s) in X, and {least} are required at least."
         )
     weights = check_weights(sample_weight, len(Y))
-    target = name_of(y, table)
+    target = name_of(named, table)
     how = {"Y": Y, "weights": weights, "told": told, "named": is_frame(X)}
     coding = Coding.learn(table, table.names, target, **how)
     for note in coding.notes:
@@ -255,28 +255,6 @@ def as_dense(X: Any, memory_budget: int = DEFAULT_BUDGET) -> Any:
     return X.toarray()
 
 
-def refuse_texts(X: Any, who: str) -> None:
-    """Say which column of a frame has no density, as a sentence."""
-    if not is_frame(X):
-        return
-    for name in X.columns if hasattr(X, "columns") else X:
-        kind = np.asarray(X[name][:0]).dtype.kind
-        if kind not in "OUSMm" or _are_numbers(X[name]):
-            continue
-        raise TableError(
-            f"X has a column {name!r} that holds no numbers, and {who} is a density of "
-            f"numbers; leave the column out, or make it a condition of a KCEF."
-        )
-
-
-def _are_numbers(cells: Any) -> bool:
-    try:
-        np.asarray(cells, dtype=np.float64)
-    except (TypeError, ValueError):
-        return False
-    return np.asarray(cells).dtype.kind not in "Mm"
-
-
 def _responses(y: Any, n: int) -> Array:
     """Responses as numbers, (n, d)."""
     if y is None:
@@ -293,7 +271,7 @@ def _with_responses(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
     if cells.ndim == 0 or cells.dtype.kind not in "fO":
         return X, y, sample_weight
     try:
-        Y = as_table({"y": y}).numbers("y") if cells.ndim == 1 else cells.astype(float)
+        Y = cells.astype(float)
     except (TypeError, ValueError):  # said by the checks of the estimator
         return X, y, sample_weight
     gaps = np.isnan(Y).reshape(len(Y), -1).any(axis=1) if Y.size else np.isnan(Y)

@@ -8,12 +8,14 @@ increasing, the density of y is
 inside the bounds, and zero outside. Near a bound s is a logarithm: what is crowded
 there gets room, and little of p is cut off. A small margin keeps s finite at the bound,
 so that rows which lie on it have a density like others. Away from a single bound s
-becomes a straight line: tails and moments of y are those of w.
+becomes a straight line, beyond the last rows at the latest: tails and moments of y are
+those of w, and not those of its exponential, of which no row has said anything.
 """
 
 import functools
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -30,6 +32,7 @@ from kexpfam.sampling import Run, Sampler
         "upper": "unbounded",
         "margins": "positive",
         "scale": "positive",
+        "reach": "positive unbounded",
     }
 )
 @dataclass(frozen=True)
@@ -46,6 +49,8 @@ class SupportMap:
         margins: Positive distances by which the map goes on beyond either bound.
         scale: Where it turns from a logarithm to a straight line; not used between two
             bounds.
+        reach: From this distance from the bound on it is a straight line, whatever the
+            scale; not used between two bounds.
 
     Example:
         >>> import numpy as np
@@ -58,6 +63,7 @@ class SupportMap:
     upper: float
     margins: tuple[float, float]
     scale: float = 1.0
+    reach: float = math.inf
 
     def check_saved(self) -> None:
         """Refuse what is no interval with a bound."""
@@ -69,8 +75,8 @@ class SupportMap:
         """s(y), of any shape; what is outside is taken to the bound."""
         if self._two:
             return np.log(self._from_left(y)) - np.log(self._from_right(y))
-        t = self._distance(y)
-        return self._sign * (t + np.log(-np.expm1(-t)))
+        t, beyond = self._distance(y)
+        return self._sign * (_log_to_line(t) + beyond * self._last_slope)
 
     def inverse(self, w: Array) -> Array:
         """The y with s(y) = w, not outside the bounds."""
@@ -81,7 +87,10 @@ class SupportMap:
             right = (high - low) / (1.0 + np.exp(np.minimum(w, 700.0)))
             y = np.where(w < 0, low + left, high - right)
         else:
-            distance = self.scale * np.logaddexp(0.0, self._sign * w)
+            w = self._sign * w
+            inside, beyond = _split(w, _log_to_line(self._last))
+            distance = np.logaddexp(0.0, inside) + beyond / self._last_slope
+            distance *= self.scale
             if self._sign > 0:
                 y = self.lower + (distance - self.margins[0])
             else:
@@ -93,14 +102,23 @@ class SupportMap:
         if self._two:
             left, right = self._from_left(y), self._from_right(y)
             return np.log(left + right) - np.log(left) - np.log(right)
-        return -np.log(-np.expm1(-self._distance(y))) - math.log(self.scale)
+        return -np.log(-np.expm1(-self._distance(y)[0])) - math.log(self.scale)
 
     def log_slope_gradient(self, y: Array) -> Array:
         """d/dy log s′(y)."""
         if self._two:
             return 1.0 / self._from_right(y) - 1.0 / self._from_left(y)
-        t = np.minimum(self._distance(y), 700.0)
-        return -self._sign / np.expm1(t) / self.scale
+        t, beyond = self._distance(y)
+        slope = -self._sign / np.expm1(np.minimum(t, 700.0)) / self.scale
+        return np.where(beyond > 0, 0.0, slope)
+
+    @property
+    def breaks(self) -> Array:
+        """Where s is not smooth, (k,)."""
+        if self._two or not math.isfinite(self.reach):
+            return np.empty(0)
+        bound = self.lower if self._sign > 0 else self.upper
+        return np.array([bound + self._sign * self.reach])
 
     @property
     def ends(self) -> Array:
@@ -119,17 +137,44 @@ class SupportMap:
     def _sign(self) -> float:
         return 1.0 if math.isfinite(self.lower) else -1.0
 
-    def _distance(self, y: Array) -> Array:
-        """T, the distance from the bound in units of the scale."""
-        if self._sign > 0:
-            return (np.maximum(y - self.lower, 0.0) + self.margins[0]) / self.scale
-        return (np.maximum(self.upper - y, 0.0) + self.margins[1]) / self.scale
+    @property
+    def _margin(self) -> float:
+        return self.margins[0] if self._sign > 0 else self.margins[1]
+
+    @property
+    def _last(self) -> float:
+        """The t from which on s is a straight line."""
+        return (self.reach + self._margin) / self.scale
+
+    @property
+    def _last_slope(self) -> float:
+        """Slope of s in t there."""
+        return -1.0 / math.expm1(-self._last)
+
+    def _distance(self, y: Array) -> tuple[Array, Array]:
+        """T up to where s is a straight line, and what is beyond."""
+        distance = y - self.lower if self._sign > 0 else self.upper - y
+        t = (np.maximum(distance, 0.0) + self._margin) / self.scale
+        return _split(t, self._last)
 
     def _from_left(self, y: Array) -> Array:
         return np.clip(y, self.lower, self.upper) - self.lower + self.margins[0]
 
     def _from_right(self, y: Array) -> Array:
         return self.upper - np.clip(y, self.lower, self.upper) + self.margins[1]
+
+
+def _log_to_line(t: Any) -> Any:
+    """log(eᵗ − 1): a logarithm for small t, and t for large ones."""
+    return t + np.log(-np.expm1(-t))
+
+
+def _split(values: Array, most: float) -> tuple[Array, Array]:
+    """What of values is up to some number, and what is beyond; that may be infinite."""
+    if not math.isfinite(most):
+        return values, np.zeros_like(values)
+    inside = np.minimum(values, most)
+    return inside, values - inside
 
 
 class BoundedDensity(MappedDensity):
@@ -239,7 +284,8 @@ class BoundedDensity(MappedDensity):
         return self._map.inverse(self._density._outline())
 
     def _breaks(self) -> Array:
-        return self._map.inverse(self._density._breaks())
+        behind = self._map.inverse(self._density._breaks())
+        return np.unique(np.concatenate([behind, self._map.breaks]))
 
     def _of(self, rows: Indices | None, *parts: Array) -> tuple[Array, ...]:
         return parts if rows is None else tuple(part[rows] for part in parts)

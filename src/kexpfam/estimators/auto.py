@@ -234,7 +234,6 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
     _ends: ResponseBounds | None = None
     _held_out: tuple[Indices, Array] | None = None
 
-    _takes_tables = True
     # Coordinates that are tried.
     _coordinates = staticmethod(default_coordinates)
 
@@ -423,7 +422,13 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
         try_experts(validation, experts)
         seed = int(rng.integers(2**31))
         found = fit_average(
-            validation, self._spec(), seed, others, experts, verbose=self.verbose
+            validation,
+            self._spec(),
+            seed,
+            others,
+            experts,
+            support=self.support_,
+            verbose=self.verbose,
         )
         near = Neighbourhood.of(rows.X, rows.weights)
         self.neighbourhood_ = (
@@ -513,6 +518,7 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
     def _spec(self) -> Spec:
         limits = replace(self._limits, most_centers=self._limits.member_centers)
         return Spec(
+            kinds=self._column_kinds,
             standardize=self.standardize,
             limits=limits,
             time_budget=self.time_budget,

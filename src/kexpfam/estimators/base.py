@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin, RegressorMixin
 from sklearn.exceptions import DataConversionWarning, NotFittedError
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from kexpfam._typing import Array, ArrayLike, RandomState
 from kexpfam._validation import (
@@ -21,7 +21,7 @@ from kexpfam._validation import (
     check_levels,
     check_weights,
 )
-from kexpfam.data import adopt, conditions
+from kexpfam.data import adopt, conditions, response_numbers
 from kexpfam.distributions import BLOCK_ROWS, Density, in_blocks
 from kexpfam.estimators.description import described
 from kexpfam.estimators.frames import FrameColumns, as_frame
@@ -29,6 +29,7 @@ from kexpfam.explanation import Explained, ModelColumns
 from kexpfam.family import Limits
 from kexpfam.family.neighbourhood import Neighbourhood
 from kexpfam.sampling import Sampler, resolve_sampler
+from kexpfam.summaries import ColumnKinds
 from kexpfam.tables import Coding, TableCoder, response_name
 
 
@@ -58,6 +59,11 @@ class DensityEstimator(DensityMixin, BaseEstimator):
             np.average(log_p, weights=check_weights(sample_weight, len(log_p)))
         )
 
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True  # such rows are left out
+        return tags
+
 
 # What `given(X)` returns.
 D = TypeVar("D", bound=Density)
@@ -73,8 +79,9 @@ class ConditionalEstimator(Explained, RegressorMixin, BaseEstimator, Generic[D])
 
     extra_: dict[str, Any] | None = None
     coder_: TableCoder | None = None
+    # Which columns of coded rows are gaps and categories, if nobody codes them here.
+    _told_kinds: ColumnKinds | None = None
     n_features_in_: int
-    _takes_tables = False  # whether X may be more than numbers without gaps
     _limits = Limits()
     _response_name: str | None = None
     neighbourhood_: Neighbourhood
@@ -127,7 +134,10 @@ class ConditionalEstimator(Explained, RegressorMixin, BaseEstimator, Generic[D])
 
     def score_samples(self, X: ArrayLike, y: ArrayLike) -> Array:
         """Log p(y_a|x_a) of each row, (n,)."""
-        X, Y = self._conditions(X), response_columns(as_numbers("y", y))
+        X, Y = (
+            self._conditions(X),
+            response_columns(as_numbers("y", response_numbers(y))),
+        )
         d = self._response_columns
         if Y.shape != (len(X), d):
             raise ValueError(
@@ -335,14 +345,16 @@ class ConditionalEstimator(Explained, RegressorMixin, BaseEstimator, Generic[D])
         tags = super().__sklearn_tags__()
         # `score` is a mean log density, not R², so thresholds on R² do not apply.
         tags.regressor_tags.poor_score = True
-        tags.input_tags.allow_nan = tags.input_tags.sparse = self._takes_tables
+        tags.input_tags.allow_nan = tags.input_tags.sparse = True
         return tags
+
+    @property
+    def _column_kinds(self) -> ColumnKinds | None:
+        return self._told_kinds if self.coder_ is None else self.coder_.coding_.kinds
 
     def _conditions(self, X: ArrayLike) -> Array:
         check_is_fitted(self)
-        if self._takes_tables:
-            return conditions(self, X)
-        return validate_data(self, X, dtype=np.float64, reset=False)
+        return conditions(self, X)
 
     def _columns(self) -> ModelColumns:
         """The columns of the tables that it takes, and its densities at coded rows."""

@@ -124,6 +124,7 @@ def fit_count_law(
     known = np.arange(len(y))
     if len(seen) >= spec.fewest_for_density and not listed:
         rest = clone(estimator)
+        rest._told_kinds = estimator._column_kinds
         rest.set_params(
             atoms=False,
             counts=False,

@@ -94,6 +94,7 @@ def fit_columns(
         own: Any = clone(estimator)
         # Tables were coded before they came here.
         own.set_params(random_state=int(rng.integers(2**31)), ordered=None)
+        own._told_kinds = getattr(estimator, "_column_kinds", None)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:

@@ -176,7 +176,6 @@ class KCEF(ConditionalEstimator[KCEFDensity]):
         array([[0.5, 0.9, 1.2]])
     """
 
-    _takes_tables = True
     # What was solved for; None as long as only rows were seen.
     _fitted: FamilyFit | None = None
     # What partial_fit goes on with; None if there is nothing.
@@ -282,6 +281,7 @@ class KCEF(ConditionalEstimator[KCEFDensity]):
             memory_budget=spec.memory_budget,
             n_jobs=self.n_jobs,
         )
+        spec = replace(spec, kinds=self._column_kinds)
         if isinstance(data, Source):
             refuse_bounds_of_blocks(data, self.lower, self.upper)
             self.support_ = None
@@ -598,6 +598,7 @@ class KCEF(ConditionalEstimator[KCEFDensity]):
             self.base,
             self.regularization,
             features=self.features,
+            kinds=self._column_kinds,
             fit_method="score" if self.fit_method is None else self.fit_method,
             finish=self.fit_method is None,
             select=self.select,

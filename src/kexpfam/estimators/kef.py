@@ -6,13 +6,19 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from kexpfam._parallel import single_threaded_blas
 from kexpfam._typing import Array, ArrayLike, RandomState
 from kexpfam._validation import as_generator, check_count
 from kexpfam.base_densities import Base, resolve_base
-from kexpfam.data import Source, note_columns, parse_memory, training_data
+from kexpfam.data import (
+    Source,
+    complete_numbers,
+    note_columns,
+    parse_memory,
+    training_data,
+)
 from kexpfam.distributions import (
     MultivariateDensity,
     UnivariateDensity,
@@ -186,7 +192,7 @@ class KEF(DensityEstimator):
     def score_samples(self, X: ArrayLike) -> Array:
         """Log p of each row, (n,)."""
         check_is_fitted(self)
-        data = validate_data(self, X, dtype=np.float64, reset=False)
+        data = complete_numbers(self, X)
         return self.distribution_.logpdf(data[:, 0] if data.shape[1] == 1 else data)
 
     def sample(

@@ -13,6 +13,7 @@ from kexpfam.distributions import (
     MixtureDensity,
     RecalibratedDensity,
     ResponseCoordinates,
+    SupportMap,
     UnitMap,
 )
 from kexpfam.estimators.experts import fit_expert
@@ -35,9 +36,11 @@ from kexpfam.family import (
 )
 from kexpfam.selection import Candidate, Member, Members, Selection
 from kexpfam.selection.choosing import best_of
-from kexpfam.selection.defensive import DefensiveComponent, defended_weights
+from kexpfam.selection.defended import defended_weights, held_out_masses
+from kexpfam.selection.defensive import DefensiveComponent
 from kexpfam.selection.finishing import lambda_for_all
-from kexpfam.selection.recalibration import fit_calibration, held_out_masses
+from kexpfam.selection.held_out_laws import HeldOutLaws
+from kexpfam.selection.recalibration import fit_calibration
 from kexpfam.selection.validation import Validation
 
 
@@ -73,16 +76,21 @@ def fit_average(
     others: RowsBeyond | None,
     experts: Mapping[str, Any],
     *,
+    support: SupportMap | None = None,
     verbose: bool = False,
 ) -> FittedMembers:
-    """Weights of the candidates, and those that have some fitted to all rows."""
+    """Weights of the candidates, and those that have some fitted to all rows.
+
+    `support` is the map that the responses are behind.
+    """
     candidates, rows = validation.candidates, validation.rows
+    laws = HeldOutLaws(validation, support)
     # What is validated is what will be used: every member beside the defensive one.
-    weights, defence = defended_weights(validation, candidates)
+    weights, defence = defended_weights(validation, candidates, laws)
     kept = np.flatnonzero(weights)
     log_p = np.stack([candidates[int(k)].held_out for k in kept])
     held_out = special.logsumexp(log_p, axis=0, b=weights[kept, None])
-    masses = held_out_masses(validation, candidates, weights, defence)
+    masses = held_out_masses(laws, candidates, weights, defence)
     selection = best_of(validation)
     families = [candidates[k] for k in kept if candidates[k].method != "expert"]
     found, weight = fit_members(

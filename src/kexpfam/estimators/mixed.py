@@ -173,6 +173,7 @@ def fit_atoms(
         )
     own = clone(estimator)
     own.set_params(atoms=False, counts=False, random_state=int(rng.integers(2**31)))
+    own._told_kinds = estimator._column_kinds
     # An atom at an end of the rows is where the rest ends, too: a cap, or a floor.
     low, high = float(y[used].min()), float(y[used].max())
     own._ends = ResponseBounds(

@@ -117,11 +117,11 @@ class FoldCriterion(ABC):
 
     @abstractmethod
     def of_fold(self, k: int, alphas: Array) -> Array:
-        """For coefficients (M, l) without fold k, (l, rows of that fold)."""
+        """Rows of fold k under α (M, l) without it, (l, rows of it) or more axes."""
 
 
 def cross_validated(coefficients: Iterable[Array], criterion: FoldCriterion) -> Array:
-    """What each row is worth under fits without its fold, (l, n)."""
+    """What each row is worth under fits without its fold, (l, n) or more axes."""
     parts = [criterion.of_fold(k, alphas) for k, alphas in enumerate(coefficients)]
     return np.concatenate(parts, axis=1)
 
@@ -243,14 +243,17 @@ class LogDensities(FoldCriterion):
 
 
 @dataclass(frozen=True, eq=False)
-class MassesBelow(FoldCriterion):
-    """Mass below each response, its PIT value; one column of y. NaN if a fit failed.
+class RowLaws(FoldCriterion):
+    """What is said of each row: the mass below its response, a mean and a variance.
 
-    Densities are linear between the nodes of `LogDensities`.
+    The mass below is its PIT value. One column of y; (l, rows, 3), NaN where a fit
+    failed. Densities are linear between the nodes of `LogDensities`.
     """
 
     log_densities: LogDensities
-    steps: Array  # Distances between the nodes, (g − 1,)
+    points: Array  # The nodes, (g,)
+    # The user's y at the nodes for the rows of a fold, (rows, g); the nodes if None
+    responses: Callable[[slice, Array], Array] | None = None
 
     @classmethod
     def of(
@@ -259,33 +262,55 @@ class MassesBelow(FoldCriterion):
         basis: Basis,
         *,
         nodes: Nodes | None = None,
+        responses: Callable[[slice, Array], Array] | None = None,
         **how: Any,
-    ) -> "MassesBelow":
+    ) -> "RowLaws":
         """As in `LogDensities.of`, in double precision."""
         nodes = problem.nodes(basis.kernel) if nodes is None else nodes
         how = {"dtype": np.float64, **how}
         found = LogDensities.of(problem, basis, nodes=nodes, **how)
-        return cls(found, np.diff(nodes.points))
+        return cls(found, nodes.points, responses)
 
     def of_fold(self, k: int, alphas: Array) -> Array:
         fold = self.log_densities.folds[k]
-        out = np.full((alphas.shape[1], fold.stop - fold.start), np.nan)
-        for row, alpha in zip(out, alphas.T, strict=True):
+        out = np.full((alphas.shape[1], fold.stop - fold.start, 3), np.nan)
+        for rows, alpha in zip(out, alphas.T, strict=True):
             if np.isfinite(alpha).all():
-                row[:] = self._below(self.log_densities.log_on_nodes(alpha, fold), fold)
+                log_p = self.log_densities.log_on_nodes(alpha, fold)
+                p = np.exp(log_p - log_p.max(axis=1, keepdims=True))
+                rows[:, 0] = self._below(p, fold)
+                y = self.points
+                if self.responses is not None:
+                    y = self.responses(fold, y)
+                rows[:, 1:] = moments_on_nodes(p, self.points, y)
         return out
 
-    def _below(self, log_p: Array, fold: slice) -> Array:
-        p = np.exp(log_p - log_p.max(axis=1, keepdims=True))
-        cells = 0.5 * self.steps * (p[:, :-1] + p[:, 1:])
+    def _below(self, p: Array, fold: slice) -> Array:
+        steps = np.diff(self.points)
+        cells = 0.5 * steps * (p[:, :-1] + p[:, 1:])
         below = np.cumsum(cells, axis=1)
         here = np.arange(len(p))
         left, share = self.log_densities.left[fold], self.log_densities.share[fold]
-        cell = np.minimum(left, len(self.steps) - 1)
+        cell = np.minimum(left, len(steps) - 1)
         share = np.where(left > cell, 1.0, share)  # at the last node
         p_left, p_right = p[here, cell], p[here, cell + 1]
-        inside = self.steps[cell] * share * (p_left + 0.5 * share * (p_right - p_left))
+        inside = steps[cell] * share * (p_left + 0.5 * share * (p_right - p_left))
         return (below[here, cell] - cells[here, cell] + inside) / below[:, -1]
+
+
+def moments_on_nodes(p: Array, points: Array, y: Array) -> Array:
+    """Mean and variance of y, from densities at nodes by the trapezoidal rule, (n, 2).
+
+    Args:
+        p: Densities with respect to the nodes, not normalised, (n, g).
+        points: The nodes, increasing, (g,).
+        y: The variable at the nodes, (g,) or (n, g).
+    """
+    masses = p * np.exp(Nodes.trapezoidal(points).log_weights)
+    masses /= masses.sum(axis=1, keepdims=True)
+    mean = (masses * y).sum(axis=1)
+    variance = (masses * np.square(y - mean[:, None])).sum(axis=1)
+    return np.stack([mean, variance], axis=1)
 
 
 @dataclass(frozen=True, eq=False)

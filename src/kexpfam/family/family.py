@@ -41,7 +41,7 @@ from kexpfam.kernels import (
 )
 from kexpfam.persistence import saved_fit
 from kexpfam.score_matching import KernelExpansion, TiltedDensity
-from kexpfam.summaries import LearnedSummary
+from kexpfam.summaries import ColumnKinds, LearnedSummary
 
 # Untuned lengthscale of x in median distances (decision 0003).
 MEDIANS_X = 0.5
@@ -184,18 +184,21 @@ def solve(
 def given_base(spec: Spec) -> Base:
     """The base density of the user, or that of the fitting method."""
     if spec.features is not None:
-        return _base_of_features(spec.features, spec.base)
+        return _base_of_features(spec.features, spec.base, spec.kinds)
     solver = SOLVERS[spec.fit_method]
     return resolve_base(solver.base if spec.base is None else spec.base)
 
 
-def _base_of_features(features: LearnedSummary, given: Base | str | None) -> Base:
+def _base_of_features(
+    features: LearnedSummary, given: Base | str | None, kinds: ColumnKinds | None
+) -> Base:
     """Learned features with the location and scale that come with them."""
     if not isinstance(features, LearnedSummary):
         raise TypeError(
             f"features must be a LearnedSummary of kexpfam.summaries, or None for x as "
             f"it is; got {features!r}."
         )
+    features = replace(features, kinds=features.kinds or kinds)
     if given is None:
         return features
     base = resolve_base(given)

@@ -8,7 +8,7 @@ from kexpfam._validation import check_flag, check_positive
 from kexpfam.base_densities import Base
 from kexpfam.data import DEFAULT_BUDGET
 from kexpfam.kernels import JointKernel, Kernel
-from kexpfam.summaries import LearnedSummary
+from kexpfam.summaries import ColumnKinds, LearnedSummary
 
 
 @dataclass(frozen=True)
@@ -51,6 +51,7 @@ class Spec:
     base: Base | str | None = None
     regularization: float | None = None
     features: LearnedSummary | None = None  # What the kernel of x acts on; None for x
+    kinds: ColumnKinds | None = None  # Which columns of x are gaps and categories
     fit_method: str = "score"  # Name of a `Solver`
     # Whether a fit with isolated components is finished by likelihood
     finish: bool = False

@@ -24,6 +24,7 @@ from scipy import special
 from kexpfam._typing import Array, ArrayLike, Indices, Mask, RandomState
 from kexpfam._validation import as_generator, as_numbers, check_count
 from kexpfam.errors import SamplingWarning
+from kexpfam.graphs.columns import JointColumns
 from kexpfam.graphs.factors import Factor
 from kexpfam.graphs.structure import Graph
 from kexpfam.sampling import Sampler
@@ -100,7 +101,10 @@ def _weighted_quantiles(values: Array, weights: Array, levels: Array) -> Array:
 
 
 def read_evidence(
-    graph: Graph, given: Mapping[Any, Any] | None, n: int | None = None
+    graph: Graph,
+    given: Mapping[Any, Any] | None,
+    n: int | None = None,
+    columns: JointColumns | None = None,
 ) -> dict[int, Array]:
     """Values of known columns by position, a number each or n of them, checked."""
     if given is not None and not isinstance(given, Mapping):
@@ -110,16 +114,21 @@ def read_evidence(
         )
     known: dict[int, Array] = {}
     for column, value in (given or {}).items():
-        values = as_numbers(f"given[{column!r}]", value)
+        place, name = graph.position(column), f"given[{column!r}]"
+        if columns is None:
+            values = as_numbers(name, value)
+        else:
+            values = columns.value(place, name, value)
         shapes = [()] if n is None else [(), (n,)]
         if values.shape not in shapes:
             expected = "one number" if n is None else f"one number, or {n} of them"
             raise ValueError(
                 f"given[{column!r}] must be {expected}, got shape {values.shape}."
             )
-        if not np.all(np.isfinite(values)):
-            raise ValueError(f"given[{column!r}] must be finite, got {value!r:.80}.")
-        known[graph.position(column)] = values
+        gaps = columns is not None and columns.columns[place].gaps
+        if not np.all(np.isfinite(values) | (np.isnan(values) & gaps)):
+            raise ValueError(f"{name} must be finite, got {value!r:.80}.")
+        known[place] = values
     missing = [graph.names[c] for c in graph.exogenous if c not in known]
     if missing:
         raise ValueError(
@@ -170,7 +179,7 @@ class AncestralSampling:
     def draws(self, evidence: Mapping[int, Array], n: int) -> tuple[Array, Mask, Array]:
         """Rows (n, d), what of them is known, and their log weights (n,)."""
         Y = _placed(self.graph, evidence, n)
-        known = np.isfinite(Y)
+        known = _known(self.graph, Y)
         return Y, known, self._fill_in(Y, known)
 
     def _fill_in(self, Y: Array, known: Mask) -> Array:
@@ -222,7 +231,7 @@ class AncestralSampling:
     def population(self, Y: Array, size: int) -> tuple[Array, Array]:
         """`size` completions of each row, (size, n, d), and log weights, (size, n)."""
         tiled = np.tile(Y, (size, 1))
-        log_weights = self._fill_in(tiled, np.isfinite(tiled))
+        log_weights = self._fill_in(tiled, _known(self.graph, tiled))
         return tiled.reshape(size, *Y.shape), log_weights.reshape(size, len(Y))
 
 
@@ -254,7 +263,7 @@ class OrderSampling:
         if len(self.orders) == 1:
             return self.orders[0].draws(evidence, n)[0]
         Y = _placed(self.graph, evidence, n)
-        known = np.isfinite(Y)
+        known = _known(self.graph, Y)
         # Where all draws have the same evidence, it has one density.
         some = slice(min(n, 1)) if all(v.ndim == 0 for v in evidence.values()) else ...
         terms = [order.constants(Y[some], known[some]) for order in self.orders]
@@ -356,7 +365,7 @@ class OrderSampling:
         # A draw taken from a population worth fewer draws than this is hardly random:
         # populations grow by this factor where they are worth too little, twice.
         enough, growth, rounds = 10.0, 4, 3
-        known = np.isfinite(Y)
+        known = _known(self.graph, Y)
         _check_missing(self.graph, known)
         draws = np.repeat(Y[None], n_draws, axis=0)
         effective = np.full(len(Y), np.inf)
@@ -392,7 +401,7 @@ class OrderSampling:
         """Completions of each row, (size, n, d), and log weights, (size, n)."""
         if len(self.orders) == 1:
             return self.orders[0].population(Y, size)
-        known, draws, log_weights = np.isfinite(Y), [], []
+        known, draws, log_weights = _known(self.graph, Y), [], []
         for order, count in zip(self.orders, self._counts(size), strict=True):
             if count:
                 found, own = order.population(Y, count)
@@ -431,15 +440,29 @@ def _placed(graph: Graph, evidence: Mapping[int, Array], n: int) -> Array:
     return Y
 
 
-def _check_missing(graph: Graph, known: Mask) -> None:
-    """Refuse rows without a condition, or with a part of a block."""
+def _known(graph: Graph, Y: Array) -> Mask:
+    """What of rows is not to be drawn: conditions, which may have gaps, and numbers."""
+    known = np.isfinite(Y)
+    known[:, graph.exogenous] = True
+    return known
+
+
+def check_conditions(
+    graph: Graph, Y: Array, columns: JointColumns | None = None
+) -> None:
+    """Refuse rows without a condition that was always there at the fit."""
     for c in graph.exogenous:
-        if not known[:, c].all():
-            row = int(np.flatnonzero(~known[:, c])[0])
+        gaps = np.isnan(Y[:, c])
+        if gaps.any() and not (columns is not None and columns.columns[c].gaps):
             raise ValueError(
                 f"Y has no value of the exogenous column {graph.names[c]!r} in row "
-                f"{row}, and there is no density to draw it from; fill it in."
+                f"{int(np.argmax(gaps))}, and there is no density to draw it from; "
+                f"fill it in."
             )
+
+
+def _check_missing(graph: Graph, known: Mask) -> None:
+    """Refuse rows with a part of a block."""
     for node in graph.nodes:
         there = known[:, node.columns]
         part = there.any(axis=1) & ~there.all(axis=1)

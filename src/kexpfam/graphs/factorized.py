@@ -1,25 +1,26 @@
 """FactorizedDensity: a joint density as a product of conditionals along a graph."""
 
 import warnings
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from kexpfam._parallel import shared_out
 from kexpfam._typing import Array, ArrayLike, RandomState
 from kexpfam._validation import as_generator, check_count, check_weights
-from kexpfam.data import refuse_texts
 from kexpfam.distributions import ChainRuleDensity, OneColumnDensity
 from kexpfam.estimators import KCEF, KEF
 from kexpfam.estimators.base import DensityEstimator
+from kexpfam.graphs.columns import JointColumns
 from kexpfam.graphs.evidence import (
     AncestralSampling,
     Imputation,
     OrderSampling,
     WeightedDraws,
+    check_conditions,
     read_evidence,
 )
 from kexpfam.graphs.factors import Factor, check_estimator_of, fit_factor, seeded
@@ -42,10 +43,11 @@ from kexpfam.graphs.orders import (
 )
 from kexpfam.graphs.structure import Graph, Node, read_graph
 from kexpfam.graphs.tables import (
-    column_names,
+    JointTable,
     exogenous_rows,
+    joint_table,
     refuse_constants,
-    refuse_what_is_not_finite,
+    rows_asked,
 )
 from kexpfam.persistence import save_factors, saved_joint
 from kexpfam.sampling import Sampler
@@ -143,20 +145,15 @@ class FactorizedDensity(DensityEstimator):
         Returns:
             The estimator itself.
         """
-        refuse_texts(X, type(self).__name__)
-        Y = validate_data(
-            self, X, dtype=np.float64, ensure_min_samples=2, ensure_all_finite=False
-        )
-        names = column_names(X, Y.shape[1])
-        refuse_what_is_not_finite(Y, names)
-        weights = None
+        table = joint_table(self, X, self.exogenous)
+        Y, columns, weights = table.Y, table.columns, None
         if sample_weight is not None:
-            weights = check_weights(sample_weight, len(Y))
+            weights = check_weights(sample_weight, len(table.kept))[table.kept]
         rng = None if self.random_state is None else as_generator(self.random_state)
-        graphs, proposal = self._read_graphs(Y, names)
+        graphs, proposal = self._read_graphs(table)
         refuse_constants(Y, graphs[0])
         tasks = self._tasks(distinct_nodes(graphs), graphs[0])
-        calls = [(node, seeded(e, rng), Y, weights) for node, e in tasks]
+        calls = [(node, seeded(e, rng), Y, weights, columns) for node, e in tasks]
         results = shared_out(fit_factor, calls, self.n_jobs, prefer="processes")
         fitted = [result for some in results for result in some]
         for factor, caught in fitted:
@@ -170,7 +167,8 @@ class FactorizedDensity(DensityEstimator):
             [
                 ColumnOrder(share, graph, tuple(own[node] for node in graph.nodes))
                 for graph in graphs
-            ]
+            ],
+            columns,
         )
 
     def factor_log_densities(self, X: ArrayLike) -> Array:
@@ -222,7 +220,9 @@ class FactorizedDensity(DensityEstimator):
             (2, 2)
         """
         check_is_fitted(self)
-        return density_given(self.orders_, exogenous_rows(X, self.graph_))
+        return density_given(
+            self.orders_, exogenous_rows(X, self.graph_, self._columns)
+        )
 
     def sample(
         self,
@@ -247,8 +247,9 @@ class FactorizedDensity(DensityEstimator):
         """
         check_is_fitted(self)
         n_samples = check_count("n_samples", n_samples)
-        evidence = read_evidence(self.graph_, given, n_samples)
-        return self._draws(random_state, sampler).draws(evidence, n_samples)
+        evidence = read_evidence(self.graph_, given, n_samples, self._columns)
+        draws = self._draws(random_state, sampler).draws(evidence, n_samples)
+        return self._cells(draws)
 
     def conditional(
         self,
@@ -281,7 +282,7 @@ class FactorizedDensity(DensityEstimator):
             True
         """
         check_is_fitted(self)
-        evidence = read_evidence(self.graph_, given)
+        evidence = read_evidence(self.graph_, given, columns=self._columns)
         n_samples = check_count("n_samples", n_samples, least=1)
         return self._draws(random_state, sampler).weighted(evidence, n_samples)
 
@@ -312,7 +313,8 @@ class FactorizedDensity(DensityEstimator):
         done = self.imputation(
             X, 1 if n_draws is None else n_draws, random_state, population, sampler
         )
-        return done.draws[0] if n_draws is None else done.draws
+        draws = self._cells(done.draws)
+        return draws[0] if n_draws is None else draws
 
     def imputation(
         self,
@@ -324,6 +326,7 @@ class FactorizedDensity(DensityEstimator):
     ) -> Imputation:
         """As `impute`, with what the draws of each row are worth."""
         Y = self._table(X, missing=True)
+        check_conditions(self.graph_, Y, self._columns)
         n_draws = check_count("n_draws", n_draws, least=1)
         population = check_count("population", population, least=2)
         return self._draws(random_state, sampler).impute(Y, n_draws, population)
@@ -349,6 +352,7 @@ class FactorizedDensity(DensityEstimator):
             cv,
             self.n_jobs,
             rng,
+            self._columns,
         )
 
     def plot(self, gains: FactorGains | None = None, ax: Any = None) -> Any:
@@ -384,6 +388,8 @@ class FactorizedDensity(DensityEstimator):
         """
         check_is_fitted(self)
         structure = plain_orders(self.orders_, self.graph)
+        if self._columns is not None:
+            structure |= self._columns.plain()
         save_factors(self, path, structure, saved_estimators(self.orders_), extra)
 
     @classmethod
@@ -391,7 +397,8 @@ class FactorizedDensity(DensityEstimator):
         cls, structure: Any, feature_names: list[str], factors: list[Any]
     ) -> Self:
         """The density of a file, whose parameters say what its graph is."""
-        orders = read_orders(structure, factors)
+        columns = JointColumns.of_plain(structure, structure["names"])
+        orders = read_orders(structure, factors, columns)
         graph = orders[0].graph
         if feature_names and feature_names != list(graph.names):
             raise ValueError("feature names do not match the columns")
@@ -403,7 +410,7 @@ class FactorizedDensity(DensityEstimator):
         model = cls(**how, exogenous=list(graph.exogenous) or None)
         model.n_features_in_ = len(graph.names)
         model.order_ = None
-        return model._restore(orders)
+        return model._restore(orders, columns)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "graph_")
@@ -412,7 +419,7 @@ class FactorizedDensity(DensityEstimator):
     def _factors(self) -> tuple[Factor, ...]:
         estimators = self.factors_.values()
         pairs = zip(self.graph_.nodes, estimators, strict=True)
-        return tuple(Factor(node, estimator) for node, estimator in pairs)
+        return tuple(Factor(node, own, self._columns) for node, own in pairs)
 
     @property
     def orders_(self) -> tuple[ColumnOrder, ...]:
@@ -432,9 +439,10 @@ class FactorizedDensity(DensityEstimator):
         return KEF() if self.root is None else self.root
 
     def _read_graphs(
-        self, Y: Array, names: list[Hashable]
+        self, table: JointTable
     ) -> tuple[list[Graph], OrderProposal | None]:
         """The graph of each order, with one that was looked for if so wished."""
+        names = table.names
         count = check_count("orders", self.orders, least=1)
         seed = 0 if self.random_state is None else self.random_state
         if count > 1:
@@ -445,7 +453,7 @@ class FactorizedDensity(DensityEstimator):
             return [read_graph(self.graph, names, self.exogenous, self.order)], None
         check_greedy(self.order, self.graph, self.factor)
         proposal = propose_order(
-            Y,
+            table.Y,
             names=names,
             graph=self.graph,
             factor=self.factor,
@@ -453,6 +461,7 @@ class FactorizedDensity(DensityEstimator):
             exogenous=self.exogenous,
             n_jobs=self.n_jobs,
             random_state=seed,
+            columns=table.columns,
         )
         graph = read_graph(self.graph, names, self.exogenous, proposal.order)
         return [graph], proposal
@@ -472,23 +481,18 @@ class FactorizedDensity(DensityEstimator):
 
     def _table(self, X: ArrayLike, *, missing: bool = False) -> Array:
         check_is_fitted(self)
-        finite: bool | str = "allow-nan" if missing else True
-        Y = validate_data(
-            self, X, dtype=np.float64, reset=False, ensure_all_finite=finite
-        )
-        # scikit-learn has compared names only if they are all strings.
-        names = column_names(X, Y.shape[1])
-        if hasattr(X, "columns") and tuple(names) != self.graph_.names:
-            raise ValueError(
-                f"X has columns {names!r:.200}, but the model was fitted to "
-                f"{list(self.graph_.names)!r:.200}; pass the same columns in the same "
-                f"order."
-            )
-        return Y
+        return rows_asked(self, X, self.graph_, self._columns, gaps=missing)
 
-    def _restore(self, orders: Sequence[ColumnOrder]) -> Self:
+    def _cells(self, draws: Array) -> Array:
+        """Draws with texts and moments where the table had such."""
+        return draws if self._columns is None else self._columns.cells(draws)
+
+    def _restore(
+        self, orders: Sequence[ColumnOrder], columns: JointColumns | None
+    ) -> Self:
         """Take fitted orders, from `fit` or from a file."""
         first, *further = orders
+        self._columns = columns
         self.graph_ = first.graph
         self.factors_ = {first.graph.key(f.node): f.estimator for f in first.factors}
         self._further = tuple(further)

@@ -16,8 +16,11 @@ import numpy as np
 from sklearn.base import clone
 
 from kexpfam._typing import Array
+from kexpfam.estimators.base import ConditionalEstimator
+from kexpfam.graphs.columns import JointColumns
 from kexpfam.graphs.structure import Node
 from kexpfam.sampling import Sampler
+from kexpfam.tables import Table
 
 # A warning: its kind, and what it says.
 Caught = tuple[type[Warning], str]
@@ -57,16 +60,23 @@ def seeded(estimator: Any, rng: np.random.Generator | None) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """A fitted factor p(y_v | y_pa(v)) of a node v, as a function of whole rows."""
+    """A fitted factor p(y_v | y_pa(v)) of a node v, as a function of whole rows.
+
+    Attributes:
+        node: Its columns and parents.
+        estimator: What was fitted to them.
+        columns: What the columns of rows are, if some are more than numbers.
+    """
 
     node: Node
     estimator: Any
+    columns: JointColumns | None = None
 
     def log_density(self, Y: Array) -> Array:
         """Log p(y_v | y_pa(v)) of each row of the whole table, (n,)."""
         responses = Y[:, self.node.columns]
         if is_conditional(self.estimator):
-            X = _conditions(self.node, Y)
+            X = _conditions(self.node, Y, self.columns)
             log_p = self.estimator.score_samples(X, _target(responses))
         else:
             log_p = self.estimator.score_samples(responses)
@@ -89,11 +99,13 @@ class Factor:
             # scikit-learn's mixtures also say which component a draw is from.
             drawn = drawn[0] if isinstance(drawn, tuple) else drawn
             return self._checked("sample", drawn, (n, k))
-        X = _conditions(self.node, Y)
         # At one and the same condition there is one density to draw from.
-        if n > 1 and np.all(X[:1] == X):
-            drawn = estimator.sample(X[:1], n_samples=n, **how)
+        same = Y[:, self.node.parents]
+        if n > 1 and np.all(same[:1] == same):
+            X = _conditions(self.node, Y[:1], self.columns)
+            drawn = estimator.sample(X, n_samples=n, **how)
         else:
+            X = _conditions(self.node, Y, self.columns)
             drawn = estimator.sample(X, n_samples=1, **how)
         return self._checked("sample", drawn, (n, k))
 
@@ -105,7 +117,7 @@ class Factor:
     def given(self, rows: Array) -> Any:
         """The densities p(· | parents) at each row of the whole table."""
         if is_conditional(self.estimator):
-            return self.estimator.given(_conditions(self.node, rows))
+            return self.estimator.given(_conditions(self.node, rows, self.columns))
         alone = self.estimator.distribution()
         return alone._rows(np.zeros(len(rows), dtype=int), single=False)
 
@@ -165,7 +177,11 @@ class Factor:
 
 
 def fit_factor(
-    node: Node, estimator: Any, Y: Array, weights: Array | None
+    node: Node,
+    estimator: Any,
+    Y: Array,
+    weights: Array | None,
+    columns: JointColumns | None = None,
 ) -> tuple[Factor, list[Caught]]:
     """Fit one factor to rows of the whole table, and what it warned about.
 
@@ -177,13 +193,18 @@ def fit_factor(
         how = {} if weights is None else {"sample_weight": weights}
         try:
             if is_conditional(estimator):
-                estimator.fit(_conditions(node, Y), _target(responses), **how)
+                X = _conditions(node, Y, columns)
+                if isinstance(X, Table):
+                    _check_tables(node, estimator, X)
+                estimator.fit(X, _target(responses), **how)
             else:
                 estimator.fit(responses, **how)
         except Exception as error:
             error.add_note(f"This happened in the factor of {node.label!r}.")
             raise
-    return Factor(node, estimator), [(w.category, str(w.message)) for w in caught]
+    return Factor(node, estimator, columns), [
+        (w.category, str(w.message)) for w in caught
+    ]
 
 
 def _takes(method: Any, name: str) -> bool:
@@ -193,9 +214,23 @@ def _takes(method: Any, name: str) -> bool:
     return name in parameters or anything
 
 
-def _conditions(node: Node, Y: Array) -> Array:
+def _conditions(node: Node, Y: Array, columns: JointColumns | None) -> Any:
     """Columns of the parents; a constant for an estimator of p(y|x) at a root."""
-    return Y[:, node.parents] if node.parents else np.zeros((len(Y), 1))
+    if not node.parents:
+        return np.zeros((len(Y), 1))
+    if columns is None:
+        return Y[:, node.parents]
+    return columns.conditions(Y, node.parents)
+
+
+def _check_tables(node: Node, estimator: Any, X: Table) -> None:
+    """Refuse an estimator that takes numbers only."""
+    if not isinstance(estimator, ConditionalEstimator):
+        raise TypeError(
+            f"the factor of {node.label!r}, {type(estimator).__name__}, is not made "
+            f"for conditions with texts, dates or gaps, as among "
+            f"{', '.join(map(repr, X.names))}; use KCEF or AutoKCEF."
+        )
 
 
 def _target(responses: Array) -> Array:

@@ -17,6 +17,7 @@ from kexpfam._parallel import shared_out
 from kexpfam._typing import Array, Indices, RandomState
 from kexpfam._validation import as_generator, check_count
 from kexpfam.estimators import KCEF, KEF
+from kexpfam.graphs.columns import JointColumns
 from kexpfam.graphs.factors import fit_factor, seeded
 from kexpfam.graphs.structure import Columns, Graph, Node, read_graph
 
@@ -74,11 +75,12 @@ def factor_gains(
     cv: int,
     n_jobs: int | None,
     rng: np.random.Generator,
+    table: JointColumns | None = None,
 ) -> FactorGains:
     """Gains of nodes with their estimators over `root`, which has no parents."""
     inner = [i for i, (node, _) in enumerate(tasks) if node.parents]
     alone = [(Node(tasks[i][0].columns, (), tasks[i][0].label), root) for i in inner]
-    log_p = _HeldOut.dealt(Y, cv, n_jobs, rng).log_densities([*tasks, *alone])
+    log_p = _HeldOut.dealt(Y, cv, n_jobs, rng, table).log_densities([*tasks, *alone])
     gains, errors = np.full((2, len(tasks)), np.nan)
     for i, marginal in zip(inner, log_p[len(tasks) :], strict=True):
         gains[i], errors[i] = _mean_and_error(log_p[i] - marginal)
@@ -93,19 +95,25 @@ class _HeldOut:
     Y: Array
     folds: list[Indices]
     n_jobs: int | None
+    table: JointColumns | None
 
     @classmethod
     def dealt(
-        cls, Y: Array, cv: int, n_jobs: int | None, rng: np.random.Generator
+        cls,
+        Y: Array,
+        cv: int,
+        n_jobs: int | None,
+        rng: np.random.Generator,
+        table: JointColumns | None,
     ) -> "_HeldOut":
         parts = np.array_split(rng.permutation(len(Y)), check_count("cv", cv, least=2))
-        return cls(Y, [np.sort(fold) for fold in parts], n_jobs)
+        return cls(Y, [np.sort(fold) for fold in parts], n_jobs, table)
 
     def log_densities(self, tasks: Sequence[tuple[Node, Any]]) -> list[Array]:
         """Of each row under each factor, fitted without the row's fold."""
         rng = np.random.default_rng(0)  # for estimators without a seed
         calls = [
-            (node, seeded(estimator, rng), self.Y, fold)
+            (node, seeded(estimator, rng), self.Y, fold, self.table)
             for node, estimator in tasks
             for fold in self.folds
         ]
@@ -118,9 +126,11 @@ class _HeldOut:
         return list(found)
 
 
-def _fold_log_density(node: Node, estimator: Any, Y: Array, fold: Indices) -> Array:
+def _fold_log_density(
+    node: Node, estimator: Any, Y: Array, fold: Indices, table: JointColumns | None
+) -> Array:
     kept = np.setdiff1d(np.arange(len(Y)), fold, assume_unique=True)
-    factor, _ = fit_factor(node, estimator, Y[kept], None)
+    factor, _ = fit_factor(node, estimator, Y[kept], None, table)
     return factor.log_density(Y[fold])
 
 
@@ -185,6 +195,7 @@ def propose_order(
     cv: int = 3,
     n_jobs: int | None = None,
     random_state: RandomState = 0,
+    columns: JointColumns | None = None,
 ) -> OrderProposal:
     """Propose an order of the columns for a full or Markov graph.
 
@@ -202,6 +213,7 @@ def propose_order(
         cv: Folds.
         n_jobs: Processes, as joblib counts them.
         random_state: Seed of the folds.
+        columns: What the columns of Y are, if some conditions are more than numbers.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -217,14 +229,14 @@ def propose_order(
         )
     labels = getattr(Y, "columns", range(np.shape(Y)[1])) if names is None else names
     table = np.asarray(Y, dtype=float)
-    held_out = _HeldOut.dealt(table, cv, n_jobs, as_generator(random_state))
+    held_out = _HeldOut.dealt(table, cv, n_jobs, as_generator(random_state), columns)
     given = read_graph(graph, tuple(labels), exogenous)
     fast = search_factor or KCEF(base="linear", select=None, n_components=100)
     search = _Search(held_out, given, fast, KEF(select=None))
-    columns = search.backward() if graph == "full" else search.chain()
-    found = read_graph(graph, given.names, given.exogenous, columns)
+    order = search.backward() if graph == "full" else search.chain()
+    found = read_graph(graph, given.names, given.exogenous, order)
     gain, error = _gain(held_out, found, given, factor or KCEF(), root or KEF())
-    named = tuple(given.names[c] for c in columns)
+    named = tuple(given.names[c] for c in order)
     before = tuple(given.names[node.columns[0]] for node in given.nodes)
     better = gain > 0
     return OrderProposal(

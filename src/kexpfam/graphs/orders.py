@@ -20,6 +20,7 @@ from kexpfam._typing import Array
 from kexpfam.distributions import ChainRuleDensity, OneColumnDensity
 from kexpfam.errors import CannotSaveError
 from kexpfam.estimators import KCEF, KEF, AutoKCEF
+from kexpfam.graphs.columns import JointColumns
 from kexpfam.graphs.factors import Factor
 from kexpfam.graphs.structure import Columns, Graph, Node, read_graph, read_plain
 
@@ -177,7 +178,11 @@ def plain_orders(orders: Sequence[ColumnOrder], kind: Any) -> dict[str, Any]:
     }
 
 
-def read_orders(plain: Mapping[str, Any], factors: Sequence[Any]) -> list[ColumnOrder]:
+def read_orders(
+    plain: Mapping[str, Any],
+    factors: Sequence[Any],
+    columns: JointColumns | None = None,
+) -> list[ColumnOrder]:
     """What `plain_orders` described, with its estimators; ValueError if it is none."""
     weights, lists = [1.0], [list(range(len(plain["nodes"])))]
     if "orders" in plain:
@@ -196,7 +201,7 @@ def read_orders(plain: Mapping[str, Any], factors: Sequence[Any]) -> list[Column
         if len(plain["nodes"]) != len(factors):
             raise ValueError("there is not one factor for each node")
         pairs = zip(graph.nodes, numbers, strict=True)
-        own = tuple(Factor(node, factors[number]) for node, number in pairs)
+        own = tuple(Factor(node, factors[k], columns) for node, k in pairs)
         for factor in own:
             if not isinstance(factor.estimator, _SAVED) or not factor.fits:
                 label = factor.node.label

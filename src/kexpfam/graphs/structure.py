@@ -101,8 +101,7 @@ def read_graph(
         (1,)
     """
     names = tuple(names)
-    given = [_position(c, names, "exogenous") for c in _listed(exogenous)]
-    outside = tuple(sorted(set(given)))
+    outside = exogenous_columns(exogenous, names)
     modelled = [c for c in range(len(names)) if c not in outside]
     if not modelled:
         raise ValueError(
@@ -121,6 +120,14 @@ def read_graph(
         parents = _mapping(graph, names)
     _check_columns(parents, names, outside)
     return Graph(names, _sorted(parents, names), outside)
+
+
+def exogenous_columns(
+    exogenous: Iterable[Any] | None, names: Sequence[Hashable]
+) -> Columns:
+    """Positions of the columns that are conditions only."""
+    given = [_position(c, tuple(names), "exogenous") for c in _listed(exogenous)]
+    return tuple(sorted(set(given)))
 
 
 def read_plain(plain: Any) -> Graph:

@@ -20,14 +20,9 @@ import numpy as np
 from scipy import special
 
 from kexpfam._typing import Array
-from kexpfam.base_densities import LocationScaleDensity
 from kexpfam.distributions import UnitMap, beta_log_densities
-from kexpfam.family import SOLVERS, MassesBelow
-from kexpfam.selection.candidates import Candidate
-from kexpfam.selection.defensive import Defence
 from kexpfam.selection.spec import CALIBRATION, CalibrationSpec
 from kexpfam.selection.stacking import stacked_weights
-from kexpfam.selection.validation import Validation
 
 
 def student_weights(n: float, parts: int) -> Array:
@@ -41,42 +36,6 @@ def student_weights(n: float, parts: int) -> Array:
     df = max(n - 1.0, 1.0)
     below = special.stdtr(df, edges * np.sqrt(df / (df + 2.0)))
     return np.diff(below)
-
-
-def held_out_masses(
-    validation: Validation,
-    candidates: Sequence[Candidate],
-    weights: Array,
-    defence: Defence,
-) -> Array:
-    """PIT values of the rows under the average of fits without their fold, (n,).
-
-    NaN where a fit has failed, or a base density alone has no distribution function.
-    """
-    total = np.zeros(len(validation.rows))
-    for k in np.flatnonzero(weights):
-        own = _masses(validation, candidates[int(k)])
-        total += weights[k] * own
-    placed = validation.coordinates[defence.coordinates]
-    wide = defence.base.column_cdf(placed.U[:, 0], 0)
-    return (1.0 - defence.weight) * total + defence.weight * wide
-
-
-def _masses(validation: Validation, candidate: Candidate) -> Array:
-    """The same of one candidate."""
-    if candidate.below is not None:
-        return candidate.below
-    name, base, kernel = candidate.coordinates, candidate.base, candidate.kernel
-    assert base is not None
-    if kernel is None:
-        if not isinstance(base, LocationScaleDensity):
-            return np.full(len(validation.rows), np.nan)
-        return base.column_cdf(validation.coordinates[name].U[:, 0], 0)
-    solver = SOLVERS[candidate.method]
-    problem = validation.problem(
-        name, base, solver.components_for(len(validation.rows))
-    )
-    return solver.held_out(problem, kernel, (candidate.lam,), MassesBelow.of)[0]
 
 
 def fit_calibration(

@@ -117,6 +117,11 @@ class DefensiveSpec:
     explained_rows: float = 1.0
     # Coordinates of a member are taken if they are worse by no more nats a row
     same_nats: float = 0.1
+    levels: int = 200  # Points that its variance behind a map is found from
+    # Nats by which rows object to variances from which on other members are tried: what
+    # right variances cost on average. These must gain as much as odds of twenty to one
+    objection: float = 0.5
+    enough_nats: float = 3.0
 
 
 DEFENSIVE = DefensiveSpec()

@@ -2,8 +2,9 @@
 
 Where y has a bound, families are fitted to w = s(y) (`distributions.SupportMap`). How
 soon s turns from a logarithm into a straight line is chosen by what regressions without
-a kernel part say of held-out rows, which is cheap. A bound that is only likely competes
-with none in the same way.
+a kernel part say of held-out rows, which is cheap: their log densities, and whether
+variances are those of residuals. A bound that is only likely competes with none in the
+same way.
 """
 
 import math
@@ -17,6 +18,7 @@ from kexpfam.data import Rows, TrainingRows
 from kexpfam.distributions import SupportMap
 from kexpfam.errors import DegenerateDataError
 from kexpfam.family import Spec
+from kexpfam.selection.held_out_laws import HeldOutLaws
 from kexpfam.selection.spec import SUPPORT, SupportSpec, default_coordinates
 from kexpfam.selection.validation import Validation
 
@@ -125,7 +127,7 @@ def support_maps(
     distance = y - bounds.lower if math.isfinite(bounds.lower) else bounds.upper - y
     std, far = float(distance.std()), float(distance.max())
     scales = [width * std for width in spec.scales] + [spec.far * far]
-    return [SupportMap(*ends, scale) for scale in scales]
+    return [SupportMap(*ends, scale, far) for scale in scales]
 
 
 def _margin(distance: Array, spec: SupportSpec) -> float:
@@ -172,10 +174,12 @@ def _worth(
     tried = [s for s in default_coordinates() if s.name in SUPPORT.compared]
     validation.add_coordinates(tried)
     validation.add_bases()
-    total = max(float(c.held_out @ validation.weights) for c in validation.candidates)
+    best = max(validation.candidates, key=lambda c: c.mean(validation.weights))
+    laws = HeldOutLaws(validation, support)
+    total = float(best.held_out @ validation.weights)
     if support is not None:
         total += float(support.log_slope(rows.Y[:, 0]) @ rows.weights)
-    return total
+    return total + laws.variance_worth(*laws.of(best)[:, 1:].T)
 
 
 def mapped_rows(rows: R, support: SupportMap) -> R:

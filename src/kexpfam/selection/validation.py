@@ -277,6 +277,7 @@ class Validation:
         """
         if self.coordinates and self.ended_before(name):
             return
+        summary = replace(summary, kinds=summary.kinds or self.spec.kinds)
         totals = self._best_totals()
         alike: Sequence[CoordinateSpec] = SUMMARY_TRANSFORMS
         regressions = [

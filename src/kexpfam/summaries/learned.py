@@ -46,8 +46,10 @@ from kexpfam.summaries.learners import (
     Predictor,
     ProcessLearner,
     RegressorLearner,
+    ViewedLearner,
     stacked,
 )
+from kexpfam.summaries.views import ColumnKinds
 
 # Regressions of the location, by the names that users call them.
 BOOSTING, PROCESS = "boosting", "gaussian_process"
@@ -109,6 +111,8 @@ class LearnedSummary(ConditionalBase):
         cells: How many cells; None for twelve, or fewer with few rows; 0 for none.
         noise: Density of the standardised residual; None for a t distribution whose
             scale and degrees of freedom are fitted.
+        kinds: Which columns stand for gaps and categories of a table, which our trees
+            then see as such; None for numbers. Estimators say so of frames.
 
     References:
         Arbel and Gretton, Kernel Conditional Exponential Family, AISTATS 2018;
@@ -133,6 +137,7 @@ class LearnedSummary(ConditionalBase):
     law: Any = None
     cells: int | None = None
     noise: BaseDensity | None = None  # type: ignore[assignment]
+    kinds: ColumnKinds | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.location, str):
@@ -178,7 +183,7 @@ class LearnedSummary(ConditionalBase):
         XH = np.column_stack([X, location.feature])
         tiny = spec.tiny * np.sqrt(np.average(r**2, weights=weights))
         target = 0.5 * np.log(r**2 + max(tiny, np.finfo(float).tiny) ** 2)
-        scale = spec.scale.cross_fit(XH, target[:, None], weights, rng)
+        scale = self._viewed(spec.scale).cross_fit(XH, target[:, None], weights, rng)
         log_scale = scale.held_out[:, 0]
         middle = float(np.average(log_scale, weights=weights))
         exponent = _exponent(r, log_scale - middle, weights, spec)
@@ -224,10 +229,16 @@ class LearnedSummary(ConditionalBase):
             names = [k for k in LOCATIONS if k != BOOSTING or len(Y) >= BOOSTED_ROWS]
         for name in names:
             if name not in fits:
-                fits[name] = LOCATIONS[name].cross_fit(X, Y, weights, rng)
+                learner = LOCATIONS[name]
+                learner = learner if name == PROCESS else self._viewed(learner)
+                fits[name] = learner.cross_fit(X, Y, weights, rng)
         if self.location != STACK:
             return fits[self.location]
         return stacked([fits[name] for name in names], Y[:, 0], weights)
+
+    def _viewed(self, learner: Learner) -> Learner:
+        """Trees that see gaps and categories, if it is known where they are."""
+        return learner if self.kinds is None else ViewedLearner(learner, self.kinds)
 
     def _law(
         self,
@@ -245,7 +256,9 @@ class LearnedSummary(ConditionalBase):
         levels = np.arange(1, count) / count
         edges = np.unique(np.quantile(u, levels))
         indicators = np.eye(len(edges) + 1)[np.searchsorted(edges, u, side="right")]
-        learner = spec.law if self.law is None else RegressorLearner(self.law)
+        learner = self._viewed(spec.law)
+        if self.law is not None:
+            learner = RegressorLearner(self.law)
         return learner.cross_fit(XH, indicators, weights, rng)
 
 

@@ -21,9 +21,11 @@ from scipy import optimize
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
-from kexpfam._typing import Array, Indices
+from kexpfam._typing import Array
 from kexpfam.persistence import saved_fit
 from kexpfam.regression import GaussianProcessFit, Process, fit_gaussian_process
+from kexpfam.summaries.category_means import FOLDS, fold_of_rows
+from kexpfam.summaries.views import ColumnKinds, TreeView
 from kexpfam.trees import Forest, fit_boosting, fit_forest
 
 
@@ -42,21 +44,6 @@ class Learned:
     model: Predictor  # For new rows
     held_out: Array  # Predictions of each row by fits that have not seen it, (n, k)
     feature: Array  # The same by fits that have not seen its part of the rows, (n, k)
-
-
-# Parts of the rows that regressions leave out. With more of them fits see more rows,
-# fewer trees predict each row, and predictions tell more of its response.
-FOLDS = 5
-
-
-def fold_of_rows(n: int) -> Indices:
-    """Which part each of n rows is in; the same for all regressions of the rows.
-
-    Example:
-        >>> np.bincount(fold_of_rows(12))
-        array([3, 3, 2, 2, 2])
-    """
-    return np.random.default_rng(19960801).permutation(n) % FOLDS
 
 
 class Learner(ABC):
@@ -102,6 +89,26 @@ class StackedPredictor(Predictor):
     def predict(self, X: Array) -> Array:
         parts = zip(self.shares, self.predictors, strict=True)
         return sum((w * part.predict(X) for w, part in parts), np.zeros(1))
+
+
+@saved_fit({"predictor": "k"})
+@dataclass(frozen=True, eq=False)
+class ViewedPredictor(Predictor):
+    """A regression that sees gaps and categories of x as trees do best."""
+
+    view: TreeView
+    predictor: Predictor
+
+    def predict(self, X: Array) -> Array:
+        return self.predictor.predict(self.view.at(X))
+
+    def check_saved(self) -> None:
+        """Refuse trees that see other columns."""
+        trees = self.predictor
+        if not isinstance(trees, TreePredictor):
+            raise ValueError("a view is one of trees")
+        if trees.forest.n_features != self.view.columns_seen:
+            raise ValueError("trees have other columns than their view")
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,6 +194,27 @@ class BoostingLearner(Learner):
             leaves=self.leaves,
         )
         return Learned(TreePredictor(fit.forest), fit.held_out, fit.held_out)
+
+
+@dataclass(frozen=True)
+class ViewedLearner(Learner):
+    """Trees that see gaps and categories of x as such.
+
+    Attributes:
+        learner: The trees.
+        kinds: Which columns of X are gaps and categories.
+    """
+
+    learner: Learner
+    kinds: ColumnKinds
+
+    def cross_fit(
+        self, X: Array, Y: Array, weights: Array, rng: np.random.Generator
+    ) -> Learned:
+        view, seen = TreeView.fit(self.kinds, X, Y, weights)
+        found = self.learner.cross_fit(seen, Y, weights, rng)
+        model = ViewedPredictor(view, found.model)
+        return Learned(model, found.held_out, found.feature)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from kexpfam.tables.coder import (
 )
 from kexpfam.tables.coding import Coded, Coding, Missing
 from kexpfam.tables.columns import Column, Table, TableError, as_table, is_frame
+from kexpfam.tables.dates import as_moments, day_of_text, days_of
 from kexpfam.tables.features import (
     CategoryFeature,
     DateFeature,
@@ -17,6 +18,7 @@ from kexpfam.tables.features import (
     NumberFeature,
     OrderedFeature,
     number_feature,
+    places_of,
 )
 from kexpfam.tables.told import Told
 
@@ -35,10 +37,14 @@ __all__ = [
     "TableCoder",
     "TableError",
     "Told",
+    "as_moments",
     "as_table",
+    "day_of_text",
+    "days_of",
     "is_frame",
     "name_of",
     "number_feature",
+    "places_of",
     "response_name",
     "table_of",
     "tell_of_leaks",

@@ -18,6 +18,7 @@ from kexpfam._row_order import row_order
 from kexpfam._typing import Array, Indices, Mask
 from kexpfam.errors import FileFormatError, TableWarning
 from kexpfam.persistence import made, saved_fit
+from kexpfam.summaries import ColumnKinds
 from kexpfam.tables.columns import (
     Table,
     TableError,
@@ -26,7 +27,6 @@ from kexpfam.tables.columns import (
     nearest,
 )
 from kexpfam.tables.dates import days_of
-from kexpfam.tables.encoding import held_out_codes
 from kexpfam.tables.features import (
     CategoryFeature,
     Cells,
@@ -35,7 +35,6 @@ from kexpfam.tables.features import (
     NumberFeature,
     date_feature,
     group_feature,
-    groups_of,
     number_feature,
     ordered_feature,
     unknown_category,
@@ -174,6 +173,18 @@ class Coding:
         ]
 
     @property
+    def kinds(self) -> ColumnKinds | None:
+        """Which columns of X stand for gaps and for categories; None if none do."""
+        gaps, groups = [], []
+        for feature, places in zip(self.features, self.places, strict=True):
+            if isinstance(feature, CategoryFeature):
+                if len(feature.categories) > 2:  # two are one split
+                    groups.append(tuple(places[: len(feature.categories)]))
+            elif feature.gaps:
+                gaps += [(place, places[-1]) for place in places[:-1]]
+        return ColumnKinds(tuple(gaps), tuple(groups)) if gaps or groups else None
+
+    @property
     def is_plain(self) -> bool:
         """Whether X is the table itself: numbers, all of them, without gaps."""
         plain = all(isinstance(f, NumberFeature) and not f.gaps for f in self.features)
@@ -249,8 +260,7 @@ class Coding:
         order = row_order(w, X, Y)
         for feature, columns in zip(self.features, self.places, strict=True):
             if isinstance(feature, EncodedFeature):
-                groups, k = groups_of(table, feature.name, feature.categories)
-                X[:, columns] = held_out_codes(groups, k, Y, w, order)
+                X[:, columns] = feature.held_out(table, Y, w, order)
         return X
 
     def with_means_of(

@@ -1,7 +1,8 @@
 """Columns of tables as conditions: how each kind of column becomes numbers, and back.
 
 A number is one column of X. Of categories each has a column of zeros and ones while
-they are few; many have one column, the mean of y. Ordered categories are one column of
+they are few; many have one column, the mean of y, and one of its spread where that
+differs. Ordered categories are one column of
 ranks. A date is year, month, weekday, hour and a trend, as far as these vary. Where a
 column had gaps at the fit, a further column says where they are, and the typical value
 is put in.
@@ -15,6 +16,12 @@ import numpy as np
 
 from kexpfam._typing import Array, Indices, Mask
 from kexpfam.persistence import saved_fit
+from kexpfam.summaries import (
+    differ,
+    held_out_codes,
+    log_deviations,
+    shrunk_means,
+)
 from kexpfam.tables.columns import (
     Column,
     Table,
@@ -31,7 +38,6 @@ from kexpfam.tables.dates import (
     parts_of_dates,
     text_of_day,
 )
-from kexpfam.tables.encoding import shrunk_means
 
 # Categories that have a column each; above, all have one. A guess: so many are the
 # months of a year, and a kernel of a dozen columns still sees the others.
@@ -217,7 +223,9 @@ class OrderedFeature(Feature):
 class EncodedFeature(Feature):
     """Many categories as one column: shrunk means of y, or shares of rows without y.
 
-    Rare categories, and those that were not there at the fit, share one number.
+    Where categories differ in how far y is from its mean, a further column has the
+    shrunk means of the log of that. Rare categories, and those that were not there at
+    the fit, share one number.
     """
 
     name: str
@@ -228,6 +236,7 @@ class EncodedFeature(Feature):
     missing: tuple[float, ...] = ()  # of gaps, if there were some at the fit, d numbers
     rare: tuple[str, ...] = ()  # others that were there at the fit
     what: str = "mean of y"  # that codes are
+    spread: bool = False  # whether the second half of them are log deviations
     gaps = False  # a gap is a category of its own
 
     def check_saved(self) -> None:
@@ -240,9 +249,10 @@ class EncodedFeature(Feature):
 
     @property
     def parts(self) -> list[str]:
-        d = len(self.other)
+        whats = [self.what, "spread of y"] if self.spread else [self.what]
+        d = len(self.other) // len(whats)
         numbers = [""] if d == 1 else [f" {j + 1}" for j in range(d)]
-        return [f"{self.name}: {self.what}{number}" for number in numbers]
+        return [f"{self.name}: {what}{number}" for what in whats for number in numbers]
 
     def code(self, table: Table) -> Cells:
         labels, gaps = table.labels(self.name), table.is_missing(self.name)
@@ -262,9 +272,20 @@ class EncodedFeature(Feature):
     def with_means_of(self, table: Table, Y: Array, weights: Array) -> "EncodedFeature":
         """The same categories, with means of y (n, d) of other rows."""
         groups, k = groups_of(table, self.name, self.categories)
-        codes = shrunk_means(groups, k, Y, weights)
+        codes = _codes(groups, k, Y, weights, self.spread)
         gap = tuple(map(float, codes[-1])) if self.missing else ()
         return replace(self, codes=codes[:-2], other=codes[-2], missing=gap)
+
+    def held_out(
+        self, table: Table, Y: Array, weights: Array, order: Indices | None = None
+    ) -> Array:
+        """Codes of the rows of a fit, by the other parts of the rows."""
+        groups, k = groups_of(table, self.name, self.categories)
+        means = held_out_codes(groups, k, Y, weights, order)
+        if not self.spread:
+            return means
+        far = log_deviations(groups, k, Y, weights, order)
+        return np.hstack([means, held_out_codes(groups, k, far, weights, order)])
 
     def values(self, cells: Array) -> Column:
         """The nearest category: several may share a number."""
@@ -413,15 +434,25 @@ def group_feature(
     groups, k = groups_of(table, name, names)
     what = "mean of y" if Y is not None else "share of rows"
     shares = np.bincount(groups, weights, minlength=k) / weights.sum()
-    codes = shares[:, None]
+    codes, spread = shares[:, None], False
     if Y is not None:
-        codes = shrunk_means(groups, k, Y, weights)
+        spread = differ(groups, k, log_deviations(groups, k, Y, weights), weights)
+        codes = _codes(groups, k, Y, weights, spread)
         if not np.any(np.ptp(codes, axis=0) > 0):
             return None
     missing = tuple(map(float, codes[-1])) if gaps.any() else ()
     return EncodedFeature(
-        name, names, typical, codes[:-2], codes[-2], missing, rare, what
+        name, names, typical, codes[:-2], codes[-2], missing, rare, what, spread
     )
+
+
+def _codes(groups: Indices, k: int, Y: Array, weights: Array, spread: bool) -> Array:
+    """Shrunk means of y, and of log deviations from these if wished, (k, d or 2d)."""
+    means = shrunk_means(groups, k, Y, weights)
+    if not spread:
+        return means
+    far = log_deviations(groups, k, Y, weights)
+    return np.hstack([means, shrunk_means(groups, k, far, weights)])
 
 
 def groups_of(table: Table, name: str, kept: tuple[str, ...]) -> tuple[Indices, int]:
