@@ -90,6 +90,8 @@ format: $(VENV)/.test
 
 bench: $(VENV)/.test
 	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python benchmarks/threads.py
+	$(BIN)/python benchmarks/graphs.py --only draws
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/distributions.py
 	$(BIN)/python benchmarks/gradient.py
 	$(BIN)/python benchmarks/recovery.py

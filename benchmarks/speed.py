@@ -1,158 +1,256 @@
-"""Speed and memory of the exact fit and of evaluation, as ratios in one run.
+"""How far fits, predictions and imports are from what they cannot do without.
 
-Each figure is divided by its bound, measured alternately with it on the same machine:
+    python benchmarks/speed.py [--only NAME ...]
 
-* fit, n = 2000, d_y = 1: one LAPACK Cholesky factorisation of that size, in place and
-  in memory that is already there; and, for comparison, `scipy.linalg.cholesky`;
-* score_samples, 1000 rows against 2000: the matrix products that it contains;
-* predictions of default fits to 2000 rows, as processor seconds of all threads, so that
-  a busy machine shows less: 10,000 log densities and three quantiles of 10,000 rows
-  against one product (10,000 x 2000)(2000 x 300), and regions of 200 rows;
-* import: `import sklearn, scipy.stats`;
-* memory: n x n matrices of float64.
+Each entry is measured alternately with its bound, in one run: wall and processor
+seconds of both, medians, and their ratios. What the bounds are:
+
+* exact fit, n = 2,000, everything given: one LAPACK Cholesky factorisation of that
+  size, in place and in memory that is already there;
+* low-rank fit, n = 200,000, p = 10, m = 1,000, everything given: BLAS' symmetric
+  products of that size;
+* predictions of default fits to 2,000 x 5: one product (10,000 x 2,000)(2,000 x 300);
+  regions of 200 rows have a time only, and so have two columns of y, a row in a block;
+* import: `import sklearn.base`, both with their bytecode;
+* fit of `AutoKCEF` to 2,000 x 5: NGBoost, where it is installed;
+* memory of the exact fit: n x n matrices of float64.
+
+An aim is of the wall seconds of two cores that have nothing else to do: the load when
+it began is in the result, and processor seconds tell more on a busy machine. `--only`
+keeps what is known of the others.
 """
 
+import argparse
+import json
+import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import numpy as np
-from record import write_result
-from scipy import linalg
-from scipy.linalg import lapack
+from record import RESULTS, write_result
+from scipy.linalg import blas, lapack
 
 from kexpfam import KCEF, AutoKCEF
+from kexpfam.base_densities import GaussianBase
+from kexpfam.kernels import Gaussian
 
-N, P, QUERIES = 2000, 5, 1000
-PREDICTED, COLUMNS, REGIONS = 10_000, 300, 200
-
-
+N, P, PREDICTED, COLUMNS, REGIONS = 2000, 5, 10_000, 300, 200
 # The threads of OpenBLAS keep their cores busy for a while after a call, waiting for
 # the next; a pause keeps that out of what is measured next.
 PAUSE = 0.05
 
+Action = Callable[[], Any]
 
-def alternate(*actions: Callable[[], Any], repeats: int = 25) -> list[float]:
-    """Median seconds of each action, taken in turns so that noise hits all alike."""
-    times: list[list[float]] = [[] for _ in actions]
+
+def alternate(*actions: Action, repeats: int) -> list[tuple[float, float]]:
+    """Median wall and processor seconds of actions that take turns."""
+    times: list[list[tuple[float, float]]] = [[] for _ in actions]
     for _ in range(repeats):
         for action, record in zip(actions, times, strict=True):
             time.sleep(PAUSE)
-            start = time.perf_counter()
+            wall, cpu = time.perf_counter(), time.process_time()
             action()
-            record.append(time.perf_counter() - start)
-    return [median(record) for record in times]
+            record.append((time.perf_counter() - wall, time.process_time() - cpu))
+    return [
+        (median(wall for wall, _ in own), median(cpu for _, cpu in own))
+        for own in times
+    ]
 
 
-def make_data(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def beside(
+    what: str,
+    action: Action,
+    bound: Action | None,
+    *,
+    repeats: int,
+    aim_ratio: float | None = None,
+    aim_seconds: float | None = None,
+    before: Action = lambda: None,
+) -> dict[str, Any]:
+    """An entry: an action, its bound, and what it aims at."""
+    action()
+    _, (wall, cpu), (least, least_cpu) = alternate(
+        before, action, bound or (lambda: None), repeats=repeats
+    )
+    entry: dict[str, Any] = {"what": what, "seconds": wall, "cpu_seconds": cpu}
+    if bound is not None:
+        entry |= {"bound_seconds": least, "bound_cpu_seconds": least_cpu}
+        entry |= {"ratio": wall / least, "cpu_ratio": cpu / least_cpu}
+    aims = {"aim_ratio": aim_ratio, "aim_seconds": aim_seconds}
+    return entry | {name: aim for name, aim in aims.items() if aim is not None}
+
+
+def make_data(n: int, seed: int, p: int = P) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, P))
+    X = rng.normal(size=(n, p))
     return X, np.sin(X[:, 0]) + 0.5 * rng.normal(size=n)
 
 
-def measure_fit() -> dict[str, float]:
+def exact_fit() -> dict[str, Any]:
     X, y = make_data(N, 0)
-    rng = np.random.default_rng(1)
-    A = rng.normal(size=(N, N))
+    A = np.random.default_rng(1).normal(size=(N, N))
     spd = np.asfortranarray(A @ A.T + N * np.eye(N))
     work = np.empty_like(spd, order="F")
-
-    def cholesky() -> None:
-        lapack.dpotrf(work, lower=1, overwrite_a=1, clean=0)
 
     def refill() -> None:
         work[...] = spd
 
-    _, bound, ordinary, fit = alternate(
-        refill,
-        cholesky,
-        lambda: linalg.cholesky(spd, lower=True, check_finite=False),
+    # The factorisation comes after the fit in each round, with the matrix refilled.
+    return beside(
+        "exact fit, n = 2,000, beside one Cholesky",
         lambda: KCEF(select=None).fit(X, y),
+        lambda: lapack.dpotrf(work, lower=1, overwrite_a=1, clean=0),
+        repeats=15,
+        aim_ratio=1.6,
+        before=refill,
     )
-    return {
-        "dpotrf_in_place_seconds": bound,
-        "scipy_cholesky_seconds": ordinary,
-        "fit_seconds": fit,
-        "ratio": fit / bound,
-        "ratio_to_scipy_cholesky": fit / ordinary,
-    }
 
 
-def measure_evaluation() -> dict[str, float]:
-    X, y = make_data(N, 0)
-    X_new, y_new = make_data(QUERIES, 2)
-    model = KCEF(select=None).fit(X, y)
-    # The products: the kernel matrix of x times the features of every quadrature node.
-    densities: Any = model.given(X_new)
-    nodes = densities._line.cells.nodes.size
-    rng = np.random.default_rng(3)
-    left, right = rng.normal(size=(QUERIES, N)), rng.normal(size=(nodes, N))
-    bound, evaluation = alternate(
-        lambda: left @ right.T, lambda: model.score_samples(X_new, y_new)
+def low_rank_fit() -> dict[str, Any]:
+    n, m, height = 200_000, 1000, 8000
+    X, y = make_data(n, 0, 10)
+    given = KCEF(
+        kernel_x=Gaussian(2.0),
+        kernel_y=Gaussian(1.0),
+        regularization=1e-3,
+        base=GaussianBase(scale=2.0),
+        n_components=m,
+        random_state=0,
     )
-    return {
-        "nodes": nodes,
-        "products_seconds": bound,
-        "score_samples_seconds": evaluation,
-        "ratio": evaluation / bound,
-    }
+    block = np.asfortranarray(np.random.default_rng(1).normal(size=(m, height)))
+
+    def products() -> None:
+        total = np.zeros((m, m), order="F")
+        for _ in range(n // height):
+            total = blas.dsyrk(1.0, block, beta=1.0, c=total, lower=1, overwrite_c=1)
+
+    return beside(
+        "low-rank fit, n = 200,000, p = 10, m = 1,000, beside syrk",
+        lambda: given.fit(X, y),
+        products,
+        repeats=3,
+        aim_ratio=1.5,
+    )
 
 
-def measure_predictions(kind: Any) -> dict[str, float]:
-    """Processor seconds, the least of three runs each, after a first one."""
+def predictions(kind: Any) -> dict[str, dict[str, Any]]:
     X, y = make_data(N, 0)
-    X_new, y_new = make_data(PREDICTED, 2)
+    new, y_new = make_data(PREDICTED, 2)
     model = kind(random_state=0).fit(X, y)
     rng = np.random.default_rng(3)
     left, right = rng.normal(size=(PREDICTED, N)), rng.normal(size=(N, COLUMNS))
-    actions: dict[str, Callable[[], Any]] = {
-        "product": lambda: left @ right,
-        "score_samples": lambda: model.score_samples(X_new, y_new),
-        "three_quantiles": lambda: model.predict_quantiles(X_new, [0.05, 0.5, 0.95]),
-        "regions": lambda: model.given(X_new[:REGIONS]).hpd(0.9),
-    }
-    seconds = {}
-    for name, action in actions.items():
-        action()
-        runs = []
-        for _ in range(3):
-            start = time.process_time()
-            action()
-            runs.append(time.process_time() - start)
-        seconds[name] = min(runs)
-    figures = {f"{name}_cpu_seconds": value for name, value in seconds.items()}
-    for name in ("score_samples", "three_quantiles"):
-        figures[f"{name}_ratio"] = seconds[name] / seconds["product"]
-    return figures
+    name = kind.__name__
 
+    def product() -> None:
+        _ = left @ right
 
-def in_new_process(code: str) -> float:
-    """The number that a fresh interpreter prints."""
-    run = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    return float(run.stdout)
-
-
-def measure_import() -> dict[str, float]:
-    clock = "time.perf_counter()"
-    timed = f"import time; t = {clock}; import {{}}; print({clock} - t)"
-    ours, bound = [], []
-    for _ in range(7):
-        bound.append(in_new_process(timed.format("sklearn, scipy.stats")))
-        ours.append(in_new_process(timed.format("kexpfam")))
     return {
-        "bound_seconds": median(bound),
-        "kexpfam_seconds": median(ours),
-        "ratio": median(ours) / median(bound),
+        f"{name}_score_samples": beside(
+            f"{name}: log densities of 10,000 rows, beside one product",
+            lambda: model.score_samples(new, y_new),
+            product,
+            repeats=5,
+            aim_seconds=0.25,
+        ),
+        f"{name}_three_quantiles": beside(
+            f"{name}: three quantiles of 10,000 rows, beside one product",
+            lambda: model.predict_quantiles(new, [0.05, 0.5, 0.95]),
+            product,
+            repeats=5,
+            aim_seconds=0.4,
+        ),
+        f"{name}_regions": beside(
+            f"{name}: highest-density regions of 200 rows",
+            lambda: model.given(new[:REGIONS]).hpd(0.9),
+            None,
+            repeats=7,
+            aim_seconds=0.05,
+        ),
     }
 
 
-def measure_memory() -> dict[str, float]:
+def two_columns() -> dict[str, Any]:
+    """The joint family, whose log Z is an integral in the plane, a row of a block."""
+    rows = 200
+    X, first = make_data(500 + rows, 0)
+    second = 0.5 * X[:, 1] + 0.3 * first
+    second = second + 0.5 * np.random.default_rng(1).normal(size=len(X))
+    Y = np.column_stack([first, second])
+    model = KCEF(random_state=0).fit(X[:500], Y[:500])
+    found = beside(
+        "KCEF: two columns of y, a row of a block",
+        lambda: model.score_samples(X[500:], Y[500:]),
+        None,
+        repeats=1,
+        aim_seconds=0.003,
+    )
+    return found | {name: found[name] / rows for name in ("seconds", "cpu_seconds")}
+
+
+def auto_fit() -> dict[str, Any]:
+    X, y = make_data(N, 0)
+    bound = None
+    if find_spec("ngboost"):
+        from ngboost import NGBRegressor
+
+        def bound() -> None:
+            NGBRegressor(verbose=False, random_state=0).fit(X, y)
+
+    return beside(
+        "AutoKCEF fit to 2,000 x 5, beside NGBoost",
+        lambda: AutoKCEF(random_state=0).fit(X, y),
+        bound,
+        repeats=1,
+        aim_ratio=1.0,
+    )
+
+
+def imports(statement: str) -> dict[str, Any]:
+    """In new processes, with bytecode as an installed package has it."""
+    clocks = "time.perf_counter(), time.process_time()"
+    code = (
+        f"import time; a = [{clocks}]; {{}}; b = [{clocks}]; "
+        "print(*(y - x for x, y in zip(a, b)))"
+    )
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHONDO")}
+    statements = statement, "import sklearn.base"
+    times: list[list[list[float]]] = [[], []]
+    with tempfile.TemporaryDirectory() as folder:
+        environment["PYTHONPYCACHEPREFIX"] = folder
+        for turn in range(6):
+            for own, what in zip(times, statements, strict=True):
+                run = subprocess.run(
+                    [sys.executable, "-c", code.format(what)],
+                    capture_output=True,
+                    text=True,
+                    check=True,
+                    env=environment,
+                )
+                if turn:  # the first one compiles
+                    own.append([float(part) for part in run.stdout.split()])
+    (wall, cpu), (least, least_cpu) = (
+        [median(column) for column in zip(*own, strict=True)] for own in times
+    )
+    return {
+        "what": f"`{statement}`, beside `import sklearn.base`",
+        "seconds": wall,
+        "cpu_seconds": cpu,
+        "bound_seconds": least,
+        "bound_cpu_seconds": least_cpu,
+        "ratio": wall / least,
+        "cpu_ratio": cpu / least_cpu,
+        "aim_ratio": 1.15,
+    }
+
+
+def memory() -> dict[str, Any]:
     code = f"""
 import sys
 sys.path.insert(0, {str(Path(__file__).parent)!r})
@@ -164,21 +262,50 @@ def peak():
     return int(open("/proc/self/status").read().split("VmHWM:")[1].split()[0])
 before = peak()
 KCEF(select=None).fit(X, y)
-after = peak()
-print((after - before) * 1024 / (8 * 4000 * 4000))
+print((peak() - before) * 1024 / (8 * 4000 * 4000))
 """
-    return {"n": 4000, "peak_in_matrices": in_new_process(code)}
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    return {
+        "what": "memory of the exact fit, n = 4,000, in its matrices",
+        "ratio": float(run.stdout),
+    }
+
+
+ENTRIES: dict[str, Callable[[], dict[str, Any]]] = {
+    "exact_fit": lambda: {"exact_fit": exact_fit()},
+    "low_rank_fit": lambda: {"low_rank_fit": low_rank_fit()},
+    "KCEF": lambda: predictions(KCEF),
+    "AutoKCEF": lambda: predictions(AutoKCEF),
+    "two_columns": lambda: {"two_columns": two_columns()},
+    "auto_fit": lambda: {"auto_fit": auto_fit()},
+    "import": lambda: {
+        "import": imports("import kexpfam"),
+        "import_estimators": imports("from kexpfam import KCEF"),
+    },
+    "memory": lambda: {"memory": memory()},
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", nargs="*", choices=list(ENTRIES), default=None)
+    only = parser.parse_args().only
+    load, result = os.getloadavg()[0], {}
+    known = RESULTS / "speed.json"
+    if only is not None and known.exists():
+        result = json.loads(known.read_text())["result"]
+    result["load_at_start"] = load
+    result["blas_threads"] = os.environ.get("OPENBLAS_NUM_THREADS", "default")
+    for name in only or ENTRIES:
+        for key, entry in ENTRIES[name]().items():
+            result[key] = entry
+            figures = {k: v for k, v in entry.items() if k != "what"}
+            rounded = {k: round(v, 4) for k, v in figures.items()}
+            print(entry["what"], rounded, flush=True)
+        print(write_result("speed", result), flush=True)
 
 
 if __name__ == "__main__":
-    result = {
-        "fit": measure_fit(),
-        "evaluation": measure_evaluation(),
-        "predictions": measure_predictions(KCEF),
-        "predictions_of_an_average": measure_predictions(AutoKCEF),
-        "import": measure_import(),
-        "memory": measure_memory(),
-    }
-    for name, figures in result.items():
-        print(name, {key: round(value, 4) for key, value in figures.items()})
-    print(write_result("speed", result))
+    main()

@@ -27,6 +27,7 @@ PAGES = {
     "limits.md": ("band",),
     "kinds_of_y.md": ("measures",),
     "rivals.md": ("log_loss", "larger_tables", "speed", "many_rows"),
+    "scale.md": ("bounds",),
     "tutorials/million_rows.md": ("scale",),
 }
 
@@ -109,6 +110,24 @@ def speed() -> str:
 
 
 _TIMED = ("NGBoost", "KCEF", "AutoKCEF")
+
+
+def bounds() -> str:
+    """Fits, predictions and imports beside what they cannot do without."""
+    rows = []
+    for one in result("speed").values():
+        if not isinstance(one, dict):
+            continue
+        aim = f"{one['aim_ratio']:g}" if "aim_ratio" in one else ""
+        aim = f"{1000 * one['aim_seconds']:g} ms" if "aim_seconds" in one else aim
+        times = [
+            f"{1000 * one[name]:.3g} ms" if name in one else ""
+            for name in ("seconds", "cpu_seconds")
+        ]
+        ratios = [f"{one[k]:.3g}" if k in one else "" for k in ("ratio", "cpu_ratio")]
+        rows.append([one["what"], *times, *ratios, aim])
+    head = ["what", "time", "processor time", "ratio", "of processor times", "aim"]
+    return table(head, rows)
 
 
 def many_rows() -> str:

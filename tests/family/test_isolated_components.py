@@ -12,7 +12,11 @@ from scipy import stats
 from kexpfam import KCEF, KEF
 from kexpfam.errors import BlindnessWarning
 from kexpfam.family import check_isolated_components, component_std
-from kexpfam.family.isolated_components import _chance, spread_out
+from kexpfam.family.isolated_components import (
+    _chance,
+    nothing_to_compare,
+    spread_out,
+)
 from tests.tolerances import QUADRATURE, assert_close
 
 
@@ -118,6 +122,23 @@ def test_without_isolated_components_there_is_nothing_to_compare():
     assert report.worst is None
     assert not report.suspicious
     assert "No isolated components" in str(report)
+
+
+def test_a_few_densities_tell_that_there_is_nothing_to_compare():
+    rng = np.random.default_rng(3)
+    y, x = np.linspace(-6, 6, 300), rng.normal(size=800)
+    near = np.exp(-0.5 * (x[:5, None] - x) ** 2)
+    one = -0.5 * (y - x[:50, None]) ** 2
+    u = x + rng.normal(size=800)
+    assert nothing_to_compare(y, one, u, np.ones(800), near)
+    assert not check_isolated_components(
+        y, -0.5 * (y - x[:, None]) ** 2, u, neighbours=near, index=np.arange(5)
+    ).suspicious
+    # A valley of a fitted density, or a gap of the responses, is looked at.
+    two = np.logaddexp(one, -0.5 * (y - x[:50, None] - 8.0) ** 2)
+    assert not nothing_to_compare(y, two, u, np.ones(800), near)
+    apart = np.where(rng.random(800) < 0.5, -4.0, 4.0) + 0.5 * rng.normal(size=800)
+    assert not nothing_to_compare(y, one, apart, np.ones(800), near)
 
 
 def test_an_outlier_is_no_component():

@@ -303,6 +303,17 @@ def test_starting_edges_cover_the_range_and_are_fine_near_the_data(
     assert len(edges) < 400
 
 
+def test_cells_are_halved_at_once_where_log_densities_differ_by_hundreds():
+    edges = np.linspace(-4.0, 4.0, 9)
+    flat, steep = (
+        integrate_line(lambda u, c=c: -c * (u**2)[None], edges, extend=LINE)
+        for c in (0.5, 40.0)
+    )
+    inside = [p.edges[np.abs(p.edges) <= 4.0] for p in (flat, steep)]
+    assert [float(np.diff(edges).max()) for edges in inside] == [1.0, 0.5]
+    assert_close(steep.log_partition, [0.5 * np.log(np.pi / 40.0)], QUADRATURE)
+
+
 def test_series_at_many_points_equal_those_of_numpy():
     rng = np.random.default_rng(0)
     table = rng.normal(size=(7, 17))

@@ -23,6 +23,7 @@ from kexpfam.errors import CannotSaveError
 from kexpfam.estimators.streams import KeptRows, SummedRows
 from kexpfam.family import Limits
 from kexpfam.kernels import (
+    Constant,
     Gaussian,
     InverseMultiquadric,
     JointKernel,
@@ -244,6 +245,18 @@ def test_an_average_prints_and_shares_as_before(tmp_path):
     assert np.array_equal(loaded.reliability(X), average.reliability(X))
     assert 1 < len(_coordinates(average)) < len(average.members_)
     assert len(_coordinates(loaded)) == len(_coordinates(average))
+
+
+def test_a_member_whose_kernel_is_a_sum_of_products_can_be_loaded(tmp_path):
+    model = copy.deepcopy(fitted("average"))
+    member = next(own for own in model.members_ if not own.family.is_base_alone)
+    family, kernel = member.family, member.family.T.kernel
+    # Such a kernel is what finishing by likelihood chooses.
+    more = kernel + separable(Constant(), Gaussian(0.7))
+    vars(member)["family"] = replace(family, T=replace(family.T, kernel=more))
+    model.save(tmp_path / "sum")
+    again = load(tmp_path / "sum")
+    assert np.array_equal(again.score_samples(X, Y), model.score_samples(X, Y))
 
 
 def test_coordinates_and_long_arrays_of_an_average_are_stored_once():

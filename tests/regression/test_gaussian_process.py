@@ -100,7 +100,8 @@ def test_variances_in_few_directions_equal_those_by_explicit_solution(many):
         found = process.standard_predict(Z)
         assert_close(found[0], mean, SOLVE)
         error = (found[1] - variance) / (variance + process.noise.min())
-        assert np.all(error > -1e-9)  # never too small, but for rounding
+        # Never too small, but for covariances that are found from those of few rows.
+        assert error.min() > -1e-7
         assert np.all(error < most)
 
 

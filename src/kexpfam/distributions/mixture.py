@@ -147,18 +147,9 @@ class MixtureDensity(TabulatedDensity):
         if q > 8 or "_cells" in self.__dict__:
             y = self._corrected(levels)
         rest = np.flatnonzero(np.isnan(y))
-        guess = self._guess(level[rest, None], row[rest])[:, 0]
+        guess = self._about(level[rest, None], row[rest])[:, 0]
         y[rest] = self._solved(level[rest], row[rest], guess)
         return y.reshape(levels.shape)
-
-    def _guess(self, levels: Array, rows: Indices) -> Array:
-        """About the quantiles: averages of the components', to the width of a cell."""
-
-        def middle(part: OneColumnDensity) -> Array:
-            low, high = part._around(levels, rows)
-            return low + 0.5 * (high - low)
-
-        return self._average(middle)
 
     def _corrected(self, levels: Array) -> Array:
         """Quantiles from cells, after one step of Newton's method, (n q,).
@@ -221,6 +212,9 @@ class MixtureDensity(TabulatedDensity):
         ends = [part._around(levels, rows) for part in self._components]
         lows, highs = zip(*ends, strict=True)
         return functools.reduce(np.minimum, lows), functools.reduce(np.maximum, highs)
+
+    def _about(self, levels: Array, rows: Indices | None = None) -> Array:
+        return self._average(lambda part: part._about(levels, rows))
 
     def _breaks(self) -> Array:
         return np.unique(np.concatenate([p._breaks() for p in self._components]))

@@ -22,7 +22,12 @@ from kexpfam._validation import (
 from kexpfam.distributions.bands import Band
 from kexpfam.distributions.interface import Density
 from kexpfam.distributions.regions import highest_density_regions
-from kexpfam.distributions.tabulation import merged_edges, peaks, tabulate
+from kexpfam.distributions.tabulation import (
+    graded_points,
+    merged_edges,
+    peaks,
+    tabulate,
+)
 from kexpfam.partition import CellDensity
 
 # Of 0.999, up to which bands are shown.
@@ -75,6 +80,11 @@ class OneColumnDensity(Density):
     ) -> tuple[Array, Array]:
         """Points left and right of the quantiles, (m, q), without solving for them."""
 
+    def _about(self, levels: Array, rows: Indices | None = None) -> Array:
+        """About the quantiles, (m, q), where to begin to look for them."""
+        low, high = self._around(levels, rows)
+        return low + 0.5 * (high - low)
+
     @abstractmethod
     def _breaks(self) -> Array:
         """Where in y a density is not smooth, the same for all, (k,)."""
@@ -92,7 +102,7 @@ class OneColumnDensity(Density):
         """The densities on cells in y."""
         outline = self._outline()
         breaks = np.clip(self._breaks(), outline[:, :1], outline[:, -1:])
-        edges = merged_edges([outline, breaks])
+        edges = merged_edges([outline, breaks, graded_points(outline)])
         return tabulate(self._rough_pdf, self._cdf, edges, second_moment=second_moment)
 
     def _peaks(self, cells: CellDensity) -> Array:

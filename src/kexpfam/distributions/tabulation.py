@@ -158,6 +158,29 @@ def merged_edges(parts: list[Array]) -> Array:
     return edges[:, : max(count, 2)]
 
 
+def graded_points(outline: Array) -> Array:
+    """Points of each row whose distances from its middle double, up to its ends.
+
+    Far out, where the outline of a heavy tail leaves wide cells, halving these would
+    end at such points, too, but after as many rounds as there are.
+
+    Args:
+        outline: Edges of each row, not decreasing, (n, k).
+
+    Returns:
+        Points, (n, j); the end of the row where there are fewer than in others.
+    """
+    first, last = outline[:, :1], outline[:, -1:]
+    low, middle, high = (outline[:, [outline.shape[1] * i // 4]] for i in (1, 2, 3))
+    unit = np.maximum(high - low, np.finfo(float).tiny)
+    with np.errstate(over="ignore"):
+        most = np.max(np.maximum(last - middle, middle - first) / unit, initial=1.0)
+    steps = unit * 2.0 ** np.arange(2.0, np.clip(np.log2(most), 0.0, 60.0))
+    return np.concatenate(
+        [np.maximum(middle - steps, first), np.minimum(middle + steps, last)], axis=1
+    )
+
+
 def peaks(
     cells: CellDensity,  # The densities, each row on its own cells
     log_density: Callable[[Array], Array],  # At each row's own points, (n, q)

@@ -182,6 +182,9 @@ class UnivariateDensity(TiltedDensities, OneColumnDensity):
         low, high = self._line.cells.around(levels, rows)
         return self._to_user(low, rows), self._to_user(high, rows)
 
+    def _about(self, levels: Array, rows: Indices | None = None) -> Array:
+        return self._to_user(self._line.cells.about(levels, rows), rows)
+
     def _breaks(self) -> Array:
         transform, ends = self._coordinates.transform, self._coordinates.support[0]
         breaks = np.empty(0) if transform is None else transform.column_breaks(0)
@@ -269,7 +272,8 @@ def _integrate(
     if len(tilted) > 1 and tilted.same_rows:
         one = _integrate(tilted.rows(slice(0, 1)), resolution, breaks)
         return one.rows(np.zeros(len(tilted), dtype=int))
-    edges, extend = first_cells(tilted, 0, resolution)
+    # Cells as wide as the resolution: sixteen nodes follow T there to 1e-13.
+    edges, extend = first_cells(tilted, 0, 2.0 * resolution)
     inside = breaks[(breaks > edges[0]) & (breaks < edges[-1])]
     edges = np.union1d(edges, inside)
     if len(tilted) <= BLOCK_ROWS:

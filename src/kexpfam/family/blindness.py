@@ -24,6 +24,7 @@ from kexpfam.family.isolated_components import (
     MassComparison,
     check_isolated_components,
     compare_masses,
+    nothing_to_compare,
     spread_out,
 )
 from kexpfam.kernels import Gaussian
@@ -78,9 +79,9 @@ def check_masses(
     nodes = _nodes(family, u)
     if len(nodes) < 3 or not np.isfinite(u).all():
         return IsolatedComponents(())
-    affordable = max(300, most_numbers // (len(nodes) * len(family.T.Y)))
-    if family.T.kernel.products:  # whose values on nodes are one product
-        affordable = max(affordable, most_rows)
+    # Values of products of kernels on nodes are one product.
+    fewest = most_rows if family.T.kernel.products else 300
+    affordable = max(fewest, most_numbers // (len(nodes) * len(family.T.Y)))
     if not alike and len(rows) > affordable:  # they are in random order
         rows, Z, u = rows[:affordable], Z[:affordable], u[:affordable]
         coordinates = coordinates.rows(slice(0, affordable))
@@ -89,14 +90,16 @@ def check_masses(
         log_p = family.unnormalized(Z[:1]).on_grid(nodes[:, None])
         report = check_isolated_components(nodes, log_p, u, counts)
     else:
-        if density is None:
-            log_p = family.unnormalized(Z).on_grid(nodes[:, None])
-        else:
+        index = spread_out(Z, conditions)
+        near = _similarity(family, Z, index, counts)
+        if density is not None:
             there = np.broadcast_to(nodes[:, None], (len(Z), len(nodes), 1))
             y = coordinates.to_user(there)
             log_p = density(X[rows]).logpdf(y[:, :, 0]) + coordinates.log_volume(y)
-        index = spread_out(Z, conditions)
-        near = _similarity(family, Z, index, counts)
+        elif _unimodal(family, Z, nodes, u, counts, index, near):
+            return IsolatedComponents((), conditional=True)
+        else:
+            log_p = family.unnormalized(Z).on_grid(nodes[:, None])
         report = check_isolated_components(
             nodes, log_p, u, counts, neighbours=near, index=index
         )
@@ -109,6 +112,29 @@ def check_masses(
         row = None if k is None else int(rows[k])
         found.append(replace(comparison, index=row, valley=valley))
     return replace(report, comparisons=tuple(found))
+
+
+def _unimodal(
+    family: FittedFamily,
+    Z: Array,
+    nodes: Array,
+    u: Array,
+    weights: Array,
+    index: Indices,
+    near: Array,
+    *,
+    some_rows: int = 200,
+) -> bool:
+    """Whether some of the rows show that there is nothing to compare.
+
+    Most fits have no valleys. Masses are compared where half of the rows, all or those
+    near some conditions, have one, so that these conditions and a few others tell.
+    """
+    some = np.union1d(index, np.arange(min(some_rows, len(Z))))
+    if len(some) == len(Z):
+        return False
+    log_p = family.unnormalized(Z[some]).on_grid(nodes[:, None])
+    return nothing_to_compare(nodes, log_p, u, weights, near)
 
 
 def _check_clusters(

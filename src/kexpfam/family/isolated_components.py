@@ -56,6 +56,9 @@ class MassCheck:
     smallest: float = 0.05
     # Masses wrong by less than this are no worse than what smoothing does elsewhere
     noteworthy: float = 0.025
+    # A gap of responses that has this chance, with one mode, is none where no fitted
+    # density has a valley
+    chance_gap: float = 0.1
     # Rows in which a mass that is wrong by 0.05 shows in 95 of 100 cases at that level:
     # (3.5 + 1.65) standard errors of a share of one half are 0.05 in 2,650
     enough_rows: int = 3000
@@ -210,6 +213,52 @@ def check_isolated_components(
     return IsolatedComponents(tuple(found), not fit.shared)
 
 
+def nothing_to_compare(
+    nodes: Array, log_density: Array, U: Array, weights: Array, neighbours: Array
+) -> bool:
+    """Whether no valley of the densities or of the responses asks for a comparison.
+
+    `check_isolated_components` would then compare masses at most at gaps that are
+    chance, or that too few densities have.
+
+    Args:
+        nodes: Increasing values of y that cover the densities, (g,).
+        log_density: Log densities of some of the rows on the nodes, (m, g).
+        U: Responses of all rows, (n,).
+        weights: Their weights, (n,).
+        neighbours: Similarity of representative rows to all rows, (r, n).
+    """
+    if any(len(own.at) for own in _Fit(nodes, log_density, U).valleys):
+        return False
+    around = [(weights * near, weights * _narrowed(near)) for near in neighbours]
+    return not any(
+        _chance_of_gap(gap, U, near, narrow) <= CHECK.chance_gap
+        for near, narrow in [(weights, weights), *around]
+        for gap in _gaps(nodes, U, narrow)
+    )
+
+
+def _chance_of_gap(
+    gap: tuple[float, float, float], U: Array, near: Array, narrow: Array
+) -> float:
+    """The chance of a gap if the density had one mode, among few neighbours or many."""
+    _, low, high = gap
+    return min(1.0, 2.0 * min(_chance(own, U, low, high) for own in (narrow, near)))
+
+
+def _gaps(nodes: Array, U: Array, near: Array) -> list[tuple[float, float, float]]:
+    """Valleys of responses that hold hardly any: where, from where, and up to where."""
+    if _effective(near) < CHECK.fewest_neighbours:
+        return []
+    histogram = _log_histogram(nodes, U, near)[None]
+    (gaps,) = _valleys(nodes, histogram, _cumulative(nodes, histogram))
+    return [
+        (valley, low, high)
+        for valley, low, high in zip(gaps.at, gaps.low, gaps.high, strict=True)
+        if _share(near, (low < U) & (high > U)) <= CHECK.most_inside
+    ]
+
+
 class _Fit:
     """Densities on nodes, and the responses that they are compared with."""
 
@@ -223,7 +272,8 @@ class _Fit:
     @property
     def deepest(self) -> Valleys:
         """The valleys of the row that has the deepest."""
-        return max(self.valleys, key=lambda v: float(v.depth.max(initial=0.0)))
+        some = [own for own in self.valleys if len(own.at)]
+        return max(some, key=lambda v: v.depth.max(), default=self.valleys[0])
 
     def compare(
         self, index: int | None, own: Valleys, near: Array, narrow: Array
@@ -236,15 +286,10 @@ class _Fit:
         if _effective(narrow) < CHECK.fewest_neighbours:
             return []
         found = [self._at_fitted(index, own, k, near) for k in range(len(own.at))]
-        histogram = _log_histogram(self.nodes, self.U, narrow)[None]
-        below = _cumulative(self.nodes, histogram)
-        (gaps,) = _valleys(self.nodes, histogram, below)
-        for valley, low, high in zip(gaps.at, gaps.low, gaps.high, strict=True):
-            if _share(narrow, (low < self.U) & (high > self.U)) <= CHECK.most_inside:
-                one = self._at_gap(index, valley, near)
-                chances = [_chance(own, self.U, low, high) for own in (narrow, near)]
-                chance = min(1.0, 2.0 * min(chances))
-                found.append(one and replace(one, chance=chance))
+        for gap in _gaps(self.nodes, self.U, narrow):
+            one = self._at_gap(index, gap[0], near)
+            chance = _chance_of_gap(gap, self.U, near, narrow)
+            found.append(one and replace(one, chance=chance))
         return [comparison for comparison in found if comparison is not None]
 
     def followed(self, weights: Array) -> list[MassComparison]:
@@ -323,14 +368,10 @@ def gaps_of_responses(U: Array, weights: Array, *, count: int = 200) -> list[flo
     nodes = np.linspace(U.min() - np.std(U), U.max() + np.std(U), count)
     if not np.all(np.diff(nodes) > 0):
         return []
-    histogram = _log_histogram(nodes, U, weights)[None]
-    (gaps,) = _valleys(nodes, histogram, _cumulative(nodes, histogram))
     found = []
-    for valley, low, high in zip(gaps.at, gaps.low, gaps.high, strict=True):
-        inside = _share(weights, (low < U) & (high > U))
+    for valley, _, _ in _gaps(nodes, U, weights):
         left = _share(weights, valley > U)
-        smaller = min(left, 1.0 - left)
-        if inside <= CHECK.most_inside and smaller >= CHECK.smallest:
+        if min(left, 1.0 - left) >= CHECK.smallest:
             found.append(float(valley))
     return found
 

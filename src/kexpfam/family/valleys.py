@@ -106,14 +106,14 @@ def _crossing(side: Array, level: float) -> float:
 
 def side_by_side(rows: list[Valleys]) -> Valleys:
     """The valleys of all rows in arrays (n, k), filled up with NaN."""
-    longest = max((len(row.at) for row in rows), default=0)
+    some = [(k, row) for k, row in enumerate(rows) if row is not _NONE]
+    longest = max((len(row.at) for _, row in some), default=0)
 
     def padded(name: str) -> Array:
         table = np.full((len(rows), longest), np.nan)
-        for k, row in enumerate(rows):
-            if row is not _NONE:
-                part = getattr(row, name)
-                table[k, : len(part)] = part
+        for k, row in some:
+            part = getattr(row, name)
+            table[k, : len(part)] = part
         return table
 
     return Valleys(*(padded(f.name) for f in fields(Valleys)))

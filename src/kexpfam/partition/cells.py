@@ -175,6 +175,18 @@ class CellDensity:
         below = self.below if rows is None else self.below[rows]
         return self._at_cells(cells_holding(below, level), rows)
 
+    def about(self, level: Array, rows: Indices | None = None) -> Array:
+        """About the quantiles: as if the mass of a cell were evenly spread in it."""
+        below, mass = self.below, self.mass
+        if rows is not None:
+            below, mass = below[rows], mass[rows]
+        cell = cells_holding(below, level)
+        left, right = self._at_cells(cell, rows)
+        inside = level - np.take_along_axis(below, cell, axis=1)
+        total = np.take_along_axis(mass, cell, axis=1)
+        share = np.clip(inside / np.where(total > 0, total, 1.0), 0.0, 1.0)
+        return left + share * (right - left)
+
     # A table of all cells is worth its time if points are many. The coefficients of few
     # points are found for these only.
 

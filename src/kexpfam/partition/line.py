@@ -64,31 +64,31 @@ class _Summary(NamedTuple):
     mass: Array  # (n, k), in units of exp(reference)
     error: Array  # (n, k)
     ends: Array  # (n, k, 2): densities at the first and last node
-    peak: Array  # (n, k): largest log density
 
     @classmethod
     def of(
-        cls,
-        left: Array,
-        right: Array,
-        log_values: Array,
-        peak: Array,  # Their maxima, (n, k)
-        reference: Array,
+        cls, left: Array, right: Array, log_values: Array, reference: Array
     ) -> "_Summary":
         # In place: the arrays are large, and new memory costs as much as the numbers.
         values = log_values - reference[:, None, None]
         np.exp(values, out=values)
-        rule, width = cell_rule(), right - left
-        return cls(
-            (values @ rule.weights) * (0.5 * width),
-            rule.error(values) * width,
-            values[..., [0, -1]],
-            peak,
-        )
+        width = right - left
+        # One pass for all three sums over the nodes of a cell.
+        sums = values.reshape(-1, NODES) @ _mass_and_error()
+        mass, *last = (sums[:, i].reshape(values.shape[:2]) for i in range(3))
+        error = np.abs(last[0]) + np.abs(last[1])
+        return cls(mass * (0.5 * width), error * width, values[..., [0, -1]])
 
     def joined(self, keep: Mask, other: "_Summary") -> "_Summary":
         pairs = zip(self, other, strict=True)
         return _Summary(*(np.concatenate([a[:, keep], b], axis=1) for a, b in pairs))
+
+
+@functools.cache
+def _mass_and_error() -> Array:
+    """Weights of a cell, and what gives its last two coefficients, (16, 3)."""
+    rule = cell_rule()
+    return np.column_stack([rule.weights, rule.coefficients[:, -2:]])
 
 
 @dataclass(frozen=True)
@@ -107,9 +107,8 @@ class _Refinement:
 
     @classmethod
     def of(cls, left: Array, right: Array, log_values: Array) -> "_Refinement":
-        peak = _largest_of_nodes(log_values)
-        reference = peak.max(axis=1)
-        summary = _Summary.of(left, right, log_values, peak, reference)
+        reference = _largest(log_values)
+        summary = _Summary.of(left, right, log_values, reference)
         column = np.arange(len(left))
         return cls(left, right, (log_values,), column, reference, summary)
 
@@ -117,27 +116,30 @@ class _Refinement:
         self, keep: Mask, left: Array, right: Array, new: Array
     ) -> "_Refinement":
         """Keep some cells, add new ones with their log densities (n, k', 16)."""
-        # A split cell may have held the peak, and a new one may hold a higher one.
-        kept_peak = self.summary.peak[:, keep].max(axis=1, initial=-np.inf)
-        new_peak = _largest_of_nodes(new)
-        drift = np.maximum(kept_peak, new_peak.max(axis=1)) - self.reference
         all_left = np.concatenate([self.left[keep], left])
         all_right = np.concatenate([self.right[keep], right])
         # exp() overflows at 709; long before, the reference follows the peak.
-        if np.any(np.abs(drift) > 300.0):
-            old = self.log_values()[:, keep]
-            return _Refinement.of(
-                all_left, all_right, np.concatenate([old, new], axis=1)
-            )
-        fresh = _Summary.of(left, right, new, new_peak, self.reference)
+        if np.any(_largest(new) - self.reference > 300.0):
+            return self._anew(keep, all_left, all_right, new)
+        fresh = _Summary.of(left, right, new, self.reference)
         summary = self.summary.joined(keep, fresh)
+        # A split cell may have held a peak that its halves do not see.
+        if np.any(summary.mass.sum(axis=1) < 1e-130):
+            return self._anew(keep, all_left, all_right, new)
         first = sum(block.shape[1] for block in self.blocks)
         column = np.concatenate([self.column[keep], first + np.arange(new.shape[1])])
         blocks = (*self.blocks, new)
         return _Refinement(all_left, all_right, blocks, column, self.reference, summary)
 
+    def _anew(self, keep: Mask, left: Array, right: Array, new: Array) -> "_Refinement":
+        """The same with a reference of its own."""
+        old = self.log_values()[:, keep]
+        return _Refinement.of(left, right, np.concatenate([old, new], axis=1))
+
     def log_values(self) -> Array:
         """Log densities of the cells that are left, (n, k, 16)."""
+        if np.array_equal(self.column, np.arange(self.blocks[0].shape[1])):
+            return self.blocks[0]
         out = np.empty((len(self.reference), len(self.left), NODES))
         first = 0
         for block in self.blocks:
@@ -164,8 +166,14 @@ def integrate_line(
     most_numbers: int = 2**24,
     fewest_cells: int = 512,
     most_cells: int = 2**14,
+    # First cells are halved anyway where log densities of a row differ by more: a peak
+    # of T in the thousands may hide between nodes
+    steep: float = 500.0,
 ) -> LineDensity:
-    """Normalise n densities on the line."""
+    """Normalise n densities on the line.
+
+    What `log_density` returns is written to.
+    """
 
     def evaluate(left: Array, right: Array) -> Array:
         values = log_density(cell_nodes(left, right).ravel())
@@ -173,6 +181,7 @@ def integrate_line(
 
     left, right = edges[:-1].copy(), edges[1:].copy()
     cells = _Refinement.of(left, right, evaluate(left, right))
+    is_steep = _largest_difference(cells.blocks[0]) > steep
     most = max(fewest_cells, most_numbers // (NODES * max(1, len(cells.reference))))
     most = min(most, most_cells)
     while True:
@@ -181,7 +190,8 @@ def integrate_line(
         # There is no use in splitting below the rounding error of the exponents.
         rounded = rounding + 1e-15 * (1.0 + np.abs(cells.reference))
         allowed = total * np.maximum(tolerance, rounded)
-        split = np.any(error > allowed[:, None], axis=0)
+        split = np.any(error > allowed[:, None], axis=0) | is_steep
+        is_steep = False
         beyond = mass_beyond(
             cells.left, cells.right, cells.summary.ends, mass, tail_index
         )
@@ -264,16 +274,19 @@ def _cells_to_add(
     return wanted[:, 0], wanted[:, 1]
 
 
-def _largest_of_nodes(values: Array) -> Array:
-    """Maxima over the nodes of cells, (n, k, 16) -> (n, k).
+def _largest(values: Array) -> Array:
+    """Largest value of each row, (n, k, 16) -> (n,)."""
+    return values.reshape(len(values), -1).max(axis=1, initial=-np.inf)
 
-    By halves, which is several times as fast as one reduction over so short an axis.
-    """
-    size = values.shape[-1]
-    while size > 1:
-        size //= 2
-        values = np.maximum(values[..., :size], values[..., size:])
-    return values[..., 0]
+
+def _largest_difference(values: Array) -> float:
+    """How far finite values of a row are apart at most."""
+    flat, high = values.reshape(len(values), -1), _largest(values)
+    low = flat.min(axis=1, initial=np.inf)
+    if not np.isfinite(low).all():
+        low = np.where(np.isfinite(flat), flat, high[:, None]).min(axis=1)
+    with np.errstate(invalid="ignore"):
+        return float(np.nan_to_num(high - low).max(initial=0.0))
 
 
 def first_cells(

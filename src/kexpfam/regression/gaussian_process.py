@@ -26,6 +26,11 @@ in units of their noise, and e(x) what they leave of the variance at x. What is
 missing is at most e(x) ‖R‖, and var(x) ≥ e(x)/(1 + ‖R‖) even if all else is known, so
 that the relative error is below ‖R‖ (1 + ‖R‖) anywhere. Near the data e(x) is as small
 as R, and the error of the order of its square.
+
+D k(x) needs no covariance with most rows: with more of these columns, up to where they
+explain all rows but for 1e-10 of their noise, k(x) is found from its values at their
+rows P, k(x) ≈ B k_P(x), and D B has a third of the columns. With these the variance is
+never too small by more than 1e-8 of the noise.
 """
 
 import functools
@@ -36,7 +41,7 @@ import numpy as np
 from scipy.linalg import blas, lapack
 
 from kexpfam._parallel import single_threaded_blas
-from kexpfam._typing import Array
+from kexpfam._typing import Array, Indices
 from kexpfam.persistence import saved_fit
 from kexpfam.regression.inducing_process import (
     InducingProcess,
@@ -120,18 +125,21 @@ class GaussianProcess(Process):
             return None
         h = self.hyperparameters
         with single_threaded_blas():
-            D = _directions(h, self.X, self.noise, self._factor, PROCESS_SPEC)
-            if D is None:
+            found = _directions(h, self.X, self.noise, self._factor, PROCESS_SPEC)
+            if found is None:
                 return None
+            D, points = found
             # D k(x) as a product with the features of `inducing_process`.
-            linear = h.linear_variance * (D @ self.X)
+            linear = h.linear_variance * (D @ self.X[points])
             constant = CONSTANT_VARIANCE * D.sum(axis=1, keepdims=True)
             D = np.concatenate([D, linear, constant], axis=1)
             # A rotation changes no norm, and leaves zeros that need no products.
             directions = np.ascontiguousarray(np.linalg.qr(D, mode="r"))
-        return InducingProcess(
-            self.X, self._feature_weights, directions, h, self.x_scaling, self.y_scaling
-        )
+        # Features of the mean first, and last those that the variance needs, too.
+        order = np.append(np.delete(np.arange(n), points), points)
+        weights = np.append(self.coefficients[order], self._feature_weights[n:])
+        scalings = self.x_scaling, self.y_scaling
+        return InducingProcess(self.X[order], weights, directions, h, *scalings)
 
     @functools.cached_property
     def _factor(self) -> Array:
@@ -280,22 +288,31 @@ def _directions(
     noise: Array,  # Noise variance of each row, (n,)
     factor: Array,  # L of the responses' covariance, (n, n)
     spec: GaussianProcessSpec,
-) -> Array | None:
-    """D of the head of this file, (r, n); None if that is more than a third of n."""
+) -> tuple[Array, Indices] | None:
+    """D of the head of this file, (r, m), and its m rows; None if these are many."""
     std = np.sqrt(noise)
     K = covariance(h, X, X)
     K /= std
     K /= std[:, None]
-    columns, pivots, rank, _ = lapack.dpstrf(
-        K.T, tol=spec.reduced_tolerance, lower=1, overwrite_a=1
+    columns, pivots, most, _ = lapack.dpstrf(
+        K.T, tol=spec.interpolated_tolerance, lower=1, overwrite_a=1
     )
+    # Squares of the diagonal are what the columns before leave unexplained at most.
+    left = columns.diagonal()[:most] ** 2
+    rank = int(np.searchsorted(-left, -spec.reduced_tolerance))
     if 3 * rank > len(X):
         return None
-    basis = np.empty((len(X), rank))
-    basis[pivots - 1] = np.tril(columns[:, :rank])
+    basis = np.empty((len(X), most))
+    basis[pivots - 1] = np.tril(columns[:, :most])
     basis *= std[:, None]
-    Q, _ = np.linalg.qr(blas.dtrsm(1.0, factor, basis, lower=1))
-    return blas.dtrsm(1.0, factor, Q, lower=1, trans_a=1).T
+    some = np.asfortranarray(basis[:, :rank])
+    Q, _ = np.linalg.qr(blas.dtrsm(1.0, factor, some, lower=1))
+    D = blas.dtrsm(1.0, factor, Q, lower=1, trans_a=1).T
+    # k(x) ≈ B B_P⁻¹ k_P(x) with the factor B of all rows and B_P of the points
+    points = pivots[:most] - 1
+    square = np.asfortranarray(basis[points])
+    D = blas.dtrsm(1.0, square, np.asfortranarray(D @ basis), side=1, lower=1)
+    return D, points
 
 
 def fit_heteroscedastic(

@@ -143,7 +143,8 @@ class InducingProcess(Process):
 
     inducing: Array  # Inducing points, (m, p)
     coefficients: Array  # Of the features ψ in the mean, (m + p + 1,)
-    directions: Array  # D, zero below its diagonal, (r, m + p + 1)
+    # D, zero below its diagonal, (r, m + p + 1), or of the last features only
+    directions: Array
     hyperparameters: Hyperparameters  # Those of the covariance
     x_scaling: Scaling  # Standard units of x
     y_scaling: Scaling  # Standard units of y, one column
@@ -162,11 +163,12 @@ class InducingProcess(Process):
     def standard_predict(self, Z: Array) -> tuple[Array, Array]:
         h, directions = self.hyperparameters, self.directions
         mean, variance = np.empty(len(Z)), h.prior_variance(Z)
+        first = len(self.coefficients) - directions.shape[1]
 
         def work(rows: slice, empty: Empty) -> None:
             psi = _features(h, self.inducing, Z[rows], empty)
             np.matmul(psi, self.coefficients, out=mean[rows])
-            variance[rows] -= _squared_norms(directions, psi, empty)
+            variance[rows] -= _squared_norms(directions, psi[:, first:], empty)
 
         for_each_row_block(len(Z), len(self.coefficients), work)
         return mean, variance

@@ -78,6 +78,9 @@ class GaussianProcessSpec:
     # 5e-9 at rows like these (at ten times the share 4e-7).
     reduced_rows: int = 1000
     reduced_tolerance: float = 1e-5
+    # Their products are with covariances of as many rows as explain the others up to
+    # this share: 750 of 2,000 rows where 190 directions do.
+    interpolated_tolerance: float = 1e-10
 
     def prior(self, p: int) -> tuple[Array, Array, Array]:
         """Prior means and deviations of θ, (3 + p,) each, and bounds, (3 + p, 2)."""

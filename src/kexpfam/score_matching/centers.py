@@ -23,6 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import solve_triangular
 
+from kexpfam._parallel import on_threads
 from kexpfam._typing import Array, Indices
 from kexpfam.kernels import JointKernel
 from kexpfam.score_matching.gaussian_products import lengths_of
@@ -47,6 +48,8 @@ class CenterSpec:
     # added to the diagonal of its kernel matrix, relative to it
     pilot: int = 1000
     pilot_jitter: float = 1e-10
+    # Rows whose residuals a thread updates together
+    rows_together: int = 2048
     # A residual this small relative to the kernel is rounding: a row with it is, to all
     # digits, a combination of the centres before it
     residual_floor: float = 64 * float(np.finfo(np.float64).eps)
@@ -124,17 +127,17 @@ class Candidates:
     weights: Array  # Row weights, (N,)
     spec: CenterSpec = CENTERS
 
-    def columns(self, rows: Indices) -> Array:
-        """K of all rows and some of them, (N, k)."""
-        pairs = self.kernel.at(self.X, self.Y, self.X[rows], self.Y[rows])
-        return pairs.partial(0, 0, 0, 0)
+    def columns(self, rows: Indices, part: slice = slice(None)) -> Array:
+        """K of all rows, or of a part of them, and some of them, (N, k)."""
+        X, Y = self.X[part], self.Y[part]
+        return self.kernel.at(X, Y, self.X[rows], self.Y[rows]).partial(0, 0, 0, 0)
 
     def block(self, rows: Indices) -> Array:
         """K of some rows with each other, (k, k)."""
         X, Y = self.X[rows], self.Y[rows]
         return self.kernel.at(X, Y, X, Y).partial(0, 0, 0, 0)
 
-    def diagonal(self, height: int = 32) -> Array:
+    def diagonal(self, height: int = 100) -> Array:
         """K of each row with itself, (N,), on the diagonals of blocks of a few rows."""
         numbers = np.arange(len(self.Y))
         blocks = (numbers[k : k + height] for k in range(0, len(numbers), height))
@@ -220,7 +223,15 @@ def random_pivots(
     floor = candidates.spec.residual_floor * residual.max()
     L = np.empty((m, len(residual)))
     pivots = np.empty(m, dtype=np.intp)
+    size = candidates.spec.rows_together
+    parts = [slice(first, first + size) for first in range(0, len(residual), size)]
     k = 0
+
+    def update(part: slice) -> None:
+        columns = candidates.columns(chosen, part).T - L[:k, chosen].T @ L[:k, part]
+        L[rows, part] = solve_triangular(corner, columns, lower=True)
+        residual[part] -= np.sum(L[rows, part] ** 2, axis=0)
+
     while k < m and residual.max() > floor:
         share = np.cumsum(candidates.weights * residual)
         draws = rng.random(candidates.spec.pivot_block) * share[-1]
@@ -234,10 +245,8 @@ def random_pivots(
         chosen = proposed[accepted]
         rows = slice(k, k + len(chosen))
         pivots[rows] = chosen
-        columns = candidates.columns(chosen).T - L[:k, chosen].T @ L[:k]
         if len(chosen):
-            L[rows] = solve_triangular(corner, columns, lower=True)
-        residual -= np.sum(L[rows] ** 2, axis=0)
+            on_threads(update, parts)
         residual[residual <= floor] = 0.0
         residual[chosen] = 0.0
         k = rows.stop

@@ -23,7 +23,7 @@ import numpy as np
 
 from kexpfam._linalg import Empty, for_each_row_block
 from kexpfam._typing import Array, Indices
-from kexpfam.kernels import JointKernel, Kernel, Pairs
+from kexpfam.kernels import Constant, JointKernel, Kernel, Pairs
 from kexpfam.persistence import saved_fit
 
 
@@ -181,13 +181,22 @@ class ConditionedExpansion:
         if not products:
             return self.value(np.broadcast_to(nodes, (len(self.X), *nodes.shape)))
         # Σ_t Σ_b k_X(x_r, x_b) [Σ_i (a_bi ∂_i + c_bi ∂_i²) k_Y](y_b, y_g)
-        terms = [
-            matrix @ features.T
-            for features, matrix in zip(
-                self.T.node_features.at(nodes), self.row_parameters, strict=True
-            )
-        ]
-        return functools.reduce(np.add, terms)
+        parts = zip(
+            products,
+            self.T.node_features.at(nodes),
+            self.row_parameters,
+            strict=True,
+        )
+        total, shared = np.zeros((len(self.X), len(nodes))), np.zeros(len(nodes))
+        for number, ((kx, _), features, matrix) in enumerate(parts):
+            if isinstance(kx, Constant):  # the same for all conditions
+                shared += features @ matrix[0] if len(matrix) else 0.0
+            elif number == 0:
+                np.matmul(matrix, features.T, out=total)
+            else:
+                total += matrix @ features.T
+        total += shared
+        return total
 
     def value(self, U: Array) -> Array:
         """T at each condition's own points, (n, q, d) -> (n, q)."""
