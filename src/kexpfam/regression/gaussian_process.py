@@ -29,8 +29,8 @@ as R, and the error of the order of its square.
 
 D k(x) needs no covariance with most rows: with more of these columns, up to where they
 explain all rows but for 1e-10 of their noise, k(x) is found from its values at their
-rows P, k(x) ≈ B k_P(x), and D B has a third of the columns. With these the variance is
-never too small by more than 1e-8 of the noise.
+rows P, k(x) ≈ B k_P(x), and D B has a third of the columns. With these the variance
+may be too small, by less than 1e-7 of itself and the noise wherever it was looked at.
 """
 
 import functools
