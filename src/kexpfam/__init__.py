@@ -5,16 +5,14 @@ score matching in closed form, normalised with a known error.
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from types import ModuleType
 
 from kexpfam import (
     _interrupts,  # noqa: F401 - before all slow imports, in which Ctrl-C may come
 )
-
-if TYPE_CHECKING:
-    from kexpfam.estimators import KCEF, KEF, AutoKCEF
-    from kexpfam.graphs import FactorizedDensity
-    from kexpfam.io import load
+from kexpfam.estimators import KCEF, KEF, AutoKCEF
+from kexpfam.graphs import FactorizedDensity
+from kexpfam.io import load
 
 __version__ = "0.1.0.dev0"
 
@@ -41,25 +39,13 @@ _ROOMS = (
     "summaries",
     "tables",
 )
-# Where the names are that a user may import from here.
-_HOMES = {
-    "KCEF": "estimators",
-    "KEF": "estimators",
-    "AutoKCEF": "estimators",
-    "FactorizedDensity": "graphs",
-    "load": "io",
-}
 __all__ = ["KCEF", "KEF", "AutoKCEF", "FactorizedDensity", "load", *_ROOMS]  # noqa: PLE0604 - names all
 
 
-def __getattr__(name: str) -> Any:
-    """A room, or an estimator, that no import has needed so far."""
+def __getattr__(name: str) -> ModuleType:
+    """A room that no import has needed so far."""
     if name in _ROOMS:
         return import_module(f"kexpfam.{name}")
-    if name in _HOMES:
-        found = getattr(import_module(f"kexpfam.{_HOMES[name]}"), name)
-        globals()[name] = found
-        return found
     raise AttributeError(f"module 'kexpfam' has no attribute {name!r}")
 
 

@@ -32,7 +32,6 @@ PLACED = [
     ("bounded", LENGTHSCALE, 1e-308),
     ("marginal", ("fitted", "family", "base", "mixtures", 0, 1, 0), 1e308),
     ("lower", ("fitted", "support", "lower"), -1e308),
-    ("lower", ("fitted", "support", "scale"), 1e308),
     ("positive", LAM, -1e20),
     ("inducing", ("fitted", "family", "base", "location"), 1e150),
     ("process", ("objects", 0, "hyperparameters", "signal_variance"), 1e60),

@@ -38,13 +38,17 @@ class TrainingRows(Rows):
 def in_row_order(rows: Rows) -> Rows:
     """The same rows in an order that does not depend on that of the user.
 
+    Rows of weight zero come last, so that they change nothing.
+
     Example:
         >>> y = np.arange(5.0)[:, None]
         >>> one, other = (Rows(0 * Y, Y, np.ones(5)) for Y in (y, y[::-1]))
         >>> bool(np.all(in_row_order(one).Y == in_row_order(other).Y))
         True
     """
-    return rows[row_order(rows.weights, rows.X, rows.Y)]
+    some, none = np.flatnonzero(rows.weights > 0), np.flatnonzero(rows.weights <= 0)
+    known = rows[some]
+    return rows[np.append(some[row_order(known.weights, known.X, known.Y)], none)]
 
 
 def distinct_rows(X: Array, Y: Array, weights: Array) -> tuple[Indices, Array]:
