@@ -340,3 +340,25 @@ def test_a_time_budget_is_an_option(run, tmp_path):
     assert run(*words, "--time", "0", "-o", tmp_path / "b.kexpfam").exit_code == 2
     joint = ["fit", data, "--joint", "--time", "1", "-o", tmp_path / "c.kexpfam"]
     assert "--time is for one target" in run(*joint).stderr
+
+
+def test_a_column_says_which_targets_are_censored(run, tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, size=80)
+    life = np.exp(x + 0.5 * rng.normal(size=80))
+    alive = life > 1.5
+    columns = {"x": x, "life": np.minimum(life, 1.5)}
+    data = write(tmp_path / "a.csv", columns | {"alive": np.where(alive, "right", "")})
+    words = ["fit", data, "--target", "life", "--model", "kcef", "--time", "1"]
+    path = tmp_path / "a.kexpfam"
+    done = run(*words, "--censoring", "alive", "-o", path)
+    assert done.exit_code == 0, done.output
+    assert f"Note: {alive.sum()} rows censored." in done.stderr
+    model = kexpfam.load(path)
+    assert model.coder_.coding_.columns == ["x"]
+    assert model.given([[0.9]]).sf(1.5) > 0.6  # most live longer than anyone was seen
+    odd = write(tmp_path / "b.csv", columns | {"alive": np.where(alive, "yes", "none")})
+    refused = run("fit", odd, "--target", "life", "--censoring", "alive", "--force")
+    assert (
+        "'yes' says nothing of censoring; write right, left or none" in refused.stderr
+    )

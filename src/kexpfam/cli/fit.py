@@ -148,6 +148,11 @@ TOLD_TO_THE_MODEL = ("lower", "upper", "atoms", "time")
     is_flag=True,
     help="Without a target: the joint density of all numeric columns.",
 )
+@click.option(
+    "--censoring",
+    shell_complete=complete_columns,
+    help="A column that says of each target right, left or none (or 1, -1, 0).",
+)
 @seed_option
 @output_option("model.kexpfam", "File of the model.")
 @force_option
@@ -157,6 +162,7 @@ def fit_command(
     data: str,
     kind: str,
     joint: bool,
+    censoring: str | None,
     seed: int,
     output: str,
     force: bool,
@@ -174,14 +180,18 @@ def fit_command(
     if not joint:
         require_target(columns["target"])
     check_output(output, force)
-    given = columns | {"model": kind, "seed": seed}  # to be said again
     law = {name: columns.pop(name) for name in TOLD_TO_THE_MODEL}
-    rows = training_table(read_table(data, wanted_columns(columns)), **columns)
+    table = read_table(data, wanted_columns(columns | {"censoring": censoring}))
+    if censoring is not None:
+        columns["exclude"] = (*columns["exclude"], censoring)
+    given = columns | law | {"model": kind, "seed": seed}  # to be said again
+    rows = training_table(table, **columns)
     rows.tell_of_rows_left_out()
+    sides = None if censoring is None else _sides(rows, censoring)
     if kind == "kcef" or law["atoms"] == "none":
         _tell_of_few_values(rows)
     start = perf_counter()
-    model = fitted(new_model(kind, seed, joint=joint, **law), rows)
+    model = fitted(new_model(kind, seed, joint=joint, **law), rows, sides)
     seconds = perf_counter() - start
     if joint:
         model.save(output, extra=rows.coder.as_extra())
@@ -218,7 +228,8 @@ def wanted_columns(chosen: Mapping[str, Any]) -> Wanted:
             }
             for option in ("features", "exclude")
         }
-        asked = listed["features"] | {chosen.get("target"), chosen.get("weights")}
+        beside = {chosen.get(name) for name in ("target", "weights", "censoring")}
+        asked = listed["features"] | beside
         if listed["features"]:
             return [name for name in names if name in asked]
         return [name for name in names if name not in listed["exclude"]]
@@ -422,7 +433,30 @@ def new_model(
     return FactorizedDensity(factor=single, random_state=seed) if joint else single
 
 
-def fitted(model: Any, rows: TableRows) -> Any:
+_SIDES = {
+    **{name: name for name in ("right", "left", "none")},
+    **{"1": "right", "-1": "left", "0": "none", "": "none"},
+    **{"true": "right", "false": "none"},
+}
+
+
+def _sides(rows: TableRows, name: str) -> list[str]:
+    """How the target of each row is censored, from a column of the table."""
+    if rows.table is None:
+        raise click.UsageError("--censoring is for one target, not --joint.")
+    cells = [str(cell).strip().lower() for cell in rows.table.labels(name)]
+    for row, cell in enumerate(cells):
+        if cell not in _SIDES:
+            raise TableError(
+                f"{rows.table.place(row, name)}: {cell!r:.60} says nothing of "
+                f"censoring; write right, left or none."
+            )
+    found = [_SIDES[cell] for cell in cells]
+    note(f"{counted(sum(side != 'none' for side in found), 'row')} censored.")
+    return found
+
+
+def fitted(model: Any, rows: TableRows, censoring: Sequence[str] | None = None) -> Any:
     """The model, fitted; Ctrl-C ends the search, and the best so far is kept.
 
     A joint density has a search for each column, and Ctrl-C ends the program.
@@ -430,7 +464,8 @@ def fitted(model: Any, rows: TableRows) -> Any:
     joint = rows.y is None
     data = (rows.X,) if joint else (rows.X, rows.y)
     with stopping_at_once() if joint else contextlib.nullcontext():
-        model.fit(*data, sample_weight=rows.weights)
+        more = {} if censoring is None else {"censoring": censoring}
+        model.fit(*data, sample_weight=rows.weights, **more)
     # Whether someone watched is not part of the model.
     for part in [model, *getattr(model, "factors_", {}).values()]:
         if hasattr(part, "verbose"):
