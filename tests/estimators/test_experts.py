@@ -11,7 +11,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from kexpfam import KCEF, AutoKCEF, load
 from kexpfam.base_densities import GaussianBase
 from kexpfam.baselines import ConditionalKDE
-from kexpfam.data import Rows, in_row_order
+from kexpfam.data import Rows, TrainingRows
 from kexpfam.distributions import ClosedFormDensity
 from kexpfam.errors import CannotSaveError
 from kexpfam.estimators.experts import (
@@ -123,7 +123,7 @@ def test_what_is_validated_is_what_the_folds_say(model, rows):
     selection = model.best_.selection_
     (candidate,) = (c for c in selection.path if c.method == "expert")
     X, y = rows
-    known = in_row_order(Rows(X, y[:, None], np.ones(len(y))))
+    known = TrainingRows.of(Rows(X, y[:, None], np.ones(len(y))), shuffled=True)
     # The order that `Validation.of` draws first.
     some = known[np.random.default_rng(0).permutation(len(y))]
     expected, _ = cross_fitted("kde", KDE, some, equal_folds(len(y), selection.n_folds))

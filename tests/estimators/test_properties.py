@@ -299,6 +299,7 @@ def test_kcef_fits_a_normalised_density_or_says_why_not(data):
     assert np.isfinite(quietly(lambda: model.score(rows.X, rows.y)))
 
 
+@pytest.mark.filterwarnings("ignore::kexpfam.errors.WeightWarning")
 @SETTINGS
 @given(st.data())
 def test_kef_fits_a_normalised_density_or_says_why_not(data):

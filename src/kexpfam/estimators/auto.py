@@ -409,7 +409,7 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
             )
         competing = Competitors.of(self.experts)
         experts = competing.estimators
-        training = TrainingRows.of(rows)
+        training = TrainingRows.of(rows, shuffled=True)
         check_weights_for(experts, training.weights)
         _warn_of_few(max(len(training), round(float(training.weights.sum()))))
         validation = Validation.of(training, self._spec(), rng)
