@@ -41,6 +41,9 @@ class MixtureSpec:
     # Rows on which the number of components is chosen, and rows of a fit, at most
     chosen_rows: int = 1000
     most_rows: int = 20_000
+    # By how much BIC has to be better than that of one component: many starts look for
+    # a few rows that a narrow component fits by chance, which BIC does not count
+    clear_bic: float = 20.0
     # Rows for each parameter of two components, at least
     rows_each: float = 10.0
     ridge: float = 1.0  # Pseudo-rows at zero for slopes of components and of log odds
@@ -94,7 +97,7 @@ def fit_regression_mixture(
     rng: np.random.Generator,
     spec: MixtureSpec = MIXTURE_SPEC,
 ) -> RegressionMixture | None:
-    """The mixture with the best BIC; None if one component is as good.
+    """The mixture with the best BIC; None if one component is nearly as good.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -120,7 +123,8 @@ def fit_regression_mixture(
         R = special.softmax(start.log_joint(few), axis=1)
         for gated in (False, True):
             found = _run(few, R, gated, spec, spec.most_rounds)
-            if found is not None and found.bic < best.bic:
+            margin = spec.clear_bic if best is alone else 0.0
+            if found is not None and found.bic < best.bic - margin:
                 best = found
         if len(best.stds) < k:
             break
