@@ -120,7 +120,9 @@ def _of_response(model: Any) -> list[tuple[str, str]]:
     found, atoms = [], getattr(model, "atoms_", np.empty(0))
     counts: Any = getattr(model, "discrete_", None)
     if hasattr(counts, "regressions"):
-        found = [("y", "a mass function on whole numbers")]
+        few = f"{len(counts.values)} values"
+        what = "whole numbers" if counts.regressions else few
+        found = [("y", f"a mass function on {what}")]
         return [*found, ("held-out log p", f"{counts.held_out:.4g}")]
     if len(atoms):
         values = ", ".join(f"{value:g}" for value in atoms[:_NAMES].tolist())
@@ -128,7 +130,8 @@ def _of_response(model: Any) -> list[tuple[str, str]]:
     support = getattr(model, "support_", None)
     if support is not None:
         low, high = support.lower, support.upper
-        found.append(("bounds", f"[{low:g}, {high:g}]"))
+        known = getattr(model, "beyond_", None) is None
+        found.append(("bounds" if known else "likely bounds", f"[{low:g}, {high:g}]"))
     if getattr(model, "rounding_", 0.0):
         found.append(("rounded to", f"{model.rounding_:g}"))
     return found
