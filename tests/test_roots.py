@@ -63,7 +63,9 @@ def test_increasing_roots_stop_at_the_rounding_of_the_function():
 
 
 @pytest.mark.parametrize("slope_error", [1e-7, 1e-3])
-def test_the_last_step_is_not_looked_at_if_it_is_known_how_rough_slopes_are(slope_error):
+def test_the_last_step_is_not_looked_at_if_it_is_known_how_rough_slopes_are(
+    slope_error,
+):
     levels = np.array([0.001, 0.05, 0.5, 0.95])
     evaluations = []
 

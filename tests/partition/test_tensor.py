@@ -202,7 +202,8 @@ def narrow_rows(count, at):
     scales[at] = 0.05
     return [
         lambda u, s=s: (
-            np.sin(u[:, 0] - u[:, 1]) - 0.5 * ((u[:, 0] / s) ** 2 + (u[:, 1] - 0.3) ** 2)
+            np.sin(u[:, 0] - u[:, 1])
+            - 0.5 * ((u[:, 0] / s) ** 2 + (u[:, 1] - 0.3) ** 2)
         )
         for s in scales
     ]

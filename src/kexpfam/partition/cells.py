@@ -148,9 +148,7 @@ class CellDensity:
         above = np.clip(self._above.ravel()[place] + inside, 0.0, 1.0)
         return self._with_ends(above, y, (1.0, 0.0))
 
-    def tail_and_pdf(
-        self, y: Array, rows: Indices, upper: Mask
-    ) -> tuple[Array, Array]:
+    def tail_and_pdf(self, y: Array, rows: Indices, upper: Mask) -> tuple[Array, Array]:
         """Masses beyond points of some rows, (m,), and densities there, in one go.
 
         Above the point where `upper`, and below it elsewhere.

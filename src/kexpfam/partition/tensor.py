@@ -214,7 +214,8 @@ class _KnownRows:
             here, there = (i[:, None], j), (from_i[:, None], from_j)
             values[:, here[0], :, here[1]] = cells[:, there[0], :, there[1]]
             other_i, other_j = (
-                np.delete(np.arange(len(nodes)), same) for nodes, same in ((a, i), (b, j))
+                np.delete(np.arange(len(nodes)), same)
+                for nodes, same in ((a, i), (b, j))
             )
             for rows, columns in ((other_i, np.arange(len(b))), (i, other_j)):
                 if not (len(rows) and len(columns)):

@@ -106,7 +106,9 @@ class KernelExpansion:
         """What T has of nodes that many conditions share."""
         return NodeFeatures(self)
 
-    def write_features(self, ky: Kernel, nodes: Array, out: Array, empty: Empty) -> None:
+    def write_features(
+        self, ky: Kernel, nodes: Array, out: Array, empty: Empty
+    ) -> None:
         """Write [e + Σ_i (a_i ∂_i + c_i ∂_i²)] k_Y of a kernel of y at nodes, (g, m)."""
         pairs = ky.at(nodes, self.Y, empty=empty)
         out[...] = 0.0
