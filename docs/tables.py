@@ -27,7 +27,7 @@ PAGES = {
     "limits.md": ("band",),
     "kinds_of_y.md": ("measures",),
     "rivals.md": ("log_loss", "larger_tables", "speed", "many_rows"),
-    "scale.md": ("bounds", "growth"),
+    "scale.md": ("bounds",),
     "tutorials/million_rows.md": ("scale",),
 }
 
@@ -127,25 +127,6 @@ def bounds() -> str:
         ratios = [f"{one[k]:.3g}" if k in one else "" for k in ("ratio", "cpu_ratio")]
         rows.append([one["what"], *times, *ratios, aim])
     head = ["what", "time", "processor time", "ratio", "of processor times", "aim"]
-    return table(head, rows)
-
-
-def growth() -> str:
-    """CPU seconds at the smallest and largest size of each axis, and exponents."""
-    names = {
-        "rows": "fit, rows",
-        "columns": "fit to 2,000 rows, columns",
-        "centres": "low-rank fit of 50,000 rows, centres",
-        "predictions": "three quantiles, rows",
-    }
-    rows = []
-    for axis, methods in result("growth").items():
-        for method, found in methods.items():
-            sizes, seconds = found["sizes"], found["cpu_seconds"]
-            ends = [f"{seconds[k]:.3g} s at {sizes[k]:,}" for k in (0, -1)]
-            slopes = [f"{found['exponents'][k]:.2f}" for k in ("all", "upper half")]
-            rows.append([names[axis], method, *ends, *slopes])
-    head = ["what grows", "method", "smallest", "largest", "exponent", "upper half"]
     return table(head, rows)
 
 

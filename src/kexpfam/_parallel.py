@@ -1,9 +1,9 @@
 """The one policy of threads, and the helpers that follow it.
 
-- Work in pieces runs on threads of this process: as many as `n_jobs` says. If that says
-  nothing, a surrounding `joblib.parallel_config` does, and without one there is a thread
-  for each core, as BLAS has them; inside a worker of joblib there is one. Results are in
-  the order of the pieces, whoever was faster.
+- Work in pieces runs on threads of this process: as many as `n_jobs` says. If that
+  says nothing, a surrounding `joblib.parallel_config` does, and without one there is a
+  thread for each core, as BLAS has them; inside a worker of joblib there is one.
+  Results are in the order of the pieces, whoever was faster.
 - BLAS runs single-threaded meanwhile, so that cores are not claimed twice, and a thread
   that is one of many starts no others.
 - A fit runs with one BLAS thread, but for factorisations that take long: threads of

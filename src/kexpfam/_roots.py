@@ -64,8 +64,8 @@ def increasing_roots(
     rounding: Array,  # Values of f that are zero but for rounding, (q,)
     *,
     start: Array | None = None,  # Where to begin, (q,); None for the middles
-    # How far slopes are off at most, relative to themselves; if that is not known, every
-    # root is looked at
+    # How far slopes are off at most, relative to themselves; if that is not known,
+    # every root is looked at
     slope_error: float = np.inf,
 ) -> Array:
     """Where increasing functions with a known slope are zero, one root per bracket.

@@ -37,7 +37,7 @@ def _clenshaw(c: Array, t: Array) -> Array:
 
 
 def legendre_values(t: Array, count: int) -> Array:
-    """P_0(t), P_1(t), ... at points (q,), by their recurrence, (count, q), count > 1."""
+    """P_0, P_1, ... at points (q,), by their recurrence, (count, q), count > 1."""
     P = np.empty((count, len(t)))
     P[0], P[1] = 1.0, t
     for k in range(1, count - 1):

@@ -109,7 +109,7 @@ class KernelExpansion:
     def write_features(
         self, ky: Kernel, nodes: Array, out: Array, empty: Empty
     ) -> None:
-        """Write [e + Σ_i (a_i ∂_i + c_i ∂_i²)] k_Y of a kernel of y at nodes, (g, m)."""
+        """Write [e + Σ_i (a_i ∂_i + c_i ∂_i²)] k_Y of one kernel at nodes, (g, m)."""
         pairs = ky.at(nodes, self.Y, empty=empty)
         out[...] = 0.0
         for order, i, coefficients in self.derivatives:

@@ -304,7 +304,7 @@ class Forest:
         return _Nodes(packed, tuple(thresholds), column_bits, rank_bits, leaf)
 
     def _left_children(self, split: Indices) -> Indices:
-        """Of all splits; the j-th of a tree has the children 2j + 1 and 2j + 2 of it."""
+        """Of all splits; the j-th of a tree has its nodes 2j + 1 and 2j + 2."""
         sizes = np.diff(self.roots, append=self.feature.size)
         root = np.repeat(self.roots.astype(np.int64), sizes)[split]
         before = np.searchsorted(split, self.roots)
