@@ -13,7 +13,9 @@ the component, and c pseudo-rows, of which the component alone explains a. The l
 is about standard deviations. A component that hardly any row needs may be most of a
 variance, and log densities do not know it: v is what the mean squared residual of
 held-out rows says against the mean variance (`HeldOutLaws.variance_worth`). Weights of
-members answer to it, too, if rows object to what they are by log densities alone.
+members answer to it, too, if rows object to what they are by log densities alone. And
+what the component adds to the mean variance is little, unless residuals are larger than
+that: what is defended against must not be most of what is said.
 """
 
 import itertools
@@ -129,7 +131,7 @@ def _defended(
     judge = _Judge.of(own, weights, laws, name, spec)
     tried = itertools.product(spec.widths, spec.weights)
     defences = (_defence(validation, name, *one, spec) for one in tried)
-    defence = max(defences, key=judge.total)
+    defence = max(judge.narrow(list(defences)), key=judge.total)
     weights = average_weights(own, defence.beside(log_p), row_weights)
     judge = _Judge.of(own, weights, laws, name, spec)
     everyone = np.zeros(len(candidates))
@@ -175,6 +177,22 @@ class _Judge:
 
     def variances(self, defence: Defence) -> float:
         """Its last term."""
+        return self.laws.variance_worth(self.mean, self._widened(defence))
+
+    def narrow(self, defences: Sequence[Defence]) -> Sequence[Defence]:
+        """Those that make variances little larger than they are, or than residuals.
+
+        The one that adds least, if all add more; all, where moments say nothing.
+        """
+        S, V = self.laws.mean_square(self.mean), self.laws.mean_of(self.variance)
+        if not (np.isfinite([S, V]).all() and V > 0):
+            return defences
+        widened = np.array([self.laws.mean_of(self._widened(d)) for d in defences])
+        most = max((1.0 + self.spec.most_added) * V, S, float(widened.min()))
+        return [d for d, own in zip(defences, widened, strict=True) if own <= most]
+
+    def _widened(self, defence: Defence) -> Array:
+        """Variances of the average beside a component, (n,)."""
         base, w = defence.base, defence.weight
         # Points of equal mass, as far apart as the standard deviation says.
         u = base.column_quantile(
@@ -184,7 +202,7 @@ class _Judge:
         u = middle + (u - middle) * base.column_std(0) / u.std()
         y = self.laws.at(self.coordinates, slice(0, len(self.mean)), u)
         wide = y.var(axis=1) + (1.0 - w) * np.square(y.mean(axis=1) - self.mean)
-        return self.laws.variance_worth(self.mean, (1.0 - w) * self.variance + w * wide)
+        return (1.0 - w) * self.variance + w * wide
 
 
 def _totals(
