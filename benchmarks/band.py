@@ -2,9 +2,9 @@
 
 For each simulated law, number of rows and seed an `AutoKCEF(bootstrap=...)` is fitted,
 or a single `KCEF(bootstrap=...)`, and the true density is looked for in
-`given(x).band(level)` at quantiles of the truth, at some x. Beside the shares stand what they are made of: the standard deviation of √p
-that a band has on average, that of fits to different rows, and the bias, which no band
-knows of.
+`given(x).band(level)` at quantiles of the truth, at some x. Beside the shares stand
+what they are made of: the standard deviation of √p that a band has on average, that of
+fits to different rows, and the bias, which no band knows of.
 
     python benchmarks/band.py [--quick] [--rows 200 800] [--seeds 12 4] [--model KCEF]
 

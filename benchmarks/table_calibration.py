@@ -8,9 +8,9 @@ test rows. `std / error` is the root of the mean variance over the root mean squ
 error of the mean, of the test rows of all splits together, with a standard error over
 rows. It is within 5 % if 1 is no farther from it than 0.05 and one standard error: from
 a hundred rows it is itself known to a tenth. Beside it stand log loss, the worst row in
-nats, coverage of 90 % intervals and the Kolmogorov-Smirnov distance of PIT values from uniform ones. With --all-others, all
-rows that were not fitted to test, at most 5,000 of them: from m rows a distance of
-1.36/√m is exceeded one time in twenty by chance.
+nats, coverage of 90 % intervals and the Kolmogorov-Smirnov distance of PIT values from
+uniform ones. With --all-others, all rows that were not fitted to test, at most 5,000 of
+them: from m rows a distance of 1.36/√m is exceeded one time in twenty by chance.
 
 Tables and splits are those of `design_tables.py`, with hitters and airquality, of which
 a quarter tests, drawn with the split as seed. Rows of training are drawn with the
