@@ -16,9 +16,7 @@ held-out rows says against the mean variance (`HeldOutLaws.variance_worth`). Wei
 members answer to it, too, if rows object to what they are by log densities alone.
 
 What the component adds to the mean variance is little, unless residuals are larger than
-that: what is defended against must not be most of what is said. Where residuals are
-larger, the component is the one with most variance, up to theirs, that loses no more
-log density than a standard error.
+that: what is defended against must not be most of what is said.
 """
 
 import itertools
@@ -192,21 +190,7 @@ class _Judge:
         widened = {d: self.laws.mean_of(self._widened(d)) for d in defences}
         most = max((1.0 + self.spec.most_added) * V, S, min(widened.values()))
         narrow = [d for d in defences if widened[d] <= most]
-        best = max(narrow, key=self.total)
-        if widened[best] >= S:
-            return best
-        # Residuals are larger than all that rows alone ask for.
-        return max(
-            (d for d in narrow if self._as_good(d, best)), key=widened.__getitem__
-        )
-
-    def _as_good(self, defence: Defence, best: Defence) -> bool:
-        """Whether log densities are lower by a standard error at most."""
-        omega = self.laws.validation.weights
-        loss = best.beside(self.log_p) - defence.beside(self.log_p)
-        mean = float(np.average(loss, weights=omega))
-        error = np.sqrt(np.square(omega) @ np.square(loss - mean)) / omega.sum()
-        return mean <= float(error)
+        return max(narrow, key=self.total)
 
     def _widened(self, defence: Defence) -> Array:
         """Variances of the average beside a component, (n,)."""

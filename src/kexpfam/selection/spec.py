@@ -116,7 +116,7 @@ class DefensiveSpec:
     df: float = 3.0  # The fewest whole number with which there is a variance
     # Scales that are tried, in those of the rows' responses in its coordinates. The
     # variance of t(3) is three: 1 % at scale 1 adds 3 % to a variance, at 2 it adds 12
-    widths: tuple[float, ...] = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
+    widths: tuple[float, ...] = (1.0, 2.0, 4.0, 8.0, 16.0)
     weights: tuple[float, ...] = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03)
     # What it may add to a mean variance that is not below the residuals': 1 % of std
     most_added: float = 0.02
