@@ -220,8 +220,9 @@ class OneColumnDensity(Density):
             >>> from kexpfam import KEF
             >>> data = np.random.default_rng(0).normal(size=(200, 1))
             >>> p = KEF(select=None, bootstrap=10).fit(data).distribution()
-            >>> p.pdf(0.0).round(2), [end.round(2) for end in p.band(0.9, 0.0)[1:]]
-            (0.0, [0.0, 0.0])
+            >>> band = p.band(0.9, [0.0])
+            >>> p.pdf([0.0]).round(2), band.lower.round(2), band.upper.round(2)
+            (array([0.39]), array([0.32]), array([0.46]))
         """
         level = check_share("level", level)
         if self._replicates is None:
