@@ -311,13 +311,12 @@ def _for_components(validation: Validation, name: str, grid: KernelGrid) -> Kern
     It is where components have places of their own; elsewhere x moves them.
     """
     if name != WITHIN_COMPONENTS.name:
-        return grid
+        return validation.coarse(name, grid)
     placed = validation.coordinates[name]
     width = component_std(placed.U[:, 0], placed.weights)
     unit = min(1.0, width / FINISH_WIDTH)
-    return replace(
-        grid, lengthscales_y=tuple(unit * ell for ell in grid.lengthscales_y)
-    )
+    lengths = tuple(unit * ell for ell in grid.lengthscales_y)
+    return validation.coarse(name, replace(grid, lengthscales_y=lengths))
 
 
 def _paths(validation: Validation, name: str) -> list[LambdaPath]:
