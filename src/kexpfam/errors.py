@@ -89,4 +89,5 @@ def warn_caller(message: str, category: type[Warning]) -> None:
 
 
 def _is_ours(module: str) -> bool:
-    return module.partition(".")[0] == __name__.partition(".")[0]
+    """Whether a module is of this package, or of what calls it for the user."""
+    return module.partition(".")[0] in (__name__.partition(".")[0], "sklearn")

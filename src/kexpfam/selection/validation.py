@@ -432,15 +432,15 @@ class Validation:
 
         They would put a spike on each recorded value, which held-out rows pay for.
         """
-        if not self._rounding > 0:
+        if not self.rounding > 0:
             return grid
         slope = np.median(self.coordinates[name].log_abs_det_jacobian)
-        width = self._rounding * float(np.exp(slope))
+        width = self.rounding * float(np.exp(slope))
         lengths = (max(ell, width) for ell in grid.lengthscales_y)
         return replace(grid, lengthscales_y=tuple(dict.fromkeys(lengths)))
 
     @functools.cached_property
-    def _rounding(self) -> float:
+    def rounding(self) -> float:
         """Width that the responses were rounded to; zero if they were not."""
         if self.spec.rounding is not None:
             return self.spec.rounding
