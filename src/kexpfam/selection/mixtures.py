@@ -20,6 +20,7 @@ from kexpfam.regression import (
     RegressionMixture,
     fit_regression_mixture,
     refit_regression_mixture,
+    scaling_of,
 )
 from kexpfam.selection.candidates import Candidate
 from kexpfam.selection.results import Member
@@ -101,7 +102,9 @@ def _spec(validation: Validation) -> MixtureSpec:
 
     Normal densities at a distance of two standard deviations have one mode.
     """
-    least = 0.5 * validation.rounding / float(validation.rows.Y.std() or 1.0)
+    rows = validation.rows
+    std = float(scaling_of("y", rows.Y, rows.weights).scale[0])
+    least = 0.5 * validation.rounding / std
     return replace(MIXTURE_SPEC, smallest_std=max(MIXTURE_SPEC.smallest_std, least))
 
 
