@@ -365,7 +365,8 @@ class Coding:
 
     def _tell(self, table: Table, parts: Sequence[Cells], kept: Mask) -> None:
         """One warning about cells that the fit has not prepared for."""
-        said = []
+        said: list[str] = []
+        gaps: dict[int, list[str]] = {}  # names of columns by their number of gaps
         for feature, part in zip(self.features, parts, strict=True):
             new = np.flatnonzero(part.strange & kept)
             if len(new):
@@ -376,18 +377,19 @@ class Coding:
                     f"were not there at the fit ({shown})"
                 )
             ready = feature.gaps or bool(getattr(feature, "missing", ()))
-            gaps = int((part.gaps & kept).sum())
-            if gaps and not ready:
-                said.append(
-                    f"{_rows(gaps)} without a value of {feature.name!r}, which had no "
-                    f"gaps at the fit"
-                )
-        if said:
-            warn_caller(
-                f"{table.path} has {'; '.join(said)}: taken as no known category, or "
-                f"as typical values.",
-                TableWarning,
+            missing = int((part.gaps & kept).sum())
+            if missing and not ready:
+                gaps.setdefault(missing, []).append(feature.name)
+        done = ["taken as no known category, or as typical values"] if said else []
+        for count, names in gaps.items():
+            each = "each of " if len(names) > 1 else ""
+            said.append(
+                f"{_rows(count)} without a value of {each}{listed(names, 5)}, which "
+                f"had no gaps at the fit"
             )
+        if said:
+            end = (*done, "medians and usual categories are put in")[0]
+            warn_caller(f"{table.path} has {'; '.join(said)}: {end}.", TableWarning)
 
     def _refuse_strangers(
         self, table: Table, parts: Sequence[Cells], kept: Mask
