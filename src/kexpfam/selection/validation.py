@@ -432,12 +432,22 @@ class Validation:
 
         They would put a spike on each recorded value, which held-out rows pay for.
         """
-        if not self.rounding > 0:
+        width = self._width(name)
+        if width <= min(grid.lengthscales_y):
             return grid
-        slope = np.median(self.coordinates[name].log_abs_det_jacobian)
-        width = self.rounding * float(np.exp(slope))
         lengths = (max(ell, width) for ell in grid.lengthscales_y)
         return replace(grid, lengthscales_y=tuple(dict.fromkeys(lengths)))
+
+    def is_coarse(self, name: str) -> bool:
+        """Whether rounding keeps lengthscales of y long in some coordinates."""
+        return self._width(name) >= min(self.grid(name).lengthscales_y)
+
+    def _width(self, name: str) -> float:
+        """What the width of rounding is in some coordinates, by the median slope."""
+        if not self.rounding > 0:
+            return 0.0
+        slope = np.median(self.coordinates[name].log_abs_det_jacobian)
+        return self.rounding * float(np.exp(slope))
 
     @functools.cached_property
     def rounding(self) -> float:
