@@ -78,6 +78,7 @@ def warn_caller(message: str, category: type[Warning]) -> None:
 
     Example:
         >>> with warnings.catch_warnings(record=True) as caught:
+        ...     warnings.simplefilter("always")
         ...     warn_caller("2 rows were left out.", TableWarning)
         >>> len(caught)
         1

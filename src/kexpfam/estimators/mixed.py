@@ -183,7 +183,7 @@ def fit_atoms(
     there = labels < len(atoms)
     some = few_rows(rows.weights, rng)
     kept, totals = distinct_rows(
-        rows.X[some], labels[some, None] * 1.0, rows.weights[some]
+        rows.X[some], labels[some, None].astype(float), rows.weights[some]
     )
     kept = some[kept]
     classes, _ = fit_probabilities(

@@ -392,18 +392,7 @@ def share_outside(values: Array, columns: Sequence[Control]) -> float:
 def _margin(matrix: _Matrix, i: int) -> str:
     """Ticks of one column: left of its row, and below its column."""
     frame, bottom = matrix.frame(i, i), matrix.bottom
-    categories = matrix.columns[i].categories
-    if not categories:
-        values = ticks(frame.x.low, frame.x.high, max(2, int(matrix.cell / 45)))
-        labels = tick_texts(values)
-    elif len(categories) * 2 * LETTER <= matrix.cell:
-        values = np.arange(float(len(categories)))
-        most = max(2, int(matrix.cell / len(categories) / LETTER) - 1)
-        labels = [shortened(category, most) for category in categories]
-    else:  # the first and the last, as far as there is room
-        values = np.array([0.0, len(categories) - 1.0])
-        most = max(2, int(matrix.cell / 2 / LETTER) - 1)
-        labels = [shortened(categories[place], most) for place in (0, -1)]
+    values, labels = _labelled(matrix, i)
     parts = []
     for value, label in zip(values, labels, strict=True):
         x, y = float(frame.x(value)), float(frame.y(value))
@@ -415,3 +404,16 @@ def _margin(matrix: _Matrix, i: int) -> str:
     # Some room between names of neighbours.
     name = matrix.name(i, 10.0, "label")
     return "".join([*parts, text(middle, bottom + 36, *name, "middle")])
+
+
+def _labelled(matrix: _Matrix, i: int) -> tuple[Sequence[float], Sequence[str]]:
+    """Where the axis of a column has texts: round numbers, or categories."""
+    frame, categories = matrix.frame(i, i), matrix.columns[i].categories
+    if not categories:
+        values = ticks(frame.x.low, frame.x.high, max(2, int(matrix.cell / 45)))
+        return values, tick_texts(values)
+    places = list(range(len(categories)))
+    if len(places) * 2 * LETTER > matrix.cell:  # as far as there is room
+        places = places[:: len(places) - 1]
+    most = max(2, int(matrix.cell / len(places) / LETTER) - 1)
+    return list(map(float, places)), [shortened(categories[k], most) for k in places]

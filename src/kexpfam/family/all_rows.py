@@ -209,7 +209,7 @@ class _SampleAndRange(Accumulator[_Seen]):
 def sample_rows(source: Source, size: int, seed: int, **work: Any) -> SampledRows:
     """Draw a sample in one pass over the rows; `work` is for `reduce_blocks`."""
     seen = reduce_blocks(source, _SampleAndRange(RowSample(size + 1, seed)), **work)
-    sample, *known = seen
+    sample, known = seen.sample, (seen.low, seen.high, seen.weight)
     if len(sample) <= size:
         return SampledRows(sample, 2**64 - 1, seed, True, *known)
     # Of rows that are alike to the last one it is not known whether they are here.

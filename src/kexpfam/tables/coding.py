@@ -259,7 +259,7 @@ class Coding:
         rows = self._in_order(table, Y, weights)
         for feature, columns in zip(self.features, self.places, strict=True):
             if isinstance(feature, EncodedFeature):
-                X[np.ix_(rows.order, columns)] = feature.held_out(*rows.content)
+                X[rows.order[:, None], columns] = feature.held_out(*rows.content)
         return X
 
     def with_means_of(
