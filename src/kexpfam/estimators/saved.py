@@ -386,12 +386,13 @@ def opened(saved: Rows | SavedSums, family: FittedFamily) -> Stream:
 
 
 def _lower(size: int) -> Mask:
-    """Which entries of C are summed."""
+    """Which entries of C are saved."""
     return np.tri(size, dtype=np.bool_)
 
 
 def _opened_fold(fold: SavedFold, lower: Mask) -> Statistics:
-    C = np.zeros(lower.shape, order="F")
+    C = np.zeros(lower.shape)
     C[lower] = fold.triangle
+    C += np.tril(C, -1).T
     # Two folds without rows share an array in the file.
     return Statistics(C, fold.b.copy(), fold.weight)
