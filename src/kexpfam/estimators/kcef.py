@@ -32,10 +32,11 @@ from kexpfam.distributions import (
 from kexpfam.errors import CannotSaveError
 from kexpfam.estimators.base import ConditionalEstimator
 from kexpfam.estimators.bounds import (
+    blocks_on_the_line,
     bounded,
     bounds_of,
     on_the_line,
-    refuse_bounds_of_blocks,
+    with_rounding,
 )
 from kexpfam.estimators.censored import censored_data, fit_censored
 from kexpfam.estimators.fitting import FamilyFit, fit_rows, fit_source
@@ -47,6 +48,7 @@ from kexpfam.family import (
     FittedFamily,
     IsolatedComponents,
     Spec,
+    sample_rows,
     solve_statistics,
 )
 from kexpfam.family.neighbourhood import Neighbourhood
@@ -55,7 +57,7 @@ from kexpfam.persistence import save_estimator, saved_estimator
 from kexpfam.score_matching import IterativeFit
 from kexpfam.selection import SearchMethod, SearchResult, Selection, resolve_search
 from kexpfam.selection.bootstrap import check_bootstrap
-from kexpfam.selection.supports import mapped_rows
+from kexpfam.selection.supports import given_bounds, mapped_rows, require_within
 from kexpfam.summaries import LearnedSummary
 
 # What `given(X)` returns; the last with bounds of y.
@@ -102,7 +104,7 @@ class KCEF(ConditionalEstimator[KCEFDensity]):
         regularization: λ; None to choose it.
         lower: A bound of y, which no mass is below: families are fitted to a map of
             [lower, upper] to the line, so lengthscales and `base` are those of what is
-            there. For one column of y, and rows in memory. None for none.
+            there. For one column of y. None for none.
         upper: A bound of y that no mass is above.
         bootstrap: Fits to rows with random weights, with kernels and λ as they were
             chosen, for error bars of the density, `given(X).band()`; 0 for none. For
@@ -292,12 +294,12 @@ class KCEF(ConditionalEstimator[KCEFDensity]):
         )
         spec = replace(spec, kinds=self._column_kinds)
         if isinstance(data, Source):
-            refuse_bounds_of_blocks(data, self.lower, self.upper)
-            self.support_ = None
+            source, spec = self._blocks_on_the_line(data, spec)
             with single_threaded_blas():
-                self._take(*fit_source(data, spec, rng))
+                self._take(*fit_source(source, spec, rng))
         else:
             data = self._on_the_line(data, first=True)
+            spec = with_rounding(spec, data, self.support_)
             with single_threaded_blas():
                 self._take(fit_rows(data, spec, rng), data)
         note_columns(self, data)
@@ -589,8 +591,9 @@ class KCEF(ConditionalEstimator[KCEFDensity]):
         assert isinstance(stream, KeptRows)
         # The same for any order of blocks, also without a seed.
         seed = 0 if self.random_state is None else self.random_state
+        spec = with_rounding(self._spec(), stream.rows, self.support_)
         with single_threaded_blas():
-            fit = fit_rows(stream.rows, self._spec(), as_generator(seed))
+            fit = fit_rows(stream.rows, spec, as_generator(seed))
         return self._take(fit, stream.rows, keep=True)
 
     def _take(self, fit: FamilyFit, rows: Rows, *, keep: bool = False) -> FamilyFit:
@@ -653,9 +656,26 @@ class KCEF(ConditionalEstimator[KCEFDensity]):
             return rows
         bounds = bounds_of(rows, self.lower, self.upper, notice=False)
         if not first:
-            return rows if self.support_ is None else mapped_rows(rows, self.support_)
+            if self.support_ is None:
+                return rows
+            require_within(rows.Y[:, 0], bounds)
+            return mapped_rows(rows, self.support_)
         rows, self.support_ = on_the_line(rows, bounds, self._spec())
         return rows
+
+    def _blocks_on_the_line(self, source: Source, spec: Spec) -> tuple[Source, Spec]:
+        """The same for rows that are read block by block, by a sample of them."""
+        self.support_ = None
+        if not given_bounds(self.lower, self.upper):
+            return source, spec
+        work = {"n_jobs": self.n_jobs, "client": spec.client}
+        sampled = sample_rows(source, spec.limits.design_rows, 0, **work)
+        bounds = bounds_of(sampled.rows, self.lower, self.upper, notice=False)
+        source, self.support_ = blocks_on_the_line(source, sampled, bounds, spec)
+        if self.support_ is None:
+            return source, spec
+        rows = mapped_rows(sampled.rows, self.support_)
+        return source, with_rounding(spec, rows, self.support_)
 
     def _density(self, X: Array) -> KCEFDensity:
         found: KCEFDensity = bounded(self.family_.density(X), self.support_)

@@ -144,7 +144,9 @@ def _tasks(validation: Validation, name: str) -> list[Task]:
     """Kernels and λ to try in some coordinates, as far as they are open."""
     spec, regression = validation.spec, validation.is_regression(name)
     solver = SOLVERS[spec.fit_method]
-    grid = validation.grid(name) if solver.relative_lambda else LIKELIHOOD_GRID
+    grid = validation.coarse(name, LIKELIHOOD_GRID)
+    if solver.relative_lambda:
+        grid = validation.grid(name)
     if spec.regularization is not None:
         grid = replace(grid, lams=(spec.regularization,), relative=False)
     if spec.kernel is not None:

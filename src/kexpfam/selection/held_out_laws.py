@@ -25,7 +25,8 @@ from kexpfam.selection.validation import Validation
 class HeldOutLaws:
     """PIT values, means and variances of all rows under fits without their fold.
 
-    Of each candidate they are found once, when they are first asked for.
+    Of each candidate they are found once, when they are first asked for. Means and
+    variances are in units of `unit`.
     """
 
     validation: Validation
@@ -34,8 +35,16 @@ class HeldOutLaws:
 
     @property
     def responses(self) -> Array:
-        """The user's y of all rows, (n,)."""
+        """The user's y of all rows, in units of `unit`, (n,)."""
         return self._behind(self.validation.rows.Y)[:, 0]
+
+    @functools.cached_property
+    def unit(self) -> float:
+        """One, but for responses whose squares are no doubles: a power of two."""
+        Y = self.validation.rows.Y
+        y = Y if self.support is None else self.support.inverse(Y)
+        exponent = float(np.log2(max(float(np.abs(y).max()), 1e-300)))
+        return 2.0 ** round(exponent) if abs(exponent) > 400.0 else 1.0
 
     @functools.cached_property
     def _far_tailed(self) -> bool:
@@ -101,8 +110,8 @@ class HeldOutLaws:
     def at(self, name: str, fold: slice, u: Array) -> Array:
         """The user's y at points (g,) of some coordinates for rows of a fold, (n, g).
 
-        Location and scale are those that each row is held out from. A transform is that
-        of all rows, which differs little.
+        It is in units of `unit`. Location and scale are those that each row is held out
+        from. A transform is that of all rows, which differs little.
         """
         placed = self.validation.coordinates[name]
         Y = self.validation.rows.Y[fold]
@@ -118,7 +127,8 @@ class HeldOutLaws:
         return self._behind(v)
 
     def _behind(self, w: Array) -> Array:
-        return w if self.support is None else self.support.inverse(w)
+        y = w if self.support is None else self.support.inverse(w)
+        return y if self.unit == 1.0 else y / self.unit
 
     def _found(self, candidate: Candidate) -> Array:
         n, name = len(self.validation.rows), candidate.coordinates
