@@ -16,8 +16,10 @@ from kexpfam.regression.logistic import (
     power_features,
 )
 from kexpfam.regression.mixture import (
+    MixtureSums,
     RegressionMixture,
     fit_regression_mixture,
+    mixture_sums,
     refit_regression_mixture,
 )
 from kexpfam.regression.offsets import offsets_of
@@ -35,6 +37,7 @@ __all__ = [
     "LogScale",
     "LogScaleSpec",
     "LogisticRegression",
+    "MixtureSums",
     "Process",
     "RegressionMixture",
     "Scaling",
@@ -45,6 +48,7 @@ __all__ = [
     "fit_log_scale",
     "fit_logistic",
     "fit_regression_mixture",
+    "mixture_sums",
     "normal_log_masses",
     "offsets_of",
     "power_features",
