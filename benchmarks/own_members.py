@@ -31,6 +31,7 @@ from kexpfam import AutoKCEF
 from reproduction.tables import table
 
 MOST_ROWS, MOST_TESTS = 60_000, 5000
+SIZES = 500, 3000
 AIM = 0.02
 
 
@@ -99,31 +100,39 @@ def measured(name: str, split: int, rows: int) -> dict[str, Any]:
 
 def report(fits: list[dict[str, Any]]) -> str:
     """Differences by table, number of rows and split."""
+    groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for fit in fits:
+        size = fit["train rows"]
+        label = str(size) if size in SIZES else f"all, {size - size % 10}"
+        groups.setdefault((fit["table"], label), []).append(fit)
     lines = []
-    for name, rows in dict.fromkeys((fit["table"], fit["train rows"]) for fit in fits):
-        own = [f for f in fits if (f["table"], f["train rows"]) == (name, rows)]
+    for (name, rows), own in groups.items():
         cells = [f"{f['behind']:+.3f} ± {f['standard error']:.3f}" for f in own]
         chosen = [f"{f['behind chosen']:+.3f}" for f in own]
         worst = max(f["behind"] for f in own)
         verdict = "yes" if worst <= AIM else "no"
-        lines.append([name, str(rows), "; ".join(cells), "; ".join(chosen), verdict])
+        lines.append([name, rows, "; ".join(cells), "; ".join(chosen), verdict])
     header = ["table", "rows", "behind the best on test rows"]
     return table([*header, "behind the best held out", f"within {AIM}"], lines)
+
+
+def known() -> list[dict[str, Any]]:
+    """Fits that were measured before."""
+    path = RESULTS / "own_members.json"
+    return json.loads(path.read_text())["result"]["fits"] if path.exists() else []
 
 
 def main() -> None:
     """Measure, print and write."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--tables", nargs="+", default=[*TABLES, "diamonds"])
-    parser.add_argument("--rows", type=int, nargs="+", default=[500, 3000, 0])
+    parser.add_argument("--rows", type=int, nargs="+", default=[*SIZES, 0])
     parser.add_argument("--splits", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--report", action="store_true")
     parser.add_argument("--dry", action="store_true", help="write nothing")
     options = parser.parse_args()
-    path = RESULTS / "own_members.json"
-    fits = json.loads(path.read_text())["result"]["fits"] if path.exists() else []
     if options.report:
-        print(report(fits))
+        print(report(known()))
         return
     for rows in options.rows:
         for split in options.splits:
@@ -131,11 +140,12 @@ def main() -> None:
                 available = int(np.count_nonzero(~data(name, split)[1]))
                 size = min(rows or MOST_ROWS, available)
                 keys = {"table": name, "split": split, "train rows": size}
-                if any(keys.items() <= fit.items() for fit in fits):
+                if any(keys.items() <= fit.items() for fit in known()):
                     continue
-                fits.append(measured(name, split, size))
-                print(fits[-1], flush=True)
+                found = measured(name, split, size)
+                print(found, flush=True)
                 if not options.dry:
+                    fits = [*known(), found]  # another run may have added to them
                     worst = max(fit["behind"] for fit in fits)
                     write_result("own_members", {"worst": worst, "fits": fits})
 
