@@ -219,10 +219,11 @@ class OneColumnDensity(Density):
             >>> import numpy as np
             >>> from kexpfam import KEF
             >>> data = np.random.default_rng(0).normal(size=(200, 1))
-            >>> p = KEF(select=None, bootstrap=10).fit(data).distribution()
+            >>> model = KEF(select=None, bootstrap=10, random_state=0).fit(data)
+            >>> p = model.distribution()
             >>> band = p.band(0.9, [0.0])
             >>> p.pdf([0.0]).round(2), band.lower.round(2), band.upper.round(2)
-            (array([0.39]), array([0.32]), array([0.46]))
+            (array([0.39]), array([0.34]), array([0.44]))
         """
         level = check_share("level", level)
         if self._replicates is None:
