@@ -153,7 +153,8 @@ class CellDensity:
 
         Above the point where `upper`, and below it elsewhere.
         """
-        place, t = (part[:, 0] for part in self._locate(y[:, None], rows))
+        place, t = self._locate(y[:, None], rows)
+        place, t = place[:, 0], t[:, 0]
         values = self.density.reshape(-1, NODES).take(place, axis=0)
         P = legendre_values(t, NODES + 1)
         pdf = np.einsum("mj,jm->m", values, cell_rule().coefficients @ P[:NODES])

@@ -250,7 +250,7 @@ class Forest:
         """Leaf of each row in trees with these roots, (trees, n)."""
         nodes, n = self._nodes, flat.size // self.n_features
         column_mask, above_column = (1 << nodes.column_bits) - 1, 1 << nodes.column_bits
-        no_number = nodes.shifted(np.int64(nodes.missing))
+        no_number = nodes.shifted(np.array(nodes.missing, dtype=np.int64))
         node = np.repeat(roots.astype(np.intp), n)
         first = np.tile(np.arange(0, flat.size, self.n_features), len(roots))
         lane, found = np.arange(node.size), np.empty(node.size, dtype=np.intp)
