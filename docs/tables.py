@@ -191,7 +191,9 @@ def band() -> str:
                 for level, error in one["standard errors"].items()
             ]
             parts = [f"{one[name]:.3f}" for name in _PARTS]
-            rows.append([size.split(",")[0], law, str(one["fits"]), *cells, *parts])
+            what, _, *model = size.split(", ")
+            what += f", `{model[0]}`" if model else ""
+            rows.append([what, law, str(one["fits"]), *cells, *parts])
     levels = ["50 %", "80 %", "90 %", "95 %"]
     parts = ["std of √p in the band", "between fits", "bias"]
     return table(["from", "law", "fits", *levels, *parts], rows)

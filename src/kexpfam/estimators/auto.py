@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kexpfam._parallel import single_threaded_blas
 from kexpfam._typing import Array, Indices, RandomState
-from kexpfam._validation import as_generator, check_count, check_range
+from kexpfam._validation import as_generator, check_range
 from kexpfam.data import (
     ArraySource,
     Rows,
@@ -41,6 +41,7 @@ from kexpfam.estimators.bounds import (
     bounds_of,
     component_beyond,
     on_the_line,
+    weight_beyond,
     with_rounding,
 )
 from kexpfam.estimators.censored import censored_data
@@ -84,6 +85,7 @@ from kexpfam.family import (
 from kexpfam.family.neighbourhood import Neighbourhood
 from kexpfam.persistence import save_estimator, saved_estimator
 from kexpfam.selection import Member, Members
+from kexpfam.selection.bootstrap import check_bootstrap, refuse_bootstrap
 from kexpfam.selection.censored import CensoredData, average_censored
 from kexpfam.selection.choosing import best_of
 from kexpfam.selection.defensive import DefensiveComponent
@@ -114,6 +116,7 @@ _LEARNED = (
     "stopped_",
     "support_",
     "beyond_",
+    "beyond_weight_",
 )
 
 _NO_COMPONENTS = IsolatedComponents(())
@@ -157,8 +160,8 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
             summary; they make files up to eleven times as large. For one column of y,
             and rows in memory.
         lower: A bound of y that no mass is below. None for both bounds means: if y
-            ends at 0, or at 0 and 1, that is noticed, and all but about 0.1 % of the
-            mass is within. −∞ (`-numpy.inf`) says there is no bound.
+            ends at 0, or at 0 and 1, that is noticed, and all but 0.1 % of the mass or
+            less is within. −∞ (`-numpy.inf`) says there is no bound.
         upper: A bound of y that no mass is above.
         atoms: Values of y that have a probability of their own, which depends on x,
             beside a density of all others. None: values that repeat far more than a
@@ -176,8 +179,9 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
         standardize: Whether to centre and scale the columns of X and y first.
         ordered: Orders of categories in frames by the name of their column, such as
             `{"size": ["S", "M", "L"]}`; types that have an order need none.
-        n_jobs: Threads; None for all cores. Candidates of a search are tried one after
-            another unless it is given, or `joblib.parallel_config` is around.
+        n_jobs: Threads: -1 for all cores, -2 for all but one. None for what a
+            surrounding `joblib.parallel_config` says, and all cores without one; then
+            candidates of a search are tried one after another.
         random_state: Seed of the folds and of the centres.
         verbose: Show a progress bar.
 
@@ -193,7 +197,8 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
         replicates_: The members fitted to rows with random weights, `bootstrap` times.
         support_: The map of y to the line on which families are fitted, a `SupportMap`;
             None without bounds.
-        beyond_: A component of 0.2 % beside bounds that are only likely, or None.
+        beyond_: A component beside bounds that are only likely, or None.
+        beyond_weight_: Its mass, 0.2 % at most.
         atoms_: Values of y with a probability of their own, (k,); of counts all that
             have one. Empty if there are none.
         discrete_: Atoms with their probabilities and the average of the rest, or the
@@ -226,6 +231,7 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
     discrete_: AtomsAndRest | CountLaw | None = None
     support_: SupportMap | None = None
     beyond_: DefensiveComponent | None = None
+    beyond_weight_: float = 0.0
     members_: Any  # Members, or ByColumn[Members]
     best_: Any  # KCEF, or ByColumn[KCEF]
     calibration_: UnitMap | None
@@ -305,8 +311,7 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
             raise ValueError(
                 f"likelihood must be True, False or None, got {self.likelihood!r}."
             )
-        if check_count("bootstrap", self.bootstrap) == 1:
-            raise ValueError("bootstrap must be 0, or 2 and more, got 1.")
+        check_bootstrap(self.bootstrap)
         rng = as_generator(self.random_state)
         budget = parse_memory(self.memory_budget)
         if censoring is not None:
@@ -332,7 +337,7 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
         check_range("X", rows.X)
         check_range("y", rows.Y)
         if rows.Y.shape[1] > 1:
-            self._refuse_bootstrap("several columns of y")
+            refuse_bootstrap(self.bootstrap, "several columns of y")
             names = response_names(y, rows.Y.shape[1])
             return self._take(ByColumn(fit_columns(self, rows, names, rng), names))
         warn_of_a_column(y, rows.Y)
@@ -400,6 +405,7 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
         self, data: CensoredData, rows: Rows, rng: np.random.Generator
     ) -> Self:
         """An average of families by likelihood for censored rows."""
+        refuse_bootstrap(self.bootstrap, "censored rows")
         if self.experts is not None or self.likelihood is False:
             raise ValueError(
                 "experts and likelihood=False are for rows that are not censored; "
@@ -438,7 +444,7 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
         client: Any,
     ) -> Self:
         """Choose on a sample, and fit to all rows of a source."""
-        self._refuse_bootstrap("rows that are not all in memory")
+        refuse_bootstrap(self.bootstrap, "rows that are not all in memory")
         others = RowsBeyond(source, sampled, self.n_jobs, client)
         return self._fit_rows(sampled.rows, rng, others)
 
@@ -478,6 +484,9 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
             near if found.weight is None else near.scaled(found.weight)
         )
         self._take_average(found.on_top_of(self._log_slopes(validation.rows)))
+        self.beyond_weight_ = weight_beyond(
+            self.beyond_, found.moments, validation.weights
+        )
         self.columns_ = self.discrete_ = None
         self.replicates_ = ()
         self.atoms_ = np.empty(0)
@@ -493,13 +502,6 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
             verbose=self.verbose and self.bootstrap > 0,
         )
         return self
-
-    def _refuse_bootstrap(self, what: str) -> None:
-        if self.bootstrap:
-            raise ValueError(
-                f"bootstrap={self.bootstrap} is not available for {what}; use "
-                f"bootstrap=0."
-            )
 
     def _take(self, columns: "ByColumn[AutoKCEF]") -> Self:
         """Be the product of averages, each of a column of y given those before it."""
@@ -635,6 +637,7 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
             self.beyond_,
             self.rounding_,
             FittedMixture.of(mixtures[0]) if mixtures else None,
+            self.beyond_weight_,
         )
 
     def _relearn(self, fitted: object) -> None:
@@ -670,6 +673,7 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
         # Numbers of a wrong form in its members show when they are printed.
         repr(self.members_)
         self.support_, self.beyond_ = fitted.support, fitted.beyond
+        self.beyond_weight_ = fitted.beyond_weight
         self.best_ = self._best(fitted.best_method, FamilyFit(fitted.best))
         self.defensive_ = fitted.defensive_component
         self.calibration_ = fitted.calibration
@@ -684,7 +688,7 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
         if self.discrete_ is not None:
             return self.discrete_.density(X)
         line = self._on_line(X)
-        p = bounded(line, self.support_, self.beyond_, X)
+        p = self._in_bounds(line, X)
         if self.replicates_:
             mixture: Any = (
                 line.density if isinstance(line, RecalibratedDensity) else line
@@ -698,8 +702,12 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
         found = []
         for replicate in self.replicates_:
             line = self._on_line(X, replicate.of(self.members_))
-            found.append(bounded(line, self.support_, self.beyond_, X))
+            found.append(self._in_bounds(line, X))
         return found
+
+    def _in_bounds(self, line: Any, X: Array) -> Any:
+        """Densities of y itself."""
+        return bounded(line, self.support_, self.beyond_, X, self.beyond_weight_)
 
     def _on_line(
         self, X: Array, members: Members | None = None

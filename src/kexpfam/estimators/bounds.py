@@ -115,11 +115,37 @@ def component_beyond(y: Array, weights: Array, p: int) -> DefensiveComponent:
     return DefensiveComponent.everywhere(p, middle, std)
 
 
+def weight_beyond(
+    component: DefensiveComponent | None, moments: Array, weights: Array
+) -> float:
+    """The mass of a component beside a likely bound.
+
+    It is as wide as all of y, so where x tells much of y little of it is a large part
+    of a variance. Its mass is one that adds a hundredth to the mean variance at most.
+
+    Args:
+        component: The component, the same at all x; None, of no mass, for none.
+        moments: Held-out means and variances of rows, (n, 2).
+        weights: Weights of these rows, (n,).
+    """
+    if component is None:
+        return 0.0
+    wide = component.density(np.zeros((1, component.coordinates.p)))
+    mean, variance = moments.T
+    added = wide.var() + np.square(wide.mean() - mean)
+    share = np.average(variance, weights=weights) / np.average(added, weights=weights)
+    if not np.isfinite(share):
+        return SUPPORT.beyond
+    least, most = SUPPORT.least_beyond, SUPPORT.beyond
+    return float(np.clip(SUPPORT.most_added * share, least, most))
+
+
 def bounded(
     density: Any,
     support: SupportMap | None,
     beyond: DefensiveComponent | None = None,
     X: Array | None = None,
+    weight: float = SUPPORT.beyond,
 ) -> Any:
     """Densities of y behind a map; beside a component where it is only likely."""
     if support is None:
@@ -129,4 +155,4 @@ def bounded(
     if beyond is None or X is None:
         return inside
     parts: list[OneColumnDensity] = [inside, beyond.density(X)]
-    return MixtureDensity(parts, [1.0 - SUPPORT.beyond, SUPPORT.beyond])
+    return MixtureDensity(parts, [1.0 - weight, weight])

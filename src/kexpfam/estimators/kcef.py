@@ -25,6 +25,7 @@ from kexpfam.data import (
 from kexpfam.distributions import (
     BoundedDensity,
     MultivariateDensity,
+    Replicates,
     SupportMap,
     UnivariateDensity,
 )
@@ -55,6 +56,7 @@ from kexpfam.kernels import JointKernel, Kernel
 from kexpfam.persistence import save_estimator, saved_estimator
 from kexpfam.score_matching import IterativeFit
 from kexpfam.selection import SearchMethod, SearchResult, Selection, resolve_search
+from kexpfam.selection.bootstrap import check_bootstrap
 from kexpfam.selection.supports import given_bounds, mapped_rows, require_within
 from kexpfam.summaries import LearnedSummary
 
@@ -104,6 +106,9 @@ class KCEF(ConditionalEstimator[KCEFDensity]):
             [lower, upper] to the line, so lengthscales and `base` are those of what is
             there. For one column of y. None for none.
         upper: A bound of y that no mass is above.
+        bootstrap: Fits to rows with random weights, with kernels and λ as they were
+            chosen, for error bars of the density, `given(X).band()`; 0 for none. For
+            one column of y, and rows in memory that are fitted to all at once.
         fit_method: How T is fitted. None: by score matching, and where one column of y
             has isolated components, finished by likelihood, with kernels and λ chosen
             for that as far as they are open; if all are given, nothing is finished.
@@ -140,8 +145,9 @@ class KCEF(ConditionalEstimator[KCEFDensity]):
         standardize: Whether to centre and scale the columns of X and y first.
         ordered: Orders of categories in frames by the name of their column, such as
             `{"size": ["S", "M", "L"]}`; types that have an order need none.
-        n_jobs: Threads; None for all cores. Candidates of a search are tried one after
-            another unless it is given, or `joblib.parallel_config` is around.
+        n_jobs: Threads: -1 for all cores, -2 for all but one. None for what a
+            surrounding `joblib.parallel_config` says, and all cores without one; then
+            candidates of a search are tried one after another.
         random_state: Seed of folds, cross-fitting and importance sampling.
         verbose: Show a progress bar while searching.
 
@@ -158,6 +164,8 @@ class KCEF(ConditionalEstimator[KCEFDensity]):
         iterative_: How conjugate gradients went; None if they were not used.
         n_rows_: Sum of the weights of all rows, less what was forgotten.
         fit_method_: How T was fitted: "likelihood" if the fit was finished by it.
+        replicates_: The family fitted to rows with random weights, `bootstrap` times;
+            none where `partial_fit` or `merge` have added rows to sums.
         isolated_components_: Masses of separated modes, or clusters of several columns
             of y, by the fit and by counting; None if loaded from a file.
         coder_: What codes frames with texts, categories, dates or gaps, a
@@ -195,6 +203,7 @@ class KCEF(ConditionalEstimator[KCEFDensity]):
         regularization: float | None = None,
         lower: float | None = None,
         upper: float | None = None,
+        bootstrap: int = 0,
         fit_method: str | None = None,
         select: str | None = "likelihood",
         search: str | SearchMethod = "grid",
@@ -218,6 +227,7 @@ class KCEF(ConditionalEstimator[KCEFDensity]):
         self.regularization = regularization
         self.lower = lower
         self.upper = upper
+        self.bootstrap = bootstrap
         self.fit_method = fit_method
         self.select = select
         self.search = search
@@ -473,7 +483,11 @@ class KCEF(ConditionalEstimator[KCEFDensity]):
         stream = learned.stream
         self.support_ = learned.support
         self._restore(
-            FamilyFit(learned.family, neighbourhood=learned.neighbourhood),
+            FamilyFit(
+                learned.family,
+                neighbourhood=learned.neighbourhood,
+                replicates=learned.replicates or (),
+            ),
             None if stream is None else opened(stream, learned.family),
         )
 
@@ -540,6 +554,11 @@ class KCEF(ConditionalEstimator[KCEFDensity]):
     def iterative_(self) -> IterativeFit | None:
         """How conjugate gradients went; None if they were not used."""
         return self._solved.iterative
+
+    @property
+    def replicates_(self) -> tuple[FittedFamily, ...]:
+        """The family fitted to rows with random weights, `bootstrap` times."""
+        return self._solved.replicates
 
     @property
     def neighbourhood_(self) -> Neighbourhood:  # type: ignore[override]  # read-only
@@ -613,6 +632,7 @@ class KCEF(ConditionalEstimator[KCEFDensity]):
             standardize=self.standardize,
             memory_budget=parse_memory(self.memory_budget),
             time_budget=self.time_budget,
+            bootstrap=check_bootstrap(self.bootstrap),
             limits=self._limits,
             n_jobs=self.n_jobs,
             verbose=self.verbose,
@@ -660,7 +680,14 @@ class KCEF(ConditionalEstimator[KCEFDensity]):
 
     def _density(self, X: Array) -> KCEFDensity:
         found: KCEFDensity = bounded(self.family_.density(X), self.support_)
+        if self.replicates_:
+            found._replicates = Replicates([found], np.ones(1), self._replicated, X)
         return found
+
+    def _replicated(self, X: Array) -> list[KCEFDensity]:
+        """The densities of every replicate."""
+        families = self.replicates_
+        return [bounded(family.density(X), self.support_) for family in families]
 
     @property
     def _response_columns(self) -> int:

@@ -66,6 +66,7 @@ class Spec:
     standardize: bool = True
     memory_budget: int = DEFAULT_BUDGET
     time_budget: float | None = None  # Seconds that a search may take, and the fits
+    bootstrap: int = 0  # Fits to rows with random weights, for bands of densities
     limits: Limits = field(default_factory=Limits)
     n_jobs: int | None = None
     verbose: bool = False

@@ -81,6 +81,7 @@ def choose(rows: TrainingRows, spec: Spec, rng: np.random.Generator) -> Selected
         chosen_centers(len(placed), _n_components(spec, len(placed))),
         selection,
         validation,
+        lambda factors: validation.reweighted(factors)(chosen.coordinates),
     )
     if isinstance(search, GradientSearch) and not validation.ended:
         return _refined(validation, selected, search)
@@ -273,6 +274,7 @@ def _on_paper_grid(validation: Validation, search: PaperGrid) -> Selected:
         result.regularization,
         None,
         result,
+        reweighted=lambda factors: validation.reweighted(factors)(PLAIN),
     )
 
 

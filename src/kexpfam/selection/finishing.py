@@ -87,6 +87,7 @@ def choose_by_likelihood(selected: Selected) -> Selected | None:
         lam=lambda_for_all(validation, best.lam, some.weights),
         centers=chosen_centers(len(placed), count),
         result=replace(found, chosen=best, active_bounds=()),
+        reweighted=lambda factors: validation.reweighted(factors)(best.coordinates),
     )
 
 

@@ -85,16 +85,27 @@ class HeldOutLaws:
             tolerance: τ. Within 5 % a standard deviation is right, and S itself is that
                 of fits which are not quite what will be used.
         """
-        weights = self.validation.weights
-        omega = weights / weights.sum()
-        squares = np.square(self.responses - mean)
-        S, V = float(omega @ squares), float(omega @ variance)
-        if self._far_tailed or not (np.isfinite([S, V]).all() and S > 0 and V > 0):
+        S, V = self.mean_square(mean), self.mean_of(variance)
+        if not (np.isfinite([S, V]).all() and S > 0 and V > 0):
             return 0.0
+        weights = self.validation.weights
+        omega, squares = weights / weights.sum(), np.square(self.responses - mean)
         # Squares of normal residuals vary by twice the square of their mean.
         spread = max(float(omega @ np.square(squares / S - 1.0)), 2.0)
         error = spread * float(np.square(omega).sum()) + tolerance**2
         return -0.5 * float(np.log(V / S)) ** 2 / error
+
+    def mean_square(self, mean: Array) -> float:
+        """Mean squared residual of the rows, beside held-out means (n,).
+
+        NaN where moments of y are those of a few rows.
+        """
+        squares = np.square(self.responses - mean)
+        return float("nan") if self._far_tailed else self.mean_of(squares)
+
+    def mean_of(self, values: Array) -> float:
+        """Mean of something over the rows, (n,), with their weights."""
+        return float(np.average(values, weights=self.validation.weights))
 
     def at(self, name: str, fold: slice, u: Array) -> Array:
         """The user's y at points (g,) of some coordinates for rows of a fold, (n, g).
