@@ -83,10 +83,15 @@ def test_categories_and_dates_are_labelled(house_model):
     ax = sold.plot().ax_
     ax.figure.canvas.draw()
     assert "20" in ax.get_xticklabels()[0].get_text()
-    for column, count in (("city", 3), ("sold", 4)):
+    for column, count, drawn in (("city", 3, 3), ("sold", 4, 200)):
         found = house_model.effect(column, X, of="density", bins=4, random_state=0)
         (mesh,) = found.plot().ax_.collections
-        assert mesh.get_array().size == found.values.size == 120 * count
+        assert found.values.shape == (count, 120)
+        shown = mesh.get_array().reshape(120, drawn)
+        assert shown.min() >= found.values.min()
+        assert shown.max() <= found.values.max()
+        # At the ends it is what was found there.
+        np.testing.assert_allclose(shown[:, [0, -1]], found.values[[0, -1]].T)
 
 
 def test_bars_of_a_row_lead_from_the_average_to_its_number():

@@ -60,9 +60,12 @@ class AlongSpec:
     places: int = 200  # along a column of numbers
     values: int = 32  # up to so many values of a column, each is a place
     rows: int = 1000  # that stand for all, evenly spaced along the column
-    span: float = 0.08  # share of these near each place: more blur what is steep
+    span: float = 0.07  # share of these near each place: more blur what is steep
+    reach: float = (
+        0.03  # of the range of the column: values so near are near in any case
+    )
     least: int = 20  # rows near a place, unless there are fewer
-    of_value: int = 32  # rows of each category, or of each of few values
+    of_value: int = 64  # rows of each category, or of each of few values
     cut: float = 1.0  # per cent of rows beyond either end of a column of numbers
     cells: int = 320  # of y
     tail_cells: int = 40  # beyond what is shown, so that means are right
@@ -208,14 +211,18 @@ def _near(
     some = np.unique(np.linspace(0, len(order) - 1, spec.rows).round().astype(int))
     chosen = order[some]
     near = max(spec.least, int(spec.span * len(chosen)))
-    return chosen, local_linear_weights(places, seen[chosen], near)
+    reach = spec.reach * float(np.ptp(np.percentile(seen[known], [1, 99])))
+    return chosen, local_linear_weights(places, seen[chosen], near, reach)
 
 
-def local_linear_weights(places: Array, x: Array, near: int) -> Array:
+def local_linear_weights(
+    places: Array, x: Array, near: int, least: float = 0.0
+) -> Array:
     """Weights of values at x, (m,), whose sum is a local linear fit at places, (g, m).
 
-    Neighbours are the `near` nearest and those as far as the farthest of them, with
-    tricube weights, as in loess.
+    Tricube weights, as in loess, reach half again as far as the `near` nearest: of
+    values that repeat, many may be as far as the farthest of these, and count. They
+    reach so far at least.
 
     Example:
         >>> x = np.array([0.0, 1.0, 2.0, 4.0])
@@ -226,10 +233,11 @@ def local_linear_weights(places: Array, x: Array, near: int) -> Array:
     offset = x - places[:, None]
     distance = np.abs(offset)
     last = min(near, len(x)) - 1
-    reach = 1.001 * np.partition(distance, last, axis=1)[:, last : last + 1]
-    share = np.divide(distance, reach, out=np.zeros_like(distance), where=reach > 0)
-    share[(reach <= 0)[:, 0]] = distance[(reach <= 0)[:, 0]] > 0
-    K = np.clip(1.0 - share**3, 0.0, None) ** 3
+    farthest = np.partition(distance, last, axis=1)[:, last : last + 1]
+    reach = np.maximum(1.5 * farthest, least)
+    # Without any reach, those at the place itself are all.
+    K = np.clip(1.0 - (distance / np.where(reach > 0, reach, 1.0)) ** 3, 0.0, None) ** 3
+    K = np.where((reach > 0) | (distance == 0), K, 0.0)
     # theory of weighted least squares: l = K (s2 − s1 d) / (s0 s2 − s1²)
     s0, s1, s2 = ((K * offset**k).sum(axis=1, keepdims=True) for k in range(3))
     determinant = s0 * s2 - s1**2

@@ -193,14 +193,13 @@ class EffectDisplay:
         from matplotlib.colors import PowerNorm
         from matplotlib.ticker import MaxNLocator
 
-        g = len(self.values)
-        edges = np.arange(g + 1) - 0.5 if self._is_categorical else self.x_edges
+        edges, density = self._columns()
         # As in pictures of p(y|x): a wide density is seen beside a narrow one.
-        full = float(np.percentile(self.values.max(axis=1), 80))
+        full = float(np.percentile(density.max(axis=1), 80))
         mesh = ax.pcolormesh(
             edges,
             y_edges,
-            self.values.T,
+            density.T,
             cmap=THEME.colormap(),
             norm=PowerNorm(0.6, vmin=0.0, vmax=full),
             rasterized=True,
@@ -209,11 +208,31 @@ class EffectDisplay:
             mesh,
             ax=ax,
             label=f"mean of p(y|x) at {middle_cut(self.x_label, _LETTERS)}",
-            extend="max" if self.values.max() > full else "neither",
+            extend="max" if density.max() > full else "neither",
         )
         bar.locator = MaxNLocator(5)
         bar.outline.set(edgecolor="0.6", linewidth=0.6)
         ax.set_ylabel("y")
+
+    def _columns(self, count: int = 200) -> tuple[Any, Array]:
+        """Edges of the columns of a heat map, (c + 1,), and densities in them, (c, h).
+
+        Of numbers there are more columns than places, between which densities change
+        along straight lines.
+        """
+        g = len(self.values)
+        if self._is_categorical:
+            return np.arange(g + 1) - 0.5, self.values
+        ends = np.asarray(self.x_edges)
+        if ends.dtype.kind == "M":
+            ends = ends.astype("M8[us]").astype(float)
+        edges = np.linspace(ends[0], ends[-1], count + 1)
+        middles = 0.5 * (ends[1:] + ends[:-1])
+        at = 0.5 * (edges[1:] + edges[:-1])
+        density = np.stack([np.interp(at, middles, own) for own in self.values.T], 1)
+        if np.asarray(self.x_edges).dtype.kind == "M":
+            return edges.astype("M8[us]"), density
+        return edges, density
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

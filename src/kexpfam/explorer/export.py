@@ -184,10 +184,13 @@ def _typical(subject: Subject) -> list[tuple[str, Array, float | None]]:
 def _curves(view: ConditionalView, subject: Subject, most: int = 6) -> list[str]:
     """Pictures along the features that matter most, averaged over rows."""
     averaged = len(subject.controls) > 1 and subject.rows_to_average() is not None
-    row = subject.row({})
+    row, first, others = subject.row({}), [], []
+    for control in subject.controls:  # of those that say the same, one comes first
+        said = {other.name for other in first} & set(control.beside)
+        (others if said else first).append(control)
     found = [
         (control, view.averaged(control) if averaged else subject.along(control, row))
-        for control in subject.controls[:most]
+        for control in [*first, *others][:most]
     ]
     keys = [
         ("key-curve", "median"),
