@@ -160,7 +160,7 @@ def importance(
     *,
     groups: Any = "auto",
     n_repeats: int = 10,
-    max_rows: int = 300,
+    max_rows: int = 200,
     sample_weight: ArrayLike | None = None,
     random_state: Any = None,
 ) -> Importance:

@@ -25,7 +25,7 @@ class Explained(ABC):
         *,
         groups: Any = "auto",
         n_repeats: int = 10,
-        max_rows: int = 300,
+        max_rows: int = 200,
         sample_weight: ArrayLike | None = None,
         random_state: RandomState = None,
     ) -> Importance:

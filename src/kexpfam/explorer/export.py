@@ -92,7 +92,8 @@ def _page(title: str, heading: str, subtitle: str, body: str) -> str:
 def _subtitle(subject: Subject | JointSubject) -> str:
     rows = len(subject.X if isinstance(subject, Subject) else subject.rows)
     data = f"{rows:,} rows of {subject.source}" if rows else "no data"
-    return " · ".join([subject.title, kind_of_model(subject.model), data])
+    told = [subject.title, kind_of_model(subject.model), data]
+    return " · ".join(dict.fromkeys(told))  # a title may be the name of the class
 
 
 def _listed(names: Sequence[str], most: int = 6) -> str:

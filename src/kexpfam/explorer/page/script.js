@@ -605,7 +605,7 @@ function fillIn() {
   const joint = page.kind === "joint";
   byId("title").textContent = joint ? `p(${few.join(", ")})` : `p(${page.target}${few.length ? " | " + few.join(", ") : ""})`;
   document.title = `${page.title} · kexpfam`;
-  byId("subtitle").textContent = [page.title, page.model, page.rows ? `${page.rows.toLocaleString("en")} rows of ${page.source}` : "no data"].join(" · ");
+  byId("subtitle").textContent = [...(page.title === page.model ? [] : [page.title]), page.model, page.rows ? `${page.rows.toLocaleString("en")} rows of ${page.source}` : "no data"].join(" · ");
   byId("density-title").textContent = `Density of ${page.target}`;
   byId("panel-title").textContent = joint ? "Hold columns fixed" : "Conditions";
   byId("panel-note").textContent = joint ? "Tick a column, or move its slider, to see the others given its value." : page.rows ? "They begin at a typical row of the data" + (names.length > 1 ? ", in the order of how much the density depends on them." : ".") : "";
