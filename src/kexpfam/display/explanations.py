@@ -12,7 +12,13 @@ import numpy as np
 
 from kexpfam._typing import Array, Mask
 from kexpfam.display.conditions import runs_of
-from kexpfam.display.theme import THEME, middle_cut, pyplot, row_of_axes, short_number
+from kexpfam.display.theme import (
+    THEME,
+    axes_or_new,
+    middle_cut,
+    row_of_axes,
+    short_number,
+)
 
 # 1.96 standard errors on either side hold 95 % of a normal distribution.
 _BAND = 1.96
@@ -119,14 +125,8 @@ class EffectDisplay:
     figure_: Any = field(init=False)
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw, on new Axes unless some are given; returns the display.
-
-        Raises:
-            MissingDependencyError: matplotlib is not installed.
-        """
-        plt = pyplot()
-        if ax is None:
-            _, ax = plt.subplots(figsize=(6.6, 4.3), layout="constrained")
+        """Draw, on new Axes unless some are given; returns the display."""
+        ax = axes_or_new(ax, (6.6, 4.3))
         self.ax_, self.figure_ = ax, ax.figure
         if self.y_edges is not None:
             self._draw_density(ax, self.y_edges)
@@ -264,15 +264,9 @@ class ContributionsDisplay:
     figure_: Any = field(init=False)
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw, on new Axes unless some are given; returns the display.
-
-        Raises:
-            MissingDependencyError: matplotlib is not installed.
-        """
-        plt = pyplot()
+        """Draw, on new Axes unless some are given; returns the display."""
         k = len(self.labels)
-        if ax is None:
-            _, ax = plt.subplots(figsize=(6.8, 1.5 + 0.42 * k), layout="constrained")
+        ax = axes_or_new(ax, (6.8, 1.5 + 0.42 * k))
         self.ax_, self.figure_ = ax, ax.figure
         stops = self.average + np.concatenate([[0.0], np.cumsum(self.values)])
         places = np.arange(k)

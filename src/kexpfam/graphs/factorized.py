@@ -146,9 +146,9 @@ class FactorizedDensity(DensityEstimator):
         Returns:
             The estimator itself.
         """
-        if np.ndim(y) > 1:
+        if np.asarray(y).ndim > 1:
             raise ValueError(
-                f"y must not be a table, got shape {np.shape(y)}: fit takes one table "
+                f"y must not be a table, got shape {np.asarray(y).shape}: fit takes one table "
                 f"of all columns, and FactorizedDensity(exogenous=[...]) says which of "
                 f"them are conditions, as given(X) takes them."
             )
