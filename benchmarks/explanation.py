@@ -4,8 +4,8 @@
 (17 numbers) and, if named, hitters (19 columns). `explain` is asked about a row that
 was held out, `importance` about 300 of them, of which it takes as many as it does by
 default. Seconds are CPU time of one process with one BLAS thread. With `--models
-FOLDER` fits are kept there; `--label` names what is measured, so that an earlier version
-of the package (on PYTHONPATH) is measured with the same models.
+FOLDER` fits are kept there; `--label` names what is measured, so that an earlier
+version of the package (on PYTHONPATH) is measured with the same models.
 """
 
 import json

@@ -1,5 +1,6 @@
 """Rows of X as a user passes them, of which a column can be put to other values."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -8,6 +9,7 @@ import numpy as np
 
 from kexpfam._typing import Array, Indices, Mask
 from kexpfam.display.conditions import extrapolated
+from kexpfam.errors import TableWarning
 from kexpfam.tables import Table, TableError, as_table, is_frame
 from kexpfam.tables.dates import days_of
 
@@ -40,7 +42,12 @@ class ConditionRows:
     def of(cls, model: Any, X: Any) -> Self:
         """Rows of X, with columns named as it names them, or x0, x1, ..."""
         if is_frame(X):
-            return cls(model, X, as_table(X))
+            table = as_table(X)
+            if not len(table):
+                raise ValueError("X must have rows, found 0 sample(s).")
+            if getattr(model, "coder_", None) is not None:
+                model.coder_.transform(table)  # tells what was not there at the fit
+            return cls(model, X, table)
         values = np.asarray(X, dtype=float)
         if values.ndim != 2 or not values.size:
             raise ValueError(
@@ -110,12 +117,19 @@ class ConditionRows:
     def given(
         self, rows: Indices, column: int | None = None, positions: Array | None = None
     ) -> Any:
-        """Densities at these."""
-        return self.model.given(self.frame(rows, column, positions))
+        """Densities at these.
+
+        What was not there at the fit was told when the rows came.
+        """
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TableWarning)
+            return self.model.given(self.frame(rows, column, positions))
 
     def unlike(self, rows: Indices) -> Mask:
         """Which of some rows are unlike those of the fit, as far as is known, (m,)."""
-        return extrapolated(self.model, self.frame(rows))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TableWarning)
+            return extrapolated(self.model, self.frame(rows))
 
     def place(self, along: int | str) -> int:
         """Which column is meant by a name or a number."""
