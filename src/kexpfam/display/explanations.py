@@ -139,10 +139,10 @@ class EffectDisplay:
             ax.set_xticks(np.arange(len(names)), names)
             _tilted(ax, names)
         ax.set_xlabel(self.x_label)
-        if ax.get_legend_handles_labels()[1]:  # above, as curves and dots are anywhere
-            look: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0)}
-            look |= {"ncols": 5, "borderaxespad": 0.2, "handlelength": 1.8}
-            ax.legend(frameon=False, fontsize=9, **look)
+        if ax.get_legend_handles_labels()[1]:  # beside, as curves and dots are anywhere
+            look: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
+            look |= {"borderaxespad": 0.2, "handlelength": 1.8, "fontsize": 9}
+            ax.legend(frameon=False, **look)
         return self
 
     @property
@@ -176,9 +176,9 @@ class EffectDisplay:
         self._name_y(ax)
 
     def _draw_dots(self, ax: Any) -> None:
-        x, hollow = np.arange(len(self.places)), self.extrapolated
+        x, hollow = np.arange(len(self.places), dtype=float), self.extrapolated
         for k, (own, bar, color, _, label) in enumerate(self._curves):
-            at = x + 0.12 * (k - len(self.names) // 2)
+            at: Array = x + 0.12 * (k - len(self.names) // 2)
             look: dict[str, Any] = {"fmt": "none", "ecolor": color, "capsize": 3}
             ax.errorbar(at, own, bar, linewidth=1.4, **look)
             _dots(ax, at, own, hollow, color, label)

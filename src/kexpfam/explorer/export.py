@@ -14,7 +14,13 @@ from kexpfam.display.svg import bar, number_text, picture
 from kexpfam.explanation import Importance
 from kexpfam.explorer.joint import JointView
 from kexpfam.explorer.pictures import curve_picture, density_picture
-from kexpfam.explorer.subject import JointSubject, Question, Subject, kind_of_model
+from kexpfam.explorer.subject import (
+    Control,
+    JointSubject,
+    Question,
+    Subject,
+    kind_of_model,
+)
 from kexpfam.explorer.view import ConditionalView
 
 # Of pictures, in pixels: three beside each other on a laptop, one on a phone.
@@ -158,6 +164,7 @@ def _typical(subject: Subject) -> list[tuple[str, Array, float | None]]:
     Without data, all medians, and rows that the model remembers.
     """
     rows, typical = subject.rows_to_average(), subject.typical_row()
+    medians: list[tuple[str, Array, float | None]]
     medians = [("All features typical", subject.row({}), None)]
     if rows is None or not subject.controls:
         return medians
@@ -185,7 +192,9 @@ def _typical(subject: Subject) -> list[tuple[str, Array, float | None]]:
 def _curves(view: ConditionalView, subject: Subject, most: int = 6) -> list[str]:
     """Pictures along the features that matter most, averaged over rows."""
     averaged = len(subject.controls) > 1 and subject.rows_to_average() is not None
-    row, first, others = subject.row({}), [], []
+    first: list[Control] = []
+    others: list[Control] = []
+    row = subject.row({})
     for control in subject.controls:  # of those that say the same, one comes first
         said = {other.name for other in first} & set(control.beside)
         (others if said else first).append(control)

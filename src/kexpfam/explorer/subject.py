@@ -82,8 +82,8 @@ class Control:
 
     def as_json(self) -> dict[str, Any]:
         """What the page is told of it."""
-        told = ("name", "categories", "low", "high", "step", "start", "relevance")
-        told += ("loss", "beside")
+        told = ["name", "categories", "low", "high", "step", "start", "relevance"]
+        told += ["loss", "beside"]
         return {name: getattr(self, name) for name in told}
 
     def positions(self, X: Array) -> Array:

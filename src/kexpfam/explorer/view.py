@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from kexpfam._typing import Array
+from kexpfam._typing import Array, Indices
 from kexpfam.display import UNLIKE, rows_near
 from kexpfam.display.numbers import LEVELS, CurveNumbers, density_numbers
 from kexpfam.explanation import Importance
@@ -72,8 +72,8 @@ class ConditionalView:
     @property
     def questions(self) -> Mapping[str, Callable[[Question], Answer]]:
         """What may be asked, by name."""
-        names = ("description", "density", "curve", "row", "calibration", "draws")
-        names += ("importance",)
+        names = ["description", "density", "curve", "row", "calibration", "draws"]
+        names += ["importance"]
         return {name: getattr(self, name) for name in names}
 
     def description(self, question: Question) -> Answer:
@@ -297,13 +297,13 @@ class ConditionalView:
         return self.subject.axis()
 
     @functools.cached_property
-    def _observed(self) -> Array:
+    def _observed(self) -> Indices:
         """Rows with an observation, in an order of their own."""
         rows = np.flatnonzero(np.isfinite(self.subject.y))
         return np.random.default_rng(0).permutation(rows)
 
     @property
-    def _evaluated(self) -> Array:
+    def _evaluated(self) -> Indices:
         if not len(self._observed):
             raise ExplorerError(
                 f"There are no observations of {self.subject.target} to compare with; "

@@ -146,10 +146,10 @@ class FactorizedDensity(DensityEstimator):
         Returns:
             The estimator itself.
         """
-        if np.asarray(y).ndim > 1:
+        if len(shape := np.asarray(y).shape) > 1:
             raise ValueError(
-                f"y must not be a table, got shape {np.asarray(y).shape}: fit takes one table "
-                f"of all columns, and FactorizedDensity(exogenous=[...]) says which of "
+                f"y must not be a table, got shape {shape}: fit takes one table of all "
+                f"columns, and FactorizedDensity(exogenous=[...]) says which of "
                 f"them are conditions, as given(X) takes them."
             )
         table = joint_table(self, X, self.exogenous)
