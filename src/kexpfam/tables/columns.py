@@ -9,8 +9,10 @@ nobody asks for may hold anything.
 """
 
 import difflib
+import functools
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -73,12 +75,17 @@ class Table:
 
     def column(self, name: str) -> Column:
         """The cells of a column, as they are."""
-        if name not in self.names:
+        if name not in self._places:
             raise TableError(
                 f"{self.path} has no column {name!r}{nearest(name, self.names)}; its "
                 f"columns are {listed(self.names)}."
             )
-        return self.columns[self.names.index(name)]
+        return self.columns[self._places[name]]
+
+    @functools.cached_property
+    def _places(self) -> dict[str, int]:
+        """Where each column is; there may be a hundred thousand."""
+        return {name: i for i, name in enumerate(self.names)}
 
     def is_number(self, name: str) -> bool:
         """Whether all cells of a column are numbers or missing."""
@@ -188,9 +195,9 @@ def as_table(data: Any, name: str = "X") -> Table:
         return data
     names = list(data if isinstance(data, Mapping) else data.columns)
     texts = tuple(map(str, names))
-    for twin in texts:
-        if texts.count(twin) > 1:
-            raise TableError(f"{name} has several columns {twin!r}; rename them.")
+    twin, times = Counter(texts).most_common(1)[0] if texts else ("", 0)
+    if times > 1:
+        raise TableError(f"{name} has several columns {twin!r}; rename them.")
     categorical, ordered, columns = set(), {}, []
     for key, text in zip(names, texts, strict=True):
         cells = data[key]
