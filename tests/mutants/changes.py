@@ -6,6 +6,7 @@ are left alone.
 """
 
 import ast
+import builtins
 import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -94,6 +95,8 @@ def _others(node: ast.AST) -> list[ast.AST]:
         kinds = _COMPARED[type(node.ops[0])]
         return [_with(node, ops=[kind()]) for kind in kinds]
     if isinstance(node, ast.BinOp | ast.AugAssign) and type(node.op) in _COMPUTED:
+        if isinstance(node.op, ast.BitOr) and _is_type(node):
+            return []
         return [_with(node, op=_COMPUTED[type(node.op)]())]
     if isinstance(node, ast.BoolOp):
         other = ast.Or() if isinstance(node.op, ast.And) else ast.And()
@@ -108,6 +111,15 @@ def _others(node: ast.AST) -> list[ast.AST]:
             field = "attr" if isinstance(node.func, ast.Attribute) else "id"
             return [_with(node, func=_with(node.func, **{field: _CALLED[name]}))]
     return []
+
+
+def _is_type(node: ast.AST) -> bool:
+    """Whether something is `int | str` rather than one set or another."""
+    first = node
+    while isinstance(first, ast.BinOp):
+        first = first.left
+    name = ast.unparse(first).partition("[")[0].rpartition(".")[2]
+    return name[:1].isupper() or isinstance(getattr(builtins, name, None), type)
 
 
 def _other_constants(value: object) -> list[object]:

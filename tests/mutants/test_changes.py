@@ -72,6 +72,6 @@ def test_every_change_of_a_module_is_a_program():
     module = next(iter(AREAS["kernels"].modules))
     text = (ROOT / f"src/kexpfam/{module}.py").read_text(encoding="utf-8")
     found = changes(text)
-    assert len(found) > 50
-    for change in found[::10]:
+    assert len(found) > 20
+    for change in found:
         compile(changed(text, change), module, "exec")

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 
 from kexpfam.tables import Table, TableError, as_table
@@ -47,3 +48,22 @@ def test_names_of_very_many_columns_are_looked_at_once():
         table.column(name)
     with pytest.raises(TableError, match="several columns '5'; rename"):
         as_table(pd.DataFrame(np.zeros((1, 3)), columns=["5", "a", "5"]))
+
+
+ODD = {
+    "list": [[1, 2], [3]],
+    "list of one length": [[1, 2], [3, 4]],
+    "dict": [{"a": 1}, {"a": 2}],
+    "bytes": [b"a", b"b"],
+    "tuple": [(1,), None],
+}
+
+
+@pytest.mark.parametrize("kind", ODD)
+@pytest.mark.parametrize("make", [dict, pd.DataFrame, pl.DataFrame])
+def test_cells_that_hold_several_things_are_refused_where_they_are_used(kind, make):
+    """They were categories by their Python text."""
+    table = as_table(make({"x": [1.0, 2.0], "odd": ODD[kind]}))
+    assert table.numbers("x").tolist() == [1.0, 2.0]
+    with pytest.raises(TableError, match=r"^X, column 'odd', row 1: .*leave it out\.$"):
+        table.column("odd")
