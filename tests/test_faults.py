@@ -83,8 +83,8 @@ PROC = pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="needs /
 def test_a_fit_without_memory_is_an_error_after_which_all_goes_on():
     code = f"""{LIMITED}
     X, Y = rng.normal(size=(9000, 2)), rng.normal(size=9000)
-    model = KCEF(select=None, n_components=8500, random_state=0)
-    limit(200)
+    model = KCEF(select=None, n_components=2500, random_state=0)
+    limit(100)
     try:
         model.fit(X, Y)
     except MemoryError as error:
@@ -105,7 +105,8 @@ def test_the_program_says_that_there_is_not_enough_memory(command, tmp_path):
     rows = rng.normal(size=(200_000, 3)).round(3).tolist()
     data.write_text("a,b,y\n" + "".join(f"{a},{b},{y}\n" for a, b, y in rows))
     model, result = tmp_path / "m.kexpfam", tmp_path / "p.csv"
-    KCEF(select=None).fit(rng.normal(size=(50, 2)), rng.normal(size=50)).save(model)
+    few = {name: rng.normal(size=50) for name in "ab"}
+    KCEF(select=None).fit(few, rng.normal(size=50)).save(model)
     words = {
         "fit": ["fit", data, "--target", "y", "-o", result.with_suffix(".kexpfam")],
         "predict": ["predict", model, data, "-o", result],

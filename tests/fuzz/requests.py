@@ -9,6 +9,8 @@ import json
 import socket
 import threading
 
+import numpy as np
+
 from kexpfam import KCEF
 from kexpfam.explorer import ConditionalView, ExplorerServer, Subject, controls_of
 from kexpfam.tables import Coding, as_table
@@ -44,8 +46,8 @@ def server():
     coding = Coding.learn(table, ["area", "rooms", "city"], "price")
     X, y = coding.transform(table).X, table.numbers("price")
     model = KCEF(select=None).fit(X, y)
-    rows = (range(1, len(y) + 1), "houses")
-    subject = Subject(model, controls_of(coding, X), "price", "houses", X, y, *rows)
+    rows = (X, y, np.arange(1, len(y) + 1), "houses")
+    subject = Subject(model, controls_of(coding, X), "price", "houses", *rows)
     running = ExplorerServer(ConditionalView(subject))
     threading.Thread(target=running.serve_forever, args=(0.01,), daemon=True).start()
     return running
@@ -105,8 +107,9 @@ def attempt(sent):
     start, _, content = got.partition(b"\r\n\r\n")
     words = start.split(b" ", 2)
     if words[0] != b"HTTP/1.1":
-        # Without a version, HTTP of 1991: a page, and nothing about it.
-        return None if b"<" in got else f"no answer of HTTP: {got[:80]!r}"
+        # Without a version, HTTP of 1991: a page or a sentence, and nothing about it.
+        known = got.startswith((b"<", b'{"error": '))
+        return None if known else f"no answer of HTTP: {got[:80]!r}"
     status = int(words[1])
     if status == 500 or not 100 <= status < 600:
         return f"status {status}: {content[:300]!r}"

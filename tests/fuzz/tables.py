@@ -43,13 +43,13 @@ def _choice(rng, among):
 
 def _lines(rng):
     """Names and rows of a table, as texts, some cells of which are odd."""
-    columns = houses(int(rng.integers(3, 40)), int(rng.integers(1000)))
+    columns = houses(int(rng.integers(5, 40)), int(rng.integers(1000)))
     n = len(columns["area"])
     day = np.datetime64("2024-01-01") + rng.integers(0, 400, n)
     columns = {**columns, "day": day, "flag": rng.random(n) < 0.5}
     rows = [list(map(str, row)) for row in zip(*columns.values(), strict=True)]
     names, said = list(columns), []
-    for _ in range(rng.integers(0, 6)):
+    for _ in range(rng.integers(0, 4)):
         cell, column = _choice(rng, CELLS), int(rng.integers(len(names)))
         kind = rng.integers(6)
         if kind == 0:  # everywhere
@@ -99,7 +99,7 @@ def _arrays():
         "struct": pa.array([{"a": int(k)} for k in whole]),
         "map": pa.array([[("a", int(k))] for k in whole], pa.map_("string", "int64")),
         "binary": pa.array([bytes([k]) for k in whole]),
-        "decimal": pa.array(whole.tolist()).cast(pa.decimal128(20, 3)),
+        "decimal": pa.array(whole.tolist()).cast(pa.decimal128(30, 3)),
         "coded": pa.array([f"c{k}" for k in whole]).dictionary_encode(),
         "time": pa.array(whole.tolist(), pa.int32()).cast(pa.time32("s")),
         "moment": pa.array(moments.astype("M8[ns]")),

@@ -25,7 +25,6 @@ SLOW_IMPORTS = (
     "sklearn.ensemble",
     "sklearn.linear_model",
     "pandas",
-    "hypothesis",
     "safetensors.numpy",
     "click",
     "pytest",
