@@ -94,7 +94,9 @@ def answer(sent):
             connection.shutdown(socket.SHUT_WR)
             while part := connection.recv(2**16):
                 parts.append(part)
-        except (ConnectionError, BrokenPipeError):
+        except TimeoutError:
+            raise
+        except OSError:
             pass  # closed while it was sent
     return b"".join(parts)
 

@@ -17,15 +17,19 @@ class Area:
     modules: dict[str, tuple[str, ...]]
     tests: tuple[str, ...]
 
-    def files(self, module: str | None) -> list[str]:
-        """Test files of a module, and then the others of the area."""
-        own = [] if module is None else [f"src/kexpfam/{module}.py"]
-        own += [f"tests/{name}" for name in self.modules.get(module, ())]
+    def own(self, module: str) -> list[str]:
+        """The module, for its examples, and its own test files."""
+        tests = [f"tests/{name}" for name in self.modules[module]]
+        return [f"src/kexpfam/{module}.py", *tests]
+
+    def others(self, module: str) -> list[str]:
+        """The other test files of the area."""
+        found = []
         for name in self.tests:
             place = ROOT / "tests" / name
-            found = sorted(place.glob("test_*.py")) if place.is_dir() else [place]
-            own += [file.relative_to(ROOT).as_posix() for file in found]
-        return list(dict.fromkeys(own))
+            files = sorted(place.glob("test_*.py")) if place.is_dir() else [place]
+            found += [file.relative_to(ROOT).as_posix() for file in files]
+        return [file for file in found if file not in self.own(module)]
 
 
 def _in(folder, **modules):
@@ -37,9 +41,15 @@ def _in(folder, **modules):
 
 
 AREAS = {
-    "linalg": Area({"_linalg": ()}, ("test_linalg.py",)),
+    "linalg": Area({"_linalg": ("test_linalg.py",)}, ()),
     "kernels": Area(
-        _in("kernels", base=["values"], joint=["values"], profiles=[], radial=[]),
+        _in(
+            "kernels",
+            base=["values"],
+            joint=["values"],
+            profiles=["values"],
+            radial=["derivatives"],
+        ),
         ("kernels",),
     ),
     "score matching": Area(
@@ -98,7 +108,7 @@ AREAS = {
         {
             **_in(
                 "family",
-                blindness=["isolated_components"],
+                blindness=["blindness"],
                 clusters=["isolated_components"],
                 isolated_components=["isolated_components"],
                 neighbourhood=["neighbourhood"],
@@ -106,7 +116,7 @@ AREAS = {
             ),
             **_in("selection", stacking=["stacking"], supports=["supports"]),
             "metrics/paired": ("test_paired.py",),
-            "tables/columns": ("tables/test_coder.py", "tables/test_coding.py"),
+            "tables/columns": ("tables/test_columns.py", "tables/test_coding.py"),
         },
         (
             "family/test_isolated_components.py",

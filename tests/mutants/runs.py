@@ -14,7 +14,7 @@ import signal
 import sys
 from pathlib import Path
 
-from tests.mutants.areas import AREAS, ROOT
+from tests.mutants.areas import ROOT
 from tests.mutants.changes import Change, changed
 
 SLOW_IMPORTS = (
@@ -70,11 +70,13 @@ def prepare() -> None:
         raise RuntimeError("the library was imported before it could be changed")
 
 
-def run(area: str, module: str | None, change: Change | None, seconds: float):
-    """What became of a change, or of none, and the processor seconds that it took."""
+def run(files: list[str], module: str, change: Change | None, seconds: float):
+    """What tests say of a change, or of none, and the processor seconds they took."""
+    if not files:
+        return SURVIVED, 0.0
     child = os.fork()
     if not child:
-        _tests(area, module, change, seconds)
+        _tests(files, module, change, seconds)
     _, status, used = os.wait4(child, 0)
     took = used.ru_utime + used.ru_stime
     ended = os.waitstatus_to_exitcode(status)
@@ -83,8 +85,8 @@ def run(area: str, module: str | None, change: Change | None, seconds: float):
     return (SURVIVED if ended == 0 else KILLED), took
 
 
-def _tests(area, module, change, seconds):
-    """Run the tests of an area, in a child; does not come back."""
+def _tests(files, module, change, seconds):
+    """Run tests, in a child; does not come back."""
     code = 99
     try:
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
@@ -100,6 +102,6 @@ def _tests(area, module, change, seconds):
         import pytest
 
         words = ["-x", "-q", "--no-header", "-p", "no:cacheprovider", "-p", "no:xdist"]
-        code = int(pytest.main([*words, *AREAS[area].files(module)]))
+        code = int(pytest.main([*words, *files]))
     finally:
         os._exit(code)
