@@ -27,10 +27,7 @@ from kexpfam import KCEF, load
 from tests.cli.tables import houses, write
 from tests.persistence.models import X, fitted, scores
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(os.name == "nt", reason="limits and signals of Unix"),
-]
+pytestmark = pytest.mark.skipif(os.name == "nt", reason="limits and signals of Unix")
 
 
 def program(code, *words, **options):

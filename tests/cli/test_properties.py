@@ -50,7 +50,7 @@ def written(text, folder):
     return path
 
 
-@searched(60)
+@searched(25)
 @given(files())
 def test_tables_are_read_or_refused_with_a_sentence(text):
     with tempfile.TemporaryDirectory() as folder:

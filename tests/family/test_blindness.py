@@ -6,12 +6,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from kexpfam.family.blindness import _nodes
+from kexpfam._heuristics import median_distance
+from kexpfam.family.blindness import _nodes, _similarity
+from kexpfam.family.family import MEDIANS_X
 from kexpfam.family.isolated_components import (
     CHECK,
     IsolatedComponents,
     MassComparison,
 )
+from kexpfam.kernels import Gaussian
 
 U = np.random.default_rng(0).normal(size=400)
 
@@ -94,3 +97,17 @@ def test_components_are_found_where_several_conditions_have_them():
     tail = comparison(0.94, observed=0.94)  # six of a hundred are a component
     assert IsolatedComponents((tail,)).found
     assert not IsolatedComponents((comparison(0.95, observed=0.95),)).found
+
+
+@pytest.mark.parametrize("product", [True, False])
+def test_similarity_is_the_kernel_of_x_or_a_width_of_its_own(product):
+    Z, index = U[:50, None], np.array([3, 7])
+    kernel = SimpleNamespace(products=((Gaussian(0.7), Gaussian(1.0)),) * product)
+    near = _similarity(
+        SimpleNamespace(T=SimpleNamespace(kernel=kernel)), Z, index, np.ones(50)
+    )
+    width = 0.7 if product else MEDIANS_X * median_distance(Z)
+    slow = [
+        [np.exp(-0.5 * ((Z[i, 0] - z) / width) ** 2) for z in Z[:, 0]] for i in index
+    ]
+    np.testing.assert_allclose(near, slow, atol=1e-12)

@@ -81,7 +81,8 @@ def search(areas, seconds, most, seed, *, quick=False, done=None):
         if what == SURVIVED:
             print(f"    {place}  {change.said}", flush=True)
         if done is not None:
-            content = {"seed": seed, "quick": quick, "tried": rows}
+            command = " ".join(["python -m tests.mutants", *sys.argv[1:]])
+            content = {"command": command, "seed": seed, "tried": rows}
             done.write_text(json.dumps(content, indent=1) + "\n")
     return rows
 
@@ -100,7 +101,7 @@ def again(file):
         what, took = tried(row["area"], module, change, quick=False)
         row |= {"result": what, "seconds": round(took, 1)}
         print(f"{what:9} {row['place']}  {change.said}", flush=True)
-        file.write_text(json.dumps(content | {"quick": False}, indent=1) + "\n")
+        file.write_text(json.dumps(content, indent=1) + "\n")
     return content["tried"]
 
 
