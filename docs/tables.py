@@ -25,7 +25,7 @@ RESULTS = DOCS.parent / "benchmarks" / "results"
 PAGES = {
     "explorer.md": ("answers",),
     "limits.md": ("band",),
-    "kinds_of_y.md": ("measures",),
+    "kinds_of_y.md": ("rounding", "measures"),
     "rivals.md": ("log_loss", "larger_tables", "speed", "many_rows"),
     "scale.md": ("bounds",),
     "tutorials/million_rows.md": ("scale",),
@@ -191,7 +191,9 @@ def band() -> str:
                 for level, error in one["standard errors"].items()
             ]
             parts = [f"{one[name]:.3f}" for name in _PARTS]
-            rows.append([size.split(",")[0], law, str(one["fits"]), *cells, *parts])
+            what, _, *model = size.split(", ")
+            what += f", `{model[0]}`" if model else ""
+            rows.append([what, law, str(one["fits"]), *cells, *parts])
     levels = ["50 %", "80 %", "90 %", "95 %"]
     parts = ["std of √p in the band", "between fits", "bias"]
     return table(["from", "law", "fits", *levels, *parts], rows)
@@ -220,6 +222,23 @@ def measures() -> str:
         f"{sum(counts.values())} had an atom."
     )
     return f"{table([*head, 'error of the atom, points'], rows)}\n\n{said}"
+
+
+def rounding() -> str:
+    """Nats that are lost beside a law whose rows were rounded, and were before."""
+    found = result("rounding")
+    now, before = found["nats lost"], found["nats lost before"]
+    rows = []
+    for name, losses in now.items():
+        kind, law = name.split(", ")
+        cells = [
+            f"{np.mean(own):.3f} ({np.mean(before[name][width]):.3f})"
+            for width, own in losses.items()
+        ]
+        rows.append([f"`{kind}`", law, *cells])
+    widths = next(iter(now.values()))
+    names = ["not rounded" if w == "0" else f"to {w}" for w in widths]
+    return table(["", "law", *names], rows)
 
 
 def refresh(docs: Path = DOCS) -> None:

@@ -4,7 +4,9 @@ import os
 import signal
 import threading
 import time
+from contextlib import nullcontext
 
+import joblib
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
@@ -115,25 +117,66 @@ def test_thread_count_follows_joblib():
     assert cores >= 1
     assert thread_count(3) == 3
     assert thread_count(-1) == cores
+    assert cores == joblib.cpu_count()
     assert thread_count(-cores) == 1
     assert thread_count(-cores - 5) == 1
+    if cores > 1:
+        assert thread_count(-2) == cores - 1
+    for wrong in (0, 1.5, True, "2"):
+        with pytest.raises(ValueError, match="n_jobs must be a whole number"):
+            thread_count(wrong)
+
+
+@pytest.mark.parametrize("around", [{"backend": "threading"}, {}])
+def test_without_n_jobs_a_surrounding_parallel_config_decides(around):
+    cores = thread_count(None)
+    with joblib.parallel_config(**around, n_jobs=1):
+        assert thread_count(None) == 1
+        assert thread_count(2) == 2
+    with joblib.parallel_config(**around, n_jobs=-1):
+        assert thread_count(None) == cores
+    with joblib.parallel_config(**around, n_jobs=cores + 7):
+        assert thread_count(None) == cores
+    assert thread_count(None) == cores
+
+
+@pytest.mark.parametrize("backend", ["threading", "loky"])
+def test_a_worker_of_joblib_starts_no_threads_unless_told(backend):
+    work = joblib.Parallel(n_jobs=2, backend=backend)
+    assert work(joblib.delayed(thread_count)(n) for n in (None, 2)) == [1, 2]
 
 
 def blas_threads():
     return {p["num_threads"] for p in threadpool_info() if p["user_api"] == "blas"}
 
 
-def test_a_long_piece_of_work_has_the_threads_of_blas_back():
-    with threadpool_limits(2, user_api="blas"):
-        before = blas_threads()
+def limited_blas(threads):
+    threadpool_limits(threads, user_api="blas")
+
+
+# Only the thread that has set a limit can change it, as long as it runs.
+@pytest.mark.parametrize("mine", [True, False])
+def test_a_long_piece_of_work_has_the_threads_of_blas_back(mine):
+    (at_first,) = blas_threads()
+    with threadpool_limits(2, user_api="blas") if mine else nullcontext():
+        if not mine:
+            on_a_thread(limited_blas, 2)
+        assert blas_threads() == {2}
         with single_threaded_blas():
             assert blas_threads() == {1}
             with blas_on_all_cores():
-                assert blas_threads() == before
+                assert blas_threads() == {2}
             assert blas_threads() == {1}
             with one_of_many_threads(), blas_on_all_cores():
                 assert blas_threads() == {1}
-        assert blas_threads() == before
+        assert blas_threads() == {2}
+    on_a_thread(limited_blas, at_first)
+
+
+def on_a_thread(work, *arguments):
+    thread = threading.Thread(target=work, args=arguments)
+    thread.start()
+    thread.join()
 
 
 @pytest.mark.parametrize("estimator", [KCEF(select=None), AutoKCEF(), KEF(select=None)])

@@ -55,6 +55,7 @@ class FittedMembers:
     selection: Selection  # How that was chosen, among all
     rows: Indices  # Numbers of the rows that were held out, (n,)
     held_out: Array  # Log densities of these, (n,)
+    moments: Array  # Means and variances of these, (n, 2); NaN if they are not known
     weight: float | None  # Of all rows, if they are more than those in memory
 
     def on_top_of(self, log_slopes: Array) -> "FittedMembers":
@@ -84,6 +85,7 @@ def fit_average(
     `support` is the map that the responses are behind.
     """
     candidates, rows = validation.candidates, validation.rows
+    every = validation.all_rows
     laws = HeldOutLaws(validation, support)
     # What is validated is what will be used: every member beside the defensive one.
     weights, defence = defended_weights(validation, candidates, laws)
@@ -91,6 +93,7 @@ def fit_average(
     log_p = np.stack([candidates[int(k)].held_out for k in kept])
     held_out = special.logsumexp(log_p, axis=0, b=weights[kept, None])
     masses = held_out_masses(laws, candidates, weights, defence)
+    moments = laws.mixed([candidates[int(k)] for k in kept], weights[kept])[:, 1:]
     selection = best_of(validation)
     families = [candidates[k] for k in kept if candidates[k].base is not None]
     best = selection.chosen
@@ -108,7 +111,7 @@ def fit_average(
                 candidate,
                 None if other else next(fits),
                 candidate.mean(rows.weights),
-                fit_expert(experts[name], validation.all_rows) if other else None,
+                fit_expert(experts[name], every, others) if other else None,
             )
         )
     return FittedMembers(
@@ -121,6 +124,7 @@ def fit_average(
         selection,
         rows.numbers,
         defence.beside(held_out),
+        moments,
         weight,
     )
 

@@ -16,8 +16,12 @@ from kexpfam.regression.logistic import (
     power_features,
 )
 from kexpfam.regression.mixture import (
+    MIXTURE_SPEC,
+    MixtureSpec,
+    MixtureSums,
     RegressionMixture,
     fit_regression_mixture,
+    mixture_sums,
     refit_regression_mixture,
 )
 from kexpfam.regression.offsets import offsets_of
@@ -25,6 +29,7 @@ from kexpfam.regression.process import GaussianProcessSpec, Hyperparameters, Pro
 from kexpfam.regression.scaling import Scaling, scaling_of
 
 __all__ = [
+    "MIXTURE_SPEC",
     "GaussianProcess",
     "GaussianProcessFit",
     "GaussianProcessSpec",
@@ -35,6 +40,8 @@ __all__ = [
     "LogScale",
     "LogScaleSpec",
     "LogisticRegression",
+    "MixtureSpec",
+    "MixtureSums",
     "Process",
     "RegressionMixture",
     "Scaling",
@@ -45,6 +52,7 @@ __all__ = [
     "fit_log_scale",
     "fit_logistic",
     "fit_regression_mixture",
+    "mixture_sums",
     "normal_log_masses",
     "offsets_of",
     "power_features",

@@ -2,22 +2,29 @@
 
 Lines that cross, and groups with slopes of their own, are a few numbers to it, which
 kernels have to learn cell by cell. Rows say how many components there are; it is then
-fitted again without each fold, from where it was.
+fitted again without each fold, from where it was, and to all rows, also to those that
+are read block by block.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import special
 
 from kexpfam._typing import Array
-from kexpfam.data import Rows
+from kexpfam.data import Accumulator, Rows
 from kexpfam.distributions import NormalMixtureDensity
+from kexpfam.family import RowsBeyond
 from kexpfam.persistence import saved_fit
 from kexpfam.regression import (
+    MIXTURE_SPEC,
+    MixtureSpec,
+    MixtureSums,
     RegressionMixture,
     fit_regression_mixture,
+    mixture_sums,
     refit_regression_mixture,
+    scaling_of,
 )
 from kexpfam.selection.candidates import Candidate
 from kexpfam.selection.results import Member
@@ -31,15 +38,48 @@ class MixtureExpert:
     """A fitted mixture as an expert."""
 
     mixture: RegressionMixture
+    spec: MixtureSpec = MIXTURE_SPEC
 
     def given(self, X: Array) -> NormalMixtureDensity:
         """Densities at conditions (n, p)."""
         return NormalMixtureDensity(*self.mixture.at(X))
 
-    def refitted(self, rows: Rows) -> "MixtureExpert":
-        """With as many components for other rows."""
-        mixture, y = self.mixture, rows.Y[:, 0]
-        return MixtureExpert(refit_regression_mixture(mixture, rows.X, y, rows.weights))
+    def refitted(self, rows: Rows, others: RowsBeyond | None = None) -> "MixtureExpert":
+        """With as many components for other rows, which may be a sample of all."""
+
+        def sums(mixture: RegressionMixture) -> MixtureSums:
+            assert others is not None
+            return others.sum(SumOfMixture(mixture))
+
+        return MixtureExpert(
+            refit_regression_mixture(
+                self.mixture,
+                rows.X,
+                rows.Y[:, 0],
+                rows.weights,
+                self.spec,
+                all_rows=None if others is None else sums,
+            ),
+            self.spec,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class SumOfMixture(Accumulator[MixtureSums]):
+    """Sums of a round of EM over all rows, those of the sample among them."""
+
+    mixture: RegressionMixture
+
+    def start(self) -> MixtureSums:
+        none = np.empty((0, len(self.mixture.x_scaling.center)))
+        return mixture_sums(self.mixture, none, none[:, 0], none[:, 0])
+
+    def add(self, state: MixtureSums, block: Rows) -> MixtureSums:
+        own = mixture_sums(self.mixture, block.X, block.Y[:, 0], block.weights)
+        return state + own
+
+    def combine(self, first: MixtureSums, second: MixtureSums) -> MixtureSums:
+        return first + second
 
 
 @saved_fit({"weight": "positive share", "mixture": "p"})
@@ -73,7 +113,8 @@ def try_mixture(validation: Validation) -> dict[str, MixtureExpert]:
         return {}
     X, y = rows.X, rows.Y[:, 0]
     # Runs of EM begin anywhere; always the same places are as good as others.
-    found = fit_regression_mixture(X, y, weights, np.random.default_rng(0))
+    spec = _spec(validation)
+    found = fit_regression_mixture(X, y, weights, np.random.default_rng(0), spec)
     if found is None:
         return {}
     best = max(c.mean(weights) for c in validation.candidates)
@@ -81,7 +122,7 @@ def try_mixture(validation: Validation) -> dict[str, MixtureExpert]:
     margin = validation.tuning.mixture_margin
     if np.average(flattered, weights=weights) < best - margin:
         return {}
-    expert = MixtureExpert(found)
+    expert = MixtureExpert(found, spec)
     log_p, below = np.empty(len(rows)), np.empty(len(rows))
     for fold in validation.folds:
         rest = rows[np.delete(np.arange(len(rows)), fold)]
@@ -89,6 +130,17 @@ def try_mixture(validation: Validation) -> dict[str, MixtureExpert]:
         log_p[fold], below[fold] = density.logpdf(y[fold]), density.cdf(y[fold])
     validation.candidates.append(_candidate(log_p, below))
     return {MIXTURE: expert}
+
+
+def _spec(validation: Validation) -> MixtureSpec:
+    """Components no narrower than two that stand on neighbouring recorded values.
+
+    Normal densities at a distance of two standard deviations have one mode.
+    """
+    rows = validation.rows
+    std = float(scaling_of("y", rows.Y, rows.weights).scale[0])
+    least = 0.5 * validation.rounding / std
+    return replace(MIXTURE_SPEC, smallest_std=max(MIXTURE_SPEC.smallest_std, least))
 
 
 def _candidate(held_out: Array, below: Array | None = None) -> Candidate:
