@@ -153,6 +153,16 @@ def test_what_a_killed_process_left_is_removed_by_the_next_save(tmp_path):
     assert set(os.listdir(tmp_path)) == kept
 
 
+def test_what_a_process_left_that_is_gone_is_removed_and_that_of_others_stays(tmp_path):
+    with subprocess.Popen(["true"]) as gone:
+        pass
+    for process in (gone.pid, os.getppid()):
+        (tmp_path / f".model.{process}.00000000").touch()
+    fitted("plain").save(tmp_path / "model")
+    kept = [f".model.{os.getppid()}.00000000", "model"]
+    assert sorted(os.listdir(tmp_path)) == kept
+
+
 def test_a_full_disk_names_the_file_and_leaves_it_as_it_was(tmp_path, monkeypatch):
     path = tmp_path / "model"
     fitted("plain").save(path)

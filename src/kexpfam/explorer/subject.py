@@ -400,6 +400,8 @@ def _control(feature: Feature, columns: tuple[int, ...], X: Array) -> Control:
 def _number(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ExplorerError(f"{name} must be a number, got {value!r:.60}.")
+    if isinstance(value, int) and abs(value) > 2**1000:  # JSON has no largest number
+        raise ExplorerError(f"{name} must be a number below 1e300, got {value!r:.60}.")
     return float(value)
 
 
