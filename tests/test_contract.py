@@ -21,8 +21,10 @@ from kexpfam import KCEF, AutoKCEF, FactorizedDensity
 from kexpfam.baselines import (
     LSCDE,
     ConditionalKDE,
+    ConditionalMeanEmbedding,
     ConditionalRNADE,
     GaussianProcessDensity,
+    KernelQuantileRegression,
     NGBoostDensity,
     QuantileForestDensity,
 )
@@ -35,6 +37,8 @@ ESTIMATORS = {
     "AutoKCEF": AutoKCEF(likelihood=False, random_state=0),
     "LSCDE": LSCDE(random_state=0),
     "ConditionalKDE": ConditionalKDE(random_state=0),
+    "KernelQuantileRegression": KernelQuantileRegression(random_state=0),
+    "ConditionalMeanEmbedding": ConditionalMeanEmbedding(random_state=0),
     "GaussianProcessDensity": GaussianProcessDensity(random_state=0),
     "ConditionalRNADE": ConditionalRNADE(
         units=20, components=3, max_epochs=60, random_state=0
@@ -50,11 +54,22 @@ LIBRARIES = {"NGBoostDensity": "ngboost", "QuantileForestDensity": "quantile_for
 SMALL = {  # quick ones of the same kinds, for checks with many fits
     "LSCDE": LSCDE(width=0.5, regularization=0.1, random_state=0),
     "ConditionalKDE": ConditionalKDE(widths_x=0.5, widths_y=0.5),
+    "KernelQuantileRegression": KernelQuantileRegression(
+        lengthscale=1.0, regularization=0.1, least_scale=0.1
+    ),
+    "ConditionalMeanEmbedding": ConditionalMeanEmbedding(
+        lengthscale=1.0, regularization=0.01, width=0.3
+    ),
     "GaussianProcessDensity": GaussianProcessDensity(
         estimator=GaussianProcessRegressor(1.0 * RBF() + WhiteKernel(), optimizer=None)
     ),
 }
-SEVERAL_COLUMNS = {"KCEF, untuned", "LSCDE", "ConditionalKDE"}
+SEVERAL_COLUMNS = {
+    "KCEF, untuned",
+    "LSCDE",
+    "ConditionalKDE",
+    "ConditionalMeanEmbedding",
+}
 
 LEVELS = np.array([0.05, 0.3, 0.5, 0.9])
 
