@@ -9,6 +9,7 @@ from sklearn.linear_model import QuantileRegressor
 from kexpfam.baselines.pinball import Effort, PinballRidge, isotonic
 
 LEVELS = np.array([0.1, 0.5, 0.8])
+EXACT = Effort(tolerance=1e-9, most_steps=200_000)
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +68,7 @@ def program(features, y, shares, levels, lam):
 @pytest.mark.parametrize("lam", [0.01, 0.3])
 def test_functions_are_those_of_a_quadratic_program(rows, lam):
     features, y, shares = rows
-    (found,) = PinballRidge(*rows).path(LEVELS, np.array([lam]))
+    (found,) = PinballRidge(*rows).path(LEVELS, np.array([lam]), EXACT)
     assert found.converged
     f, value = program(features, y, shares, LEVELS, lam)
     own = loss(found.at(features), y, shares, LEVELS, found.coefficients, lam)
@@ -77,16 +78,13 @@ def test_functions_are_those_of_a_quadratic_program(rows, lam):
 
 def test_without_a_penalty_it_is_the_linear_regression_of_scikit_learn(rows):
     features, y, shares = rows
-    lam = 1e-9
-    (found,) = PinballRidge(*rows).path(LEVELS, np.array([lam]))
-    for t, level in enumerate(LEVELS):
+    for level in LEVELS:  # one by one: there they may cross
+        (found,) = PinballRidge(*rows).path(np.array([level]), np.array([1e-9]), EXACT)
         other = QuantileRegressor(quantile=level, alpha=0.0)
         other.fit(features, y, sample_weight=shares)
         line = other.predict(features)[:, None]
         expected = loss(line, y, shares, [level], np.zeros((1, 1)), 0.0)
-        own = loss(
-            found.at(features)[:, [t]], y, shares, [level], np.zeros((1, 1)), 0.0
-        )
+        own = loss(found.at(features), y, shares, [level], np.zeros((1, 1)), 0.0)
         assert own == pytest.approx(expected, abs=1e-5)
 
 
@@ -116,7 +114,7 @@ def test_functions_do_not_cross_at_the_rows():
     shares = np.full(40, 1 / 40)
     problem = PinballRidge(features, y, shares)
     (found,) = problem.path(levels, np.array([1e-4]))
-    assert np.diff(found.at(features), axis=1).min() > -1e-5
+    assert np.diff(found.at(features), axis=1).min() > -1e-4
     alone = [problem.path(levels[[t]], np.array([1e-4]))[0] for t in range(4)]
     crossing = np.hstack([one.at(features) for one in alone])
     assert np.diff(crossing, axis=1).min() < -1e-2

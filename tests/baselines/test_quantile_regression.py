@@ -85,9 +85,9 @@ def test_held_out_quantiles_are_those_of_separate_fits(rows):
                 shares = data.weights[kept] / data.weights[kept].sum()
                 alone = PinballRidge(phi[kept], y[kept], shares)
                 (exact,) = alone.path(levels, np.array([lam]))
-                # Trials are known to about a hundredth of a standard deviation.
+                # Trials stop at a thousandth, where single values may still move more.
                 np.testing.assert_allclose(
-                    found[i, j, fold], exact.at(phi[fold]), atol=0.03
+                    found[i, j, fold], exact.at(phi[fold]), atol=0.06
                 )
 
 

@@ -53,7 +53,7 @@ class Effort:
         most_steps: How many at most.
     """
 
-    tolerance: float = 1e-6
+    tolerance: float = 1e-5
     most_steps: int = 20_000
 
 
@@ -121,7 +121,7 @@ class PinballRidge:
         z, u = state
         # Steps longer than one, which theory allows up to two, take fewer of them.
         stretch = 1.6
-        rho, step, converged = 2.0, 0, False
+        rho, step, adapted, converged = 2.0, 0, 10, False
         while step < effort.most_steps and not converged:
             step += 1
             penalty = lam / rho
@@ -133,10 +133,11 @@ class PinballRidge:
             u = u + moved - z
             apart, shift = self._size(f - z), rho * self._size(z - before)
             converged = max(apart, shift) < effort.tolerance
-            if step % 10 == 0 and not converged:
-                # Both residuals alike: neither side waits for the other.
-                factor = float(np.clip(np.sqrt(apart / max(shift, 1e-300)), 0.5, 2.0))
-                rho, u = rho * factor, u / factor
+            if step == adapted and not converged:
+                # Both residuals alike: neither side waits for the other. Ever more
+                # rarely, because what adapts for ever need not converge.
+                factor = float(np.clip(np.sqrt(apart / max(shift, 1e-300)), 0.2, 5.0))
+                rho, u, adapted = rho * factor, u / factor, int(1.5 * adapted) + 1
         scale = self._s / (self._s**2 + penalty)
         coefficients = self._Vt.T @ (scale[:, None] * inner)
         intercepts = mean - self._center @ coefficients
