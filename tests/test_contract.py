@@ -28,6 +28,7 @@ from kexpfam.baselines import (
     NGBoostDensity,
     QuantileForestDensity,
 )
+from kexpfam.baselines.quantile_density import QuantileDensity
 from kexpfam.errors import DegenerateDataError, TableWarning
 
 ESTIMATORS = {
@@ -128,7 +129,14 @@ def nodes(p, least, most):
         )
     )
     middle = np.linspace(*inside, 20_001)
-    return np.concatenate([inside[0] - left[::-1], middle, inside[1] + right])
+    found = np.concatenate([inside[0] - left[::-1], middle, inside[1] + right])
+    if not isinstance(p, QuantileDensity):
+        return found
+    # Where this one jumps, both sides: the rule of trapezoids sees straight lines.
+    jumps = p.ppf(KernelQuantileRegression().levels)
+    jumps = jumps[(jumps > ends[0]) & (jumps < ends[1])]
+    sides = [jumps * (1.0 + sign * 1e-13) for sign in (-1.0, 1.0)]
+    return np.sort(np.concatenate([found, *sides]))
 
 
 class TestDensity:

@@ -120,7 +120,7 @@ def test_steps_that_were_not_enough_are_told(rows):
         ({"levels": [0.0, 0.5]}, "levels must be two or more increasing numbers"),
         ({"select": "score"}, "select must be one of 'likelihood', 'pinball'"),
         ({"regularization": -1.0}, "regularization must be a positive number"),
-        ({"cv": 1}, "cv must be a whole number from 2 on"),
+        ({"n_folds": 1}, "n_folds must be a whole number from 2 on"),
     ],
 )
 def test_what_is_wrong_is_named(rows, arguments, message):

@@ -59,7 +59,7 @@ class KernelQuantileRegression(OneColumnEstimator):
         select: What is held out decides on lengthscale and λ by the "likelihood" of the
             density, or by the "pinball" loss of the quantiles, as the paper has it.
         n_centers: Functions are sums of kernels on so many random rows at most.
-        cv: Folds.
+        n_folds: Parts of the rows that are held out in turn.
         max_iter: Steps of the last fit at most.
         n_jobs: Threads of evaluation; None for all cores.
         random_state: Seed of centres and folds.
@@ -93,7 +93,7 @@ class KernelQuantileRegression(OneColumnEstimator):
         least_scale: float | None = None,
         select: str = "likelihood",
         n_centers: int = 500,
-        cv: int = 5,
+        n_folds: int = 5,
         max_iter: int = 20_000,
         n_jobs: int | None = None,
         random_state: RandomState = None,
@@ -104,7 +104,7 @@ class KernelQuantileRegression(OneColumnEstimator):
         self.least_scale = least_scale
         self.select = select
         self.n_centers = n_centers
-        self.cv = cv
+        self.n_folds = n_folds
         self.max_iter = max_iter
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -121,7 +121,7 @@ class KernelQuantileRegression(OneColumnEstimator):
         """
         levels = _levels(self.levels)
         m = check_count("n_centers", self.n_centers, least=1)
-        cv = check_count("cv", self.cv, least=2)
+        k = check_count("n_folds", self.n_folds, least=2)
         effort = Effort(most_steps=check_count("max_iter", self.max_iter, least=1))
         if self.select not in ("likelihood", "pinball"):
             raise ValueError(
@@ -136,7 +136,7 @@ class KernelQuantileRegression(OneColumnEstimator):
         centers = rows.X[rng.permutation(len(rows))[:m]]
         self.selection_ = None
         if max(map(len, candidates)) > 1:
-            folds = np.array_split(rng.permutation(len(rows)), min(cv, len(rows)))
+            folds = np.array_split(rng.permutation(len(rows)), min(k, len(rows)))
             candidates = self._chosen(rows, centers, folds, levels, *candidates)
         ell, lam, self.least_scale_ = (float(some[0]) for some in candidates)
         self.lengthscale_, self.regularization_ = ell, lam
