@@ -1,12 +1,12 @@
 """How often does the band of a density hold the truth?
 
 For each simulated law, number of rows and seed an `AutoKCEF(bootstrap=...)` is fitted,
-and the true density is looked for in `given(x).band(level)` at quantiles of the truth,
-at some x. Beside the shares stand what they are made of: the standard deviation of √p
-that a band has on average, that of fits to different rows, and the bias, which no band
-knows of.
+or a single `KCEF(bootstrap=...)`, and the true density is looked for in
+`given(x).band(level)` at quantiles of the truth, at some x. Beside the shares stand
+what they are made of: the standard deviation of √p that a band has on average, that of
+fits to different rows, and the bias, which no band knows of.
 
-    python benchmarks/band.py [--quick] [--rows 200 800] [--seeds 12 4]
+    python benchmarks/band.py [--quick] [--rows 200 800] [--seeds 12 4] [--model KCEF]
 
 adds to `results/band.json` (not with --quick) after every law. Seeds are 100 and up; 0
 to 7, at 200 rows, were looked at while the band was designed: its scale, and what is
@@ -24,7 +24,7 @@ import numpy as np
 from record import RESULTS, write_result
 from scipy import stats
 
-from kexpfam import AutoKCEF
+from kexpfam import KCEF, AutoKCEF
 from kexpfam.datasets import (
     make_abrupt,
     make_bimodal,
@@ -38,19 +38,20 @@ LAWS: dict[str, Callable[..., Any]] = {
     "bimodal": make_bimodal,
     "abrupt": make_abrupt,
 }
+MODELS = {"AutoKCEF": AutoKCEF, "KCEF": KCEF}
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 PLACES = (0.1, 0.3, 0.5, 0.7, 0.9)  # quantiles of x
 POINTS = (0.02, 0.1, 0.3, 0.5, 0.7, 0.9, 0.98)  # quantiles of the truth given x
 FIRST_SEED = 100
 
 
-def measured(law: str, n: int, seed: int, bootstrap: int) -> dict[str, Any]:
+def measured(name: str, law: str, n: int, seed: int, bootstrap: int) -> dict[str, Any]:
     """Log densities, the truth, and the bands of one fit; and CPU seconds."""
     data = LAWS[law](n, random_state=seed)
     seconds = []
     for count in (0, bootstrap):
         start = time.process_time()
-        model = AutoKCEF(random_state=0, n_jobs=1, bootstrap=count)
+        model: Any = MODELS[name](random_state=0, n_jobs=1, bootstrap=count)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             model.fit(data.X, data.y)
@@ -108,6 +109,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, nargs="+", default=[200, 800])
     parser.add_argument("--seeds", type=int, nargs="+", default=[12, 4])
     parser.add_argument("--bootstrap", type=int, default=10)
+    parser.add_argument("--model", choices=list(MODELS), default="AutoKCEF")
     options = parser.parse_args()
     rows, seeds, laws = options.rows, options.seeds, list(LAWS)
     if options.quick:
@@ -117,11 +119,13 @@ def main() -> None:
     result: dict[str, Any] = {} if options.quick else known
     for n, count in zip(rows, seeds, strict=True):
         every: list[dict[str, Any]] = []
-        own = result.setdefault(f"{n} rows, {options.bootstrap} replicates", {})
+        key = f"{n} rows, {options.bootstrap} replicates"
+        key += "" if options.model == "AutoKCEF" else f", {options.model}"
+        own = result.setdefault(key, {})
         for law in laws:
             last = FIRST_SEED + count
             fits = [
-                measured(law, n, seed, options.bootstrap)
+                measured(options.model, law, n, seed, options.bootstrap)
                 for seed in range(FIRST_SEED, last)
             ]
             every += fits

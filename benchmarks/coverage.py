@@ -2,7 +2,7 @@
 
 For each family of `families.py`, number of training rows and seed an average is fitted,
 and 500 fresh rows tell what share of them its central intervals hold. Beside the shares
-averaged over families and seeds, with their standard errors over fits, stand those of
+averaged over families and seeds, with their standard errors, stand those of
 the average without its map of PIT values, log losses, and the Kolmogorov-Smirnov
 distance of PIT values from uniform ones.
 
@@ -10,7 +10,8 @@ distance of PIT values from uniform ones.
 
 adds to `results/coverage.json` (not with --quick) after every number of rows. `--seeds`
 says how many there are for each number of rows. They are 100 and up; 0 to 2 were looked
-at while constants were chosen.
+at while constants were chosen. Families are those there are, so standard errors are of
+seeds: they come from how fits vary within families.
 """
 
 import argparse
@@ -52,12 +53,15 @@ def measured(family: Family, n: int, seed: int, fresh: int) -> dict[str, np.ndar
     return found
 
 
-def summary(fits: list[dict[str, np.ndarray]]) -> dict[str, Any]:
-    """Means over fits, and standard errors of the coverage."""
+def summary(fits: list[dict[str, np.ndarray]], families: int) -> dict[str, Any]:
+    """Means over fits, family after family for each seed; errors of the coverage."""
     result: dict[str, Any] = {"fits": len(fits)}
     for kind in fits[0]:
         figures = np.stack([fit[kind] for fit in fits])
-        mean, error = figures.mean(axis=0), figures.std(axis=0) / np.sqrt(len(fits))
+        mean = figures.mean(axis=0)
+        within = figures.reshape(-1, families, figures.shape[1])
+        spread = within.var(axis=0, ddof=1 if len(within) > 1 else 0).mean(axis=0)
+        error = np.sqrt(spread / len(fits))
         coverage = dict(zip(map(str, LEVELS), mean.round(4).tolist(), strict=False))
         result[kind] = {
             "coverage": coverage,
@@ -92,7 +96,7 @@ def main() -> None:
             for seed in range(FIRST_SEED, FIRST_SEED + counts[n])
             for name in families
         ]
-        result[f"{n} rows"] = summary(fits)
+        result[f"{n} rows"] = summary(fits, len(families))
         spent = time.process_time() - start
         last = FIRST_SEED + counts[n] - 1
         result[f"{n} rows"]["seeds"] = [FIRST_SEED, last]

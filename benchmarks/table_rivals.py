@@ -1,15 +1,17 @@
 """Methods that `design_tables.py` compares with, each with its defaults.
 
-Those of `rival_methods.py` that can take thousands of rows, and three more. Each fit
+Those of `rival_methods.py` that can take thousands of rows, and four more. Each fit
 standardises with the mean and standard deviation of its own training rows.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from rival_methods import METHODS as SMALL
 from rival_methods import ConditionalNormal, Density, rival
+from scipy.special import logsumexp
 
 Array = np.ndarray
 
@@ -120,6 +122,30 @@ def fit_spline_flow(X: Array, y: Array, seed: int) -> Density:
     return Flow(flow)
 
 
+@dataclass(frozen=True)
+class PosteriorMixture:
+    """A normal for each draw from a posterior, averaged."""
+
+    draws: Callable[[Array], tuple[Array, Array]]  # X to means (n, k), variances (k,)
+
+    def score_samples(self, X: Array, y: Array) -> Array:
+        mean, variance = self.draws(X)
+        squares = (y[:, None] - mean) ** 2 / variance
+        log_densities = -0.5 * (squares + np.log(2.0 * np.pi * variance))
+        return logsumexp(log_densities, axis=1) - np.log(mean.shape[1])
+
+
+def fit_bart(X: Array, y: Array, seed: int) -> Density:
+    from stochtree import BARTModel
+
+    model = BARTModel()
+    general = {"random_seed": seed + 1, "num_threads": 1}
+    model.sample(X_train=X, y_train=y, general_params=general)
+    return PosteriorMixture(
+        lambda X: (model.predict(X, terms="y_hat"), model.global_var_samples)
+    )
+
+
 METHODS = {
     "ngboost": SMALL["ngboost"],
     "ngboost_stopped": SMALL["ngboost_stopped"],
@@ -135,6 +161,7 @@ METHODS = {
     "gaussian_process": rival(
         f"as in rivals.py, on at most {PROCESS_ROWS} rows", fit_process
     ),
+    "bart": rival("stochtree's BARTModel, 100 draws", fit_bart),
     "spline_flow": rival(
         "zuko NSF, 3 transforms of 64 x 64 units, Adam, stopped early on 10 % of rows",
         fit_spline_flow,

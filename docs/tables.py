@@ -39,7 +39,7 @@ FOUNDATION = {"power": (2.28, 2.54), "diamonds": (6.68, 7.72)}
 PAGES = {
     "explorer.md": ("answers",),
     "limits.md": ("band",),
-    "kinds_of_y.md": ("measures",),
+    "kinds_of_y.md": ("rounding", "measures"),
     "rivals.md": ("log_loss", "larger_tables", "speed", "many_rows"),
     "scale.md": ("bounds",),
     "state_of_the_field.md": ("field_conditional", "field_joint", "field_tables"),
@@ -206,7 +206,9 @@ def band() -> str:
                 for level, error in one["standard errors"].items()
             ]
             parts = [f"{one[name]:.3f}" for name in _PARTS]
-            rows.append([size.split(",")[0], law, str(one["fits"]), *cells, *parts])
+            what, _, *model = size.split(", ")
+            what += f", `{model[0]}`" if model else ""
+            rows.append([what, law, str(one["fits"]), *cells, *parts])
     levels = ["50 %", "80 %", "90 %", "95 %"]
     parts = ["std of √p in the band", "between fits", "bias"]
     return table(["from", "law", "fits", *levels, *parts], rows)
@@ -315,6 +317,23 @@ def field_tables() -> str:
     ]
     head = ["table", "foundation model, published", "best other, published", "AutoKCEF"]
     return table([*head, "splits", *(RIVALS[name] for name in names)], rows)
+
+
+def rounding() -> str:
+    """Nats that are lost beside a law whose rows were rounded, and were before."""
+    found = result("rounding")
+    now, before = found["nats lost"], found["nats lost before"]
+    rows = []
+    for name, losses in now.items():
+        kind, law = name.split(", ")
+        cells = [
+            f"{np.mean(own):.3f} ({np.mean(before[name][width]):.3f})"
+            for width, own in losses.items()
+        ]
+        rows.append([f"`{kind}`", law, *cells])
+    widths = next(iter(now.values()))
+    names = ["not rounded" if w == "0" else f"to {w}" for w in widths]
+    return table(["", "law", *names], rows)
 
 
 def refresh(docs: Path = DOCS) -> None:

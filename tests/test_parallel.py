@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 import time
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -123,17 +124,33 @@ def blas_threads():
     return {p["num_threads"] for p in threadpool_info() if p["user_api"] == "blas"}
 
 
-def test_a_long_piece_of_work_has_the_threads_of_blas_back():
-    with threadpool_limits(2, user_api="blas"):
-        before = blas_threads()
+def limited_blas(threads):
+    threadpool_limits(threads, user_api="blas")
+
+
+# Only the thread that has set a limit can change it, as long as it runs.
+@pytest.mark.parametrize("mine", [True, False])
+def test_a_long_piece_of_work_has_the_threads_of_blas_back(mine):
+    (at_first,) = blas_threads()
+    with threadpool_limits(2, user_api="blas") if mine else nullcontext():
+        if not mine:
+            on_a_thread(limited_blas, 2)
+        assert blas_threads() == {2}
         with single_threaded_blas():
             assert blas_threads() == {1}
             with blas_on_all_cores():
-                assert blas_threads() == before
+                assert blas_threads() == {2}
             assert blas_threads() == {1}
             with one_of_many_threads(), blas_on_all_cores():
                 assert blas_threads() == {1}
-        assert blas_threads() == before
+        assert blas_threads() == {2}
+    on_a_thread(limited_blas, at_first)
+
+
+def on_a_thread(work, *arguments):
+    thread = threading.Thread(target=work, args=arguments)
+    thread.start()
+    thread.join()
 
 
 @pytest.mark.parametrize("estimator", [KCEF(select=None), AutoKCEF(), KEF(select=None)])

@@ -3,7 +3,7 @@
 import numpy as np
 
 from kexpfam import AutoKCEF
-from kexpfam._row_order import row_order
+from kexpfam._row_order import row_order, shuffled_order
 from kexpfam.family.neighbourhood import Neighbourhood
 
 
@@ -21,6 +21,13 @@ def test_an_order_is_one_of_content():
     assert np.array_equal(x[mine], x[order][other])
     assert np.array_equal(y[mine], y[order][other])
     assert np.array_equal(np.sort(mine), np.arange(50))
+
+
+def test_ties_and_gaps_are_settled_by_the_other_keys():
+    x, y = rows_of(50)
+    for last in (y, y.round(1), np.where(y > 0.5, np.nan, y)):
+        sorted_rows = np.lexsort([*x.T, last])
+        assert np.array_equal(row_order(x, last), sorted_rows[shuffled_order(50)])
 
 
 def test_rows_in_their_order_stay_where_they_are():

@@ -18,6 +18,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
+from queue import SimpleQueue
 from typing import Any, TypeVar
 
 import numpy as np
@@ -34,9 +35,17 @@ def _threadpools() -> ThreadpoolController:
     return ThreadpoolController()
 
 
+def _blas_libraries() -> list[Any]:
+    return _threadpools().select(user_api="blas").lib_controllers
+
+
 def _blas_threads() -> int:
-    libraries = _threadpools().select(user_api="blas").lib_controllers
-    return max((library.num_threads for library in libraries), default=1)
+    return max((library.num_threads for library in _blas_libraries()), default=1)
+
+
+def _set_blas_threads(threads: int) -> None:
+    for library in _blas_libraries():
+        library.set_num_threads(threads)
 
 
 def _one_thread() -> Any:
@@ -67,37 +76,56 @@ class _SharedLimit:
     The number of BLAS threads often belongs to the whole process. If each thread set
     and restored it on its own, the first to end would restore it under the others, and
     the last might restore what another had set. threadpoolctl lets only the thread that
-    set a limit lift it, so a thread that does nothing else holds it.
+    set a limit change or lift it, so a thread that does nothing else holds it.
     """
 
     def __init__(self) -> None:
         self._lock, self._users = threading.Lock(), 0
-        self._is_set, self._lift = threading.Event(), threading.Event()
+        self._asked: SimpleQueue[int | None] = SimpleQueue()
+        self._done: SimpleQueue[None] = SimpleQueue()
         self._holder = threading.Thread()
-        self.threads_before = 1
+        self._threads_before = 1
 
     def __enter__(self) -> None:
         with self._lock:
             if self._users == 0:
-                self._is_set.clear()
-                self._lift.clear()
                 self._holder = threading.Thread(target=self._hold, daemon=True)
                 self._holder.start()
-                self._is_set.wait()
+                self._done.get()
             self._users += 1
 
     def __exit__(self, *error: object) -> None:
         with self._lock:
             self._users -= 1
             if self._users == 0:
-                self._lift.set()
+                self._asked.put(None)
                 self._holder.join()
 
     def _hold(self) -> None:
-        self.threads_before = _blas_threads()
+        self._threads_before = _blas_threads()
         with _one_thread():
-            self._is_set.set()
-            self._lift.wait()
+            self._done.put(None)
+            while (threads := self._asked.get()) is not None:
+                _set_blas_threads(threads)
+                self._done.put(None)
+
+    @contextmanager
+    def lifted(self) -> Iterator[None]:
+        """Inside it BLAS has its threads back, unless another thread is limited."""
+        if self._users != 1:
+            yield
+            return
+        self._ask(self._threads_before)
+        try:
+            # Of some libraries each thread has a number of its own.
+            with _threadpools().limit(limits=self._threads_before, user_api="blas"):
+                yield
+        finally:
+            self._ask(1)
+
+    def _ask(self, threads: int) -> None:
+        self._asked.put(threads)
+        self._done.get()
 
 
 _blas_limit = _SharedLimit()
@@ -128,7 +156,7 @@ def blas_on_all_cores() -> Iterator[None]:
     if _this_thread.alone or not _this_thread.limited:
         yield
         return
-    with _threadpools().limit(limits=_blas_limit.threads_before, user_api="blas"):
+    with _blas_limit.lifted():
         yield
 
 

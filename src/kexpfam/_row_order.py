@@ -25,7 +25,9 @@ def row_order(*columns: Array) -> Indices:
         True
     """
     keys = [key for part in columns for key in np.atleast_2d(part.T)]
-    order = np.lexsort(keys)
+    order = np.argsort(keys[-1], kind="stable")
+    if not np.all(np.diff(keys[-1][order]) > 0):  # ties, or gaps
+        order = np.lexsort(keys)
     return order[shuffled_order(len(order))]
 
 

@@ -3,6 +3,9 @@
 Each message names the argument, what was seen, and what to do about it.
 """
 
+import sys
+import warnings
+
 
 class KexpfamError(Exception):
     """Base class of the errors that only kexpfam raises."""
@@ -66,3 +69,26 @@ class WeightWarning(UserWarning):
 
 class MeasureWarning(UserWarning):
     """Atoms or counts were found in y, or log densities of different measures meet."""
+
+
+def warn_caller(message: str, category: type[Warning]) -> None:
+    """Warn of the line outside this package that led here.
+
+    Python shows a warning once for each such line, however often it comes up inside.
+
+    Example:
+        >>> with warnings.catch_warnings(record=True) as caught:
+        ...     warnings.simplefilter("always")
+        ...     warn_caller("2 rows were left out.", TableWarning)
+        >>> len(caught)
+        1
+    """
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__", "")):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
+
+
+def _is_ours(module: str) -> bool:
+    """Whether a module is of this package, or of what calls it for the user."""
+    return module.partition(".")[0] in (__name__.partition(".")[0], "sklearn")

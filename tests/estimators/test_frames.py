@@ -99,12 +99,45 @@ def test_wrong_arguments_are_refused(plain, arguments, message):
         plain.predict_frame(NEW, **arguments)
 
 
-def test_several_columns_of_y_are_refused_with_an_alternative():
+def test_several_columns_of_y_have_the_numbers_of_their_draws():
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(40, 2)), rng.normal(size=(40, 2))
     model = KCEF(select=None).fit(x, y)
-    with pytest.raises(ValueError, match="predict_frame is for one column of y"):
-        model.predict_frame(x)
+    found = model.predict_frame(x[:3], 0.25, interval=0.8, above=0.5)
+    own = ["mean", "std", "q0.25", "low", "high"]
+    assert list(found.columns) == [
+        *(f"y0 {what}" for what in own),
+        "P(y0>0.5)",
+        *(f"y1 {what}" for what in own),
+        "P(y1>0.5)",
+    ]
+    p = model.given(x[:3])
+    draws = p.rvs(20_000, random_state=1)[..., 1]
+    np.testing.assert_allclose(found["y1 mean"], p.mean()[:, 1])
+    quantiles = np.quantile(draws, [0.25, 0.1, 0.9], axis=1).T
+    near = found[["y1 q0.25", "y1 low", "y1 high"]]
+    np.testing.assert_allclose(near, quantiles, atol=0.1)  # of 4,000 draws
+    np.testing.assert_allclose(
+        found["P(y1>0.5)"], np.mean(draws > 0.5, axis=1), atol=0.03
+    )
+
+
+def test_several_columns_of_an_average_have_the_numbers_of_their_marginals():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, size=(40, 1))
+    y = pd.DataFrame(x + rng.normal(size=(40, 2)), columns=["price", "area"])
+    model = AutoKCEF(experts=["families"], likelihood=False, random_state=0).fit(x, y)
+    found = model.predict_frame(x[:2], [0.1, 0.9], above=1.0)
+    p = model.given(x[:2])
+    for name in ("price", "area"):
+        own, marginal = found.filter(regex=name), p.marginal(name)
+        assert list(own.columns) == [
+            *(f"{name} {what}" for what in ("mean", "std", "q0.1", "q0.9")),
+            f"P({name}>1)",
+        ]
+        expected = [marginal.mean(), marginal.std(), *marginal.quantile([0.1, 0.9]).T]
+        expected.append(marginal.sf(1.0))
+        np.testing.assert_allclose(own, np.column_stack(expected), rtol=1e-6)
 
 
 def test_without_pandas_polars_frames_work_and_arrays_have_an_error(model, monkeypatch):

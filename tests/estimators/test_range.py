@@ -1,5 +1,7 @@
 """Scales near the ends of the double range: an error or a right answer."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -81,3 +83,16 @@ def test_whole_numbers_far_from_zero_are_no_counts():
         AutoKCEF(random_state=0).fit(x, y)
     with pytest.raises(ValueError, match=r"counts are for whole numbers .* size"):
         AutoKCEF(counts=True, random_state=0).fit(x, y)
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1e150, 1e200])
+def test_units_whose_squares_are_no_doubles_are_fitted_without_a_word(unit):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = MODELS["AutoKCEF"]().fit(X, Y * unit)
+        plain = MODELS["AutoKCEF"]().fit(X, Y)
+        found = answers(model, X, Y * unit, unit)
+    expected = answers(plain, X, Y, 1.0)
+    np.testing.assert_allclose(found[0], expected[0], atol=0.02)
+    for one, other in zip(found[1], expected[1], strict=True):
+        np.testing.assert_allclose(one, other, rtol=0.02, atol=0.02)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import kexpfam
-from kexpfam import KCEF, AutoKCEF
+from kexpfam import AutoKCEF
 from kexpfam.baselines import ConditionalKDE
 from kexpfam.datasets import make_skewed
 from kexpfam.errors import FileFormatError
@@ -143,11 +143,6 @@ def test_several_columns_have_no_replicates(rows):
     X, y = rows
     with pytest.raises(ValueError, match="not available for several columns of y"):
         AutoKCEF(bootstrap=2).fit(X, np.column_stack([y, y]))
-
-
-def test_a_single_family_has_no_band(rows):
-    with pytest.raises(ValueError, match="have no band"):
-        KCEF(select=None).fit(*rows).given(NEW).band()
 
 
 def test_a_picture_has_a_ribbon_for_each_curve(model):

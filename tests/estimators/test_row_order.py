@@ -14,6 +14,7 @@ from sklearn.ensemble import RandomForestRegressor
 from kexpfam import KCEF, AutoKCEF
 from kexpfam._row_order import row_order
 from kexpfam.baselines import ConditionalKDE
+from kexpfam.tables import TableCoder
 
 
 def rows_of(n, p=2, seed=0):
@@ -120,19 +121,64 @@ def test_censored_rows(kind):
     )
 
 
+def table_of(n, seed=0):
+    """Texts of 5, 30 and 100 categories, numbers and dates, with gaps in all."""
+    rng = np.random.default_rng(seed)
+    parts = {
+        "few": rng.choice([f"kind {k}" for k in range(5)], n),
+        "town": rng.choice([f"town {k}" for k in range(30)], n),
+        "street": rng.choice([f"street {k}" for k in range(100)], n),
+        "a": rng.normal(size=n).round(1),
+        "day": np.datetime64("2024-01-20") + rng.integers(0, 90, n),
+    }
+    table = pandas.DataFrame(
+        {name: cells.astype(object) for name, cells in parts.items()}
+    )
+    table["a"], table["day"] = parts["a"], pandas.to_datetime(table["day"])
+    effect = pandas.Series(parts["town"]).str[5:].astype(int).to_numpy() % 7
+    y = table["a"].to_numpy() + effect + np.exp(0.2 * effect) * rng.normal(size=n)
+    for i, name in enumerate(table.columns):
+        table.loc[rng.choice(n, n // 12 + i, replace=False), name] = None
+    return table, y.round(
+        1
+    )  # rows of one town with one y: other columns have to decide
+
+
 @pytest.mark.parametrize("kind", [AutoKCEF, KCEF])
 def test_tables_with_many_categories(kind):
-    x, y = rows_of(120)
-    labels = [f"town {k % 20}" for k in range(120)]
-    table = pandas.DataFrame({"a": x[:, 0], "town": labels, "b": np.round(x[:, 1])})
-    y = np.round(y, 1)  # rows of one town with one y: other columns have to decide
+    table, y = table_of(150)
     same_in_any_order(
         lambda: kind(random_state=0),
         table,
         y,
         lambda model: model.score_samples(table, y),
-        tolerance=1e-9,  # means of towns are sums in the order of the rows
     )
+
+
+@pytest.mark.parametrize("kind", [AutoKCEF, KCEF])
+def test_many_rows_of_a_table_with_many_categories(kind):
+    table, y = table_of(600)
+    same_in_any_order(
+        lambda: kind(random_state=0),
+        table,
+        y,
+        lambda model: model.score_samples(table[:60], y[:60]),
+    )
+
+
+@pytest.mark.filterwarnings("ignore::kexpfam.errors.TableWarning")  # of streets
+@pytest.mark.parametrize("seed", range(20))
+def test_codings_do_not_depend_on_the_order_of_rows(seed):
+    table, y = table_of(400, seed)
+    order = np.random.default_rng(seed).permutation(len(y))
+    coders = TableCoder(), TableCoder()
+    weights = np.random.default_rng(1).uniform(0.1, 3.0, len(y)) if seed % 2 else None
+    own = None if weights is None else weights[order]
+    first = coders[0].fit_transform(table, y, weights)
+    other = coders[1].fit_transform(table.iloc[order], y[order], own)
+    np.testing.assert_array_equal(other, first[order])
+    new = table_of(50, seed + 100)[0]
+    np.testing.assert_array_equal(*(coder.transform(new) for coder in coders))
 
 
 @pytest.mark.parametrize("kind", [AutoKCEF, KCEF])

@@ -13,6 +13,7 @@ from kexpfam import KCEF, KEF, AutoKCEF, FactorizedDensity, load
 from kexpfam.baselines import LSCDE, ConditionalKDE
 from kexpfam.cli.model_files import load_table_model
 from kexpfam.errors import TableWarning
+from kexpfam.metrics import evaluate
 from kexpfam.selection.spec import default_coordinates
 from kexpfam.tables import TableCoder, TableError
 from tests.tables.frames import FRAMES, pandas_frame
@@ -127,15 +128,19 @@ def test_columns_may_be_a_mapping_with_the_name_of_y():
     assert model.predict({"c": ["b", "a"]}).shape == (2,)
 
 
-def test_one_row_is_answered_and_no_rows_are_refused():
+def test_one_row_is_answered_and_so_are_none():
     frame, y = pandas_frame()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TableWarning)
         model = KCEF(select=None).fit(frame, y)
     assert model.predict(frame[:1]).shape == (1,)
     assert model.coder_.transform(frame[:0]).shape == (0, 12)
-    with pytest.raises(ValueError, match="0 sample"):  # as of arrays
-        model.given(frame[:0])
+    assert len(model.given(frame[:0])) == 0
+    found = model.predict_frame(frame[:0])
+    assert found.shape == (0, 5)
+    assert found.index.equals(frame[:0].index)
+    with pytest.raises(ValueError, match="0 sample"):  # there is nothing to draw
+        model.plot(frame[:0])
 
 
 @LEFT_OUT
@@ -256,3 +261,42 @@ def test_texts_as_responses_are_refused_in_a_sentence():
     with pytest.warns(TableWarning, match="4 of 9 rows have no y"):
         model = KCEF(select=None).fit(x, Y)
     assert model.given(x).mean().shape == (9, 2)
+
+
+def test_an_unseen_category_is_told_once_for_each_line_of_a_program():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"c": rng.choice(["a", "b"], 40), "x": rng.normal(size=40)})
+    y = rng.normal(size=40)
+    model = KCEF(select=None).fit(frame, y)
+    strange = frame.assign(c=["z", "z", *frame["c"][2:]])
+    asked = [
+        lambda: model.predict(strange),
+        lambda: model.score(strange, y),
+        lambda: evaluate(model, strange, y),
+        lambda: model.predict_frame(strange),
+        lambda: model.plot(strange, y),
+    ]
+    for times, ask in zip([3, 3, 3, 3, 1], asked, strict=True):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("default")
+            for _ in range(times):
+                ask()
+        told = [w for w in caught if issubclass(w.category, TableWarning)]
+        assert len(told) == 1
+        assert "2 rows of column 'c'" in str(told[0].message)
+        assert told[0].filename == __file__
+
+
+def test_categories_with_nul_characters_are_different_ones(tmp_path):
+    labels = ["a", "a\0", "\0", "b\0c", "b"]
+    frame = pd.DataFrame({"c": labels * 8, "x": np.arange(40.0) % 7})
+    y = np.arange(40.0) % 5 + 0.1 * np.sin(np.arange(40.0))
+    model = KCEF(select=None).fit(frame, y)
+    assert model.coder_.features_[0].categories == tuple(sorted(labels))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        means = model.predict(frame)
+    assert np.corrcoef(means, y)[0, 1] > 0.95
+    model.save(tmp_path / "model.kexpfam")
+    again = load(tmp_path / "model.kexpfam")
+    np.testing.assert_allclose(again.predict(frame), means)

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
-from kexpfam import KCEF, KEF
+from kexpfam import KCEF, KEF, AutoKCEF
 from kexpfam.errors import WeightWarning
 
 
@@ -58,3 +58,16 @@ def test_rows_that_repeat_are_no_weights():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         KCEF(select=None).fit(np.repeat(X, 5, axis=0), np.repeat(Y, 5))
+
+
+def test_ten_for_all_are_ten_copies_of_each_row_to_an_average():
+    """More is believed of more rows; divided by their mean they are one each."""
+    x, y = X[:30], Y[:30]
+    average = AutoKCEF(likelihood=False, random_state=0)
+    tens = average.fit(x, y, sample_weight=np.full(30, 10.0)).score_samples(x, y)
+    copies = average.fit(np.repeat(x, 10, axis=0), np.repeat(y, 10))
+    assert np.allclose(tens, copies.score_samples(x, y), atol=1e-9)
+    ones = average.fit(x, y, sample_weight=np.full(30, 10.0) / 10.0)
+    assert np.array_equal(
+        ones.score_samples(x, y), average.fit(x, y).score_samples(x, y)
+    )

@@ -3,9 +3,12 @@
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from kexpfam import KCEF, FactorizedDensity
+from kexpfam.cli.explore import view_of
+from kexpfam.cli.model_files import load_table_model
 from kexpfam.explorer import (
     ExplorerError,
     JointSubject,
@@ -14,6 +17,7 @@ from kexpfam.explorer import (
     number_control,
 )
 from kexpfam.explorer.joint import _edges, pairs_picture, share_outside
+from kexpfam.tables import as_table
 
 
 def test_the_description_has_a_slider_for_each_column(joint_view):
@@ -78,6 +82,60 @@ def test_conditions_are_always_held_fixed(saved):
     without = JointView(JointSubject(model, names, "", saved.Y[:0]))
     with pytest.raises(ExplorerError, match="say --data"):
         without.description(Question({}))
+
+
+@pytest.fixture(scope="module")
+def houses():
+    """A joint density with conditions that are texts and dates, and its data."""
+    rng = np.random.default_rng(0)
+    city = rng.choice(["Lima", "Oslo", "Rome"], 90)
+    a = rng.normal(size=90) + 3.0 * (city == "Oslo")
+    frame = pd.DataFrame({"city": city, "a": a, "b": a + rng.normal(size=90)})
+    frame["day"] = pd.Timestamp("2024-01-31") + pd.to_timedelta(np.arange(90), "D")
+    model = FactorizedDensity(
+        factor=KCEF(select=None), exogenous=["city", "day"], random_state=0
+    )
+    return model.fit(frame), frame
+
+
+def test_conditions_that_are_texts_are_lists(houses):
+    model, frame = houses
+    rows = model._columns.rows(frame)
+    view = JointView(JointSubject(model, tuple(frame.columns), "", rows))
+    controls = {c["name"]: c for c in view.description(Question({}))["controls"]}
+    assert controls["city"]["categories"] == ("Lima", "Oslo", "Rome")
+    assert controls["city"]["start"] == frame["city"].mode()[0]
+    assert controls["a"]["categories"] == ()
+    oslo, _ = view.drawn({"city": "Oslo"})
+    lima, _ = view.drawn({"city": "Lima"})
+    assert set(oslo[:, 0]) == {1.0}
+    assert oslo[:, 1].mean() > lima[:, 1].mean() + 2.0
+    weighted, worth = view.drawn({"city": "Oslo", "b": 3.0})
+    assert set(weighted[:, 0]) == {1.0}
+    assert worth > 20.0
+    answer = view.pairs(Question({"given": {"city": "Rome"}}))
+    assert "Lima" in answer["picture"]
+    assert {row[0] for row in answer["draws"]} == {"Rome"}
+    day = controls["day, days from 2024-01-31"]
+    assert (day["low"], day["always"]) == (0.0, True)
+    later, _ = view.drawn({"day, days from 2024-01-31": 29.0})
+    assert set(later[:, 3]) == {rows[29, 3]}
+    assert all(row[3].startswith("2024-0") for row in answer["draws"])
+    with pytest.raises(ExplorerError, match="'Bonn' is not a category of 'city'"):
+        view.pairs(Question({"given": {"city": "Bonn"}}))
+
+
+def test_the_command_shows_joint_densities_with_texts(houses, tmp_path):
+    model, frame = houses
+    model.save(tmp_path / "houses.kexpfam")
+    found = load_table_model(tmp_path / "houses.kexpfam")
+    frame = frame.copy()
+    frame.loc[3, "city"] = None
+    view = view_of(found, as_table(frame[["b", "day", "a", "city"]]))
+    assert view.subject.names == tuple(frame.columns)
+    assert view.subject.rows.shape == (89, 4)
+    answer = view.pairs(Question({"given": {"city": "Rome", "b": 0.5}}))
+    assert "picture" in answer
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ MODELS = (
     "average, atoms",
     "average, counts",
     "average, bands",
+    "bands",
     "summary",
     "table",
     "two columns",

@@ -199,6 +199,8 @@ MODELS = {
     ),
     "average, counts": lambda: _discrete(np.floor(2 * MORE_Y), counts=True),
     "lower": lambda: untuned(lower=0.0).fit(X, Y),
+    "bands": lambda: untuned(bootstrap=2).fit(X, Y),
+    "KEF, bands": lambda: KEF(select=None, bootstrap=2).fit(Y[:, None]),
     "average, bands": _average_with_bands,
     "joint": lambda: _joint(graph="full"),
     "joint, blocks": lambda: _joint(graph={("a", "b"): [], "c": ["a", "b"]}),

@@ -126,7 +126,8 @@ def test_any_split_in_any_order_gives_the_same_sums():
             summation.add(summation.start(), sample.part(rows))
             for rows in np.split(order, cuts)
         ]
-        merged = summation.finished(functools.reduce(summation.combine, parts))
+        merged = functools.reduce(summation.combine, parts)
         assert_close(merged.C, whole.C, 1e-13)
+        assert np.array_equal(merged.C, merged.C.T)
         assert_close(merged.b, whole.b, 1e-11)
         assert merged.weight == pytest.approx(whole.weight, rel=1e-14)

@@ -69,8 +69,8 @@ def test_width_and_weight_have_the_largest_penalised_log_density(model):
     def log_t(width):
         return stats.t(3.0, middle, width * unit).logpdf(u) + jacobian
 
-    beside = np.logaddexp(np.log(0.99) + log_p, np.log(0.01) + log_t(4.0))
-    first = average_weights(candidates, beside, rows.weights)
+    first = np.logaddexp(np.log(0.99) + log_p, np.log(0.01) + log_t(4.0))
+    first = average_weights(candidates, first, rows.weights)
     with np.errstate(divide="ignore"):
         mixed = special.logsumexp(np.log(first)[:, None] + log_p, axis=0)
     laws = HeldOutLaws(validation)
@@ -82,14 +82,20 @@ def test_width_and_weight_have_the_largest_penalised_log_density(model):
     scale = np.exp(-jacobian)
     center = rows.Y[:, 0] - scale * (u - middle)
 
-    def log_ratio(width, w):
+    def widened(width, w):
         wide = 3.0 * (width * unit * scale) ** 2 + (1 - w) * (center - mean) ** 2
-        V = np.mean((1 - w) * variance + w * wide)
-        return np.log(V / squares.mean())
+        return np.mean((1 - w) * variance + w * wide)
 
+    def log_ratio(width, w):
+        return np.log(widened(width, w) / squares.mean())
+
+    # What the component adds is little, or what residuals say.
+    most = max((1.0 + DEFENSIVE.most_added) * variance.mean(), squares.mean())
     totals = {}
     for width in DEFENSIVE.widths:
         for w in DEFENSIVE.weights:
+            if widened(width, w) > most:
+                continue
             rows_total = np.logaddexp(np.log1p(-w) + mixed, np.log(w) + log_t(width))
             totals[width, w] = rows_total.sum() + np.log(w) + 99.0 * np.log1p(-w)
             totals[width, w] -= 0.5 * log_ratio(width, w) ** 2 / (error**2 + 0.01)

@@ -91,6 +91,13 @@ def test_what_is_not_rounded_has_no_width():
     assert rounding_width(np.zeros(5)) == 0.0
 
 
+def test_numbers_far_from_zero_are_not_rounded_by_being_there():
+    y = np.random.default_rng(0).normal(size=200)
+    for far in (1e6, 1e9, 1e12, -1e12):
+        assert rounding_width(far + y) == 0.0
+        assert rounding_width(far + y.round(1)) == 0.1
+
+
 def test_few_values_are_told_from_rounded_ones():
     rng = np.random.default_rng(0)
     affairs = rng.choice([0.0, 1.0, 2.0, 3.0, 7.0, 12.0], size=400)

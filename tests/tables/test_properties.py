@@ -1,6 +1,7 @@
 """Random frames: whatever their types, gaps and orders, they become finite numbers."""
 
 import datetime
+import tempfile
 import warnings
 
 import numpy as np
@@ -9,7 +10,7 @@ import polars as pl
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kexpfam import KCEF
+from kexpfam import KCEF, load
 from kexpfam.errors import DegenerateDataError, TableWarning
 from kexpfam.tables import TableCoder, TableError
 
@@ -117,16 +118,68 @@ def test_the_inverse_is_coded_as_before(columns):
     np.testing.assert_allclose(back[:, alone], X[:, alone], atol=1e-6)
 
 
+def some_rows(columns, rows, library):
+    """A frame of some of the rows, by their numbers."""
+    some = {name: [cells[i] for i in rows] for name, cells in columns.items()}
+    return as_frame(some, library)
+
+
+def fitted(columns, y, library):
+    """A model of a table; None if it has no column that could help."""
+    try:
+        return KCEF(select=None).fit(as_frame(columns, library), y)
+    except (TableError, DegenerateDataError):
+        return None
+
+
 @settings(max_examples=15, deadline=None)
-@given(tables(fewest=12, most=20), st.sampled_from(["columns", "pandas", "polars"]))
-def test_models_of_random_tables_have_finite_means(columns, library):
+@given(
+    tables(fewest=12, most=20),
+    tables(fewest=1, most=5),
+    st.sampled_from(["columns", "pandas", "polars"]),
+    st.randoms(use_true_random=False),
+)
+def test_models_of_random_tables_answer_and_so_do_their_files(
+    columns, new, library, random
+):
     n = len(next(iter(columns.values())))
     y = np.sin(np.arange(n)) + 0.1 * np.arange(n)
-    frame = as_frame(columns, library)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        try:
-            model = KCEF(select=None).fit(frame, y)
-        except (TableError, DegenerateDataError):
+        model = fitted(columns, y, library)
+        if model is None:
             return
-        assert np.isfinite(model.predict(frame)).all()
+        with tempfile.TemporaryDirectory() as folder:
+            model.save(f"{folder}/model.kexpfam")
+            again = load(f"{folder}/model.kexpfam")
+        frame = as_frame(columns, library)
+        means = model.predict(frame)
+        assert np.isfinite(means).all()
+        # Names of columns, and not their order.
+        turned = {name: columns[name] for name in reversed(columns)}
+        other = as_frame(turned | {"other": list(range(n))}, library)
+        for who, asked in ((model, other), (again, frame), (again, other)):
+            np.testing.assert_allclose(who.predict(asked), means, rtol=1e-9)
+        # Another order of the rows.
+        order = random.sample(range(n), n)
+        twin = KCEF(select=None).fit(some_rows(columns, order, library), y[order])
+        np.testing.assert_array_equal(twin.predict(frame), means)
+        # One row, and none.
+        for who in (model, again):
+            one = who.predict(some_rows(columns, [0], library))
+            np.testing.assert_allclose(one, means[:1], rtol=1e-9)
+            none = some_rows(columns, [], library)
+            assert who.predict(none).shape == (0,)
+            assert who.predict_quantiles(none, [0.1, 0.9]).shape == (0, 2)
+            assert len(who.given(none)) == 0
+            assert who.predict_frame(none).shape == (0, 5)
+        # What the fit has not seen.
+        rows = len(next(iter(new.values())))
+        kinds = {name.split()[0]: cells for name, cells in new.items()}
+        strange = as_frame(
+            {name: kinds.get(name.split()[0], [None] * rows) for name in columns},
+            library,
+        )
+        found = model.predict(strange)
+        assert np.isfinite(found).all()
+        np.testing.assert_allclose(again.predict(strange), found, rtol=1e-9)

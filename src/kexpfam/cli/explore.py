@@ -176,6 +176,15 @@ def _joint_subject(
     if table is None:
         none = np.empty((0, model.n_features_in_))
         return JointSubject(model, tuple(found.names()), title, none)
+    if (columns := getattr(model, "_columns", None)) is not None:
+        rows = columns.rows(table)
+        kept = ~np.isnan(rows).any(axis=1)
+        if not kept.any():
+            raise TableError(f"{table.path} has no complete row.")
+        if not kept.all():
+            note(f"left out {counted(int((~kept).sum()), 'row')} with missing values.")
+        source = Path(table.path).name
+        return JointSubject(model, columns.names, title, rows[kept], source)
     coder = found.coder_for(table)
     X, source = coder.complete(table, missing=missing).X, Path(table.path).name
     return JointSubject(model, tuple(coder.columns), title, X, source)

@@ -30,6 +30,7 @@ from kexpfam.data.row_hashes import (
 from kexpfam.data.rows import (
     BLOCK_ROWS,
     Accumulator,
+    ChangedSource,
     Part,
     Rows,
     Source,
@@ -53,6 +54,7 @@ __all__ = [
     "DEFAULT_BUDGET",
     "Accumulator",
     "ArraySource",
+    "ChangedSource",
     "DaskSource",
     "ParquetSource",
     "Part",

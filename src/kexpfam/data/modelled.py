@@ -5,7 +5,6 @@ and categories have no density here, which is said with the column's name. Rows 
 gap are left out of a fit, as rows without y are, with their number.
 """
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from sklearn.utils.validation import validate_data
 from kexpfam._typing import Array, Mask
 from kexpfam._validation import check_weights
 from kexpfam.data.rows import Rows
-from kexpfam.errors import TableWarning
+from kexpfam.errors import TableWarning, warn_caller
 from kexpfam.tables import Table, TableError, as_table, days_of, is_frame
 
 
@@ -42,10 +41,9 @@ def complete_rows(Y: Array, columns: Any = slice(None), *, least: int = 2) -> Ma
                 f"Input X contains NaN in {int(gaps.sum())} of {len(Y)} rows, and a "
                 f"density needs {least} complete rows at least."
             )
-        warnings.warn(
+        warn_caller(
             f"X has gaps in {int(gaps.sum())} of {len(Y)} rows, which were left out.",
             TableWarning,
-            stacklevel=4,
         )
     return ~gaps
 

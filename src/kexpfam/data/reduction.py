@@ -23,12 +23,12 @@ from kexpfam._progress import Progress
 from kexpfam.data.dask import DaskSource, reduce_on_dask
 from kexpfam.data.rows import (
     Accumulator,
-    OfTurnedBlocks,
+    ChangedSource,
+    OfChangedBlocks,
     Part,
     Rows,
     S,
     Source,
-    UnconditionalSource,
 )
 
 # Seconds between looks for an error elsewhere, and for Ctrl-C on systems where it does
@@ -75,8 +75,9 @@ def reduce_blocks(
         >>> len(reduce_blocks(source, RowSample(100, seed=0), n_jobs=2))
         100
     """
-    if isinstance(source, UnconditionalSource):
-        source, accumulator = source.rows, OfTurnedBlocks(accumulator)
+    while isinstance(source, ChangedSource):
+        accumulator = OfChangedBlocks(accumulator, source.change)
+        source = source.rows
     if client is not None or isinstance(source, DaskSource):
         return reduce_on_dask(
             source, accumulator, n_jobs=n_jobs, progress=progress, client=client

@@ -125,12 +125,34 @@ class Accumulator(ABC, Generic[S]):
         """
 
 
-class UnconditionalSource(Source):
+class ChangedSource(Source):
+    """The rows of another source, of which every block is changed when it is read.
+
+    A sum over them changes the blocks instead of the source, which is read as it would
+    be otherwise.
+
+    Args:
+        rows: The other source.
+        change: What becomes of a block, row by row; it may leave rows out. It is sent
+            to other processes, and has to live in a module that they can import.
+    """
+
+    def __init__(self, rows: Source, change: Callable[[Rows], Rows]) -> None:
+        self.rows, self.change = rows, change
+        self.n_features, self.n_responses = rows.n_features, rows.n_responses
+        self.feature_names = rows.feature_names
+        self.n_rows, self.rows_per_block = rows.n_rows, rows.rows_per_block
+
+    @property
+    def parts(self) -> Sequence[Part]:
+        return [_ChangedPart(part, self.change) for part in self.rows.parts]
+
+
+class UnconditionalSource(ChangedSource):
     """The rows of another source, whose y has no columns, as responses.
 
     Sources call the columns they read X. For p(y) these are the responses, so blocks
-    are turned round: what was X becomes Y, and X has no column. A sum over them is
-    turned round instead of the source, which is read as it would be otherwise.
+    are turned round: what was X becomes Y, and X has no column.
     """
 
     def __init__(self, rows: Source) -> None:
@@ -139,35 +161,33 @@ class UnconditionalSource(Source):
                 f"X must be a source without columns of y, which are not modelled "
                 f"here, got one with {rows.n_responses}."
             )
-        self.rows = rows
+        super().__init__(rows, turned)
         self.n_features, self.n_responses = 0, rows.n_features
         self.feature_names = None
-        self.n_rows, self.rows_per_block = rows.n_rows, rows.rows_per_block
-
-    @property
-    def parts(self) -> Sequence[Part]:
-        return [_TurnedPart(part) for part in self.rows.parts]
 
 
 @dataclass(frozen=True)
-class _TurnedPart(Part):
+class _ChangedPart(Part):
     part: Part
+    change: Callable[[Rows], Rows]
 
     def read(self) -> Iterator[Rows]:
-        return map(turned, self.part.read())
+        return filter(len, map(self.change, self.part.read()))
 
 
 @dataclass(frozen=True)
-class OfTurnedBlocks(Accumulator[S]):
-    """A sum over the blocks of an `UnconditionalSource`, from those of its rows."""
+class OfChangedBlocks(Accumulator[S]):
+    """A sum over the blocks of a `ChangedSource`, from those of its rows."""
 
     accumulator: Accumulator[S]
+    change: Callable[[Rows], Rows]
 
     def start(self) -> S:
         return self.accumulator.start()
 
     def add(self, state: S, block: Rows) -> S:
-        return self.accumulator.add(state, turned(block))
+        changed = self.change(block)
+        return self.accumulator.add(state, changed) if len(changed) else state
 
     def combine(self, first: S, second: S) -> S:
         return self.accumulator.combine(first, second)

@@ -5,7 +5,6 @@ through a `TableCoder` that the estimator keeps. What is read block by block bec
 `Source`: memmaps, Parquet files, lazy Polars frames and Dask collections.
 """
 
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,7 +22,7 @@ from kexpfam.data.memory import DEFAULT_BUDGET, block_rows
 from kexpfam.data.modelled import modelled_rows, response_numbers
 from kexpfam.data.rows import Rows, Source, UnconditionalSource
 from kexpfam.data.tables import ParquetSource, PolarsSource, is_lazy_frame, is_parquet
-from kexpfam.errors import TableWarning
+from kexpfam.errors import TableWarning, warn_caller
 from kexpfam.tables import (
     Coding,
     Table,
@@ -180,7 +179,7 @@ def coded_rows(
     how = {"Y": Y, "weights": weights, "told": told, "named": is_frame(X)}
     coding = Coding.learn(table, table.names, target, **how)
     for note in coding.notes:
-        warnings.warn(note, TableWarning, stacklevel=4)
+        warn_caller(note, TableWarning)
     if Y.shape[1] == 1:
         tell_of_leaks(coding, table, Y[:, 0])
     if coding.is_plain and not isinstance(X, Table | Mapping):
@@ -204,15 +203,15 @@ def adopt(estimator: Any, coder: TableCoder) -> None:
         estimator.feature_names_in_ = coder.feature_names_in_
 
 
-def conditions(estimator: Any, X: Any) -> Array:
-    """Rows of X as a fitted estimator sees them, (n, p), checked.
+def conditions(estimator: Any, X: Any, least: int = 1) -> Array:
+    """Rows of X as a fitted estimator sees them, (n, p), checked: so many at least.
 
     Columns of a frame go by their names. A gap where the fit had none is filled in with
     the median, with a warning.
     """
     X = given = as_dense(X)
     if estimator.coder_ is not None:
-        return estimator.coder_.conditions(X)
+        return estimator.coder_.conditions(X, least)
     names = getattr(estimator, "feature_names_in_", None)
     if is_frame(X):
         if isinstance(X, Table | Mapping):
@@ -222,6 +221,7 @@ def conditions(estimator: Any, X: Any) -> Array:
         elif names is not None and set(names) <= set(X.columns):
             X = X[list(names)]
     how: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
+    how["ensure_min_samples"] = least
     if isinstance(given, Table | Mapping):
         X = check_array(X, **how)  # names were matched
     else:
@@ -231,11 +231,10 @@ def conditions(estimator: Any, X: Any) -> Array:
         near = estimator.neighbourhood_
         typical = near.center + near.scale * np.median(near.rows, axis=0)
         X = np.where(gaps, typical, X)
-        warnings.warn(
+        warn_caller(
             f"X has gaps in {int(gaps.any(axis=1).sum())} of {len(X)} rows, and had "
             f"none at the fit: medians are put in.",
             TableWarning,
-            stacklevel=4,
         )
     return X
 
@@ -280,10 +279,9 @@ def _with_responses(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
     if gaps.all():
         raise ValueError("Input y contains NaN in every row, and nothing else.")
     rows = np.flatnonzero(~gaps)
-    warnings.warn(
+    warn_caller(
         f"{len(Y) - len(rows)} of {len(Y)} rows have no y, and were left out.",
         TableWarning,
-        stacklevel=5,
     )
     if isinstance(X, Table):
         X = X[rows]

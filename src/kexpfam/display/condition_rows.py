@@ -1,5 +1,6 @@
 """Rows of X as a user passes them, of which a column can be put to other values."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -7,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from kexpfam._typing import Array, Indices
+from kexpfam.errors import TableWarning
 from kexpfam.tables import Table, TableError, as_table, is_frame
 from kexpfam.tables.dates import days_of
 
@@ -39,7 +41,12 @@ class ConditionRows:
     def of(cls, model: Any, X: Any) -> Self:
         """Rows of X, with columns named as it names them, or x0, x1, ..."""
         if is_frame(X):
-            return cls(model, X, as_table(X))
+            table = as_table(X)
+            if not len(table):
+                raise ValueError("X must have rows, found 0 sample(s).")
+            if getattr(model, "coder_", None) is not None:
+                model.coder_.transform(table)  # tells what was not there at the fit
+            return cls(model, X, table)
         values = np.asarray(X, dtype=float)
         if values.ndim != 2 or not values.size:
             raise ValueError(
@@ -109,8 +116,13 @@ class ConditionRows:
     def given(
         self, rows: Indices, column: int | None = None, positions: Array | None = None
     ) -> Any:
-        """Densities at these."""
-        return self.model.given(self.frame(rows, column, positions))
+        """Densities at these.
+
+        What was not there at the fit was told when the rows came.
+        """
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TableWarning)
+            return self.model.given(self.frame(rows, column, positions))
 
     def place(self, along: int | str) -> int:
         """Which column is meant by a name or a number."""

@@ -240,7 +240,8 @@ class MixedDensity(ExactDensity, OneColumnDensity):
             [
                 np.searchsorted(own, level)
                 for own, level in zip(right, levels, strict=True)
-            ]
+            ],
+            dtype=np.intp,
         ).reshape(levels.shape)
         atom = np.minimum(place, last)
         values = self._values[atom]

@@ -201,8 +201,8 @@ class OneColumnDensity(Density):
         """Error bars of the densities themselves, at each point for itself.
 
         They tell how far p(y) may be from the truth for the number of rows there were;
-        `interval` and `quantile` tell where y may be. A band is of an average that was
-        fitted with `AutoKCEF(bootstrap=...)`.
+        `interval` and `quantile` tell where y may be. A band is of a model that was
+        fitted with `bootstrap=...`: `AutoKCEF`, `KCEF` or `KEF`.
 
         Args:
             level: Probability, at each point, that the truth is in the band, as far as
@@ -214,12 +214,22 @@ class OneColumnDensity(Density):
 
         Raises:
             ValueError: There are no replicates to tell it from.
+
+        Example:
+            >>> import numpy as np
+            >>> from kexpfam import KEF
+            >>> data = np.random.default_rng(0).normal(size=(200, 1))
+            >>> p = KEF(select=None, bootstrap=10).fit(data).distribution()
+            >>> band = p.band(0.9, [0.0])
+            >>> p.pdf([0.0]).round(2), band.lower.round(2), band.upper.round(2)
+            (array([0.39]), array([0.32]), array([0.46]))
         """
         level = check_share("level", level)
         if self._replicates is None:
             raise ValueError(
                 "These densities have no band: it takes fits to reweighted rows; fit "
-                "one column of y with AutoKCEF(bootstrap=10)."
+                "one column of y with AutoKCEF(bootstrap=10) or KCEF(bootstrap=10). "
+                "Rows that were added to sums, by partial_fit or merge, have none."
             )
         if y is None:
             # Equally spaced in log odds, so that some are in the tails.

@@ -227,7 +227,8 @@ class RecalibratedDensity(MappedDensity):
         cells = self._density._tabulated(second_moment=True)
         nodes = cells.nodes
         z = (nodes - center) / unit
-        below = cells.cdf(nodes.reshape(self._n, -1)).reshape(nodes.shape)
+        flat = nodes.reshape(self._n, nodes[0].size if len(nodes) else 0)
+        below = cells.cdf(flat).reshape(nodes.shape)
         g = self._map.pdf(np.clip(below, 0.0, 1.0))
         first = cells.integral(g * z)
         second = cells.integral(g * z * z)

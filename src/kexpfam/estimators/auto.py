@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kexpfam._parallel import single_threaded_blas
 from kexpfam._typing import Array, Indices, RandomState
-from kexpfam._validation import as_generator, check_count, check_range
+from kexpfam._validation import as_generator, check_range
 from kexpfam.data import (
     ArraySource,
     Rows,
@@ -36,11 +36,13 @@ from kexpfam.distributions import (
 from kexpfam.errors import AccuracyWarning, BlindnessWarning
 from kexpfam.estimators.base import ConditionalEstimator, warn_of_a_column
 from kexpfam.estimators.bounds import (
+    blocks_on_the_line,
     bounded,
     bounds_of,
     component_beyond,
     on_the_line,
-    refuse_bounds_of_blocks,
+    weight_beyond,
+    with_rounding,
 )
 from kexpfam.estimators.censored import censored_data
 from kexpfam.estimators.counts import CountLaw, fit_count_law
@@ -75,6 +77,7 @@ from kexpfam.estimators.trials import try_experts, try_families
 from kexpfam.family import (
     IsolatedComponents,
     RowsBeyond,
+    SampledRows,
     Spec,
     check_masses,
     sample_rows,
@@ -82,6 +85,7 @@ from kexpfam.family import (
 from kexpfam.family.neighbourhood import Neighbourhood
 from kexpfam.persistence import save_estimator, saved_estimator
 from kexpfam.selection import Member, Members
+from kexpfam.selection.bootstrap import check_bootstrap, refuse_bootstrap
 from kexpfam.selection.censored import CensoredData, average_censored
 from kexpfam.selection.choosing import best_of
 from kexpfam.selection.defensive import DefensiveComponent
@@ -112,6 +116,7 @@ _LEARNED = (
     "stopped_",
     "support_",
     "beyond_",
+    "beyond_weight_",
 )
 
 _NO_COMPONENTS = IsolatedComponents(())
@@ -154,17 +159,18 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
             without them from 200 rows, and one to three times as long with a learned
             summary; they make files up to eleven times as large. For one column of y,
             and rows in memory.
-        lower: A bound of y that no mass is below; for rows in memory. None for both
-            bounds means: if y ends at 0, or at 0 and 1, that is noticed, and all but
-            about 0.1 % of the mass is within. −∞ (`-numpy.inf`) says there is no bound.
+        lower: A bound of y that no mass is below. None for both bounds means: if y
+            ends at 0, or at 0 and 1, that is noticed, and all but 0.1 % of the mass or
+            less is within. −∞ (`-numpy.inf`) says there is no bound.
         upper: A bound of y that no mass is above.
         atoms: Values of y that have a probability of their own, which depends on x,
             beside a density of all others. None: values that repeat far more than a
-            density allows are looked for, in memory, and a `MeasureWarning` says what
-            was found. False: none, and no counts unless `counts` says so.
+            density allows are looked for, and a `MeasureWarning` says what was found.
+            False: none, and no counts unless `counts` says so.
         counts: Whether y are whole numbers with a mass function instead of a density.
             None: if y are few whole numbers from zero on, with many rows at each, and
-            `atoms` is None; a `MeasureWarning` says so.
+            `atoms` is None; a `MeasureWarning` says so. Of more than 20,000 rows it is
+            fitted to so many.
         memory_budget: Bytes, or a text such as "500 MB", that a fit to rows read block
             by block may take above what the process has.
         time_budget: Seconds after which the best found so far is taken; None for no
@@ -190,13 +196,15 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
         replicates_: The members fitted to rows with random weights, `bootstrap` times.
         support_: The map of y to the line on which families are fitted, a `SupportMap`;
             None without bounds.
-        beyond_: A component of 0.2 % beside bounds that are only likely, or None.
+        beyond_: A component beside bounds that are only likely, or None.
+        beyond_weight_: Its mass, 0.2 % at most.
         atoms_: Values of y with a probability of their own, (k,); of counts all that
             have one. Empty if there are none.
         discrete_: Atoms with their probabilities and the average of the rest, or the
             mass function of counts; None without them. `members_` and `best_` are then
             those of the rest, None if there is none.
-        rounding_: The width that y was rounded to, such as 0.1; zero if it was not.
+        rounding_: The width that y was rounded to, such as 0.1; zero if it was not. No
+            kernel of y is narrower.
         defensive_: The defensive component; `members_.defensive` is its weight.
         isolated_components_: Masses of separated modes by the average and by counting;
             None if loaded from a file, or of several columns of y.
@@ -222,6 +230,7 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
     discrete_: AtomsAndRest | CountLaw | None = None
     support_: SupportMap | None = None
     beyond_: DefensiveComponent | None = None
+    beyond_weight_: float = 0.0
     members_: Any  # Members, or ByColumn[Members]
     best_: Any  # KCEF, or ByColumn[KCEF]
     calibration_: UnitMap | None
@@ -287,7 +296,9 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
                 or rows that are read block by block; as in `KCEF.fit`.
             y: Responses, (n,), or the name of a column; (n, d), or several names, for
                 rows in memory. Rows without y are left out.
-            sample_weight: Weight of each row; a row of weight two equals two rows.
+            sample_weight: Weight of each row; a row of weight two equals two rows. Ten
+                for all are ten times as many rows, of which more is believed; divide
+                weights by their mean if only their ratios matter.
             client: A Dask client that passes over the rows, or None.
             censoring: Which rows are censored, as in `KCEF.fit`. Families by
                 likelihood take part then, without learned summaries and experts.
@@ -299,8 +310,7 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
             raise ValueError(
                 f"likelihood must be True, False or None, got {self.likelihood!r}."
             )
-        if check_count("bootstrap", self.bootstrap) == 1:
-            raise ValueError("bootstrap must be 0, or 2 and more, got 1.")
+        check_bootstrap(self.bootstrap)
         rng = as_generator(self.random_state)
         budget = parse_memory(self.memory_budget)
         if censoring is not None:
@@ -312,19 +322,21 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
             self, X, y, sample_weight, memory_budget=budget, n_jobs=self.n_jobs
         )
         if isinstance(rows, Source):
-            refuse_bounds_of_blocks(rows, self.lower, self.upper)
-            self.support_ = self.beyond_ = None
-            self.rounding_ = 0.0
-            with single_threaded_blas():
-                self._fit_source(rows, rng, client)
+            self._fit_blocks(rows, y, rng, client)
             note_columns(self, rows)
             return self
+        return self._fit_known(rows, y, rng, client)
+
+    def _fit_known(
+        self, rows: Rows, y: Any, rng: np.random.Generator, client: Any
+    ) -> Self:
+        """Fit to rows in memory; y is what the user calls the responses."""
         # All that is dealt by position does not depend on how the user sorts them.
         rows = in_row_order(rows)
         check_range("X", rows.X)
         check_range("y", rows.Y)
         if rows.Y.shape[1] > 1:
-            self._refuse_bootstrap("several columns of y")
+            refuse_bootstrap(self.bootstrap, "several columns of y")
             names = response_names(y, rows.Y.shape[1])
             return self._take(ByColumn(fit_columns(self, rows, names, rng), names))
         warn_of_a_column(y, rows.Y)
@@ -334,27 +346,65 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
             return self._take_discrete(fit_count_law(self, rows, rng), rows)
         if len(kind.atoms):
             return self._take_discrete(fit_atoms(self, rows, kind.atoms, rng), rows)
-        rows = self._on_the_line(rows)
-        with single_threaded_blas():
-            if np.count_nonzero(rows.weights) > self._limits.average_rows:
-                source = ArraySource(rows.X, rows.Y, rows.weights)
-                return self._fit_source(source, rng, client)
-            return self._fit_rows(rows, rng, None)
-
-    def _on_the_line(self, rows: Rows) -> Rows:
-        """Rows with responses that have no bounds."""
         bounds = bounds_of(rows, self.lower, self.upper, notice=True, ends=self._ends)
         mapped, self.support_ = on_the_line(rows, bounds, self._spec())
+        self._guard(bounds, rows)
+        with single_threaded_blas():
+            if np.count_nonzero(rows.weights) > self._limits.average_rows:
+                source = ArraySource(mapped.X, mapped.Y, mapped.weights)
+                return self._fit_sampled(
+                    source, self._sampled(source, rng, client), rng, client
+                )
+            return self._fit_rows(mapped, rng, None)
+
+    def _fit_blocks(
+        self, source: Source, y: Any, rng: np.random.Generator, client: Any
+    ) -> Self:
+        """Fit to rows that are read block by block; a sample tells what y is."""
+        state = rng.bit_generator.state
+        sampled = self._sampled(source, rng, client)
+        if sampled.complete:
+            rng.bit_generator.state = state  # as if they had been in memory all along
+            return self._fit_known(collected(source), y, rng, client)
+        rows = sampled.rows
+        if rows.Y.shape[1] > 1:
+            raise ValueError(
+                f"AutoKCEF takes one column of y from rows that are read block by "
+                f"block, got {rows.Y.shape[1]}; fit each given those before it, or "
+                f"pass rows in memory."
+            )
+        kind = ResponseKind.of(rows, self.atoms, self.counts)
+        self.rounding_ = kind.rounding
+        if kind.counted:
+            self._take_discrete(fit_count_law(self, rows, rng), rows)
+        elif len(kind.atoms):
+            law = fit_atoms(self, rows, kind.atoms, rng, source, client)
+            self._take_discrete(law, rows)
+        if kind.counted or len(kind.atoms):
+            self.neighbourhood_ = self.neighbourhood_.scaled(sampled.weight)
+            return self
+        bounds = bounds_of(rows, self.lower, self.upper, notice=True, ends=self._ends)
+        mapped, self.support_ = blocks_on_the_line(
+            source, sampled, bounds, self._spec()
+        )
+        self._guard(bounds, rows)
+        with single_threaded_blas():
+            if self.support_ is not None:
+                sampled = self._sampled(mapped, rng, client)
+            return self._fit_sampled(mapped, sampled, rng, client)
+
+    def _guard(self, bounds: ResponseBounds, rows: Rows) -> None:
+        """Keep every y possible beside a bound that is only likely."""
         self.beyond_ = None
         if self.support_ is not None and bounds.likely:
             y, p = rows.Y[:, 0], rows.X.shape[1]
             self.beyond_ = component_beyond(y, rows.weights, p)
-        return mapped
 
     def _fit_censored(
         self, data: CensoredData, rows: Rows, rng: np.random.Generator
     ) -> Self:
         """An average of families by likelihood for censored rows."""
+        refuse_bootstrap(self.bootstrap, "censored rows")
         if self.experts is not None or self.likelihood is False:
             raise ValueError(
                 "experts and likelihood=False are for rows that are not censored; "
@@ -378,22 +428,22 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
         self.atoms_, self.rounding_, self.replicates_ = np.empty(0), 0.0, ()
         return self
 
-    def _fit_source(
+    def _sampled(
         self, source: Source, rng: np.random.Generator, client: Any
+    ) -> SampledRows:
+        """A sample of rows, on which everything is chosen."""
+        seed, most = int(rng.integers(2**31)), self._limits.design_rows
+        return sample_rows(source, most, seed, n_jobs=self.n_jobs, client=client)
+
+    def _fit_sampled(
+        self,
+        source: Source,
+        sampled: SampledRows,
+        rng: np.random.Generator,
+        client: Any,
     ) -> Self:
-        state = rng.bit_generator.state
-        seed = int(rng.integers(2**31))
-        sampled = sample_rows(
-            source,
-            self._limits.design_rows,
-            seed,
-            n_jobs=self.n_jobs,
-            client=client,
-        )
-        if sampled.complete:
-            rng.bit_generator.state = state  # as if they had been in memory all along
-            return self._fit_rows(in_row_order(collected(source)), rng, None)
-        self._refuse_bootstrap("rows that are not all in memory")
+        """Choose on a sample, and fit to all rows of a source."""
+        refuse_bootstrap(self.bootstrap, "rows that are not all in memory")
         others = RowsBeyond(source, sampled, self.n_jobs, client)
         return self._fit_rows(sampled.rows, rng, others)
 
@@ -401,18 +451,13 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
         self, rows: Rows, rng: np.random.Generator, others: RowsBeyond | None
     ) -> Self:
         """Validate on rows in memory, and fit the best to these and to others."""
-        if rows.Y.shape[1] > 1:
-            raise ValueError(
-                f"AutoKCEF takes one column of y from rows that are read block by "
-                f"block, got {rows.Y.shape[1]}; fit each given those before it, or "
-                f"pass rows in memory."
-            )
         competing = Competitors.of(self.experts)
         experts = competing.estimators
         training = TrainingRows.of(rows, shuffled=True)
         check_weights_for(experts, training.weights)
         _warn_of_few(max(len(training), round(float(training.weights.sum()))))
-        validation = Validation.of(training, self._spec(), rng)
+        spec = with_rounding(self._spec(), training, self.support_)
+        validation = Validation.of(training, spec, rng)
         isolated = try_families(
             validation,
             competing,
@@ -426,7 +471,7 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
         seed = int(rng.integers(2**31))
         found = fit_average(
             validation,
-            self._spec(),
+            spec,
             seed,
             others,
             experts,
@@ -438,6 +483,9 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
             near if found.weight is None else near.scaled(found.weight)
         )
         self._take_average(found.on_top_of(self._log_slopes(validation.rows)))
+        self.beyond_weight_ = weight_beyond(
+            self.beyond_, found.moments, validation.weights
+        )
         self.columns_ = self.discrete_ = None
         self.replicates_ = ()
         self.atoms_ = np.empty(0)
@@ -453,13 +501,6 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
             verbose=self.verbose and self.bootstrap > 0,
         )
         return self
-
-    def _refuse_bootstrap(self, what: str) -> None:
-        if self.bootstrap:
-            raise ValueError(
-                f"bootstrap={self.bootstrap} is not available for {what}; use "
-                f"bootstrap=0."
-            )
 
     def _take(self, columns: "ByColumn[AutoKCEF]") -> Self:
         """Be the product of averages, each of a column of y given those before it."""
@@ -595,6 +636,7 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
             self.beyond_,
             self.rounding_,
             FittedMixture.of(mixtures[0]) if mixtures else None,
+            self.beyond_weight_,
         )
 
     def _relearn(self, fitted: object) -> None:
@@ -630,6 +672,7 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
         # Numbers of a wrong form in its members show when they are printed.
         repr(self.members_)
         self.support_, self.beyond_ = fitted.support, fitted.beyond
+        self.beyond_weight_ = fitted.beyond_weight
         self.best_ = self._best(fitted.best_method, FamilyFit(fitted.best))
         self.defensive_ = fitted.defensive_component
         self.calibration_ = fitted.calibration
@@ -644,7 +687,7 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
         if self.discrete_ is not None:
             return self.discrete_.density(X)
         line = self._on_line(X)
-        p = bounded(line, self.support_, self.beyond_, X)
+        p = self._in_bounds(line, X)
         if self.replicates_:
             mixture: Any = (
                 line.density if isinstance(line, RecalibratedDensity) else line
@@ -658,8 +701,12 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
         found = []
         for replicate in self.replicates_:
             line = self._on_line(X, replicate.of(self.members_))
-            found.append(bounded(line, self.support_, self.beyond_, X))
+            found.append(self._in_bounds(line, X))
         return found
+
+    def _in_bounds(self, line: Any, X: Array) -> Any:
+        """Densities of y itself."""
+        return bounded(line, self.support_, self.beyond_, X, self.beyond_weight_)
 
     def _on_line(
         self, X: Array, members: Members | None = None

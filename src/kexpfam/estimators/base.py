@@ -122,7 +122,7 @@ class ConditionalEstimator(Explained, RegressorMixin, BaseEstimator, Generic[D])
             >>> p.interval(0.9).shape
             (2, 2)
         """
-        found = self._density(self._conditions(X))
+        found = self._densities(self._conditions(X, least=0))
         found._response = self._target
         return found
 
@@ -135,7 +135,7 @@ class ConditionalEstimator(Explained, RegressorMixin, BaseEstimator, Generic[D])
     def score_samples(self, X: ArrayLike, y: ArrayLike) -> Array:
         """Log p(y_a|x_a) of each row, (n,)."""
         X, Y = (
-            self._conditions(X),
+            self._conditions(X, least=0),
             response_columns(as_numbers("y", response_numbers(y))),
         )
         d = self._response_columns
@@ -154,24 +154,26 @@ class ConditionalEstimator(Explained, RegressorMixin, BaseEstimator, Generic[D])
     ) -> float:
         """Mean of log p(y_a|x_a); higher is better."""
         log_p = self.score_samples(X, y)
+        if not len(log_p):
+            raise ValueError("score is a mean over rows, and X has none.")
         return float(
             np.average(log_p, weights=check_weights(sample_weight, len(log_p)))
         )
 
     def predict(self, X: ArrayLike) -> Array:
         """Conditional means, (n,) or (n, d)."""
-        return self._blockwise(self._conditions(X), lambda p, _: p.mean())
+        return self._blockwise(self._conditions(X, least=0), lambda p, _: p.mean())
 
     def predict_quantiles(self, X: ArrayLike, quantiles: ArrayLike) -> Array:
         """Conditional quantiles, (n, k) for k levels; one column of y only."""
-        X = self._conditions(X)
+        X = self._conditions(X, least=0)
         levels = np.atleast_1d(check_levels("quantiles", quantiles))
         self._require_one_column("predict_quantiles")
         return self._blockwise(X, lambda p, _: p.quantile(levels))
 
     def predict_interval(self, X: ArrayLike, confidence: float = 0.9) -> Array:
         """Central intervals with this probability, (n, 2); one column of y only."""
-        X = self._conditions(X)
+        X = self._conditions(X, least=0)
         confidence = check_confidence(confidence)
         self._require_one_column("predict_interval")
         return self._blockwise(X, lambda p, _: p.interval(confidence))
@@ -194,12 +196,14 @@ class ConditionalEstimator(Explained, RegressorMixin, BaseEstimator, Generic[D])
 
         Returns:
             A frame with the columns `mean` and `std`, and those that were asked for,
-            in this order. For one column of y; of several,
-            `given(X).marginal(column)` has the same numbers where there is one.
+            in this order. Of several columns of y each has these, with its name in
+            front (`y0 mean`, or `price mean` if it is known), and `P(price>t)`: the
+            numbers of `given(X).marginal(column)`. A `KCEF` of several columns has no
+            marginals, and quantiles and probabilities there are of 4,000 draws.
 
         Raises:
             MissingDependencyError: An array came in, and pandas is not installed.
-            ValueError: Several columns of y, or a number out of range.
+            ValueError: A number is out of range.
 
         Example:
             >>> import pandas as pd
@@ -213,11 +217,10 @@ class ConditionalEstimator(Explained, RegressorMixin, BaseEstimator, Generic[D])
             a   0.1  0.1   0.1 -0.1   0.2       0.0
             b   0.7  0.1   0.7  0.5   0.8       1.0
         """
-        conditions = self._conditions(X)
-        self._require_one_column("predict_frame")
+        conditions = self._conditions(X, least=0)
         wanted = FrameColumns.of(quantiles, interval, above)
         values = self._blockwise(conditions, lambda p, _: wanted.values(p))
-        return as_frame(wanted.names, values, X)
+        return as_frame(wanted.names(self._response_names), values, X)
 
     def sample(
         self,
@@ -239,7 +242,7 @@ class ConditionalEstimator(Explained, RegressorMixin, BaseEstimator, Generic[D])
         rng = as_generator(random_state)
         n_samples = check_count("n_samples", n_samples)
         chosen = resolve_sampler(sampler)
-        conditions = self._conditions(X)
+        conditions = self._conditions(X, least=0)
         # Blocks are drawn at the same time, so each has a generator of its own.
         several = len(conditions) > BLOCK_ROWS
         own = rng.spawn(-(-len(conditions) // BLOCK_ROWS)) if several else [rng]
@@ -262,7 +265,7 @@ class ConditionalEstimator(Explained, RegressorMixin, BaseEstimator, Generic[D])
             >>> model.reliability([[0.5], [3.0]]).round()
             array([9., 0.])
         """
-        return self.neighbourhood_.count(self._conditions(X))
+        return self.neighbourhood_.count(self._conditions(X, least=0))
 
     def plot(
         self,
@@ -352,9 +355,20 @@ class ConditionalEstimator(Explained, RegressorMixin, BaseEstimator, Generic[D])
     def _column_kinds(self) -> ColumnKinds | None:
         return self._told_kinds if self.coder_ is None else self.coder_.coding_.kinds
 
-    def _conditions(self, X: ArrayLike) -> Array:
+    def _conditions(self, X: ArrayLike, least: int = 1) -> Array:
         check_is_fitted(self)
-        return conditions(self, X)
+        return conditions(self, X, least)
+
+    def _densities(self, X: Array) -> D:
+        """Densities at validated conditions, of which there may be none."""
+        if len(X):
+            return self._density(X)
+        near = getattr(self, "neighbourhood_", None)
+        one = np.zeros((1, X.shape[1]))
+        if near is not None:
+            one = near.center + near.scale * near.rows[:1]
+        none: D = self._density(one)[:0]
+        return none
 
     def _columns(self) -> ModelColumns:
         """The columns of the tables that it takes, and its densities at coded rows."""
@@ -407,9 +421,17 @@ class ConditionalEstimator(Explained, RegressorMixin, BaseEstimator, Generic[D])
                 f"{self._response_columns}; use given(X) or sample(X)."
             )
 
+    @property
+    def _response_names(self) -> list[str]:
+        """Names of several columns of y, or y0, y1, ...; none for one column."""
+        names = getattr(getattr(self, "columns_", None), "names", None)
+        several = range(self._response_columns) if names is None else names
+        found = [name if isinstance(name, str) else f"y{name}" for name in several]
+        return found if len(found) > 1 else []
+
     def _blockwise(self, X: Array, work: Callable[[Any, slice], Array]) -> Array:
         """Results for all rows, block by block on all cores."""
-        return np.concatenate(in_blocks(self._density, X, work, n_jobs=self.n_jobs))
+        return np.concatenate(in_blocks(self._densities, X, work, n_jobs=self.n_jobs))
 
 
 def refuse_no_density(p: Any, where: str) -> None:

@@ -1,19 +1,23 @@
 """Bounds of y in estimators: rows go to the line, and densities come back from it."""
 
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from kexpfam._typing import Array
-from kexpfam.data import Rows, Source
+from kexpfam.data import ChangedSource, Rows, Source
 from kexpfam.distributions import (
     BoundedDensity,
     MixtureDensity,
     OneColumnDensity,
     SupportMap,
 )
-from kexpfam.family import Spec
+from kexpfam.errors import DegenerateDataError
+from kexpfam.family import SampledRows, Spec
 from kexpfam.selection.defensive import DefensiveComponent
+from kexpfam.selection.discrete import rounding_width
 from kexpfam.selection.spec import SUPPORT
 from kexpfam.selection.supports import (
     ResponseBounds,
@@ -51,8 +55,6 @@ def bounds_of(
             f"lower and upper are for one column of y, got {rows.Y.shape[1]}; give a "
             f"base such as TruncatedBase, or fit the columns one after another."
         )
-    if bounds:
-        require_within(rows.Y[:, 0], bounds)
     return bounds
 
 
@@ -60,18 +62,48 @@ def on_the_line(
     rows: Rows, bounds: ResponseBounds, spec: Spec
 ) -> tuple[Rows, SupportMap | None]:
     """Rows with responses that have no bounds, and the map; None if there is none."""
+    if bounds:
+        require_within(rows.Y[:, 0], bounds)
     support = choose_support(rows, bounds, spec) if bounds else None
     return (rows if support is None else mapped_rows(rows, support)), support
 
 
-def refuse_bounds_of_blocks(source: Source, lower: Any, upper: Any) -> None:
-    """Rows that are read block by block take no bounds."""
-    if given_bounds(lower, upper):
-        raise ValueError(
-            "lower and upper are for rows in memory, and these are read block by "
-            "block; load them, or give a base density with a support, such as "
-            "TruncatedBase(lower=0.0)."
+def blocks_on_the_line(
+    source: Source, sampled: SampledRows, bounds: ResponseBounds, spec: Spec
+) -> tuple[Source, SupportMap | None]:
+    """The same for rows that are read block by block, by a sample of them.
+
+    Bounds that the sample seems to have, and other rows do not keep, are none.
+
+    Raises:
+        DegenerateDataError: Rows are outside bounds that were given.
+    """
+    low, high = float(sampled.low[0]), float(sampled.high[0])
+    outside = low < bounds.lower or high > bounds.upper
+    if not bounds or (outside and bounds.likely):
+        return source, None
+    if outside:
+        raise DegenerateDataError(
+            f"y goes from {low:g} to {high:g}, beyond [{bounds.lower:g}, "
+            f"{bounds.upper:g}], the bounds lower and upper; widen the bounds or "
+            f"remove the rows."
         )
+    support = choose_support(sampled.rows, bounds, spec)
+    if support is None:
+        return source, None
+    return ChangedSource(source, partial(mapped_rows, support=support)), support
+
+
+def with_rounding(spec: Spec, rows: Rows, support: SupportMap | None) -> Spec:
+    """A spec that knows what the rounding of y is on the line, by the median slope.
+
+    Without a map it is seen in the rows.
+    """
+    if support is None:
+        return spec
+    y = support.inverse(rows.Y[:, 0])
+    slope = float(np.exp(np.median(support.log_slope(y))))
+    return replace(spec, rounding=slope * rounding_width(y))
 
 
 def component_beyond(y: Array, weights: Array, p: int) -> DefensiveComponent:
@@ -83,11 +115,37 @@ def component_beyond(y: Array, weights: Array, p: int) -> DefensiveComponent:
     return DefensiveComponent.everywhere(p, middle, std)
 
 
+def weight_beyond(
+    component: DefensiveComponent | None, moments: Array, weights: Array
+) -> float:
+    """The mass of a component beside a likely bound.
+
+    It is as wide as all of y, so where x tells much of y little of it is a large part
+    of a variance. Its mass is one that adds a hundredth to the mean variance at most.
+
+    Args:
+        component: The component, the same at all x; None, of no mass, for none.
+        moments: Held-out means and variances of rows, (n, 2).
+        weights: Weights of these rows, (n,).
+    """
+    if component is None:
+        return 0.0
+    wide = component.density(np.zeros((1, component.coordinates.p)))
+    mean, variance = moments.T
+    added = wide.var() + np.square(wide.mean() - mean)
+    share = np.average(variance, weights=weights) / np.average(added, weights=weights)
+    if not np.isfinite(share):
+        return SUPPORT.beyond
+    least, most = SUPPORT.least_beyond, SUPPORT.beyond
+    return float(np.clip(SUPPORT.most_added * share, least, most))
+
+
 def bounded(
     density: Any,
     support: SupportMap | None,
     beyond: DefensiveComponent | None = None,
     X: Array | None = None,
+    weight: float = SUPPORT.beyond,
 ) -> Any:
     """Densities of y behind a map; beside a component where it is only likely."""
     if support is None:
@@ -97,4 +155,4 @@ def bounded(
     if beyond is None or X is None:
         return inside
     parts: list[OneColumnDensity] = [inside, beyond.density(X)]
-    return MixtureDensity(parts, [1.0 - SUPPORT.beyond, SUPPORT.beyond])
+    return MixtureDensity(parts, [1.0 - weight, weight])

@@ -7,6 +7,7 @@ import numpy as np
 from kexpfam.data import Rows, Source, in_row_order, response_limits, training_data
 from kexpfam.estimators.fitting import FamilyFit
 from kexpfam.family import Spec
+from kexpfam.selection.bootstrap import refuse_bootstrap
 from kexpfam.selection.censored import CensoredData, choose_censored
 
 
@@ -46,6 +47,7 @@ def censored_data(
 
 def fit_censored(data: CensoredData, spec: Spec, rng: np.random.Generator) -> FamilyFit:
     """A fit by likelihood."""
+    refuse_bootstrap(spec.bootstrap, "censored rows")
     family, selection = choose_censored(data, spec, rng)
     weight = float(data.weights.sum())
     # Not complete: no rows can be added to it.

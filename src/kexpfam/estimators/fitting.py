@@ -50,6 +50,7 @@ from kexpfam.family import (
 from kexpfam.family.neighbourhood import Neighbourhood
 from kexpfam.score_matching import CENTER_METHODS, IterativeFit
 from kexpfam.selection import CoarseSearch, PaperGrid, SearchResult, Selection
+from kexpfam.selection.bootstrap import fit_family_replicates, refuse_bootstrap
 from kexpfam.selection.choosing import base_for, choose
 from kexpfam.selection.finishing import choose_by_likelihood
 from kexpfam.selection.results import Selected
@@ -75,6 +76,7 @@ class FamilyFit:
     solver: str = ""  # How it was computed, for the user
     method: str = ""  # How T was fitted, the name of a `Solver`
     neighbourhood: Neighbourhood | None = None  # The rows behind `reliability`
+    replicates: tuple[FittedFamily, ...] = ()  # Fits to rows with random weights
 
 
 def fit_rows(rows: Rows, spec: Spec, rng: np.random.Generator) -> FamilyFit:
@@ -88,7 +90,18 @@ def fit_rows(rows: Rows, spec: Spec, rng: np.random.Generator) -> FamilyFit:
     # In an order of their own, the rows give the same model in any order of the user.
     training = TrainingRows.of(rows, shuffled=True)
     fit, selected = _fit(training, spec, rng, exact=exact)
-    return _with_masses(fit, selected, spec, rng)
+    fit, selected = _with_masses(fit, selected, spec, rng)
+    if not spec.bootstrap:
+        return fit
+    replicates = fit_family_replicates(
+        fit.family,
+        selected,
+        fit.method or spec.fit_method,
+        spec.bootstrap,
+        n_jobs=spec.n_jobs,
+        verbose=spec.verbose,
+    )
+    return replace(fit, replicates=replicates)
 
 
 def fit_source(
@@ -108,6 +121,7 @@ def fit_source(
         everything = collected(source)
         return fit_rows(everything, spec, rng), everything
     _check(spec, sampled.rows.Y.shape[1])
+    refuse_bootstrap(spec.bootstrap, "rows that are not all in memory")
     if spec.solver == "exact":
         raise ValueError(
             f"solver='exact' needs all rows in memory, and there are more than "
@@ -118,7 +132,7 @@ def fit_source(
     if not SOLVERS[spec.fit_method].additive or isinstance(spec.search, PaperGrid):
         fit, selected = _fit(rows, spec, rng, exact=False, beyond=beyond)
         fit = replace(fit, complete=False)
-        return _with_masses(fit, selected, spec, rng, beyond), sampled.rows
+        return _with_masses(fit, selected, spec, rng, beyond)[0], sampled.rows
     if _is_settled(spec):
         seed = int(rng.integers(2**31))
     selected, rule = _selected(rows, spec, rng)
@@ -135,7 +149,7 @@ def fit_source(
             selected.placed, stats, spec, family.lam, source, sampled
         )
         fit = replace(fit, family=family, statistics=None, iterative=found)
-    return _with_masses(fit, selected, spec, rng, beyond), sampled.rows
+    return _with_masses(fit, selected, spec, rng, beyond)[0], sampled.rows
 
 
 def _fit(
@@ -216,14 +230,15 @@ def _selected(
         selected = choose(rows, spec, rng)
         given = spec.regularization is not None
         return selected, LambdaRule(spec.select, selected.lam, given)
-    placed = fit_coordinates(
-        rows,
-        base_for(rows, spec),
-        rng,
+    place = partial(
+        fit_coordinates,
+        base=base_for(rows, spec),
+        rng=rng,
         standardize=spec.standardize,
         name=spec.response_name,
         far_x=pulled_in(rows.X, rows.weights) if spec.standardize else None,
     )
+    placed = place(rows)
     kernel = resolve_kernel(spec, placed.Z, placed.U, placed.weights)
     solver, lam = SOLVERS[spec.fit_method], spec.regularization
     if lam is not None:
@@ -238,6 +253,7 @@ def _selected(
             len(rows), spec.n_components or solver.components_for(len(rows))
         ),
         None,
+        reweighted=lambda w: place(replace(rows, weights=rows.weights * w)),
     )
     return selected, LambdaRule(objective, lam, True)
 
@@ -272,18 +288,20 @@ def _with_masses(
     spec: Spec,
     rng: np.random.Generator,
     beyond: RowsBeyond | None = None,
-) -> FamilyFit:
+) -> tuple[FamilyFit, Selected]:
     """A fit with its masses of isolated components compared with counts.
 
     Where there are such components, and the user did not say how to fit them, it is
-    finished by likelihood, to the same rows and those beyond them.
+    finished by likelihood, to the same rows and those beyond them; and what was
+    selected for that.
     """
     isolated = _masses(fit.family, selected)
     fit, d = replace(fit, isolated=isolated), selected.rows.Y.shape[1]
     if isolated.found and _is_finished(spec, d):
         finished = _by_likelihood(fit, selected, spec, rng, beyond)
         if finished is not None:
-            return replace(finished, isolated=_masses(finished.family, selected))
+            found, better = finished
+            return replace(found, isolated=_masses(found.family, selected)), better
     if SOLVERS[spec.fit_method].additive and isolated.suspicious:
         warnings.warn(
             f"Masses of isolated components are wrong: {isolated.finding}. Score "
@@ -291,7 +309,7 @@ def _with_masses(
             BlindnessWarning,
             stacklevel=4,
         )
-    return fit
+    return fit, selected
 
 
 def _masses(family: FittedFamily, selected: Selected) -> IsolatedComponents:
@@ -345,19 +363,22 @@ def _by_likelihood(
     spec: Spec,
     rng: np.random.Generator,
     beyond: RowsBeyond | None,
-) -> FamilyFit | None:
+) -> tuple[FamilyFit, Selected] | None:
     """The fit to the same rows by likelihood; None if it predicts worse."""
     spec = replace(spec, fit_method="likelihood", finish=False)
+    better: Selected | None
     if selected.validation is None:  # nothing was validated: an untuned fit
-        found, _ = _fit(selected.rows, spec, rng, exact=False, beyond=beyond)
+        found, better = _fit(selected.rows, spec, rng, exact=False, beyond=beyond)
     else:
         better = choose_by_likelihood(selected)
         if better is None:
             return None
         family, _ = _solved(better, spec, fit.family.seed, beyond)
         found = FamilyFit(family, better.result)
-    method = spec.fit_method
-    return replace(found, weight=fit.weight, complete=fit.complete, method=method)
+    found = replace(
+        found, weight=fit.weight, complete=fit.complete, method=spec.fit_method
+    )
+    return found, better
 
 
 def _is_exact(spec: Spec, Y: Array) -> bool:
@@ -390,6 +411,8 @@ def _check(spec: Spec, d: int) -> None:
             words = ", ".join(repr(word) for word in known if word is not None)
             ending = ", or None" if None in known else ""
             raise ValueError(f"{name} must be one of {words}{ending}, got {value!r}.")
+    if spec.bootstrap:
+        _check_bootstrap_of(spec, d)
     method = spec.fit_method
     if method not in SOLVERS:
         raise ValueError(
@@ -418,6 +441,17 @@ def _check(spec: Spec, d: int) -> None:
             f"search must be 'grid' with fit_method={method!r}, got a "
             f"{type(spec.search).__name__}; that is for fit_method='score'."
         )
+
+
+def _check_bootstrap_of(spec: Spec, d: int) -> None:
+    """Refuse replicates of fits that `solve` does not make."""
+    for wanted, what in (
+        (d > 1, f"several columns of {spec.response_name}"),
+        (spec.solver == "iterative", "solver='iterative'"),
+        (spec.derivatives, "derivative_features=True"),
+    ):
+        if wanted:
+            refuse_bootstrap(spec.bootstrap, what)
 
 
 def _warn_of_weights(

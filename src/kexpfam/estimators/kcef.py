@@ -25,16 +25,18 @@ from kexpfam.data import (
 from kexpfam.distributions import (
     BoundedDensity,
     MultivariateDensity,
+    Replicates,
     SupportMap,
     UnivariateDensity,
 )
 from kexpfam.errors import CannotSaveError
 from kexpfam.estimators.base import ConditionalEstimator
 from kexpfam.estimators.bounds import (
+    blocks_on_the_line,
     bounded,
     bounds_of,
     on_the_line,
-    refuse_bounds_of_blocks,
+    with_rounding,
 )
 from kexpfam.estimators.censored import censored_data, fit_censored
 from kexpfam.estimators.fitting import FamilyFit, fit_rows, fit_source
@@ -46,6 +48,7 @@ from kexpfam.family import (
     FittedFamily,
     IsolatedComponents,
     Spec,
+    sample_rows,
     solve_statistics,
 )
 from kexpfam.family.neighbourhood import Neighbourhood
@@ -53,7 +56,8 @@ from kexpfam.kernels import JointKernel, Kernel
 from kexpfam.persistence import save_estimator, saved_estimator
 from kexpfam.score_matching import IterativeFit
 from kexpfam.selection import SearchMethod, SearchResult, Selection, resolve_search
-from kexpfam.selection.supports import mapped_rows
+from kexpfam.selection.bootstrap import check_bootstrap
+from kexpfam.selection.supports import given_bounds, mapped_rows, require_within
 from kexpfam.summaries import LearnedSummary
 
 # What `given(X)` returns; the last with bounds of y.
@@ -100,8 +104,11 @@ class KCEF(ConditionalEstimator[KCEFDensity]):
         regularization: λ; None to choose it.
         lower: A bound of y, which no mass is below: families are fitted to a map of
             [lower, upper] to the line, so lengthscales and `base` are those of what is
-            there. For one column of y, and rows in memory. None for none.
+            there. For one column of y. None for none.
         upper: A bound of y that no mass is above.
+        bootstrap: Fits to rows with random weights, with kernels and λ as they were
+            chosen, for error bars of the density, `given(X).band()`; 0 for none. For
+            one column of y, and rows in memory that are fitted to all at once.
         fit_method: How T is fitted. None: by score matching, and where one column of y
             has isolated components, finished by likelihood, with kernels and λ chosen
             for that as far as they are open; if all are given, nothing is finished.
@@ -156,6 +163,8 @@ class KCEF(ConditionalEstimator[KCEFDensity]):
         iterative_: How conjugate gradients went; None if they were not used.
         n_rows_: Sum of the weights of all rows, less what was forgotten.
         fit_method_: How T was fitted: "likelihood" if the fit was finished by it.
+        replicates_: The family fitted to rows with random weights, `bootstrap` times;
+            none where `partial_fit` or `merge` have added rows to sums.
         isolated_components_: Masses of separated modes, or clusters of several columns
             of y, by the fit and by counting; None if loaded from a file.
         coder_: What codes frames with texts, categories, dates or gaps, a
@@ -193,6 +202,7 @@ class KCEF(ConditionalEstimator[KCEFDensity]):
         regularization: float | None = None,
         lower: float | None = None,
         upper: float | None = None,
+        bootstrap: int = 0,
         fit_method: str | None = None,
         select: str | None = "likelihood",
         search: str | SearchMethod = "grid",
@@ -216,6 +226,7 @@ class KCEF(ConditionalEstimator[KCEFDensity]):
         self.regularization = regularization
         self.lower = lower
         self.upper = upper
+        self.bootstrap = bootstrap
         self.fit_method = fit_method
         self.select = select
         self.search = search
@@ -283,12 +294,12 @@ class KCEF(ConditionalEstimator[KCEFDensity]):
         )
         spec = replace(spec, kinds=self._column_kinds)
         if isinstance(data, Source):
-            refuse_bounds_of_blocks(data, self.lower, self.upper)
-            self.support_ = None
+            source, spec = self._blocks_on_the_line(data, spec)
             with single_threaded_blas():
-                self._take(*fit_source(data, spec, rng))
+                self._take(*fit_source(source, spec, rng))
         else:
             data = self._on_the_line(data, first=True)
+            spec = with_rounding(spec, data, self.support_)
             with single_threaded_blas():
                 self._take(fit_rows(data, spec, rng), data)
         note_columns(self, data)
@@ -471,7 +482,11 @@ class KCEF(ConditionalEstimator[KCEFDensity]):
         stream = learned.stream
         self.support_ = learned.support
         self._restore(
-            FamilyFit(learned.family, neighbourhood=learned.neighbourhood),
+            FamilyFit(
+                learned.family,
+                neighbourhood=learned.neighbourhood,
+                replicates=learned.replicates or (),
+            ),
             None if stream is None else opened(stream, learned.family),
         )
 
@@ -540,6 +555,11 @@ class KCEF(ConditionalEstimator[KCEFDensity]):
         return self._solved.iterative
 
     @property
+    def replicates_(self) -> tuple[FittedFamily, ...]:
+        """The family fitted to rows with random weights, `bootstrap` times."""
+        return self._solved.replicates
+
+    @property
     def neighbourhood_(self) -> Neighbourhood:  # type: ignore[override]  # read-only
         """The rows behind `reliability`."""
         found = self._solved.neighbourhood
@@ -571,8 +591,9 @@ class KCEF(ConditionalEstimator[KCEFDensity]):
         assert isinstance(stream, KeptRows)
         # The same for any order of blocks, also without a seed.
         seed = 0 if self.random_state is None else self.random_state
+        spec = with_rounding(self._spec(), stream.rows, self.support_)
         with single_threaded_blas():
-            fit = fit_rows(stream.rows, self._spec(), as_generator(seed))
+            fit = fit_rows(stream.rows, spec, as_generator(seed))
         return self._take(fit, stream.rows, keep=True)
 
     def _take(self, fit: FamilyFit, rows: Rows, *, keep: bool = False) -> FamilyFit:
@@ -610,6 +631,7 @@ class KCEF(ConditionalEstimator[KCEFDensity]):
             standardize=self.standardize,
             memory_budget=parse_memory(self.memory_budget),
             time_budget=self.time_budget,
+            bootstrap=check_bootstrap(self.bootstrap),
             limits=self._limits,
             n_jobs=self.n_jobs,
             verbose=self.verbose,
@@ -634,13 +656,37 @@ class KCEF(ConditionalEstimator[KCEFDensity]):
             return rows
         bounds = bounds_of(rows, self.lower, self.upper, notice=False)
         if not first:
-            return rows if self.support_ is None else mapped_rows(rows, self.support_)
+            if self.support_ is None:
+                return rows
+            require_within(rows.Y[:, 0], bounds)
+            return mapped_rows(rows, self.support_)
         rows, self.support_ = on_the_line(rows, bounds, self._spec())
         return rows
 
+    def _blocks_on_the_line(self, source: Source, spec: Spec) -> tuple[Source, Spec]:
+        """The same for rows that are read block by block, by a sample of them."""
+        self.support_ = None
+        if not given_bounds(self.lower, self.upper):
+            return source, spec
+        work = {"n_jobs": self.n_jobs, "client": spec.client}
+        sampled = sample_rows(source, spec.limits.design_rows, 0, **work)
+        bounds = bounds_of(sampled.rows, self.lower, self.upper, notice=False)
+        source, self.support_ = blocks_on_the_line(source, sampled, bounds, spec)
+        if self.support_ is None:
+            return source, spec
+        rows = mapped_rows(sampled.rows, self.support_)
+        return source, with_rounding(spec, rows, self.support_)
+
     def _density(self, X: Array) -> KCEFDensity:
         found: KCEFDensity = bounded(self.family_.density(X), self.support_)
+        if self.replicates_:
+            found._replicates = Replicates([found], np.ones(1), self._replicated, X)
         return found
+
+    def _replicated(self, X: Array) -> list[KCEFDensity]:
+        """The densities of every replicate."""
+        families = self.replicates_
+        return [bounded(family.density(X), self.support_) for family in families]
 
     @property
     def _response_columns(self) -> int:

@@ -21,17 +21,19 @@ from kexpfam.data import (
 )
 from kexpfam.distributions import (
     MultivariateDensity,
+    Replicates,
     UnivariateDensity,
     check_partition,
 )
 from kexpfam.estimators.base import DensityEstimator, refuse_no_density
-from kexpfam.estimators.fitting import fit_rows, fit_source
+from kexpfam.estimators.fitting import FamilyFit, fit_rows, fit_source
 from kexpfam.estimators.saved import FittedModel
-from kexpfam.family import FittedFamily, IsolatedComponents, Spec
+from kexpfam.family import Spec
 from kexpfam.kernels import Constant, Kernel
 from kexpfam.persistence import save_estimator, saved_estimator
 from kexpfam.sampling import Sampler
-from kexpfam.selection import CoarseSearch, SearchResult, Selection
+from kexpfam.selection import CoarseSearch
+from kexpfam.selection.bootstrap import check_bootstrap
 
 
 @saved_estimator
@@ -50,6 +52,8 @@ class KEF(DensityEstimator):
         fit_method: How T is fitted, by "score" matching, by penalised "likelihood" or
             "bridged"; None for score matching that is finished by likelihood where
             components are isolated; see `KCEF`.
+        bootstrap: Fits to rows with random weights, for error bars of the density,
+            `distribution().band()`, as in `KCEF`; 0 for none. For one column.
         select: How to choose what is None: by held-out "likelihood", by held-out
             "score", or None for untuned rules that look at distances and the number
             of rows only.
@@ -71,6 +75,7 @@ class KEF(DensityEstimator):
         regularization_: The λ used.
         selection_: What was tried and what was chosen; None if there was nothing to
             choose.
+        replicates_: The family fitted to rows with random weights, `bootstrap` times.
         isolated_components_: Masses of separated modes by the fit and by counting;
             None for several columns, or if loaded from a file.
         n_features_in_: Columns of the data.
@@ -97,6 +102,7 @@ class KEF(DensityEstimator):
         base: Base | str | None = None,
         regularization: float | None = None,
         fit_method: str | None = None,
+        bootstrap: int = 0,
         select: str | None = "likelihood",
         partition: str = "auto",
         memory_budget: int | str = "1 GiB",
@@ -108,6 +114,7 @@ class KEF(DensityEstimator):
         self.base = base
         self.regularization = regularization
         self.fit_method = fit_method
+        self.bootstrap = bootstrap
         self.select = select
         self.partition = partition
         self.memory_budget = memory_budget
@@ -155,7 +162,7 @@ class KEF(DensityEstimator):
             else:
                 fit = fit_rows(data, spec, rng)
         note_columns(self, data)
-        return self._restore(fit.family, fit.selection, fit.isolated)
+        return self._restore(fit)
 
     def _spec(self) -> Spec:
         check_partition(self.partition)
@@ -174,6 +181,7 @@ class KEF(DensityEstimator):
             select=self.select,
             search=CoarseSearch(),
             standardize=self.standardize,
+            bootstrap=check_bootstrap(self.bootstrap),
             limits=self._limits,
             n_jobs=self.n_jobs,
             response_name="X",
@@ -207,14 +215,19 @@ class KEF(DensityEstimator):
         draws = self.distribution_.rvs(n_samples, random_state, sampler)
         return draws.reshape(n_samples, self.n_features_in_)
 
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the density (one column); returns the matplotlib Axes."""
+    def plot(self, ax: Any = None, *, band: float | None = None) -> Any:
+        """Draw the density (one column); returns the matplotlib Axes.
+
+        Args:
+            ax: Where to draw; None for a new figure.
+            band: Level of a ribbon around the curve, with `bootstrap`.
+        """
         distribution = self.distribution()
         if not isinstance(distribution, UnivariateDensity):
             raise ValueError(
                 f"plot is for one column, and this model has {self.n_features_in_}."
             )
-        return distribution.plot(ax=ax)
+        return distribution.plot(ax=ax, band=band)
 
     def save(self, path: str | Path, *, extra: Mapping[str, Any] | None = None) -> None:
         """Write the fitted model to one file; `kexpfam.load` reads it.
@@ -234,7 +247,7 @@ class KEF(DensityEstimator):
         kernel = learned.family.T.kernel
         if len(kernel.products) != 1:
             raise ValueError("a KEF has one kernel")
-        self._restore(learned.family)
+        self._restore(FamilyFit(learned.family, replicates=learned.replicates or ()))
 
     def check_saved(self) -> None:
         """Refuse numbers of a file that are no density together."""
@@ -247,22 +260,24 @@ class KEF(DensityEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "family_")
 
-    def _restore(
-        self,
-        family: FittedFamily,
-        result: Selection | SearchResult | None = None,
-        isolated: IsolatedComponents | None = None,
-    ) -> Self:
-        """Take a fitted family, from `fit` or from a file."""
-        self.family_ = family
+    def _restore(self, fit: FamilyFit) -> Self:
+        """Take what was learned, from `fit` or from a file."""
+        self.family_ = family = fit.family
         self.n_features_in_ = family.d
         ((_, self.kernel_),) = family.T.kernel.products
         self.base_ = family.base
         self.regularization_ = family.lam
-        self.selection_ = result
-        self.isolated_components_ = isolated
+        self.selection_ = fit.selection
+        self.isolated_components_ = fit.isolated
+        self.replicates_ = fit.replicates
         check_partition(self.partition)  # of a file, too
-        self.distribution_ = family.density(
-            np.empty((1, 0)), single=True, partition=self.partition
-        )
+        nowhere = np.empty((1, 0))
+        p = family.density(nowhere, single=True, partition=self.partition)
+        if fit.replicates:
+            p._replicates = Replicates([p], np.ones(1), self._replicated, nowhere)
+        self.distribution_ = p
         return self
+
+    def _replicated(self, X: Array) -> list[UnivariateDensity | MultivariateDensity]:
+        """The density of every replicate, at conditions without columns."""
+        return [family.density(X, single=True) for family in self.replicates_]

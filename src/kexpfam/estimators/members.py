@@ -55,6 +55,7 @@ class FittedMembers:
     selection: Selection  # How that was chosen, among all
     rows: Indices  # Numbers of the rows that were held out, (n,)
     held_out: Array  # Log densities of these, (n,)
+    moments: Array  # Means and variances of these, (n, 2); NaN if they are not known
     weight: float | None  # Of all rows, if they are more than those in memory
 
     def on_top_of(self, log_slopes: Array) -> "FittedMembers":
@@ -91,6 +92,7 @@ def fit_average(
     log_p = np.stack([candidates[int(k)].held_out for k in kept])
     held_out = special.logsumexp(log_p, axis=0, b=weights[kept, None])
     masses = held_out_masses(laws, candidates, weights, defence)
+    moments = laws.mixed([candidates[int(k)] for k in kept], weights[kept])[:, 1:]
     selection = best_of(validation)
     families = [candidates[k] for k in kept if candidates[k].base is not None]
     best = selection.chosen
@@ -121,6 +123,7 @@ def fit_average(
         selection,
         rows.numbers,
         defence.beside(held_out),
+        moments,
         weight,
     )
 

@@ -8,14 +8,15 @@ any other. Counts are a mass function; see `counts.py`.
 import math
 import warnings
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
-from kexpfam._typing import Array
+from kexpfam._typing import Array, Indices
 from kexpfam._validation import as_numbers
-from kexpfam.data import Rows, distinct_rows
+from kexpfam.data import ChangedSource, Rows, Source, distinct_rows
 from kexpfam.distributions import MixedDensity
 from kexpfam.errors import MeasureWarning
 from kexpfam.estimators.saved import FittedAtoms
@@ -46,7 +47,7 @@ class ResponseKind:
     def of(cls, rows: Rows, atoms: Any, counts: Any) -> "ResponseKind":
         """What is given, or found in the rows; what was found is said in a warning."""
         used = rows.weights > 0
-        y, weights = rows.Y[used, 0], rows.weights[used]
+        y, weights = rows.Y[used, 0] + 0.0, rows.weights[used]  # of -0.0 it makes 0.0
         width = rounding_width(y)
         if counts not in (True, False, None):
             raise ValueError(f"counts must be True, False or None, got {counts!r}.")
@@ -148,17 +149,41 @@ class AtomsAndRest:
         return MixedDensity(self.values, probabilities, self.rest._density(X))
 
 
-def fit_atoms(
-    estimator: Any, rows: Rows, atoms: Array, rng: np.random.Generator
-) -> AtomsAndRest:
-    """Fit probabilities of atoms, and a clone of an estimator to the other rows."""
-    y, used = rows.Y[:, 0], rows.weights > 0
+def places_of_atoms(y: Array, atoms: Array) -> Indices:
+    """Which atom each response is, (n,); their number for none of them.
+
+    Example:
+        >>> places_of_atoms(np.array([0.0, 0.3, 50.0]), np.array([0.0, 50.0]))
+        array([0, 2, 1])
+    """
     place = np.searchsorted(atoms, y)
     there = atoms[np.minimum(place, len(atoms) - 1)] == y
-    labels = np.where(there, place, len(atoms))
+    return np.where(there, place, len(atoms))
+
+
+def rows_without_atoms(rows: Rows, atoms: tuple[float, ...]) -> Rows:
+    """The rows whose response is none of the atoms."""
+    return rows[places_of_atoms(rows.Y[:, 0], np.array(atoms)) == len(atoms)]
+
+
+def fit_atoms(
+    estimator: Any,
+    rows: Rows,
+    atoms: Array,
+    rng: np.random.Generator,
+    source: Source | None = None,
+    client: Any = None,
+) -> AtomsAndRest:
+    """Fit probabilities of atoms, and a clone of an estimator to the other rows.
+
+    Rows are all there are, or a sample of those of a source.
+    """
+    y, used = rows.Y[:, 0], rows.weights > 0
+    labels = places_of_atoms(y, atoms)
+    there = labels < len(atoms)
     some = few_rows(rows.weights, rng)
     kept, totals = distinct_rows(
-        rows.X[some], labels[some, None] * 1.0, rows.weights[some]
+        rows.X[some], labels[some, None].astype(float), rows.weights[some]
     )
     kept = some[kept]
     classes, _ = fit_probabilities(
@@ -173,7 +198,7 @@ def fit_atoms(
         )
     own = clone(estimator)
     own.set_params(atoms=False, counts=False, random_state=int(rng.integers(2**31)))
-    own._told_kinds = estimator._column_kinds
+    own._told_kinds, own._limits = estimator._column_kinds, estimator._limits
     # An atom at an end of the rows is where the rest ends, too: a cap, or a floor.
     low, high = float(y[used].min()), float(y[used].max())
     own._ends = ResponseBounds(
@@ -181,6 +206,10 @@ def fit_atoms(
         high if high in atoms else math.inf,
         likely=True,
     )
+    if source is not None:
+        change = partial(rows_without_atoms, atoms=tuple(atoms.tolist()))
+        own.fit(ChangedSource(source, change), client=client)
+        return AtomsAndRest(atoms, classes, own)
     weights = None if np.all(rows.weights == 1.0) else rows.weights[other]
     own.fit(rows.X[other], y[other], sample_weight=weights)
     return AtomsAndRest(atoms, classes, own)

@@ -8,14 +8,12 @@ coefficients of T.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
-from kexpfam._progress import ProgressBar
 from kexpfam._typing import Array
-from kexpfam.family import SOLVERS, FittedFamily, chosen_centers, solve
+from kexpfam.family import FittedFamily, chosen_centers
 from kexpfam.persistence import saved_fit
 from kexpfam.regression import RegressionMixture
 from kexpfam.selection import Member, Members
+from kexpfam.selection.bootstrap import bootstrapped, solved_again
 from kexpfam.selection.mixtures import MixtureExpert
 from kexpfam.selection.validation import Validation
 
@@ -55,15 +53,13 @@ def fit_replicates(
     verbose: bool = False,
 ) -> tuple[Replicate, ...]:
     """Fit members to rows with weights of a Bayesian bootstrap, `count` times."""
-    rng = np.random.default_rng(seed)
-    found = []
-    with ProgressBar("AutoKCEF, replicates", shown=verbose) as bar:
-        for b in range(count):
-            weights = rng.standard_exponential(len(validation.all_rows))
-            found.append(replicate(validation, members, weights, seed, n_jobs))
-            if bar is not None:
-                bar(b + 1, count)
-    return tuple(found)
+    return bootstrapped(
+        lambda weights: replicate(validation, members, weights, seed, n_jobs),
+        len(validation.all_rows),
+        count,
+        seed,
+        verbose=verbose,
+    )
 
 
 def replicate(
@@ -85,15 +81,10 @@ def replicate(
             continue
         candidate, family = member.candidate, member.family
         here = replace(placed(member.coordinates), base=family.base)
+        centers = chosen_centers(len(here), len(family.T.Y))
         families.append(
-            solve(
-                here,
-                candidate.kernel,
-                family.lam,
-                seed=seed,
-                centers=chosen_centers(len(here), len(family.T.Y)),
-                n_jobs=n_jobs,
-                solver=SOLVERS.get(candidate.method, SOLVERS["score"]),
+            solved_again(
+                here, family, candidate.kernel, candidate.method, centers, seed, n_jobs
             )
         )
     return Replicate(tuple(families), mixture)

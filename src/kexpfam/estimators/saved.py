@@ -35,6 +35,7 @@ from kexpfam.selection.counts import CountRegression
 from kexpfam.selection.defensive import DefensiveComponent
 from kexpfam.selection.mixtures import FittedMixture
 from kexpfam.selection.probabilities import ClassProbabilities
+from kexpfam.selection.spec import SUPPORT
 
 # Weights of an average sum to one, up to the rounding of many members.
 _ROUNDING = 1e-6
@@ -127,6 +128,7 @@ class SavedSums:
         "neighbourhood": "p",
         "stream": "p d optional",
         "support": "optional",
+        "replicates": "B p d optional",
     }
 )
 @dataclass(frozen=True, eq=False)
@@ -138,12 +140,14 @@ class FittedModel:
         neighbourhood: The rows behind `reliability`; None without conditions.
         stream: What `partial_fit` goes on with; None if it was not to be saved.
         support: The map of y to the line; None without bounds.
+        replicates: Fits that bands are from; None without.
     """
 
     family: FittedFamily
     neighbourhood: Neighbourhood | None = None
     stream: Rows | SavedSums | None = None
     support: SupportMap | None = None
+    replicates: tuple[FittedFamily, ...] | None = None
 
     @classmethod
     def of(
@@ -159,7 +163,7 @@ class FittedModel:
         neighbourhood = getattr(estimator, "neighbourhood_", None)
         support = getattr(estimator, "support_", None)
         kept = None if stream is None else closed(stream)
-        return cls(family, neighbourhood, kept, support)
+        return cls(family, neighbourhood, kept, support, estimator.replicates_ or None)
 
     def check_saved(self) -> None:
         """Refuse what is missing, or too much, with conditions or without."""
@@ -169,6 +173,8 @@ class FittedModel:
             raise ValueError("a family without conditions takes no more rows")
         if self.support is not None and self.family.d > 1:
             raise ValueError("bounds are for one column of y")
+        if self.replicates and (len(self.replicates) == 1 or self.family.d > 1):
+            raise ValueError("there is one replicate, or one of several columns of y")
         if isinstance(self.stream, SavedSums):
             self.stream.check_family(self.family.T)
 
@@ -205,6 +211,7 @@ class FittedMember:
         "beyond": "optional",
         "rounding": "nonnegative",
         "mixture": "p optional",
+        "beyond_weight": "nonnegative share",
     },
     names={"defensive_weight": "guard_weight", "defensive": "guard"},
 )
@@ -227,6 +234,7 @@ class FittedAverage:
     beyond: DefensiveComponent | None = None  # Beside bounds that are only likely
     rounding: float = 0.0  # Width that y was rounded to
     mixture: FittedMixture | None = None  # Of regressions, if that is a member
+    beyond_weight: float = SUPPORT.beyond  # Mass of that; older files have none
 
     def check_saved(self) -> None:
         """Refuse shares of something else than one, and what is no density."""
@@ -386,12 +394,13 @@ def opened(saved: Rows | SavedSums, family: FittedFamily) -> Stream:
 
 
 def _lower(size: int) -> Mask:
-    """Which entries of C are summed."""
+    """Which entries of C are saved."""
     return np.tri(size, dtype=np.bool_)
 
 
 def _opened_fold(fold: SavedFold, lower: Mask) -> Statistics:
-    C = np.zeros(lower.shape, order="F")
+    C = np.zeros(lower.shape)
     C[lower] = fold.triangle
+    C += np.tril(C, -1).T
     # Two folds without rows share an array in the file.
     return Statistics(C, fold.b.copy(), fold.weight)

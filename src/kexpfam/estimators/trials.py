@@ -114,7 +114,7 @@ def _try_likelihood(validation: Validation, bar: Any) -> None:
     if not validation.likelihood_pays() or validation.ended_before("likelihood"):
         return
     weights = validation.weights
-    grid = AVERAGED_LIKELIHOOD_GRID
+    grid = validation.coarse(PLAIN, AVERAGED_LIKELIHOOD_GRID)
     kernels_x = validation.kernels_x(PLAIN, grid)[1:]  # not the constant
     liked: dict[Kernel, float] = {}
     for candidate in validation.candidates:
@@ -135,8 +135,8 @@ def _in_stages(validation: Validation, names: Sequence[str]) -> Iterator[list[Ta
     plain = [name for name in names if name in (PLAIN, GAUSSIANIZED)]
     others = [name for name in names if name not in plain]
     yield [task for name in others for task in _tasks(validation, name)]
-    few = PLAIN_SCOUTS
     for name in plain:
+        few = validation.coarse(name, PLAIN_SCOUTS)
         paths = few.paths(validation.kernels_x(name, few, relevance=False))
         yield validation.tasks(name, paths)
     for name in plain:

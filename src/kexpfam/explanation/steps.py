@@ -1,5 +1,6 @@
 """Along which values of a column an effect goes, and which rows take each step."""
 
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -129,9 +130,9 @@ def _between_numbers(values: Column, coded: Array, bins: int) -> Steps:
 def _between_categories(
     columns: ModelColumns, column: int, Z: Array, values: Column
 ) -> Steps:
-    kinds, counts = np.unique(values.astype(str), return_counts=True)
-    often = np.argsort(-counts, kind="stable")[:MOST_CATEGORIES]
-    kept = [str(kind) for kind in kinds[np.sort(often)]]
+    counts = Counter(values.tolist())
+    often = sorted(counts, key=lambda kind: (-counts[kind], kind))[:MOST_CATEGORIES]
+    kept = sorted(often)
     feature = columns.features[column]
     if isinstance(feature, OrderedFeature):
         ordered = [kind for kind in feature.categories if kind in kept]

@@ -34,6 +34,7 @@ from kexpfam.explorer.subject import (
     kind_of_model,
     number_control,
 )
+from kexpfam.tables.dates import text_of_day
 
 Answer = dict[str, Any]
 
@@ -83,8 +84,8 @@ class JointView:
             "rows": len(subject.rows),
             "observed": len(subject.rows),
             "controls": [
-                control.as_json() | {"always": control.name in self._exogenous}
-                for control in self._controls
+                control.as_json() | {"always": name in self._exogenous}
+                for name, control in zip(self._names, self._controls, strict=True)
             ],
         }
 
@@ -103,13 +104,14 @@ class JointView:
         """Draws, given what is held fixed, beside the data in a scatter matrix."""
         given, most = question.mapping("given"), self.spec.columns
         drawn, worth = self.drawn(given)
-        shown, columns = drawn[:, :most], self._axes[:most]
-        width, _ = question.size(640.0)
-        rows = self.subject.rows[: 0 if given else self.spec.draws, :most]
+        rows = self.subject.rows[: 0 if given else self.spec.draws]
+        origins = [control.origin for control in self._controls]
+        shown, rows = ((values - origins)[:, :most] for values in (drawn, rows))
+        columns, (width, _) = self._axes[:most], question.size(640.0)
         return {
             "picture": pairs_picture(rows, shown, columns, width),
             "names": list(self._names),
-            "draws": drawn.tolist(),
+            "draws": self._written(drawn),
             "worth": worth,
             "note": outside_note(*(share_outside(v, columns) for v in (shown, rows))),
         }
@@ -117,22 +119,46 @@ class JointView:
     def drawn(self, given: Mapping[str, Any]) -> tuple[Array, float | None]:
         """Draws, (n, d), and how many independent ones they are worth if weighted."""
         evidence = {}
-        for name in {**dict.fromkeys(self._exogenous), **given}:
-            if name not in self._names:
-                raise ExplorerError(f"There is no column {name!r:.60}.")
-            control = self._controls[self._names.index(name)]
-            value = given.get(name, control.start)
-            evidence[self._names.index(name)] = control.cells(value)[0]
+        values = {self._place(name): value for name, value in given.items()}
+        for place in {*map(self._names.index, self._exogenous), *values}:
+            control = self._controls[place]
+            value = values.get(place, control.start)
+            (first, *_) = control.cells(value)  # refuses what is no number or category
+            evidence[place] = value if control.categories else control.origin + first
         model, draws = self.subject.model, self.spec.draws
         known = set(evidence)
         if all(self._ancestors(c) <= known for c in known):
-            return model.sample(draws, random_state=0, given=evidence), None
+            found = model.sample(draws, random_state=0, given=evidence)
+            return self._as_numbers(found), None
         # Filters of warnings belong to the process, so one thread at a time sets them.
         with self._lock, warnings.catch_warnings():
             # The page shows what the draws are worth, at every answer.
             warnings.simplefilter("ignore", UserWarning)
-            found = model.conditional(evidence, self.spec.weighted, random_state=0)
-        return found.resample(draws, 0), found.effective_sample_size
+            weighted = model.conditional(evidence, self.spec.weighted, random_state=0)
+        return weighted.resample(draws, 0), weighted.effective_sample_size
+
+    @property
+    def _table(self) -> Any:
+        """Which columns are categories or dates, `JointColumns`; None if none are."""
+        return getattr(self.subject.model, "_columns", None)
+
+    def _place(self, name: str) -> int:
+        """Which column it is, by its name or by that of its control."""
+        for place, known in enumerate(self._names):
+            if name in (known, self._controls[place].name):
+                return place
+        raise ExplorerError(f"There is no column {name!r:.60}.")
+
+    def _written(self, draws: Array) -> Any:
+        """Draws as people read them: categories and moments as texts."""
+        if self._table is None:
+            return draws.tolist()
+        rows = self._table.cells(draws).tolist()
+        return [[v if isinstance(v, float) else str(v) for v in row] for row in rows]
+
+    def _as_numbers(self, draws: Any) -> Array:
+        """Draws with places of categories and days, as the data have them, (n, d)."""
+        return draws if self._table is None else self._table.rows(draws)
 
     def _ancestors(self, column: int) -> set[int]:
         """Columns that a column depends on, in any of the orders of the model."""
@@ -143,15 +169,31 @@ class JointView:
 
     @functools.cached_property
     def _controls(self) -> list[Control]:
-        """A slider for each column."""
-        columns = enumerate(zip(self._names, self._rows.T, strict=True))
-        return [number_control(name, i, values) for i, (name, values) in columns]
+        """A slider for each column, and a list for categories."""
+        found = []
+        for i, (name, values) in enumerate(zip(self._names, self._rows.T, strict=True)):
+            kind = "number" if self._table is None else self._table.columns[i].kind
+            if kind == "category":
+                found.append(_list(name, i, values, self._table.columns[i].categories))
+            elif kind == "date":
+                first = float(np.floor(values.min()))
+                called = f"{name}, days from {text_of_day(first)}"
+                control = number_control(called, i, values - first)
+                found.append(replace(control, origin=first))
+            else:
+                found.append(number_control(name, i, values))
+        return found
 
     @functools.cached_property
     def _axes(self) -> list[Control]:
         """The range of each column that pictures show."""
         pairs = zip(self._controls, self._rows.T, strict=True)
-        return [_reaching(control, v, self.spec.beyond) for control, v in pairs]
+        return [
+            control
+            if control.categories
+            else _reaching(control, values - control.origin, self.spec.beyond)
+            for control, values in pairs
+        ]
 
     @functools.cached_property
     def _rows(self) -> Array:
@@ -163,7 +205,17 @@ class JointView:
                 f"{self._exogenous[0]!r} is a condition of this model, and its range "
                 f"is not known without data; say --data."
             )
-        return self.subject.model.sample(self.spec.draws, random_state=0)
+        return self._as_numbers(
+            self.subject.model.sample(self.spec.draws, random_state=0)
+        )
+
+
+def _list(name: str, i: int, places: Array, categories: tuple[str, ...]) -> Control:
+    """A list of categories, beginning at the most frequent one."""
+    # A value that was not there at the fit has the place after all others.
+    counts = np.bincount(places.astype(int), minlength=len(categories) + 1)[:-1]
+    start = categories[int(np.argmax(counts))]
+    return Control(name, (i,), categories, 0.0, len(categories) - 1.0, 1.0, start)
 
 
 def _ancestors(graph: Any, column: int) -> set[int]:
@@ -340,9 +392,9 @@ def share_outside(values: Array, columns: Sequence[Control]) -> float:
 def _margin(matrix: _Matrix, i: int) -> str:
     """Ticks of one column: left of its row, and below its column."""
     frame, bottom = matrix.frame(i, i), matrix.bottom
-    values = ticks(frame.x.low, frame.x.high, max(2, int(matrix.cell / 45)))
+    values, labels = _labelled(matrix, i)
     parts = []
-    for value, label in zip(values, tick_texts(values), strict=True):
+    for value, label in zip(values, labels, strict=True):
         x, y = float(frame.x(value)), float(frame.y(value))
         if len(label) * LETTER < matrix.cell:
             parts.append(text(x, bottom + 16, label, "tick", "middle"))
@@ -352,3 +404,16 @@ def _margin(matrix: _Matrix, i: int) -> str:
     # Some room between names of neighbours.
     name = matrix.name(i, 10.0, "label")
     return "".join([*parts, text(middle, bottom + 36, *name, "middle")])
+
+
+def _labelled(matrix: _Matrix, i: int) -> tuple[Sequence[float], Sequence[str]]:
+    """Where the axis of a column has texts: round numbers, or categories."""
+    frame, categories = matrix.frame(i, i), matrix.columns[i].categories
+    if not categories:
+        values = ticks(frame.x.low, frame.x.high, max(2, int(matrix.cell / 45)))
+        return values, tick_texts(values)
+    places = list(range(len(categories)))
+    if len(places) * 2 * LETTER > matrix.cell:  # as far as there is room
+        places = places[:: len(places) - 1]
+    most = max(2, int(matrix.cell / len(places) / LETTER) - 1)
+    return list(map(float, places)), [shortened(categories[k], most) for k in places]

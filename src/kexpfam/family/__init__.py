@@ -2,6 +2,7 @@
 
 from kexpfam.family.all_rows import (
     RowsBeyond,
+    SampledRows,
     sample_rows,
     solve_by_likelihood,
     solve_iteratively,
@@ -77,6 +78,7 @@ __all__ = [
     "RowLaws",
     "RowScores",
     "RowsBeyond",
+    "SampledRows",
     "SharedProcesses",
     "Spec",
     "ValidationRows",

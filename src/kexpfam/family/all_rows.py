@@ -18,7 +18,7 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from kexpfam.data import (
     Accumulator,
     Rows,
     RowSample,
+    Sample,
     Source,
     distinct_hashes,
     reduce_blocks,
@@ -169,18 +170,53 @@ class SampledRows:
     known_below: int  # Exactly the rows with smaller hashes are in the sample
     seed: int  # Of the hashes
     complete: bool  # Whether these are all rows
+    low: Array  # Smallest responses of all rows, (d,)
+    high: Array  # Largest
+    weight: float  # Sum of the weights of all rows
+
+
+class _Seen(NamedTuple):
+    sample: Sample
+    low: Array
+    high: Array
+    weight: float
+
+
+@dataclass(frozen=True)
+class _SampleAndRange(Accumulator[_Seen]):
+    """A sample of the rows, and the range of the responses of all."""
+
+    rows: RowSample
+
+    def start(self) -> _Seen:
+        return _Seen(self.rows.start(), np.array([np.inf]), np.array([-np.inf]), 0.0)
+
+    def add(self, state: _Seen, block: Rows) -> _Seen:
+        sample = self.rows.add(state.sample, block)
+        low = np.minimum(state.low, block.Y.min(axis=0))
+        high = np.maximum(state.high, block.Y.max(axis=0))
+        return _Seen(sample, low, high, state.weight + float(block.weights.sum()))
+
+    def combine(self, first: _Seen, second: _Seen) -> _Seen:
+        return _Seen(
+            self.rows.combine(first.sample, second.sample),
+            np.minimum(first.low, second.low),
+            np.maximum(first.high, second.high),
+            first.weight + second.weight,
+        )
 
 
 def sample_rows(source: Source, size: int, seed: int, **work: Any) -> SampledRows:
     """Draw a sample in one pass over the rows; `work` is for `reduce_blocks`."""
-    sample = reduce_blocks(source, RowSample(size + 1, seed), **work)
+    seen = reduce_blocks(source, _SampleAndRange(RowSample(size + 1, seed)), **work)
+    sample, known = seen.sample, (seen.low, seen.high, seen.weight)
     if len(sample) <= size:
-        return SampledRows(sample, 2**64 - 1, seed, True)
+        return SampledRows(sample, 2**64 - 1, seed, True, *known)
     # Of rows that are alike to the last one it is not known whether they are here.
     last = sample.hashes[-1]
     kept = slice(0, int(np.searchsorted(sample.hashes, last)))
     rows = Rows(sample.X[kept], sample.Y[kept], sample.weights[kept])
-    return SampledRows(rows, int(last), seed, False)
+    return SampledRows(rows, int(last), seed, False, *known)
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,7 +24,7 @@ from kexpfam.family.cross_validation import (
 )
 from kexpfam.family.family import FittedFamily
 from kexpfam.family.statistics import FoldStatistics
-from kexpfam.score_matching import Statistics, Summation
+from kexpfam.score_matching import Statistics
 
 # Fewer centres are taken if they lose no more than this, in nats per row.
 TOLERANCE = 0.002
@@ -124,12 +124,12 @@ def choose_components(stats: FoldStatistics) -> Components | None:
         return None
     if min(own.weight for own in stats.sums) <= 0 or not len(stats.validation.keys):
         return None  # so few rows that a fold has none
-    full, R = [Summation.finished(own) for own in stats.sums], stats.spec.basis.gram()
+    R = stats.spec.basis.gram()
     share, criterion, offset = _criterion(stats)
     trials: list[_Trial] = []
     for size in stats.sizes:
         _, index = stats.spec.leading(size)
-        parts = [own.of_functions(index) for own in full]
+        parts = [own.of_functions(index) for own in stats.sums]
         lams = stats.lambda_path
         if trials:  # within an order of magnitude of the best with fewer centres
             lams = [lam for lam in lams if 0.09 < lam / trials[-1].lam < 11.0]

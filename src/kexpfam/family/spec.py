@@ -52,6 +52,8 @@ class Spec:
     regularization: float | None = None
     features: LearnedSummary | None = None  # What the kernel of x acts on; None for x
     kinds: ColumnKinds | None = None  # Which columns of x are gaps and categories
+    # Width that one column of y was rounded to, 0 for none; None to look at the rows
+    rounding: float | None = None
     fit_method: str = "score"  # Name of a `Solver`
     # Whether a fit with isolated components is finished by likelihood
     finish: bool = False
@@ -64,6 +66,7 @@ class Spec:
     standardize: bool = True
     memory_budget: int = DEFAULT_BUDGET
     time_budget: float | None = None  # Seconds that a search may take, and the fits
+    bootstrap: int = 0  # Fits to rows with random weights, for bands of densities
     limits: Limits = field(default_factory=Limits)
     n_jobs: int | None = None
     verbose: bool = False

@@ -351,5 +351,5 @@ class FoldStatistics:
     def coefficients(self, lam: float, size: int) -> tuple[Basis, Array]:
         """The basis of the first centres, and α of (16) from all rows."""
         basis, index = self.spec.leading(size)
-        total = Summation.finished(functools.reduce(operator.add, self.sums))
+        total = functools.reduce(operator.add, self.sums)
         return basis, total.of_functions(index).solve(basis.gram(), lam)

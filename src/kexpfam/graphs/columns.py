@@ -207,8 +207,8 @@ def _condition(table: Table, name: str) -> JointColumn:
             return JointColumn("number", gaps=gaps)
         if days_of(table.column(name)) is not None:
             return JointColumn("date", gaps=gaps)
-    kinds = np.unique(table.labels(name)[~table.is_missing(name)].astype(str))
-    return JointColumn("category", tuple(map(str, kinds)), gaps=gaps)
+    kinds = set(table.labels(name)[~table.is_missing(name)].tolist())
+    return JointColumn("category", tuple(sorted(kinds)), gaps=gaps)
 
 
 def _table_of(X: Any, names: Sequence[str]) -> Table:

@@ -16,6 +16,8 @@ from kexpfam.regression.logistic import (
     power_features,
 )
 from kexpfam.regression.mixture import (
+    MIXTURE_SPEC,
+    MixtureSpec,
     RegressionMixture,
     fit_regression_mixture,
     refit_regression_mixture,
@@ -25,6 +27,7 @@ from kexpfam.regression.process import GaussianProcessSpec, Hyperparameters, Pro
 from kexpfam.regression.scaling import Scaling, scaling_of
 
 __all__ = [
+    "MIXTURE_SPEC",
     "GaussianProcess",
     "GaussianProcessFit",
     "GaussianProcessSpec",
@@ -35,6 +38,7 @@ __all__ = [
     "LogScale",
     "LogScaleSpec",
     "LogisticRegression",
+    "MixtureSpec",
     "Process",
     "RegressionMixture",
     "Scaling",

@@ -131,7 +131,9 @@ def fit_regression_mixture(
     if best is alone:
         return None
     mixture = best.mixture(rows)
-    return mixture if few is rows else refit_regression_mixture(mixture, X, y, weights)
+    if few is rows:
+        return mixture
+    return refit_regression_mixture(mixture, X, y, weights, spec)
 
 
 def refit_regression_mixture(

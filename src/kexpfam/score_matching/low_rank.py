@@ -11,8 +11,7 @@ at the rows a, and R = ⟨φ, φᵀ⟩ in the RKHS. C and b are sums over rows: 
 parts of the data are added, and those of a held-out part are subtracted.
 
 Rows come in blocks of about a thousand: tall enough for a rank-k update of C at full
-speed, and few enough that a feature matrix of all rows never exists. Only the lower
-triangle of C is summed; `finished` mirrors it.
+speed, and few enough that a feature matrix of all rows never exists.
 
 For a product of two Gaussian kernels (`gaussian_products`), in units of the
 lengthscales, ∂_iφ is −(a_i − c_i)K / ℓ_i, and ∂_i²φ enters b only through the moments
@@ -25,7 +24,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
-from scipy.linalg import blas, lapack
+from scipy.linalg import lapack
 
 from kexpfam._linalg import BufferPool, Empty
 from kexpfam._parallel import on_threads, thread_count
@@ -174,7 +173,7 @@ class Summation:
     def start(self) -> Statistics:
         """Statistics of no rows."""
         size = self.basis.size
-        return Statistics(np.zeros((size, size), order="F"), np.zeros(size), 0.0)
+        return Statistics(np.zeros((size, size)), np.zeros(size), 0.0)
 
     def add(
         self,
@@ -199,13 +198,6 @@ class Summation:
         first.b[...] += second.b
         return replace(first, weight=first.weight + second.weight)
 
-    @staticmethod
-    def finished(sums: Statistics) -> Statistics:
-        """The same with both triangles of C, on which one can calculate."""
-        C = np.tril(sums.C)
-        C += np.tril(C, -1).T
-        return replace(sums, C=C)
-
     def _add_general(self, sums: Statistics, sample: ScoreSample, empty: Empty) -> None:
         basis = self.basis
         pairs = basis.pairs(sample.X, sample.Y, empty)
@@ -215,7 +207,7 @@ class Summation:
             F = basis.features(pairs, 1, i)
             sums.b[...] += (sample.weights * sample.gsm_linear[:, i]) @ F
             F *= np.sqrt(gsm_weights)[:, None]
-            _add_products(sums.C, F)
+            _add_products(sums.C, F, empty)
 
 
 def _add_gaussian(
@@ -237,7 +229,7 @@ def _add_gaussian(
         if not np.all(sample.gsm_weights[:, i] == 1.0):
             F[i] *= np.sqrt(sample.gsm_weights[:, i])[:, None]
         ell, c = float(product.lengths[i - d]), product.centers[i - d]
-        _add_products(sums.C, F[i], 1.0 / ell**2)
+        _add_products(sums.C, F[i], empty, 1.0 / ell**2)
         # Σ_a w (g ∂_i²φ + gsm_linear ∂_iφ) from moments of (a_i − c_i)
         zeroth, first, second, linear, linear_first = found[5 * i : 5 * i + 5]
         squares = second - 2.0 * c * first + c**2 * zeroth
@@ -254,12 +246,13 @@ def _moment_weights(sample: ScoreSample, own: Array) -> Array:
     return np.stack(rows)
 
 
-def _add_products(C: Array, F: Array, factor: float = 1.0) -> None:
-    """Add factor · FᵀF to the lower triangle of C, in place."""
-    # The transpose of a C-contiguous F is what Fortran wants; nothing is copied.
-    updated = blas.dsyrk(factor, F.T, beta=1.0, c=C, lower=1, overwrite_c=1)
-    if updated is not C and not np.shares_memory(updated, C):
-        C[...] = updated
+def _add_products(C: Array, F: Array, empty: Empty, factor: float = 1.0) -> None:
+    """Add factor · FᵀF to C, in place."""
+    # NumPy sees that the two are one, and computes half of the products. SciPy's rank-k
+    # update would need no second array, but other threads wait while it runs.
+    products = np.matmul(F.T, F, out=empty(C.shape))
+    products *= factor
+    C += products
 
 
 def statistics(
@@ -272,7 +265,7 @@ def statistics(
     summation, n = Summation(basis), len(sample.Y)
     threads = max(1, min(thread_count(n_jobs), -(-n // ROW_BLOCK)))
     if threads == 1:
-        return summation.finished(summation.add(summation.start(), sample))
+        return summation.add(summation.start(), sample)
     edges = np.linspace(0, n, threads + 1).astype(int)
     parts = [
         sample.part(slice(int(start), int(stop)))
@@ -283,7 +276,7 @@ def statistics(
     sums = on_threads(
         lambda part: summation.add(summation.start(), part), parts, n_jobs
     )
-    return summation.finished(functools.reduce(summation.combine, sums))
+    return functools.reduce(summation.combine, sums)
 
 
 def fit_low_rank(

@@ -81,6 +81,7 @@ def choose(rows: TrainingRows, spec: Spec, rng: np.random.Generator) -> Selected
         chosen_centers(len(placed), _n_components(spec, len(placed))),
         selection,
         validation,
+        lambda factors: validation.reweighted(factors)(chosen.coordinates),
     )
     if isinstance(search, GradientSearch) and not validation.ended:
         return _refined(validation, selected, search)
@@ -143,7 +144,9 @@ def _tasks(validation: Validation, name: str) -> list[Task]:
     """Kernels and λ to try in some coordinates, as far as they are open."""
     spec, regression = validation.spec, validation.is_regression(name)
     solver = SOLVERS[spec.fit_method]
-    grid = validation.grid(name) if solver.relative_lambda else LIKELIHOOD_GRID
+    grid = validation.coarse(name, LIKELIHOOD_GRID)
+    if solver.relative_lambda:
+        grid = validation.grid(name)
     if spec.regularization is not None:
         grid = replace(grid, lams=(spec.regularization,), relative=False)
     if spec.kernel is not None:
@@ -272,6 +275,7 @@ def _on_paper_grid(validation: Validation, search: PaperGrid) -> Selected:
         result.regularization,
         None,
         result,
+        reweighted=lambda factors: validation.reweighted(factors)(PLAIN),
     )
 
 

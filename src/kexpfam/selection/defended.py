@@ -14,11 +14,14 @@ is about standard deviations. A component that hardly any row needs may be most 
 variance, and log densities do not know it: v is what the mean squared residual of
 held-out rows says against the mean variance (`HeldOutLaws.variance_worth`). Weights of
 members answer to it, too, if rows object to what they are by log densities alone.
+
+What the component adds to the mean variance is little, unless residuals are larger than
+that: what is defended against must not be most of what is said.
 """
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy import special
@@ -129,7 +132,7 @@ def _defended(
     judge = _Judge.of(own, weights, laws, name, spec)
     tried = itertools.product(spec.widths, spec.weights)
     defences = (_defence(validation, name, *one, spec) for one in tried)
-    defence = max(defences, key=judge.total)
+    defence = judge.best(list(defences))
     weights = average_weights(own, defence.beside(log_p), row_weights)
     judge = _Judge.of(own, weights, laws, name, spec)
     everyone = np.zeros(len(candidates))
@@ -147,6 +150,8 @@ class _Judge:
     mean: Array  # Its held-out means, (n,)
     variance: Array  # And variances
     spec: DefensiveSpec
+    # Moments of components of some width
+    _known: dict[StudentBase, tuple[Array, Array]] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -175,16 +180,35 @@ class _Judge:
 
     def variances(self, defence: Defence) -> float:
         """Its last term."""
-        base, w = defence.base, defence.weight
-        # Points of equal mass, as far apart as the standard deviation says.
-        u = base.column_quantile(
-            (np.arange(self.spec.levels) + 0.5) / self.spec.levels, 0
-        )
-        middle = u.mean()
-        u = middle + (u - middle) * base.column_std(0) / u.std()
-        y = self.laws.at(self.coordinates, slice(0, len(self.mean)), u)
-        wide = y.var(axis=1) + (1.0 - w) * np.square(y.mean(axis=1) - self.mean)
-        return self.laws.variance_worth(self.mean, (1.0 - w) * self.variance + w * wide)
+        return self.laws.variance_worth(self.mean, self._widened(defence))
+
+    def best(self, defences: Sequence[Defence]) -> Defence:
+        """The largest sum among those with variances that are as they should be."""
+        S, V = self.laws.mean_square(self.mean), self.laws.mean_of(self.variance)
+        if not (np.isfinite([S, V]).all() and V > 0):
+            return max(defences, key=self.total)
+        widened = {d: self.laws.mean_of(self._widened(d)) for d in defences}
+        most = max((1.0 + self.spec.most_added) * V, S, min(widened.values()))
+        narrow = [d for d in defences if widened[d] <= most]
+        return max(narrow, key=self.total)
+
+    def _widened(self, defence: Defence) -> Array:
+        """Variances of the average beside a component, (n,)."""
+        w, (center, spread) = defence.weight, self._moments(defence.base)
+        wide = spread + (1.0 - w) * np.square(center - self.mean)
+        return (1.0 - w) * self.variance + w * wide
+
+    def _moments(self, base: StudentBase) -> tuple[Array, Array]:
+        """Means and variances of a component of y itself, (n,) each."""
+        if base not in self._known:
+            # Points of equal mass, as far apart as the standard deviation says.
+            levels = (np.arange(self.spec.levels) + 0.5) / self.spec.levels
+            u = base.column_quantile(levels, 0)
+            middle = u.mean()
+            u = middle + (u - middle) * base.column_std(0) / u.std()
+            y = self.laws.at(self.coordinates, slice(0, len(self.mean)), u)
+            self._known[base] = y.mean(axis=1), y.var(axis=1)
+        return self._known[base]
 
 
 def _totals(

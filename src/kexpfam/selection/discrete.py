@@ -124,7 +124,11 @@ def rounding_width(y: Array, spec: AtomsSpec = ATOMS) -> float:
             # By a quotient of whole numbers, so that 0.1 is the double next to it.
             width = factor * 10.0**power if power >= 0 else factor / 10.0**-power
             multiples = values / width
-            slack = 1e-9 * np.maximum(np.abs(multiples), 1.0)
+            size = np.maximum(np.abs(multiples), 1.0)
+            # Errors of arithmetic, which of large numbers must not be all there is.
+            slack = np.minimum(1e-9 * size, 1e-3) + 4.0 * np.finfo(float).eps * size
+            if slack.max() > 0.1:
+                return 0.0
             if np.all(np.abs(multiples - np.rint(multiples)) <= slack):
                 return width
     return 0.0

@@ -87,6 +87,7 @@ def choose_by_likelihood(selected: Selected) -> Selected | None:
         lam=lambda_for_all(validation, best.lam, some.weights),
         centers=chosen_centers(len(placed), count),
         result=replace(found, chosen=best, active_bounds=()),
+        reweighted=lambda factors: validation.reweighted(factors)(best.coordinates),
     )
 
 
@@ -118,6 +119,9 @@ def isolated_coordinates(validation: Validation) -> dict[str, IsolatedComponents
     Looked at are those that may have weight in an average.
     """
     rows, found = validation.rows, {}
+    # Recorded values are no components because nothing is recorded between them.
+    noise = np.random.default_rng(0).uniform(-0.5, 0.5, size=rows.Y.shape)
+    spread = rows.Y + validation.rounding * noise
     for name in validation.in_the_race():
         own = [c for c in validation.candidates if c.coordinates == name]
         blind = [c for c in own if c.method == SCORE.name]
@@ -131,7 +135,8 @@ def isolated_coordinates(validation: Validation) -> dict[str, IsolatedComponents
         centers = chosen_centers(len(placed), SCORE.n_components)
         family = solve(placed, best.kernel, best.lam, seed=0, centers=centers)
         held_out = placed if validation.has_summary(name) else None
-        masses = check_masses(family, rows.X, rows.Y, rows.weights, placed=held_out)
+        Y = spread if validation.is_coarse(name) else rows.Y
+        masses = check_masses(family, rows.X, Y, rows.weights, placed=held_out)
         if masses.found:
             found[name] = masses
     return found
@@ -311,13 +316,12 @@ def _for_components(validation: Validation, name: str, grid: KernelGrid) -> Kern
     It is where components have places of their own; elsewhere x moves them.
     """
     if name != WITHIN_COMPONENTS.name:
-        return grid
+        return validation.coarse(name, grid)
     placed = validation.coordinates[name]
     width = component_std(placed.U[:, 0], placed.weights)
     unit = min(1.0, width / FINISH_WIDTH)
-    return replace(
-        grid, lengthscales_y=tuple(unit * ell for ell in grid.lengthscales_y)
-    )
+    lengths = tuple(unit * ell for ell in grid.lengthscales_y)
+    return validation.coarse(name, replace(grid, lengthscales_y=lengths))
 
 
 def _paths(validation: Validation, name: str) -> list[LambdaPath]:

@@ -243,7 +243,7 @@ def _fold_sums(
     done = over_row_blocks(work, blocks, n_jobs, row_block)
     for block, own in zip(blocks, done, strict=True):
         sums[block.fold] = summation.combine(sums[block.fold], own)
-    return tuple(summation.finished(own) for own in sums)
+    return tuple(sums)
 
 
 def _fold_sums_of_few(problem: HeldOutProblem, basis: Basis) -> tuple[Statistics, ...]:

@@ -25,7 +25,8 @@ from kexpfam.selection.validation import Validation
 class HeldOutLaws:
     """PIT values, means and variances of all rows under fits without their fold.
 
-    Of each candidate they are found once, when they are first asked for.
+    Of each candidate they are found once, when they are first asked for. Means and
+    variances are in units of `unit`.
     """
 
     validation: Validation
@@ -34,8 +35,16 @@ class HeldOutLaws:
 
     @property
     def responses(self) -> Array:
-        """The user's y of all rows, (n,)."""
+        """The user's y of all rows, in units of `unit`, (n,)."""
         return self._behind(self.validation.rows.Y)[:, 0]
+
+    @functools.cached_property
+    def unit(self) -> float:
+        """One, but for responses whose squares are no doubles: a power of two."""
+        Y = self.validation.rows.Y
+        y = Y if self.support is None else self.support.inverse(Y)
+        exponent = float(np.log2(max(float(np.abs(y).max()), 1e-300)))
+        return 2.0 ** round(exponent) if abs(exponent) > 400.0 else 1.0
 
     @functools.cached_property
     def _far_tailed(self) -> bool:
@@ -76,22 +85,33 @@ class HeldOutLaws:
             tolerance: τ. Within 5 % a standard deviation is right, and S itself is that
                 of fits which are not quite what will be used.
         """
-        weights = self.validation.weights
-        omega = weights / weights.sum()
-        squares = np.square(self.responses - mean)
-        S, V = float(omega @ squares), float(omega @ variance)
-        if self._far_tailed or not (np.isfinite([S, V]).all() and S > 0 and V > 0):
+        S, V = self.mean_square(mean), self.mean_of(variance)
+        if not (np.isfinite([S, V]).all() and S > 0 and V > 0):
             return 0.0
+        weights = self.validation.weights
+        omega, squares = weights / weights.sum(), np.square(self.responses - mean)
         # Squares of normal residuals vary by twice the square of their mean.
         spread = max(float(omega @ np.square(squares / S - 1.0)), 2.0)
         error = spread * float(np.square(omega).sum()) + tolerance**2
         return -0.5 * float(np.log(V / S)) ** 2 / error
 
+    def mean_square(self, mean: Array) -> float:
+        """Mean squared residual of the rows, beside held-out means (n,).
+
+        NaN where moments of y are those of a few rows.
+        """
+        squares = np.square(self.responses - mean)
+        return float("nan") if self._far_tailed else self.mean_of(squares)
+
+    def mean_of(self, values: Array) -> float:
+        """Mean of something over the rows, (n,), with their weights."""
+        return float(np.average(values, weights=self.validation.weights))
+
     def at(self, name: str, fold: slice, u: Array) -> Array:
         """The user's y at points (g,) of some coordinates for rows of a fold, (n, g).
 
-        Location and scale are those that each row is held out from. A transform is that
-        of all rows, which differs little.
+        It is in units of `unit`. Location and scale are those that each row is held out
+        from. A transform is that of all rows, which differs little.
         """
         placed = self.validation.coordinates[name]
         Y = self.validation.rows.Y[fold]
@@ -107,7 +127,8 @@ class HeldOutLaws:
         return self._behind(v)
 
     def _behind(self, w: Array) -> Array:
-        return w if self.support is None else self.support.inverse(w)
+        y = w if self.support is None else self.support.inverse(w)
+        return y if self.unit == 1.0 else y / self.unit
 
     def _found(self, candidate: Candidate) -> Array:
         n, name = len(self.validation.rows), candidate.coordinates

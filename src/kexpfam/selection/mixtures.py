@@ -5,7 +5,7 @@ kernels have to learn cell by cell. Rows say how many components there are; it i
 fitted again without each fold, from where it was.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import special
@@ -15,9 +15,12 @@ from kexpfam.data import Rows
 from kexpfam.distributions import NormalMixtureDensity
 from kexpfam.persistence import saved_fit
 from kexpfam.regression import (
+    MIXTURE_SPEC,
+    MixtureSpec,
     RegressionMixture,
     fit_regression_mixture,
     refit_regression_mixture,
+    scaling_of,
 )
 from kexpfam.selection.candidates import Candidate
 from kexpfam.selection.results import Member
@@ -31,6 +34,7 @@ class MixtureExpert:
     """A fitted mixture as an expert."""
 
     mixture: RegressionMixture
+    spec: MixtureSpec = MIXTURE_SPEC
 
     def given(self, X: Array) -> NormalMixtureDensity:
         """Densities at conditions (n, p)."""
@@ -39,7 +43,8 @@ class MixtureExpert:
     def refitted(self, rows: Rows) -> "MixtureExpert":
         """With as many components for other rows."""
         mixture, y = self.mixture, rows.Y[:, 0]
-        return MixtureExpert(refit_regression_mixture(mixture, rows.X, y, rows.weights))
+        again = refit_regression_mixture(mixture, rows.X, y, rows.weights, self.spec)
+        return MixtureExpert(again, self.spec)
 
 
 @saved_fit({"weight": "positive share", "mixture": "p"})
@@ -73,7 +78,8 @@ def try_mixture(validation: Validation) -> dict[str, MixtureExpert]:
         return {}
     X, y = rows.X, rows.Y[:, 0]
     # Runs of EM begin anywhere; always the same places are as good as others.
-    found = fit_regression_mixture(X, y, weights, np.random.default_rng(0))
+    spec = _spec(validation)
+    found = fit_regression_mixture(X, y, weights, np.random.default_rng(0), spec)
     if found is None:
         return {}
     best = max(c.mean(weights) for c in validation.candidates)
@@ -81,7 +87,7 @@ def try_mixture(validation: Validation) -> dict[str, MixtureExpert]:
     margin = validation.tuning.mixture_margin
     if np.average(flattered, weights=weights) < best - margin:
         return {}
-    expert = MixtureExpert(found)
+    expert = MixtureExpert(found, spec)
     log_p, below = np.empty(len(rows)), np.empty(len(rows))
     for fold in validation.folds:
         rest = rows[np.delete(np.arange(len(rows)), fold)]
@@ -89,6 +95,17 @@ def try_mixture(validation: Validation) -> dict[str, MixtureExpert]:
         log_p[fold], below[fold] = density.logpdf(y[fold]), density.cdf(y[fold])
     validation.candidates.append(_candidate(log_p, below))
     return {MIXTURE: expert}
+
+
+def _spec(validation: Validation) -> MixtureSpec:
+    """Components no narrower than two that stand on neighbouring recorded values.
+
+    Normal densities at a distance of two standard deviations have one mode.
+    """
+    rows = validation.rows
+    std = float(scaling_of("y", rows.Y, rows.weights).scale[0])
+    least = 0.5 * validation.rounding / std
+    return replace(MIXTURE_SPEC, smallest_std=max(MIXTURE_SPEC.smallest_std, least))
 
 
 def _candidate(held_out: Array, below: Array | None = None) -> Candidate:

@@ -1,6 +1,6 @@
 """What was selected, among what, and why: one family, or several to average."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
@@ -123,6 +123,8 @@ class Selected:
     centers: Indices | None  # Of the validated fits; None for exact ones
     result: Selection | SearchResult | None  # How it was found; None if given
     validation: Validation | None = None  # To go on with; None if there is nothing
+    # The rows with other weights, times factors (n,), in coordinates fitted anew
+    reweighted: Callable[[Array], CoordinateRows] | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -117,7 +117,9 @@ class DefensiveSpec:
     # Scales that are tried, in those of the rows' responses in its coordinates. The
     # variance of t(3) is three: 1 % at scale 1 adds 3 % to a variance, at 2 it adds 12
     widths: tuple[float, ...] = (1.0, 2.0, 4.0, 8.0, 16.0)
-    weights: tuple[float, ...] = (0.001, 0.003, 0.01, 0.03)
+    weights: tuple[float, ...] = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03)
+    # What it may add to a mean variance that is not below the residuals': 1 % of std
+    most_added: float = 0.02
     first_width: float = 4.0  # Those that weights of members are first found beside
     first_weight: float = 0.01
     # Pseudo-rows, and those of them that it alone explains: one row in a hundred
@@ -179,8 +181,11 @@ class SupportSpec:
     # A likely bound is taken unless it is worse by so many nats a row: a kernel part
     # gains that, and mass where no row is was asked for by nobody
     worse: float = 0.1
-    # Mass of a wide component beside a likely bound, so that nothing is impossible
+    # Mass of a wide component beside a likely bound, so that nothing is impossible:
+    # less where it would add more than this to a mean variance, down to the least
     beyond: float = 0.002
+    most_added: float = 0.01
+    least_beyond: float = 1e-6
 
 
 SUPPORT = SupportSpec()

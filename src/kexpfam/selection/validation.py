@@ -47,6 +47,7 @@ from kexpfam.family import (
 )
 from kexpfam.kernels import Constant, Gaussian, Kernel
 from kexpfam.selection.candidates import Candidate, Task, bases_alone
+from kexpfam.selection.discrete import rounding_width
 from kexpfam.selection.relevance import RELEVANCE, relevant_lengthscales
 from kexpfam.selection.spec import (
     GAUSSIANIZED,
@@ -423,9 +424,38 @@ class Validation:
 
     def grid(self, name: str) -> KernelGrid:
         """Kernels and λ to try in some coordinates."""
-        if self.has_summary(name):
-            return SUMMARY_GRID
-        return REGRESSION_GRID if self.is_regression(name) else PLAIN_GRID
+        grid = REGRESSION_GRID if self.is_regression(name) else PLAIN_GRID
+        return self.coarse(name, SUMMARY_GRID if self.has_summary(name) else grid)
+
+    def coarse(self, name: str, grid: KernelGrid) -> KernelGrid:
+        """A grid without lengthscales of y that are shorter than y was rounded to.
+
+        They would put a spike on each recorded value, which held-out rows pay for.
+        """
+        width = self._width(name)
+        if width <= min(grid.lengthscales_y):
+            return grid
+        lengths = (max(ell, width) for ell in grid.lengthscales_y)
+        return replace(grid, lengthscales_y=tuple(dict.fromkeys(lengths)))
+
+    def is_coarse(self, name: str) -> bool:
+        """Whether rounding keeps lengthscales of y long in some coordinates."""
+        return self._width(name) >= min(self.grid(name).lengthscales_y)
+
+    def _width(self, name: str) -> float:
+        """What the width of rounding is in some coordinates, by the median slope."""
+        if not self.rounding > 0:
+            return 0.0
+        slope = np.median(self.coordinates[name].log_abs_det_jacobian)
+        return self.rounding * float(np.exp(slope))
+
+    @functools.cached_property
+    def rounding(self) -> float:
+        """Width that the responses were rounded to; zero if they were not."""
+        if self.spec.rounding is not None:
+            return self.spec.rounding
+        Y = self.all_rows.Y
+        return rounding_width(Y[:, 0]) if Y.shape[1] == 1 else 0.0
 
     def is_regression(self, name: str) -> bool:
         """Whether coordinates have a location and scale that depend on x."""

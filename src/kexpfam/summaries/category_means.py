@@ -62,9 +62,7 @@ def shrunk_means(groups: Indices, k: int, Y: Array, weights: Array) -> Array:
     return codes
 
 
-def log_deviations(
-    groups: Indices, k: int, Y: Array, weights: Array, order: Indices | None = None
-) -> Array:
+def log_deviations(groups: Indices, k: int, Y: Array, weights: Array) -> Array:
     """Log distance of y from the held-out mean of its group, (n, d).
 
     Distances below a thousandth of their root mean square are rounding.
@@ -75,7 +73,7 @@ def log_deviations(
         >>> bool(found[groups == 1].mean() > found[groups == 0].mean() + 2.0)
         True
     """
-    left = Y - held_out_codes(groups, k, Y, weights, order)
+    left = Y - held_out_codes(groups, k, Y, weights)
     size = np.sqrt(np.average(left**2, axis=0, weights=weights))
     return 0.5 * np.log(left**2 + np.maximum(1e-3 * size, 1e-300) ** 2)
 
@@ -109,12 +107,10 @@ def differ(groups: Indices, k: int, Y: Array, weights: Array) -> bool:
     return False
 
 
-def held_out_codes(
-    groups: Indices, k: int, Y: Array, weights: Array, order: Indices | None = None
-) -> Array:
+def held_out_codes(groups: Indices, k: int, Y: Array, weights: Array) -> Array:
     """The same for each row, by the rows that are not in its part, (n, d).
 
-    Parts are dealt to the rows in the order that is given, or as they are.
+    Parts are dealt by position, so that rows have to be in an order of their own.
 
     Shifts of a group from the mean of these rows are added to the mean of all: means
     without a part are high where y is low in the part, and would tell of it.
@@ -126,8 +122,6 @@ def held_out_codes(
         True
     """
     fold = fold_of_rows(len(groups))
-    if order is not None:
-        fold[order] = fold.copy()
     overall, codes = np.average(Y, axis=0, weights=weights), np.empty(Y.shape)
     for part in range(FOLDS):
         out = fold == part

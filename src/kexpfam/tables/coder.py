@@ -1,6 +1,5 @@
 """`TableCoder`: a table as numbers, as a transformer of scikit-learn."""
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
@@ -11,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from kexpfam._typing import Array
 from kexpfam._validation import check_weights
-from kexpfam.errors import TableWarning
+from kexpfam.errors import TableWarning, warn_caller
 from kexpfam.tables.coding import Coding
 from kexpfam.tables.columns import Column, Table, TableError, as_table, is_frame
 from kexpfam.tables.features import Feature
@@ -147,8 +146,11 @@ class TableCoder(TransformerMixin, BaseEstimator):
         coder._take(coding)
         return coder
 
-    def conditions(self, X: Any) -> Array:
-        """Rows as numbers, (n, k); an array may hold what `transform` makes, too."""
+    def conditions(self, X: Any, least: int = 1) -> Array:
+        """Rows as numbers, (n, k); an array may hold what `transform` makes, too.
+
+        Fewer than `least` rows are refused.
+        """
         width = len(self.coding_.columns)
         if not is_frame(X):
             X = np.asarray(X)
@@ -156,9 +158,10 @@ class TableCoder(TransformerMixin, BaseEstimator):
             if coded and X.dtype.kind in "buif":
                 return _finite(X.astype(float))
         table = self._table(X)
-        if not len(table):
+        if len(table) < least:
             raise ValueError(
-                "Found array with 0 sample(s) in X, while a minimum of 1 is required."
+                f"Found array with {len(table)} sample(s) in X, while a minimum of "
+                f"{least} is required."
             )
         return self._transform(table)
 
@@ -197,7 +200,7 @@ class TableCoder(TransformerMixin, BaseEstimator):
         )
         self._take(coding, table.names)
         for note in coding.notes:
-            warnings.warn(note, TableWarning, stacklevel=4)
+            warn_caller(note, TableWarning)
         if Y is not None and Y.shape[1] == 1:
             tell_of_leaks(coding, table, Y[:, 0])
         return table, Y, weights
@@ -275,11 +278,10 @@ def tell_of_leaks(coding: Coding, table: Table, y: Array) -> None:
     if found:
         names = ", ".join(map(repr, found))
         fix = "fixes" if len(found) == 1 else "each fix"
-        warnings.warn(
+        warn_caller(
             f"{names} {fix} {coding.target or 'y'}, to rounding: a leak? If it is not "
             f"known before {coding.target or 'y'} is, leave it out.",
             TableWarning,
-            stacklevel=5,
         )
 
 

@@ -7,22 +7,21 @@ new. There is one coding for Python, the command line, files and the explorer.
 """
 
 import itertools
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 
-from kexpfam._row_order import row_order
 from kexpfam._typing import Array, Indices, Mask
-from kexpfam.errors import FileFormatError, TableWarning
+from kexpfam.errors import FileFormatError, TableWarning, warn_caller
 from kexpfam.persistence import made, saved_fit
 from kexpfam.summaries import ColumnKinds
 from kexpfam.tables.columns import (
     Table,
     TableError,
     as_table,
+    content_order,
     listed,
     nearest,
 )
@@ -120,17 +119,18 @@ class Coding:
             features = [name for name in table.names if name != target]
         told = told or Told()
         told.check(table, features)
-        w = np.ones(len(table)) if weights is None else weights
+        reasons = {
+            name: why_useless(table, name, grouped=told.is_grouped(table, name))
+            for name in features
+        }
+        useless = {name: why for name, why in reasons.items() if why is not None}
+        names = [name for name in features if name not in useless]
+        rows = _in_order(table, names, Y, weights, told)
         found: list[Feature] = []
-        useless: dict[str, str] = {}
-        for name in features:
-            why = why_useless(table, name, grouped=told.is_grouped(table, name))
-            feature = None
-            if why is None:
-                feature = _learned(table, name, told, Y, w)
-                why = "has many values that say nothing of y"
+        for name in names:
+            feature = _learned(table, name, told, rows)
             if feature is None:
-                useless[name] = why
+                useless[name] = "has many values that say nothing of y"
             else:
                 found.append(feature)
         if not found:  # a constant does no harm
@@ -256,23 +256,27 @@ class Coding:
         X = self.transform(table, missing="impute").X
         if Y is None:
             return X
-        w = np.ones(len(table)) if weights is None else weights
-        order = row_order(w, X, Y)
+        rows = self._in_order(table, Y, weights)
         for feature, columns in zip(self.features, self.places, strict=True):
             if isinstance(feature, EncodedFeature):
-                X[:, columns] = feature.held_out(table, Y, w, order)
+                X[rows.order[:, None], columns] = feature.held_out(*rows.content)
         return X
 
     def with_means_of(
         self, table: Table, Y: Array, weights: Array | None = None
     ) -> Self:
         """The same coding, with means of y of other rows, as a fold has them."""
-        w = np.ones(len(table)) if weights is None else weights
+        rows = self._in_order(table, Y, weights)
         features = tuple(
-            f.with_means_of(table, Y, w) if isinstance(f, EncodedFeature) else f
+            f.with_means_of(*rows.content) if isinstance(f, EncodedFeature) else f
             for f in self.features
         )
         return replace(self, features=features)
+
+    def _in_order(self, table: Table, Y: Array, weights: Array | None) -> "_InOrder":
+        names = [feature.name for feature in self.features]
+        grouped = [f.name for f in self.features if isinstance(f, EncodedFeature)]
+        return _in_order(table, names, Y, weights, Told(grouped))
 
     def complete(self, table: Table, **options: Any) -> Coded:
         """The same as `transform`, of one row at least."""
@@ -308,7 +312,7 @@ class Coding:
             known = ~table.is_missing(feature.name)
             groups = bool(feature.categories)
             if groups:
-                labels = table.labels(feature.name)[known].tolist()
+                labels = table.labels(feature.name)[known]
                 values = np.unique(labels, return_inverse=True)[1].astype(float)
             elif isinstance(feature, NumberFeature):
                 values = table.numbers(feature.name)[known]
@@ -361,7 +365,8 @@ class Coding:
 
     def _tell(self, table: Table, parts: Sequence[Cells], kept: Mask) -> None:
         """One warning about cells that the fit has not prepared for."""
-        said = []
+        said: list[str] = []
+        gaps: dict[int, list[str]] = {}  # names of columns by their number of gaps
         for feature, part in zip(self.features, parts, strict=True):
             new = np.flatnonzero(part.strange & kept)
             if len(new):
@@ -372,19 +377,19 @@ class Coding:
                     f"were not there at the fit ({shown})"
                 )
             ready = feature.gaps or bool(getattr(feature, "missing", ()))
-            gaps = int((part.gaps & kept).sum())
-            if gaps and not ready:
-                said.append(
-                    f"{_rows(gaps)} without a value of {feature.name!r}, which had no "
-                    f"gaps at the fit"
-                )
-        if said:
-            warnings.warn(
-                f"{table.path} has {'; '.join(said)}: taken as no known category, or "
-                f"as typical values.",
-                TableWarning,
-                stacklevel=8,  # where an estimator is asked
+            missing = int((part.gaps & kept).sum())
+            if missing and not ready:
+                gaps.setdefault(missing, []).append(feature.name)
+        done = ["taken as no known category, or as typical values"] if said else []
+        for count, names in gaps.items():
+            each = "each of " if len(names) > 1 else ""
+            said.append(
+                f"{_rows(count)} without a value of {each}{listed(names, 5)}, which "
+                f"had no gaps at the fit"
             )
+        if said:
+            end = (*done, "medians and usual categories are put in")[0]
+            warn_caller(f"{table.path} has {'; '.join(said)}: {end}.", TableWarning)
 
     def _refuse_strangers(
         self, table: Table, parts: Sequence[Cells], kept: Mask
@@ -415,15 +420,35 @@ def _of_extra(saved: Mapping[str, Any]) -> Feature:
     return made(CategoryFeature, parts | {"categories": categories})
 
 
-def _learned(
-    table: Table, name: str, told: Told, Y: Array | None, weights: Array
-) -> Feature | None:
+class _InOrder(NamedTuple):
+    """Rows in an order that only their content decides."""
+
+    order: Indices  # where they are in that of the user, (n,)
+    content: tuple[Table, Any, Array]  # table, responses (n, d) or None, weights
+
+
+def _in_order(
+    table: Table,
+    names: Sequence[str],
+    Y: Array | None,
+    weights: Array | None,
+    told: Told,
+) -> _InOrder:
+    """Rows in an order of their own, in which means are summed, and parts dealt."""
+    w = np.ones(len(table)) if weights is None else weights
+    order = np.arange(len(table))
+    if any(not table.is_number(n) or told.is_grouped(table, n) for n in names):
+        order = content_order(table, names, w, Y)
+    return _InOrder(order, (table[order], None if Y is None else Y[order], w[order]))
+
+
+def _learned(table: Table, name: str, told: Told, rows: _InOrder) -> Feature | None:
     """What a column holds; None if it cannot help."""
     order = told.order_of(table, name)
     if order is not None:
         return ordered_feature(table, name, order, name in (told.ordered or {}))
     if told.is_grouped(table, name):
-        return group_feature(table, name, Y, weights)
+        return group_feature(name, *rows.content)
     days = days_of(table.column(name))
     if days is not None:
         return date_feature(name, days)
@@ -437,7 +462,7 @@ def _learned(
         )
     if table.is_mostly_numbers(name) and not table.is_few_names(name):
         return number_feature(table, name, f", {say} these are names")
-    return group_feature(table, name, Y, weights)
+    return group_feature(name, *rows.content)
 
 
 def _refuse_gaps(table: Table, gaps: Mapping[str, Mask]) -> None:

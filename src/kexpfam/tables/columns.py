@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from kexpfam._row_order import row_order
 from kexpfam._typing import Array, Indices, Mask
 from kexpfam.errors import KexpfamError
 
@@ -214,6 +215,36 @@ def as_table(data: Any, name: str = "X") -> Table:
         categorical=frozenset(categorical),
         ordered=ordered,
     )
+
+
+def content_order(
+    table: Table, names: Sequence[str], weights: Array, Y: Array | None
+) -> Indices:
+    """Positions of rows in an order that only their content decides, (n,).
+
+    Args:
+        table: The rows of a fit.
+        names: Its columns that are content, of any kind.
+        weights: Of the rows, (n,).
+        Y: Responses, (n, d); None for none.
+
+    Example:
+        >>> table = as_table({"city": ["Rome", "Oslo", "", "Oslo"]})
+        >>> for rows in (table, table[::-1]):
+        ...     order = content_order(rows, ["city"], np.ones(4), None)
+        ...     print(rows.column("city")[order].tolist())
+        ['Oslo', '', 'Oslo', 'Rome']
+        ['Oslo', '', 'Oslo', 'Rome']
+    """
+    keys = [weights]
+    for name in names:
+        cells = table.column(name)
+        if cells.dtype.kind == "O":
+            texts = cells.tolist()
+            ranks = {text: i for i, text in enumerate(sorted(set(texts)))}
+            cells = np.array([ranks[text] for text in texts])
+        keys.append(cells.astype(np.int64) if cells.dtype.kind == "M" else cells)
+    return row_order(*keys, *([] if Y is None else [Y]))
 
 
 def is_frame(data: Any) -> bool:

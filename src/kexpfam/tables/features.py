@@ -9,6 +9,7 @@ is put in.
 """
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -276,16 +277,14 @@ class EncodedFeature(Feature):
         gap = tuple(map(float, codes[-1])) if self.missing else ()
         return replace(self, codes=codes[:-2], other=codes[-2], missing=gap)
 
-    def held_out(
-        self, table: Table, Y: Array, weights: Array, order: Indices | None = None
-    ) -> Array:
+    def held_out(self, table: Table, Y: Array, weights: Array) -> Array:
         """Codes of the rows of a fit, by the other parts of the rows."""
         groups, k = groups_of(table, self.name, self.categories)
-        means = held_out_codes(groups, k, Y, weights, order)
+        means = held_out_codes(groups, k, Y, weights)
         if not self.spread:
             return means
-        far = log_deviations(groups, k, Y, weights, order)
-        return np.hstack([means, held_out_codes(groups, k, far, weights, order)])
+        far = log_deviations(groups, k, Y, weights)
+        return np.hstack([means, held_out_codes(groups, k, far, weights)])
 
     def values(self, cells: Array) -> Column:
         """The nearest category: several may share a number."""
@@ -417,18 +416,17 @@ def ordered_feature(
 
 
 def group_feature(
-    table: Table, name: str, Y: Array | None, weights: Array
+    name: str, table: Table, Y: Array | None, weights: Array
 ) -> CategoryFeature | EncodedFeature | None:
     """Categories without an order: one-hot while they are few."""
     gaps = table.is_missing(name)
-    labels = table.labels(name)
-    kinds, counts = np.unique(labels[~gaps].astype(str), return_counts=True)
-    names = tuple(map(str, kinds))
-    typical = names[int(np.argmax(counts))]
-    if len(names) <= MOST_ONE_HOT:
-        return CategoryFeature(name, names, typical, bool(gaps.any()))
-    often = counts >= FEWEST_OF_A_CATEGORY
-    names, rare = tuple(map(str, kinds[often])), tuple(map(str, kinds[~often]))
+    rows = Counter(table.labels(name)[~gaps].tolist())
+    kinds = sorted(rows)
+    typical = max(kinds, key=rows.__getitem__)  # the first of several
+    if len(kinds) <= MOST_ONE_HOT:
+        return CategoryFeature(name, tuple(kinds), typical, bool(gaps.any()))
+    names = tuple(kind for kind in kinds if rows[kind] >= FEWEST_OF_A_CATEGORY)
+    rare = tuple(kind for kind in kinds if rows[kind] < FEWEST_OF_A_CATEGORY)
     if not names:
         return None
     groups, k = groups_of(table, name, names)
