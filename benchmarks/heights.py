@@ -34,7 +34,9 @@ REACHED = min(TABLE1["heights"].values()) + 0.005
 def line(rows: Rows) -> tuple[Rows, float]:
     """Intercept and slope, and the standard deviation around the line."""
     A = np.column_stack([np.ones(len(rows)), rows[:, 0]])
-    coefficients, *_ = np.linalg.lstsq(A, rows[:, 1], rcond=None)
+    coefficients = np.asarray(
+        np.linalg.lstsq(A, rows[:, 1], rcond=None)[0], dtype=float
+    )
     # The unbiased one, which costs less on new rows than that of likelihood.
     off = rows[:, 1] - A @ coefficients
     return coefficients, float(np.sqrt(off @ off / (len(rows) - 2)))

