@@ -6,6 +6,7 @@ import threading
 import time
 from contextlib import nullcontext
 
+import joblib
 import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
@@ -116,8 +117,33 @@ def test_thread_count_follows_joblib():
     assert cores >= 1
     assert thread_count(3) == 3
     assert thread_count(-1) == cores
+    assert cores == joblib.cpu_count()
     assert thread_count(-cores) == 1
     assert thread_count(-cores - 5) == 1
+    if cores > 1:
+        assert thread_count(-2) == cores - 1
+    for wrong in (0, 1.5, True, "2"):
+        with pytest.raises(ValueError, match="n_jobs must be a whole number"):
+            thread_count(wrong)
+
+
+@pytest.mark.parametrize("around", [{"backend": "threading"}, {}])
+def test_without_n_jobs_a_surrounding_parallel_config_decides(around):
+    cores = thread_count(None)
+    with joblib.parallel_config(**around, n_jobs=1):
+        assert thread_count(None) == 1
+        assert thread_count(2) == 2
+    with joblib.parallel_config(**around, n_jobs=-1):
+        assert thread_count(None) == cores
+    with joblib.parallel_config(**around, n_jobs=cores + 7):
+        assert thread_count(None) == cores
+    assert thread_count(None) == cores
+
+
+@pytest.mark.parametrize("backend", ["threading", "loky"])
+def test_a_worker_of_joblib_starts_no_threads_unless_told(backend):
+    work = joblib.Parallel(n_jobs=2, backend=backend)
+    assert work(joblib.delayed(thread_count)(n) for n in (None, 2)) == [1, 2]
 
 
 def blas_threads():

@@ -62,6 +62,33 @@ def test_increasing_roots_stop_at_the_rounding_of_the_function():
     assert len(calls) < 8
 
 
+@pytest.mark.parametrize("slope_error", [1e-7, 1e-3])
+def test_the_last_step_is_not_looked_at_if_it_is_known_how_rough_slopes_are(
+    slope_error,
+):
+    levels = np.array([0.001, 0.05, 0.5, 0.95])
+    evaluations = []
+
+    def excess(x, which):
+        evaluations.append(len(x))
+        slope = np.exp(-0.5 * x**2) / np.sqrt(2 * np.pi)
+        return special.ndtr(x) - levels[which], slope * (1.0 + slope_error)
+
+    def found(**how):
+        evaluations.clear()
+        ends = np.full(4, 9.0)
+        rounding = 1e-14 * np.minimum(levels, 1.0 - levels)
+        start = special.ndtri(levels) + 0.1
+        y = increasing_roots(excess, -ends, ends, rounding, start=start, **how)
+        return y, sum(evaluations)
+
+    sure, fewer = found(slope_error=slope_error)
+    looked_at, more = found()
+    np.testing.assert_allclose(sure, special.ndtri(levels), rtol=1e-13, atol=1e-14)
+    np.testing.assert_allclose(sure, looked_at, rtol=1e-13, atol=1e-14)
+    assert fewer < more
+
+
 def test_brackets_without_width_are_their_own_roots():
     at = np.array([0.5, -2.0])
     np.testing.assert_array_equal(

@@ -1,7 +1,9 @@
 """The one policy of threads, and the helpers that follow it.
 
-- Work in pieces runs on threads of this process: as many as `n_jobs` says, one for each
-  core if it says nothing. Results are in the order of the pieces, whoever was faster.
+- Work in pieces runs on threads of this process: as many as `n_jobs` says. If that
+  says nothing, a surrounding `joblib.parallel_config` does, and without one there is a
+  thread for each core, as BLAS has them; inside a worker of joblib there is one.
+  Results are in the order of the pieces, whoever was faster.
 - BLAS runs single-threaded meanwhile, so that cores are not claimed twice, and a thread
   that is one of many starts no others.
 - A fit runs with one BLAS thread, but for factorisations that take long: threads of
@@ -13,7 +15,6 @@
 """
 
 import functools
-import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +23,8 @@ from queue import SimpleQueue
 from typing import Any, TypeVar
 
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
+from joblib import Parallel, cpu_count, delayed, effective_n_jobs
+from joblib.parallel import get_active_backend
 from threadpoolctl import ThreadpoolController, threadpool_limits
 
 Item = TypeVar("Item")
@@ -186,34 +188,53 @@ def one_of_many_threads() -> Iterator[None]:
         _this_thread.alone = before
 
 
+@functools.cache
+def _cores() -> int:
+    # Those that this process may use, limits of containers included. It reads files.
+    return int(cpu_count())
+
+
 def thread_count(n_jobs: int | None) -> int:
-    """Number of threads that `n_jobs` stands for; None means every available core.
+    """Number of threads that `n_jobs` stands for, counted as scikit-learn does.
+
+    Negative numbers count from all cores downwards: −1 is all of them, −2 all but one.
+    None is the number that a surrounding `joblib.parallel_config` gives, at most that
+    of the cores; inside a worker of joblib, where others work beside it, it is one, and
+    without either it is all cores.
 
     Raises:
         ValueError: It is not a whole number, or zero.
+
+    Example:
+        >>> import joblib
+        >>> with joblib.parallel_config(n_jobs=1):
+        ...     thread_count(None)
+        1
     """
     whole = isinstance(n_jobs, int | np.integer) and not isinstance(n_jobs, bool)
     if n_jobs is not None and (not whole or n_jobs == 0):
         raise ValueError(
-            f"n_jobs must be a whole number other than 0, or None for all cores, got "
-            f"{n_jobs!r}."
+            f"n_jobs must be a whole number other than 0, or None for what "
+            f"joblib.parallel_config says, and all cores without it; got {n_jobs!r}."
         )
     if _this_thread.alone:
         return 1
-    cores = (
-        len(os.sched_getaffinity(0))
-        if hasattr(os, "sched_getaffinity")
-        else os.cpu_count() or 1
-    )
     if n_jobs is None:
-        return cores
-    return max(1, cores + 1 + n_jobs) if n_jobs < 0 else n_jobs
+        backend, around = get_active_backend()
+        if around is None:
+            return 1 if backend.nesting_level else _cores()
+        return min(_counted(around), _cores())
+    return _counted(n_jobs)
+
+
+def _counted(n_jobs: int) -> int:
+    return max(1, _cores() + 1 + n_jobs) if n_jobs < 0 else n_jobs
 
 
 def on_threads(
     work: Callable[[Item], Result],  # May not write to what others read
     items: Iterable[Item],  # They are begun in this order
-    n_jobs: int | None = None,  # Number of threads; None for all cores
+    n_jobs: int | None = None,  # Number of threads, as `thread_count` has it
     *,
     # What the calling thread does; None to work as one of the threads, so that one
     # fewer has to be started

@@ -64,11 +64,16 @@ def increasing_roots(
     rounding: Array,  # Values of f that are zero but for rounding, (q,)
     *,
     start: Array | None = None,  # Where to begin, (q,); None for the middles
+    # How far slopes are off at most, relative to themselves; if that is not known,
+    # every root is looked at
+    slope_error: float = np.inf,
 ) -> Array:
     """Where increasing functions with a known slope are zero, one root per bracket.
 
     Newton's method, replaced by bisection wherever it leaves the bracket or does not
-    halve it. The slope may be rough: it only decides how fast the root is found.
+    halve it. The slope may be rough: it only decides how fast the root is found. If it
+    is known how rough, the last step is not looked at: values fall with the square of
+    the ratio they fell by before, or with the error of the slope if that is larger.
 
     Example:
         >>> import numpy as np
@@ -80,6 +85,7 @@ def increasing_roots(
     found = 0.5 * (low + high) if start is None else np.clip(start, low, high)
     left = np.arange(len(found))  # those that are still looked for
     x, before = found.copy(), high - low
+    last = np.zeros(len(found))  # values one step ago; none yet
     for _ in range(200):
         if not len(left):
             break
@@ -91,12 +97,16 @@ def increasing_roots(
         step = np.where(usable, newton, 0.5 * (low + high))
         # A step must be at most half of the one before, or the next is a bisection.
         before = np.where(usable, 0.5 * np.abs(step - x), 0.5 * (high - low))
-        there = np.abs(gap) <= rounding[left]
+        size = np.abs(gap)
+        there = size <= rounding[left]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            next_size = size * np.maximum((size / last) ** 2, slope_error)
+        sure = usable & (next_size <= rounding[left])
         # No step can be smaller than the distance of two doubles.
-        rest = ~there & (np.abs(step - x) > np.spacing(np.abs(x)))
+        rest = ~(there | sure) & (np.abs(step - x) > np.spacing(np.abs(x)))
         found[left] = np.where(there, x, step)
         left, x, before = left[rest], step[rest], before[rest]
-        low, high = low[rest], high[rest]
+        low, high, last = low[rest], high[rest], size[rest]
     return found
 
 

@@ -113,10 +113,14 @@ def test_a_default_fit_is_finished_with_all_rows():
 
 
 @pytest.mark.slow
-def test_members_of_an_average_are_finished_with_all_rows():
+@pytest.mark.parametrize(
+    ("experts", "method"),
+    [(None, "EM"), (["families"], "likelihood")],
+    ids=["all", "families"],
+)
+def test_members_of_an_average_are_finished_with_all_rows(experts, method):
     X, y = lines(3000, seed=1)
-    # A mixture of regressions is fitted to the rows in memory.
-    model = small(AutoKCEF(experts=["families"], random_state=0)).fit(X, y)
-    assert "likelihood" in {member.candidate.method for member in model.members_}
+    model = small(AutoKCEF(experts=experts, random_state=0)).fit(X, y)
+    assert method in {member.candidate.method for member in model.members_}
     assert model.neighbourhood_.weights.sum() == pytest.approx(3000)
     assert abs(upper_masses(model).mean() - share_above(X, y)) < 0.01

@@ -40,3 +40,22 @@ def test_few_points_have_the_values_that_tables_of_all_cells_give(own):
     assert_close(few.ppf(level), tables.ppf(level))
     assert "density_table" not in vars(few)
     assert "integral_table" not in vars(few)
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["shared cells", "own cells"])
+def test_tails_and_densities_in_one_go_are_those_one_after_another(own):
+    rng = np.random.default_rng(4)
+    edges = np.append(np.linspace(-6.0, 6.0, 12), 9.0)
+    center = rng.normal(size=20)
+    edges = np.add.outer(center, edges) if own else edges
+    nodes = cell_nodes(edges[..., :-1], edges[..., 1:])
+    density = np.exp(-0.5 * (nodes - center[:, None, None]) ** 2) / np.sqrt(2 * np.pi)
+    cells = CellDensity(edges, density)
+    rows = rng.integers(20, size=50)
+    y = rng.normal(scale=2.0, size=50)
+    y[:4] = -20.0, 20.0, edges.min(), edges.max()
+    upper = rng.random(50) < 0.5
+    mass, pdf = cells.tail_and_pdf(y, rows, upper)
+    below, above = (f(y[:, None], rows)[:, 0] for f in (cells.cdf, cells.sf))
+    assert_close(mass, np.where(upper, above, below), scale=1.0)
+    assert_close(pdf, cells.pdf(y[:, None], rows)[:, 0], scale=1.0)

@@ -194,3 +194,56 @@ def test_draws_are_fixed_by_the_generator():
     )
     np.testing.assert_array_equal(one, same)
     assert np.all(one != other)
+
+
+def narrow_rows(count, at):
+    """Wide densities, and one that is far narrower than all others."""
+    scales = np.ones(count)
+    scales[at] = 0.05
+    return [
+        lambda u, s=s: (
+            np.sin(u[:, 0] - u[:, 1])
+            - 0.5 * ((u[:, 0] / s) ** 2 + (u[:, 1] - 0.3) ** 2)
+        )
+        for s in scales
+    ]
+
+
+def test_polynomials_of_logarithms_and_rows_looked_at_first_change_nothing():
+    rows = rows_of(*narrow_rows(40, at=17))
+    seen = [0, 0]
+
+    def counting(k):
+        def log_density(some, nodes):
+            found = rows(some, nodes)
+            seen[k] += found.size
+            return found
+
+        return log_density
+
+    exact = {"polynomial_tolerance": 0.0, "first_rows": 40}
+    found, expected = (
+        integrate_tensor(counting(k), 40, edges(), extend=EVERYWHERE, **how)
+        for k, how in enumerate(({}, exact))
+    )
+    for name in ("log_partition", "mean", "covariance", "log_mean"):
+        assert_close(getattr(found, name), getattr(expected, name), 1e-8, scale=1.0)
+    missed = np.abs(found.log_partition - expected.log_partition)
+    assert np.all(missed <= found.error + 1e-12)
+    assert len(found.edges[0]) > len(found.known[0])  # the narrow row needs more cells
+    assert set(found.known[0]) <= set(found.edges[0])
+    assert seen[0] < 0.5 * seen[1]
+    draws, same = (
+        p.sample(rows, 5, np.random.default_rng(0)) for p in (found, expected)
+    )
+    assert_close(draws, same, 1e-6)
+
+
+def test_logarithms_that_are_no_polynomials_are_computed_on_smaller_cells():
+    law = stats.laplace(0.1)  # the kink is on no edge
+    density = integrate_tensor(
+        rows_of(lambda u: law.logpdf(u).sum(axis=1)), 1, edges(), extend=EVERYWHERE
+    )
+    near = np.abs(density.known[0] - 0.1).min()
+    assert near < 1e-3
+    assert abs(density.log_partition[0]) <= density.error[0] + 1e-12

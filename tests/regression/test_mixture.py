@@ -12,6 +12,7 @@ from kexpfam.regression import (
     RegressionMixture,
     Scaling,
     fit_regression_mixture,
+    mixture_sums,
     refit_regression_mixture,
 )
 from kexpfam.regression.mixture import MIXTURE_SPEC, MixtureSpec, _Rows, _run
@@ -34,14 +35,109 @@ def fitted(x, y, **how):
     return fit_regression_mixture(x, y, weights, rng(), **how)
 
 
-def test_log_joint_is_that_of_normal_components_with_softmax_masses():
-    mixture = RegressionMixture(
+def arbitrary(k=3):
+    """A mixture of two columns whose masses depend on x."""
+    return RegressionMixture(
         Scaling(np.array([1.0, -1.0]), np.array([2.0, 0.5])),
         Scaling(np.array([3.0]), np.array([4.0])),
-        rng().normal(size=(3, 2)),
-        np.array([0.3, 0.7]),
-        rng().normal(size=(3, 2)),
+        rng().normal(size=(3, k)),
+        np.linspace(0.3, 0.7, k),
+        rng().normal(size=(3, k)),
     )
+
+
+def test_sums_of_a_round_are_those_of_rows_one_by_one():
+    mixture, n, k = arbitrary(), 7, 3
+    X, y, weights = rng().normal(size=(n, 2)), rng().normal(size=n), np.arange(1.0, 8.0)
+    grams, moments, squares = np.zeros((k, 3, 3)), np.zeros((3, k)), np.zeros(k)
+    gradient, hessian, total = np.zeros((3, k)), np.zeros((k - 1, 3, k - 1, 3)), 0.0
+    for a in range(n):
+        f = np.array([1.0, (X[a, 0] - 1.0) / 2.0, (X[a, 1] + 1.0) / 0.5])
+        u, w = (y[a] - 3.0) / 4.0, weights[a]
+        masses = np.exp(f @ mixture.odds) / np.exp(f @ mixture.odds).sum()
+        p = masses * stats.norm.pdf(u, f @ mixture.slopes, mixture.stds) / 4.0
+        total += w * np.log(p.sum())
+        r = p / p.sum()
+        for c in range(k):
+            grams[c] += w * r[c] * np.outer(f, f)
+            moments[:, c] += w * r[c] * f * u
+            squares[c] += w * r[c] * u**2
+            gradient[:, c] += w * (r[c] - masses[c]) * f
+        for b, c in itertools.product(range(k - 1), repeat=2):
+            own = masses[b] * ((b == c) - masses[c])
+            hessian[b, :, c] += w * own * np.outer(f, f)
+    sums = mixture_sums(mixture, X, y, weights)
+    assert_close(sums.total, total)
+    assert_close(sums.grams, grams)
+    assert_close(sums.counts, grams[:, 0, 0])
+    assert_close(sums.moments, moments)
+    assert_close(sums.squares, squares)
+    assert_close(sums.gradient, gradient)
+    assert_close(sums.hessian, hessian)
+    constant = replace(mixture, odds=mixture.odds * [[1.0], [0.0], [0.0]])
+    assert not mixture_sums(constant, X, y, weights).hessian.any()
+
+
+def test_sums_over_blocks_of_rows_add_up():
+    mixture, X, y = arbitrary(), rng().normal(size=(9, 2)), rng().normal(size=9)
+    weights = np.ones(9)
+    parts = [
+        mixture_sums(mixture, X[rows], y[rows], weights[rows])
+        for rows in (slice(0, 0), slice(0, 4), slice(4, 9))
+    ]
+    whole, added = mixture_sums(mixture, X, y, weights), parts[0] + parts[1] + parts[2]
+    for name in vars(whole):
+        assert_close(getattr(added, name), getattr(whole, name))
+
+
+@pytest.mark.parametrize("slope", [0.0, 1.0], ids=["constant", "varying"])
+def test_all_rows_have_a_say_where_em_is_run_on_some(slope):
+    source = rng()
+    x = source.uniform(-2, 2, size=(3000, 1))
+    upper = source.random(3000) < special.expit(0.5 + slope * x[:, 0])
+    y = x[:, 0] + 1.5 * upper + 0.4 * source.normal(size=3000)
+    weights = np.ones(3000)
+    few = MixtureSpec(most_rows=300)
+    exact = replace(few, of_chance=0.0, most_passes=300)
+    start = fitted(x[:600], y[:600])
+    assert start.gated == (slope > 0)
+    best = refit_regression_mixture(start, x, y, weights, replace(exact, ridge=1.0))
+    found = refit_regression_mixture(start, x, y, weights, few)
+
+    def total(mixture):
+        return special.logsumexp(mixture.log_joint(x, y), axis=1).sum()
+
+    # Nearer to the most likely one than the right one is, by far.
+    chance = 0.5 * (7 if slope else 6)
+    assert 0.0 <= total(best) - total(found) < 0.3 * chance
+    # A source of blocks is the same to it; the sample there says where to begin.
+    seen = []
+
+    def passes(mixture):
+        seen.append(mixture)
+        halves = slice(0, 1000), slice(1000, 3000)
+        first, second = (mixture_sums(mixture, x[h], y[h], weights[h]) for h in halves)
+        return first + second
+
+    sample = x[:300], y[:300], weights[:300]
+    blocks = refit_regression_mixture(start, *sample, all_rows=passes)
+    assert 2 <= len(seen) <= MIXTURE_SPEC.most_passes
+    assert total(best) - total(blocks) < 0.3 * chance
+    assert total(best) - total(seen[0]) > chance  # the sample alone
+
+
+def test_a_component_that_dies_out_in_all_rows_stays_as_in_the_sample():
+    x, y, _ = crossing()
+    start = fitted(x, y)
+    none = mixture_sums(start, x[:2], y[:2], np.ones(2))
+    kept = refit_regression_mixture(start, x, y, np.ones(300), all_rows=lambda _: none)
+    again = refit_regression_mixture(start, x, y, np.ones(300))
+    for one, other in zip(kept.at(x), again.at(x), strict=True):
+        assert_close(one, other)
+
+
+def test_log_joint_is_that_of_normal_components_with_softmax_masses():
+    mixture = arbitrary(k=2)
     X, y = rng().normal(size=(5, 2)), rng().normal(size=5)
     slow = np.empty((5, 2))
     for a, c in itertools.product(range(5), range(2)):

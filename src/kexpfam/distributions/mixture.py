@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 from scipy import special
 
-from kexpfam._typing import Array, ArrayLike, Indices
+from kexpfam._typing import Array, ArrayLike, Indices, Mask
 from kexpfam._validation import as_numbers
 from kexpfam.distributions.one_column import (
     OneColumnDensity,
@@ -132,6 +132,12 @@ class MixtureDensity(TabulatedDensity):
     def _rough_pdf(self, y: Array, rows: Indices | None = None) -> Array:
         return self._average(lambda part: part._rough_pdf(y, rows))
 
+    def _tail_and_pdf(
+        self, y: Array, rows: Indices, upper: Mask
+    ) -> tuple[Array, Array]:
+        both = self._average(lambda part: np.stack(part._tail_and_pdf(y, rows, upper)))
+        return both[0], both[1]
+
     def _average(self, values: Callable[[OneColumnDensity], Array]) -> Array:
         """Σ w_c of something of each component."""
         total = self._weights[0] * values(self._components[0])
@@ -158,8 +164,7 @@ class MixtureDensity(TabulatedDensity):
         """
         row, level = np.repeat(np.arange(self._n), levels.shape[1]), levels.ravel()
         y, left, right = (part.ravel() for part in self._cells.quantiles(levels))
-        gap = self._excess(y, level, row)
-        slope = self._rough_pdf(y[:, None], row)[:, 0]
+        gap, slope = self._excess_and_slope(y, level, row)
         # If the mass beyond a point is right up to this share, and the next step is so
         # small a share of the cell, one step makes it right up to rounding.
         small = 1e-6

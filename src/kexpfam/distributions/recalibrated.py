@@ -67,13 +67,15 @@ class UnitMap:
 
     def ppf(self, levels: Array) -> Array:
         """G⁻¹ at levels inside (0, 1), right relative to the tail that is smaller."""
-        lower = np.minimum(levels, 1.0 - levels).ravel()
-        upper = levels.ravel() > 0.5
+        # Rows are mostly asked for the same levels.
+        wanted, place = np.unique(levels, return_inverse=True)
+        lower, upper = np.minimum(wanted, 1.0 - wanted), wanted > 0.5
         found = np.empty(lower.shape)
         for side, G in ((~upper, self), (upper, self.reversed())):
             if side.any():
                 found[side] = G._lower(lower[side])
-        return np.where(upper, 1.0 - found, found).reshape(levels.shape)
+        found = np.where(upper, 1.0 - found, found)
+        return found[place].reshape(levels.shape)
 
     def reversed(self) -> "UnitMap":
         """That of 1 − u: 1 − G(1 − u)."""

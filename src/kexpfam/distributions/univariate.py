@@ -14,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 
 from kexpfam._roots import bracketed_roots
-from kexpfam._typing import Array, Indices
+from kexpfam._typing import Array, Indices, Mask
 from kexpfam.distributions.coordinates import ResponseCoordinates
 from kexpfam.distributions.one_column import OneColumnDensity
 from kexpfam.distributions.regions import highest_density_regions
@@ -193,6 +193,14 @@ class UnivariateDensity(TiltedDensities, OneColumnDensity):
     def _rough_pdf(self, y: Array, rows: Indices | None = None) -> Array:
         pdf = np.maximum(self._line.cells.pdf(self._to_kernel(y, rows), rows), 0.0)
         return pdf * np.exp(-self._coordinates_of(rows).log_volume(y[..., None]))
+
+    def _tail_and_pdf(
+        self, y: Array, rows: Indices, upper: Mask
+    ) -> tuple[Array, Array]:
+        there, Y = self._coordinates.rows(rows), y[:, None, None]
+        u = there.to_kernel(Y)[:, 0, 0]
+        mass, pdf = self._line.cells.tail_and_pdf(u, rows, upper)
+        return mass, np.maximum(pdf, 0.0) * np.exp(-there.log_volume(Y)[:, 0])
 
     def _rows(self, index: Any, *, single: bool) -> Self:
         return type(self)(

@@ -12,6 +12,7 @@ from sklearn.exceptions import DataConversionWarning, NotFittedError
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from kexpfam._parallel import single_threaded_blas
 from kexpfam._typing import Array, ArrayLike, RandomState
 from kexpfam._validation import (
     as_generator,
@@ -122,7 +123,10 @@ class ConditionalEstimator(Explained, RegressorMixin, BaseEstimator, Generic[D])
             >>> p.interval(0.9).shape
             (2, 2)
         """
-        found = self._densities(self._conditions(X, least=0))
+        conditions = self._conditions(X, least=0)
+        # Entered once, not again by everything that is small.
+        with single_threaded_blas():
+            found = self._densities(conditions)
         found._response = self._target
         return found
 

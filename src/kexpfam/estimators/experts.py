@@ -19,6 +19,7 @@ from kexpfam._typing import Array
 from kexpfam.data import Rows
 from kexpfam.distributions import OneColumnDensity
 from kexpfam.errors import CannotSaveError
+from kexpfam.family import RowsBeyond
 from kexpfam.selection.mixtures import MixtureExpert
 from kexpfam.summaries import LearnedSummary
 
@@ -141,10 +142,14 @@ def check_weights_for(experts: Mapping[str, Any], weights: Array) -> None:
             )
 
 
-def fit_expert(expert: Any, rows: Rows) -> Any:
-    """A copy of an expert, fitted to rows; repeated ones if it takes no weights."""
+def fit_expert(expert: Any, rows: Rows, others: RowsBeyond | None = None) -> Any:
+    """A copy of an expert, fitted to rows; repeated ones if it takes no weights.
+
+    Rows that these are a sample of are seen by a mixture of ours only: an estimator of
+    the user's has rows in memory.
+    """
     if isinstance(expert, MixtureExpert):
-        return expert.refitted(rows)
+        return expert.refitted(rows, others)
     copy, X, y, weights = clone(expert), rows.X, rows.Y[:, 0], rows.weights
     if has_fit_parameter(copy, "sample_weight"):
         return copy.fit(X, y, sample_weight=weights)

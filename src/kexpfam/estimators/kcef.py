@@ -145,8 +145,9 @@ class KCEF(ConditionalEstimator[KCEFDensity]):
         standardize: Whether to centre and scale the columns of X and y first.
         ordered: Orders of categories in frames by the name of their column, such as
             `{"size": ["S", "M", "L"]}`; types that have an order need none.
-        n_jobs: Threads; None for all cores. Candidates of a search are tried one after
-            another unless it is given, or `joblib.parallel_config` is around.
+        n_jobs: Threads: -1 for all cores, -2 for all but one. None for what a
+            surrounding `joblib.parallel_config` says, and all cores without one; then
+            candidates of a search are tried one after another.
         random_state: Seed of folds, cross-fitting and importance sampling.
         verbose: Show a progress bar while searching.
 

@@ -64,8 +64,9 @@ class KEF(DensityEstimator):
         memory_budget: Bytes, or a text such as "500 MB", that a fit to rows read block
             by block may take above what the process has.
         standardize: Whether to centre and scale the columns first.
-        n_jobs: Threads; None for all cores. Candidates of a search are tried one after
-            another unless it is given, or `joblib.parallel_config` is around.
+        n_jobs: Threads: -1 for all cores, -2 for all but one. None for what a
+            surrounding `joblib.parallel_config` says, and all cores without one; then
+            candidates of a search are tried one after another.
         random_state: Seed of folds, and of the draws that normalise three and more
             columns.
 

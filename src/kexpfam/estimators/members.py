@@ -85,6 +85,7 @@ def fit_average(
     `support` is the map that the responses are behind.
     """
     candidates, rows = validation.candidates, validation.rows
+    every = validation.all_rows
     laws = HeldOutLaws(validation, support)
     # What is validated is what will be used: every member beside the defensive one.
     weights, defence = defended_weights(validation, candidates, laws)
@@ -110,7 +111,7 @@ def fit_average(
                 candidate,
                 None if other else next(fits),
                 candidate.mean(rows.weights),
-                fit_expert(experts[name], validation.all_rows) if other else None,
+                fit_expert(experts[name], every, others) if other else None,
             )
         )
     return FittedMembers(

@@ -229,7 +229,7 @@ class RowsBeyond:
     client: Any = None  # A Dask client that does so, or None
 
     def sum(self, rest: Accumulator[S], progress: Progress | None = None) -> S:
-        """A sum over all blocks, which leaves out the rows of the sample itself."""
+        """A sum over all blocks, where `rest` leaves out the rows of the sample."""
         work = {"n_jobs": self.n_jobs, "client": self.client}
         return reduce_blocks(self.source, rest, progress=progress, **work)
 

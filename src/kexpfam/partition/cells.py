@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.polynomial import legendre
 
-from kexpfam._typing import Array, Indices
-from kexpfam.partition.series import invert_series, series_at
+from kexpfam._typing import Array, Indices, Mask
+from kexpfam.partition.series import invert_series, legendre_values, series_at
 
 # Nodes of a cell: exact for polynomials of degree 31.
 NODES = 16
@@ -147,6 +147,28 @@ class CellDensity:
         inside = self.mass.ravel()[place] - self._integral_at(place, t)
         above = np.clip(self._above.ravel()[place] + inside, 0.0, 1.0)
         return self._with_ends(above, y, (1.0, 0.0))
+
+    def tail_and_pdf(self, y: Array, rows: Indices, upper: Mask) -> tuple[Array, Array]:
+        """Masses beyond points of some rows, (m,), and densities there, in one go.
+
+        Above the point where `upper`, and below it elsewhere.
+        """
+        place, t = self._locate(y[:, None], rows)
+        place, t = place[:, 0], t[:, 0]
+        values = self.density.reshape(-1, NODES).take(place, axis=0)
+        P = legendre_values(t, NODES + 1)
+        pdf = np.einsum("mj,jm->m", values, cell_rule().coefficients @ P[:NODES])
+        mass = np.einsum("mj,jm->m", values, cell_rule().integrals @ P)
+        half = self.half.ravel()
+        mass *= half[place % len(half)] if self.edges.ndim == 1 else half[place]
+        above = self._above.ravel()[place] + (self.mass.ravel()[place] - mass)
+        mass = np.where(upper, above, self.below.ravel()[place] + mass)
+        mass = np.clip(mass, 0.0, 1.0)
+        low, high = (end[..., 0] for end in self._ends(rows))
+        if self.edges.ndim == 1:
+            mass = np.where(y <= low, np.where(upper, 1.0, 0.0), mass)
+            mass = np.where(y >= high, np.where(upper, 0.0, 1.0), mass)
+        return mass, np.where((y >= low) & (y <= high), pdf, 0.0)
 
     def ppf(self, level: Array) -> Array:
         """The points with these masses below them."""

@@ -36,6 +36,18 @@ def _clenshaw(c: Array, t: Array) -> Array:
     return after
 
 
+def legendre_values(t: Array, count: int) -> Array:
+    """P_0, P_1, ... at points (q,), by their recurrence, (count, q), count > 1."""
+    P = np.empty((count, len(t)))
+    P[0], P[1] = 1.0, t
+    for k in range(1, count - 1):
+        # (k + 1) P_{k+1} = (2k + 1) t P_k − k P_{k−1}
+        np.multiply(t, P[k], out=P[k + 1])
+        P[k + 1] *= (2.0 * k + 1.0) / (k + 1.0)
+        P[k + 1] -= (k / (k + 1.0)) * P[k - 1]
+    return P
+
+
 def series_slopes(table: Array) -> Array:
     """Legendre coefficients of the derivatives of many series, (r, m) -> (r, m − 1)."""
     return np.asarray(legendre.legder(table, axis=-1), dtype=float)

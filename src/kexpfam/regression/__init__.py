@@ -18,8 +18,10 @@ from kexpfam.regression.logistic import (
 from kexpfam.regression.mixture import (
     MIXTURE_SPEC,
     MixtureSpec,
+    MixtureSums,
     RegressionMixture,
     fit_regression_mixture,
+    mixture_sums,
     refit_regression_mixture,
 )
 from kexpfam.regression.offsets import offsets_of
@@ -39,6 +41,7 @@ __all__ = [
     "LogScaleSpec",
     "LogisticRegression",
     "MixtureSpec",
+    "MixtureSums",
     "Process",
     "RegressionMixture",
     "Scaling",
@@ -49,6 +52,7 @@ __all__ = [
     "fit_log_scale",
     "fit_logistic",
     "fit_regression_mixture",
+    "mixture_sums",
     "normal_log_masses",
     "offsets_of",
     "power_features",

@@ -6,7 +6,8 @@ with z the standardised x: lines that cross, groups with slopes of their own, re
 between which x decides. It says with few numbers what a kernel has to learn cell by
 cell. Fitted by EM from many short runs, of which the best goes on; ridges are those of
 slopes of about a standard unit. The number of components, and whether masses depend on
-x, are those with the best BIC.
+x, are those with the best BIC. A round of EM needs sums over rows, which blocks of them
+add to: some rows tell where to begin, and a few rounds over all of them the rest.
 
 References:
     Quandt (1972), switching regressions; DeSarbo and Cron (1988), mixtures of linear
@@ -14,8 +15,10 @@ References:
     Biernacki, Celeux and Govaert (2003), short runs of EM.
 """
 
+import functools
 import itertools
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from scipy import special
@@ -38,9 +41,14 @@ class MixtureSpec:
     # not have width zero
     smallest_std: float = 0.01
     fewest_rows: float = 5.0  # A component of fewer rows, and of p + 2, is none
-    # Rows on which the number of components is chosen, and rows of a fit, at most
+    # Rows on which the number of components is chosen, at most, and rows on which EM is
+    # run to its end; of more, all have a say in some last rounds
     chosen_rows: int = 1000
     most_rows: int = 20_000
+    # These end when one gains less than this share of what the right parameters are
+    # behind the most likely ones by chance, half a nat each; or are so many
+    of_chance: float = 0.1
+    most_passes: int = 20
     # By how much BIC has to be better than that of one component: many starts look for
     # a few rows that a narrow component fits by chance, which BIC does not count
     clear_bic: float = 20.0
@@ -75,6 +83,11 @@ class RegressionMixture:
         """Refuse coefficients of other columns."""
         if len(self.slopes) != 1 + len(self.x_scaling.center):
             raise ValueError("array slopes of RegressionMixture has other columns")
+
+    @property
+    def gated(self) -> bool:
+        """Whether masses depend on x."""
+        return bool(np.any(self.odds[1:]))
 
     def at(self, X: Array) -> tuple[Array, Array, Array]:
         """Log masses, means and standard deviations in the units of y, (n, k) each."""
@@ -136,23 +149,98 @@ def fit_regression_mixture(
     return refit_regression_mixture(mixture, X, y, weights, spec)
 
 
+@dataclass(frozen=True, eq=False)
+class MixtureSums:
+    """Sums over rows from which a round of EM finds the next mixture.
+
+    With w the weights of rows, r_c their responsibilities, f and u rows in standard
+    units, and π the masses. Sums over blocks of rows add up.
+    """
+
+    total: float  # Log-likelihood of the mixture that the responsibilities are of
+    grams: Array  # Σ w r_c f fᵀ, (k, q, q)
+    moments: Array  # Σ w r_c f u, (q, k)
+    squares: Array  # Σ w r_c u², (k,)
+    # Derivatives of Σ w r_c log π_c by log odds, zero if these do not depend on x
+    gradient: Array  # Σ w (r_c − π_c) f, (q, k)
+    hessian: Array  # Σ w π_a (δ_ab − π_b) f fᵀ, (k − 1, q, k − 1, q)
+
+    @property
+    def counts(self) -> Array:
+        """Rows of each component, (k,); f begins with a one."""
+        return self.grams[:, 0, 0]
+
+    def __add__(self, other: "MixtureSums") -> "MixtureSums":
+        parts = [getattr(self, f.name) + getattr(other, f.name) for f in fields(self)]
+        return MixtureSums(*parts)
+
+
+# Sums over all rows, given the mixture that responsibilities are of.
+PassOverRows = Callable[[RegressionMixture], MixtureSums]
+
+
+def mixture_sums(
+    mixture: RegressionMixture, X: Array, y: Array, weights: Array
+) -> MixtureSums:
+    """What rows add to the sums of a round of EM that begins at a mixture."""
+    rows = _Rows.in_units(X, y, weights, mixture.x_scaling, mixture.y_scaling)
+    joint = mixture.log_joint(X, y)
+    log_p = special.logsumexp(joint, axis=1)
+    odds = mixture.odds if mixture.gated else None
+    sums = _sums(rows, np.exp(joint - log_p[:, None]), odds)
+    return replace(sums, total=float(weights @ log_p))
+
+
 def refit_regression_mixture(
     mixture: RegressionMixture,
     X: Array,
     y: Array,
     weights: Array,
     spec: MixtureSpec = MIXTURE_SPEC,
+    all_rows: PassOverRows | None = None,
 ) -> RegressionMixture:
     """A mixture with as many components for other rows, which begins where it was.
 
     It is what it was if a component dies out.
+
+    Args:
+        mixture: Where to begin.
+        X: Conditions, (n, p).
+        y: Responses, (n,).
+        weights: Row weights, (n,).
+        spec: How EM is run.
+        all_rows: Sums over all rows, if X and y are a sample of them; None if not.
     """
     rows = _Rows.of(X, y, weights)
     some = rows.part(spec.most_rows)
-    R = special.softmax(mixture.log_joint(X, y), axis=1)[some.index]
-    gated = bool(np.any(mixture.odds[1:]))
-    found = _run(some, R, gated, spec, spec.most_rounds)
-    return mixture if found is None else found.mixture(rows)
+    R = special.softmax(mixture.log_joint(X[some.index], y[some.index]), axis=1)
+    found = _run(some, R, mixture.gated, spec, spec.most_rounds)
+    if found is None:
+        return mixture
+    mixture = found.mixture(rows)
+    if all_rows is None and some is rows:
+        return mixture
+    own = functools.partial(mixture_sums, X=X, y=y, weights=weights)
+    return _with_all_rows(mixture, all_rows or own, spec)
+
+
+def _with_all_rows(
+    mixture: RegressionMixture, all_rows: PassOverRows, spec: MixtureSpec
+) -> RegressionMixture:
+    """Rounds of EM, each of which is one pass over all rows."""
+    (q, k), gated = mixture.slopes.shape, mixture.gated
+    enough = spec.of_chance * 0.5 * _parameters(q, k, gated)
+    before = -np.inf
+    for _ in range(spec.most_passes):
+        sums = all_rows(mixture)
+        if _died_out(sums, spec):
+            break
+        new = _maximised(sums, mixture.stds, mixture.odds, gated, spec)
+        mixture = replace(mixture, slopes=new.slopes, stds=new.stds, odds=new.odds)
+        if sums.total - before < enough:
+            break
+        before = sums.total
+    return mixture
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,6 +259,13 @@ class _Rows:
         weights = usable_weights(weights)
         x_scaling = scaling_of("x", X, weights)
         y_scaling = scaling_of("y", y[:, None], weights)
+        return cls.in_units(X, y, weights, x_scaling, y_scaling)
+
+    @classmethod
+    def in_units(
+        cls, X: Array, y: Array, weights: Array, x_scaling: Scaling, y_scaling: Scaling
+    ) -> "_Rows":
+        """Rows in units that are known, with weights as they are."""
         u = y_scaling.forward(y[:, None])[:, 0]
         index = np.arange(len(u))
         return cls(_features(x_scaling, X), u, weights, x_scaling, y_scaling, index)
@@ -227,7 +322,8 @@ def _best_start(
             R = np.eye(k)[order * k // n]
         else:
             drawn = rng.permutation(n)[: k * (q + 1)].reshape(k, -1)
-            lines = [_ridge(rows.F[d], rows.u[d], np.ones(len(d)), 0.1) for d in drawn]
+            pairs = [(rows.F[d], rows.u[d]) for d in drawn]
+            lines = [_ridge(F.T @ F, F.T @ u, 0.1) for F, u in pairs]
             distances = np.abs(rows.u[:, None] - rows.F @ np.stack(lines, axis=1))
             R = np.eye(k)[distances.argmin(axis=1)]
         found = _run(rows, R, False, spec, spec.short_rounds)
@@ -236,11 +332,10 @@ def _best_start(
     return best
 
 
-def _ridge(F: Array, u: Array, weights: Array, ridge: float) -> Array:
-    """Slopes of a weighted ridge regression, with a free intercept, (1 + p,)."""
-    G = F.T @ (weights[:, None] * F)
-    G[np.diag_indices_from(G)] += np.append(1e-9, np.full(len(G) - 1, ridge))
-    return np.asarray(np.linalg.solve(G, F.T @ (weights * u)))
+def _ridge(gram: Array, moments: Array, ridge: float) -> Array:
+    """Slopes of a ridge regression with a free intercept, from FᵀF and Fᵀu, (q,)."""
+    penalty = np.append(1e-9, np.full(len(gram) - 1, ridge))
+    return np.asarray(np.linalg.solve(gram + np.diag(penalty), moments))
 
 
 def _run(
@@ -248,26 +343,14 @@ def _run(
 ) -> _Components | None:
     """EM from given responsibilities R (n, k); None if a component dies out."""
     n, (q, k) = float(rows.weights.sum()), (rows.F.shape[1], R.shape[1])
-    odds, before, found = np.zeros((q, k)), -np.inf, None
-    least = max(spec.fewest_rows, q + 1.0)
-    stds = np.ones(k)
+    odds, stds = _constant_odds(rows.weights @ R, q), np.ones(k)
+    before, found = -np.inf, None
     for _ in range(rounds):
-        W = rows.weights[:, None] * R
-        counts = W.sum(axis=0)
-        if k > 1 and counts.min() < least:
+        sums = _sums(rows, R, odds if gated else None)
+        if k > 1 and _died_out(sums, spec):
             return None
-        slopes = np.stack(
-            [
-                _ridge(rows.F, rows.u, W[:, c], spec.ridge * stds[c] ** 2)
-                for c in range(k)
-            ],
-            axis=1,
-        )
-        squares = (rows.u[:, None] - rows.F @ slopes) ** 2
-        variances = np.sum(W * squares, axis=0) / counts
-        stds = np.sqrt(np.maximum(variances, spec.smallest_std**2))
-        odds = _gate(rows, W, odds, gated, spec)
-        found = _Components(slopes, stds, odds)
+        found = _maximised(sums, stds, odds, gated, spec)
+        stds, odds = found.stds, found.odds
         joint = found.log_joint(rows)
         log_p = special.logsumexp(joint, axis=1)
         total = float(rows.weights @ log_p)
@@ -275,34 +358,68 @@ def _run(
             break
         before, R = total, np.exp(joint - log_p[:, None])
     assert found is not None
-    parameters = k * (q + 1) + (k - 1) * (q if gated else 1)
-    return replace(found, total=total, bic=-2.0 * total + parameters * np.log(n))
+    bic = -2.0 * total + _parameters(q, k, gated) * np.log(n)
+    return replace(found, total=total, bic=bic)
 
 
-def _gate(rows: _Rows, W: Array, odds: Array, gated: bool, spec: MixtureSpec) -> Array:
-    """B after a Newton step of a logistic regression with weights W (n, k)."""
-    if not gated:
-        found = np.zeros_like(odds)
-        found[0] = np.log(W.sum(axis=0) / W.sum())
-        return found
-    if not odds.any():
-        odds = odds.copy()
-        odds[0] = np.log(W.sum(axis=0) / W.sum())
+def _parameters(q: int, k: int, gated: bool) -> int:
+    return k * (q + 1) + (k - 1) * (q if gated else 1)
+
+
+def _died_out(sums: MixtureSums, spec: MixtureSpec) -> bool:
+    """Whether a component has too few rows."""
+    least = max(spec.fewest_rows, len(sums.moments) + 1.0)
+    return bool(sums.counts.min() < least)
+
+
+def _sums(rows: _Rows, R: Array, odds: Array | None) -> MixtureSums:
+    """Sums for responsibilities R (n, k), and log odds B if they depend on x."""
+    F, u, (q, k) = rows.F, rows.u, (rows.F.shape[1], R.shape[1])
+    W = rows.weights[:, None] * R
+    grams = np.stack([F.T @ (W[:, c, None] * F) for c in range(k)])
+    gradient, hessian = np.zeros((q, k)), np.zeros((k - 1, q, k - 1, q))
+    if odds is not None:
+        P = special.softmax(F @ odds, axis=1)
+        gradient = F.T @ (W - rows.weights[:, None] * P)
+        for a, b in itertools.product(range(k - 1), repeat=2):
+            own = rows.weights * P[:, a] * ((a == b) - P[:, b])
+            hessian[a, :, b] = F.T @ (own[:, None] * F)
+    moments, squares = F.T @ (W * u[:, None]), W.T @ (u * u)
+    return MixtureSums(np.nan, grams, moments, squares, gradient, hessian)
+
+
+def _maximised(
+    sums: MixtureSums, stds: Array, odds: Array, gated: bool, spec: MixtureSpec
+) -> _Components:
+    """The next components, after ones with these stds and log odds."""
+    ridges = spec.ridge * stds**2
+    pairs = zip(sums.grams, sums.moments.T, ridges, strict=True)
+    slopes = np.stack(list(itertools.starmap(_ridge, pairs)), axis=1)
+    # Σ w r (u − f·a)²
+    explained = np.einsum("qc,cqr,rc->c", slopes, sums.grams, slopes)
+    squares = sums.squares - 2.0 * np.sum(slopes * sums.moments, axis=0) + explained
+    stds = np.sqrt(np.maximum(squares / sums.counts, spec.smallest_std**2))
+    if gated:
+        return _Components(slopes, stds, _newton_step(sums, odds, spec))
+    return _Components(slopes, stds, _constant_odds(sums.counts, len(odds)))
+
+
+def _constant_odds(counts: Array, q: int) -> Array:
+    """B whose masses are shares of rows whatever x is, (q, k)."""
+    odds = np.zeros((q, len(counts)))
+    odds[0] = np.log(np.maximum(counts / counts.sum(), np.finfo(float).tiny))
+    return odds
+
+
+def _newton_step(sums: MixtureSums, odds: Array, spec: MixtureSpec) -> Array:
+    """B after a step of a logistic regression on responsibilities, (q, k)."""
     q, k = odds.shape
-    P = special.softmax(rows.F @ odds, axis=1)
     ridge = np.append(1e-9, np.full(q - 1, spec.ridge))
-    gradient = rows.F.T @ (W - rows.weights[:, None] * P) - ridge[:, None] * odds
-    H = np.zeros((k - 1, q, k - 1, q))
-    for a, b in itertools.product(range(k - 1), repeat=2):
-        own = rows.weights * P[:, a] * ((a == b) - P[:, b])
-        H[a, :, b] = rows.F.T @ (own[:, None] * rows.F)
-        if a == b:
-            H[a, :, b] += np.diag(ridge)
+    gradient = sums.gradient - ridge[:, None] * odds
     # Log odds are those against the last component, whose coefficients stay.
     size = (k - 1) * q
-    step = np.linalg.solve(
-        H.reshape(size, size) + 1e-9 * np.eye(size), gradient[:, :-1].T.ravel()
-    )
+    H = sums.hessian.reshape(size, size) + np.diag(np.tile(ridge, k - 1) + 1e-9)
+    step = np.linalg.solve(H, gradient[:, :-1].T.ravel())
     found = odds.copy()
     found[:, :-1] += step.reshape(k - 1, q).T
     return found

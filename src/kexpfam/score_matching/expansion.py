@@ -106,6 +106,18 @@ class KernelExpansion:
         """What T has of nodes that many conditions share."""
         return NodeFeatures(self)
 
+    def write_features(
+        self, ky: Kernel, nodes: Array, out: Array, empty: Empty
+    ) -> None:
+        """Write [e + Σ_i (a_i ∂_i + c_i ∂_i²)] k_Y of one kernel at nodes, (g, m)."""
+        pairs = ky.at(nodes, self.Y, empty=empty)
+        out[...] = 0.0
+        for order, i, coefficients in self.derivatives:
+            term = pairs.partial(0, 0, order, i)
+            # The kernel itself is kept by the pairs; derivatives are ours.
+            product = term if order else empty(term.shape)
+            out += np.multiply(term, coefficients, out=product)
+
     def contract(self, pairs: Pairs, order: int, j: int) -> Array:
         """∂_jʳT for the rows of pairs (query, centre): the sum over centres."""
         # Σ_b Σ_i a_bi ∂_jʳ∂'_iK(q, b) + c_bi ∂_jʳ∂'_i²K(q, b), and e_b ∂_jʳK(q, b)
@@ -149,19 +161,17 @@ class NodeFeatures:
             self._kept.pop(old, None)
         return found
 
+    @property
+    def most_numbers(self) -> int:
+        """How many numbers are kept at most."""
+        return self._most
+
     def _computed(self, ky: Kernel, nodes: Array) -> Array:
         T = self._T
         features = np.empty((len(nodes), len(T.Y)))
 
         def work(rows: slice, empty: Empty) -> None:
-            pairs = ky.at(nodes[rows], T.Y, empty=empty)
-            block = features[rows]
-            block[...] = 0.0
-            for order, i, coefficients in T.derivatives:
-                term = pairs.partial(0, 0, order, i)
-                # The kernel itself is kept by the pairs; derivatives are ours.
-                out = term if order else empty(term.shape)
-                block += np.multiply(term, coefficients, out=out)
+            T.write_features(ky, nodes[rows], features[rows], empty)
 
         for_each_row_block(*features.shape, work, n_jobs=T.n_jobs)
         features.flags.writeable = False
@@ -181,21 +191,38 @@ class ConditionedExpansion:
         if not products:
             return self.value(np.broadcast_to(nodes, (len(self.X), *nodes.shape)))
         # Σ_t Σ_b k_X(x_r, x_b) [Σ_i (a_bi ∂_i + c_bi ∂_i²) k_Y](y_b, y_g)
+        features = self.T.node_features
+        if len(nodes) * len(self.T.Y) > features.most_numbers:
+            return self._on_many_nodes(nodes)
         parts = zip(
             products,
-            self.T.node_features.at(nodes),
+            features.at(nodes),
             self.row_parameters,
             strict=True,
         )
         total, shared = np.zeros((len(self.X), len(nodes))), np.zeros(len(nodes))
-        for number, ((kx, _), features, matrix) in enumerate(parts):
+        for number, ((kx, _), terms, matrix) in enumerate(parts):
             if isinstance(kx, Constant):  # the same for all conditions
-                shared += features @ matrix[0] if len(matrix) else 0.0
+                shared += terms @ matrix[0] if len(matrix) else 0.0
             elif number == 0:
-                np.matmul(matrix, features.T, out=total)
+                np.matmul(matrix, terms.T, out=total)
             else:
-                total += matrix @ features.T
+                total += matrix @ terms.T
         total += shared
+        return total
+
+    def _on_many_nodes(self, nodes: Array) -> Array:
+        """The same for nodes of the plane, whose features are used while cached."""
+        T, total = self.T, np.zeros((len(self.X), len(nodes)))
+        matrices = self.row_parameters
+
+        def work(some: slice, empty: Empty) -> None:
+            for (_, ky), matrix in zip(T.kernel.products, matrices, strict=True):
+                terms = empty((some.stop - some.start, len(T.Y)))
+                T.write_features(ky, nodes[some], terms, empty)
+                total[:, some] += matrix @ terms.T
+
+        for_each_row_block(len(nodes), len(T.Y), work, n_jobs=T.n_jobs)
         return total
 
     def value(self, U: Array) -> Array:

@@ -2,7 +2,8 @@
 
 Lines that cross, and groups with slopes of their own, are a few numbers to it, which
 kernels have to learn cell by cell. Rows say how many components there are; it is then
-fitted again without each fold, from where it was.
+fitted again without each fold, from where it was, and to all rows, also to those that
+are read block by block.
 """
 
 from dataclasses import dataclass, replace
@@ -11,14 +12,17 @@ import numpy as np
 from scipy import special
 
 from kexpfam._typing import Array
-from kexpfam.data import Rows
+from kexpfam.data import Accumulator, Rows
 from kexpfam.distributions import NormalMixtureDensity
+from kexpfam.family import RowsBeyond
 from kexpfam.persistence import saved_fit
 from kexpfam.regression import (
     MIXTURE_SPEC,
     MixtureSpec,
+    MixtureSums,
     RegressionMixture,
     fit_regression_mixture,
+    mixture_sums,
     refit_regression_mixture,
     scaling_of,
 )
@@ -40,11 +44,42 @@ class MixtureExpert:
         """Densities at conditions (n, p)."""
         return NormalMixtureDensity(*self.mixture.at(X))
 
-    def refitted(self, rows: Rows) -> "MixtureExpert":
-        """With as many components for other rows."""
-        mixture, y = self.mixture, rows.Y[:, 0]
-        again = refit_regression_mixture(mixture, rows.X, y, rows.weights, self.spec)
-        return MixtureExpert(again, self.spec)
+    def refitted(self, rows: Rows, others: RowsBeyond | None = None) -> "MixtureExpert":
+        """With as many components for other rows, which may be a sample of all."""
+
+        def sums(mixture: RegressionMixture) -> MixtureSums:
+            assert others is not None
+            return others.sum(SumOfMixture(mixture))
+
+        return MixtureExpert(
+            refit_regression_mixture(
+                self.mixture,
+                rows.X,
+                rows.Y[:, 0],
+                rows.weights,
+                self.spec,
+                all_rows=None if others is None else sums,
+            ),
+            self.spec,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class SumOfMixture(Accumulator[MixtureSums]):
+    """Sums of a round of EM over all rows, those of the sample among them."""
+
+    mixture: RegressionMixture
+
+    def start(self) -> MixtureSums:
+        none = np.empty((0, len(self.mixture.x_scaling.center)))
+        return mixture_sums(self.mixture, none, none[:, 0], none[:, 0])
+
+    def add(self, state: MixtureSums, block: Rows) -> MixtureSums:
+        own = mixture_sums(self.mixture, block.X, block.Y[:, 0], block.weights)
+        return state + own
+
+    def combine(self, first: MixtureSums, second: MixtureSums) -> MixtureSums:
+        return first + second
 
 
 @saved_fit({"weight": "positive share", "mixture": "p"})

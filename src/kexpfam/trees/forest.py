@@ -25,23 +25,41 @@ from kexpfam._typing import Array, Indices
 from kexpfam.persistence import saved_fit
 
 # Pairs of a row and a tree that take a step together: their nodes, values and places
-# (30 bytes each) should stay in the second cache. 8,000 to 40,000 are equally fast.
+# (40 bytes each) should stay in the second cache. 8,000 to 30,000 are equally fast.
 _LANES = 16384
-# Pairs that have arrived are looked for at every third level, and taken out when they
-# are a sixteenth of all: looking and moving cost about as much as a step.
-_LEVELS, _FINISHED = 3, 1 / 16
+# Pairs that have arrived are looked for at every eighth level, and taken out when they
+# are half of all: looking and moving cost more than a few steps.
+_LEVELS, _FINISHED = 8, 1 / 2
 # Leaves that are compressed together.
 _LEAF_BLOCK = 100_000
 
 
 class _Nodes(NamedTuple):
-    """All nodes as a walk needs them, leaves too; they are their own left child."""
+    """All nodes as a walk needs them, leaves too; they are their own left child.
 
-    feature: NDArray[np.signedinteger]
-    threshold: NDArray[np.floating]
-    left: NDArray[np.int32]  # The right child is the next
-    missing_right: NDArray[np.bool_]
+    What a step needs of a node is one number, since fetching it takes longest: from the
+    left its left child (the right one is the next); how far the rank of its threshold,
+    among those of its column, is below the largest that is counted; whether NaN goes
+    left; and the column. Of a value it is counted how many thresholds are below it. If
+    they are more than the rank of the node's, the sum of both is carried over into the
+    child, which becomes the right one.
+    """
+
+    packed: NDArray[np.int64]
+    # Columns that are looked at, each with its thresholds, increasing
+    thresholds: tuple[tuple[int, NDArray[np.floating]], ...]
+    column_bits: int
+    rank_bits: int  # As many ones are the rank of leaves, and of NaN
     leaf: NDArray[np.int32]  # Row in the values of a leaf
+
+    def shifted(self, ranks: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Ranks where they are added to nodes."""
+        return ranks << (1 + self.column_bits)
+
+    @property
+    def missing(self) -> int:
+        """The rank of NaN, and of leaves."""
+        return (1 << self.rank_bits) - 1
 
 
 @saved_fit(
@@ -212,28 +230,41 @@ class Forest:
                 total += self.values.take(leaves, axis=0)
         return total
 
-    def _flat(self, X: Array) -> tuple[NDArray[np.floating], bool]:
-        """X in the precision of thresholds, row after row, and whether NaN is in it."""
+    def _flat(self, X: Array) -> tuple[NDArray[np.int64], bool]:
+        """How many thresholds of its column each value is above, and if there is NaN.
+
+        In the precision of thresholds, and row after row.
+        """
         with np.errstate(over="ignore"):  # beyond single precision it is infinite
-            flat = np.ascontiguousarray(X, dtype=self.threshold.dtype).ravel()
-        return flat, bool(np.isnan(flat).any())
+            X = np.asarray(X, dtype=self.threshold.dtype)
+        nodes, ranks = self._nodes, np.zeros(X.shape, dtype=np.int64)
+        for column, values in nodes.thresholds:
+            ranks[:, column] = np.searchsorted(values, X[:, column])
+        missing = np.isnan(X)
+        ranks[missing] = nodes.missing
+        return nodes.shifted(ranks).ravel(), bool(missing.any())
 
     def _leaves(
-        self, flat: NDArray[np.floating], missing: bool, roots: NDArray[np.int32]
+        self, flat: NDArray[np.int64], missing: bool, roots: NDArray[np.int32]
     ) -> Indices:
         """Leaf of each row in trees with these roots, (trees, n)."""
         nodes, n = self._nodes, flat.size // self.n_features
+        column_mask, above_column = (1 << nodes.column_bits) - 1, 1 << nodes.column_bits
+        no_number = nodes.shifted(np.array(nodes.missing, dtype=np.int64))
         node = np.repeat(roots.astype(np.intp), n)
         first = np.tile(np.arange(0, flat.size, self.n_features), len(roots))
         lane, found = np.arange(node.size), np.empty(node.size, dtype=np.intp)
         level = 0
         while lane.size:
-            # Of a leaf the feature is −1 and the threshold infinite: it stays.
-            x = flat.take(first + nodes.feature.take(node), mode="wrap")
-            right = x > nodes.threshold.take(node)
+            packed = nodes.packed.take(node)
+            place = packed & column_mask
+            place += first
+            x = flat.take(place)
             if missing:
-                right |= np.isnan(x) & nodes.missing_right.take(node)
-            child = np.add(nodes.left.take(node), right, dtype=np.intp)
+                x[(x == no_number) & (packed & above_column > 0)] = 0
+            packed += x
+            packed >>= 1 + nodes.column_bits + nodes.rank_bits
+            child = packed
             level += 1
             if level % _LEVELS == 0:
                 going = child != node
@@ -249,21 +280,38 @@ class Forest:
     def _nodes(self) -> _Nodes:
         is_leaf = self.feature < 0
         split = np.flatnonzero(~is_leaf)
+        left = np.arange(self.feature.size, dtype=np.int64)
+        left[split] = self._left_children(split)
+        rank = np.zeros(split.size, dtype=np.int64)
+        column, thresholds = self.feature[split].astype(np.int64), []
+        order = np.argsort(column, kind="stable")
+        for mine in np.split(order, np.flatnonzero(np.diff(column[order])) + 1):
+            values, rank[mine] = np.unique(self.threshold[mine], return_inverse=True)
+            thresholds += [(int(column[mine[0]]), values)] if mine.size else []
+        most = max((values.size for _, values in thresholds), default=0)
+        rank_bits = (1 + most).bit_length()
+        column_bits = (self.n_features - 1).bit_length()
+        if self.feature.size.bit_length() + rank_bits + column_bits > 62:
+            raise ValueError(
+                f"The trees have {self.feature.size} nodes that look at "
+                f"{self.n_features} columns, more than a walk can count; grow fewer."
+            )
+        packed = left << rank_bits
+        packed[split] |= (1 << rank_bits) - 1 - rank
+        packed <<= 1 + column_bits
+        packed[split] |= (self.missing_left.astype(np.int64) << column_bits) | column
+        leaf = np.cumsum(is_leaf, dtype=np.int32) - np.int32(1)
+        return _Nodes(packed, tuple(thresholds), column_bits, rank_bits, leaf)
+
+    def _left_children(self, split: Indices) -> Indices:
+        """Of all splits; the j-th of a tree has its nodes 2j + 1 and 2j + 2."""
         sizes = np.diff(self.roots, append=self.feature.size)
-        root = np.repeat(self.roots, sizes)[split]
-        # The j-th split of a tree has the children 2j + 1 and 2j + 2 of that tree.
+        root = np.repeat(self.roots.astype(np.int64), sizes)[split]
         before = np.searchsorted(split, self.roots)
         number = np.arange(split.size) - np.repeat(
             before, np.diff(before, append=split.size)
         )
-        left = np.arange(self.feature.size, dtype=np.int32)
-        left[split] = root + 2 * number + 1
-        threshold = np.full(self.feature.size, np.inf, dtype=self.threshold.dtype)
-        threshold[split] = self.threshold
-        missing_right = np.zeros(self.feature.size, dtype=bool)
-        missing_right[split] = self.missing_left == 0
-        leaf = np.cumsum(is_leaf, dtype=np.int32) - np.int32(1)
-        return _Nodes(self.feature, threshold, left, missing_right, leaf)
+        return root + 2 * number + 1
 
     def check_saved(self) -> None:
         """Refuse arrays that are no trees: walks end, and stay inside the arrays."""
@@ -281,7 +329,7 @@ class Forest:
         if self.roots[0] != 0 or np.any(sizes != 2 * splits + 1):
             raise ValueError("roots of Forest do not fit its nodes")
         # Children come after their parent, so that there is no way back.
-        if np.any(self._nodes.left[split] <= split):
+        if np.any(self._left_children(split) <= split):
             raise ValueError("a node of Forest is its own child")
 
 
