@@ -19,8 +19,10 @@ from kexpfam import KCEF, AutoKCEF, metrics
 from kexpfam.baselines import (
     LSCDE,
     ConditionalKDE,
+    ConditionalMeanEmbedding,
     ConditionalRNADE,
     GaussianProcessDensity,
+    KernelQuantileRegression,
     NGBoostDensity,
     QuantileForestDensity,
 )
@@ -32,6 +34,8 @@ ESTIMATORS: dict[str, Any] = {
     "KCEF": KCEF(random_state=0),
     "LSCDE": LSCDE(random_state=0),
     "ConditionalKDE": ConditionalKDE(random_state=0),
+    "KernelQuantiles": KernelQuantileRegression(random_state=0),
+    "MeanEmbedding": ConditionalMeanEmbedding(random_state=0),
     "ConditionalRNADE": ConditionalRNADE(random_state=0),
     "GaussianProcess": GaussianProcessDensity(random_state=0),
     "NGBoost": NGBoostDensity(random_state=0),

@@ -10,10 +10,20 @@ from typing import Any
 
 from kexpfam import KCEF, AutoKCEF, FactorizedDensity
 from kexpfam.base_densities import GaussianBase
-from kexpfam.baselines import LSCDE, RNADE, ConditionalRNADE
+from kexpfam.baselines import (
+    LSCDE,
+    RNADE,
+    ConditionalMeanEmbedding,
+    ConditionalRNADE,
+    KernelQuantileRegression,
+)
+from kexpfam.selection import PaperGrid
 from reproduction.protocol import Method
 
 PAPER = "KCEF, paper's configuration"
+# The same on the grid of the authors' code, by held-out score and by likelihood.
+NARROW_SCORE = "KCEF, narrow grid, score"
+NARROW_LIKELIHOOD = "KCEF, narrow grid, likelihood"
 PAPER_RNADE = "RNADE, paper's grid"
 
 # Who is measured on joint densities, in the order of tables.
@@ -30,12 +40,14 @@ JOINT = (
 _GRAPHS = {"F": "full", "M": "markov"}
 
 
-def paper_kcef(seed: int) -> KCEF:
+def paper_kcef(
+    seed: int, *, select: str = "score", grid: PaperGrid | None = None
+) -> KCEF:
     """N(0, 2²) base, exact fit, held-out score on the paper's grid of 20 x 20."""
     return KCEF(
         base=GaussianBase(scale=2.0),
-        select="score",
-        search="paper",
+        select=select,
+        search=grid or PaperGrid(),
         n_jobs=1,
         random_state=seed,
     )
@@ -48,8 +60,14 @@ CONDITIONAL = {
     ),
     "KCEF": Method(lambda seed: KCEF(n_jobs=1, random_state=seed)),
     PAPER: Method(paper_kcef),
+    NARROW_SCORE: Method(lambda seed: paper_kcef(seed, grid=PaperGrid.narrow())),
+    NARROW_LIKELIHOOD: Method(
+        lambda seed: paper_kcef(seed, select="likelihood", grid=PaperGrid.narrow())
+    ),
     "LSCDE": Method(lambda seed: LSCDE(random_state=seed), can_vanish=True),
     "RNADE": Method(lambda seed: ConditionalRNADE.paper(random_state=seed)),
+    "KQR": Method(lambda seed: KernelQuantileRegression(n_jobs=1, random_state=seed)),
+    "CME": Method(lambda seed: ConditionalMeanEmbedding(n_jobs=1, random_state=seed)),
 }
 
 

@@ -21,11 +21,14 @@ from kexpfam import KCEF, AutoKCEF, FactorizedDensity
 from kexpfam.baselines import (
     LSCDE,
     ConditionalKDE,
+    ConditionalMeanEmbedding,
     ConditionalRNADE,
     GaussianProcessDensity,
+    KernelQuantileRegression,
     NGBoostDensity,
     QuantileForestDensity,
 )
+from kexpfam.baselines.quantile_density import QuantileDensity
 from kexpfam.errors import DegenerateDataError, TableWarning
 
 ESTIMATORS = {
@@ -35,6 +38,8 @@ ESTIMATORS = {
     "AutoKCEF": AutoKCEF(likelihood=False, random_state=0),
     "LSCDE": LSCDE(random_state=0),
     "ConditionalKDE": ConditionalKDE(random_state=0),
+    "KernelQuantileRegression": KernelQuantileRegression(random_state=0),
+    "ConditionalMeanEmbedding": ConditionalMeanEmbedding(random_state=0),
     "GaussianProcessDensity": GaussianProcessDensity(random_state=0),
     "ConditionalRNADE": ConditionalRNADE(
         units=20, components=3, max_epochs=60, random_state=0
@@ -50,11 +55,22 @@ LIBRARIES = {"NGBoostDensity": "ngboost", "QuantileForestDensity": "quantile_for
 SMALL = {  # quick ones of the same kinds, for checks with many fits
     "LSCDE": LSCDE(width=0.5, regularization=0.1, random_state=0),
     "ConditionalKDE": ConditionalKDE(widths_x=0.5, widths_y=0.5),
+    "KernelQuantileRegression": KernelQuantileRegression(
+        lengthscale=1.0, regularization=0.1, least_scale=0.1
+    ),
+    "ConditionalMeanEmbedding": ConditionalMeanEmbedding(
+        lengthscale=1.0, regularization=0.01, width=0.3
+    ),
     "GaussianProcessDensity": GaussianProcessDensity(
         estimator=GaussianProcessRegressor(1.0 * RBF() + WhiteKernel(), optimizer=None)
     ),
 }
-SEVERAL_COLUMNS = {"KCEF, untuned", "LSCDE", "ConditionalKDE"}
+SEVERAL_COLUMNS = {
+    "KCEF, untuned",
+    "LSCDE",
+    "ConditionalKDE",
+    "ConditionalMeanEmbedding",
+}
 
 LEVELS = np.array([0.05, 0.3, 0.5, 0.9])
 
@@ -113,7 +129,14 @@ def nodes(p, least, most):
         )
     )
     middle = np.linspace(*inside, 20_001)
-    return np.concatenate([inside[0] - left[::-1], middle, inside[1] + right])
+    found = np.concatenate([inside[0] - left[::-1], middle, inside[1] + right])
+    if not isinstance(p, QuantileDensity):
+        return found
+    # Where this one jumps, both sides: the rule of trapezoids sees straight lines.
+    jumps = p.ppf(KernelQuantileRegression().levels)
+    jumps = jumps[(jumps > ends[0]) & (jumps < ends[1])]
+    sides = [jumps * (1.0 + sign * 1e-13) for sign in (-1.0, 1.0)]
+    return np.sort(np.concatenate([found, *sides]))
 
 
 class TestDensity:

@@ -31,6 +31,7 @@ from tests.pages import (
 PAGES = documents()
 COMMAND_LINE, SERVING = "docs/command_line.md", "docs/tutorials/saving_serving.md"
 
+MEASURED = "minutes of computation; its result file is in the repository"
 EXPLORER = "tests/explorer/test_command.py; it goes on until it is stopped"
 
 # Commands that are not run as they stand, and what runs in their place.
@@ -58,6 +59,13 @@ LISTED = {
     ),
     "python benchmarks/baselines.py --report": "test_reports_of_benchmarks_are_printed",
     "python benchmarks/metric.py --report": "test_reports_of_benchmarks_are_printed",
+    "python benchmarks/heights.py": "tests/benchmarks/test_heights.py, its parts",
+    "python benchmarks/joint_orders.py": MEASURED,
+    "python benchmarks/paper_grid.py": MEASURED,
+    "python benchmarks/design_tables.py --tables power diamonds": MEASURED,
+    "python reproduction/further_sets.py FOLDER": (
+        "tests/reproduction/test_further_sets.py, without the package"
+    ),
     "python docs/tables.py": "test_tables_agree_with_the_result_files",
     "python examples/million_rows.py 1000000": "tests/test_examples.py, on few rows",
     "python examples/joint_density.py docs/images": "tests/test_examples.py",

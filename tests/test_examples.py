@@ -68,6 +68,8 @@ def test_all_estimators_are_compared_in_one_loop(capsys, monkeypatch, tmp_path):
         "AutoKCEF",
         "LSCDE",
         "ConditionalKDE",
+        "KernelQuantiles",
+        "MeanEmbedding",
         "ConditionalRNADE",
         "the truth",
     ):

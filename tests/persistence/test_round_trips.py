@@ -64,6 +64,7 @@ VALUES = [
     CoarseSearch(),
     GradientSearch(Bounds((0.1, 2.0), (0.2, 3.0), (1e-6, 1.0)), penalty=0.1),
     PaperGrid((0.5, 1.0), (0.1,)),
+    PaperGrid.narrow(),
     WithinComponentsBase(),
 ]
 

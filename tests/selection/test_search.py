@@ -96,6 +96,17 @@ def test_paper_grid_equals_exact_paths(objective):
     assert result.best.parameters.lengthscale_x == (result.kernel_y.lengthscale,) * 2
 
 
+def test_wide_lengthscales_of_x_are_those_of_y_times_the_root_of_the_columns():
+    problem = make_problem(n=20)
+    some = {"lengthscales": (0.5, 1.0), "lambdas": (0.1,)}
+    wide = paper_grid(problem, wide_x=True, **some)
+    for trial in wide.path:
+        ell = np.sqrt(2.0) * trial.parameters.lengthscale_y
+        assert_close(trial.parameters.lengthscale_x, (ell, ell))
+    one = paper_grid(problem, kernel_x=Constant(), wide_x=True, **some)
+    assert one.path[0].parameters.lengthscale_x == ()
+
+
 def test_paper_grid_has_twenty_by_twenty_values_and_says_when_its_edge_is_best():
     result = paper_grid(make_problem(n=20), kernel_y=Matern(nu=3.5))
     assert len(result.path) == 400

@@ -7,14 +7,18 @@ from kexpfam.baselines.adapters import (
 )
 from kexpfam.baselines.kernel_density import ConditionalKDE
 from kexpfam.baselines.least_squares import LSCDE
+from kexpfam.baselines.mean_embedding import ConditionalMeanEmbedding
+from kexpfam.baselines.quantile_regression import KernelQuantileRegression
 from kexpfam.baselines.rnade import RNADE, ConditionalRNADE
 
 __all__ = [
     "LSCDE",
     "RNADE",
     "ConditionalKDE",
+    "ConditionalMeanEmbedding",
     "ConditionalRNADE",
     "GaussianProcessDensity",
+    "KernelQuantileRegression",
     "NGBoostDensity",
     "QuantileForestDensity",
 ]

@@ -21,36 +21,22 @@ from kexpfam._optional import needed
 from kexpfam._typing import Array, ArrayLike, Indices, Mask, RandomState
 from kexpfam._validation import as_generator, check_count, check_positive
 from kexpfam.base_densities import GaussianBase
-from kexpfam.baselines.standardized import StandardizedEstimator, rounding_scales
-from kexpfam.data import conditional_rows
+from kexpfam.baselines.standardized import OneColumnEstimator, rounding_scales
 from kexpfam.distributions import ClosedFormDensity, Density, NormalMixtureDensity
-from kexpfam.estimators.base import warn_of_a_column
 
 
-class _OneColumn(StandardizedEstimator):
-    """What the adapters share: standardised rows, one column of y."""
+class _Adapter(OneColumnEstimator):
+    """What the adapters share: standardised rows without weights, and a seed."""
 
     random_state: RandomState
 
-    @property
-    def _response_columns(self) -> int:
-        return 1
-
-    def _rows(self, X: ArrayLike, y: ArrayLike) -> tuple[Array, Array, int]:
-        """Standardised rows, and a seed; ValueError if y has several columns."""
-        rows = conditional_rows(self, X, y)
-        if (d := rows.Y.shape[1]) > 1:
-            raise ValueError(
-                f"y must have one column for {type(self).__name__}, got {d}; "
-                f"model them one after another with FactorizedDensity."
-            )
-        warn_of_a_column(y, rows.Y)
-        rows = self._standardized(rows)
+    def _rows_and_seed(self, X: ArrayLike, y: ArrayLike) -> tuple[Array, Array, int]:
+        rows = self._rows(X, y)
         seed = int(as_generator(self.random_state).integers(2**31))
         return rows.X, rows.Y[:, 0], seed
 
 
-class _NormalAdapter(_OneColumn):
+class _NormalAdapter(_Adapter):
     """A normal density at each x."""
 
     @abstractmethod
@@ -97,7 +83,7 @@ class GaussianProcessDensity(_NormalAdapter):
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Fit p(y|x) to rows (x, y)."""
-        Z, u, seed = self._rows(X, y)
+        Z, u, seed = self._rows_and_seed(X, y)
         if self.estimator is None:
             noise = WhiteKernel(0.1, (1e-5, 1e1))
             signal = ConstantKernel(1.0, (1e-3, 1e3))
@@ -154,7 +140,7 @@ class NGBoostDensity(_NormalAdapter):
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Fit p(y|x) to rows (x, y)."""
-        Z, u, seed = self._rows(X, y)
+        Z, u, seed = self._rows_and_seed(X, y)
         check_positive("learning_rate", self.learning_rate)
         if self.n_estimators is None:
             if len(u) < 10:
@@ -191,7 +177,7 @@ class NGBoostDensity(_NormalAdapter):
         return parameters["loc"], parameters["scale"]
 
 
-class QuantileForestDensity(_OneColumn):
+class QuantileForestDensity(_Adapter):
     """A quantile regression forest (Meinshausen 2006), smoothed to a density.
 
     The weight of a training row at x is how often it shares a leaf with x; the density
@@ -226,7 +212,7 @@ class QuantileForestDensity(_OneColumn):
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Fit p(y|x) to rows (x, y)."""
-        Z, u, seed = self._rows(X, y)
+        Z, u, seed = self._rows_and_seed(X, y)
         trees = check_count("n_estimators", self.n_estimators, least=1)
         leaves = [size for size in (1, 5, 10, 20) if 2 * size <= len(u)]
         if self.min_samples_leaf is not None:

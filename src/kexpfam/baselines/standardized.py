@@ -11,12 +11,12 @@ from abc import abstractmethod
 import numpy as np
 from sklearn.utils import Tags
 
-from kexpfam._typing import Array
+from kexpfam._typing import Array, ArrayLike
 from kexpfam._validation import mean_and_std
-from kexpfam.data import Rows
+from kexpfam.data import Rows, conditional_rows
 from kexpfam.distributions import Density, NormalMixtureColumns, NormalMixtureDensity
 from kexpfam.errors import DegenerateDataError
-from kexpfam.estimators.base import ConditionalEstimator
+from kexpfam.estimators.base import ConditionalEstimator, warn_of_a_column
 from kexpfam.family.neighbourhood import Neighbourhood
 
 
@@ -41,6 +41,27 @@ class StandardizedEstimator(ConditionalEstimator[Density]):
     def _scaled(self, X: Array) -> Array:
         """Standardised conditions."""
         return (X - self.x_center_) / self.x_scale_
+
+
+class OneColumnEstimator(StandardizedEstimator):
+    """An estimator of p(y|x) for one column of y."""
+
+    @property
+    def _response_columns(self) -> int:
+        return 1
+
+    def _rows(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Rows:
+        """Standardised rows; ValueError if y has several columns."""
+        rows = conditional_rows(self, X, y, sample_weight)
+        if (d := rows.Y.shape[1]) > 1:
+            raise ValueError(
+                f"y must have one column for {type(self).__name__}, got {d}; "
+                f"model them one after another with FactorizedDensity."
+            )
+        warn_of_a_column(y, rows.Y)
+        return self._standardized(rows)
 
 
 class MixtureEstimator(StandardizedEstimator):

@@ -1,4 +1,4 @@
-"""The paper's fourteen conditional and three joint data sets, by name.
+"""The paper's fourteen conditional and three joint data sets, and four more, by name.
 
 Their files are in a folder, in the user cache, or at an address. Whatever is read has
 the checksum of `catalogue.toml`: a file that differs is refused, or replaced if it is
@@ -112,7 +112,7 @@ def list_benchmarks() -> tuple[str, ...]:
 
     Example:
         >>> len(list_benchmarks()), list_benchmarks()[-3:]
-        (17, ('red_wine', 'white_wine', 'parkinsons'))
+        (21, ('red_wine', 'white_wine', 'parkinsons'))
     """
     return tuple(catalogue())
 

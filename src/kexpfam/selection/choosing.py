@@ -264,6 +264,7 @@ def _on_paper_grid(validation: Validation, search: PaperGrid) -> Selected:
         kernel_y=spec.kernel_y,
         lengthscales=search.lengthscales,
         lambdas=search.lambdas if lam is None else (lam,),
+        wide_x=search.wide_x,
         objective=spec.select,
         verbose=spec.verbose,
     )

@@ -40,6 +40,7 @@ def paper_grid(
     kernel_y: Kernel | None = None,
     lengthscales: Sequence[float] = PAPER_LENGTHSCALES,
     lambdas: Sequence[float] = PAPER_LAMBDAS,
+    wide_x: bool = False,
     objective: str = "score",
     progress: Progress | None = None,
     verbose: bool = False,
@@ -57,6 +58,8 @@ def paper_grid(
         kernel_y: Radial kernel of y; None for Gaussian.
         lengthscales: Values of σ, in the units of the kernel.
         lambdas: Values of λ.
+        wide_x: Whether lengthscales of x are √p times those of y, as distances in p
+            columns are.
         objective: "score", as in the paper, or "likelihood".
         progress: Called after each trial.
         verbose: Draw a progress bar on standard error.
@@ -69,8 +72,10 @@ def paper_grid(
     _check_objective(objective, problem.sample.Y.shape[1])
     radial = isinstance(kernels[0], RadialKernel)
     columns = problem.sample.X.shape[1] if radial else 0
+    factor = float(np.sqrt(max(columns, 1))) if wide_x else 1.0
     ends = float(min(lengthscales)), float(max(lengthscales))
-    bounds = Bounds(ends, ends, (float(min(lambdas)), float(max(lambdas))))
+    ends_x = factor * ends[0], factor * ends[1]
+    bounds = Bounds(ends_x, ends, (float(min(lambdas)), float(max(lambdas))))
     values = [float(lam) for lam in lambdas]
     criterion = partial(CRITERIA[objective].of, dtype=np.float64)
     tracker = Tracker(
@@ -79,7 +84,7 @@ def paper_grid(
 
     def run() -> str:
         for ell in map(float, lengthscales):
-            ell_x = (ell,) * columns
+            ell_x = (factor * ell,) * columns
             kernel = separable(
                 with_lengthscale(kernels[0], ell_x),
                 with_lengthscale(kernels[1], ell),
@@ -268,10 +273,28 @@ class PaperGrid:
     Attributes:
         lengthscales: Lengthscales, of x and y alike.
         lambdas: Values of λ.
+        wide_x: Whether lengthscales of x are √p times those of y for p columns of x.
     """
 
     lengthscales: tuple[float, ...] = PAPER_LENGTHSCALES
     lambdas: tuple[float, ...] = PAPER_LAMBDAS
+    wide_x: bool = False
+
+    @classmethod
+    def narrow(cls) -> "PaperGrid":
+        """The grid in the parametrisation of the authors' code, which is narrower.
+
+        k = exp(−‖·‖²/σ) with σ from 0.1 to 10 for y and p times that for x, so that
+        lengthscales are √(σ/2), and λ from 10⁻⁴ to 1.
+
+        Example:
+            >>> grid = PaperGrid.narrow()
+            >>> [round(ell, 2) for ell in grid.lengthscales[::19]]
+            [0.22, 2.24]
+        """
+        sigmas = np.logspace(-1.0, 1.0, 20)
+        lengthscales = tuple(np.sqrt(sigmas / 2.0).tolist())
+        return cls(lengthscales, tuple(np.logspace(-4.0, 0.0, 20).tolist()), True)
 
 
 SearchMethod = CoarseSearch | GradientSearch | PaperGrid
