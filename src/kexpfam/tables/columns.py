@@ -243,7 +243,7 @@ def _no_cell(column: Any) -> str | None:
         and cells.dtype.kind not in "OS"
     ):
         return None
-    nested = list | tuple | dict | set | bytes | np.ndarray
+    nested = (list, tuple, dict, set, bytes, np.ndarray)
     found = (i for i, cell in enumerate(cells) if isinstance(cell, nested))
     row = next(found, None)
     if row is None:
