@@ -80,8 +80,8 @@ class KernelQuantileRegression(OneColumnEstimator):
         >>> x = rng.uniform(-1, 1, size=(200, 1))
         >>> y = np.sin(3 * x[:, 0]) + 0.2 * rng.normal(size=200)
         >>> model = KernelQuantileRegression(random_state=0).fit(x, y)
-        >>> model.predict_quantiles([[0.5]], [0.05, 0.5, 0.95]).round(1)
-        array([[0.7, 1. , 1.3]])
+        >>> model.predict_quantiles([[0.5]], [0.1, 0.5, 0.9]).round(1)
+        array([[0.8, 1. , 1.3]])
     """
 
     selection_: KernelTrials | None
