@@ -339,20 +339,20 @@ def _expanded(coarse: Array, grid: _Grid) -> Array:
     """Log densities at the nodes of all cells from known ones, (r, a, b)."""
     known, edges = grid
     n, _, columns = coarse.shape
-    cells = coarse.reshape(n, -1, NODES, columns)
+    cells = coarse.reshape(n, len(known[0]) - 1, NODES, columns)
     rows = np.empty((n, len(edges[0]) - 1, NODES, columns))
     for new, (old, matrix) in enumerate(_polynomials(known[0], edges[0])):
         if matrix is None:
             rows[:, new] = cells[:, old]
         else:
             np.matmul(matrix, cells[:, old], out=rows[:, new])
-    flat = rows.reshape(-1, columns)
+    flat = rows.reshape(n * rows.shape[1] * NODES, columns)
     out = np.empty((len(flat), (len(edges[1]) - 1) * NODES))
     for new, (old, matrix) in enumerate(_polynomials(known[1], edges[1])):
         here = flat[:, old * NODES : (old + 1) * NODES]
         place = slice(new * NODES, (new + 1) * NODES)
         out[:, place] = here if matrix is None else here @ matrix.T
-    return out.reshape(n, -1, out.shape[1])
+    return out.reshape(n, rows.shape[1] * NODES, out.shape[1])
 
 
 def _polynomials(known: Array, edges: Array) -> Iterator[tuple[int, Array | None]]:
