@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 .DEFAULT_GOAL := help
 
-.PHONY: fuzz help demo test test-newest test-lowest test-matrix slow check format bench bench-scale reproduce docs clean
+.PHONY: fuzz mutants help demo test test-newest test-lowest test-matrix slow check format bench bench-scale reproduce docs clean
 
 help:
 	@echo "make demo    fit and draw p(y|x) of a real data set"
@@ -12,7 +12,8 @@ help:
 	@echo "make test-newest   files, command line and distributions on the newest Python at hand"
 	@echo "make test-lowest   the same with the lowest dependencies that are allowed"
 	@echo "make test-matrix   both, on every Python at hand"
-	@echo "make fuzz    model files that may break it; SECONDS=60"
+	@echo "make fuzz    model files, tables, requests and properties that may break it; SECONDS=60"
+	@echo "make mutants  small changes of the code that no test notices; SECONDS=600"
 	@echo "make check   format, lint and types"
 	@echo "make slow    clusters, browser, JAX, networks and statistics that take minutes"
 	@echo "make bench   speed, memory and recovery, into benchmarks/results"
@@ -75,9 +76,17 @@ test-lowest: pyproject.toml
 test-matrix: test-lowest
 	for python in $$(.ci/newest-python all); do $(MAKE) test-newest NEWEST=$$python VENV=$(VENV)-$$($$python -c "import sys; print(sys.version_info.minor)") || exit 1; done
 
-SECONDS ?= 60
+# Random cases, of which the seed is printed; then properties, each with many random cases.
+fuzz: SECONDS ?= 60
 fuzz: $(VENV)/.test
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.fuzz --seconds $(SECONDS)
+	OPENBLAS_NUM_THREADS=1 HYPOTHESIS_PROFILE=long timeout $(SECONDS) $(BIN)/python -m pytest -q -m "slow or not slow" \
+		$(wildcard tests/*/test_properties.py) || test $$? = 124
+
+# A part of all changes, drawn by a seed; those that no test notices are listed.
+mutants: SECONDS ?= 600
+mutants: $(VENV)/.test
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m tests.mutants --seconds $(SECONDS)
 
 check: $(VENV)/.test
 	$(BIN)/ruff format --check .

@@ -219,6 +219,7 @@ SLOW = (
     "tests/test_documentation.py::test_the_commands_of_the_page_about_serving_run",
     "tests/test_examples.py::test_causal_weights_come_nearer_to_the_effect",
     "tests/test_examples.py::test_the_demo_replaces_its_picture",
+    "tests/test_faults.py",
     "tests/test_metrics.py::TestCalibration::test_draws_of_the_model_are_calibrated",
     "tests/trees/test_boosting.py::test_a_row_does_not_change_its_own_prediction",
     "tests/trees/test_boosting.py::test_boosting_ends_when_further_rounds_bring_nothing",

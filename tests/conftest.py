@@ -23,6 +23,9 @@ from kexpfam.errors import BlindnessWarning
 from kexpfam.kernels import Gaussian
 from tests.explanation.laws import houses
 from tests.oracles.family import SlowBase, SlowFamily
+from tests.properties import load_profile
+
+load_profile()
 
 
 def read_only(*arrays):

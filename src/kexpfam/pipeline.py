@@ -54,6 +54,11 @@ class DensityPipeline(Explained, Pipeline):
         return found
 
     @property
+    def _target(self) -> str | None:
+        """Name of y, if the last step knows one."""
+        return getattr(self._last, "_target", None)
+
+    @property
     def _last(self) -> Any:
         check_is_fitted(self)
         return self.steps[-1][1]

@@ -6,9 +6,8 @@ from types import SimpleNamespace
 import pytest
 from click.testing import CliRunner
 
-from kexpfam import KCEF, FactorizedDensity
 from kexpfam.cli import main
-from tests.cli.tables import houses, write
+from tests.cli.tables import houses, untuned_model, write
 
 
 @pytest.fixture
@@ -44,14 +43,9 @@ def joint(fit, untuned):
 @pytest.fixture
 def untuned(monkeypatch):
     """Makes `fit` and `evaluate` use untuned models, where only speed matters."""
-
-    def model(kind, seed, *, joint=False, **law):
-        single = KCEF(select=None, random_state=seed)
-        return FactorizedDensity(factor=single, random_state=seed) if joint else single
-
     for command in ("fit", "evaluate"):
         module = importlib.import_module(f"kexpfam.cli.{command}")
-        monkeypatch.setattr(module, "new_model", model)
+        monkeypatch.setattr(module, "new_model", untuned_model)
 
 
 @pytest.fixture(scope="session")

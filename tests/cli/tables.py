@@ -1,6 +1,8 @@
-"""A small table that the tests of the commands write to files."""
+"""A small table that the tests of the commands write to files, and a quick model."""
 
 import numpy as np
+
+from kexpfam import KCEF, FactorizedDensity
 
 CITIES = ("Lima", "Oslo", "Rome")
 
@@ -30,3 +32,9 @@ def write(path, columns, delimiter=","):
     lines += [delimiter.join(map(str, row)) for row in rows]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return str(path)
+
+
+def untuned_model(kind, seed, *, joint=False, **law):
+    """What `fit` makes in place of a model that chooses, where only speed matters."""
+    single = KCEF(select=None, random_state=seed)
+    return FactorizedDensity(factor=single, random_state=seed) if joint else single

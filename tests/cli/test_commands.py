@@ -77,17 +77,28 @@ def test_predictions_are_those_of_the_estimator(run, fitted):
     rows, model = rows_of(result.stdout), kexpfam.load(fitted.model)
     X, y = matrix(fitted.data)
     quantiles = model.predict_quantiles(X, [0.1, 0.975])
-    np.testing.assert_allclose(column(rows, "q10"), quantiles[:, 0], **SAME)
-    np.testing.assert_allclose(column(rows, "q97.5"), quantiles[:, 1], **SAME)
+    np.testing.assert_allclose(column(rows, "q0.1"), quantiles[:, 0], **SAME)
+    np.testing.assert_allclose(column(rows, "q0.975"), quantiles[:, 1], **SAME)
     np.testing.assert_allclose(column(rows, "mean"), model.predict(X), **SAME)
-    interval = np.column_stack([column(rows, "low80"), column(rows, "high80")])
+    interval = np.column_stack([column(rows, "low"), column(rows, "high")])
     np.testing.assert_allclose(interval, model.predict_interval(X, 0.8), **SAME)
     log_p = column(rows, "log_density")
     np.testing.assert_allclose(log_p, model.score_samples(X, y), **SAME)
     above = np.column_stack([column(rows, "P(y>200)"), column(rows, "P(y>300)")])
     np.testing.assert_allclose(above, model.given(X).sf([[200.0, 300.0]]), **SAME)
     region = model.given(X)[0].hpd(0.9)
-    assert rows[0]["hpd90"] == " or ".join(f"{a:.6g} to {b:.6g}" for a, b in region)
+    assert rows[0]["hpd0.9"] == " or ".join(f"{a:.6g} to {b:.6g}" for a, b in region)
+
+
+def test_columns_are_called_as_those_of_a_frame(run, fitted):
+    words = ["--quantiles", "0.05,0.5", "--interval", "0.9", "--above", "200"]
+    names = rows_of(run("predict", fitted.model, fitted.data, *words).stdout)[0].keys()
+    frame = kexpfam.load(fitted.model).predict_frame(
+        matrix(fitted.data)[0], [0.05, 0.5], interval=0.9, above=200
+    )
+    assert [name for name in names if name not in ("median", "mode")] == [*frame]
+    two = run("predict", fitted.model, fitted.data, "--interval", "0.5,0.9")
+    assert {"low0.5", "high0.5", "low0.9", "high0.9"} <= rows_of(two.stdout)[0].keys()
 
 
 def test_numbers_have_six_digits_unless_more_are_asked_for(run, fitted):
@@ -96,7 +107,7 @@ def test_numbers_have_six_digits_unless_more_are_asked_for(run, fitted):
         rows_of(run(*words).stdout),
         rows_of(run(*words, "--digits", 17).stdout),
     )
-    for name in ("mean", "sd", "q05", "P(y>200)", "log_density"):
+    for name in ("mean", "std", "q0.05", "P(y>200)", "log_density"):
         expected = [float(f"{float(row[name]):.6g}") for row in long]
         np.testing.assert_array_equal(column(short, name), expected)
 
@@ -130,7 +141,7 @@ def test_columns_and_categories_in_another_order_are_the_same_rows(
 ):
     everything = rows_of(run("predict", fitted.model, fitted.data).stdout)
     some = rows_of(run("predict", fitted.model, permuted(tmp_path, fitted.data)).stdout)
-    for name in ("mean", "q05", "sd"):
+    for name in ("mean", "q0.05", "std"):
         np.testing.assert_allclose(
             column(some, name), column(everything, name)[[5, 3, 8]], **SAME
         )
@@ -166,7 +177,7 @@ def test_rows_with_missing_values_are_empty_lines(run, fitted, tmp_path):
     assert "empty lines stand for 1 row with missing values" in dropped.stderr
     rows = rows_of(dropped.stdout)
     assert [bool(row["mean"]) for row in rows] == [True, False, True]
-    assert rows[1]["hpd50"] == ""
+    assert rows[1]["hpd0.5"] == ""
     impute = ["predict", fitted.model, data, "--missing", "impute", "--digits", "17"]
     imputed = rows_of(run(*impute).stdout)
     median = np.median(read_table(fitted.data).numbers("area"))

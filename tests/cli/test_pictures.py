@@ -14,7 +14,7 @@ from kexpfam.cli.pictures import (
     draw_densities,
 )
 from kexpfam.cli.readers import read_table
-from kexpfam.display import FEW_NEAR, middle_cut, near_note
+from kexpfam.display import EXTRAPOLATION, UNLIKE, middle_cut
 from kexpfam.tables import Coding, Table
 from tests.cli.tables import houses
 
@@ -103,16 +103,16 @@ def test_without_rows_other_features_are_medians(fitted):
 def test_a_density_far_from_data_is_noted(run, fitted, tmp_path):
     words = ["plot", fitted.model, "--at", "area=5000", "-o", tmp_path / "a.png"]
     result = run(*words)
-    assert f"Note: area=5000: {near_note(0.0)}." in result.stderr
+    assert f"Note: area=5000: {UNLIKE}." in result.stderr
     assert "Note" not in run(*words, "--force", "-q").stderr
     found = load_table_model(fitted.model)
     row = found.coder.row({"area": "5000"})
     figure = draw_densities(found.model, found.coder, row, ["far"], np.full(1, np.nan))
-    assert figure.axes[0].get_title() == near_note(0.0)
+    assert figure.axes[0].get_title() == UNLIKE
     both = np.vstack([row, condition(found.coder, read_table(fitted.data))])
     figure = draw_densities(found.model, found.coder, both, ["a", "b"], np.full(2, 0.0))
     labels = figure.axes[0].get_legend_handles_labels()[1]
-    assert labels[:2] == [f"a ({FEW_NEAR})", "b"]
+    assert labels[:2] == [f"a ({EXTRAPOLATION})", "b"]
 
 
 def test_a_density_at_a_typical_row_is_not_noted(run, fitted, tmp_path):
@@ -127,5 +127,5 @@ def test_curves_are_hatched_where_few_rows_are_near(fitted, capsys):
     feature, row = coder.feature("area"), coder.row()
     dots = np.array([[-500.0, 100.0], [90.0, 200.0]])
     figure = draw_along(model, coder, feature, dots, row)
-    assert FEW_NEAR in figure.axes[0].get_legend_handles_labels()[1]
-    assert "fewer than 3 training rows" in capsys.readouterr().err
+    assert EXTRAPOLATION in figure.axes[0].get_legend_handles_labels()[1]
+    assert "no training row is like these" in capsys.readouterr().err

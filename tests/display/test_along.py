@@ -6,9 +6,15 @@ import pandas as pd
 import polars as pl
 import pytest
 
+from kexpfam import KCEF
 from kexpfam.base_densities import GaussianBase
 from kexpfam.display import ConditionalDensityDisplay
-from kexpfam.display.along import AlongSpec, averaged_along, column_relevance
+from kexpfam.display.along import (
+    AlongSpec,
+    averaged_along,
+    column_relevance,
+    local_linear_weights,
+)
 from kexpfam.display.condition_rows import ConditionRows
 from kexpfam.distributions import ClosedFormDensity, MixedDensity
 
@@ -46,21 +52,57 @@ def X():
     return np.column_stack([a, a + 0.2 * rng.normal(size=90), rng.normal(size=90)])
 
 
-def test_the_average_is_that_of_rows_near_each_place(X):
-    spec = AlongSpec(places=5, near=8, smoothing=1e-6)
+def test_the_average_is_a_local_line_through_the_rows_as_they_are(X):
+    spec = AlongSpec(places=5, span=0.0, least=8, reach=0.0)
     found = averaged_along(
         ConditionRows.of(Normal(), X), 0, ends=(-0.8, 0.8), spec=spec
     )
     for k, place in enumerate(found.places):
-        distance = np.abs(X[:, 0] - place)
-        near = np.argsort(distance)[:8]
-        weights = (1.0 - (distance[near] / distance[near[-1]] / 1.001) ** 3) ** 3
-        expected = np.zeros(len(found.edges))
-        for i, weight in zip(near, weights / weights.sum(), strict=True):
-            row = X[[i]].copy()
-            row[0, 0] = place
-            expected += weight * Normal().given(row)[0].cdf(found.edges)
+        offset = X[:, 0] - place
+        reach = 1.5 * np.sort(np.abs(offset))[7]
+        weights = np.clip(1.0 - np.abs(offset / reach) ** 3, 0.0, None) ** 3
+        A = np.column_stack([np.ones(len(X)), offset])
+        F = np.stack([Normal().given(row[None])[0].cdf(found.edges) for row in X])
+        line = np.linalg.solve(A.T @ (weights[:, None] * A), A.T @ (weights * F.T).T)
+        expected = np.sort(np.clip(line[0], 0.0, 1.0))
         np.testing.assert_allclose(found.cdf[k], expected, atol=1e-7)
+
+
+def test_no_row_is_moved_along_columns_that_go_together(X):
+    class Watched(Normal):
+        def given(self, rows):
+            known = {row.tobytes() for row in X}
+            assert {row.tobytes() for row in np.asarray(rows)} <= known
+            return super().given(rows)
+
+    averaged_along(ConditionRows.of(Watched(), X), 0, ends=(-2.0, 2.0))
+
+
+def test_a_constant_neighbourhood_is_averaged():
+    x = np.array([0.0, 0.0, 0.0, 5.0])
+    weights = local_linear_weights(np.array([0.0, 4.0]), x, near=3)
+    np.testing.assert_allclose(weights[0], [1 / 3, 1 / 3, 1 / 3, 0.0])
+    np.testing.assert_allclose(weights.sum(axis=1), 1.0)
+
+
+def test_each_of_few_values_is_a_place():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([np.arange(60.0) % 4, rng.normal(size=60)])
+    found = averaged_along(ConditionRows.of(Normal(), X), 0)
+    assert found.places.tolist() == [0.0, 1.0, 2.0, 3.0]
+    for k, place in enumerate(found.places):
+        p = Normal().given(X[X[:, 0] == place])
+        np.testing.assert_allclose(found.cdf[k], p.cdf(found.edges[None]).mean(axis=0))
+
+
+def test_rows_unlike_those_of_the_fit_are_marked(X):
+    model = KCEF(select=None).fit(X[:, :2], X[:, 0])
+    moved = X[:, :2].copy()
+    moved[moved[:, 0] > 0, 1] -= 4.0
+    rows = ConditionRows.of(model, moved)
+    found = averaged_along(rows, 0)
+    assert not found.few[found.places < -0.3].any()
+    assert found.few[found.places > 0.3].all()
 
 
 def test_quantiles_means_and_heights_follow_from_the_distribution_functions(X):

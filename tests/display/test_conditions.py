@@ -1,9 +1,11 @@
 """Where pictures begin: at a row that occurs, and what is said where few are near."""
 
-import numpy as np
-import pytest
+from types import SimpleNamespace
 
-from kexpfam.display import FEW_ROWS, near_note, typical_place
+import numpy as np
+
+from kexpfam import KCEF
+from kexpfam.display import extrapolated, typical_place
 
 # Two numbers, and a category of two.
 FEATURES = [[0], [1], [2, 3]]
@@ -60,13 +62,12 @@ def test_without_features_any_row_is_typical():
     assert typical_place(np.empty((3, 0)), []) == 0
 
 
-@pytest.mark.parametrize("count", [None, FEW_ROWS, 50.0])
-def test_nothing_is_said_where_enough_rows_are_near(count):
-    assert near_note(count) == ""
-
-
-@pytest.mark.parametrize(
-    ("count", "words"), [(0.1, "0 training rows are"), (1.4, "1 ")]
-)
-def test_few_rows_are_counted(count, words):
-    assert near_note(count).startswith(f"about {words}")
+def test_models_say_what_is_unlike_their_rows():
+    rng = np.random.default_rng(0)
+    a = rng.normal(size=150)
+    x = np.column_stack([a, a + 0.02 * rng.normal(size=150)])
+    model = KCEF(select=None).fit(x, a + rng.normal(size=150))
+    rows = np.array([[0.5, 0.5], [0.5, -0.5]])
+    assert extrapolated(model, rows).tolist() == [False, True]
+    # Who keeps no rows knows nothing.
+    assert not extrapolated(SimpleNamespace(), rows).any()

@@ -24,7 +24,8 @@ def bars(ax):
 
 def test_bars_of_importance_are_its_values(rows):
     found = importance(linear([1.0, 0.0, 0.2]), *rows, n_repeats=2, random_state=0)
-    axes = np.ravel(found.plot())
+    display = found.plot()
+    axes = display.axes_
     words = ["log density lost", "CRPS gained", "90 % interval wider by"]
     assert [ax.get_xlabel() for ax in axes] == words
     for ax, score in zip(axes, found.scores, strict=True):
@@ -35,14 +36,14 @@ def test_bars_of_importance_are_its_values(rows):
         ]
         np.testing.assert_allclose(bars(ax), expected)
     assert [t.get_text() for t in axes[0].get_yticklabels()] == list(found.names)
-    (legend,) = axes[0].figure.legends
+    (legend,) = display.figure_.legends
     assert len(legend.get_texts()) == 2
 
 
 def test_the_most_important_are_shown_on_the_axes_that_are_given(rows):
     found = importance(linear([1.0, 0.0, 0.2]), *rows, n_repeats=2, random_state=0)
     _, axes = plt.subplots(1, 3)
-    assert found.plot(axes, most=2) is axes
+    assert found.plot(axes, most=2).axes_.tolist() == axes.tolist()
     assert len(axes[0].get_yticks()) == 2
     with pytest.raises(ValueError, match="axes must be 3 Axes, one for each score"):
         found.plot(axes[:2])
@@ -53,7 +54,7 @@ def test_curves_of_effects_have_bands_and_marks(rows):
     X[:40, 0] += 20.0  # a gap
     X[:, 1] = X[:, 0] + 0.3 * X[:, 1]
     found = effect(linear([1.0, 1.0, 1.0]), 0, X, "quantiles", bins=5, random_state=0)
-    ax = found.plot()
+    ax = found.plot().ax_
     for line, values in zip(ax.lines, found.values.T, strict=False):
         np.testing.assert_allclose(line.get_ydata(), values)
     assert len(ax.collections) == 3
@@ -68,7 +69,7 @@ def test_curves_of_effects_have_bands_and_marks(rows):
 def test_one_curve_needs_no_legend(rows):
     _, ax = plt.subplots()
     found = effect(linear([1.0, 0.0, 0.0]), 2, rows[0], "P(y>1)", random_state=0)
-    assert found.plot(ax) is ax
+    assert found.plot(ax).ax_ is ax
     assert ax.get_ylabel() == "P(y>1)"
     assert not found.is_extrapolated[2:-2].any()
 
@@ -76,22 +77,27 @@ def test_one_curve_needs_no_legend(rows):
 def test_categories_and_dates_are_labelled(house_model):
     X, _ = houses(80, seed=1)
     city = house_model.effect("city", X, random_state=0)
-    ax = city.plot()
+    ax = city.plot().ax_
     assert [t.get_text() for t in ax.get_xticklabels()] == city.places.tolist()
     sold = house_model.effect("sold", X, bins=4, random_state=0)
-    ax = sold.plot()
+    ax = sold.plot().ax_
     ax.figure.canvas.draw()
     assert "20" in ax.get_xticklabels()[0].get_text()
-    for column, count in (("city", 3), ("sold", 4)):
+    for column, count, drawn in (("city", 3, 3), ("sold", 4, 200)):
         found = house_model.effect(column, X, of="density", bins=4, random_state=0)
-        (mesh,) = found.plot().collections
-        assert mesh.get_array().size == found.values.size == 120 * count
+        (mesh,) = found.plot().ax_.collections
+        assert found.values.shape == (count, 120)
+        shown = mesh.get_array().reshape(120, drawn)
+        assert shown.min() >= found.values.min()
+        assert shown.max() <= found.values.max()
+        # At the ends it is what was found there.
+        np.testing.assert_allclose(shown[:, [0, -1]], found.values[[0, -1]].T)
 
 
 def test_bars_of_a_row_lead_from_the_average_to_its_number():
     model = linear([3.0, -2.0, 1.0])
     found = explain(model, [1.0, 1.0, 1.0], background=np.zeros((2, 3)))
-    ax = found.plot()
+    ax = found.plot().ax_
     np.testing.assert_allclose(bars(ax), [3.0, -2.0, 1.0])
     starts = [patch.get_x() for patch in ax.patches]
     np.testing.assert_allclose(starts, [0.0, 3.0, 1.0])
@@ -104,7 +110,7 @@ def test_bars_of_a_row_lead_from_the_average_to_its_number():
 def test_small_contributions_share_a_bar():
     slopes = np.arange(1.0, 10.0)
     found = explain(linear(slopes), np.ones(9), background=np.zeros((2, 9)))
-    ax = found.plot(most=4)
+    ax = found.plot(most=4).ax_
     np.testing.assert_allclose(bars(ax), [9, 8, 7, 6, 15])
     assert ax.get_yticklabels()[-1].get_text() == "5 other columns"
 
@@ -113,7 +119,7 @@ def test_errors_of_drawn_orders_are_drawn():
     model = gaussian(lambda Z: Z.prod(axis=1), lambda Z: 1.0, 3)
     B = np.random.default_rng(0).normal(size=(5, 3))
     how = {"background": B, "n_permutations": 2, "random_state": 0}
-    ax = explain(model, [1.0, 2.0, 3.0], **how).plot()
+    ax = explain(model, [1.0, 2.0, 3.0], **how).plot().ax_
     assert len(ax.collections) == 1
 
 

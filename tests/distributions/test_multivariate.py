@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy import interpolate, optimize, stats
 
-from kexpfam import KEF
+from kexpfam import KCEF, KEF
 from kexpfam.base_densities import GaussianBase, StudentBase, UniformBase
 from kexpfam.errors import NormalizationWarning
-from kexpfam.kernels import Gaussian
+from kexpfam.kernels import Constant, Gaussian
 from tests.tolerances import (
     DIFFERENCES,
     KS_LEVEL,
@@ -223,3 +223,15 @@ def test_a_bounded_plane_is_normalised_without_a_warning():
     draws = model.sample(200, random_state=0)
     assert draws.min() >= 0
     assert draws.max() <= 1
+
+
+def test_densities_that_do_not_depend_on_x_are_normalised_once():
+    rng = np.random.default_rng(0)
+    X, Y = rng.normal(size=(40, 1)), rng.normal(size=(40, 2))
+    given = {"kernel_y": Gaussian(1.0), "base": "gaussian", "regularization": 1e-2}
+    model = KCEF(kernel_x=Constant(), select=None, **given).fit(X, Y)
+    p = model.given(X[:5])
+    assert p._tilted.same_rows
+    alone = [model.given(X[[k]]).logpdf(Y[[k]])[0] for k in range(5)]
+    np.testing.assert_allclose(p.logpdf(Y[:5]), alone, rtol=1e-12)
+    assert p.rvs(3, random_state=0).shape == (5, 3, 2)

@@ -110,3 +110,11 @@ def test_rows_and_single_densities_are_those_of_all(density):
 def test_a_density_without_a_variance_has_none_behind_a_map():
     heavy = ClosedFormDensity(StudentBase(1.0, df=2.0), np.zeros(1), np.ones(1))
     assert np.isinf(RecalibratedDensity(heavy, BENT).std()[0])
+
+
+def test_a_density_without_a_variance_keeps_its_mean():
+    heavy = StudentBase(1.0, df=1.5)
+    p = ClosedFormDensity(heavy, np.array([3.0, -1.0]), np.array([1.0, 2.0]))
+    found = RecalibratedDensity(p, BENT)
+    assert_close(found.mean(), [3.0, -1.0])
+    assert np.all(np.isinf(found.std()))

@@ -10,27 +10,13 @@ from kexpfam import AutoKCEF, load
 from kexpfam.distributions import MixedDensity
 from kexpfam.errors import CannotSaveError, MeasureWarning
 from kexpfam.metrics import cross_evaluate, evaluate
-from kexpfam.selection.spec import PLAIN, default_coordinates
+from tests.simulations import inflated
 
 NEW = np.array([[-0.8], [0.0], [0.8]])
 QUICK = {"experts": ["families"], "likelihood": False, "random_state": 0}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def few_coordinates():
-    """Fewer candidates, where only the law around them matters."""
-    few = [c for c in default_coordinates() if c.name in (PLAIN, "linear")]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(AutoKCEF, "_coordinates", staticmethod(lambda: few))
-        yield
-
-
-def inflated(n, seed=0):
-    """Zeros with probability expit(2x), and else a gamma variable."""
-    rng = np.random.default_rng(seed)
-    x = rng.uniform(-1, 1, size=(n, 1))
-    zero = rng.random(n) < special.expit(2.0 * x[:, 0])
-    return x, np.where(zero, 0.0, rng.gamma(3.0, size=n))
+pytestmark = pytest.mark.usefixtures("few_coordinates")
 
 
 def counted(n, mean=3.0, seed=0):

@@ -8,23 +8,9 @@ from kexpfam.data import ArraySource
 from kexpfam.distributions import BoundedDensity
 from kexpfam.errors import DegenerateDataError
 from kexpfam.estimators.bounds import component_beyond, weight_beyond
-from kexpfam.selection.spec import PLAIN, default_coordinates
+from tests.simulations import shares
 
-
-@pytest.fixture(scope="module", autouse=True)
-def few_coordinates():
-    """Fewer candidates, where only the bounds around them matter."""
-    few = [c for c in default_coordinates() if c.name in (PLAIN, "linear")]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(AutoKCEF, "_coordinates", staticmethod(lambda: few))
-        yield
-
-
-def shares(n, seed=0):
-    rng = np.random.default_rng(seed)
-    x = rng.uniform(-1, 1, size=(n, 1))
-    mean = 1.0 / (1.0 + np.exp(-2.0 * x[:, 0]))
-    return x, rng.beta(2.0 * mean, 2.0 * (1.0 - mean))
+pytestmark = pytest.mark.usefixtures("few_coordinates")
 
 
 @pytest.fixture(scope="module")

@@ -11,35 +11,15 @@ from kexpfam.distributions import BoundedDensity, MixedDensity
 from kexpfam.errors import DegenerateDataError, MeasureWarning
 from kexpfam.estimators.mixed import rows_without_atoms
 from kexpfam.family import Limits, sample_rows
-from kexpfam.selection.spec import PLAIN, default_coordinates
 from tests.limits import limited
+from tests.simulations import inflated, shares
 
 SAMPLED = 300
 NEW = np.array([[-0.9], [0.0], [0.9]])
 QUICK = {"experts": ["families"], "likelihood": False, "random_state": 0}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def few_coordinates():
-    """Fewer candidates, where only what is around them matters."""
-    few = [c for c in default_coordinates() if c.name in (PLAIN, "linear")]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(AutoKCEF, "_coordinates", staticmethod(lambda: few))
-        yield
-
-
-def shares(n, seed=0):
-    rng = np.random.default_rng(seed)
-    x = rng.uniform(-1, 1, size=(n, 1))
-    mean = special.expit(2.0 * x[:, 0])
-    return x, rng.beta(2.0 * mean, 2.0 * (1.0 - mean))
-
-
-def inflated(n, seed=0):
-    rng = np.random.default_rng(seed)
-    x = rng.uniform(-1, 1, size=(n, 1))
-    zero = rng.random(n) < special.expit(2.0 * x[:, 0])
-    return x, np.where(zero, 0.0, rng.gamma(3.0, size=n))
+pytestmark = pytest.mark.usefixtures("few_coordinates")
 
 
 def in_blocks(x, y, rows=100):

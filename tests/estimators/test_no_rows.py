@@ -5,18 +5,11 @@ import pytest
 
 from kexpfam import KCEF, AutoKCEF
 from kexpfam.baselines import LSCDE, ConditionalKDE
-from kexpfam.selection.spec import PLAIN, default_coordinates
 
 QUICK = {"experts": ["families"], "likelihood": False, "random_state": 0}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def few_coordinates():
-    """Fewer candidates, where only the law around them matters."""
-    few = [c for c in default_coordinates() if c.name in (PLAIN, "linear")]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(AutoKCEF, "_coordinates", staticmethod(lambda: few))
-        yield
+pytestmark = pytest.mark.usefixtures("few_coordinates")
 
 
 def rows():

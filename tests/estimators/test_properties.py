@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import Phase, currently_in_test_context, given, note, settings
+from hypothesis import currently_in_test_context, given, note
 from hypothesis import strategies as st
 
 from kexpfam import KCEF, KEF
@@ -36,16 +36,9 @@ from kexpfam.kernels import (
     Matern,
     RationalQuadratic,
 )
+from tests.properties import UNSHRUNK, searched
 
-# Shrinking a failure takes minutes here; the data set that failed is printed instead.
-SETTINGS = settings(
-    deadline=None,
-    derandomize=True,
-    max_examples=30,
-    phases=(Phase.explicit, Phase.generate),
-    report_multiple_bugs=False,
-)
-FEWER = settings(SETTINGS, max_examples=20)
+SETTINGS, FEWER = searched(30, **UNSHRUNK), searched(20, **UNSHRUNK)
 
 LEVELS = np.array([1e-6, 0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 0.99, 1 - 1e-6])
 
@@ -329,7 +322,7 @@ def test_kef_fits_a_normalised_density_or_says_why_not(data):
     assert np.all(np.isfinite(model.score_samples(y)))
 
 
-@settings(SETTINGS, max_examples=12)
+@searched(12, **UNSHRUNK)
 @given(st.data())
 def test_two_columns_give_a_normalised_density_or_say_why_not(data):
     rows = data.draw(data_sets(columns=2))

@@ -132,6 +132,55 @@ def test_more_than_ten_columns_are_drawn_and_linear_ones_are_exact_all_the_same(
     np.testing.assert_allclose(found.values, slopes * (x - B.mean(axis=0)), atol=1e-9)
 
 
+def test_all_subsets_are_taken_where_they_are_few_or_asked_for():
+    rng = np.random.default_rng(5)
+    x, B = rng.normal(size=9), rng.normal(size=(40, 9))
+    model = curved(9)
+    drawn = explain(model, x, background=B, random_state=0)
+    assert not drawn.exact  # 40 · 2⁹ rows
+    every = explain(model, x, background=B, n_permutations="all")
+    assert every.exact
+    four = explain(curved(), x[:4], background=B[:, :4])
+    assert four.exact
+    np.testing.assert_allclose(every.values[:4], four.values, atol=1e-10)
+    # Rows that share values with x leave fewer subsets.
+    B[:, 4:8] = x[4:8]
+    assert explain(model, x, background=B).exact
+    with pytest.raises(ValueError, match="'all' is for 16 columns at most, and 20"):
+        explain(
+            linear(np.ones(20)),
+            np.zeros(20),
+            background=np.ones((3, 20)),
+            n_permutations="all",
+        )
+
+
+def test_equal_rows_are_evaluated_once():
+    seen = []
+
+    def mean(Z):
+        seen.append(Z.copy())
+        return Z.sum(axis=1)
+
+    B = np.array([[0.0, 0.0, 5.0], [0.0, 1.0, 5.0], [0.0, 0.0, 5.0]])
+    explain(gaussian(mean, lambda Z: 1.0, 3), [2.0, 3.0, 5.0], background=B)
+    for Z in seen:
+        assert len(np.unique(Z, axis=0)) == len(Z)
+
+
+@pytest.mark.parametrize("pairs", ["all", 3])
+def test_errors_of_drawn_backgrounds_are_those_of_other_draws(pairs):
+    rng = np.random.default_rng(3)
+    x, B = rng.normal(size=4), rng.normal(size=(60, 4))
+    how = {"background": B, "n_permutations": pairs, "max_background": 20}
+    found = [explain(curved(), x, random_state=seed, **how) for seed in range(80)]
+    spread = np.std([one.values for one in found], axis=0, ddof=1)
+    root_mean = np.sqrt(np.mean([one.standard_errors**2 for one in found], axis=0))
+    np.testing.assert_allclose(root_mean, spread, rtol=0.3)
+    whole = explain(curved(), x, background=B).values
+    assert np.all(np.abs(np.mean([f.values for f in found], axis=0) - whole) < spread)
+
+
 def test_columns_that_are_the_same_everywhere_take_no_part():
     B = np.random.default_rng(0).normal(size=(5, 14))
     B[:, 4:] = 1.0

@@ -57,7 +57,7 @@ def test_the_report_stands_alone(view):
 def test_the_report_has_the_main_pictures(view):
     text = report(view)
     # Typical conditions and two rows, a curve for each feature, PIT, coverage, draws,
-    # and a bar of relevance for each feature.
+    # and a bar of importance for each feature, area and rooms together.
     assert checked(text).count["svg"] == 3 + 3 + 2 + 1 + 3
     assert f"{datetime.date.today().year}" in text.split("</header>")[0]
     assert "Along area" in text
@@ -67,8 +67,9 @@ def test_the_report_has_the_main_pictures(view):
 
 def test_a_report_without_data_has_no_comparison(alone):
     text = report(ConditionalView(alone))
-    assert checked(text).count["svg"] == 1 + 3 + 3
+    assert checked(text).count["svg"] == 3 + 3 + 3
     assert "no data" in text
+    assert "a quick look without observations" in text
 
 
 def test_a_joint_report_has_graph_and_pairs(joint_view):

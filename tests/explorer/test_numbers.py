@@ -16,7 +16,9 @@ from kexpfam.display.numbers import (
     region_near,
 )
 from kexpfam.distributions import ClosedFormDensity
-from kexpfam.explorer import Question, number_control
+from kexpfam.explanation import ModelColumns
+from kexpfam.explanation.importance import importance
+from kexpfam.explorer import ConditionalView, Question, number_control
 
 # Quantiles by Newton's method and by bracketing differ by rounding.
 SAME = {"rtol": 1e-9}
@@ -151,6 +153,41 @@ def test_controls_come_in_the_order_of_their_relevance(view):
     assert sum(shares) == pytest.approx(1.0)
     told = view.description(Question({}))["controls"]
     assert [control["relevance"] for control in told] == shares
+
+
+def test_with_observations_controls_come_in_the_order_of_their_importance(view):
+    subject = view.subject
+    own = ConditionalView(subject)
+    answer = own.importance(Question({}))
+    losses = [control["loss"][0] for control in answer["controls"]]
+    assert losses == sorted(losses, reverse=True)
+    assert 0 < answer["rows"] <= own.spec.scored
+    rows = own._observed[: own.spec.rows]
+    columns = ModelColumns(
+        tuple(control.name for control in own.subject.controls),
+        tuple(control.columns for control in own.subject.controls),
+        (None,) * len(own.subject.controls),
+        np.asarray,
+        subject.model.given,
+    )
+    found = importance(
+        columns,
+        subject.X[rows],
+        subject.y[rows],
+        max_rows=own.spec.scored,
+        random_state=0,
+    )
+    for control in own.ranked().controls:
+        loss = found.loss(control.name)
+        assert control.loss == (loss.value, loss.standard_error)
+    assert own.learn_importance() is own.learn_importance()  # once
+
+
+def test_without_observations_there_is_no_importance(view):
+    blank = replace(view.subject, y=np.full(len(view.subject.X), np.nan))
+    own = ConditionalView(blank)
+    assert own.learn_importance() is None
+    assert own.importance(Question({}))["rows"] == 0
 
 
 def test_curves_are_quantiles_with_other_features_unchanged(view):

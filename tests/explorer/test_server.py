@@ -135,6 +135,7 @@ def test_long_requests_are_refused(ask):
         ("density", {"include": [2.0, 1.0]}, "include must be two increasing numbers."),
         ("curve", {"feature": "area", "others": "all"}, "others must be one of"),
         ("density", {"width": 1e9}, "width must be between 160 and 4000"),
+        ("density", {"level": 10**400}, "level must be a number below 1e300, got 1000"),
         ("density", {"observed": "x"}, "observed must be a number"),
         ("curve", {"feature": "areas"}, "There is no feature 'areas'."),
         ("curve", {}, "There is no feature None."),

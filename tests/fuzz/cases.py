@@ -5,9 +5,13 @@ import traceback
 
 import numpy as np
 
-from tests.fuzz import model_files
+from tests.fuzz import model_files, requests, tables
 
-KINDS = {"files": model_files.one_case}
+KINDS = {
+    "files": model_files.one_case,
+    "tables": tables.one_case,
+    "requests": requests.one_case,
+}
 
 # Seconds of the processor that one case may take; those that were seen take tenths.
 LONGEST = 10.0

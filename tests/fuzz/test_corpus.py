@@ -5,7 +5,7 @@ import pytest
 
 from kexpfam import load
 from kexpfam.partition.line import integrate_line
-from tests.fuzz.cases import run_case
+from tests.fuzz.cases import KINDS, run_case
 from tests.persistence.files import changed, parts, refuses, write
 
 LENGTHSCALE = ("fitted", "family", "T", "kernel", "terms", 0, 1, "lengthscale")
@@ -102,7 +102,7 @@ def test_a_density_that_no_cells_resolve_takes_bounded_work():
     assert found.error[0] > 1e-6  # which is said in a warning
 
 
-@pytest.mark.parametrize("kind", ["files"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_few_fresh_cases(kind, tmp_path):
     for seed in range(12):
         said, problem = run_case(kind, seed, tmp_path)

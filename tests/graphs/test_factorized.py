@@ -437,3 +437,9 @@ class TestGains:
         texts = " ".join(text.get_text() for text in ax.texts)
         assert all(name in texts for name in "abc")
         assert texts.count("nats") == 2  # c is a condition
+
+
+def test_a_second_table_is_refused_and_the_way_is_said():
+    X, Y = np.random.default_rng(0).normal(size=(2, 20, 2))
+    with pytest.raises(ValueError, match=r"shape \(20, 2\): fit takes one table"):
+        FactorizedDensity().fit(X, Y)

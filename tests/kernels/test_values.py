@@ -221,3 +221,13 @@ def test_a_sum_of_products_is_the_sum_of_its_terms():
             for kx, ky in first.terms + second.terms
         )
         assert_close(both.partial(r, i, s, j), expected)
+
+
+def test_a_kernel_is_constant_in_x_if_all_its_terms_are():
+    one, other = (
+        separable(Constant(1.0), Gaussian(1.0)),
+        separable(Gaussian(), Matern()),
+    )
+    assert (one + one).constant_in_x
+    assert not (one + other).constant_in_x
+    assert not (other + one).constant_in_x

@@ -6,9 +6,19 @@ from scipy import stats
 
 from kexpfam.base_densities import UniformBase
 from kexpfam.partition import temper
-from kexpfam.partition.tempered import covariance_root, move, systematic
+from kexpfam.partition.tempered import (
+    _tempered,
+    covariance_root,
+    move,
+    systematic,
+)
 from tests.oracles.mixture import KnownMixture, modes_in_a_row
-from tests.tolerances import KS_LEVEL, STANDARD_ERRORS, assert_close
+from tests.tolerances import (
+    DIFFERENCES,
+    KS_LEVEL,
+    STANDARD_ERRORS,
+    assert_close,
+)
 
 
 def seeds(n, first=0):
@@ -246,3 +256,17 @@ def test_moves_are_those_of_langevin_proposals_written_out():
         assert_close(moved.points[0, i], new if taken else u, 1e-9)
     assert 0 < accepted < 30
     assert_close(moved.acceptance, [accepted / 30])
+
+
+@pytest.mark.parametrize("beta", [0.0, 0.3, 1.0])
+def test_a_tempered_density_is_between_the_base_and_the_target(beta):
+    """Log q0 + β T, and its gradient by differences."""
+    target = one_normal(2, 3)
+    log_density, gradient = _tempered(target, np.full(3, beta))
+    U = np.random.default_rng(0).normal(size=(3, 4, 2))
+    base = target.base.log_density(U.reshape(-1, 2)).reshape(3, 4)
+    between = (1.0 - beta) * base + beta * target.log_unnormalized(U)
+    assert_close(log_density(U), between)
+    step = 1e-5 * np.eye(2)
+    slopes = [(log_density(U + s) - log_density(U - s)) / 2e-5 for s in step]
+    assert_close(gradient(U), np.stack(slopes, axis=-1), DIFFERENCES)

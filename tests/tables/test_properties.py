@@ -7,12 +7,13 @@ import warnings
 import numpy as np
 import pandas as pd
 import polars as pl
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kexpfam import KCEF, load
 from kexpfam.errors import DegenerateDataError, TableWarning
 from kexpfam.tables import TableCoder, TableError
+from tests.properties import searched
 
 numbers = st.floats(-1e6, 1e6, allow_nan=False).map(lambda v: round(v, 3))
 texts = st.text("abc é'\"=", min_size=1, max_size=3)
@@ -63,7 +64,7 @@ def coded(columns, y, library="columns"):
             return None
 
 
-@settings(max_examples=40, deadline=None)
+@searched(40)
 @given(tables(), st.sampled_from(["columns", "pandas", "polars"]))
 def test_tables_become_finite_numbers_in_any_order_of_columns(columns, library):
     n = len(next(iter(columns.values())))
@@ -86,7 +87,7 @@ def test_tables_become_finite_numbers_in_any_order_of_columns(columns, library):
     assert coder.transform(none).shape == (0, len(names))
 
 
-@settings(max_examples=30, deadline=None)
+@searched(30)
 @given(tables(), tables(fewest=1, most=5))
 def test_rows_with_anything_new_are_finite_numbers_and_a_warning_at_most(old, new):
     found = coded(old, np.sin(np.arange(len(next(iter(old.values()))))))
@@ -105,7 +106,7 @@ def test_rows_with_anything_new_are_finite_numbers_and_a_warning_at_most(old, ne
     assert len(seen) <= 1
 
 
-@settings(max_examples=40, deadline=None)
+@searched(40)
 @given(tables())
 def test_the_inverse_is_coded_as_before(columns):
     found = coded(columns, np.sin(np.arange(len(next(iter(columns.values()))))))
@@ -132,7 +133,7 @@ def fitted(columns, y, library):
         return None
 
 
-@settings(max_examples=15, deadline=None)
+@searched(15)
 @given(
     tables(fewest=12, most=20),
     tables(fewest=1, most=5),

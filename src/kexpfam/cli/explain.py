@@ -141,7 +141,7 @@ def explain_command(
         click.echo(str(result))
         return
     if Path(output).suffix.lower() in PICTURES:
-        write_picture(output, lambda: np.ravel(result.plot())[0].figure)
+        write_picture(output, lambda: result.plot().figure_)
     else:
         write_columns(output, _columns_of(result, digits))
     if not quiet:

@@ -11,16 +11,14 @@ import numpy as np
 from kexpfam._typing import Array
 from kexpfam.cli.shared import note
 from kexpfam.display import (
-    FEW_NEAR,
-    FEW_ROWS,
+    EXTRAPOLATION,
+    UNLIKE,
     ConditionalDensityDisplay,
     averaged_along,
     averaged_title,
     dots_along,
-    few_near,
+    extrapolated,
     middle_cut,
-    near_note,
-    rows_near,
     typical_place,
 )
 from kexpfam.display.numbers import LEVELS
@@ -123,7 +121,7 @@ def draw_along(
 ) -> Any:
     """Heat map, quantiles and mean along a feature; returns the figure.
 
-    Where hardly any training rows are near it is hatched, and a note says so. Dots are
+    Where no training row is like these it is hatched, and a note says so. Dots are
     observed pairs of feature and target, (n, 2); other features stay at row, (1, p).
     """
     place = [f.name for f in coder.features].index(feature.name)
@@ -136,12 +134,11 @@ def draw_along(
     display = ConditionalDensityDisplay.of_estimator(along, ends, y)
     x = display.x
     display.mean = along.given(x[:, None]).mean()
-    display.few = few = few_near(model, along.rows(x))
+    display.few = few = extrapolated(model, along.rows(x))
     if few.any():
         note(
-            f"along {few.mean():.0%} of {feature.name} fewer than {FEW_ROWS:g} "
-            f"training rows are near: the curve is hatched there, and mostly "
-            f"extrapolation."
+            f"along {few.mean():.0%} of {feature.name} no training row is like these: "
+            f"the curve is hatched there, and is extrapolation."
         )
     target = coder.target or "y"
     where = _at(coder, feature, row)
@@ -196,16 +193,16 @@ def draw_densities(
 ) -> Any:
     """Curves of p(y|x) at some conditions; returns the figure.
 
-    A note says which of them rest on few rows. What was observed there, (n,), is drawn
-    as a dot, unless it is NaN.
+    A note says which of them are unlike the training rows. What was observed there,
+    (n,), is drawn as a dot, unless it is NaN.
     """
-    p, near = model.given(X), rows_near(model, X)
-    notes = [""] * len(X) if near is None else [near_note(n) for n in near.tolist()]
+    p, unlike = model.given(X), extrapolated(model, X)
+    notes = [UNLIKE if own else "" for own in unlike.tolist()]
     for label, words in zip(labels, notes, strict=True):
         if words:
             note(f"{label}: {words}.")
     # With one curve the line below the title says it.
-    mark = f" ({FEW_NEAR})" if len(notes) > 1 else ""
+    mark = f" ({EXTRAPOLATION})" if len(notes) > 1 else ""
     names = [
         _shortened_label(label, mark if words else "")
         for label, words in zip(labels, notes, strict=True)
@@ -223,10 +220,7 @@ def draw_densities(
     axes.figure.suptitle(textwrap.fill(title, ROOM.title_line))
     below = notes[0]
     if len(notes) > 1 and any(notes):
-        below = (
-            f"{FEW_NEAR}: fewer than {FEW_ROWS:g} training rows; these densities are "
-            f"mostly extrapolation"
-        )
+        below = f"{EXTRAPOLATION}: no training row is like these"
     axes.set_title(below, fontsize=8, color="#8a4b00")  # orange that is read on white
     return axes.figure
 

@@ -71,7 +71,7 @@ def read_levels(
     callback=read_levels,
     default="0.05,0.5,0.95",
     show_default=True,
-    help="Levels of the columns q05, q50, ...",
+    help="Levels of the columns q0.05, q0.5, ...",
 )
 @click.option(
     "--interval",
@@ -114,7 +114,7 @@ def predict_command(
 ) -> None:
     """Describe the distribution of the target for each row of DATA.
 
-    The result has one line for each row, in their order: mean, median, sd, mode, and
+    The result has one line for each row, in their order: mean, median, std, mode, and
     quantiles, in six digits, or all in Parquet files. Lines of rows with missing values
     are empty, unless these are imputed.
     """
@@ -202,20 +202,22 @@ def summaries(
     Responses y, (n,), NaN for none, are those whose log density is wanted.
     """
     columns: dict[str, Column] = {"mean": p.mean(), "median": p.median()}
-    columns |= {"sd": p.std(), "mode": p.mode()}
+    columns |= {"std": p.std(), "mode": p.mode()}
     if quantiles:
         found = p.quantile(quantiles)
         for level, values in zip(quantiles, found.T, strict=True):
-            columns[f"q{percent(level)}"] = values
+            columns[f"q{level:.15g}"] = values
     for level in intervals:
         low, high = p.interval(level).T
-        columns |= {f"low{percent(level)}": low, f"high{percent(level)}": high}
+        # As in `predict_frame`, which has one; of several, each says which it is.
+        which = "" if len(intervals) == 1 else f"{level:.15g}"
+        columns |= {f"low{which}": low, f"high{which}": high}
     for level in regions:
         ends = [
             significant(r, 6, s) for r, s in zip(p.hpd(level), p.std(), strict=True)
         ]
         texts = [" or ".join(f"{a:.15g} to {b:.15g}" for a, b in r) for r in ends]
-        columns[f"hpd{percent(level)}"] = np.array(texts, dtype=object)
+        columns[f"hpd{level:.15g}"] = np.array(texts, dtype=object)
     for limit, values in zip(above, p.sf(np.array([above])).T, strict=True):
         columns[f"P(y>{limit:.15g})"] = values
     if y is not None:
@@ -227,7 +229,7 @@ def summaries(
 
 def _shortened(columns: dict[str, Column], digits: int) -> dict[str, Column]:
     """Columns of `summaries` in so many digits, locations in as many as tell apart."""
-    spread = columns["sd"]
+    spread = columns["std"]
     located = ("mean", "median", "mode", "q", "low", "high")
     return {
         name: values
@@ -235,17 +237,6 @@ def _shortened(columns: dict[str, Column], digits: int) -> dict[str, Column]:
         else significant(values, digits, spread if name.startswith(located) else np.inf)
         for name, values in columns.items()
     }
-
-
-def percent(level: float) -> str:
-    """A probability in a name.
-
-    Example:
-        >>> percent(0.05), percent(0.5), percent(0.975), percent(0.025)
-        ('05', '50', '97.5', '02.5')
-    """
-    whole, point, rest = f"{100 * level:.6g}".partition(".")
-    return f"{whole:0>2}{point}{rest}"
 
 
 def _in_rows(values: Column, rows: Any, n: int) -> Column:

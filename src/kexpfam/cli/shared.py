@@ -8,6 +8,7 @@ error came from. Warnings of the library become lines that begin with "Note:".
 import contextlib
 import errno
 import os
+import re
 import signal
 import sys
 import threading
@@ -47,7 +48,13 @@ def guarded() -> Iterator[None]:
         except (KeyboardInterrupt, Stopped):
             click.echo("Interrupted; nothing was written.", err=True)
             raise click.exceptions.Exit(128 + signal.SIGINT) from None
-        except (ValueError, OSError, ArithmeticError, MemoryError, KexpfamError) as e:
+        except (
+            *(ValueError, OSError, ArithmeticError, MemoryError, KexpfamError),
+            RuntimeError,  # of a thread that cannot be started
+        ) as e:
+            known = isinstance(e, KexpfamError) or _lacks_memory(e)
+            if isinstance(e, RuntimeError) and not known:
+                raise
             debugging = os.environ.get("KEXPFAM_DEBUG", "") not in ("", "0")
             if getattr(e, "errno", None) == errno.EPIPE or debugging:
                 raise  # click ends quietly if nobody reads on
@@ -129,12 +136,19 @@ def _is_quiet() -> bool:
     return context is not None and bool(context.meta.get(QUIET))
 
 
+def _lacks_memory(error: BaseException) -> bool:
+    """Whether memory was missing, be it for the stack of a thread."""
+    return isinstance(error, MemoryError) or "can't start new thread" in str(error)
+
+
 def _sentence(error: BaseException) -> str:
-    if isinstance(error, MemoryError):
+    if _lacks_memory(error):
         return "There is not enough memory; use fewer rows."
     if isinstance(error, OSError) and error.strerror and error.filename:
         return f"{error.filename}: {error.strerror}."
-    return " ".join(str(error).split()) or f"{type(error).__name__}."
+    text = " ".join(str(error).split()) or f"{type(error).__name__}."
+    # Names of columns may be as long as a file; a sentence is not.
+    return re.sub(r"\S{500,}", lambda found: f"{found[0][:80]}...", text)
 
 
 def examples(*lines: str) -> str:

@@ -13,6 +13,7 @@ write what a large query gives to Parquet files first, with `LazyFrame.sink_parq
 
 import glob
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,30 +67,30 @@ def choose_columns(
         chosen = _names("features", features)
     if not chosen:
         raise ValueError("X must have at least one numeric column besides y.")
+    known = set(present)
     for argument, names in (
         ("y", responses),
         ("sample_weight", weights),
         ("features", chosen),
     ):
         for name in names:
-            if not isinstance(name, Hashable) or name not in present:
-                known = ", ".join(repr(column) for column in present)
+            if not isinstance(name, Hashable) or name not in known:
+                listed = ", ".join(repr(column) for column in present)
                 raise ValueError(
                     f"{argument} must name columns of the table, got {name!r:.80}; "
-                    f"there are {known:.400}."
+                    f"there are {listed:.400}."
                 )
             if name not in numeric:
                 raise ValueError(
                     f"{argument} must name columns of numbers, but {name!r} holds "
                     f"something else."
                 )
-    everything = (*responses, *weights, *chosen)
-    for name in everything:
-        if everything.count(name) > 1:
-            raise ValueError(
-                f"Column {name!r} can be one of features, y and sample_weight only, "
-                f"and only once."
-            )
+    name, times = Counter((*responses, *weights, *chosen)).most_common(1)[0]
+    if times > 1:
+        raise ValueError(
+            f"Column {name!r} can be one of features, y and sample_weight only, and "
+            f"only once."
+        )
     return Columns(chosen, responses, sample_weight)
 
 

@@ -11,10 +11,9 @@ from kexpfam.display.along import (
 )
 from kexpfam.display.calibration import plot_calibration, plot_coverage, plot_pit
 from kexpfam.display.conditions import (
-    FEW_NEAR,
-    FEW_ROWS,
-    few_near,
-    near_note,
+    EXTRAPOLATION,
+    UNLIKE,
+    extrapolated,
     rows_near,
     runs_of,
     typical_place,
@@ -27,10 +26,9 @@ from kexpfam.display.densities import (
 )
 from kexpfam.display.differences import plot_differences
 from kexpfam.display.explanations import (
-    plot_averaged_density,
-    plot_contributions,
-    plot_effect,
-    plot_importance,
+    ContributionsDisplay,
+    EffectDisplay,
+    ImportanceDisplay,
 )
 from kexpfam.display.graph import GraphDisplay
 from kexpfam.display.html import (
@@ -52,11 +50,14 @@ from kexpfam.display.summaries import densities_in_words
 from kexpfam.display.theme import middle_cut, short_number
 
 __all__ = [
-    "FEW_NEAR",
-    "FEW_ROWS",
+    "EXTRAPOLATION",
+    "UNLIKE",
     "AveragedDensities",
     "ConditionalDensityDisplay",
+    "ContributionsDisplay",
+    "EffectDisplay",
     "GraphDisplay",
+    "ImportanceDisplay",
     "MovableRows",
     "PITDisplay",
     "PairsDisplay",
@@ -67,23 +68,18 @@ __all__ = [
     "densities_in_html",
     "densities_in_words",
     "dots_along",
-    "few_near",
+    "extrapolated",
     "html_box",
     "html_heading",
     "html_notes",
     "html_table",
     "middle_cut",
-    "near_note",
     "pit_strip",
     "pit_values",
-    "plot_averaged_density",
     "plot_calibration",
-    "plot_contributions",
     "plot_coverage",
     "plot_densities",
     "plot_differences",
-    "plot_effect",
-    "plot_importance",
     "plot_pit",
     "rows_near",
     "runs_of",

@@ -1,23 +1,28 @@
 """p(y|x) along one column of x, the others as they are in rows like these.
 
-At a value v of the column the densities of rows near v are averaged, each with the
-column put to v:
+At a value v of the column the distribution functions of rows near v are averaged,
 
-    p(y | v) ≈ Σ_i w_i(v) p(y | x_i with x_ij = v),
+    F(y | v) ≈ Σ_i l_i(v) F(y | x_i),
 
-with weights that fall to zero at the edge of the neighbourhood, so that the average
-changes smoothly with v. What is averaged are rows that occur together with v: one
-typical row tells of itself alone, and all rows at every v are mostly impossible ones.
-It is also what dots of (x_ij, y_i) may be compared with.
+each row being as it is: with l_i the weights of local linear regression on x_ij, so
+that what changes along the neighbourhood is not blurred, and the ends are not bent. No
+row is moved, so that none is asked for that could not occur: of columns that go
+together one cannot be changed alone. It is also what dots of (x_ij, y_i) may be
+compared with. Categories, and numbers that have few values, are averaged over rows of
+their own.
 
 Averages are read off a grid of y that all densities share.
+
+References:
+    Fan and Gijbels, Local polynomial modelling and its applications, 1996.
+    Chernozhukov, Fernandez-Val and Galichon, Quantile and probability curves without
+    crossing, Econometrica 2010 (distribution functions put in order).
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from scipy.ndimage import gaussian_filter1d
 
 from kexpfam._parallel import single_threaded_blas
 from kexpfam._typing import Array, Indices, Mask
@@ -44,15 +49,23 @@ class MovableRows(Protocol):
     ) -> Any:
         """Densities at some rows, (m,), with a column put to positions, (m,)."""
 
+    def unlike(self, rows: Indices) -> Mask:
+        """Which of some rows are unlike those of the fit, as far as is known, (m,)."""
+
 
 @dataclass(frozen=True)
 class AlongSpec:
     """How many densities are averaged, and on what grid."""
 
-    places: int = 64  # along a column of numbers
-    rows: int = 160  # that stand for all, evenly spaced along the column
-    near: int = 32  # of these for each place; so a fifth of all
-    smoothing: float = 1.5  # in places: rows that come and go should not be seen
+    places: int = 200  # along a column of numbers
+    values: int = 32  # up to so many values of a column, each is a place
+    rows: int = 1000  # that stand for all, evenly spaced along the column
+    span: float = 0.07  # share of these near each place: more blur what is steep
+    reach: float = (
+        0.03  # of the range of the column: values so near are near in any case
+    )
+    least: int = 20  # rows near a place, unless there are fewer
+    of_value: int = 64  # rows of each category, or of each of few values
     cut: float = 1.0  # per cent of rows beyond either end of a column of numbers
     cells: int = 320  # of y
     tail_cells: int = 40  # beyond what is shown, so that means are right
@@ -130,29 +143,32 @@ def averaged_along(
         spec: How much is computed.
         alone: Whether there are no other columns, so that there is nothing to average.
     """
-    if alone:
-        spec = replace(spec, places=200, near=1, smoothing=0.0)
     seen = rows.positions(column)
     known = np.flatnonzero(np.isfinite(seen))
     if not len(known):
         raise ValueError("The column that varies has no values in these rows.")
     categories = rows.categories(column)
-    if categories:
-        places = np.arange(len(categories), dtype=float)
-        few = np.array([np.sum(seen == place) < FEW_ROWS for place in places])
-    else:
-        low, high = ends or _most(seen[known], spec.cut)
-        places = np.linspace(low, high, spec.places)
-        few = _few(places, seen[known], spec)
-    chosen, weights = _neighbours(places, seen, known, bool(categories), spec)
+    low, high = ends or _most(seen[known], spec.cut)
+    values = np.unique(seen[known])
+    values = values[(values >= low) & (values <= high)]
     with single_threaded_blas():
         edges, shown, counted = _grid(rows, known, y, spec)
-        moved = np.repeat(places, chosen.shape[1])
-        p = rows.given(chosen.ravel(), column, moved)
-        cdf = np.asarray(p.cdf(edges[None])).reshape(*chosen.shape, -1)
-    cdf = np.einsum("gm,gmh->gh", weights, cdf)
-    if not categories and spec.smoothing > 0:
-        cdf = gaussian_filter1d(cdf, spec.smoothing, axis=0, mode="nearest")
+        if categories or 1 < len(values) <= spec.values:
+            places = np.arange(len(categories), dtype=float) if categories else values
+            few = np.array([np.sum(seen == place) < FEW_ROWS for place in places])
+            chosen, weights = _of_values(places, seen, known, spec)
+        else:
+            places = np.linspace(low, high, spec.places)
+            few = _few(places, seen[known], spec)
+            chosen, weights = _near(places, seen, known, spec)
+        if alone:
+            which = np.full(len(places), known[0])
+            cdf = np.asarray(rows.given(which, column, places).cdf(edges[None]))
+        else:
+            cdf = weights @ np.asarray(rows.given(chosen).cdf(edges[None]))
+            # Weights of lines may be negative: in order, and no probabilities beyond 1.
+            cdf = np.sort(np.clip(cdf, 0.0, 1.0), axis=1)
+            few |= np.clip(weights, 0.0, None) @ rows.unlike(chosen) > 0.5
     return AveragedDensities(places, edges, cdf, shown, few, counted)
 
 
@@ -172,31 +188,63 @@ def _few(places: Array, seen: Array, spec: AlongSpec) -> Mask:
     return right - np.searchsorted(ordered, places - reach) < FEW_ROWS
 
 
-def _neighbours(
-    places: Array, seen: Array, known: Indices, categorical: bool, spec: AlongSpec
+def _of_values(
+    places: Array, seen: Array, known: Indices, spec: AlongSpec
 ) -> tuple[Indices, Array]:
-    """Rows that are averaged at each place, and their weights, (g, m) each."""
-    if categorical:
-        rng = np.random.default_rng(0)
-        chosen = np.empty((len(places), spec.near), dtype=int)
-        for k, place in enumerate(places):
-            own = np.flatnonzero(seen == place)
-            # A category without rows is tried at rows of any.
-            own = rng.permutation(own if len(own) else known)
-            chosen[k] = np.resize(own, spec.near)
-        return chosen, np.full(chosen.shape, 1.0 / spec.near)
+    """Rows of each place, (m,), and their weights there, (g, m)."""
+    rng = np.random.default_rng(0)
+    parts = []
+    for place in places:
+        own = np.flatnonzero(seen == place)
+        # A category without rows is tried at rows of any.
+        parts.append(rng.permutation(own if len(own) else known)[: spec.of_value])
+    at = np.repeat(np.arange(len(places)), [len(own) for own in parts])
+    weights = (at == np.arange(len(places))[:, None]).astype(float)
+    return np.concatenate(parts), weights / weights.sum(axis=1, keepdims=True)
+
+
+def _near(
+    places: Array, seen: Array, known: Indices, spec: AlongSpec
+) -> tuple[Indices, Array]:
+    """Rows that stand for all, (m,), and their weights at each place, (g, m)."""
     order = known[np.argsort(seen[known], kind="stable")]
     some = np.unique(np.linspace(0, len(order) - 1, spec.rows).round().astype(int))
-    order = order[some]
-    distance = np.abs(places[:, None] - seen[order])
-    m = min(spec.near, len(order))
-    nearest = np.argsort(distance, axis=1, kind="stable")[:, :m]
-    chosen, distance = order[nearest], np.take_along_axis(distance, nearest, axis=1)
-    # Tricube, as in local regression: the farthest row has nearly no weight.
-    farthest = 1.001 * distance[:, -1:]
-    share = distance / np.where(farthest > 0, farthest, 1.0)
-    weights = (1.0 - share**3) ** 3 + 1e-9
-    return chosen, weights / weights.sum(axis=1, keepdims=True)
+    chosen = order[some]
+    near = max(spec.least, int(spec.span * len(chosen)))
+    reach = spec.reach * float(np.ptp(np.percentile(seen[known], [1, 99])))
+    return chosen, local_linear_weights(places, seen[chosen], near, reach)
+
+
+def local_linear_weights(
+    places: Array, x: Array, near: int, least: float = 0.0
+) -> Array:
+    """Weights of values at x, (m,), whose sum is a local linear fit at places, (g, m).
+
+    Tricube weights, as in loess, reach half again as far as the `near` nearest: of
+    values that repeat, many may be as far as the farthest of these, and count. They
+    reach so far at least.
+
+    Example:
+        >>> x = np.array([0.0, 1.0, 2.0, 4.0])
+        >>> weights = local_linear_weights(np.array([0.5, 3.0]), x, near=3)
+        >>> (weights @ (1.0 + 2.0 * x)).round(6)
+        array([2., 7.])
+    """
+    offset = x - places[:, None]
+    distance = np.abs(offset)
+    last = min(near, len(x)) - 1
+    farthest = np.partition(distance, last, axis=1)[:, last : last + 1]
+    reach = np.maximum(1.5 * farthest, least)
+    # Without any reach, those at the place itself are all.
+    K = np.clip(1.0 - (distance / np.where(reach > 0, reach, 1.0)) ** 3, 0.0, None) ** 3
+    K = np.where((reach > 0) | (distance == 0), K, 0.0)
+    # theory of weighted least squares: l = K (s2 − s1 d) / (s0 s2 − s1²)
+    s0, s1, s2 = ((K * offset**k).sum(axis=1, keepdims=True) for k in range(3))
+    determinant = s0 * s2 - s1**2
+    # Where nearly all neighbours have one value there is no line to be seen.
+    straight = determinant > 1e-3 * s0 * s2
+    line = K * (s2 - s1 * offset) / np.where(straight, determinant, 1.0)
+    return np.where(straight, line, K / s0)
 
 
 def _grid(

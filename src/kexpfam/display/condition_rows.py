@@ -7,7 +7,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from kexpfam._typing import Array, Indices
+from kexpfam._typing import Array, Indices, Mask
+from kexpfam.display.conditions import extrapolated
 from kexpfam.errors import TableWarning
 from kexpfam.tables import Table, TableError, as_table, is_frame
 from kexpfam.tables.dates import days_of
@@ -123,6 +124,12 @@ class ConditionRows:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TableWarning)
             return self.model.given(self.frame(rows, column, positions))
+
+    def unlike(self, rows: Indices) -> Mask:
+        """Which of some rows are unlike those of the fit, as far as is known, (m,)."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", TableWarning)
+            return extrapolated(self.model, self.frame(rows))
 
     def place(self, along: int | str) -> int:
         """Which column is meant by a name or a number."""

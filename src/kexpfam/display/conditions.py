@@ -1,4 +1,4 @@
-"""At which x a density is shown, and what is said where few rows are near it.
+"""At which x a density is shown, and what is said where no row is like it.
 
 Medians and most frequent categories, each by itself typical, may never occur together:
 at such an x there are no data, and a density there is extrapolation. So pictures begin
@@ -12,11 +12,14 @@ import numpy as np
 
 from kexpfam._typing import Array, ArrayLike, Mask
 
-# Fewer training rows near x than this, and it is said.
+# Fewer rows near a value of a column than this, and it is said.
 FEW_ROWS = 3.0
 
-# What says so in a legend, and along a curve.
-FEW_NEAR = "few rows near"
+# What says so in a legend, of values with few rows and of rows that could not occur.
+EXTRAPOLATION = "extrapolation"
+
+# What is said of one x.
+UNLIKE = "no training row is like this x: the density is extrapolation"
 
 
 def rows_near(model: Any, X: Array) -> Array | None:
@@ -26,10 +29,11 @@ def rows_near(model: Any, X: Array) -> Array | None:
     return np.asarray(model.reliability(X), dtype=float)
 
 
-def few_near(model: Any, X: Array) -> Mask:
-    """Where a density is mostly extrapolation, as far as is known, (n,)."""
-    near = rows_near(model, X)
-    return np.zeros(len(X), dtype=bool) if near is None else near < FEW_ROWS
+def extrapolated(model: Any, X: Any) -> Mask:
+    """Where a density is extrapolation, as far as is known, (n,)."""
+    if not hasattr(model, "extrapolates") or not hasattr(model, "neighbourhood_"):
+        return np.zeros(len(X), dtype=bool)
+    return np.asarray(model.extrapolates(X), dtype=bool)
 
 
 def runs_of(mask: Mask) -> list[tuple[int, int]]:
@@ -41,25 +45,6 @@ def runs_of(mask: Mask) -> list[tuple[int, int]]:
     """
     changes = np.flatnonzero(np.diff(np.concatenate([[0], mask.astype(int), [0]])))
     return [(int(a), int(b)) for a, b in changes.reshape(-1, 2)]
-
-
-def near_note(count: float | None) -> str:
-    """That a density is mostly extrapolation; nothing where it is not.
-
-    Args:
-        count: About how many training rows are near; None if nobody knows.
-
-    Example:
-        >>> near_note(1.2)
-        'about 1 training row is near this x: the density is mostly extrapolation'
-        >>> near_note(20.0)
-        ''
-    """
-    if count is None or count >= FEW_ROWS:
-        return ""
-    whole = round(count)
-    rows = "1 training row is" if whole == 1 else f"{whole} training rows are"
-    return f"about {rows} near this x: the density is mostly extrapolation"
 
 
 def typical_place(

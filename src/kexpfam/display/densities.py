@@ -21,7 +21,7 @@ from kexpfam.display.along import (
     column_relevance,
 )
 from kexpfam.display.condition_rows import ConditionRows
-from kexpfam.display.conditions import FEW_NEAR, runs_of
+from kexpfam.display.conditions import EXTRAPOLATION, runs_of
 from kexpfam.display.curves import (
     require_one_variable,
     visible_range,
@@ -42,7 +42,7 @@ class ConditionalDensityDisplay:
     several columns of x the others are averaged over rows.
 
     Args:
-        x: Conditions of the columns of the heat map, (g,), equally spaced.
+        x: Conditions of the columns of the heat map, (g,), increasing.
         y_edges: Edges of its rows, (h + 1,), increasing.
         density: Mean of p(y|x) in each cell, (g, h).
         levels: Levels of the quantile lines, (k,).
@@ -179,7 +179,7 @@ class ConditionalDensityDisplay:
             quantiles=quantiles,
             data=data,
             x_label=str(names[0]),
-            y_label=response_name(y) or "y",
+            y_label=_response_label(estimator, y),
             cmap=cmap,
             atoms=getattr(p, "atoms", [np.empty(0)])[0],
         )
@@ -203,7 +203,7 @@ class ConditionalDensityDisplay:
             levels=levels,
             data=None if values is None else dots_along(rows, column, values),
             x_label=rows.names[column],
-            y_label=response_name(y) or "y",
+            y_label=_response_label(rows.model, y),
             cmap=cmap,
             categories=rows.categories(column),
             is_date=rows.is_date(column),
@@ -265,8 +265,7 @@ class ConditionalDensityDisplay:
         if not peaks.any():  # a mass function
             peaks = self.density.max(axis=1)
         full = float(np.percentile(peaks, percentile))
-        half = self._half
-        edges = np.append(self.x - half, self.x[-1] + half)
+        edges = self._edges
         # The labels of the lines stand between the Axes and the colour bar.
         label_width = 4.5 * THEME.label_size if len(self.levels) else 0.0
         self.heatmap_ = ax.pcolormesh(
@@ -288,9 +287,11 @@ class ConditionalDensityDisplay:
         ax.set(xlim=(edges[0], edges[-1]), ylim=(self.y_edges[0], self.y_edges[-1]))
 
     @property
-    def _half(self) -> float:
-        """Half the width of a column."""
-        return 0.5 * float(self.x[1] - self.x[0]) if len(self.x) > 1 else 0.5
+    def _edges(self) -> Array:
+        """Edges of the columns, half of the way from one to the next, (g + 1,)."""
+        half = 0.5 * np.diff(self.x) if len(self.x) > 1 else np.array([0.5])
+        inner = self.x[:-1] + half[: len(self.x) - 1]
+        return np.concatenate([[self.x[0] - half[0]], inner, [self.x[-1] + half[-1]]])
 
     def _draw_data(self, ax: Any) -> None:
         self.scatter_ = None
@@ -319,7 +320,7 @@ class ConditionalDensityDisplay:
             # Of categories, each has a line of its own across its column.
             x, y = self.x, line
             if self.categories:
-                x = np.ravel(self.x[:, None] + 0.8 * self._half * np.array([-1, 1, 1]))
+                x = np.ravel(self.x[:, None] + 0.4 * np.array([-1, 1, 1]))
                 y = np.repeat(line, 3)
                 y[2::3] = np.nan
             self.quantile_lines_ += ax.plot(
@@ -352,12 +353,17 @@ class ConditionalDensityDisplay:
         look: dict[str, Any] = {"facecolor": (1.0, 1.0, 1.0, 0.45), "linewidth": 0.0}
         runs = [] if self.few is None else runs_of(self.few)
         for i, (first, last) in enumerate(runs):
-            ends = self.x[first] - self._half, self.x[last - 1] + self._half
-            look["label"] = None if i else FEW_NEAR
+            ends = self._edges[first], self._edges[last]
+            look["label"] = None if i else EXTRAPOLATION
             ax.axvspan(*ends, hatch="///", edgecolor="0.78", zorder=2.5, **look)
             named = True
         if named:  # on white, as hatching may be behind it
             ax.legend(loc="best", framealpha=0.9, edgecolor="none")
+
+
+def _response_label(estimator: Any, y: Any) -> str:
+    """The name of y: that of what is passed, or else that of the fit."""
+    return response_name(y) or getattr(estimator, "_target", None) or "y"
 
 
 def averaged_title(name: str, columns: int) -> str:

@@ -1,13 +1,24 @@
-"""Pictures of explanations: bars of importance, curves of effects, bars of a row."""
+"""Pictures of explanations: bars of importance, curves of effects, bars of a row.
+
+Displays hold what is shown, and their `plot` draws it as often as wanted, as
+scikit-learn's do.
+"""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Self
 
 import numpy as np
 
 from kexpfam._typing import Array, Mask
 from kexpfam.display.conditions import runs_of
-from kexpfam.display.theme import THEME, middle_cut, pyplot, row_of_axes, short_number
+from kexpfam.display.theme import (
+    THEME,
+    axes_or_new,
+    middle_cut,
+    row_of_axes,
+    short_number,
+)
 
 # 1.96 standard errors on either side hold 95 % of a normal distribution.
 _BAND = 1.96
@@ -16,183 +27,216 @@ _BAND = 1.96
 _LETTERS = 28
 _WITH_VALUE = 42
 
+# How kinds of exchanges are drawn, where, and what they are called.
+_KINDS = {
+    "conditional": (THEME.blue, -0.18, "conditional: among similar rows"),
+    "marginal": (THEME.blues[2], 0.18, "marginal: among all rows"),
+}
 
-def plot_importance(
-    names: Sequence[str],
-    panels: Mapping[str, Mapping[str, Sequence[Any]]],
-    axes: Any = None,
-) -> Any:
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class ImportanceDisplay:
     """Bars of what is lost without columns, the first on top, with 95 % intervals.
 
     Args:
         names: Of k columns or groups.
         panels: For each score, what is lost by "conditional" and "marginal" exchanges:
             k estimates with `value` and `standard_error`.
-        axes: One Axes for each score; None for a new figure.
 
-    Returns:
-        The Axes.
-
-    Raises:
-        MissingDependencyError: matplotlib is not installed.
-        ValueError: Other than one Axes for each score.
+    Attributes:
+        axes_: The Axes, one for each score, (s,).
+        figure_: The figure that holds them.
     """
-    count, places = len(panels), np.arange(len(names))
-    axes = row_of_axes(axes, count, (1.6 + 3.0 * count, 1.3 + 0.42 * len(names)))
-    from matplotlib.ticker import MaxNLocator
 
-    looks = {"conditional": (THEME.blue, -0.18), "marginal": (THEME.blues[2], 0.18)}
-    words = {
-        "conditional": "conditional: among similar rows",
-        "marginal": "marginal: among all rows",
-    }
-    for ax, (score, kinds) in zip(np.ravel(axes), panels.items(), strict=True):
+    names: Sequence[str]
+    panels: Mapping[str, Mapping[str, Sequence[Any]]]
+    axes_: Any = field(init=False)
+    figure_: Any = field(init=False)
+
+    def plot(self, axes: Any = None) -> Self:
+        """Draw, on a new figure unless one Axes for each score is given.
+
+        Raises:
+            MissingDependencyError: matplotlib is not installed.
+            ValueError: Other than one Axes for each score.
+        """
+        count, k = len(self.panels), len(self.names)
+        axes = row_of_axes(axes, count, (1.6 + 3.0 * count, 1.3 + 0.42 * k))
+        self.axes_ = np.ravel(np.asarray(axes, dtype=object))
+        self.figure_ = self.axes_[0].figure
+        for ax, (score, kinds) in zip(self.axes_, self.panels.items(), strict=True):
+            self._draw_score(ax, score, kinds)
+        handles, labels = self.axes_[0].get_legend_handles_labels()
+        look: dict[str, Any] = {"ncols": 2, "frameon": False, "fontsize": 9}
+        self.figure_.legend(handles, labels, loc="outside lower center", **look)
+        return self
+
+    def _draw_score(
+        self, ax: Any, score: str, kinds: Mapping[str, Sequence[Any]]
+    ) -> None:
+        from matplotlib.ticker import MaxNLocator
+
+        places = np.arange(len(self.names))
         for kind, losses in kinds.items():
-            color, shift = looks[kind]
+            color, shift, words = _KINDS[kind]
             values = np.array([loss.value for loss in losses])
             errors = np.array([loss.standard_error for loss in losses])
-            bars: dict[str, Any] = {"height": 0.34, "color": color}
-            ax.barh(places + shift, values, label=words[kind], **bars)
+            ax.barh(places + shift, values, height=0.34, color=color, label=words)
             _error_bars(ax, values, places + shift, errors)
         ax.axvline(0.0, color="0.35", linewidth=0.8)
         ax.set(xlabel=score, yticks=places)
-        ax.set_yticklabels([middle_cut(name, _LETTERS) for name in names])
-        ax.set_ylim(len(names) - 0.5, -0.5)
+        ax.set_yticklabels([middle_cut(name, _LETTERS) for name in self.names])
+        ax.set_ylim(len(self.names) - 0.5, -0.5)
         ax.xaxis.set_major_locator(MaxNLocator(4))
-    first = np.ravel(axes)[0]
-    handles, labels = first.get_legend_handles_labels()
-    first.figure.legend(
-        handles, labels, loc="outside lower center", ncols=2, frameon=False, fontsize=9
-    )
-    return axes
 
 
-def plot_effect(
-    places: Any,
-    values: Array,
-    standard_errors: Array,
-    extrapolated: Mask,
-    *,
-    names: Sequence[str],
-    x_label: str,
-    y_label: str,
-    ax: Any = None,
-) -> Any:
+@dataclass(kw_only=True, eq=False, repr=False)
+class EffectDisplay:
     """Curves along a column, or dots at categories, with bands of 95 %.
+
+    With `y_edges` it is a heat map of the mean of p(y|x) over rows near each place.
 
     Args:
         places: Numbers, moments or categories, (g,).
-        values: The curves, (g, k).
-        standard_errors: Of their points, (g, k).
+        values: The curves, (g, k), or the mean density in each cell of y, (g, h).
+        standard_errors: Of these, (g, k).
         extrapolated: What is hatched, or drawn hollow, (g,).
-        names: Of the curves.
+        names: Of the curves; none of a heat map.
         x_label: Name of the column.
         y_label: What is shown of the distribution.
-        ax: Where to draw; None for a new figure.
+        y_edges: Edges of the cells of a heat map, (h + 1,); None for curves.
+        x_edges: Edges of its columns, (g + 1,); None for categories.
 
-    Returns:
-        The Axes.
-
-    Raises:
-        MissingDependencyError: matplotlib is not installed.
+    Attributes:
+        ax_: The Axes drawn on.
+        figure_: The figure that holds them.
     """
-    plt = pyplot()
-    if ax is None:
-        _, ax = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
-    categorical = places.dtype.kind == "O"
-    x: Any = np.arange(len(places)) if categorical else places
-    middle = len(names) // 2
-    for k, name in enumerate(names):
-        own, bar = values[:, k], _BAND * standard_errors[:, k]
-        main = k == middle
-        color = THEME.blue if main else THEME.samples[2]
-        label = name if len(names) > 1 else None
-        if categorical:
-            shift = 0.12 * (k - middle)
-            ax.errorbar(
-                x + shift, own, bar, fmt="none", ecolor=color, capsize=3, linewidth=1.4
-            )
-            _dots(ax, x + shift, own, extrapolated, color, label)
+
+    places: Any
+    values: Array
+    standard_errors: Array
+    extrapolated: Mask
+    names: Sequence[str]
+    x_label: str
+    y_label: str
+    y_edges: Array | None = None
+    x_edges: Any = None
+    ax_: Any = field(init=False)
+    figure_: Any = field(init=False)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw, on new Axes unless some are given; returns the display."""
+        ax = axes_or_new(ax, (6.6, 4.3))
+        self.ax_, self.figure_ = ax, ax.figure
+        if self.y_edges is not None:
+            self._draw_density(ax, self.y_edges)
+        elif self._is_categorical:
+            self._draw_dots(ax)
         else:
+            self._draw_curves(ax)
+        if self._is_categorical:
+            names = [middle_cut(place, _LETTERS) for place in self.places]
+            ax.set_xticks(np.arange(len(names)), names)
+            _tilted(ax, names)
+        ax.set_xlabel(self.x_label)
+        if ax.get_legend_handles_labels()[1]:  # beside, as curves and dots are anywhere
+            look: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
+            look |= {"borderaxespad": 0.2, "handlelength": 1.8, "fontsize": 9}
+            ax.legend(frameon=False, **look)
+        return self
+
+    @property
+    def _is_categorical(self) -> bool:
+        return bool(self.places.dtype.kind == "O")
+
+    @property
+    def _curves(self) -> list[tuple[Array, Array, str, bool, str | None]]:
+        """Values, half a band, colour, whether it is the middle one, and label."""
+        middle = len(self.names) // 2
+        return [
+            (
+                self.values[:, k],
+                _BAND * self.standard_errors[:, k],
+                THEME.blue if k == middle else THEME.samples[2],
+                k == middle,
+                name if len(self.names) > 1 else None,
+            )
+            for k, name in enumerate(self.names)
+        ]
+
+    def _draw_curves(self, ax: Any) -> None:
+        for own, bar, color, main, label in self._curves:
             style: Any = "-" if main else (0, (4, 2))
-            ax.plot(x, own, color=color, linestyle=style, linewidth=1.8, label=label)
-            look: dict[str, Any] = {"color": color, "alpha": 0.18, "linewidth": 0}
-            ax.fill_between(x, own - bar, own + bar, **look)
-    if categorical:
-        ax.set_xticks(x, [middle_cut(place, _LETTERS) for place in places])
-        _tilted(ax, places)
-    else:
-        _hatched(ax, x, extrapolated)
-        _rug(ax, x)
-    ax.set(xlabel=x_label, ylabel=f"{y_label} of y" if y_label.isalpha() else y_label)
-    if ax.get_legend_handles_labels()[1] and categorical:  # above: dots are anywhere
-        look = {"loc": "lower center", "bbox_to_anchor": (0.5, 1.0), "ncols": 4}
-        ax.legend(frameon=False, fontsize=9, **look)
-    elif ax.get_legend_handles_labels()[1]:
-        ax.legend(framealpha=0.9, edgecolor="none", fontsize=9)
-    return ax
+            look: dict[str, Any] = {"linestyle": style, "linewidth": 1.8}
+            ax.plot(self.places, own, color=color, label=label, **look)
+            band: dict[str, Any] = {"color": color, "alpha": 0.18, "linewidth": 0}
+            ax.fill_between(self.places, own - bar, own + bar, **band)
+        _hatched(ax, self.places, self.extrapolated)
+        _rug(ax, self.places)
+        self._name_y(ax)
+
+    def _draw_dots(self, ax: Any) -> None:
+        x, hollow = np.arange(len(self.places), dtype=float), self.extrapolated
+        for k, (own, bar, color, _, label) in enumerate(self._curves):
+            at: Array = x + 0.12 * (k - len(self.names) // 2)
+            look: dict[str, Any] = {"fmt": "none", "ecolor": color, "capsize": 3}
+            ax.errorbar(at, own, bar, linewidth=1.4, **look)
+            _dots(ax, at, own, hollow, color, label)
+        ax.set_xlim(-0.6, len(x) - 0.4)
+        self._name_y(ax)
+
+    def _name_y(self, ax: Any) -> None:
+        word = self.y_label
+        ax.set_ylabel(f"{word} of y" if word.isalpha() else word)
+
+    def _draw_density(self, ax: Any, y_edges: Array) -> None:
+        from matplotlib.colors import PowerNorm
+        from matplotlib.ticker import MaxNLocator
+
+        edges, density = self._columns()
+        # As in pictures of p(y|x): a wide density is seen beside a narrow one.
+        full = float(np.percentile(density.max(axis=1), 80))
+        mesh = ax.pcolormesh(
+            edges,
+            y_edges,
+            density.T,
+            cmap=THEME.colormap(),
+            norm=PowerNorm(0.6, vmin=0.0, vmax=full),
+            rasterized=True,
+        )
+        bar = ax.figure.colorbar(
+            mesh,
+            ax=ax,
+            label=f"mean of p(y|x) at {middle_cut(self.x_label, _LETTERS)}",
+            extend="max" if density.max() > full else "neither",
+        )
+        bar.locator = MaxNLocator(5)
+        bar.outline.set(edgecolor="0.6", linewidth=0.6)
+        ax.set_ylabel("y")
+
+    def _columns(self, count: int = 200) -> tuple[Any, Array]:
+        """Edges of the columns of a heat map, (c + 1,), and densities in them, (c, h).
+
+        Of numbers there are more columns than places, between which densities change
+        along straight lines.
+        """
+        g = len(self.values)
+        if self._is_categorical:
+            return np.arange(g + 1) - 0.5, self.values
+        ends = np.asarray(self.x_edges)
+        if ends.dtype.kind == "M":
+            ends = ends.astype("M8[us]").astype(float)
+        edges = np.linspace(ends[0], ends[-1], count + 1)
+        middles = 0.5 * (ends[1:] + ends[:-1])
+        at = 0.5 * (edges[1:] + edges[:-1])
+        density = np.stack([np.interp(at, middles, own) for own in self.values.T], 1)
+        if np.asarray(self.x_edges).dtype.kind == "M":
+            return edges.astype("M8[us]"), density
+        return edges, density
 
 
-def plot_averaged_density(
-    places: Any, y_edges: Array, density: Array, x_label: str, ax: Any = None
-) -> Any:
-    """Heat map of the mean of p(y|x) over rows with a column near each place.
-
-    Args:
-        places: Edges of its columns, (g + 1,), or g categories.
-        y_edges: Edges of its rows, (h + 1,).
-        density: The mean density in each cell, (g, h).
-        x_label: Name of the column.
-        ax: Where to draw; None for a new figure.
-
-    Returns:
-        The Axes.
-
-    Raises:
-        MissingDependencyError: matplotlib is not installed.
-    """
-    plt = pyplot()
-    from matplotlib.colors import PowerNorm
-    from matplotlib.ticker import MaxNLocator
-
-    if ax is None:
-        _, ax = plt.subplots(figsize=(6.8, 4.4), layout="constrained")
-    g = len(density)
-    categorical = len(places) == g
-    edges = np.arange(g + 1) - 0.5 if categorical else places
-    # As in pictures of p(y|x): a wide density is seen beside a narrow one.
-    full = float(np.percentile(density.max(axis=1), 80))
-    mesh = ax.pcolormesh(
-        edges,
-        y_edges,
-        density.T,
-        cmap=THEME.colormap(),
-        norm=PowerNorm(0.6, vmin=0.0, vmax=full),
-        rasterized=True,
-    )
-    bar = ax.figure.colorbar(
-        mesh,
-        ax=ax,
-        label=f"mean of p(y|x) at {middle_cut(x_label, _LETTERS)}",
-        extend="max" if density.max() > full else "neither",
-    )
-    bar.locator = MaxNLocator(5)
-    bar.outline.set(edgecolor="0.6", linewidth=0.6)
-    if categorical:
-        ax.set_xticks(np.arange(g), [middle_cut(place, _LETTERS) for place in places])
-        _tilted(ax, places)
-    ax.set(xlabel=x_label, ylabel="y")
-    return ax
-
-
-def plot_contributions(
-    labels: Sequence[str],
-    values: Array,
-    errors: Array,
-    ends: tuple[float, float],
-    of: str,
-    ax: Any = None,
-) -> Any:
+@dataclass(kw_only=True, eq=False, repr=False)
+class ContributionsDisplay:
     """Bars of what columns add to a number of p(y|x), the first on top.
 
     Each begins where the one above it ends, from the average to the number of the row.
@@ -200,54 +244,63 @@ def plot_contributions(
     Args:
         labels: Columns with their values, k of them.
         values: What each adds, (k,).
-        errors: Standard errors of these, (k,).
-        ends: The average, and the number of the row.
+        standard_errors: Of these, (k,).
+        average: Where the first bar begins.
+        prediction: The number of the row, where the last one ends.
         of: What is explained.
-        ax: Where to draw; None for a new figure.
 
-    Returns:
-        The Axes.
-
-    Raises:
-        MissingDependencyError: matplotlib is not installed.
+    Attributes:
+        ax_: The Axes drawn on.
+        figure_: The figure that holds them.
     """
-    plt = pyplot()
-    k = len(labels)
-    if ax is None:
-        _, ax = plt.subplots(figsize=(6.8, 1.5 + 0.42 * k), layout="constrained")
-    average, prediction = ends
-    stops = average + np.concatenate([[0.0], np.cumsum(values)])
-    places = np.arange(k)
-    colors = np.where(values >= 0, THEME.blue, THEME.orange)
-    ax.barh(places, values, left=stops[:-1], height=0.56, color=list(colors))
-    _error_bars(ax, stops[1:], places, errors)
-    for place in places[1:]:  # from the end of a bar to the beginning of the next
-        at = stops[place]
-        ax.plot([at, at], [place - 1 + 0.28, place - 0.28], color="0.6", linewidth=0.8)
-    low, high = stops.min(), stops.max()
-    room = 0.02 * (high - low or 1.0)
-    for place, value, start, stop in zip(
-        places, values, stops[:-1], stops[1:], strict=True
-    ):
-        # Beside the bar, on the side where it ends.
-        side = 1.0 if value >= 0 else -1.0
-        where = (max(start, stop) if side > 0 else min(start, stop)) + side * room
-        look: dict[str, Any] = {"va": "center", "ha": "left" if side > 0 else "right"}
+
+    labels: Sequence[str]
+    values: Array
+    standard_errors: Array
+    average: float
+    prediction: float
+    of: str
+    ax_: Any = field(init=False)
+    figure_: Any = field(init=False)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw, on new Axes unless some are given; returns the display."""
+        k = len(self.labels)
+        ax = axes_or_new(ax, (6.8, 1.5 + 0.42 * k))
+        self.ax_, self.figure_ = ax, ax.figure
+        stops = self.average + np.concatenate([[0.0], np.cumsum(self.values)])
+        places = np.arange(k)
+        colors = [THEME.blue if v >= 0 else THEME.orange for v in self.values]
+        ax.barh(places, self.values, left=stops[:-1], height=0.56, color=colors)
+        _error_bars(ax, stops[1:], places, self.standard_errors)
+        for place in places[1:]:  # from the end of a bar to the beginning of the next
+            at, ends = stops[place], [place - 1 + 0.28, place - 0.28]
+            ax.plot([at, at], ends, color="0.6", linewidth=0.8)
+        self._draw_numbers(ax, stops)
+        dashed: dict[str, Any] = {"linestyle": (0, (4, 2)), "zorder": 0}
+        for end, color in ((self.average, "0.6"), (self.prediction, "0.25")):
+            ax.axvline(end, color=color, linewidth=1.0, **dashed)
+        ax.set(yticks=places, xlabel=self.of)
+        ax.set_yticklabels([middle_cut(label, _WITH_VALUE) for label in self.labels])
+        ax.set_ylim(k - 0.5, -0.5)
+        here, usual = short_number(self.prediction), short_number(self.average)
+        ax.set_title(f"{self.of} is {here} here, {usual} on average", fontsize=10)
+        return self
+
+    def _draw_numbers(self, ax: Any, stops: Array) -> None:
+        """Numbers beside the bars, where these and their errors end."""
+        errors = np.nan_to_num(_BAND * self.standard_errors)
+        low = min(stops.min(), float((stops[1:] - errors).min(initial=np.inf)))
+        high = max(stops.max(), float((stops[1:] + errors).max(initial=-np.inf)))
+        room = 0.02 * (high - low or 1.0)
         behind = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 0.8}
-        look |= {"fontsize": THEME.label_size, "bbox": behind}
-        ax.text(where, place, _signed(value), **look)
-    dashed: dict[str, Any] = {"linestyle": (0, (4, 2)), "linewidth": 1.0, "zorder": 0}
-    ax.axvline(average, color="0.55", **dashed)
-    ax.axvline(prediction, color="0.2", **dashed)
-    ax.set_xlim(low - 11 * room, high + 11 * room)
-    ax.set(yticks=places, xlabel=of)
-    ax.set_yticklabels([middle_cut(label, _WITH_VALUE) for label in labels])
-    ax.set_ylim(k - 0.5, -0.5)
-    ax.set_title(
-        f"{of} is {short_number(prediction)} here, {short_number(average)} on average",
-        fontsize=10,
-    )
-    return ax
+        for place, value in enumerate(self.values):
+            side = 1.0 if value >= 0 else -1.0
+            where = stops[place + 1] + side * (errors[place] + room)
+            look: dict[str, Any] = {"ha": "left" if side > 0 else "right"}
+            look |= {"va": "center", "fontsize": THEME.label_size, "bbox": behind}
+            ax.text(where, place, _signed(value), **look)
+        ax.set_xlim(low - 8 * room, high + 8 * room)
 
 
 def _signed(value: float) -> str:
@@ -288,9 +341,9 @@ def _rug(ax: Any, x: Any) -> None:
     ax.plot(x, np.zeros(len(x)), "|", transform=ax.get_xaxis_transform(), **look)
 
 
-def _tilted(ax: Any, places: Any) -> None:
+def _tilted(ax: Any, names: Sequence[str]) -> None:
     """Turn labels that would run into each other."""
-    if sum(len(middle_cut(place, _LETTERS)) + 2 for place in places) > 60:
+    if sum(len(name) + 2 for name in names) > 60:
         ax.tick_params(axis="x", rotation=30)
         for label in ax.get_xticklabels():
             label.set_horizontalalignment("right")

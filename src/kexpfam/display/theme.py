@@ -44,6 +44,16 @@ def pyplot() -> Any:
     return needed("matplotlib.pyplot", "for pictures", "plot")
 
 
+def axes_or_new(ax: Any, size: tuple[float, float]) -> Any:
+    """The Axes that are given, or those of a new figure of some inches.
+
+    Raises:
+        MissingDependencyError: matplotlib is not installed.
+    """
+    plt = pyplot()
+    return plt.subplots(figsize=size, layout="constrained")[1] if ax is None else ax
+
+
 def row_of_axes(axes: Any, count: int, size: tuple[float, float]) -> Any:
     """Axes beside each other, one for each score: those given, or of a new figure.
 

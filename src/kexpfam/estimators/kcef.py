@@ -94,9 +94,9 @@ class KCEF(ConditionalEstimator[KCEFDensity]):
             or a constant, whatever predicts best.
         kernel: A joint kernel of (x, y) instead of the two.
         base: Base density q0: an object, or one of the names "gaussian" (the paper's
-            N(0, 2²)), "gaussian_process", "heteroscedastic", "linear", "marginal",
-            "student", "yeo_johnson", "gaussianize", "arcsinh"; None to choose among
-            several, if kernels and λ are open too, and the paper's if not.
+            N(0, 2²)), "normal", "gaussian_process", "heteroscedastic", "linear",
+            "marginal", "student", "yeo_johnson", "gaussianize", "arcsinh"; None to
+            choose among several, if kernels and λ are open too, and the paper's if not.
         features: What the kernel of x acts on instead of x: a
             `kexpfam.summaries.LearnedSummary`, whose location and scale are those of
             the base density; `base` is then that of standardised residuals. None for

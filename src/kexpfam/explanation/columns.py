@@ -13,6 +13,7 @@ import numpy as np
 
 from kexpfam._optional import is_instance
 from kexpfam._typing import Array, Indices, Mask
+from kexpfam.data import row_hashes
 from kexpfam.distributions import in_blocks
 from kexpfam.tables import (
     Coding,
@@ -86,6 +87,27 @@ class ModelColumns:
     def evaluate(self, Z: Array, work: Callable[[Any, slice], Array]) -> Array:
         """What `work` makes of the densities of many rows, block by block."""
         return np.concatenate(in_blocks(self.densities, Z, work, n_jobs=self.n_jobs))
+
+    def evaluate_once(
+        self, Z: Array, work: Callable[[Any, Indices], Array], beside: Indices
+    ) -> Array:
+        """The same, but rows that are equal are evaluated once.
+
+        Where values of other rows are put in, many rows come out as they were:
+        categories are often the same, and a row of few columns is soon met again.
+
+        Args:
+            Z: Coded rows, (n, p).
+            work: What is made of densities, told the number in `beside` of each.
+            beside: A number that equal rows have to share, too, (n,).
+        """
+        _, first, same = np.unique(
+            row_hashes(Z, beside[:, None].astype(float), 0),
+            return_index=True,
+            return_inverse=True,
+        )
+        own = beside[first]
+        return self.evaluate(Z[first], lambda p, rows: work(p, own[rows]))[same]
 
     def require_one_response(self, method: str, Z: Array) -> None:
         """Refuse densities of several columns of y."""

@@ -114,25 +114,21 @@ class Effect:
             ax: Where to draw; None for a new figure.
 
         Returns:
-            The Axes.
+            An `EffectDisplay`.
         """
-        from kexpfam.display import plot_averaged_density, plot_effect
+        from kexpfam.display import EffectDisplay
 
-        if self.y_edges is not None:
-            where = self.places if self.x_edges is None else self.x_edges
-            return plot_averaged_density(
-                where, self.y_edges, self.values, self.column, ax
-            )
-        return plot_effect(
-            self.places,
-            self.values,
-            self.standard_errors,
-            self.is_extrapolated,
+        return EffectDisplay(
+            places=self.places,
+            values=self.values,
+            standard_errors=self.standard_errors,
+            extrapolated=self.is_extrapolated,
             names=self.names,
             x_label=self.column,
             y_label=self.of,
-            ax=ax,
-        )
+            y_edges=self.y_edges,
+            x_edges=self.x_edges,
+        ).plot(ax)
 
     def __repr__(self) -> str:
         head = f"Effect of {self.column!r} on {self.of}"

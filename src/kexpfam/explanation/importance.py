@@ -114,19 +114,19 @@ class Importance:
         return found
 
     def plot(self, axes: Any = None, *, most: int = 12) -> Any:
-        """Bars of what is lost, with standard errors; returns the Axes.
+        """Bars of what is lost, with standard errors; an `ImportanceDisplay`.
 
         Args:
             axes: One Axes for each score; None for a new figure.
             most: How many names are shown, from the most important on.
         """
-        from kexpfam.display import plot_importance
+        from kexpfam.display import ImportanceDisplay
 
         panels = {
             SCORES[score]: {k: self.losses[k][score][:most] for k in self.losses}
             for score in self.scores
         }
-        return plot_importance(self.names[:most], panels, axes)
+        return ImportanceDisplay(names=self.names[:most], panels=panels).plot(axes)
 
     def __repr__(self) -> str:
         with_all = ", ".join(
@@ -160,7 +160,7 @@ def importance(
     *,
     groups: Any = "auto",
     n_repeats: int = 10,
-    max_rows: int = 300,
+    max_rows: int = 200,
     sample_weight: ArrayLike | None = None,
     random_state: Any = None,
 ) -> Importance:

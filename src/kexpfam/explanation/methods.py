@@ -3,9 +3,10 @@
 from abc import ABC, abstractmethod
 from typing import Any
 
-from kexpfam._typing import ArrayLike, RandomState
+from kexpfam._typing import ArrayLike, Mask, RandomState
 from kexpfam.explanation.columns import ModelColumns
 from kexpfam.explanation.effects import Effect, effect
+from kexpfam.explanation.extrapolation import ExtrapolationTest
 from kexpfam.explanation.importance import Importance, importance
 from kexpfam.explanation.shapley import ShapleyValues, explain
 
@@ -24,7 +25,7 @@ class Explained(ABC):
         *,
         groups: Any = "auto",
         n_repeats: int = 10,
-        max_rows: int = 300,
+        max_rows: int = 200,
         sample_weight: ArrayLike | None = None,
         random_state: RandomState = None,
     ) -> Importance:
@@ -140,7 +141,7 @@ class Explained(ABC):
         background: Any = None,
         groups: Any = None,
         max_background: int = 100,
-        n_permutations: int | None = None,
+        n_permutations: int | str | None = None,
         random_state: RandomState = None,
     ) -> ShapleyValues:
         """Why a number of p(y|x) is what it is at a row: Shapley values of the columns.
@@ -158,13 +159,15 @@ class Explained(ABC):
                 in the background together, which are else compared at values that
                 never occur; or names of columns by name of their group.
             max_background: How many of them are used; of more, so many are drawn.
-            n_permutations: Pairs of orders drawn for each row of the background; None
-                evaluates all subsets of up to ten columns, and draws for more.
+            n_permutations: Pairs of orders drawn for each row of the background; "all"
+                evaluates all subsets of the columns; None does so where these are few,
+                and draws orders otherwise.
             random_state: Seed or generator.
 
         Returns:
-            What each column adds, with a standard error if orders were drawn; `print`
-            shows a table, `plot()` bars, `to_frame()` is a frame.
+            What each column adds, with a standard error if rows of the background or
+            orders were drawn; `print` shows a table, `plot()` bars, `to_frame()` is a
+            frame.
 
         Raises:
             ValueError: Several rows, several columns of y, an unknown `of`, or no
@@ -191,3 +194,35 @@ class Explained(ABC):
             n_permutations=n_permutations,
             random_state=random_state,
         )
+
+    def extrapolates(self, X: Any) -> Mask:
+        """Which rows of X are unlike all that the model was fitted to, (n,).
+
+        Each value of such a row may be ordinary: it is their combination that does not
+        occur, as of a diamond of three carats and four millimetres. One in a hundred
+        rows of the data themselves is marked.
+
+        Args:
+            X: Rows, as in `fit`.
+
+        Raises:
+            ValueError: The model keeps no rows to compare with.
+
+        Example:
+            >>> import numpy as np
+            >>> rng = np.random.default_rng(0)
+            >>> a = rng.normal(size=200)
+            >>> x = np.column_stack([a, a + 0.02 * rng.normal(size=200)])
+            >>> from kexpfam import KCEF
+            >>> model = KCEF(select=None).fit(x, a + rng.normal(size=200))
+            >>> model.extrapolates([[1.0, 1.0], [1.0, -1.0]])
+            array([False,  True])
+        """
+        columns = self._columns()
+        if columns.background is None:
+            raise ValueError(
+                "This model keeps no rows to compare X with; build a "
+                "kexpfam.explanation.ExtrapolationTest of those it was fitted to."
+            )
+        test = ExtrapolationTest.of(columns.background[0])
+        return test.is_unlike(columns.encode(X))

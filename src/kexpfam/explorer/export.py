@@ -8,33 +8,47 @@ from importlib import resources
 import numpy as np
 
 from kexpfam._typing import Array
-from kexpfam.display import FEW_NEAR, near_note
+from kexpfam.display import EXTRAPOLATION, UNLIKE
 from kexpfam.display.numbers import density_numbers
 from kexpfam.display.svg import bar, number_text, picture
+from kexpfam.explanation import Importance
 from kexpfam.explorer.joint import JointView
 from kexpfam.explorer.pictures import curve_picture, density_picture
-from kexpfam.explorer.subject import JointSubject, Question, Subject, kind_of_model
+from kexpfam.explorer.subject import (
+    Control,
+    JointSubject,
+    Question,
+    Subject,
+    kind_of_model,
+)
 from kexpfam.explorer.view import ConditionalView
 
 # Of pictures, in pixels: three beside each other on a laptop, one on a phone.
 _WIDTH = 400.0
+
+# Features of which importance is told; more are not read.
+_BARS = 12
 
 
 def report(view: ConditionalView | JointView) -> str:
     """One self-contained HTML page with the main pictures of a model."""
     if isinstance(view, JointView):
         return _joint(view)
-    subject = view.subject
+    found, subject = view.learn_importance(), view.ranked()
     names = _listed([c.name for c in subject.controls])
     heading = f"{subject.target} given {names}" if names else subject.target
     parts = [_part("At typical conditions", _densities(view), "cards many")]
     if subject.controls:
         title = "Along the features that matter most"
-        parts.append(_part(title, _curves(view), "cards many"))
+        parts.append(_part(title, _curves(view, subject), "cards many"))
     observed = np.isfinite(subject.y).any()
     if observed:
         parts.append(_part("Compared with the data", _comparison(view)))
-    about = [_relevance(subject)] if len(subject.controls) > 1 else []
+    about = []
+    if found is not None:
+        about = [_importance(found, view.is_trained_on())]
+    elif len(subject.controls) > 1:
+        about = [_relevance(subject)]
     if observed:
         about += [_scores(view), _summary(subject)]
     if about:
@@ -51,7 +65,7 @@ def _joint(view: JointView) -> str:
         f'<div class="broad">{_picture(broad["picture"])}</div>'
         f'<div class="narrow">{_picture(narrow["picture"])}</div>'
     )
-    note = f'<p class="quiet">{escape(broad["note"])}</p>' if broad["note"] else ""
+    note = _quiet(broad["note"]) if broad["note"] else ""
     columns = dict(zip(subject.names, subject.rows.T, strict=True))
     keys = _legend(("key-draws", "draws of the model"), ("key-data", "data"))
     parts = [
@@ -84,7 +98,8 @@ def _page(title: str, heading: str, subtitle: str, body: str) -> str:
 def _subtitle(subject: Subject | JointSubject) -> str:
     rows = len(subject.X if isinstance(subject, Subject) else subject.rows)
     data = f"{rows:,} rows of {subject.source}" if rows else "no data"
-    return " · ".join([subject.title, kind_of_model(subject.model), data])
+    told = [subject.title, kind_of_model(subject.model), data]
+    return " · ".join(dict.fromkeys(told))  # a title may be the name of the class
 
 
 def _listed(names: Sequence[str], most: int = 6) -> str:
@@ -136,42 +151,56 @@ def _densities(view: ConditionalView) -> list[str]:
         ]
         if observed is not None:
             keys.append(("key-observed", f"observed {number_text(observed)}"))
-        about = f'<p class="quiet">{escape(where)}</p>'
-        few = near_note(view.near(row))
-        note = f'<p class="warning">Note: {escape(few)}.</p>' if few else ""
+        about = _quiet(where)
+        far = bool(subject.unlike(row)[0])
+        note = f'<p class="warning">Note: {escape(UNLIKE)}.</p>' if far else ""
         cards.append(_card(title, about, _picture(svg), _legend(*keys), note))
     return cards
 
 
 def _typical(subject: Subject) -> list[tuple[str, Array, float | None]]:
-    """A typical row, and rows with low to high means; without data, all medians."""
-    typical = subject.typical_row()
-    if typical is None:
-        return [("All features typical", subject.row({}), None)]
-    places = {typical: "a typical row"}
+    """A typical row, and rows with low and high means, as titles, rows and y.
+
+    Without data, all medians, and rows that the model remembers.
+    """
+    rows, typical = subject.rows_to_average(), subject.typical_row()
+    medians: list[tuple[str, Array, float | None]]
+    medians = [("All features typical", subject.row({}), None)]
+    if rows is None or not subject.controls:
+        return medians
+    places = {} if typical is None else {typical: "a typical row"}
     # Rows whose means are at these quantiles of the means of some.
-    order = np.argsort(subject.model.predict(subject.X[:500]), kind="stable")
+    order = np.argsort(subject.model.predict(rows.X[:500]), kind="stable")
     for word, level in (("low", 0.1), ("high", 0.9)):
         place = int(order[int(level * (len(order) - 1))])
         places.setdefault(place, f"with a {word} mean")
+    if typical is None:
+        return medians + [
+            (f"A row of the fit {words}", rows.X[[place]], None)
+            for place, words in places.items()
+        ]
     return [
         (
             f"Row {subject.numbers[place]}, {words}",
-            subject.X[place : place + 1],
+            subject.X[[place]],
             subject.observed(place),
         )
         for place, words in places.items()
     ]
 
 
-def _curves(view: ConditionalView, most: int = 6) -> list[str]:
-    """Pictures along the features that densities depend on most, averaged over rows."""
-    subject = view.subject
+def _curves(view: ConditionalView, subject: Subject, most: int = 6) -> list[str]:
+    """Pictures along the features that matter most, averaged over rows."""
     averaged = len(subject.controls) > 1 and subject.rows_to_average() is not None
+    first: list[Control] = []
+    others: list[Control] = []
     row = subject.row({})
+    for control in subject.controls:  # of those that say the same, one comes first
+        said = {other.name for other in first} & set(control.beside)
+        (others if said else first).append(control)
     found = [
         (control, view.averaged(control) if averaged else subject.along(control, row))
-        for control in subject.controls[:most]
+        for control in [*first, *others][:most]
     ]
     keys = [
         ("key-curve", "median"),
@@ -183,7 +212,7 @@ def _curves(view: ConditionalView, most: int = 6) -> list[str]:
     for control, numbers in found:
         seen, size = view.shown(control), (_WIDTH, 250.0)
         svg = curve_picture(numbers, control.axis, size, subject.target, seen=seen)
-        few = [("key-few", FEW_NEAR)] if numbers.few.any() else []
+        few = [("key-few", EXTRAPOLATION)] if numbers.few.any() else []
         legend = _legend(*keys, *few)
         cards.append(_card(f"Along {control.name}", _picture(svg), legend))
     return cards
@@ -196,7 +225,7 @@ def _comparison(view: ConditionalView) -> list[str]:
         f'<div class="two">{_picture(found["pit_picture"])}'
         f"{_picture(found['coverage_picture'])}</div>"
     )
-    note = f'<p class="quiet">{escape(found["note"])}</p>'
+    note = _quiet(found["note"])
     keys = _legend(
         ("key-bar", "probability integral transform"),
         ("key-curve", "coverage of central intervals"),
@@ -229,30 +258,56 @@ def _scores(view: ConditionalView) -> str:
         f"<tr><th>{escape(name)}</th><td>{escape(a)}</td><td>{escape(b)}</td></tr>"
         for name, a, b in rows
     )
-    words = f"On {len(found.pit)} rows; scores are better if lower."
-    about = f'<p class="quiet">{words}</p>'
+    about = _quiet(f"On {len(found.pit)} rows; scores are better if lower.")
     return _card("Scores", f"<table><tbody>{body}</tbody></table>", about)
 
 
 def _relevance(subject: Subject) -> str:
     """How much densities depend on each feature, as bars."""
-    shares = [(c.name, c.relevance or 0.0) for c in subject.controls[:12]]
-    most = max((share for _, share in shares), default=0.0) or 1.0
-    rows = "".join(
-        f"<tr><th>{escape(name)}</th><td>"
-        + picture(
-            (200.0, 10.0), bar(0, 1, 200 * share / most, 8, "bar"), f"{share:.0%}"
-        )
-        + f"</td><td>{share:.0%}</td></tr>"
-        for name, share in shares
-    )
+    shares = [(c.name, c.relevance or 0.0) for c in subject.controls[:_BARS]]
+    rows = [(name, share, f"{share:.0%}") for name, share in shares]
     words = (
         "How much the density changes if a feature is taken from another row, as a "
-        "share of all. Features that say the same as others may share what they matter."
+        "share of all: a quick look without observations. Features that say the same "
+        "as others may share what they matter."
     )
-    table = f'<table class="bars"><tbody>{rows}</tbody></table>'
-    about = f'<p class="quiet">{words}</p>'
-    return _card("What the density depends on", table, about)
+    return _card("What the density depends on", _bars(rows), _quiet(words))
+
+
+def _importance(found: Importance, trained: bool) -> str:
+    """What is lost without each feature, as bars."""
+    losses = found.losses["conditional"]["log_density"]
+    rows = [
+        (name, loss.value, str(loss))
+        for name, loss in list(zip(found.names, losses, strict=True))[:_BARS]
+    ]
+    words = (
+        f"Log density, in nats, that {found.n_rows} rows lose on average without a "
+        f"feature, or without features that say the same: what these tell beyond the "
+        f"others, with standard errors."
+    )
+    if trained:
+        words += " The model was fitted to these rows, it seems."
+    return _card("Importance", _bars(rows), _quiet(words))
+
+
+def _bars(rows: Sequence[tuple[str, float, str]]) -> str:
+    """A table of names, bars and what these stand for; none where it is negative."""
+    most = max((value for _, value, _ in rows), default=0.0)
+    lengths = [
+        200 * max(value, 0.0) / most if most > 0 else 0.0 for _, value, _ in rows
+    ]
+    cells = "".join(
+        f"<tr><th>{escape(name)}</th><td>"
+        + picture((200.0, 10.0), bar(0, 1, length, 8, "bar"), text)
+        + f"</td><td>{escape(text)}</td></tr>"
+        for (name, _, text), length in zip(rows, lengths, strict=True)
+    )
+    return f'<table class="bars"><tbody>{cells}</tbody></table>'
+
+
+def _quiet(words: str) -> str:
+    return f'<p class="quiet">{escape(words)}</p>'
 
 
 def _summary(subject: Subject) -> str:

@@ -5,6 +5,7 @@ for, and of rows of data if there are any; it knows nothing of files. What it as
 from outside, and is read with care.
 """
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,11 +13,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from kexpfam._typing import Array, Indices
-from kexpfam.display import averaged_along, column_relevance, few_near, typical_place
+from kexpfam._typing import Array, Indices, Mask
+from kexpfam.display import averaged_along, column_relevance, typical_place
 from kexpfam.display.numbers import LEVELS, CurveNumbers
 from kexpfam.display.svg import NamedAxis, nice_step, tidy
 from kexpfam.errors import KexpfamError
+from kexpfam.explanation import ExtrapolationTest, Importance, ModelColumns
+from kexpfam.explanation.importance import importance
 from kexpfam.tables import CategoryFeature, Coding, DateFeature, Feature
 from kexpfam.tables.dates import days_of
 
@@ -39,6 +42,8 @@ class Control:
     feature: Feature | None = None  # how it is coded; None for numbers, and one-hot
     origin: float = 0.0  # what is added to the number: the first date
     relevance: float | None = None  # share of what densities depend on; None: not known
+    loss: tuple[float, float] | None = None  # of log density without it, and its error
+    beside: tuple[str, ...] = ()  # controls that say the same, which the loss is of too
 
     def cells(self, value: Any) -> list[float]:
         """Values in X, one for each column."""
@@ -77,7 +82,8 @@ class Control:
 
     def as_json(self) -> dict[str, Any]:
         """What the page is told of it."""
-        told = ("name", "categories", "low", "high", "step", "start", "relevance")
+        told = ["name", "categories", "low", "high", "step", "start", "relevance"]
+        told += ["loss", "beside"]
         return {name: getattr(self, name) for name in told}
 
     def positions(self, X: Array) -> Array:
@@ -189,8 +195,8 @@ class Subject:
         if control.categories:
             places = np.arange(len(control.categories), dtype=float)
         X = control.moved(np.repeat(row, len(places), axis=0), places)
-        p, few = self.model.given(X), few_near(self.model, X)
-        return CurveNumbers(places, p.mean(), p.quantile(LEVELS), few)
+        p = self.model.given(X)
+        return CurveNumbers(places, p.mean(), p.quantile(LEVELS), self.unlike(X))
 
     def averaged_along(self, control: Control) -> CurveNumbers:
         """Means and quantiles along a feature, averaged over the rows most like it."""
@@ -202,6 +208,17 @@ class Subject:
         found = averaged_along(rows, place, ends=ends)
         quantiles = found.quantiles(np.array(LEVELS))
         return CurveNumbers(found.places, found.mean(), quantiles, found.few)
+
+    def unlike(self, X: Array) -> Mask:
+        """Which rows (n, p) are unlike those of the fit, as far as is known, (n,)."""
+        if self._test is None:
+            return np.zeros(len(X), dtype=bool)
+        return self._test.is_unlike(X)
+
+    @functools.cached_property
+    def _test(self) -> ExtrapolationTest | None:
+        rows = remembered_rows(self.model)
+        return None if rows is None else ExtrapolationTest.of(rows)
 
     def rows_to_average(self) -> "SubjectRows | None":
         """The data, or rows that the model remembers; None if there are neither."""
@@ -220,6 +237,34 @@ class Subject:
         ]
         told.sort(key=lambda control: -(control.relevance or 0.0))
         return replace(self, controls=tuple(told))
+
+    def importance(self, rows: Indices, most: int) -> Importance:
+        """What is lost without controls, on some rows of the data, at most so many."""
+        columns = ModelColumns(
+            tuple(control.name for control in self.controls),
+            tuple(control.columns for control in self.controls),
+            tuple(control.feature for control in self.controls),
+            np.asarray,
+            self.model.given,
+            n_jobs=getattr(self.model, "n_jobs", None),
+        )
+        how: dict[str, Any] = {"max_rows": most, "random_state": 0}
+        return importance(columns, self.X[rows], self.y[rows], **how)
+
+    def by_importance(self, found: Importance) -> Self:
+        """The same with controls in the order of what is lost without them.
+
+        Those that are one group keep the order of how much densities depend on them.
+        """
+        controls = []
+        losses = found.losses["conditional"]["log_density"]
+        for names, loss in zip(found.columns, losses, strict=True):
+            own = [control for control in self.controls if control.name in names]
+            both = loss.value, loss.standard_error
+            for control in own:
+                others = tuple(name for name in names if name != control.name)
+                controls.append(replace(control, loss=both, beside=others))
+        return replace(self, controls=tuple(controls))
 
     def axis(self) -> tuple[float, float]:
         """Values of y that pictures show: those of the data, or of draws without."""
@@ -274,6 +319,10 @@ class SubjectRows:
             assert positions is not None
             X = self.subject.controls[column].moved(X, positions)
         return self.subject.model.given(X)
+
+    def unlike(self, rows: Indices) -> Mask:
+        """Which of some rows are unlike those of the fit, (m,)."""
+        return self.subject.unlike(self.X[rows])
 
 
 def remembered_rows(model: Any) -> Array | None:
@@ -351,6 +400,8 @@ def _control(feature: Feature, columns: tuple[int, ...], X: Array) -> Control:
 def _number(name: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ExplorerError(f"{name} must be a number, got {value!r:.60}.")
+    if isinstance(value, int) and abs(value) > 2**1000:  # JSON has no largest number
+        raise ExplorerError(f"{name} must be a number below 1e300, got {value!r:.60}.")
     return float(value)
 
 

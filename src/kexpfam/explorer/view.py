@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from kexpfam._typing import Array
-from kexpfam.display import near_note, rows_near
+from kexpfam._typing import Array, Indices
+from kexpfam.display import UNLIKE, rows_near
 from kexpfam.display.numbers import LEVELS, CurveNumbers, density_numbers
+from kexpfam.explanation import Importance
 from kexpfam.explorer.pictures import (
     coverage_picture,
     curve_picture,
@@ -44,6 +45,8 @@ class ViewSpec:
     rows: int = 1000  # that calibration is judged by: more would make people wait
     draws: int = 20  # of each row for the histogram, so that its outline is smooth
     dots: int = 600  # of a picture; more are a blot
+    scored: int = 150  # that importance is judged by: about two seconds
+    least: int = 20  # rows with fewer observations are not asked what matters
     same: float = 0.5  # above this share of training rows found, the data are the same
 
 
@@ -60,14 +63,17 @@ class ConditionalView:
         self.spec = spec or ViewSpec()
         # One for each thing that is computed once, so that none waits for another.
         self._lock = {
-            name: threading.Lock() for name in ("evaluation", "draws", "averages")
+            name: threading.Lock()
+            for name in ("evaluation", "draws", "averages", "importance")
         }
+        self._importance: Importance | None = None
         self._averages: dict[str, CurveNumbers] = {}
 
     @property
     def questions(self) -> Mapping[str, Callable[[Question], Answer]]:
         """What may be asked, by name."""
-        names = ("description", "density", "curve", "row", "calibration", "draws")
+        names = ["description", "density", "curve", "row", "calibration", "draws"]
+        names += ["importance"]
         return {name: getattr(self, name) for name in names}
 
     def description(self, question: Question) -> Answer:
@@ -84,6 +90,15 @@ class ConditionalView:
             "axis": list(self.axis),
             "controls": [control.as_json() for control in subject.controls],
         }
+
+    def importance(self, question: Question) -> Answer:
+        """The controls in the order of what is lost without them, and how it is known.
+
+        Without observations it is the order of how much densities depend on them.
+        """
+        found = self.learn_importance()
+        controls = [control.as_json() for control in self.ranked().controls]
+        return {"controls": controls, "rows": 0 if found is None else found.n_rows}
 
     def density(self, question: Question) -> Answer:
         """P(y|x) at one x: picture, numbers, and a grid for tail probabilities."""
@@ -112,7 +127,6 @@ class ConditionalView:
             found = replace(found, axis=axis)
         peak = question.number("peak", 0.0, 0.0, np.inf)
         frame = density_frame(found, question.size(340.0), peak)
-        near = self.near(row)
         return {
             "content": density_content(found, frame, subject.target, observed),
             "frame": {
@@ -137,8 +151,8 @@ class ConditionalView:
             "half_width": 0.5 * float(found.middle[1] - found.middle[0]),
             "atoms": found.atoms.tolist(),
             "modes": [mode._asdict() for mode in found.modes],
-            "near": near,
-            "near_note": near_note(near),
+            "near": self.near(row),
+            "note": UNLIKE if subject.unlike(row)[0] else "",
         }
 
     def curve(self, question: Question) -> Answer:
@@ -241,11 +255,30 @@ class ConditionalView:
         with self._lock["evaluation"]:
             return self._evaluation
 
+    def learn_importance(self) -> Importance | None:
+        """What is lost without controls, computed when first asked for.
+
+        None if there are too few observations, or nothing to put in order.
+        """
+        rows = self._observed[: self.spec.rows]
+        if len(rows) < self.spec.least or len(self.subject.controls) < 2:
+            return None
+        with self._lock["importance"]:
+            if self._importance is None:
+                self._importance = self.subject.importance(rows, self.spec.scored)
+            return self._importance
+
+    def ranked(self) -> Subject:
+        """The subject with controls in the order of importance, where that is known."""
+        found = self.learn_importance()
+        return self.subject if found is None else self.subject.by_importance(found)
+
     def averaged(self, control: Control) -> CurveNumbers:
         """Averages along a feature, computed when first asked for."""
         with self._lock["averages"]:
             if control.name not in self._averages:
-                self._averages[control.name] = self.subject.averaged_along(control)
+                own = self.subject.control(control.name)
+                self._averages[control.name] = self.subject.averaged_along(own)
             return self._averages[control.name]
 
     @functools.cached_property
@@ -264,13 +297,13 @@ class ConditionalView:
         return self.subject.axis()
 
     @functools.cached_property
-    def _observed(self) -> Array:
+    def _observed(self) -> Indices:
         """Rows with an observation, in an order of their own."""
         rows = np.flatnonzero(np.isfinite(self.subject.y))
         return np.random.default_rng(0).permutation(rows)
 
     @property
-    def _evaluated(self) -> Array:
+    def _evaluated(self) -> Indices:
         if not len(self._observed):
             raise ExplorerError(
                 f"There are no observations of {self.subject.target} to compare with; "
@@ -294,6 +327,10 @@ class ConditionalView:
         """About how many training rows are near a row, (1, p); None if not known."""
         near = rows_near(self.subject.model, row)
         return None if near is None else float(near[0])
+
+    def is_trained_on(self) -> bool:
+        """Whether the data are those of the fit, it seems."""
+        return self.subject.trained_share() > self.spec.same
 
     def _trained_note(self, share: float) -> str:
         """What to think of calibration on rows of which the model has seen a share."""

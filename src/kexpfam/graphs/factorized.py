@@ -139,12 +139,19 @@ class FactorizedDensity(DensityEstimator):
         Args:
             X: The data; scikit-learn's name for it. An array, pandas or polars.
                 Exogenous columns are among them.
-            y: Ignored; present because scikit-learn passes it.
+            y: Labels that scikit-learn passes, and that are ignored; a table is
+                refused, since p(y|x) is `exogenous=` of the one table X.
             sample_weight: Weight of each row.
 
         Returns:
             The estimator itself.
         """
+        if len(shape := np.asarray(y).shape) > 1:
+            raise ValueError(
+                f"y must not be a table, got shape {shape}: fit takes one table of all "
+                f"columns, and FactorizedDensity(exogenous=[...]) says which of "
+                f"them are conditions, as given(X) takes them."
+            )
         table = joint_table(self, X, self.exogenous)
         Y, columns, weights = table.Y, table.columns, None
         if sample_weight is not None:

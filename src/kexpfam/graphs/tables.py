@@ -123,7 +123,8 @@ def exogenous_rows(X: Any, graph: Graph, columns: JointColumns | None) -> Array:
     if not names:
         raise ValueError(
             "given(X) needs exogenous columns, the conditions, and this model has "
-            "none; name them in exogenous, or use conditional(given, ...)."
+            "none: fit takes one table of all columns; name the conditions among them "
+            "in exogenous, or use conditional(given, ...)."
         )
     if hasattr(X, "columns"):
         missing = [name for name in names if name not in list(X.columns)]

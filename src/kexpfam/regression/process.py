@@ -74,8 +74,8 @@ class GaussianProcessSpec:
     least_mean_unit: float = 0.2
     # From so many rows on the variance of new rows is reduced in few directions, if
     # that is faster: those that explain each training row up to this share of its
-    # noise. With 2,000 rows of five columns 162 did, and the error was at most 1.4e-8
-    # of variance and noise at rows like these (with a third of the share 5e-9).
+    # noise. With 2,000 rows of five columns 162 did, and the error was at most 1.3e-8
+    # of variance and noise at rows like these (with a third of the share 2e-9).
     reduced_rows: int = 1000
     reduced_tolerance: float = 3e-5
     # Their products are with covariances of as many rows as explain the others up to

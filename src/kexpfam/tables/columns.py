@@ -9,8 +9,10 @@ nobody asks for may hold anything.
 """
 
 import difflib
+import functools
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -61,6 +63,8 @@ class Table:
     # Columns that a frame knows as categories, and the order of those that have one
     categorical: frozenset[str] = frozenset()
     ordered: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    # Columns that cannot be used, such as lists, and what is said of them
+    refused: Mapping[str, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         """How many rows there are."""
@@ -74,12 +78,19 @@ class Table:
 
     def column(self, name: str) -> Column:
         """The cells of a column, as they are."""
-        if name not in self.names:
+        if name not in self._places:
             raise TableError(
                 f"{self.path} has no column {name!r}{nearest(name, self.names)}; its "
                 f"columns are {listed(self.names)}."
             )
-        return self.columns[self.names.index(name)]
+        if name in self.refused:
+            raise TableError(f"{self.path}, column {name!r}, {self.refused[name]}")
+        return self.columns[self._places[name]]
+
+    @functools.cached_property
+    def _places(self) -> dict[str, int]:
+        """Where each column is; there may be a hundred thousand."""
+        return {name: i for i, name in enumerate(self.names)}
 
     def is_number(self, name: str) -> bool:
         """Whether all cells of a column are numbers or missing."""
@@ -189,12 +200,17 @@ def as_table(data: Any, name: str = "X") -> Table:
         return data
     names = list(data if isinstance(data, Mapping) else data.columns)
     texts = tuple(map(str, names))
-    for twin in texts:
-        if texts.count(twin) > 1:
-            raise TableError(f"{name} has several columns {twin!r}; rename them.")
-    categorical, ordered, columns = set(), {}, []
+    twin, times = Counter(texts).most_common(1)[0] if texts else ("", 0)
+    if times > 1:
+        raise TableError(f"{name} has several columns {twin!r}; rename them.")
+    categorical, ordered, refused, columns = set(), {}, {}, []
     for key, text in zip(names, texts, strict=True):
         cells = data[key]
+        odd = _no_cell(cells)
+        if odd is not None:
+            refused[text] = odd
+            columns.append(np.full(len(cells), "", dtype=object))
+            continue
         kind = type(getattr(cells, "dtype", None)).__name__
         if kind in ("CategoricalDtype", "Enum", "Categorical"):
             categorical.add(text)
@@ -214,7 +230,26 @@ def as_table(data: Any, name: str = "X") -> Table:
         by_line=False,
         categorical=frozenset(categorical),
         ordered=ordered,
+        refused=refused,
     )
+
+
+def _no_cell(column: Any) -> str | None:
+    """What is said of a column that holds lists, bytes and the like; None of others."""
+    cells = column if isinstance(column, list | tuple) else np.asarray(column)
+    if (
+        isinstance(cells, np.ndarray)
+        and cells.ndim == 1
+        and cells.dtype.kind not in "OS"
+    ):
+        return None
+    nested = (list, tuple, dict, set, bytes, np.ndarray)
+    found = (i for i, cell in enumerate(cells) if isinstance(cell, nested))
+    row = next(found, None)
+    if row is None:
+        return None
+    kind = type(cells[row]).__name__
+    return f"row {row + 1}: {kind} is neither number nor text nor date; leave it out."
 
 
 def content_order(

@@ -142,8 +142,8 @@ function drawLegend(a) {
   if (state.observed !== null) items.push(item("key-observed", "observed", shown(state.observed)));
   if (state.pinned) items.push(item("key-pinned", "A: median", `${shown(state.pinned.quantiles[2])}, ${100 * state.pinned.level} % ${spans([state.pinned.interval])}`));
   byId("density-legend").replaceChildren(...items);
-  byId("near").hidden = !a.near_note;
-  byId("near").textContent = a.near_note ? `Note: ${a.near_note}.` : "";
+  byId("unlike").hidden = !a.note;
+  byId("unlike").textContent = a.note ? `Note: ${a.note}.` : "";
 }
 
 function numberRows(a) {
@@ -307,6 +307,7 @@ const judge = latest(async () => {
   byId("calibration-text").textContent = `${a.rows} rows. 90 % intervals hold ${percent(ninety.central)} of them. ${scores}. Uniform PIT: p = ${shown(a.p_value, 2)}.`;
   byId("calibration-note").textContent = a.note;
   for (const button of document.querySelectorAll("#calibration .downloads button")) button.hidden = false;
+  if (page.controls.length > 1 && !document.documentElement.dataset.ranked) rank();
 });
 
 // Once what is seen first is there; it takes longest, and needs no click.
@@ -362,13 +363,10 @@ function sliderOf(control) {
   const label = document.createElement("label");
   label.htmlFor = id;
   label.textContent = control.name;
-  if (control.relevance) {
-    const bar = document.createElement("span");
-    bar.className = "relevance";
-    bar.title = `${percent(control.relevance)} of what the density depends on`;
-    bar.style.setProperty("--relevance", control.relevance);
-    label.append(bar);
-  }
+  control.bar = document.createElement("span");
+  control.bar.className = "relevance";
+  label.append(control.bar);
+  control.box = box;
   head.append(label);
   box.append(head);
   if (control.categories.length) {
@@ -414,6 +412,42 @@ function sliderOf(control) {
   box.append(slider, ends);
   return box;
 }
+
+// How much a column matters: what is lost without it, or until that is known how much
+// densities depend on it.
+function paintBars() {
+  const most = Math.max(0, ...page.controls.map((c) => c.loss ? c.loss[0] : 0));
+  for (const control of page.controls) {
+    const share = control.loss ? (most > 0 ? Math.max(0, control.loss[0]) / most : 0) : control.relevance;
+    const names = control.beside && control.beside.length ? [control.name, ...control.beside].join(" + ") : "it";
+    control.bar.hidden = !share;
+    control.bar.style.setProperty("--relevance", share || 0);
+    control.bar.title = control.loss ? `${shown(control.loss[0], 3)} ± ${shown(control.loss[1], 2)} nats of log density are lost without ${names}` : `${percent(share || 0)} of what the density depends on`;
+  }
+}
+
+// Where rows have observations, conditions are put in the order of their importance, as
+// soon as that is known and no slider moves.
+const rank = latest(async () => {
+  const answer = await ask("importance", {});
+  if (!answer.rows) return;
+  const apply = () => {
+    if (state.moving) { setTimeout(apply, 400); return; }
+    const place = new Map(answer.controls.map((c, i) => [c.name, i]));
+    for (const control of page.controls) Object.assign(control, { loss: answer.controls[place.get(control.name)].loss, beside: answer.controls[place.get(control.name)].beside });
+    page.controls.sort((a, b) => place.get(a.name) - place.get(b.name));
+    byId("controls").append(...page.controls.map((c) => c.box));
+    for (const id of ["curve-feature", "draws-feature"]) {
+      const chosen = byId(id).value, options = new Map([...byId(id).options].map((o) => [o.value, o]));
+      byId(id).append(...page.controls.map((c) => options.get(c.name)));
+      byId(id).value = chosen;
+    }
+    paintBars();
+    byId("panel-note").textContent = `They begin at a typical row of the data, in the order of the log density that ${answer.rows} rows lose without them.`;
+    document.documentElement.dataset.ranked = answer.rows;
+  };
+  apply();
+});
 
 function setAll(values) {
   for (const control of page.controls) {
@@ -571,7 +605,7 @@ function fillIn() {
   const joint = page.kind === "joint";
   byId("title").textContent = joint ? `p(${few.join(", ")})` : `p(${page.target}${few.length ? " | " + few.join(", ") : ""})`;
   document.title = `${page.title} · kexpfam`;
-  byId("subtitle").textContent = [page.title, page.model, page.rows ? `${page.rows.toLocaleString("en")} rows of ${page.source}` : "no data"].join(" · ");
+  byId("subtitle").textContent = [...(page.title === page.model ? [] : [page.title]), page.model, page.rows ? `${page.rows.toLocaleString("en")} rows of ${page.source}` : "no data"].join(" · ");
   byId("density-title").textContent = `Density of ${page.target}`;
   byId("panel-title").textContent = joint ? "Hold columns fixed" : "Conditions";
   byId("panel-note").textContent = joint ? "Tick a column, or move its slider, to see the others given its value." : page.rows ? "They begin at a typical row of the data" + (names.length > 1 ? ", in the order of how much the density depends on them." : ".") : "";
@@ -579,6 +613,7 @@ function fillIn() {
   byId("rows").hidden = joint || !page.rows;
   byId("place").max = page.rows;
   byId("controls").replaceChildren(...page.controls.map(sliderOf));
+  paintBars();
   for (const name of names) {
     byId("curve-feature").append(new Option(name, name));
     byId("draws-feature").append(new Option("against " + name, name));

@@ -1,0 +1,157 @@
+"""Whether memory stays flat: 10,000 requests to the explorer, a million scored rows.
+
+A server answers four clients at the same time: densities at ever new places, curves,
+rows of the data, and requests that it has to refuse. Then one model scores a million
+rows, 10,000 at a time, and once all in one call. What the process holds is looked at
+after every tenth of the work; the first tenth, in which caches fill and threads start,
+is where the line begins. Run it with OPENBLAS_NUM_THREADS=1.
+"""
+
+import argparse
+import gc
+import http.client
+import json
+import os
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from record import write_result
+
+from kexpfam import AutoKCEF
+from kexpfam.data import resident_now
+from kexpfam.explorer import (
+    ConditionalView,
+    ExplorerServer,
+    Subject,
+    number_control,
+)
+
+ROWS, COLUMNS, CLIENTS, TENTHS = 500, 3, 4, 10
+
+
+def data(n: int, seed: int) -> tuple[Any, Any]:
+    """A slope in skewed noise."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, COLUMNS))
+    return X, 0.5 * X[:, 0] + rng.gamma(4.0, 0.5, n)
+
+
+def page(model: AutoKCEF) -> ConditionalView:
+    X, y = data(ROWS, 0)
+    controls = [number_control(f"x{i + 1}", i, X[:, i]) for i in range(COLUMNS)]
+    numbers = np.arange(1, ROWS + 1)
+    return ConditionalView(
+        Subject(model, tuple(controls), "y", "load", X, y, numbers, "rows")
+    )
+
+
+def question(number: int) -> tuple[str, dict[str, Any], int]:
+    """Name, fields, and the status that is expected."""
+    rng = np.random.default_rng(number)
+    if number % 50 == 7:
+        return "curve", {"feature": f"x{1 + number % COLUMNS}"}, 200
+    if number % 50 == 13:
+        return "row", {"place": 1 + number % ROWS}, 200
+    if number % 10 == 3:
+        return "density", {"values": {"none": 1.0}}, 400
+    place = {f"x{i + 1}": float(v) for i, v in enumerate(rng.normal(size=COLUMNS))}
+    return "density", {"values": place, "width": 900, "moving": number % 4 > 0}, 200
+
+
+def ask(server: ExplorerServer, numbers: range) -> None:
+    """One client: connections are kept, as a page keeps them, and made anew."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port)
+    for number in numbers:
+        name, fields, expected = question(number)
+        body = json.dumps(fields)
+        connection.request("POST", f"/{server.token}/api/{name}", body)
+        response = connection.getresponse()
+        response.read()
+        if response.status != expected:
+            raise RuntimeError(f"{response.status} for {name} {fields}")
+    connection.close()
+
+
+def held() -> float:
+    """Megabytes that the process holds."""
+    gc.collect()
+    return (resident_now() or 0) / 2**20
+
+
+def requests(model: AutoKCEF, total: int) -> dict[str, Any]:
+    memory, part = [], total // TENTHS
+    start, wall = time.process_time(), time.perf_counter()
+    with ExplorerServer(page(model)) as server, ThreadPoolExecutor(CLIENTS) as clients:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        for first in range(0, total, part):
+            ways = [range(first + k, first + part, CLIENTS) for k in range(CLIENTS)]
+            list(clients.map(lambda numbers: ask(server, numbers), ways))
+            memory.append(held())
+            print(f"{first + part:>8} requests  {memory[-1]:.1f} MB", flush=True)
+        server.shutdown()
+    return described(total, memory, start, wall)
+
+
+def scored(model: AutoKCEF, total: int) -> dict[str, Any]:
+    memory, block, part = [], min(10_000, total // TENTHS), total // TENTHS
+    start, wall = time.process_time(), time.perf_counter()
+    for first in range(0, total, part):
+        for seed in range(first, first + part, block):
+            log_p = model.score_samples(*data(block, 1 + seed))
+            if not np.isfinite(log_p).all():
+                raise RuntimeError(f"rows from {seed} on have no finite log density")
+        memory.append(held())
+        print(f"{first + part:>8} rows      {memory[-1]:.1f} MB", flush=True)
+    return described(total, memory, start, wall)
+
+
+def at_once(model: AutoKCEF, total: int) -> dict[str, float]:
+    """All rows in one call: what it needs beside the rows themselves."""
+    X, y = data(total, 1)
+    before, done = held(), threading.Event()
+    seen = [before]
+
+    def watch() -> None:
+        while not done.wait(0.05):
+            seen.append((resident_now() or 0) / 2**20)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    model.score_samples(X, y)
+    done.set()
+    watcher.join()
+    return {"rows": total, "before_mb": before, "most_above_mb": max(seen) - before}
+
+
+def described(total: int, memory: list[float], cpu: float, wall: float) -> Any:
+    return {
+        "number": total,
+        "memory_mb": memory,
+        "growth_after_first_tenth_mb": memory[-1] - memory[0],
+        "cpu_seconds": time.process_time() - cpu,
+        "seconds": time.perf_counter() - wall,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--requests", type=int, default=10_000)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    given = parser.parse_args()
+    model = AutoKCEF(random_state=0).fit(*data(ROWS, 0))
+    found: dict[str, Any] = {
+        "model": f"AutoKCEF of {ROWS} rows, {len(model.members_)} members",
+        "clients": CLIENTS,
+        "load_average": os.getloadavg()[0],
+        "scored": scored(model, given.rows),
+        "scored at once": at_once(model, given.rows // 4),
+        "requests": requests(model, given.requests),
+    }
+    print(write_result("load", found))
+
+
+if __name__ == "__main__":
+    main()
