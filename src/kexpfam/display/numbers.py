@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.signal import find_peaks
 
 from kexpfam._parallel import single_threaded_blas
 from kexpfam._typing import Array, Mask
@@ -285,6 +284,8 @@ def modes(on: DensityGrid, spec: GridSpec = GRID) -> tuple[Mode, ...]:
         >>> modes(grid)[0].place
         0.3...
     """
+    from scipy.signal import find_peaks  # here, since it takes 70 ms to import
+
     padded = np.concatenate([[0.0], on.pdf, [0.0]])
     peaks = find_peaks(padded, prominence=spec.prominence * on.pdf.max())[0] - 1
     dips = [a + int(on.pdf[a : b + 1].argmin()) for a, b in itertools.pairwise(peaks)]
