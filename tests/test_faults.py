@@ -218,7 +218,7 @@ def test_a_process_killed_at_any_moment_leaves_a_whole_file(work, tmp_path):
 
 def test_a_fit_that_is_killed_leaves_nothing_new(tmp_path):
     data, model = tmp_path / "a.csv", tmp_path / "a.kexpfam"
-    write(data, houses(200))
+    write(data, houses(3000))  # takes longer than it is given
     model.write_bytes(b"what was there before")
     code = "from kexpfam.cli import main; import sys; main(sys.argv[1:])"
     words = ["fit", data, "--target", "price", "--force", "-o", model]
@@ -270,6 +270,11 @@ def test_threads_that_ask_one_model_at_once_have_the_same_bits(name, tmp_path):
                 np.testing.assert_array_equal(one, alone)
 
 
+# JAX, which other tests have loaded, warns whenever a process is forked.
+FORKED = pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")
+
+
+@FORKED
 @pytest.mark.parametrize("name", ["plain", "average", "KEF"])
 @pytest.mark.parametrize("start", ["fork", "spawn"])
 def test_processes_of_every_kind_predict_the_same_bits(name, start):
@@ -279,6 +284,7 @@ def test_processes_of_every_kind_predict_the_same_bits(name, start):
             np.testing.assert_array_equal(found, expected(name))
 
 
+@FORKED
 def test_a_process_that_is_forked_after_predictions_predicts():
     """Pools of threads do not survive a fork; locks must not be held by ghosts."""
     model = KCEF(select=None, n_jobs=2).fit(*_many())
