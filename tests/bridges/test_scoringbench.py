@@ -59,6 +59,8 @@ def test_atoms_have_their_mass():
     model = ScoringBenchWrapper(AutoKCEF(counts=True, random_state=0)).fit(X, y)
     p, density = model.predict_distribution(X[:5]), model.estimator_.given(X[:5])
     assert np.all(np.diff(p.bin_edges, axis=1) > 0)
+    assert np.all(p.bin_edges[:, 0] < 0)
+    assert np.all(p.bin_edges[:, 0] > -1e-3)
     below = np.array(
         [
             np.sum(row[edges[1:] < 0.5])

@@ -169,7 +169,7 @@ def test_rows_that_are_kept_have_bands_again_and_sums_have_none(rows):
     summed = KCEF(**SETTLED, n_components=9, bootstrap=2).fit(X[:40], y[:40])
     assert np.isfinite(summed.given(NEW).band(0.9, POINTS).upper).all()
     summed.partial_fit(X[40:], y[40:])
-    with pytest.raises(ValueError, match="added to sums, by partial_fit or merge"):
+    with pytest.raises(ValueError, match="added to sums by partial_fit or merge"):
         summed.given(NEW).band()
 
 

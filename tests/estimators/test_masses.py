@@ -184,3 +184,18 @@ def test_one_cloud_has_no_gaps_and_three_have_some(seed):
     middles = 20.0 * np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
     apart = cloud + middles[rng.integers(3, size=300)]
     assert len(find_gaps(apart, np.ones(300))) >= 2
+
+
+@pytest.mark.parametrize("share", [0.05, 0.1])
+def test_small_components_that_a_transform_moves_close_have_their_mass(share):
+    """Normal in its coordinates, y has a gap that is not there any more."""
+    rng = np.random.default_rng(1)
+    x, far = rng.uniform(-1, 1, size=(1200, 1)), rng.random(1200) < share
+    y = np.where(far, 20.0, 0.0) + rng.normal(size=1200)
+    model = KCEF(base="gaussianize", random_state=0).fit(x, y)
+    assert model.fit_method_ == "likelihood"
+    assert abs(model.given([[0.0]]).sf(10.0)[0] - far.mean()) < 0.005
+    skewed = KCEF(base="gaussianize", random_state=0).fit(
+        x, np.exp(rng.normal(size=1200))
+    )
+    assert not skewed.isolated_components_.found

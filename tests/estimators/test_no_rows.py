@@ -98,3 +98,11 @@ def test_too_few_columns_are_an_error_with_no_rows_as_with_some():
     model = KCEF(select=None).fit(*rows())
     with pytest.raises(ValueError, match="3 features"):
         model.predict(np.empty((0, 3)))
+
+
+def test_no_rows_have_empty_bands():
+    x, y = rows()
+    model = KCEF(select=None, bootstrap=2, random_state=0).fit(x, y)
+    band = model.given(np.empty((0, x.shape[1]))).band()
+    assert band.y.shape == band.lower.shape == band.upper.shape
+    assert len(band.y) == 0

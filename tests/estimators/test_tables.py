@@ -250,6 +250,17 @@ def test_responses_that_are_no_floats_become_numbers(kind):
     )
 
 
+def test_durations_beside_numbers_are_seconds():
+    rng = np.random.default_rng(0)
+    hours, x, y = rng.integers(0, 9, 40), rng.normal(size=40), rng.normal(size=40)
+    frame = pd.DataFrame({"lasted": pd.to_timedelta(hours, unit="h"), "x": x})
+    model = KCEF(select=None).fit(frame, y)
+    plain = KCEF(select=None).fit(np.column_stack([3600.0 * hours, x]), y)
+    np.testing.assert_allclose(
+        model.predict(frame), plain.predict(np.column_stack([3600.0 * hours, x]))
+    )
+
+
 def test_texts_as_responses_are_refused_in_a_sentence():
     x, texts = np.arange(9.0)[:, None], ["a", "b", "c"] * 3
     with pytest.raises(TableError, match=r"y holds texts, such as 'a'.*a classifier"):

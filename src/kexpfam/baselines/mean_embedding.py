@@ -162,7 +162,7 @@ class ConditionalMeanEmbedding(MixtureEstimator):
 
         They may be negative, and sum to about one only where there are rows nearby.
         """
-        return self._embedding(self._scaled(self._conditions(X)))
+        return self._embedding(self._scaled(self._conditions(X, least=0)))
 
     def expectation(
         self, X: ArrayLike, function: Callable[[Array], ArrayLike]
@@ -193,7 +193,7 @@ class ConditionalMeanEmbedding(MixtureEstimator):
         are a good sample for every k, with a smaller error than k independent draws.
         """
         count = check_count("n_samples", n_samples, least=1)
-        shares = self._shares(self._scaled(self._conditions(X)))
+        shares = self._shares(self._scaled(self._conditions(X, least=0)))
         gram = Gaussian(self.lengthscale_y_)(self.centers_y_, self.centers_y_)
         wanted, taken = shares @ gram, np.zeros(shares.shape)
         chosen = np.empty((len(shares), count), dtype=np.intp)

@@ -116,9 +116,11 @@ class ScoringBenchWrapper:
         inner = self.n_bins - 2 * _TAIL_BINS
         middle = np.linspace(lower[:, -1], upper[:, 0], inner + 1, axis=1)
         edges = np.hstack([lower[:, :-1], middle, upper[:, 1:]])
-        # Beyond atoms that are quantiles, and no two at the same place.
+        # Atoms that are quantiles are inside a bin, and no two ends at the same place.
         least = 1e-9 * max(self._train_range[1] - self._train_range[0], 1e-290)
-        return edges + least * np.arange(1, edges.shape[1] + 1)
+        edges += least * np.arange(1, edges.shape[1] + 1)
+        edges[:, 0] -= 2.0 * least
+        return edges
 
 
 def _container() -> Any:

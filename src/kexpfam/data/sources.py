@@ -182,11 +182,17 @@ def coded_rows(
         warn_caller(note, TableWarning)
     if Y.shape[1] == 1:
         tell_of_leaks(coding, table, Y[:, 0])
-    if coding.is_plain and not isinstance(X, Table | Mapping):
+    if coding.is_plain and not isinstance(X, Table | Mapping) and not _durations(X):
         _forget_coder(estimator)
         return rows_in_memory(estimator, X, y, sample_weight, least=least)
     adopt(estimator, TableCoder.of_coding(coding))
     return Rows(coding.training(table, Y, weights), Y, weights)
+
+
+def _durations(X: Any) -> bool:
+    """Whether a frame has durations: seconds to a coding, and not to NumPy."""
+    types = " ".join(str(kind) for kind in getattr(X, "dtypes", ()))
+    return "timedelta" in types or "Duration" in types
 
 
 def _forget_coder(estimator: Any) -> None:

@@ -243,12 +243,15 @@ class OneColumnDensity(Density):
             raise ValueError(
                 "These densities have no band: it takes fits to reweighted rows; fit "
                 "one column of y with AutoKCEF(bootstrap=10) or KCEF(bootstrap=10). "
-                "Rows that were added to sums, by partial_fit or merge, have none."
+                "Mass functions, and rows that were added to sums by partial_fit or "
+                "merge, have none."
             )
         if y is None:
             # Equally spaced in log odds, so that some are in the tails.
             y = self.quantile(special.expit(np.linspace(-1.0, 1.0, 201) * LOG_ODDS))
         Y, shape = self._points(y)
+        if not Y.size:
+            return Band(*(np.empty(shape) for _ in range(3)))
         p = np.exp(self._log_pdf(Y))
         reach = self._replicates.factor(level) * self._replicates.root_std(Y, p)
         ends = np.square(np.maximum(np.sqrt(p) + [[[-1.0]], [[1.0]]] * reach, 0.0))

@@ -224,6 +224,11 @@ class KEF(DensityEstimator):
             band: Level of a ribbon around the curve, with `bootstrap`.
         """
         distribution = self.distribution()
+        if ax is not None and not hasattr(ax, "plot"):
+            raise TypeError(
+                f"ax must be Axes of matplotlib, got {type(ax).__name__}; the density "
+                f"is drawn without the data."
+            )
         if not isinstance(distribution, UnivariateDensity):
             raise ValueError(
                 f"plot is for one column, and this model has {self.n_features_in_}."

@@ -89,6 +89,8 @@ def check_masses(
     if alike:
         log_p = family.unnormalized(Z[:1]).on_grid(nodes[:, None])
         report = check_isolated_components(nodes, log_p, u, counts)
+        if not report.comparisons:
+            return _in_units_of_y(family, coordinates, Z, nodes, Y[rows, 0], counts)
     else:
         index = spread_out(Z, conditions)
         near = _similarity(family, Z, index, counts)
@@ -103,6 +105,13 @@ def check_masses(
         report = check_isolated_components(
             nodes, log_p, u, counts, neighbours=near, index=index
         )
+    return _at_rows(report, coordinates, rows)
+
+
+def _at_rows(
+    report: IsolatedComponents, coordinates: Any, rows: Indices
+) -> IsolatedComponents:
+    """The same with valleys in the units of the user, and with the numbers of rows."""
     found = []
     for comparison in report.comparisons:
         k = comparison.index
@@ -112,6 +121,38 @@ def check_masses(
         row = None if k is None else int(rows[k])
         found.append(replace(comparison, index=row, valley=valley))
     return replace(report, comparisons=tuple(found))
+
+
+def _in_units_of_y(
+    family: FittedFamily,
+    coordinates: Any,
+    Z: Array,
+    nodes: Array,
+    y: Array,
+    weights: Array,
+    *,
+    count: int = 200,
+) -> IsolatedComponents:
+    """The same where a transform may have closed a gap that y has.
+
+    One that makes y normal leaves next to nothing between components, so that they
+    have no valley there, and score matching is as blind as before.
+    """
+    own = family.coordinates
+    if own.transform is None or own.location_scale is not None:
+        return IsolatedComponents(())  # or rows differ in y, if not there
+    first = coordinates.rows([0])
+    images = first.to_user(nodes[None, :, None])[0, :, 0]
+    evenly = np.linspace(y.min(), y.max(), count)
+    points = np.union1d(images[np.isfinite(images)], evenly)[None, :, None]
+    with np.errstate(all="ignore"):  # beyond the support of y
+        there = first.to_kernel(points)[0]
+        log_p = family.unnormalized(Z[:1]).on_grid(there) - first.log_volume(points)
+    known = np.isfinite(there[:, 0]) & np.isfinite(log_p[0])
+    if np.count_nonzero(known) < 3:
+        return IsolatedComponents(())
+    points, log_p = points[0, known, 0], log_p[:, known]
+    return check_isolated_components(points, log_p, y, weights)
 
 
 def _unimodal(
