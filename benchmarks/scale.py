@@ -17,7 +17,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,6 @@ from scale_data import log_density, make_rows
 from scipy.linalg import blas
 
 from kexpfam import KCEF
-from kexpfam._parallel import single_threaded_blas
 from kexpfam._typing import Array
 from kexpfam.base_densities import BaseDensity
 from kexpfam.errors import IllConditionedError
@@ -57,17 +55,15 @@ def seconds(work: Callable[..., Any], *arguments: Any, **options: Any) -> float:
 
 
 def rank_k_updates(n: int, m: int) -> None:
-    """As many rank-k updates as n rows need, on all cores, and nothing else."""
+    """As many rank-k updates as n rows need, on all cores, and nothing else.
 
-    def work(rows: int) -> None:
-        C = np.zeros((m, m), order="F")
-        F = np.ones((PANEL, m))
-        for start in range(0, rows, PANEL):
-            part = F[: min(PANEL, rows - start)]
-            blas.dsyrk(1.0, part.T, beta=1.0, c=C, lower=1, overwrite_c=1)
-
-    with single_threaded_blas(), ThreadPoolExecutor(THREADS) as executor:
-        list(executor.map(work, [n // THREADS] * THREADS))
+    By BLAS's own threads: SciPy's wrapper keeps other threads of Python waiting.
+    """
+    C = np.zeros((m, m), order="F")
+    F = np.ones((PANEL, m))
+    for start in range(0, n, PANEL):
+        part = F[: min(PANEL, n - start)]
+        blas.dsyrk(1.0, part.T, beta=1.0, c=C, lower=1, overwrite_c=1)
 
 
 def score_rows(n: int, m: int) -> tuple[Basis, ScoreSample]:
