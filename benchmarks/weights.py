@@ -32,9 +32,12 @@ from sklearn.base import BaseEstimator
 
 from kexpfam import AutoKCEF
 from kexpfam.base_densities import StudentBase
+from kexpfam.data import Rows, TrainingRows, in_row_order
 from kexpfam.datasets import load_benchmark
 from kexpfam.distributions import ClosedFormDensity
 from kexpfam.estimators.experts import cross_fitted, fit_expert
+from kexpfam.estimators.members import fit_to_all_rows
+from kexpfam.estimators.trials import try_families
 from kexpfam.selection import Candidate
 from kexpfam.selection.averaging import (
     average_weights,
@@ -108,26 +111,25 @@ def load(case: str, rows: int) -> tuple[Array, Array]:
     return train[:rows], data[test]
 
 
-class ValidatedOnly(AutoKCEF):
-    """An average that has validated its candidates; weights are the rules' task."""
-
-    def _average(self, validation: Validation, *rest: Any) -> None:
-        self.validation_ = validation
-
-
 class Average:
     """Candidates of an average and of the forest, validated; members when asked for."""
 
     def __init__(self, train: Array, test: Array) -> None:
-        self._model = ValidatedOnly(random_state=0, n_jobs=1)
-        self._model.fit(train[:, :-1], train[:, -1])
-        self._validation = self._model.validation_
+        spec = AutoKCEF(n_jobs=1)._spec()
+        rows = Rows(train[:, :-1], train[:, -1:], np.ones(len(train)))
+        training = TrainingRows.of(in_row_order(rows), shuffled=True)
+        rng = np.random.default_rng(0)
+        self._validation = Validation.of(training, spec.family, rng)
+        try_families(
+            self._validation, spec.competing, spec.coordinates, likelihood=None
+        )
+        self._spec = spec.family
         self._X, self._y = test[:, :-1], test[:, -1]
-        rows, folds = self._validation.rows, self._validation.folds
-        log_p, _ = cross_fitted("forest", Forest(), rows, folds)
+        validated, folds = self._validation.rows, self._validation.folds
+        log_p, _ = cross_fitted("forest", Forest(), validated, folds)
         expert = Candidate("forest", None, None, np.inf, "expert", log_p)
         self.candidates = [*self._validation.candidates, expert]
-        self.weights = rows.weights
+        self.weights = validated.weights
         # All rules have the defensive component of the default one.
         _, self._defence = defended_weights(self._validation, self.candidates)
         log_p = np.stack([c.held_out for c in self.candidates])
@@ -144,7 +146,9 @@ class Average:
             if candidate.method == "expert":
                 density: Any = fit_expert(Forest(), validation.all_rows).given(self._X)
             else:
-                family = self._model._families(validation, [candidate], 0, None)[0][0]
+                (family,), _ = fit_to_all_rows(
+                    validation, [candidate], self._spec, 0, None
+                )
                 Z = family.coordinates.conditions(self._X)
                 there = family.coordinates.at(Z)
                 density = family.closed_form(there) or family.normalized(Z, there)

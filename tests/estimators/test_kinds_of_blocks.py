@@ -95,7 +95,7 @@ def test_atoms_are_found_and_the_rest_is_of_all_blocks():
     assert np.abs(p.pmf(0.0) - special.expit(2.0 * NEW[:, 0])).max() < 0.12
     assert np.abs(p.density.mean() - 3.0).max() < 0.5
     assert model.neighbourhood_.weights.sum() == pytest.approx(1500.0)
-    rest = model.discrete_.rest.neighbourhood_.weights.sum()
+    rest = model.discrete_.rest.neighbourhood.weights.sum()
     assert rest == pytest.approx(np.count_nonzero(y))
 
 

@@ -11,8 +11,8 @@ from kexpfam import AutoKCEF
 from kexpfam.baselines import ConditionalKDE
 from kexpfam.datasets import make_skewed
 from kexpfam.errors import FileFormatError
-from kexpfam.estimators import auto, replicates
-from kexpfam.estimators.members import fit_members
+from kexpfam.estimators import average, replicates
+from kexpfam.estimators.members import fit_to_all_rows
 from kexpfam.selection.spec import PLAIN, default_coordinates
 
 NEW, POINTS = np.array([[0.2], [0.6]]), np.array([[0.5, 1.5, 3.0]])
@@ -43,7 +43,7 @@ def kept(rows):
         return replicates.fit_replicates(validation, *arguments, **options)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(auto, "fit_replicates", keep)
+        patch.setattr(average, "fit_replicates", keep)
         found.model = AutoKCEF(likelihood=False, bootstrap=3, random_state=0).fit(*rows)
     return found
 
@@ -78,7 +78,7 @@ def test_a_band_is_reproduced(model, rows):
 
 def test_replicates_vary_about_the_fit(model):
     p = model.given(NEW)
-    logs = np.array([q.logpdf(POINTS) for q in model._replicated(NEW)])
+    logs = np.array([q.logpdf(POINTS) for q in model._law._replicated(NEW)])
     assert np.all(logs.std(axis=0) > 0)
     # They are densities of the same kind, some way off.
     assert np.abs(logs.mean(axis=0) - p.logpdf(POINTS)).max() < 1.0
@@ -93,7 +93,9 @@ def test_equal_weights_give_the_members_again(kept):
         model.members_[0],
         coordinates=PLAIN,
         candidate=plain,
-        family=fit_members(validation, [plain], model._spec(), 0, None)[0][0],
+        family=fit_to_all_rows(validation, [plain], model._spec().family, 0, None)[0][
+            0
+        ],
     )
     ones = np.full(len(validation.all_rows), 3.0)  # only ratios matter
     (found,) = replicates.replicate(validation, [member], ones, 0).families
@@ -116,7 +118,8 @@ def test_files_with_other_replicates_are_refused(model, tmp_path, monkeypatch, c
     first = model.replicates_[0]
     fewer = dataclasses.replace(first, families=first.families[:1])
     wrong = (first,) if change == "one" else (fewer, fewer)
-    monkeypatch.setattr(model, "replicates_", wrong)
+    law = dataclasses.replace(model._law, replicates=wrong)
+    monkeypatch.setattr(model, "_law", law)
     model.save(tmp_path / "a.kexpfam")
     with pytest.raises(FileFormatError, match="replicate"):
         kexpfam.load(tmp_path / "a.kexpfam")

@@ -201,10 +201,8 @@ def test_the_rows_of_an_average_are_those_of_the_user():
     x, y = rows_of(40)
     order = row_order(x, y)
     x, y = x[order], y[order]
-    model = auto()
-    model._held_out = np.arange(40), np.zeros(0)
-    model.fit(x, y)
-    numbers, held_out = model._held_out
+    model = auto().fit(x, y)
+    numbers, held_out = model._law.held_out
     assert np.array_equal(np.sort(numbers), np.arange(40))
     fitted = model.score_samples(x, y)[numbers]
     assert np.corrcoef(fitted, held_out)[0, 1] > 0.8

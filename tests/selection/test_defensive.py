@@ -8,7 +8,7 @@ from scipy import special, stats
 
 from kexpfam import AutoKCEF
 from kexpfam.errors import AccuracyWarning
-from kexpfam.estimators.members import fit_average
+from kexpfam.estimators.members import fit_members
 from kexpfam.selection.averaging import average_weights
 from kexpfam.selection.defended import defended_weights
 from kexpfam.selection.defensive import DefensiveComponent
@@ -21,11 +21,11 @@ class Kept(AutoKCEF):
     """An average that keeps what it has validated."""
 
     def _fit_rows(self, *rows):
-        def noted(validation, *rest, **how):
+        def noted(validation, *rest):
             self.validation_ = validation
-            return fit_average(validation, *rest, **how)
+            return fit_members(validation, *rest)
 
-        with mock.patch("kexpfam.estimators.auto.fit_average", noted):
+        with mock.patch("kexpfam.estimators.average.fit_members", noted):
             return super()._fit_rows(*rows)
 
 

@@ -1,6 +1,5 @@
 """AutoKCEF: an average of families, weighted by what they say about unseen rows."""
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,14 +9,11 @@ import numpy as np
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from kexpfam._parallel import single_threaded_blas
-from kexpfam._typing import Array, Indices, RandomState
+from kexpfam._typing import Array, RandomState
 from kexpfam._validation import as_generator, check_range
 from kexpfam.data import (
-    ArraySource,
     Rows,
     Source,
-    TrainingRows,
     in_row_order,
     note_columns,
     parse_memory,
@@ -29,72 +25,42 @@ from kexpfam.distributions import (
     MixedDensity,
     MixtureDensity,
     RecalibratedDensity,
-    Replicates,
     SupportMap,
     UnitMap,
 )
-from kexpfam.errors import AccuracyWarning, BlindnessWarning
-from kexpfam.estimators.base import ConditionalEstimator, warn_of_a_column
-from kexpfam.estimators.bounds import (
-    blocks_on_the_line,
-    bounded,
-    bounds_of,
-    component_beyond,
-    on_the_line,
-    weight_beyond,
-    with_rounding,
+from kexpfam.estimators.average import (
+    Average,
+    fit_average,
+    fit_average_to_blocks,
+    fit_censored_average,
+    read,
 )
+from kexpfam.estimators.base import ConditionalEstimator, warn_of_a_column
 from kexpfam.estimators.censored import censored_data
 from kexpfam.estimators.counts import CountLaw, fit_count_law
-from kexpfam.estimators.experts import (
-    Competitors,
-    check_weights_for,
-)
-from kexpfam.estimators.fitting import FamilyFit, collected
+from kexpfam.estimators.experts import Competitors
 from kexpfam.estimators.joint import (
     ByColumn,
-    chain_density,
+    ChainLaw,
     fit_columns,
     response_names,
 )
 from kexpfam.estimators.kcef import KCEF
-from kexpfam.estimators.members import (
-    FittedMembers,
-    fit_average,
-    mixed_density,
-    restored_member,
-)
-from kexpfam.estimators.mixed import AtomsAndRest, ResponseKind, fit_atoms
-from kexpfam.estimators.replicates import Replicate, fit_replicates
+from kexpfam.estimators.kinds import ResponseKind
+from kexpfam.estimators.laws import AverageSpec, Law
+from kexpfam.estimators.mixed import AtomsAndRest, fit_atoms
+from kexpfam.estimators.replicates import Replicate
 from kexpfam.estimators.saved import (
     FittedAtoms,
     FittedAverage,
     FittedColumns,
     FittedCounts,
-    FittedMember,
 )
-from kexpfam.estimators.trials import try_experts, try_families
-from kexpfam.family import (
-    IsolatedComponents,
-    RowsBeyond,
-    SampledRows,
-    Spec,
-    check_masses,
-    sample_rows,
-)
-from kexpfam.family.neighbourhood import Neighbourhood
+from kexpfam.family import IsolatedComponents, Spec
 from kexpfam.persistence import save_estimator, saved_estimator
-from kexpfam.selection import Member, Members
 from kexpfam.selection.bootstrap import check_bootstrap, refuse_bootstrap
-from kexpfam.selection.censored import CensoredData, average_censored
-from kexpfam.selection.choosing import best_of
 from kexpfam.selection.defensive import DefensiveComponent
-from kexpfam.selection.mixtures import FittedMixture, MixtureExpert, try_mixture
-from kexpfam.selection.spec import (
-    default_coordinates,
-)
-from kexpfam.selection.supports import ResponseBounds
-from kexpfam.selection.validation import Validation
+from kexpfam.selection.spec import default_coordinates
 
 # What `given(X)` returns: of one column, with bounds, with atoms, of several columns.
 AutoDensity = (
@@ -104,22 +70,6 @@ AutoDensity = (
     | MixedDensity
     | ChainRuleDensity
 )
-
-# What a law with atoms shares with the average of its rest.
-_LEARNED = (
-    "members_",
-    "best_",
-    "calibration_",
-    "defensive_",
-    "isolated_components_",
-    "n_candidates_",
-    "stopped_",
-    "support_",
-    "beyond_",
-    "beyond_weight_",
-)
-
-_NO_COMPONENTS = IsolatedComponents(())
 
 
 @saved_estimator
@@ -226,6 +176,9 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
         array([[0.7, 1. , 1.4]])
     """
 
+    # What was learned; the attributes show what it holds.
+    _law: Law
+
     isolated_components_: IsolatedComponents | None
     columns_: "ByColumn[AutoKCEF] | None" = None
     discrete_: AtomsAndRest | CountLaw | None = None
@@ -237,13 +190,10 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
     calibration_: UnitMap | None
     n_candidates_: int
     stopped_: str
-    n_features_in_: int
-
     replicates_: tuple[Replicate, ...]
-    # Where y ends because atoms are there; and held-out log densities of rows, whose
-    # numbers are those in the order of `in_row_order`.
-    _ends: ResponseBounds | None = None
-    _held_out: tuple[Indices, Array] | None = None
+    atoms_: Array
+    rounding_: float
+    n_features_in_: int
 
     # Coordinates that are tried.
     _coordinates = staticmethod(default_coordinates)
@@ -307,66 +257,55 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
         Returns:
             The estimator itself.
         """
-        if self.likelihood not in (True, False, None):
-            raise ValueError(
-                f"likelihood must be True, False or None, got {self.likelihood!r}."
-            )
-        check_bootstrap(self.bootstrap)
-        rng = as_generator(self.random_state)
-        budget = parse_memory(self.memory_budget)
+        spec, rng = self._spec(client), as_generator(self.random_state)
         if censoring is not None:
             found = censored_data(self, X, y, sample_weight, censoring)
             if found is not None:
-                return self._fit_censored(*found, rng)
+                self._refuse_censoring()
+                return self._take(fit_censored_average(*found, spec, rng))
             y = np.asarray(censoring, dtype=float)[:, 0] if y is None else y
-        rows = training_data(
-            self, X, y, sample_weight, memory_budget=budget, n_jobs=self.n_jobs
+        data = training_data(
+            self,
+            X,
+            y,
+            sample_weight,
+            memory_budget=spec.family.memory_budget,
+            n_jobs=self.n_jobs,
         )
-        if isinstance(rows, Source):
-            self._fit_blocks(rows, y, rng, client)
-            note_columns(self, rows)
+        # What columns are is known by now.
+        spec = replace(spec, family=replace(spec.family, kinds=self._column_kinds))
+        if isinstance(data, Source):
+            self._take(self._fit_blocks(data, y, spec, rng))
+            note_columns(self, data)
             return self
-        return self._fit_known(rows, y, rng, client)
+        # All that is dealt by position does not depend on how the user sorts rows.
+        return self._take(self._fit_rows(in_row_order(data), y, spec, rng))
 
-    def _fit_known(
-        self, rows: Rows, y: Any, rng: np.random.Generator, client: Any
-    ) -> Self:
-        """Fit to rows in memory; y is what the user calls the responses."""
-        # All that is dealt by position does not depend on how the user sorts them.
-        rows = in_row_order(rows)
+    def _fit_rows(
+        self, rows: Rows, y: Any, spec: AverageSpec, rng: np.random.Generator
+    ) -> Law:
+        """The law of rows in memory; y is what the user calls the responses."""
         check_range("X", rows.X)
         check_range("y", rows.Y)
         if rows.Y.shape[1] > 1:
             refuse_bootstrap(self.bootstrap, "several columns of y")
             names = response_names(y, rows.Y.shape[1])
-            return self._take(ByColumn(fit_columns(self, rows, names, rng), names))
+            return ChainLaw(ByColumn(fit_columns(self, rows, names, rng), names))
         warn_of_a_column(y, rows.Y)
         kind = ResponseKind.of(rows, self.atoms, self.counts)
-        self.rounding_ = kind.rounding
         if kind.counted:
-            return self._take_discrete(fit_count_law(self, rows, rng), rows)
+            return fit_count_law(rows, kind, spec, rng, fit_average)
         if len(kind.atoms):
-            return self._take_discrete(fit_atoms(self, rows, kind.atoms, rng), rows)
-        bounds = bounds_of(rows, self.lower, self.upper, notice=True, ends=self._ends)
-        mapped, self.support_ = on_the_line(rows, bounds, self._spec())
-        self._guard(bounds, rows)
-        with single_threaded_blas():
-            if np.count_nonzero(rows.weights) > self._limits.average_rows:
-                source = ArraySource(mapped.X, mapped.Y, mapped.weights)
-                return self._fit_sampled(
-                    source, self._sampled(source, rng, client), rng, client
-                )
-            return self._fit_rows(mapped, rng, None)
+            return fit_atoms(rows, kind, spec, rng, fit_average)
+        return fit_average(rows, spec, rng)
 
     def _fit_blocks(
-        self, source: Source, y: Any, rng: np.random.Generator, client: Any
-    ) -> Self:
-        """Fit to rows that are read block by block; a sample tells what y is."""
-        state = rng.bit_generator.state
-        sampled = self._sampled(source, rng, client)
-        if sampled.complete:
-            rng.bit_generator.state = state  # as if they had been in memory all along
-            return self._fit_known(collected(source), y, rng, client)
+        self, source: Source, y: Any, spec: AverageSpec, rng: np.random.Generator
+    ) -> Law:
+        """The law of rows that are read block by block; a sample tells what y is."""
+        sampled = read(source, spec, rng)
+        if isinstance(sampled, Rows):
+            return self._fit_rows(sampled, y, spec, rng)
         rows = sampled.rows
         if rows.Y.shape[1] > 1:
             raise ValueError(
@@ -375,179 +314,55 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
                 f"pass rows in memory."
             )
         kind = ResponseKind.of(rows, self.atoms, self.counts)
-        self.rounding_ = kind.rounding
+        law: AtomsAndRest | CountLaw
         if kind.counted:
-            self._take_discrete(fit_count_law(self, rows, rng), rows)
+            law = fit_count_law(rows, kind, spec, rng, fit_average)
         elif len(kind.atoms):
-            law = fit_atoms(self, rows, kind.atoms, rng, source, client)
-            self._take_discrete(law, rows)
-        if kind.counted or len(kind.atoms):
-            self.neighbourhood_ = self.neighbourhood_.scaled(sampled.weight)
-            return self
-        bounds = bounds_of(rows, self.lower, self.upper, notice=True, ends=self._ends)
-        mapped, self.support_ = blocks_on_the_line(
-            source, sampled, bounds, self._spec()
-        )
-        self._guard(bounds, rows)
-        with single_threaded_blas():
-            if self.support_ is not None:
-                sampled = self._sampled(mapped, rng, client)
-            return self._fit_sampled(mapped, sampled, rng, client)
+            law = fit_atoms(rows, kind, spec, rng, fit_average, source)
+        else:
+            return fit_average_to_blocks(source, sampled, spec, rng)
+        return replace(law, neighbourhood=law.neighbourhood.scaled(sampled.weight))
 
-    def _guard(self, bounds: ResponseBounds, rows: Rows) -> None:
-        """Keep every y possible beside a bound that is only likely."""
-        self.beyond_ = None
-        if self.support_ is not None and bounds.likely:
-            y, p = rows.Y[:, 0], rows.X.shape[1]
-            self.beyond_ = component_beyond(y, rows.weights, p)
-
-    def _fit_censored(
-        self, data: CensoredData, rows: Rows, rng: np.random.Generator
-    ) -> Self:
-        """An average of families by likelihood for censored rows."""
-        refuse_bootstrap(self.bootstrap, "censored rows")
+    def _refuse_censoring(self) -> None:
         if self.experts is not None or self.likelihood is False:
             raise ValueError(
                 "experts and likelihood=False are for rows that are not censored; "
                 "leave them out."
             )
-        spec = replace(self._spec(), fit_method="likelihood")
-        found = average_censored(data, spec, rng)
-        selection = found.selection
-        self.neighbourhood_ = Neighbourhood.of(rows.X, rows.weights)
-        self.best_ = self._best("likelihood", FamilyFit(found.best, selection))
-        members = [
-            Member(float(w), c.coordinates, c, family, c.mean(selection.weights))
-            for w, (c, family) in zip(found.weights, found.members, strict=True)
-        ]
-        self.members_ = Members(members, found.defensive_weight)
-        self.defensive_, self.calibration_ = found.defensive, None
-        self.n_candidates_ = len(selection.path)
-        self.stopped_ = selection.reason
-        self.columns_ = self.isolated_components_ = self.discrete_ = None
-        self.support_ = self.beyond_ = None
-        self.atoms_, self.rounding_, self.replicates_ = np.empty(0), 0.0, ()
+
+    def _take(self, law: Law) -> Self:
+        """Be a law, and show what it holds."""
+        self._law = law
+        self.neighbourhood_, self.rounding_ = law.neighbourhood, law.rounding
+        self.discrete_ = law if isinstance(law, AtomsAndRest | CountLaw) else None
+        self.atoms_ = np.empty(0) if self.discrete_ is None else self.discrete_.values
+        self.columns_ = law.columns if isinstance(law, ChainLaw) else None
+        self.replicates_ = law.replicates if isinstance(law, Average) else ()
+        if self.columns_ is not None:
+            return self._show_columns(self.columns_)
+        average = law.average
+        none = average is None
+        self.support_ = None if none else average.support
+        self.beyond_ = None if none else average.beyond
+        self.beyond_weight_ = 0.0 if none else average.beyond_weight
+        self.members_ = None if none else average.members
+        self.best_ = None if none else self._best(average)
+        self.defensive_ = None if none else average.defensive
+        self.calibration_ = None if none else average.calibration
+        self.isolated_components_ = None if none else average.isolated
+        self.n_candidates_ = 0 if none else average.n_candidates
+        self.stopped_ = "nothing to try" if none else average.stopped
         return self
 
-    def _sampled(
-        self, source: Source, rng: np.random.Generator, client: Any
-    ) -> SampledRows:
-        """A sample of rows, on which everything is chosen."""
-        seed, most = int(rng.integers(2**31)), self._limits.design_rows
-        return sample_rows(source, most, seed, n_jobs=self.n_jobs, client=client)
-
-    def _fit_sampled(
-        self,
-        source: Source,
-        sampled: SampledRows,
-        rng: np.random.Generator,
-        client: Any,
-    ) -> Self:
-        """Choose on a sample, and fit to all rows of a source."""
-        refuse_bootstrap(self.bootstrap, "rows that are not all in memory")
-        others = RowsBeyond(source, sampled, self.n_jobs, client)
-        return self._fit_rows(sampled.rows, rng, others)
-
-    def _fit_rows(
-        self, rows: Rows, rng: np.random.Generator, others: RowsBeyond | None
-    ) -> Self:
-        """Validate on rows in memory, and fit the best to these and to others."""
-        competing = Competitors.of(self.experts)
-        experts = competing.estimators
-        training = TrainingRows.of(rows, shuffled=True)
-        check_weights_for(experts, training.weights)
-        _warn_of_few(max(len(training), round(float(training.weights.sum()))))
-        spec = with_rounding(self._spec(), training, self.support_)
-        validation = Validation.of(training, spec, rng)
-        isolated = try_families(
-            validation,
-            competing,
-            self._coordinates(),
-            likelihood=self.likelihood,
-            verbose=self.verbose,
-        )
-        try_experts(validation, experts)
-        if competing.mixtures:
-            experts = {**experts, **try_mixture(validation)}
-        seed = int(rng.integers(2**31))
-        found = fit_average(
-            validation,
-            spec,
-            seed,
-            others,
-            experts,
-            support=self.support_,
-            verbose=self.verbose,
-        )
-        near = Neighbourhood.of(rows.X, rows.weights)
-        self.neighbourhood_ = (
-            near if found.weight is None else near.scaled(found.weight)
-        )
-        self._take_average(found.on_top_of(self._log_slopes(validation.rows)))
-        self.beyond_weight_ = weight_beyond(
-            self.beyond_, found.moments, validation.weights
-        )
-        self.columns_ = self.discrete_ = None
-        self.replicates_ = ()
-        self.atoms_ = np.empty(0)
-        self.isolated_components_ = _NO_COMPONENTS
-        if isolated:
-            self.isolated_components_ = self._masses(validation)
-        self.replicates_ = fit_replicates(
-            validation,
-            self.members_,
-            self.bootstrap,
-            self.best_.family_.seed,
-            n_jobs=self.n_jobs,
-            verbose=self.verbose and self.bootstrap > 0,
-        )
-        return self
-
-    def _take(self, columns: "ByColumn[AutoKCEF]") -> Self:
-        """Be the product of averages, each of a column of y given those before it."""
+    def _show_columns(self, columns: "ByColumn[AutoKCEF]") -> Self:
+        """Of several columns what each has, or what they have together."""
         names = columns.names
-        self.columns_, self.discrete_, self.replicates_ = columns, None, ()
         self.members_ = ByColumn([own.members_ for own in columns], names)
         self.best_ = ByColumn([own.best_ for own in columns], names)
-        self.neighbourhood_ = columns[0].neighbourhood_
         self.n_candidates_ = sum(own.n_candidates_ for own in columns)
         self.stopped_ = "; ".join(dict.fromkeys(own.stopped_ for own in columns))
         self.isolated_components_ = None
         return self
-
-    def _take_discrete(self, law: AtomsAndRest | CountLaw, rows: Rows) -> Self:
-        """Be a law with atoms, or a mass function."""
-        self._share(law)
-        self.neighbourhood_ = Neighbourhood.of(rows.X, rows.weights)
-        return self
-
-    def _share(self, law: AtomsAndRest | CountLaw) -> None:
-        """Take what the average of the rest has learned."""
-        self.columns_, self.discrete_, self.atoms_ = None, law, law.values
-        rest, nothing = law.rest, {"n_candidates_": 0, "stopped_": "nothing to try"}
-        for name in _LEARNED:
-            setattr(self, name, getattr(rest, name, nothing.get(name)))
-
-    def _masses(self, validation: Validation) -> IsolatedComponents:
-        """Masses of isolated components by the average and by counting.
-
-        A learned summary has seen the rows: there it is the best family that is looked
-        at, where they are held out.
-        """
-        rows, family = validation.all_rows, self.best_.family_
-        if family.coordinates.summary is None:
-            how: dict[str, Any] = {"density": self._on_line}
-        else:
-            how = {"placed": validation.final(best_of(validation).chosen.coordinates)}
-        found = check_masses(family, rows.X, rows.Y, rows.weights, **how)
-        if found.suspicious and self.likelihood is False:
-            warnings.warn(
-                f"Masses of isolated components are wrong: {found.finding}. Score "
-                f"matching does not see them; use likelihood=None.",
-                BlindnessWarning,
-                stacklevel=4,
-            )
-        return found
 
     def save(self, path: str | Path, *, extra: Mapping[str, Any] | None = None) -> None:
         """Write the fitted model to one file; `kexpfam.load` reads it.
@@ -560,161 +375,76 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
         check_is_fitted(self)
         save_estimator(self, path, extra)
 
-    def _spec(self) -> Spec:
+    def _spec(self, client: Any = None) -> AverageSpec:
+        if self.likelihood not in (True, False, None):
+            raise ValueError(
+                f"likelihood must be True, False or None, got {self.likelihood!r}."
+            )
         limits = replace(self._limits, most_centers=self._limits.member_centers)
-        return Spec(
+        family = Spec(
             kinds=self._column_kinds,
             standardize=self.standardize,
             limits=limits,
+            memory_budget=parse_memory(self.memory_budget),
             time_budget=self.time_budget,
+            bootstrap=check_bootstrap(self.bootstrap),
             n_jobs=self.n_jobs,
+            verbose=self.verbose,
+            client=client,
+        )
+        return AverageSpec(
+            family,
+            Competitors.of(self.experts),
+            tuple(self._coordinates()),
+            self.likelihood,
+            self.lower,
+            self.upper,
         )
 
-    def _take_average(self, found: FittedMembers) -> None:
-        """Be the average of what was fitted."""
-        if self._held_out is not None:  # someone wants them
-            self._held_out = found.rows, found.held_out
-        self.members_, self.defensive_ = found.members, found.defensive
-        self.calibration_ = found.calibration
-        self.best_ = self._best(
-            found.selection.chosen.method, FamilyFit(found.best, found.selection)
-        )
-        self.n_candidates_ = len(found.selection.path)
-        self.stopped_ = found.selection.reason
-
-    def _log_slopes(self, rows: Rows) -> Array:
-        """What log densities on the line are less than those of y, (n,)."""
-        if self.support_ is None:
-            return np.zeros(len(rows))
-        return self.support_.log_slope(self.support_.inverse(rows.Y[:, 0]))
-
-    def _best(self, method: str, fit: FamilyFit) -> KCEF:
+    def _best(self, average: Average) -> KCEF:
         """The best single family, as the estimator it would be."""
-        support = self.support_
+        support = average.support
         model = KCEF(
-            fit_method=method,
+            fit_method=average.best.method,
             lower=None if support is None else support.lower,
             upper=None if support is None else support.upper,
             standardize=self.standardize,
             n_jobs=self.n_jobs,
         )
         model.support_ = support
-        model._restore(replace(fit, neighbourhood=self.neighbourhood_))
+        model._restore(replace(average.best, neighbourhood=average.neighbourhood))
         if self.coder_ is not None:
             model._adopt(self.coder_)
         return model
 
     def _learned(self) -> Any:
-        if self.columns_ is not None:
-            parts = tuple(own._learned() for own in self.columns_)
-            return FittedColumns(parts, self.columns_.names)
-        if self.discrete_ is not None:
-            return self.discrete_.saved(self.neighbourhood_, self.rounding_)
+        average = self._law.average
+        others = [] if average is None else average.unsaveable
         # Without weight, too: they are among the parameters, which files hold.
-        experts = [m for m in self.members_ if m.family is None]
-        mixtures = [m for m in experts if isinstance(m.expert, MixtureExpert)]
-        others = [m.coordinates for m in experts if m not in mixtures]
         Competitors.of(self.experts).require_saveable(others)
-        members = [
-            FittedMember(
-                m.weight, m.coordinates, m.candidate.method, m.held_out, m.family
-            )
-            for m in self.members_
-            if m.family is not None
-        ]
-        return FittedAverage(
-            tuple(members),
-            self.members_.defensive,
-            self.defensive_,
-            self.best_.family_,
-            self.best_.fit_method_,
-            self.neighbourhood_,
-            self.n_candidates_,
-            self.stopped_,
-            self.calibration_,
-            self.replicates_ or None,
-            self.support_,
-            self.beyond_,
-            self.rounding_,
-            FittedMixture.of(mixtures[0]) if mixtures else None,
-            self.beyond_weight_,
-        )
+        return self._law.saved()
 
     def _relearn(self, fitted: object) -> None:
         if isinstance(fitted, FittedColumns):
             columns = [type(self)(**self.get_params()) for _ in fitted.columns]
-            for own, average in zip(columns, fitted.columns, strict=True):
-                own._relearn(average)
+            for own, saved in zip(columns, fitted.columns, strict=True):
+                own._relearn(saved)
                 own.check_saved()
             self.n_features_in_ = columns[0].n_features_in_
-            self._take(ByColumn(columns, fitted.names))
+            self._take(ChainLaw(ByColumn(columns, fitted.names)))
             return
-        if isinstance(fitted, FittedAtoms | FittedCounts):
-            rest = None
-            if fitted.rest is not None:
-                rest = type(self)(**self.get_params())
-                rest._relearn(fitted.rest)
-            kind: Any = CountLaw if isinstance(fitted, FittedCounts) else AtomsAndRest
-            self.neighbourhood_ = fitted.neighbourhood
-            self.n_features_in_ = len(fitted.neighbourhood.center)
-            self.rounding_ = fitted.rounding
-            self._share(kind.of(fitted, rest))
-            return
-        if not isinstance(fitted, FittedAverage):
+        if not isinstance(fitted, FittedAverage | FittedAtoms | FittedCounts):
             raise ValueError("an AutoKCEF is an average")
-        self.columns_ = self.discrete_ = None
-        self.atoms_, self.rounding_ = np.empty(0), fitted.rounding
-        members = [restored_member(member) for member in fitted.members]
-        if fitted.mixture is not None:
-            members.append(fitted.mixture.member())
         self.n_features_in_ = len(fitted.neighbourhood.center)
-        self.neighbourhood_ = fitted.neighbourhood
-        self.members_ = Members(members, fitted.defensive_weight)
-        # Numbers of a wrong form in its members show when they are printed.
-        repr(self.members_)
-        self.support_, self.beyond_ = fitted.support, fitted.beyond
-        self.beyond_weight_ = fitted.beyond_weight
-        self.best_ = self._best(fitted.best_method, FamilyFit(fitted.best))
-        self.defensive_ = fitted.defensive_component
-        self.calibration_ = fitted.calibration
-        self.replicates_ = fitted.replicates or ()
-        self.n_candidates_ = fitted.n_candidates
-        self.stopped_ = fitted.stopped
-        self.isolated_components_ = None
+        if isinstance(fitted, FittedAverage):
+            self._take(Average.of(fitted))
+            return
+        rest = None if fitted.rest is None else Average.of(fitted.rest)
+        kind: Any = CountLaw if isinstance(fitted, FittedCounts) else AtomsAndRest
+        self._take(kind.of(fitted, rest))
 
     def _density(self, X: Array) -> AutoDensity:
-        if self.columns_ is not None:
-            return chain_density(X, self.columns_, self.columns_.names)
-        if self.discrete_ is not None:
-            return self.discrete_.density(X)
-        line = self._on_line(X)
-        p = self._in_bounds(line, X)
-        if self.replicates_:
-            mixture: Any = (
-                line.density if isinstance(line, RecalibratedDensity) else line
-            )
-            parts = [bounded(c, self.support_, None, X) for c in mixture.components]
-            p._replicates = Replicates(parts, mixture.weights, self._replicated, X)
-        return p
-
-    def _replicated(self, X: Array) -> list[AutoDensity]:
-        """The densities of every replicate."""
-        found = []
-        for replicate in self.replicates_:
-            line = self._on_line(X, replicate.of(self.members_))
-            found.append(self._in_bounds(line, X))
-        return found
-
-    def _in_bounds(self, line: Any, X: Array) -> Any:
-        """Densities of y itself."""
-        return bounded(line, self.support_, self.beyond_, X, self.beyond_weight_)
-
-    def _on_line(
-        self, X: Array, members: Members | None = None
-    ) -> MixtureDensity | RecalibratedDensity:
-        """Densities of what families are fitted to: y, or a map of it to the line."""
-        members = self.members_ if members is None else members
-        return mixed_density(X, members, self.defensive_, self.calibration_)
+        return self._law.density(X)
 
     @property
     def _response_columns(self) -> int:
@@ -726,17 +456,4 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
         return tags
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "members_")
-
-
-def _warn_of_few(n: int, enough: int = 10) -> None:
-    """Say what intervals rest on where rows are too few to tell."""
-    if n < enough:
-        warnings.warn(
-            f"Intervals rest on {n} rows: too few to tell the shape of a density. Its "
-            f"tails are nearly those of a t distribution with {max(n - 1, 1)} degrees "
-            f"of freedom, and intervals above 80 % cover less than they say; take "
-            f"{enough} rows or more.",
-            AccuracyWarning,
-            stacklevel=4,
-        )
+        return hasattr(self, "_law")

@@ -9,18 +9,18 @@ Of the density it is log p(y + u) that is held out, on average no more than the 
 the mass: it is not flattered.
 """
 
-import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy import special
-from sklearn.base import clone
 
 from kexpfam._row_order import row_order
 from kexpfam._typing import Array
 from kexpfam.data import Rows
 from kexpfam.distributions import MixedDensity
+from kexpfam.estimators.kinds import ResponseKind
+from kexpfam.estimators.laws import AverageSpec, FitAverage, Law, child_of
 from kexpfam.estimators.saved import FittedCounts
 from kexpfam.family.neighbourhood import Neighbourhood
 from kexpfam.selection.counts import CountRegression, fit_counts, table_of_counts
@@ -32,11 +32,11 @@ from kexpfam.selection.probabilities import (
 )
 from kexpfam.selection.spec import COUNTS, CountsSpec
 from kexpfam.selection.stacking import stacked_weights
-from kexpfam.selection.supports import given_bounds
+from kexpfam.selection.supports import ResponseBounds, given_bounds
 
 
 @dataclass(frozen=True, eq=False)
-class CountLaw:
+class CountLaw(Law):
     """A mass function of counts given x."""
 
     values: Array  # Whole numbers with a probability, (k,)
@@ -44,26 +44,18 @@ class CountLaw:
     regressions: tuple[CountRegression, ...]
     classes: ClassProbabilities | None  # Of the first values
     seen: Array  # The values that classes are of, (c,)
-    rest: Any  # An AutoKCEF of y + u; None if there is none
+    rest: Any  # An Average of y + u; None if there is none
     held_out: float  # Mean held-out log probability
+    neighbourhood: Neighbourhood
+    rounding: float
 
-    def saved(self, neighbourhood: Neighbourhood, rounding: float) -> FittedCounts:
-        """As files hold it."""
-        return FittedCounts(
-            self.values,
-            self.weights,
-            self.regressions,
-            self.seen,
-            self.held_out,
-            neighbourhood,
-            self.classes,
-            None if self.rest is None else self.rest._learned(),
-            rounding,
-        )
+    @property
+    def average(self) -> Any:
+        return self.rest
 
     @classmethod
     def of(cls, saved: FittedCounts, rest: Any) -> "CountLaw":
-        """From a file, with an estimator of y + u that was revived."""
+        """From a file, with the average of the rest."""
         return cls(
             saved.values,
             saved.weights,
@@ -72,10 +64,24 @@ class CountLaw:
             saved.seen,
             rest,
             saved.held_out,
+            saved.neighbourhood,
+            saved.rounding,
+        )
+
+    def saved(self) -> FittedCounts:
+        return FittedCounts(
+            self.values,
+            self.weights,
+            self.regressions,
+            self.seen,
+            self.held_out,
+            self.neighbourhood,
+            self.classes,
+            None if self.rest is None else self.rest.saved(),
+            self.rounding,
         )
 
     def density(self, X: Array) -> MixedDensity:
-        """The laws at validated conditions."""
         n, k = len(X), len(self.values)
         total, parts = np.zeros((n, k)), iter(self.weights)
         for regression in self.regressions:
@@ -87,65 +93,63 @@ class CountLaw:
             total[:, places] += next(parts) * self.classes.at(X)
         if self.rest is not None:
             edges = np.append(self.values - 0.5, self.values[-1] + 0.5)
-            below = self.rest._density(X).cdf(edges[None])
+            below = self.rest.density(X).cdf(edges[None])
             total += next(parts) * np.maximum(np.diff(below, axis=1), 0.0)
         # What is beyond the table, next to nothing, goes to where the rest is.
         return MixedDensity(self.values, total / total.sum(axis=1, keepdims=True))
 
 
 def fit_count_law(
-    estimator: Any,
     rows: Rows,
+    kind: ResponseKind,
+    spec: AverageSpec,
     rng: np.random.Generator,
-    spec: CountsSpec = COUNTS,
+    fit_average: FitAverage,
+    tuning: CountsSpec = COUNTS,
 ) -> CountLaw:
-    """Fit a mass function, with a clone of an estimator for the density of y + u."""
+    """Fit a mass function, and an average for the density of y + u."""
     used = few_rows(rows.weights, rng)
     X, y, weights = rows.X[used], rows.Y[used, 0], rows.weights[used]
     seen = np.unique(rows.Y[rows.weights > 0, 0])
-    bounds = given_bounds(estimator.lower, estimator.upper)
-    lower = -math.inf if bounds is None else bounds.lower
-    upper = math.inf if bounds is None else bounds.upper
+    bounds = given_bounds(spec.lower, spec.upper) or ResponseBounds()
     # Two values, or a few that are no counts, have probabilities and nothing else.
     listed = len(seen) == 2 and seen[1] - seen[0] == 1.0
-    if estimator.counts is None:
+    if not kind.told:
         listed |= not looks_counted(rows.Y[rows.weights > 0, 0])
-    values = seen if listed else table_of_counts(seen, lower, upper, spec)
+    values = seen
+    if not listed:
+        values = table_of_counts(seen, bounds.lower, bounds.upper, tuning)
     regressions: list[CountRegression] = []
     log_p: list[Array] = []
     if seen[0] >= 0 and not listed:
         regressions, found = fit_counts(X, y, weights, rng)
         log_p += list(found)
     classes = rest = None
-    if len(seen) <= spec.most_classes or not regressions:
+    if len(seen) <= tuning.most_classes or not regressions:
         labels = np.searchsorted(seen, y)
         classes, own = fit_probabilities(X, labels, weights, len(seen), rng)
         log_p.append(own)
     known = np.arange(len(y))
-    if len(seen) >= spec.fewest_for_density and not listed:
-        rest = clone(estimator)
-        rest._told_kinds = estimator._column_kinds
-        rest.set_params(
-            atoms=False,
-            counts=False,
-            lower=None if not np.isfinite(lower) and seen[0] < 0 else values[0] - 0.5,
-            upper=values[-1] + 0.5 if np.isfinite(upper) else None,
-            random_state=int(rng.integers(2**31)),
+    if len(seen) >= tuning.fewest_for_density and not listed:
+        unbounded = not np.isfinite(bounds.lower) and seen[0] < 0
+        beside = replace(
+            spec,
+            lower=None if unbounded else values[0] - 0.5,
+            upper=values[-1] + 0.5 if np.isfinite(bounds.upper) else None,
         )
+        child = child_of(rng)
         jittered = y + rng.uniform(-0.5, 0.5, size=len(y))
-        order = row_order(weights, X, jittered)  # the one that its fit has
-        equal = np.all(weights == 1.0)
-        rest._held_out = known, np.zeros(0)  # asks for them
-        rest.fit(
-            X[order], jittered[order], sample_weight=None if equal else weights[order]
+        order = row_order(weights, X, jittered)
+        rest = fit_average(
+            Rows(X[order], jittered[order, None], weights[order]), beside, child
         )
-        known, own = rest.__dict__.pop("_held_out")
-        known = order[known]
+        numbers, own = rest.held_out
+        known = order[numbers]
         log_p = [part[known] for part in log_p]
         log_p.append(own)
     table = np.stack(log_p)
     center = np.full(len(table), 1.0 / len(table))
-    found = stacked_weights(table, weights[known], center, spec.stacked_pseudo_rows)
+    found = stacked_weights(table, weights[known], center, tuning.stacked_pseudo_rows)
     mixed = special.logsumexp(table, axis=0, b=found[:, None])
     return CountLaw(
         values,
@@ -155,4 +159,6 @@ def fit_count_law(
         seen,
         rest,
         float(np.average(mixed, weights=weights[known])),
+        Neighbourhood.of(rows.X, rows.weights),
+        kind.rounding,
     )

@@ -15,6 +15,9 @@ from sklearn.base import clone
 from kexpfam._typing import Array
 from kexpfam.data import Rows
 from kexpfam.distributions import ChainRuleDensity
+from kexpfam.estimators.laws import Law
+from kexpfam.estimators.saved import FittedColumns
+from kexpfam.family.neighbourhood import Neighbourhood
 
 E = TypeVar("E")
 
@@ -71,6 +74,30 @@ class ByColumn(tuple[E, ...]):
             before = "".join(f" and {other!r}" for other in self.names[:j])
             lines += [f"y {name!r}, given x{before}", str(value)]
         return "\n".join(lines)
+
+
+@dataclass(frozen=True, eq=False)
+class ChainLaw(Law):
+    """Several columns of y, of which each has an estimator given those before it."""
+
+    columns: ByColumn[Any]
+    rounding: float = 0.0  # Columns have their own
+
+    @property
+    def neighbourhood(self) -> Neighbourhood:  # type: ignore[override]  # read-only
+        """That of the first column, whose conditions are x."""
+        return self.columns[0].neighbourhood_
+
+    @property
+    def average(self) -> None:
+        return None
+
+    def density(self, X: Array) -> ChainRuleDensity:
+        return chain_density(X, self.columns, self.columns.names)
+
+    def saved(self) -> FittedColumns:
+        parts = tuple(own._learned() for own in self.columns)
+        return FittedColumns(parts, self.columns.names)
 
 
 def response_names(y: Any, columns: int) -> tuple[str | int, ...]:

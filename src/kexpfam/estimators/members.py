@@ -17,7 +17,6 @@ from kexpfam.distributions import (
     UnitMap,
 )
 from kexpfam.estimators.experts import fit_expert
-from kexpfam.estimators.saved import FittedMember
 from kexpfam.family import (
     SOLVERS,
     Coordinates,
@@ -70,15 +69,13 @@ class FittedMembers:
         )
 
 
-def fit_average(
+def fit_members(
     validation: Validation,
     spec: Spec,
     seed: int,
     others: RowsBeyond | None,
     experts: Mapping[str, Any],
-    *,
     support: SupportMap | None = None,
-    verbose: bool = False,
 ) -> FittedMembers:
     """Weights of the candidates, and those that have some fitted to all rows.
 
@@ -98,7 +95,7 @@ def fit_average(
     families = [candidates[k] for k in kept if candidates[k].base is not None]
     best = selection.chosen
     wanted = families if best in families else [*families, best]
-    found, weight = fit_members(validation, wanted, spec, seed, others, verbose=verbose)
+    found, weight = fit_to_all_rows(validation, wanted, spec, seed, others)
     fits = iter(found)
     members = []
     for k in kept:
@@ -129,14 +126,12 @@ def fit_average(
     )
 
 
-def fit_members(
+def fit_to_all_rows(
     validation: Validation,
     chosen: Sequence[Candidate],
     spec: Spec,
     seed: int,
     others: RowsBeyond | None,
-    *,
-    verbose: bool = False,
 ) -> tuple[list[FittedFamily], float | None]:
     """Candidates fitted to all rows, and the weight of these if they are more."""
     few = others is None and len(validation.all_rows) < spec.limits.counted_rows
@@ -147,12 +142,12 @@ def fit_members(
     fits = [_statistics(validation, chosen[k], spec, seed) for k in summed]
     if others is not None and fits:
         fits = [narrowed(stats) for stats in fits]
-        with ProgressBar("AutoKCEF, parts of the data", shown=verbose) as bar:
+        with ProgressBar("AutoKCEF, parts of the data", shown=spec.verbose) as bar:
             fits = with_all_rows(fits, others, bar)
     solved = dict(zip(summed, fits, strict=True))
     weight = fits[0].weight if others is not None and fits else None
     families: list[FittedFamily] = []
-    with ProgressBar("AutoKCEF, fits to all rows", shown=verbose) as bar:
+    with ProgressBar("AutoKCEF, fits to all rows", shown=spec.verbose) as bar:
         for k, candidate in enumerate(chosen):
             if k in solved:
                 families.append(solve_statistics(solved[k], spec.n_jobs)[0])
@@ -205,16 +200,6 @@ def fit_candidate(
         placed, kernel, lam, seed=seed, centers=centers, n_jobs=n_jobs, solver=solver
     )
     return family, None
-
-
-def restored_member(member: FittedMember) -> Member:
-    """A member from a file, which has no log densities of rows."""
-    family, name = member.family, member.coordinates
-    kernel = None if member.method == "none" else family.T.kernel
-    candidate = Candidate(
-        name, family.base, kernel, family.lam, member.method, np.empty(0)
-    )
-    return Member(member.weight, name, candidate, family, member.held_out)
 
 
 def mixed_density(
