@@ -58,7 +58,7 @@ class FittedMembers:
     weight: float | None  # Of all rows, if they are more than those in memory
 
     def on_top_of(self, log_jacobians: Array) -> "FittedMembers":
-        """The same where the rows are a map of others, whose log Jacobians are given."""
+        """The same where the rows are a map of others, with log Jacobians."""
         weights = self.selection.weights
         offset = float(np.average(log_jacobians, weights=weights))
         members = [replace(m, held_out=m.held_out + offset) for m in self.members]
