@@ -24,7 +24,7 @@ from kexpfam._validation import (
 )
 from kexpfam.data import adopt, conditions, response_numbers
 from kexpfam.distributions import BLOCK_ROWS, Density, in_blocks
-from kexpfam.estimators.description import described
+from kexpfam.estimators.description import described, with_relevance
 from kexpfam.estimators.frames import FrameColumns, as_frame
 from kexpfam.explanation import Explained, ModelColumns
 from kexpfam.family import Limits
@@ -332,7 +332,7 @@ class ConditionalEstimator(Explained, RegressorMixin, BaseEstimator, Generic[D])
     def _repr_html_inner(self) -> str:
         if not self._is_fitted:
             return super()._repr_html_inner()
-        return described(self).in_html(super().__repr__())
+        return with_relevance(self).in_html(super().__repr__())
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         found = super()._repr_mimebundle_(**kwargs)
@@ -388,6 +388,7 @@ class ConditionalEstimator(Explained, RegressorMixin, BaseEstimator, Generic[D])
             self._conditions,
             self._density,
             background=kept,
+            response=getattr(self, "_target", None) or "y",
             n_jobs=self.n_jobs,
         )
 
