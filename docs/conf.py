@@ -57,7 +57,7 @@ html_theme_options = {
     "show_toc_level": 2,
     "secondary_sidebar_items": {
         "**": ["page-toc"],
-        **dict.fromkeys(["index", "rivals", "state_of_the_field", "examples"], []),
+        **{page: [] for page in ("index", "rivals", "state_of_the_field", "examples")},
     },
     "use_edit_page_button": False,
 }

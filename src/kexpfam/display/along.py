@@ -63,7 +63,7 @@ class AlongSpec:
 
     places: int = 200  # along a column of numbers
     values: int = 32  # up to so many values of a column, each is a place,
-    rows_of_value: int = 8  # if there are so many rows of each on average
+    rows_of_value: int = 8  # if three of four have so many rows
     rows: int = 1000  # that stand for all, evenly spaced along the column
     span: float = 0.07  # share of these near each place: more blur what is steep
     reach: float = (
@@ -154,12 +154,13 @@ def averaged_along(
         raise ValueError("The column that varies has no values in these rows.")
     categories = rows.categories(column)
     low, high = ends or _most(seen[known], spec.cut)
-    values = np.unique(seen[known])
-    values = values[(values >= low) & (values <= high)]
+    inside = seen[known][(seen[known] >= low) & (seen[known] <= high)]
+    values, counts = np.unique(inside, return_counts=True)
     with single_threaded_blas():
         edges, shown, counted = _grid(rows, known, y, spec)
-        apart = len(known) >= spec.rows_of_value * len(values)
-        if categories or (apart and 1 < len(values) <= spec.values):
+        own = 1 < len(values) <= spec.values
+        own = own and float(np.percentile(counts, 25)) >= spec.rows_of_value
+        if categories or own:
             places = np.arange(len(categories), dtype=float) if categories else values
             few = np.array([np.sum(seen == place) < FEW_ROWS for place in places])
             chosen, weights = _of_values(places, seen, known, spec)

@@ -306,7 +306,7 @@ class ConditionalEstimator(Explained, RegressorMixin, BaseEstimator, Generic[D])
         Args:
             X: Rows to compare with, an array or a frame; ranges of sliders are theirs.
             y: What was observed there, (n,); None for nothing.
-            title: What the page is called; None for the name of the class.
+            title: What the page is called; None for what the model is.
 
         Returns:
             A `kexpfam.explorer.Exploration`.
@@ -320,7 +320,7 @@ class ConditionalEstimator(Explained, RegressorMixin, BaseEstimator, Generic[D])
             coded,
             y,
             coding=None if self.coder_ is None else self.coder_.coding_,
-            title=title or type(self).__name__,
+            title=title,
             target=response_name(y) or self._target or "y",
         )
 

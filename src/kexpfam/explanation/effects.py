@@ -36,7 +36,7 @@ from kexpfam.tables import Column
 # Bayesian bootstraps of the rows, for standard errors. So many give these to 7 %.
 REPLICATES = 100
 
-# Rows that are averaged at each place of a density, on average. A guess that looks right.
+# Rows at each place of a density, on average: fewer make stripes. A guess.
 ROWS_OF_MEAN = 15
 
 # Where more than this share of the rows that take a step is unlike all rows, an effect
