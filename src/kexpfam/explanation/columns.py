@@ -41,6 +41,7 @@ class ModelColumns:
         background: Coded rows that the model remembers, (m, p), and their weights,
             (m,); None if there are none.
         response: What y is called.
+        left_out: Columns of the table that the model does not look at.
         n_jobs: How many threads work.
     """
 
@@ -51,6 +52,7 @@ class ModelColumns:
     densities: Callable[[Array], Any]
     background: tuple[Array, Array] | None = None
     response: str = "y"
+    left_out: tuple[str, ...] = ()
     n_jobs: int | None = None
 
     @classmethod
@@ -69,6 +71,7 @@ class ModelColumns:
             return cls(tuple(names), alone, none, encode, densities, **more)
         known = tuple(feature.name for feature in coding.features)
         places = tuple(coding.places)
+        more["left_out"] = tuple(n for n in coding.inputs if n not in known)
         return cls(known, places, coding.features, encode, densities, **more)
 
     def index(self, column: Any) -> int:
@@ -79,6 +82,11 @@ class ModelColumns:
                     f"column must be below {len(self.names)}, got {column}."
                 )
             return int(column)
+        if column in self.left_out:
+            raise TableError(
+                f"Column {column!r} was left out at the fit, since it cannot help; "
+                f"columns of the model are {listed(self.names)}."
+            )
         if column not in self.names:
             raise TableError(
                 f"The model has no column {column!r}"
