@@ -35,15 +35,13 @@ from kexpfam.family import (
     Spec,
     check_masses,
     choose_components,
-    chosen_centers,
     fit_coordinates,
     narrowed,
     resolve_kernel,
     sample_rows,
-    solve,
-    solve_by_likelihood,
     solve_iteratively,
     solve_statistics,
+    solve_with_others,
     sum_statistics,
     with_all_rows,
 )
@@ -82,7 +80,7 @@ class FamilyFit:
 def fit_rows(rows: Rows, spec: Spec, rng: np.random.Generator) -> FamilyFit:
     """Fit the family to validated rows, and choose what the user left open."""
     _check(spec, rows.Y.shape[1])
-    if _is_settled(spec) and spec.regularization is None:
+    if spec.settled and spec.regularization is None:
         _warn_of_weights(rows.weights)
     exact = _is_exact(spec, rows.Y)
     if not exact and np.count_nonzero(rows.weights) > spec.limits.design_rows:
@@ -133,7 +131,7 @@ def fit_source(
         fit, selected = _fit(rows, spec, rng, exact=False, beyond=beyond)
         fit = replace(fit, complete=False)
         return _with_masses(fit, selected, spec, rng, beyond)[0], sampled.rows
-    if _is_settled(spec):
+    if spec.settled:
         seed = int(rng.integers(2**31))
     selected, rule = _selected(rows, spec, rng)
     stats = sum_statistics(
@@ -146,7 +144,7 @@ def fit_source(
     )
     if spec.solver == "iterative":
         family, found = solve_iteratively(
-            selected.placed, stats, spec, family.lam, source, sampled
+            selected.placed, stats, spec, family.lam, beyond
         )
         fit = replace(fit, family=family, statistics=None, iterative=found)
     return _with_masses(fit, selected, spec, rng, beyond)[0], sampled.rows
@@ -166,12 +164,12 @@ def _fit(
     """
     seed, weight = int(rng.integers(2**31)), float(rows.weights.sum())
     selected, rule = _selected(rows, spec, rng)
-    settled, solver = _is_settled(spec), SOLVERS[spec.fit_method]
-    low_rank = settled or selected.centers is not None
+    solver = SOLVERS[spec.fit_method]
+    low_rank = spec.settled or selected.centers is not None
     additive = low_rank and solver.additive and not exact
     # With few rows what was validated is what is fitted: same centres, same λ.
     few = len(rows) < spec.limits.counted_rows and spec.n_components is None
-    few = few and not settled
+    few = few and not spec.settled
     summed = partial(
         sum_statistics,
         selected.placed,
@@ -202,31 +200,25 @@ def _solved(
     selected: Selected, spec: Spec, seed: int, beyond: RowsBeyond | None
 ) -> tuple[FittedFamily, float]:
     """A family as it was selected, and the weight of the rows it was fitted to."""
-    placed, kernel, centers = selected.placed, selected.kernel, selected.centers
-    lam = check_positive("regularization", selected.lam)
-    if beyond is not None and spec.fit_method == "likelihood":
-        assert centers is not None
-        given = spec.regularization is not None
-        return solve_by_likelihood(
-            placed, kernel, lam, centers, beyond, seed=seed, given=given
-        )
-    family = solve(
-        placed,
-        kernel,
-        lam,
-        seed=seed,
-        centers=centers,
-        n_jobs=spec.n_jobs,
+    family, weight = solve_with_others(
+        selected.placed,
+        selected.kernel,
+        check_positive("regularization", selected.lam),
+        selected.centers,
+        beyond,
         solver=SOLVERS[spec.fit_method],
+        seed=seed,
+        n_jobs=spec.n_jobs,
+        given=spec.regularization is not None,
     )
-    return family, float(placed.weights.sum())
+    return family, float(selected.placed.weights.sum()) if weight is None else weight
 
 
 def _selected(
     rows: TrainingRows, spec: Spec, rng: np.random.Generator
 ) -> tuple[Selected, LambdaRule]:
     """What the user gave or what was chosen, and how λ is found from statistics."""
-    if not _is_settled(spec):
+    if not spec.settled:
         selected = choose(rows, spec, rng)
         given = spec.regularization is not None
         return selected, LambdaRule(spec.select, selected.lam, given)
@@ -249,9 +241,7 @@ def _selected(
         rows,
         kernel,
         solver.untuned_lambda(kernel, rows.weights.sum()) if lam is None else lam,
-        chosen_centers(
-            len(rows), spec.n_components or solver.components_for(len(rows))
-        ),
+        solver.centers(len(rows), spec.n_components),
         None,
         reweighted=lambda w: place(replace(rows, weights=rows.weights * w)),
     )
@@ -343,14 +333,12 @@ def _is_finished(spec: Spec, d: int) -> bool:
 
     Where all was given there is one such fit, and the user asked for it.
     """
-    kernels = [spec.kernel] if spec.kernel else [spec.kernel_x, spec.kernel_y]
-    given = all(part is not None for part in [*kernels, spec.regularization])
     products = spec.kernel is None or bool(spec.kernel.products)
     return (
         spec.finish
         and d == 1
         and products
-        and not given
+        and not spec.all_given
         and spec.select != "score"
         and spec.solver in (None, "low-rank")
         and not isinstance(spec.search, PaperGrid)
@@ -383,9 +371,8 @@ def _by_likelihood(
 
 def _is_exact(spec: Spec, Y: Array) -> bool:
     """Whether there is nothing to choose, and the fit is small enough to be exact."""
-    settled = _is_settled(spec)
     if spec.solver == "exact":
-        if not settled or spec.n_components is not None:
+        if not spec.settled or spec.n_components is not None:
             raise ValueError(
                 "solver='exact' is for a fit whose kernels and regularization are "
                 "given, or select=None, and without n_components; give them, or leave "
@@ -394,7 +381,7 @@ def _is_exact(spec: Spec, Y: Array) -> bool:
         return True
     small = Y.size <= spec.limits.exact_size and spec.solver is None
     free = spec.n_components is None and SOLVERS[spec.fit_method].additive
-    return settled and small and free
+    return spec.settled and small and free
 
 
 def _check(spec: Spec, d: int) -> None:
@@ -474,13 +461,3 @@ def _warn_of_weights(
         WeightWarning,
         stacklevel=4,
     )
-
-
-def _is_settled(spec: Spec) -> bool:
-    """Whether there is nothing to choose; own kernels are not tuned."""
-    if spec.select is None:
-        return True
-    if spec.kernel is not None and not spec.kernel.products:
-        return True
-    kernels = [spec.kernel] if spec.kernel else [spec.kernel_x, spec.kernel_y]
-    return all(part is not None for part in [*kernels, spec.regularization])
