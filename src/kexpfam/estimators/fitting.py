@@ -127,26 +127,13 @@ def fit_source(
         )
     rows = TrainingRows.of(sampled.rows)
     beyond = RowsBeyond(source, sampled, **work)
-    if not SOLVERS[spec.fit_method].additive or isinstance(spec.search, PaperGrid):
-        fit, selected = _fit(rows, spec, rng, exact=False, beyond=beyond)
-        fit = replace(fit, complete=False)
-        return _with_masses(fit, selected, spec, rng, beyond)[0], sampled.rows
-    if spec.settled:
-        seed = int(rng.integers(2**31))
-    selected, rule = _selected(rows, spec, rng)
-    stats = sum_statistics(
-        selected.placed, selected.rows, selected.kernel, rule, spec, seed=seed
+    # Rows to choose on and folds of all come from one seed, where there are folds.
+    summed = SOLVERS[spec.fit_method].additive and not isinstance(
+        spec.search, PaperGrid
     )
-    stats = _with_enough_centers(stats, beyond, spec)
-    family, components = solve_statistics(stats, spec.n_jobs)
-    fit = FamilyFit(
-        family, selected.result, None, stats, components, stats.weight, complete=False
-    )
-    if spec.solver == "iterative":
-        family, found = solve_iteratively(
-            selected.placed, stats, spec, family.lam, beyond
-        )
-        fit = replace(fit, family=family, statistics=None, iterative=found)
+    same = seed if summed and not spec.settled else None
+    fit, selected = _fit(rows, spec, rng, exact=False, beyond=beyond, seed=same)
+    fit = replace(fit, complete=False)
     return _with_masses(fit, selected, spec, rng, beyond)[0], sampled.rows
 
 
@@ -157,19 +144,17 @@ def _fit(
     *,
     exact: bool,
     beyond: RowsBeyond | None = None,
+    seed: int | None = None,
 ) -> tuple[FamilyFit, Selected]:
-    """A fit to rows, and what was selected for it.
-
-    They are all there is, or those that a fit by likelihood to all is chosen on.
-    """
-    seed, weight = int(rng.integers(2**31)), float(rows.weights.sum())
+    """A fit to rows, and to those beyond them; and what was selected for it."""
+    seed = int(rng.integers(2**31)) if seed is None else seed
     selected, rule = _selected(rows, spec, rng)
     solver = SOLVERS[spec.fit_method]
     low_rank = spec.settled or selected.centers is not None
     additive = low_rank and solver.additive and not exact
     # With few rows what was validated is what is fitted: same centres, same λ.
     few = len(rows) < spec.limits.counted_rows and spec.n_components is None
-    few = few and not spec.settled
+    few = few and not spec.settled and beyond is None
     summed = partial(
         sum_statistics,
         selected.placed,
@@ -187,11 +172,16 @@ def _fit(
         later = summed if additive else None
         fit = FamilyFit(family, selected.result, statistics=later, weight=weight)
         return fit, selected
-    stats = summed()
+    stats, weight = summed(), float(rows.weights.sum())
+    if beyond is not None:
+        stats = _with_enough_centers(stats, beyond, spec)
+        weight = stats.weight
     family, components = solve_statistics(stats, spec.n_jobs)
     fit = FamilyFit(family, selected.result, None, stats, components, weight)
     if spec.solver == "iterative":
-        family, found = solve_iteratively(selected.placed, stats, spec, family.lam)
+        family, found = solve_iteratively(
+            selected.placed, stats, spec, family.lam, beyond
+        )
         fit = replace(fit, family=family, statistics=None, iterative=found)
     return fit, selected
 
