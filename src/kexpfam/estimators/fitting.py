@@ -19,7 +19,7 @@ import numpy as np
 
 from kexpfam._progress import ProgressBar
 from kexpfam._typing import Array
-from kexpfam._validation import check_positive
+from kexpfam._validation import check_choice, check_positive
 from kexpfam.base_densities import pulled_in
 from kexpfam.data import ArraySource, Rows, Source, TrainingRows
 from kexpfam.errors import BlindnessWarning, DegenerateDataError, WeightWarning
@@ -376,26 +376,13 @@ def _is_exact(spec: Spec, Y: Array) -> bool:
 
 def _check(spec: Spec, d: int) -> None:
     """Refuse what does not fit together."""
-    if spec.select not in (*CRITERIA, None):
-        raise ValueError(
-            f"select must be 'likelihood', 'score' or None, got {spec.select!r}."
-        )
-    for name, value, known in (
-        ("solver", spec.solver, (None, *LINEAR_SOLVERS)),
-        ("centers", spec.centers, CENTER_METHODS),
-    ):
-        if value not in known:
-            words = ", ".join(repr(word) for word in known if word is not None)
-            ending = ", or None" if None in known else ""
-            raise ValueError(f"{name} must be one of {words}{ending}, got {value!r}.")
+    check_choice("select", spec.select, (*CRITERIA, None))
+    check_choice("solver", spec.solver, (*LINEAR_SOLVERS, None))
+    check_choice("centers", spec.centers, CENTER_METHODS)
     if spec.bootstrap:
         _check_bootstrap_of(spec, d)
     method = spec.fit_method
-    if method not in SOLVERS:
-        raise ValueError(
-            f"fit_method must be 'score', 'likelihood', 'bridged' or None, got "
-            f"{method!r}."
-        )
+    check_choice("fit_method", method, (*SOLVERS, None))
     if SOLVERS[method].additive:
         return
     if spec.solver not in (None, "low-rank"):
