@@ -5,8 +5,8 @@
 A job runs in a process of its own that imports the package of one of the two, and
 prints how long it took after a first time to warm up. The two take turns, so that what
 else the machine does hits both alike; what counts is the median ratio of neighbours.
-With OPENBLAS_NUM_THREADS=1 ratios of small fits scatter much less, and with --cpu, which
-counts the time of processors, those on a machine that others use, too.
+With OPENBLAS_NUM_THREADS=1 ratios of small fits scatter much less, and with --cpu,
+which counts the time of processors, those on a machine that others use, too.
 """
 
 import argparse
