@@ -127,7 +127,7 @@ def check_weights(sample_weight: ArrayLike | None, n: int) -> Array:
 def mean_and_std(name: str, Y: Array, weights: Array) -> tuple[Array, Array]:
     """Weighted mean and standard deviation of each column, safe at any scale.
 
-    A column whose values differ only by rounding has spread zero.
+    A column whose values differ only by rounding has standard deviation zero.
     """
     # Divide by the largest magnitude first: squares of 1e160 overflow, and squares of
     # 1e-170 vanish.
@@ -136,14 +136,14 @@ def mean_and_std(name: str, Y: Array, weights: Array) -> tuple[Array, Array]:
     scaled = Y / size
     share = weights / weights.sum()
     mean = share @ scaled
-    deviation = np.sqrt(share @ (scaled - mean) ** 2)
-    deviation = np.where(deviation > 1e-14, deviation, 0.0)
+    std = np.sqrt(share @ (scaled - mean) ** 2)
+    std = np.where(std > 1e-14, std, 0.0)
     if not np.all(np.isfinite(mean * size)):
         raise DegenerateDataError(
             f"{name} has values up to {np.abs(Y).max():.1e}, too large to average in "
             f"double precision; rescale it."
         )
-    return mean * size, deviation * size
+    return mean * size, std * size
 
 
 def check_range(name: str, values: Array) -> None:
@@ -160,8 +160,8 @@ def check_range(name: str, values: Array) -> None:
     """
     low, high = values.min(axis=0, initial=np.inf), values.max(axis=0, initial=-np.inf)
     with np.errstate(over="ignore"):
-        spread = high - low
-    bad = (np.maximum(-low, high) > 1e300) | ((spread > 0) & (spread < 1e-300))
+        width = high - low
+    bad = (np.maximum(-low, high) > 1e300) | ((width > 0) & (width < 1e-300))
     if np.any(bad):
         j = int(np.argmax(bad))
         raise DegenerateDataError(

@@ -57,15 +57,15 @@ class FittedMembers:
     moments: Array  # Means and variances of these, (n, 2); NaN if they are not known
     weight: float | None  # Of all rows, if they are more than those in memory
 
-    def on_top_of(self, log_slopes: Array) -> "FittedMembers":
-        """The same where the rows are a map of others, whose log slopes are given."""
+    def on_top_of(self, log_jacobians: Array) -> "FittedMembers":
+        """The same where the rows are a map of others, with log Jacobians."""
         weights = self.selection.weights
-        offset = float(np.average(log_slopes, weights=weights))
+        offset = float(np.average(log_jacobians, weights=weights))
         members = [replace(m, held_out=m.held_out + offset) for m in self.members]
         return replace(
             self,
             members=Members(members, self.members.defensive),
-            held_out=self.held_out + log_slopes,
+            held_out=self.held_out + log_jacobians,
         )
 
 

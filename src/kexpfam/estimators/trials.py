@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from kexpfam._progress import ProgressBar
-from kexpfam.estimators.experts import Competitors, cross_fitted
+from kexpfam.estimators.experts import ExpertSpec, cross_fitted
 from kexpfam.kernels import Kernel
 from kexpfam.selection import Candidate
 from kexpfam.selection.candidates import Task
@@ -28,7 +28,7 @@ from kexpfam.selection.validation import Validation, is_heavy_tailed
 
 def try_families(
     validation: Validation,
-    competing: Competitors,
+    experts: ExpertSpec,
     coordinates: Sequence[CoordinateSpec],
     *,
     likelihood: bool | None,
@@ -40,8 +40,8 @@ def try_families(
     whether components are isolated in some coordinates.
     """
     try:
-        _add_coordinates(validation, competing, coordinates, verbose)
-        return _try_kernels(validation, competing, likelihood, verbose)
+        _add_coordinates(validation, experts, coordinates, verbose)
+        return _try_kernels(validation, experts, likelihood, verbose)
     except KeyboardInterrupt:
         if not validation.tilted:
             raise
@@ -62,28 +62,28 @@ def try_experts(validation: Validation, experts: Mapping[str, Any]) -> None:
 
 def _add_coordinates(
     validation: Validation,
-    competing: Competitors,
+    experts: ExpertSpec,
     coordinates: Sequence[CoordinateSpec],
     verbose: bool,
 ) -> None:
     if is_heavy_tailed(validation.rows, validation.spec):
         coordinates = heavy_tailed(list(coordinates))
-    if not competing.families:  # but for the null model
+    if not experts.families:  # but for the null model
         kept = PLAIN, UNTRANSFORMED
         coordinates = [spec for spec in coordinates if spec.name in kept]
     with ProgressBar("AutoKCEF, coordinates of y", shown=verbose) as bar:
         validation.add_coordinates(coordinates, bar)
         validation.add_bases()
-    if competing.summaries and (validation.summary_pays() or not competing.families):
+    if experts.summaries and (validation.summary_pays() or not experts.families):
         with ProgressBar("AutoKCEF, a summary of x", shown=verbose):
             validation.add_summary()
-    for name, summary in competing.given_summaries.items():
+    for name, summary in experts.given_summaries.items():
         validation.add_summary(f"summary by {name}", summary)
 
 
 def _try_kernels(
     validation: Validation,
-    competing: Competitors,
+    experts: ExpertSpec,
     likelihood: bool | None,
     verbose: bool,
 ) -> bool:
@@ -91,7 +91,7 @@ def _try_kernels(
     wanted = few if likelihood is None else likelihood
     with ProgressBar("AutoKCEF, mean log p", shown=verbose) as bar:
         # A summary first: what it reaches tells which others are hopeless.
-        on_x = [validation.worth_a_kernel] if competing.families else []
+        on_x = [validation.worth_a_kernel] if experts.families else []
         for choose in (validation.summaries, *on_x):
             new = [name for name in choose() if name not in validation.tilted]
             for tasks in _in_stages(validation, new):
@@ -101,7 +101,7 @@ def _try_kernels(
                     return False
         isolated = isolated_coordinates(validation)
         # Where components are isolated, others by likelihood take their place.
-        if wanted and competing.families and (likelihood or not isolated):
+        if wanted and experts.families and (likelihood or not isolated):
             _try_likelihood(validation, bar)
         if isolated and likelihood is not False:
             best = best_of(validation).chosen

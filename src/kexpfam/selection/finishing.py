@@ -121,7 +121,7 @@ def isolated_coordinates(validation: Validation) -> dict[str, IsolatedComponents
     rows, found = validation.rows, {}
     # Recorded values are no components because nothing is recorded between them.
     noise = np.random.default_rng(0).uniform(-0.5, 0.5, size=rows.Y.shape)
-    spread = rows.Y + validation.rounding * noise
+    unrounded = rows.Y + validation.rounding * noise
     for name in validation.in_the_race():
         own = [c for c in validation.candidates if c.coordinates == name]
         blind = [c for c in own if c.method == SCORE.name]
@@ -135,7 +135,7 @@ def isolated_coordinates(validation: Validation) -> dict[str, IsolatedComponents
         centers = chosen_centers(len(placed), SCORE.n_components)
         family = solve(placed, best.kernel, best.lam, seed=0, centers=centers)
         held_out = placed if validation.has_summary(name) else None
-        Y = spread if validation.is_coarse(name) else rows.Y
+        Y = unrounded if validation.is_coarse(name) else rows.Y
         masses = check_masses(family, rows.X, Y, rows.weights, placed=held_out)
         if masses.found:
             found[name] = masses
