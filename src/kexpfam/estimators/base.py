@@ -24,6 +24,7 @@ from kexpfam._validation import (
 )
 from kexpfam.data import adopt, conditions, response_numbers
 from kexpfam.distributions import BLOCK_ROWS, Density, in_blocks
+from kexpfam.errors import MomentWarning, warn_caller
 from kexpfam.estimators.description import described, with_relevance
 from kexpfam.estimators.frames import FrameColumns, as_frame
 from kexpfam.explanation import Explained, ModelColumns
@@ -165,8 +166,24 @@ class ConditionalEstimator(Explained, RegressorMixin, BaseEstimator, Generic[D])
         )
 
     def predict(self, X: ArrayLike) -> Array:
-        """Conditional means, (n,) or (n, d)."""
-        return self._blockwise(self._conditions(X, least=0), lambda p, _: p.mean())
+        """Conditional means, (n,) or (n, d).
+
+        Where there is none, as with tails like Cauchy's, medians, and a
+        `MomentWarning`; `given(X).mean()` is not a number there.
+        """
+        conditions = self._conditions(X, least=0)
+        found = self._blockwise(conditions, lambda p, _: p.mean())
+        missing = np.isnan(found)
+        if self._response_columns == 1 and missing.any():
+            warn_caller(
+                f"Tails of p(y|x) are too heavy for a mean at {missing.sum()} of "
+                f"{len(found)} rows of X, and medians are returned there; "
+                f"predict_quantiles(X, 0.5) gives medians everywhere.",
+                MomentWarning,
+            )
+            rows = conditions[missing]
+            found[missing] = self._blockwise(rows, lambda p, _: p.median())
+        return found
 
     def predict_quantiles(self, X: ArrayLike, quantiles: ArrayLike) -> Array:
         """Conditional quantiles, (n, k) for k levels; one column of y only."""
