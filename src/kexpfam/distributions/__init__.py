@@ -20,7 +20,12 @@ from kexpfam.distributions.recalibrated import (
     UnitMap,
     beta_log_densities,
 )
-from kexpfam.distributions.row_averages import RowAverageDensity
+from kexpfam.distributions.row_averages import (
+    Parts,
+    RowAverageColumns,
+    RowAverageDensity,
+    averaged,
+)
 from kexpfam.distributions.row_blocks import in_blocks
 from kexpfam.distributions.univariate import BLOCK_ROWS, UnivariateDensity
 from kexpfam.partition import UnnormalizedDensity
@@ -42,15 +47,18 @@ __all__ = [
     "NormalMixtureColumns",
     "NormalMixtureDensity",
     "OneColumnDensity",
+    "Parts",
     "RecalibratedDensity",
     "Replicates",
     "ResponseCoordinates",
+    "RowAverageColumns",
     "RowAverageDensity",
     "SeveralColumns",
     "SupportMap",
     "UnitMap",
     "UnivariateDensity",
     "UnnormalizedDensity",
+    "averaged",
     "beta_log_densities",
     "bridge_sample",
     "check_partition",
