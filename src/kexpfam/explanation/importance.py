@@ -26,7 +26,7 @@ import numpy as np
 
 from kexpfam._optional import needed
 from kexpfam._typing import Array, ArrayLike
-from kexpfam._validation import as_generator, check_count, check_weights
+from kexpfam._validation import as_generator, check_choice, check_count, check_weights
 from kexpfam.explanation.averaged_laws import AveragedLaws
 from kexpfam.explanation.columns import ModelColumns, exchanged, responses
 from kexpfam.explanation.similarity import (
@@ -91,10 +91,7 @@ class Importance:
             ("score", score, list(self.scores)),
             ("kind", kind, list(self.losses)),
         ):
-            if value not in known:
-                raise ValueError(
-                    f"{label} must be one of {list(known)}, got {value!r}."
-                )
+            check_choice(label, value, known)
         return self.losses[kind][score][own[0]]
 
     def to_frame(self) -> Any:
