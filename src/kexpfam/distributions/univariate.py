@@ -6,13 +6,13 @@ polynomials are evaluated; so do moments and entropy, unless the cells are cut w
 y is not smooth in u, which is possible if that is the same in all rows.
 """
 
-import functools
 import warnings
 from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
 
+from kexpfam._parallel import cached_property
 from kexpfam._roots import bracketed_roots
 from kexpfam._typing import Array, Indices, Mask
 from kexpfam.distributions.coordinates import ResponseCoordinates
@@ -232,7 +232,7 @@ class UnivariateDensity(TiltedDensities, OneColumnDensity):
             return self._line.cells.integral(values(y))
         return self._user_cells.integral(values(self._user_cells.nodes))
 
-    @functools.cached_property
+    @cached_property
     def _user_cells(self) -> CellDensity:
         return self._tabulated(second_moment=self._tilted.base.tail_index > 2)
 
@@ -240,7 +240,7 @@ class UnivariateDensity(TiltedDensities, OneColumnDensity):
     def _scale(self) -> Array:
         return self._coordinates.scale[:, 0]
 
-    @functools.cached_property
+    @cached_property
     def _u_mean(self) -> Array:
         return self._line.cells.integral(self._line.cells.nodes)
 

@@ -14,7 +14,6 @@ Fits by likelihood have no such sums: each step of Newton's method is one pass, 
 gradients are summed; Hessians are those of the sample.
 """
 
-import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +21,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from kexpfam._parallel import single_threaded_blas, thread_count
+from kexpfam._parallel import cached_property, single_threaded_blas, thread_count
 from kexpfam._progress import Progress
 from kexpfam._typing import Array, Indices
 from kexpfam.data import (
@@ -401,7 +400,7 @@ class SourceSums(RowSums):
     coordinates: Coordinates
     beyond: RowsBeyond
 
-    @functools.cached_property
+    @cached_property
     def observed(self) -> Array:
         return self._sum(None, None)
 
