@@ -6,13 +6,13 @@ of x is not known: of the densities at values that the column may have. Everythi
 computed for the parts of all averages at once.
 """
 
-import functools
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, NoReturn, Self
 
 import numpy as np
 
+from kexpfam._parallel import cached_property
 from kexpfam._typing import Array, Indices
 from kexpfam.distributions.interface import Density, SeveralColumns
 from kexpfam.distributions.mixed import MixedDensity
@@ -32,7 +32,7 @@ class Parts:
     weights: Array
     sizes: Indices
 
-    @functools.cached_property
+    @cached_property
     def starts(self) -> Indices:
         """The first part of each average, (n,)."""
         return np.cumsum(self.sizes) - self.sizes

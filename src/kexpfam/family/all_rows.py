@@ -14,6 +14,7 @@ Fits by likelihood have no such sums: each step of Newton's method is one pass, 
 gradients are summed; Hessians are those of the sample.
 """
 
+import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
