@@ -120,9 +120,7 @@ class Average:
         training = TrainingRows.of(in_row_order(rows), shuffled=True)
         rng = np.random.default_rng(0)
         self._validation = Validation.of(training, spec.family, rng)
-        try_families(
-            self._validation, spec.competing, spec.coordinates, likelihood=None
-        )
+        try_families(self._validation, spec.experts, spec.coordinates, likelihood=None)
         self._spec = spec.family
         self._X, self._y = test[:, :-1], test[:, -1]
         validated, folds = self._validation.rows, self._validation.folds

@@ -227,7 +227,7 @@ def test_parameters_reach_the_estimator_and_fit_leaves_it_alone():
     assert not hasattr(twin.estimator, "n_features_in_")
 
 
-# Some checks have responses in islands, which this kernel does not see.
+# Some checks have isolated components, which this kernel does not see.
 @pytest.mark.filterwarnings("ignore::kexpfam.errors.BlindnessWarning")
 @parametrize_with_checks(
     [

@@ -1,4 +1,4 @@
-"""Cholesky with a diagnosis, panels and buffers."""
+"""Cholesky with a diagnosis, row blocks and buffers."""
 
 import threading
 import warnings
@@ -124,7 +124,7 @@ def row_length(height):
 @pytest.mark.parametrize("n_rows", [0, 1, 7, 64, 65])
 @pytest.mark.parametrize("height", [1, 3, 64, 1000])
 @pytest.mark.parametrize("n_jobs", [1, 2, None])
-def test_panels_cover_every_row_once(n_rows, height, n_jobs):
+def test_row_blocks_cover_every_row_once(n_rows, height, n_jobs):
     visits = np.zeros(n_rows, dtype=int)
     heights = []
 
@@ -137,7 +137,7 @@ def test_panels_cover_every_row_once(n_rows, height, n_jobs):
     assert max(heights, default=0) <= height
 
 
-def test_panels_start_with_the_last_rows():
+def test_row_blocks_start_with_the_last_rows():
     starts = []
     for_each_row_block(
         10, row_length(4), lambda rows, empty: starts.append(rows.start), n_jobs=1
@@ -146,12 +146,12 @@ def test_panels_start_with_the_last_rows():
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
-def test_an_exception_in_a_panel_reaches_the_caller(n_jobs):
+def test_an_exception_in_a_row_block_reaches_the_caller(n_jobs):
     def work(rows, empty):
         if rows.start == 5:
-            raise ZeroDivisionError("panel five")
+            raise ZeroDivisionError("row block five")
 
-    with pytest.raises(ZeroDivisionError, match="panel five"):
+    with pytest.raises(ZeroDivisionError, match="row block five"):
         for_each_row_block(20, row_length(1), work, n_jobs=n_jobs)
 
 
@@ -179,7 +179,7 @@ def test_a_thread_keeps_its_temporaries_while_another_works():
     np.testing.assert_array_equal(kept, np.ones((1, 1, 10)))
 
 
-def test_panel_rows_fill_the_given_bytes_and_are_never_zero():
+def test_row_block_rows_fill_the_given_bytes_and_are_never_zero():
     assert [block_height(length, 8 * 100) for length in (10, 33, 101)] == [10, 3, 1]
     assert block_height(0, 8 * 100) == 100
     assert block_height(1) == BLOCK_BYTES // 8

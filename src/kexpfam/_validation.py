@@ -1,5 +1,6 @@
 """The one door for arrays from outside: cast, check, and name what is wrong."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -127,7 +128,7 @@ def check_weights(sample_weight: ArrayLike | None, n: int) -> Array:
 def mean_and_std(name: str, Y: Array, weights: Array) -> tuple[Array, Array]:
     """Weighted mean and standard deviation of each column, safe at any scale.
 
-    A column whose values differ only by rounding has spread zero.
+    A column whose values differ only by rounding has standard deviation zero.
     """
     # Divide by the largest magnitude first: squares of 1e160 overflow, and squares of
     # 1e-170 vanish.
@@ -136,14 +137,14 @@ def mean_and_std(name: str, Y: Array, weights: Array) -> tuple[Array, Array]:
     scaled = Y / size
     share = weights / weights.sum()
     mean = share @ scaled
-    deviation = np.sqrt(share @ (scaled - mean) ** 2)
-    deviation = np.where(deviation > 1e-14, deviation, 0.0)
+    std = np.sqrt(share @ (scaled - mean) ** 2)
+    std = np.where(std > 1e-14, std, 0.0)
     if not np.all(np.isfinite(mean * size)):
         raise DegenerateDataError(
             f"{name} has values up to {np.abs(Y).max():.1e}, too large to average in "
             f"double precision; rescale it."
         )
-    return mean * size, deviation * size
+    return mean * size, std * size
 
 
 def check_range(name: str, values: Array) -> None:
@@ -160,8 +161,8 @@ def check_range(name: str, values: Array) -> None:
     """
     low, high = values.min(axis=0, initial=np.inf), values.max(axis=0, initial=-np.inf)
     with np.errstate(over="ignore"):
-        spread = high - low
-    bad = (np.maximum(-low, high) > 1e300) | ((spread > 0) & (spread < 1e-300))
+        width = high - low
+    bad = (np.maximum(-low, high) > 1e300) | ((width > 0) & (width < 1e-300))
     if np.any(bad):
         j = int(np.argmax(bad))
         raise DegenerateDataError(
@@ -176,3 +177,19 @@ def check_flag(name: str, value: object) -> bool:
     if not isinstance(value, bool | np.bool_):
         raise ValueError(f"{name} must be True or False, got {value!r}.")
     return bool(value)
+
+
+def check_choice(name: str, value: Any, known: Iterable[str | None]) -> None:
+    """Refuse what is none of the words known, of which one may be None.
+
+    Example:
+        >>> check_choice("solver", "fast", ("exact", "low-rank", None))
+        Traceback (most recent call last):
+        ...
+        ValueError: solver must be one of 'exact', 'low-rank', or None, got 'fast'.
+    """
+    known = tuple(known)
+    if value not in known:
+        words = ", ".join(repr(word) for word in known if word is not None)
+        ending = ", or None" if None in known else ""
+        raise ValueError(f"{name} must be one of {words}{ending}, got {value!r}.")

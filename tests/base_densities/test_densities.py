@@ -261,9 +261,9 @@ def test_marginal_base_is_close_to_a_kernel_density_estimate():
     width = 0.9 * y.std() * len(y) ** -0.2
     grid = np.linspace(-3, 5, 41)
     kde = stats.norm.pdf((grid[:, None] - y) / width).mean(axis=1) / width
-    guarded = 0.95 * kde + 0.05 * stats.norm(y.mean(), 2 * y.std()).pdf(grid)
+    defended = 0.95 * kde + 0.05 * stats.norm(y.mean(), 2 * y.std()).pdf(grid)
     # Linear binning on bins of width h adds a relative error (h/bandwidth)²/12 or so.
-    assert_close(np.exp(base.log_density(grid[:, None])), guarded, 2e-3)
+    assert_close(np.exp(base.log_density(grid[:, None])), defended, 2e-3)
 
 
 def test_marginal_base_has_a_mixture_for_each_column():

@@ -119,16 +119,16 @@ def test_slopes_equal_differences(transform):
 def test_slope_is_continuous_and_constant_outside(transform):
     d = _columns(transform)
 
-    def log_slope(y, i):
+    def log_jacobian(y, i):
         return transform.log_abs_det_jacobian(y[:, None] * np.ones(d))[:, i]
 
     for i in range(_columns(transform)):
         breaks = transform.column_breaks(i)
         gap = 1e-9 * (breaks[-1] - breaks[0])
-        left, right = log_slope(breaks - gap, i), log_slope(breaks + gap, i)
+        left, right = log_jacobian(breaks - gap, i), log_jacobian(breaks + gap, i)
         assert_close(left, right, 1e-5, scale=1.0)
         low, high = breaks[0] - 1.0, breaks[-1] + 1.0
-        ends = log_slope(np.array([low, breaks[0], breaks[-1], high]), i)
+        ends = log_jacobian(np.array([low, breaks[0], breaks[-1], high]), i)
         assert_close(ends[[0, 3]], ends[[1, 2]], scale=1.0)
 
 

@@ -77,7 +77,7 @@ def test_quantiles_invert_the_distribution_function(name):
     levels = np.array([1e-6, 0.05, 0.2, 0.5, 0.8, 0.95, 0.999])
     found = simulation.quantile(simulation.X, levels)
     assert found.shape == (50, 7)
-    # Between islands the distribution function is flat: points are not compared.
+    # Between components the distribution function is flat: points are not compared.
     assert_close(
         simulation.cdf(simulation.X, found),
         np.broadcast_to(levels, (50, 7)),

@@ -25,7 +25,7 @@ def left_mass(X):
     return 0.5 + 0.17 * X[:, 0]
 
 
-def two_islands(n, seed):
+def two_components(n, seed):
     """Bumps eight deviations apart; the mass of the left one moves with x."""
     rng = np.random.default_rng(seed)
     X = rng.uniform(-1.7, 1.7, size=(n, 1))
@@ -50,8 +50,8 @@ def normalized(density):
 
 
 @pytest.fixture(scope="module")
-def islands():
-    rows = two_islands(600, 0)
+def separated():
+    rows = two_components(600, 0)
     plain = normalized(fit(*rows, np.arange(100)))
     mixed = bridge_sample(*rows, SHARE, WIDE, np.random.default_rng(1))
     centers = np.append(np.arange(100), np.arange(600, 700))
@@ -59,21 +59,21 @@ def islands():
     return plain, bridged, normalized(bridged)
 
 
-def test_bridging_recovers_masses_that_score_matching_does_not_see(islands):
-    plain, _, p = islands
+def test_bridging_recovers_masses_that_score_matching_does_not_see(separated):
+    plain, _, p = separated
     true = left_mass(CONDITIONS)
     # About 150 neighbours tell a mass to 0.04; the draws add as much again.
     assert np.max(np.abs(p.cdf(0.0) - true)) < 0.15
     assert np.max(np.abs(plain.cdf(0.0) - true)) > 0.25
 
 
-def test_little_is_left_between_the_islands(islands):
-    *_, p = islands
+def test_little_is_left_between_isolated_components(separated):
+    *_, p = separated
     assert np.all(p.cdf(0.3) - p.cdf(-0.3) < 0.03)
 
 
-def test_difference_is_normalised_and_its_functions_agree(islands):
-    _, bridged, p = islands
+def test_difference_is_normalised_and_its_functions_agree(separated):
+    _, bridged, p = separated
     assert np.all(p.log_partition_error < 1e-6)
     levels = np.array([[0.05, 0.3, 0.6, 0.95]])
     assert_close(p.cdf(p.ppf(levels)), np.repeat(levels, 3, axis=0), 1e-9)
@@ -88,7 +88,7 @@ def test_difference_is_normalised_and_its_functions_agree(islands):
 
 
 def test_difference_plus_what_was_taken_away_is_the_mixture():
-    X, U, weights = two_islands(60, 2)
+    X, U, weights = two_components(60, 2)
     mix = fit(X, U, weights, np.arange(30))
     bridged = BridgedDensity.of(mix, WIDE, SHARE, ELL)
     u = np.linspace(-1.5, 1.5, 7)[:, None]
@@ -104,8 +104,8 @@ def test_difference_plus_what_was_taken_away_is_the_mixture():
     assert np.all(p[rest < 0] <= 1.01 * FLOOR * p_mix[rest < 0])
 
 
-def test_gradient_equals_differences_and_grids_equal_points(islands):
-    _, bridged, _ = islands
+def test_gradient_equals_differences_and_grids_equal_points(separated):
+    _, bridged, _ = separated
     u = np.linspace(-1.6, 1.6, 9)[:, None]
     own = np.repeat(u[None], 3, axis=0)
     assert_close(bridged.on_grid(u), bridged.log_unnormalized(own), QUADRATURE)
@@ -118,7 +118,7 @@ def test_gradient_equals_differences_and_grids_equal_points(islands):
 
 
 def test_draws_have_their_share_and_conditions_their_rows():
-    X, U, weights = two_islands(50, 3)
+    X, U, weights = two_components(50, 3)
     weights = np.random.default_rng(4).uniform(0.5, 2.0, 50)
     rng = np.random.default_rng(5)
     rows = bridge_sample(X, U, weights, 0.2, WIDE, rng, draws=3)
@@ -131,6 +131,6 @@ def test_draws_have_their_share_and_conditions_their_rows():
 
 @pytest.mark.parametrize("share", [0.0, 1.0, -0.1])
 def test_share_must_be_between_zero_and_one(share):
-    X, U, weights = two_islands(5, 6)
+    X, U, weights = two_components(5, 6)
     with pytest.raises(ValueError, match="share must lie between 0 and 1"):
         bridge_sample(X, U, weights, share, WIDE, np.random.default_rng(0))

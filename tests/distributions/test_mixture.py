@@ -41,7 +41,7 @@ def _cases(curve):
     flat = _family(curve, UniformBase(0.0, 9.0))
     positive = _family(curve, TruncatedBase(lower=0.0))
     moving = closed_form([3.0, 5.0, 8.0], [0.3, 1.0, 0.5], GaussianBase(0.5))
-    guard = closed_form([5.0, 5.0, 5.0], [3.0, 3.0, 3.0], StudentBase(1.0, df=4.0))
+    defensive = closed_form([5.0, 5.0, 5.0], [3.0, 3.0, 3.0], StudentBase(1.0, df=4.0))
     inner = np.arange(-4.0, 14.5, 0.5).tolist()
     ends = [-60.0, -20.0, *inner, 30.0, 70.0]
     tails = 100.0 * 2.0 ** np.arange(24)
@@ -53,7 +53,7 @@ def _cases(curve):
     far = np.unique(np.linspace(-1e3, 1.5e4, 161))
     return {
         "families": (
-            MixtureDensity([gaussian, student, guard], [0.5, 0.3, 0.2]),
+            MixtureDensity([gaussian, student, defensive], [0.5, 0.3, 0.2]),
             [*-tails[::-1], *ends, *tails],
         ),
         "far_apart": (
@@ -68,7 +68,10 @@ def _cases(curve):
             MixtureDensity([flat, positive], [0.6, 0.4]),
             [0.0, *[b for b in inner if b > 0], 30.0, 70.0],
         ),
-        "tiny": (MixtureDensity([moving, guard, narrow], [1 - 2e-9, 1e-9, 1e-9]), None),
+        "tiny": (
+            MixtureDensity([moving, defensive, narrow], [1 - 2e-9, 1e-9, 1e-9]),
+            None,
+        ),
         "one": (MixtureDensity([gaussian], [1.0]), ends),
     }
 
@@ -303,10 +306,12 @@ def test_a_mixture_of_one_component_equals_it(gaussian_case):
 
 def test_a_mixture_of_mixtures_is_a_mixture(gaussian_case):
     p = gaussian_case.density
-    guard = closed_form([4.0, 5.0, 6.0], [2.0, 1.0, 2.0], StudentBase(1.0))
+    defensive = closed_form([4.0, 5.0, 6.0], [2.0, 1.0, 2.0], StudentBase(1.0))
     other = closed_form([4.0, 5.0, 6.0], [1.0, 1.0, 1.0], GeneralizedGaussianBase(1.0))
-    nested = MixtureDensity([MixtureDensity([p, guard], [0.5, 0.5]), other], [0.6, 0.4])
-    flat = MixtureDensity([p, guard, other], [0.3, 0.3, 0.4])
+    nested = MixtureDensity(
+        [MixtureDensity([p, defensive], [0.5, 0.5]), other], [0.6, 0.4]
+    )
+    flat = MixtureDensity([p, defensive, other], [0.3, 0.3, 0.4])
     y = np.array([[3.0, 5.0, 7.0]])
     assert_close(nested.logpdf(y), flat.logpdf(y))
     assert_close(nested.entropy(), flat.entropy())

@@ -21,13 +21,13 @@ def _cases():
         closed_form(rng.normal(size=3), rng.uniform(0.1, 1.0, size=3))
         for _ in range(30)
     ]
-    guard = closed_form(np.zeros(3), np.full(3, 2.0), StudentBase(1.0, df=5.0))
+    defensive = closed_form(np.zeros(3), np.full(3, 2.0), StudentBase(1.0, df=5.0))
     wide = closed_form([0.0, 1.0, -3.0], [1.0, 2.0, 5.0])
     spike = closed_form([0.3, 2.0, -20.0], [1e-6, 1e-7, 1e-5])
     faint = closed_form([0.123, 4.0, -2.0], [1e-9, 1e-8, 1e-10])
     far = closed_form([1e5, -1e6, 1e4], [1.0, 1e3, 1e-3])
     return {
-        "many": MixtureDensity([*many, guard], np.append(np.full(30, 0.033), 0.01)),
+        "many": MixtureDensity([*many, defensive], np.append(np.full(30, 0.033), 0.01)),
         "spike": MixtureDensity([wide, spike], [0.99, 0.01]),
         # Almost no mass, and yet the mode.
         "faint": MixtureDensity([wide, faint], [1 - 1e-6, 1e-6]),
@@ -113,10 +113,10 @@ def test_rows_of_a_method_are_those_of_the_selection(curve):
     conditions = np.array([[0.1], [0.4], [0.7]])
     model = untuned(TransformedBase("yeo_johnson")).fit(x, y)
     family = model.given(conditions)
-    guard = closed_form([4.0, 5.0, 6.0], [2.0, 1.0, 3.0])
+    defensive = closed_form([4.0, 5.0, 6.0], [2.0, 1.0, 3.0])
     rows = np.array([2, 0, 0, 1])
     points = np.random.default_rng(0).normal(5.0, 2.0, size=(4, 5))
-    for p in (family, guard, MixtureDensity([family, guard], [0.4, 0.6])):
+    for p in (family, defensive, MixtureDensity([family, defensive], [0.4, 0.6])):
         for method in ("_cdf", "_sf", "_rough_pdf"):
             chosen = getattr(p[rows], method)(points)
             assert_close(getattr(p, method)(points, rows), chosen)

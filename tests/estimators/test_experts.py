@@ -15,7 +15,7 @@ from kexpfam.data import Rows, TrainingRows
 from kexpfam.distributions import ClosedFormDensity
 from kexpfam.errors import CannotSaveError
 from kexpfam.estimators.experts import (
-    Competitors,
+    ExpertSpec,
     cross_fitted,
     fit_expert,
     named_experts,
@@ -417,7 +417,7 @@ TREES = LearnedSummary("extra_trees", cells=0)
     ids=str,
 )
 def test_kinds_that_are_named_compete_and_all_if_none_is(experts, kinds):
-    who = Competitors.of(experts)
+    who = ExpertSpec.of(experts)
     found = [
         kind for kind in ("families", "summaries", "mixtures") if getattr(who, kind)
     ]
@@ -426,7 +426,7 @@ def test_kinds_that_are_named_compete_and_all_if_none_is(experts, kinds):
 
 def test_regressors_become_summaries_and_estimators_of_densities_stay():
     regressor = LinearRegression()
-    who = Competitors.of([KDE, regressor, TREES, KCEF(), LinearRegression()])
+    who = ExpertSpec.of([KDE, regressor, TREES, KCEF(), LinearRegression()])
     assert list(who.estimators) == ["ConditionalKDE", "KCEF"]
     assert list(who.given_summaries) == [
         "LinearRegression",
@@ -435,7 +435,7 @@ def test_regressors_become_summaries_and_estimators_of_densities_stay():
     ]
     assert who.given_summaries["LinearRegression"].location is regressor
     assert who.given_summaries["LearnedSummary"] is TREES
-    assert Competitors.of({"a": regressor}).given_summaries["a"].location is regressor
+    assert ExpertSpec.of({"a": regressor}).given_summaries["a"].location is regressor
 
 
 def test_families_on_a_regressor_of_the_user_have_weight_where_it_is_right():

@@ -7,6 +7,7 @@ from kexpfam import AutoKCEF, load
 from kexpfam.base_densities import GaussianBase, TransformedBase
 from kexpfam.data import Rows, TrainingRows
 from kexpfam.family import Spec, fit_coordinates
+from kexpfam.selection.kernel_grids import kernels_x
 from kexpfam.selection.relevance import RELEVANCE, Relevance, columns_that_help
 from kexpfam.selection.spec import (
     GAUSSIANIZED,
@@ -29,8 +30,8 @@ def relevant(validation):
     """What was found of the plain coordinates, as `kernels_x` looks for it."""
     validation.add_coordinates([CoordinateSpec(PLAIN, GaussianBase(scale=1.0))])
     validation.add_bases()
-    validation.kernels_x(PLAIN, PLAIN_GRID)
-    return validation._relevant
+    kernels_x(validation, PLAIN, PLAIN_GRID)
+    return validation.relevant
 
 
 def shapes(n, columns, seed):
@@ -58,6 +59,38 @@ def test_columns_are_taken_in_the_order_of_their_gain_until_none_gains():
     assert len(seen) == 1 + len(MULTIPLES) * (4 + 3 + 2)
     # The second column has longer distances beside it.
     assert found[1] == pytest.approx(MULTIPLES[0] * 2.0 * np.sqrt(2))
+
+
+def test_of_many_columns_those_are_tried_that_help_some_of_the_rows():
+    p = 100
+    tried, screened = [], []
+
+    def gains(lengths):
+        used = np.flatnonzero(lengths < IGNORED)
+        return 50.0 * np.isin(used, [7, 93]).sum()
+
+    def total(lengths):
+        tried.append(lengths)
+        return gains(lengths)
+
+    def screen(lengths):
+        screened.append(lengths)
+        return gains(lengths) / 5
+
+    found = columns_that_help(total, np.ones(p), screen=screen)
+    assert np.flatnonzero(found < IGNORED).tolist() == [7, 93]
+    assert len(screened) == p + (p - 1) + (p - 2)
+    each = RELEVANCE.many_columns + 2 * RELEVANCE.many_columns // 4
+    assert len(tried) == 1 + 3 * each
+
+
+@pytest.mark.parametrize("columns", [3, RELEVANCE.many_columns + 1])
+def test_columns_that_do_not_count_can_be_left_out(columns):
+    X, y = shapes(1000, columns, 0)
+    found = relevant(validation_of(X, y, 0))[PLAIN]
+    assert np.flatnonzero(found < IGNORED / 10).tolist() == [columns - 1]
+    alone = relevant(validation_of(X[:, -1:], y, 0))[PLAIN]
+    assert found[-1] == pytest.approx(alone[0], rel=1e-12)
 
 
 def test_no_column_is_relevant_where_none_gains():

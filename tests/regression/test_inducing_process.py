@@ -195,7 +195,7 @@ def test_threads_do_not_change_a_bit_of_the_sums(monkeypatch):
         np.testing.assert_array_equal(directions, found[0][1])
 
 
-def test_panels_do_not_show():
+def test_row_blocks_do_not_show():
     X, y, noise = rows_of(500)
     process, _ = conditioned(X, y, noise, X[:20])
     new = X[::3] + 0.1

@@ -183,7 +183,7 @@ def test_mixtures_report_the_worst_of_their_parts(density):
 
 
 @pytest.fixture(scope="module")
-def islands():
+def separated():
     """A KEF with two modes eight standard deviations apart."""
     rng = np.random.default_rng(0)
     data = np.append(rng.normal(-2.0, 0.5, 40), rng.normal(2.0, 0.5, 60))[:, None]
@@ -194,17 +194,17 @@ def islands():
         return model.fit(data).distribution()
 
 
-def test_the_inverse_distribution_function_keeps_masses_of_separated_modes(islands):
-    left, draws = float(islands.cdf(0.0)), islands.rvs(2000, 0)
+def test_the_inverse_distribution_function_keeps_masses_of_separated_modes(separated):
+    left, draws = float(separated.cdf(0.0)), separated.rvs(2000, 0)
     error = STANDARD_ERRORS * np.sqrt(left * (1 - left) / 2000)
     assert abs(np.mean(draws < 0) - left) < error
 
 
 @pytest.mark.slow
-def test_chains_between_separated_modes_earn_a_warning(islands):
+def test_chains_between_separated_modes_earn_a_warning(separated):
     # At fixed seeds: chains that happen to start in one mode see no other.
     with pytest.warns(SamplingWarning, match=r"R̂ up to .*'smc' for separated modes"):
-        run = islands.run(400, 0, SAMPLER)
+        run = separated.run(400, 0, SAMPLER)
     assert np.all(run.report.r_hat > 1.2)
 
 

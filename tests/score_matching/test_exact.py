@@ -262,7 +262,7 @@ def test_stationary_half_of_the_pairs_equals_all_pairs(case, d):
 
 
 @every_dimension
-def test_panel_height_and_threads_do_not_change_the_system(d):
+def test_row_block_height_and_threads_do_not_change_the_system(d):
     sample = make_sample(d, 2, n=30, weighted=True, bounded=True)
     kernel = separable(Gaussian(1.2), Matern(0.9, nu=3.5))
     S = np.random.default_rng(1).uniform(0.5, 1.0, size=sample.Y.shape)

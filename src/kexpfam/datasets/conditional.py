@@ -18,7 +18,7 @@ from kexpfam._validation import (
     check_count,
     check_probability,
 )
-from kexpfam.datasets.laws import Conditional, Law, TwoNormals
+from kexpfam.datasets.laws import Conditional, KnownLaw, TwoNormals
 from kexpfam.datasets.simulation import ConditionalSimulation
 
 
@@ -144,26 +144,26 @@ def _simulated(
     return ConditionalSimulation(name, X, law(X).rvs((n, 1), rng)[:, 0], law)
 
 
-def _skewed(X: Array) -> Law:
+def _skewed(X: Array) -> KnownLaw:
     return stats.gamma(3.0, scale=0.4 * np.exp(0.3 * X))
 
 
-def _heteroscedastic(X: Array) -> Law:
+def _heteroscedastic(X: Array) -> KnownLaw:
     # A width of zero is reached at x = −2.83, outside of the data; stay positive there.
     return stats.norm(X, np.maximum(0.1 + 0.12 * (X + 2.0), 0.01))
 
 
-def _bimodal(X: Array) -> Law:
+def _bimodal(X: Array) -> KnownLaw:
     upper = 0.5 * X + 0.6
     return TwoNormals(np.full_like(X, 0.4), upper, -upper, np.full_like(X, 0.5))
 
 
-def _abrupt(X: Array) -> Law:
+def _abrupt(X: Array) -> KnownLaw:
     left = X < 0
     return stats.norm(np.where(left, -1.0, 1.0), np.where(left, 0.1, 0.5))
 
 
-def _failure(X: Array, *, left: float, right: float) -> Law:
+def _failure(X: Array, *, left: float, right: float) -> KnownLaw:
     share = np.where(X < 0, left, right)
     one = np.ones_like(X)
     return TwoNormals(share, one, -one, 0.2 * one)

@@ -17,7 +17,7 @@ from scipy import special, stats
 
 from kexpfam._typing import Array, ArrayLike, RandomState
 from kexpfam._validation import as_generator, as_numbers, check_count
-from kexpfam.datasets.laws import Conditional, Law, TwoNormals
+from kexpfam.datasets.laws import Conditional, KnownLaw, TwoNormals
 from kexpfam.datasets.simulation import JointLaw, JointSimulation
 
 
@@ -78,7 +78,7 @@ class Factors(JointLaw):
             data[:, i] = law(data[:, parents]).rvs((n, 1), rng)[:, 0]
         return data
 
-    def _by_column(self, data: Array, f: Callable[[Law, Array], Array]) -> Array:
+    def _by_column(self, data: Array, f: Callable[[KnownLaw, Array], Array]) -> Array:
         columns = [
             f(law(data[:, parents]), data[:, [i]])
             for i, (parents, law) in enumerate(self.factors)
@@ -86,25 +86,25 @@ class Factors(JointLaw):
         return np.concatenate(columns, axis=1)
 
 
-def _first(before: Array) -> Law:
+def _first(before: Array) -> KnownLaw:
     return stats.norm(np.zeros((len(before), 1)), 1.0)
 
 
-def _second(before: Array) -> Law:
+def _second(before: Array) -> KnownLaw:
     return stats.norm(0.5 * before**2, 0.5)
 
 
-def _third(before: Array) -> Law:
+def _third(before: Array) -> KnownLaw:
     one = np.ones_like(before)
     return TwoNormals(special.expit(2.0 * before), one, -one, 0.4 * one)
 
 
-def _fourth(before: Array) -> Law:
+def _fourth(before: Array) -> KnownLaw:
     second, third = before[:, [0]], before[:, [1]]
     return stats.gamma(2.0, np.sin(2.0 * second), 0.3 * np.exp(0.4 * third))
 
 
-def _fifth(before: Array) -> Law:
+def _fifth(before: Array) -> KnownLaw:
     third, fourth = before[:, [0]], before[:, [1]]
     return stats.norm(third * fourth, 0.3 + 0.2 * np.abs(third))
 

@@ -15,7 +15,7 @@ from kexpfam._roots import increasing_roots
 from kexpfam._typing import Array, Indices
 
 
-class Law(Protocol):
+class KnownLaw(Protocol):
     """n densities of one variable, whose parameters have shape (n, 1)."""
 
     def logpdf(self, x: Array) -> Array:
@@ -35,7 +35,7 @@ class Law(Protocol):
 
 
 # A law at conditions, (n, p) -> n laws.
-Conditional = Callable[[Array], Law]
+Conditional = Callable[[Array], KnownLaw]
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +56,7 @@ class TwoNormals:
     width: Array
 
     @property
-    def _normals(self) -> tuple[Law, Law]:
+    def _normals(self) -> tuple[KnownLaw, KnownLaw]:
         return stats.norm(self.first, self.width), stats.norm(self.second, self.width)
 
     def logpdf(self, x: Array) -> Array:

@@ -18,7 +18,7 @@ from kexpfam._validation import (
     check_count,
     check_levels,
 )
-from kexpfam.datasets.laws import Conditional, Law
+from kexpfam.datasets.laws import Conditional, KnownLaw
 
 
 class Simulation(abc.ABC):
@@ -105,7 +105,7 @@ class ConditionalSimulation(Simulation):
         found: Array = getattr(law, method)(points)
         return found if np.ndim(y) == 2 else found[:, 0]
 
-    def _law(self, X: ArrayLike) -> Law:
+    def _law(self, X: ArrayLike) -> KnownLaw:
         return self.law(_table("X", X, self.X.shape[1]))
 
 

@@ -72,8 +72,8 @@ class Replicates:
         # In units of √p, which a map of PIT values changes for all of them alike; where
         # p is zero there is nothing.
         gaps = terms - np.where(np.isneginf(total), 0.0, total)
-        spread = (weights * np.square(np.exp(0.5 * gaps) - 1.0)).sum(axis=0)
-        return np.sqrt(sampling + spread * p)
+        between = (weights * np.square(np.exp(0.5 * gaps) - 1.0)).sum(axis=0)
+        return np.sqrt(sampling + between * p)
 
     def factor(self, level: float) -> float:
         """How many standard deviations a band reaches to either side."""

@@ -97,14 +97,14 @@ class SupportMap:
                 y = self.upper - (distance - self.margins[1])
         return np.clip(y, self.lower, self.upper)
 
-    def log_slope(self, y: Array) -> Array:
+    def log_abs_det_jacobian(self, y: Array) -> Array:
         """Log s′(y)."""
         if self._two:
             left, right = self._from_left(y), self._from_right(y)
             return np.log(left + right) - np.log(left) - np.log(right)
         return -np.log(-np.expm1(-self._distance(y)[0])) - math.log(self.scale)
 
-    def log_slope_gradient(self, y: Array) -> Array:
+    def log_jacobian_gradient(self, y: Array) -> Array:
         """d/dy log s′(y)."""
         if self._two:
             return 1.0 / self._from_right(y) - 1.0 / self._from_left(y)
@@ -228,13 +228,13 @@ class BoundedDensity(MappedDensity):
     def _log_pdf(self, Y: Array) -> Array:
         y = Y[..., 0]
         log_p = self._density._log_pdf(self._map.forward(Y))
-        log_p = log_p + self._map.log_slope(y) - np.log(self._mass)
+        log_p = log_p + self._map.log_abs_det_jacobian(y) - np.log(self._mass)
         return np.where(self._inside(y), log_p, -np.inf)
 
     def _gradient(self, Y: Array) -> Array:
         slope = self._density._gradient(self._map.forward(Y))
-        found = slope * np.exp(self._map.log_slope(Y))
-        found = found + self._map.log_slope_gradient(Y)
+        found = slope * np.exp(self._map.log_abs_det_jacobian(Y))
+        found = found + self._map.log_jacobian_gradient(Y)
         return np.where(self._inside(Y), found, np.nan)
 
     def _cdf(self, y: Array, rows: Indices | None = None) -> Array:
@@ -272,7 +272,9 @@ class BoundedDensity(MappedDensity):
     def _rough_pdf(self, y: Array, rows: Indices | None = None) -> Array:
         (mass,) = self._of(rows, self._mass)
         p = self._density._rough_pdf(self._map.forward(y), rows)
-        return np.where(self._inside(y), p * np.exp(self._map.log_slope(y)) / mass, 0.0)
+        return np.where(
+            self._inside(y), p * np.exp(self._map.log_abs_det_jacobian(y)) / mass, 0.0
+        )
 
     def _around(
         self, levels: Array, rows: Indices | None = None
@@ -300,8 +302,8 @@ class BoundedDensity(MappedDensity):
         z = (cells.nodes - center[:, None, None]) / unit[:, None, None]
         first = cells.integral(z)
         second = cells.integral(z * z)
-        spread = np.sqrt(np.maximum(second - first**2, 0.0))
-        mean, std = center + unit * first, unit * spread
+        root = np.sqrt(np.maximum(second - first**2, 0.0))
+        mean, std = center + unit * first, unit * root
         if np.isfinite(self._ends[0]).all() if self._n else True:
             return mean, std
         # A tail that has no moments in w has none in y.

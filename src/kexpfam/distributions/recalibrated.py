@@ -239,5 +239,5 @@ class RecalibratedDensity(MappedDensity):
         ends = 0.5 * (self._map.pdf(np.zeros(1)) + self._map.pdf(np.ones(1)))
         variance = second - first**2 + beyond * ends
         shift = np.where(known, unit[:, 0, 0] * first, 0.0)
-        spread = np.sqrt(np.maximum(variance, 0.0))
-        return mean + shift, np.where(known, unit[:, 0, 0] * spread, std)
+        root = np.sqrt(np.maximum(variance, 0.0))
+        return mean + shift, np.where(known, unit[:, 0, 0] * root, std)

@@ -38,7 +38,7 @@ from kexpfam.estimators.average import (
 from kexpfam.estimators.base import ConditionalEstimator, warn_of_a_column
 from kexpfam.estimators.censored import censored_data
 from kexpfam.estimators.counts import CountLaw, fit_count_law
-from kexpfam.estimators.experts import Competitors
+from kexpfam.estimators.experts import ExpertSpec
 from kexpfam.estimators.joint import (
     ByColumn,
     ChainLaw,
@@ -394,7 +394,7 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
         )
         return AverageSpec(
             family,
-            Competitors.of(self.experts),
+            ExpertSpec.of(self.experts),
             tuple(self._coordinates()),
             self.likelihood,
             self.lower,
@@ -421,7 +421,7 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
         average = self._law.average
         others = [] if average is None else average.unsaveable
         # Without weight, too: they are among the parameters, which files hold.
-        Competitors.of(self.experts).require_saveable(others)
+        ExpertSpec.of(self.experts).require_saveable(others)
         return self._law.saved()
 
     def _relearn(self, fitted: object) -> None:

@@ -290,11 +290,11 @@ class _Line:
             beyond = component_beyond(y, rows.weights, rows.X.shape[1])
         return cls(support, beyond, rounding_width(y[rows.weights > 0] + 0.0))
 
-    def log_slopes(self, rows: Rows) -> Array:
+    def log_jacobians(self, rows: Rows) -> Array:
         """What log densities on the line are less than those of y, (n,)."""
         if self.support is None:
             return np.zeros(len(rows))
-        return self.support.log_slope(self.support.inverse(rows.Y[:, 0]))
+        return self.support.log_abs_det_jacobian(self.support.inverse(rows.Y[:, 0]))
 
 
 def _fit_sampled(
@@ -318,7 +318,7 @@ def _fit_rows(
     rng: np.random.Generator,
 ) -> Average:
     """Validate on rows in memory, and fit the best to these and to others."""
-    competing, experts = spec.competing, spec.competing.estimators
+    experts = spec.experts.estimators
     training = TrainingRows.of(rows, shuffled=True)
     check_weights_for(experts, training.weights)
     _warn_of_few(max(len(training), round(float(training.weights.sum()))))
@@ -326,18 +326,18 @@ def _fit_rows(
     validation = Validation.of(training, family, rng)
     isolated = try_families(
         validation,
-        competing,
+        spec.experts,
         spec.coordinates,
         likelihood=spec.likelihood,
         verbose=family.verbose,
     )
     try_experts(validation, experts)
-    if competing.mixtures:
+    if spec.experts.mixtures:
         experts = {**experts, **try_mixture(validation)}
     seed = int(rng.integers(2**31))
     found = fit_members(validation, family, seed, others, experts, line.support)
     near = Neighbourhood.of(rows.X, rows.weights)
-    found = found.on_top_of(line.log_slopes(validation.rows))
+    found = found.on_top_of(line.log_jacobians(validation.rows))
     selection = found.selection
     average = Average(
         found.members,

@@ -102,7 +102,7 @@ def with_rounding(spec: Spec, rows: Rows, support: SupportMap | None) -> Spec:
     if support is None:
         return spec
     y = support.inverse(rows.Y[:, 0])
-    slope = float(np.exp(np.median(support.log_slope(y))))
+    slope = float(np.exp(np.median(support.log_abs_det_jacobian(y))))
     return replace(spec, rounding=slope * rounding_width(y))
 
 

@@ -1,4 +1,4 @@
-"""Experts: whatever competes in an average beside the families of this package.
+"""Experts: whatever is a candidate of an average beside the families of this package.
 
 An average needs of a member the log densities that it gives to training rows it has not
 seen, and the densities `given(X)`. Kernel families are one kind of member; whatever can
@@ -30,12 +30,12 @@ OWN = frozenset({FAMILIES, SUMMARIES, MIXTURES})
 
 
 @dataclass(frozen=True)
-class Competitors:
-    """Who competes in an average, beside the null model.
+class ExpertSpec:
+    """The candidates of an average, beside the null model.
 
     Example:
         >>> from kexpfam.baselines import ConditionalKDE
-        >>> who = Competitors.of(["families", ConditionalKDE()])
+        >>> who = ExpertSpec.of(["families", ConditionalKDE()])
         >>> who.families, who.summaries, who.estimators
         (True, False, {'ConditionalKDE': ConditionalKDE()})
     """
@@ -47,7 +47,7 @@ class Competitors:
     given_summaries: dict[str, LearnedSummary]  # Summaries of the user's, by name
 
     @classmethod
-    def of(cls, experts: Sequence[Any] | Mapping[str, Any] | None) -> "Competitors":
+    def of(cls, experts: Sequence[Any] | Mapping[str, Any] | None) -> "ExpertSpec":
         """What `AutoKCEF(experts=)` says.
 
         Raises:

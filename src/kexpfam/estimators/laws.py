@@ -15,7 +15,7 @@ import numpy as np
 
 from kexpfam._typing import Array
 from kexpfam.data import Rows, Source
-from kexpfam.estimators.experts import Competitors
+from kexpfam.estimators.experts import ExpertSpec
 from kexpfam.family import Spec
 from kexpfam.family.neighbourhood import Neighbourhood
 from kexpfam.selection.spec import CoordinateSpec
@@ -56,7 +56,7 @@ class AverageSpec:
     """What is asked of an average."""
 
     family: Spec  # What is asked of its families
-    competing: Competitors
+    experts: ExpertSpec
     coordinates: tuple[CoordinateSpec, ...]  # That are tried
     likelihood: bool | None = None  # Whether families by likelihood are tried, too
     lower: Any = None  # Bounds of y that the user gave

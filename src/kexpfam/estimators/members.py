@@ -25,11 +25,9 @@ from kexpfam.family import (
     LambdaRule,
     RowsBeyond,
     Spec,
-    chosen_centers,
     narrowed,
-    solve,
-    solve_by_likelihood,
     solve_statistics,
+    solve_with_others,
     sum_statistics,
     with_all_rows,
 )
@@ -57,15 +55,15 @@ class FittedMembers:
     moments: Array  # Means and variances of these, (n, 2); NaN if they are not known
     weight: float | None  # Of all rows, if they are more than those in memory
 
-    def on_top_of(self, log_slopes: Array) -> "FittedMembers":
-        """The same where the rows are a map of others, whose log slopes are given."""
+    def on_top_of(self, log_jacobians: Array) -> "FittedMembers":
+        """The same where the rows are a map of others, with log Jacobians."""
         weights = self.selection.weights
-        offset = float(np.average(log_slopes, weights=weights))
+        offset = float(np.average(log_jacobians, weights=weights))
         members = [replace(m, held_out=m.held_out + offset) for m in self.members]
         return replace(
             self,
             members=Members(members, self.members.defensive),
-            held_out=self.held_out + log_slopes,
+            held_out=self.held_out + log_jacobians,
         )
 
 
@@ -191,15 +189,16 @@ def fit_candidate(
     solver, lam = SOLVERS.get(candidate.method, SOLVERS["score"]), candidate.lam
     if not solver.relative_lambda:
         lam = lambda_for_all(validation, lam, validation.weights)
-    kernel = candidate.kernel
-    centers = chosen_centers(len(placed), solver.components_for(len(placed)))
-    if others is not None and solver.name == "likelihood":
-        assert kernel is not None
-        return solve_by_likelihood(placed, kernel, lam, centers, others, seed=seed)
-    family = solve(
-        placed, kernel, lam, seed=seed, centers=centers, n_jobs=n_jobs, solver=solver
+    return solve_with_others(
+        placed,
+        candidate.kernel,
+        lam,
+        solver.centers(len(placed)),
+        others,
+        solver=solver,
+        seed=seed,
+        n_jobs=n_jobs,
     )
-    return family, None
 
 
 def mixed_density(

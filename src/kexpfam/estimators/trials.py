@@ -6,12 +6,13 @@ from typing import Any
 import numpy as np
 
 from kexpfam._progress import ProgressBar
-from kexpfam.estimators.experts import Competitors, cross_fitted
+from kexpfam.estimators.experts import ExpertSpec, cross_fitted
 from kexpfam.kernels import Kernel
 from kexpfam.selection import Candidate
 from kexpfam.selection.candidates import Task
 from kexpfam.selection.choosing import best_of
 from kexpfam.selection.finishing import isolated_coordinates, replace_blind_candidates
+from kexpfam.selection.kernel_grids import coarse, grid_tasks, kernels_x
 from kexpfam.selection.spec import (
     AVERAGED_LIKELIHOOD_GRID,
     GAUSSIANIZED,
@@ -28,7 +29,7 @@ from kexpfam.selection.validation import Validation, is_heavy_tailed
 
 def try_families(
     validation: Validation,
-    competing: Competitors,
+    experts: ExpertSpec,
     coordinates: Sequence[CoordinateSpec],
     *,
     likelihood: bool | None,
@@ -40,8 +41,8 @@ def try_families(
     whether components are isolated in some coordinates.
     """
     try:
-        _add_coordinates(validation, competing, coordinates, verbose)
-        return _try_kernels(validation, competing, likelihood, verbose)
+        _add_coordinates(validation, experts, coordinates, verbose)
+        return _try_kernels(validation, experts, likelihood, verbose)
     except KeyboardInterrupt:
         if not validation.tilted:
             raise
@@ -62,28 +63,28 @@ def try_experts(validation: Validation, experts: Mapping[str, Any]) -> None:
 
 def _add_coordinates(
     validation: Validation,
-    competing: Competitors,
+    experts: ExpertSpec,
     coordinates: Sequence[CoordinateSpec],
     verbose: bool,
 ) -> None:
     if is_heavy_tailed(validation.rows, validation.spec):
         coordinates = heavy_tailed(list(coordinates))
-    if not competing.families:  # but for the null model
+    if not experts.families:  # but for the null model
         kept = PLAIN, UNTRANSFORMED
         coordinates = [spec for spec in coordinates if spec.name in kept]
     with ProgressBar("AutoKCEF, coordinates of y", shown=verbose) as bar:
         validation.add_coordinates(coordinates, bar)
         validation.add_bases()
-    if competing.summaries and (validation.summary_pays() or not competing.families):
+    if experts.summaries and (validation.summary_pays() or not experts.families):
         with ProgressBar("AutoKCEF, a summary of x", shown=verbose):
             validation.add_summary()
-    for name, summary in competing.given_summaries.items():
+    for name, summary in experts.given_summaries.items():
         validation.add_summary(f"summary by {name}", summary)
 
 
 def _try_kernels(
     validation: Validation,
-    competing: Competitors,
+    experts: ExpertSpec,
     likelihood: bool | None,
     verbose: bool,
 ) -> bool:
@@ -91,7 +92,7 @@ def _try_kernels(
     wanted = few if likelihood is None else likelihood
     with ProgressBar("AutoKCEF, mean log p", shown=verbose) as bar:
         # A summary first: what it reaches tells which others are hopeless.
-        on_x = [validation.worth_a_kernel] if competing.families else []
+        on_x = [validation.worth_a_kernel] if experts.families else []
         for choose in (validation.summaries, *on_x):
             new = [name for name in choose() if name not in validation.tilted]
             for tasks in _in_stages(validation, new):
@@ -101,7 +102,7 @@ def _try_kernels(
                     return False
         isolated = isolated_coordinates(validation)
         # Where components are isolated, others by likelihood take their place.
-        if wanted and competing.families and (likelihood or not isolated):
+        if wanted and experts.families and (likelihood or not isolated):
             _try_likelihood(validation, bar)
         if isolated and likelihood is not False:
             best = best_of(validation).chosen
@@ -114,15 +115,15 @@ def _try_likelihood(validation: Validation, bar: Any) -> None:
     if not validation.likelihood_pays() or validation.ended_before("likelihood"):
         return
     weights = validation.weights
-    grid = validation.coarse(PLAIN, AVERAGED_LIKELIHOOD_GRID)
-    kernels_x = validation.kernels_x(PLAIN, grid)[1:]  # not the constant
+    grid = coarse(validation, PLAIN, AVERAGED_LIKELIHOOD_GRID)
+    tried = kernels_x(validation, PLAIN, grid)[1:]  # not the constant
     liked: dict[Kernel, float] = {}
     for candidate in validation.candidates:
         if candidate.coordinates == PLAIN and candidate.kernel is not None:
             kernel_x, mean = candidate.kernel.products[0][0], candidate.mean(weights)
             liked[kernel_x] = max(mean, liked.get(kernel_x, -np.inf))
-    kernels_x = sorted(kernels_x, key=lambda kernel: -liked.get(kernel, -np.inf))
-    paths = grid.paths(kernels_x[: validation.tuning.likelihood_kernels])
+    tried = sorted(tried, key=lambda kernel: -liked.get(kernel, -np.inf))
+    paths = grid.paths(tried[: validation.tuning.likelihood_kernels])
     validation.run(validation.tasks(PLAIN, paths, method="likelihood"), bar)
 
 
@@ -134,25 +135,15 @@ def _in_stages(validation: Validation, names: Sequence[str]) -> Iterator[list[Ta
     """
     plain = [name for name in names if name in (PLAIN, GAUSSIANIZED)]
     others = [name for name in names if name not in plain]
-    yield [task for name in others for task in _tasks(validation, name)]
+    tails = RESIDUAL_BASES
+    yield [task for name in others for task in grid_tasks(validation, name, tails)]
     for name in plain:
-        few = validation.coarse(name, PLAIN_SCOUTS)
-        paths = few.paths(validation.kernels_x(name, few, relevance=False))
+        few = coarse(validation, name, PLAIN_SCOUTS)
+        paths = few.paths(kernels_x(validation, name, few, relevance=False))
         yield validation.tasks(name, paths)
     for name in plain:
         if name in validation.tilted and not validation.may_catch_up(name):
             continue
         known = [c.kernel for c in validation.candidates if c.coordinates == name]
-        tasks = _tasks(validation, name)
+        tasks = grid_tasks(validation, name, tails)
         yield [task for task in tasks if task.path.kernel not in known]
-
-
-def _tasks(validation: Validation, name: str) -> list[Task]:
-    """Kernels, λ and tails to try in some coordinates."""
-    grid = validation.grid(name)
-    tails_open = validation.is_regression(name) and not validation.has_summary(name)
-    return validation.tasks(
-        name,
-        grid.paths(validation.kernels_x(name, grid)),
-        bases=RESIDUAL_BASES if tails_open else (None,),
-    )

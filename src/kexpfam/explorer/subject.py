@@ -293,7 +293,7 @@ class Subject:
 
 @dataclass(frozen=True, eq=False)
 class SubjectRows:
-    """Rows of conditions, (n, p), of which a control can be moved (`MovableRows`)."""
+    """Rows of conditions, (n, p), of which a control can be moved (`ShownRows`)."""
 
     subject: Subject
     X: Array

@@ -1,6 +1,6 @@
 """Columns in standard units, and the way back.
 
-Priors and ridges of the regressions mean something only for columns of unit deviation,
+Priors and ridges of the regressions mean something only for columns of unit std,
 so each regression standardises for itself, whatever units it is given.
 """
 
@@ -16,7 +16,7 @@ from kexpfam.persistence import saved_fit
 @saved_fit({"center": "p", "scale": "p positive"})
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    """Centre and deviation of each column."""
+    """Centre and standard deviation of each column."""
 
     center: Array  # What is subtracted, (p,)
     scale: Array  # What is divided by, positive, (p,)
@@ -37,8 +37,8 @@ def scaling_of(name: str, data: Array, weights: Array) -> Scaling:
         >>> scaling_of("x", np.array([[1.0, 5.0], [3.0, 5.0]]), np.ones(2)).scale
         array([1., 1.])
     """
-    center, deviation = mean_and_std(name, data, weights)
-    return Scaling(center, np.where(deviation > 0, deviation, 1.0))
+    center, std = mean_and_std(name, data, weights)
+    return Scaling(center, np.where(std > 0, std, 1.0))
 
 
 def usable_weights(weights: Array) -> Array:

@@ -34,7 +34,6 @@ from kexpfam.family import (
     Coordinates,
     FittedFamily,
     Spec,
-    chosen_centers,
     equal_folds,
     resolve_kernel,
 )
@@ -51,7 +50,7 @@ from kexpfam.score_matching import Basis, KernelExpansion
 from kexpfam.selection.averaging import average_weights
 from kexpfam.selection.candidates import Candidate
 from kexpfam.selection.defensive import DefensiveComponent
-from kexpfam.selection.open_kernels import open_kernels_y
+from kexpfam.selection.kernel_grids import open_kernels_y
 from kexpfam.selection.results import Selection
 from kexpfam.selection.spec import (
     DEFENSIVE,
@@ -93,8 +92,8 @@ class CensoredData:
 
 
 @dataclass(frozen=True)
-class _Frame:
-    """Coordinates that are tried."""
+class _Kind:
+    """A kind of coordinates that is tried."""
 
     name: str
     linear: bool  # Whether location and log scale are linear in x, or constant
@@ -114,10 +113,10 @@ def choose_censored(
     seed = int(rng.integers(2**31))
     far_x = pulled_in(data.X, data.weights) if spec.standardize else None
     with single_threaded_blas():
-        frames = _frames(data, spec)
+        kinds = _kinds(data, spec)
         if spec.select is None:
-            frame = frames[0]
-            coordinates = _coordinates(data, frame, spec, far_x)
+            kind = kinds[0]
+            coordinates = _coordinates(data, kind, spec, far_x)
             rows, _ = _placed(data, coordinates)
             U = rows.likely[:, None]
             kernel = resolve_kernel(spec, rows.X, U, rows.weights)
@@ -125,15 +124,15 @@ def choose_censored(
             lam = spec.regularization or _SOLVER.untuned_lambda(kernel, total)
             selection = None
         else:
-            selection = _validated(data, frames, spec, far_x, rng)[0]
+            selection = _validated(data, kinds, spec, far_x, rng)[0]
             chosen = selection.chosen
-            frame = _frame_of(chosen, frames)
-            coordinates = _coordinates(data, frame, spec, far_x)
+            kind = _kind_of(chosen, kinds)
+            coordinates = _coordinates(data, kind, spec, far_x)
             assert chosen.kernel is not None
             kernel, lam = chosen.kernel, chosen.lam
             if spec.regularization is None:
                 lam *= _proportion(selection, data)
-        return _fitted(data, frame, coordinates, kernel, lam, spec, seed), selection
+        return _fitted(data, kind, coordinates, kernel, lam, spec, seed), selection
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,27 +162,27 @@ def average_censored(
     seed = int(rng.integers(2**31))
     far_x = pulled_in(data.X, data.weights) if spec.standardize else None
     with single_threaded_blas():
-        frames = _frames(data, spec)
+        kinds = _kinds(data, spec)
         base = StudentBase(scale=defence.first_width, df=defence.df)
-        selection, log_t = _validated(data, frames, spec, far_x, rng, base)
+        selection, log_t = _validated(data, kinds, spec, far_x, rng, base)
         candidates, share = selection.path, defence.first_weight
         # What is validated is what will be used: every member beside the defensive one.
         log_p = np.stack([c.held_out for c in candidates])
         beside = np.logaddexp(np.log1p(-share) + log_p, np.log(share) + log_t)
         weights = average_weights(candidates, beside, selection.weights)
-        places = {f.name: _coordinates(data, f, spec, far_x) for f in frames}
+        places = {f.name: _coordinates(data, f, spec, far_x) for f in kinds}
         proportion = _proportion(selection, data)
 
         def fitted(candidate: Candidate) -> FittedFamily:
-            frame = _frame_of(candidate, frames)
-            there, kernel = places[frame.name], candidate.kernel
+            kind = _kind_of(candidate, kinds)
+            there, kernel = places[kind.name], candidate.kernel
             if kernel is not None:
                 lam = candidate.lam * proportion
-                return _fitted(data, frame, there, kernel, lam, spec, seed)
+                return _fitted(data, kind, there, kernel, lam, spec, seed)
             rows, _ = _placed(data, there)
             nothing = separable(Constant(), Gaussian(1.0)), rows.X[:1]
             T = KernelExpansion(*nothing, rows.likely[:1, None], zeroth=np.zeros(1))
-            return FittedFamily(there, frame.base, T, np.inf, float("nan"), seed)
+            return FittedFamily(there, kind.base, T, np.inf, float("nan"), seed)
 
         kept = np.flatnonzero(weights)
         members = [(candidates[k], fitted(candidates[k])) for k in kept]
@@ -197,10 +196,10 @@ def average_censored(
         )
 
 
-def _frame_of(candidate: Candidate, frames: Sequence[_Frame]) -> _Frame:
+def _kind_of(candidate: Candidate, kinds: Sequence[_Kind]) -> _Kind:
     """The coordinates that a candidate was validated in, with its base density."""
     wanted = candidate.coordinates, candidate.base
-    return next(frame for frame in frames if (frame.name, frame.base) == wanted)
+    return next(kind for kind in kinds if (kind.name, kind.base) == wanted)
 
 
 def _proportion(selection: Selection, data: CensoredData) -> float:
@@ -241,20 +240,20 @@ def _check(data: CensoredData, spec: Spec) -> None:
         )
 
 
-def _frames(data: CensoredData, spec: Spec) -> list[_Frame]:
+def _kinds(data: CensoredData, spec: Spec) -> list[_Kind]:
     """Coordinates to try: those of the base that was given, or several."""
     if spec.base is not None:
         base: Base = resolve_base(spec.base)
         if isinstance(base, LinearBase):
-            return [_Frame(LINEAR, True, None, base.noise)]
+            return [_Kind(LINEAR, True, None, base.noise)]
         if isinstance(base, BaseDensity) and not np.isfinite(base.support(1)).any():
-            return [_Frame(PLAIN, False, None, base)]
+            return [_Kind(PLAIN, False, None, base)]
         raise ValueError(
             f"base must be None, LinearBase or a density on the whole line such as "
             f"GaussianBase(scale=2.0) with censoring, got {base!r}."
         )
     if spec.select is None or spec.kernel is not None:
-        return [_Frame(PLAIN, False, None, GaussianBase(scale=2.0))]
+        return [_Kind(PLAIN, False, None, GaussianBase(scale=2.0))]
     transforms: dict[str, MonotoneTransform | None] = {"": None}
     least = float(data.ends.min())
     # Left-censored rows have no lower end, and may be negative as far as is known.
@@ -263,7 +262,7 @@ def _frames(data: CensoredData, spec: Spec) -> list[_Frame]:
         transforms["arcsinh, "] = Arcsinh(0.0, middle)
         transforms["log, "] = Arcsinh(0.0, 0.1 * least)  # nearly
     return [
-        _Frame(prefix + (LINEAR if linear else PLAIN), linear, transform, noise)
+        _Kind(prefix + (LINEAR if linear else PLAIN), linear, transform, noise)
         for prefix, transform in transforms.items()
         for linear in ((False, True) if data.X.shape[1] else (False,))
         for noise in RESIDUAL_BASES
@@ -271,12 +270,12 @@ def _frames(data: CensoredData, spec: Spec) -> list[_Frame]:
 
 
 def _coordinates(
-    data: CensoredData, frame: _Frame, spec: Spec, far_x: MonotoneTransform | None
+    data: CensoredData, kind: _Kind, spec: Spec, far_x: MonotoneTransform | None
 ) -> Coordinates:
     """Coordinates with the location and scale of a censored normal regression."""
     X = data.X if far_x is None else far_x.forward(data.X)
     x_center, x_scale = standardizer("X", X, data.weights, spec.standardize)
-    t, weights = frame.transform, data.weights
+    t, weights = kind.transform, data.weights
     lower, upper = (
         end if t is None else t.forward(end[:, None])[:, 0]
         for end in (data.lower, data.upper)
@@ -285,11 +284,11 @@ def _coordinates(
     center, scale = standardizer("y", known, weights, True, must_vary=True)
     lower, upper = (lower - center) / scale, (upper - center) / scale
     Z = (X - x_center) / x_scale
-    if not frame.linear:
+    if not kind.linear:
         Z = Z[:, :0]
     model = fit_censored_linear(Z, lower, upper, weights)
     location_scale = None
-    if frame.linear:
+    if kind.linear:
         location_scale = LinearModel((model,), np.zeros(1), np.ones(1))
     else:
         center = center + scale * model.location
@@ -333,13 +332,13 @@ def _normal_medians(lower: Array, upper: Array) -> Array:
 
 def _basis(rows: CensoredRows, kernel: JointKernel, spec: Spec) -> Basis:
     n = len(rows.likely)
-    centers = chosen_centers(n, spec.n_components or _SOLVER.components_for(n))
+    centers = _SOLVER.centers(n, spec.n_components)
     return Basis(kernel, rows.X[centers], rows.likely[centers, None], derivatives=False)
 
 
 def _fitted(
     data: CensoredData,
-    frame: _Frame,
+    kind: _Kind,
     coordinates: Coordinates,
     kernel: JointKernel,
     lam: float,
@@ -348,15 +347,15 @@ def _fitted(
 ) -> FittedFamily:
     rows, _ = _placed(data, coordinates)
     basis = _basis(rows, kernel, spec)
-    nodes = censored_nodes(frame.base, rows, kernel.resolution)
-    (alpha,) = censored_path(basis, frame.base, rows, [lam], nodes)
+    nodes = censored_nodes(kind.base, rows, kernel.resolution)
+    (alpha,) = censored_path(basis, kind.base, rows, [lam], nodes)
     T = replace(basis.expansion(alpha), n_jobs=spec.n_jobs)
-    return FittedFamily(coordinates, frame.base, T, lam, float("nan"), seed)
+    return FittedFamily(coordinates, kind.base, T, lam, float("nan"), seed)
 
 
 def _validated(
     data: CensoredData,
-    frames: Sequence[_Frame],
+    kinds: Sequence[_Kind],
     spec: Spec,
     far_x: MonotoneTransform | None,
     rng: np.random.Generator,
@@ -373,53 +372,51 @@ def _validated(
     rest = [np.delete(everyone, fold) for fold in folds]
     path: list[Candidate] = []
     placed: dict[str, list[tuple[CensoredRows, Array]]] = {}
-    for frame in frames:
-        if frame.name not in placed:
-            placed[frame.name] = [
-                _placed(some, _coordinates(some.part(kept), frame, spec, far_x))
+    for kind in kinds:
+        if kind.name not in placed:
+            placed[kind.name] = [
+                _placed(some, _coordinates(some.part(kept), kind, spec, far_x))
                 for kept in rest
             ]
         alone = np.empty(n)
-        for fold, (rows, jacobian) in zip(folds, placed[frame.name], strict=True):
+        for fold, (rows, jacobian) in zip(folds, placed[kind.name], strict=True):
             held = rows.part(everyone[fold])
-            alone[fold] = _base_scores(frame.base, held) + jacobian[fold]
-        path.append(Candidate(frame.name, frame.base, None, np.inf, "none", alone))
+            alone[fold] = _base_scores(kind.base, held) + jacobian[fold]
+        path.append(Candidate(kind.name, kind.base, None, np.inf, "none", alone))
     ranked = sorted(path, key=lambda c: -c.mean(some.weights))
     # In each kind of coordinates with the better tails, in the best of them.
     names = list(dict.fromkeys(c.coordinates for c in ranked))[:_TILTED]
     for name in names:
         best = next(c for c in ranked if c.coordinates == name)
-        frame = _frame_of(best, frames)
-        for task in _paths(placed[frame.name][0][0], frame, spec):
+        kind = _kind_of(best, kinds)
+        for task in _paths(placed[kind.name][0][0], kind, spec):
             # From smooth fits to rough ones.
             lams = sorted(task.lams, reverse=True)
             held_out = np.empty((len(lams), n))
             for fold, kept, (rows, jacobian) in zip(
-                folds, rest, placed[frame.name], strict=True
+                folds, rest, placed[kind.name], strict=True
             ):
                 train, held = rows.part(kept), rows.part(everyone[fold])
                 basis = _basis(train, task.kernel, spec)
                 nodes = censored_nodes(
-                    frame.base, rows, task.kernel.resolution, refinement=0
+                    kind.base, rows, task.kernel.resolution, refinement=0
                 )
                 alphas = censored_path(
-                    basis, frame.base, train, lams, nodes, tolerance=1e-4
+                    basis, kind.base, train, lams, nodes, tolerance=1e-4
                 )
                 for row, alpha in zip(held_out, alphas, strict=True):
-                    scores = censored_log_scores(basis, frame.base, held, alpha, nodes)
+                    scores = censored_log_scores(basis, kind.base, held, alpha, nodes)
                     row[fold] = scores + jacobian[fold]
             path += [
-                Candidate(
-                    frame.name, frame.base, task.kernel, lam, _SOLVER.name, scores
-                )
+                Candidate(kind.name, kind.base, task.kernel, lam, _SOLVER.name, scores)
                 for lam, scores in zip(lams, held_out, strict=True)
             ]
     tried = [candidate for candidate in path if candidate.kernel is not None]
     reason = "all candidates were tried"
     found = Selection(tuple(path), tried[0], some.weights, len(folds), (), reason)
     chosen = max(tried, key=found.cautious_mean)
-    defended, defence = np.empty(n), defence or frames[0].base
-    for fold, (rows, jacobian) in zip(folds, placed[frames[0].name], strict=True):
+    defended, defence = np.empty(n), defence or kinds[0].base
+    for fold, (rows, jacobian) in zip(folds, placed[kinds[0].name], strict=True):
         held = rows.part(everyone[fold])
         defended[fold] = _base_scores(defence, held) + jacobian[fold]
     return replace(found, chosen=chosen), defended
@@ -436,7 +433,7 @@ def _base_scores(base: BaseDensity, rows: CensoredRows) -> Array:
     return np.where(rows.exact, log_q0, log_mass)
 
 
-def _paths(rows: CensoredRows, frame: _Frame, spec: Spec) -> list[LambdaPath]:
+def _paths(rows: CensoredRows, kind: _Kind, spec: Spec) -> list[LambdaPath]:
     """Kernels and λ to try, as far as they are open."""
     grid = LIKELIHOOD_GRID
     if spec.regularization is not None:

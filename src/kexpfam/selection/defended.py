@@ -129,19 +129,21 @@ def _defended(
     names = {own[int(k)].coordinates for k in np.flatnonzero(weights)}
     near = {k: total for k, total in totals.items() if k in names and total >= least}
     name = max(near or totals, key=lambda name: totals[name])
-    judge = _Judge.of(own, weights, laws, name, spec)
+    objective = _Objective.of(own, weights, laws, name, spec)
     tried = itertools.product(spec.widths, spec.weights)
     defences = (_defence(validation, name, *one, spec) for one in tried)
-    defence = judge.best(list(defences))
+    defence = objective.best(list(defences))
     weights = average_weights(own, defence.beside(log_p), row_weights)
-    judge = _Judge.of(own, weights, laws, name, spec)
+    objective = _Objective.of(own, weights, laws, name, spec)
     everyone = np.zeros(len(candidates))
     everyone[some] = weights
-    return _Defended(everyone, defence, judge.total(defence), judge.variances(defence))
+    return _Defended(
+        everyone, defence, objective.total(defence), objective.variances(defence)
+    )
 
 
 @dataclass(frozen=True, eq=False)
-class _Judge:
+class _Objective:
     """What rows say of components beside an average of candidates."""
 
     laws: HeldOutLaws
@@ -161,7 +163,7 @@ class _Judge:
         laws: HeldOutLaws,
         coordinates: str,
         spec: DefensiveSpec,
-    ) -> "_Judge":
+    ) -> "_Objective":
         """With weights of the candidates, (k,)."""
         kept = np.flatnonzero(weights)
         members = [candidates[int(k)] for k in kept]
@@ -194,8 +196,8 @@ class _Judge:
 
     def _widened(self, defence: Defence) -> Array:
         """Variances of the average beside a component, (n,)."""
-        w, (center, spread) = defence.weight, self._moments(defence.base)
-        wide = spread + (1.0 - w) * np.square(center - self.mean)
+        w, (center, own) = defence.weight, self._moments(defence.base)
+        wide = own + (1.0 - w) * np.square(center - self.mean)
         return (1.0 - w) * self.variance + w * wide
 
     def _moments(self, base: StudentBase) -> tuple[Array, Array]:

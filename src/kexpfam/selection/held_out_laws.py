@@ -66,8 +66,8 @@ class HeldOutLaws:
         own = np.stack([self.of(candidate) for candidate in candidates])
         below, mean, variance = np.moveaxis(own, -1, 0)
         middle = weights @ mean
-        spread = weights @ (variance + np.square(mean - middle))
-        return np.stack([weights @ below, middle, spread], axis=1)
+        variances = weights @ (variance + np.square(mean - middle))
+        return np.stack([weights @ below, middle, variances], axis=1)
 
     def variance_worth(
         self, mean: Array, variance: Array, *, tolerance: float = 0.1
@@ -91,8 +91,8 @@ class HeldOutLaws:
         weights = self.validation.weights
         omega, squares = weights / weights.sum(), np.square(self.responses - mean)
         # Squares of normal residuals vary by twice the square of their mean.
-        spread = max(float(omega @ np.square(squares / S - 1.0)), 2.0)
-        error = spread * float(np.square(omega).sum()) + tolerance**2
+        fourth = max(float(omega @ np.square(squares / S - 1.0)), 2.0)
+        error = fourth * float(np.square(omega).sum()) + tolerance**2
         return -0.5 * float(np.log(V / S)) ** 2 / error
 
     def mean_square(self, mean: Array) -> float:

@@ -247,9 +247,9 @@ class _Evaluation:
         # ∂loss/∂T at the nodes: mass of the density minus the response's own
         to_T = self._minus_interpolation(block, p)
         to_T *= np.where(counts, weights, 0.0)[:, None]
-        spread = K.T @ to_T
-        to_alpha = [np.einsum("cg,cg->c", spread, part) for part in self.parts]
-        to_log = [np.einsum("cg,cg->c", spread, part) for part in stretched]
+        gathered = K.T @ to_T
+        to_alpha = [np.einsum("cg,cg->c", gathered, part) for part in self.parts]
+        to_log = [np.einsum("cg,cg->c", gathered, part) for part in stretched]
         to_y = float(np.concatenate(to_log) @ fits.alpha[:, block.fold])
         Z = sample.X[fits.problem.centers]
         to_x = stretch_x(fits.kernel_x, sample.X[block.rows], Z, K, to_T @ weighted.T)

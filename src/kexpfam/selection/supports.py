@@ -178,7 +178,7 @@ def _worth(
     laws = HeldOutLaws(validation, support)
     total = float(best.held_out @ validation.weights)
     if support is not None:
-        total += float(support.log_slope(rows.Y[:, 0]) @ rows.weights)
+        total += float(support.log_abs_det_jacobian(rows.Y[:, 0]) @ rows.weights)
     return total + laws.variance_worth(*laws.of(best)[:, 1:].T)
 
 
