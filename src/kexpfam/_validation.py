@@ -1,5 +1,6 @@
 """The one door for arrays from outside: cast, check, and name what is wrong."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -176,3 +177,19 @@ def check_flag(name: str, value: object) -> bool:
     if not isinstance(value, bool | np.bool_):
         raise ValueError(f"{name} must be True or False, got {value!r}.")
     return bool(value)
+
+
+def check_choice(name: str, value: Any, known: Iterable[str | None]) -> None:
+    """Refuse what is none of the words known, of which one may be None.
+
+    Example:
+        >>> check_choice("solver", "fast", ("exact", "low-rank", None))
+        Traceback (most recent call last):
+        ...
+        ValueError: solver must be one of 'exact', 'low-rank', or None, got 'fast'.
+    """
+    known = tuple(known)
+    if value not in known:
+        words = ", ".join(repr(word) for word in known if word is not None)
+        ending = ", or None" if None in known else ""
+        raise ValueError(f"{name} must be one of {words}{ending}, got {value!r}.")

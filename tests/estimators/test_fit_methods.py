@@ -405,8 +405,8 @@ def test_several_columns_are_refused(method):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"fit_method": "newton"}, "fit_method must be 'score', 'likelihood',"),
-        ({"select": "best"}, "select must be 'likelihood', 'score' or None"),
+        ({"fit_method": "newton"}, "fit_method must be one of 'score', 'likelihood',"),
+        ({"select": "best"}, "select must be one of 'likelihood', 'score', or None"),
         ({"fit_method": "likelihood", "select": "score"}, "select='score' is for fits"),
         ({"fit_method": "bridged", "select": "score"}, "select='score' is for fits"),
         ({"fit_method": "likelihood", "regularization": -1.0}, "regularization must"),

@@ -13,13 +13,14 @@ from sklearn.exceptions import NotFittedError
 
 from kexpfam import KCEF, KEF, AutoKCEF, load
 from kexpfam.base_densities import GaussianBase, LinearBase, UniformBase
-from kexpfam.data import ArraySource, Rows, TrainingRows, reduce_blocks
+from kexpfam.data import ArraySource, Rows, TrainingRows
 from kexpfam.estimators import fitting
 from kexpfam.estimators.streams import KeptRows, SummedRows
 from kexpfam.family import (
     N_FOLDS,
     Limits,
     LowRankSpec,
+    RowsBeyond,
     Spec,
     ValidationRows,
     narrowed,
@@ -471,8 +472,7 @@ def test_rows_of_the_sample_are_not_summed_twice():
     source = ArraySource(X, y, rows=70)
     sampled = sample_rows(source, 120, seed=3)
     spec = settled().fit(X, y).stream_.statistics.spec
-    rest = SumOfRows((spec,), sampled.known_below, 3)
-    (sums,) = reduce_blocks(source, rest)
+    (sums,) = RowsBeyond(source, sampled).sum(SumOfRows((spec,)))
     assert sum(own.weight for own in sums) == 500 - len(sampled.rows)
 
 
@@ -499,8 +499,9 @@ def test_folds_depend_on_content_only():
 def test_a_block_of_nothing_new_changes_nothing():
     X, y = rows(60)
     spec = settled().fit(X, y).stream_.statistics.spec
-    everything = SumOfRows((spec,), 2**64 - 1, 0)
-    (sums,) = everything.add(everything.start(), Rows(X, y[:, None], np.ones(60)))
+    source = ArraySource(X, y)
+    everything = replace(sample_rows(source, 10, seed=0), known_below=2**64 - 1)
+    (sums,) = RowsBeyond(source, everything).sum(SumOfRows((spec,)))
     assert all(own.weight == 0 for own in sums)
 
 

@@ -7,6 +7,7 @@ from kexpfam import AutoKCEF, load
 from kexpfam.base_densities import GaussianBase, TransformedBase
 from kexpfam.data import Rows, TrainingRows
 from kexpfam.family import Spec, fit_coordinates
+from kexpfam.selection.kernel_grids import kernels_x
 from kexpfam.selection.relevance import RELEVANCE, Relevance, columns_that_help
 from kexpfam.selection.spec import (
     GAUSSIANIZED,
@@ -29,8 +30,8 @@ def relevant(validation):
     """What was found of the plain coordinates, as `kernels_x` looks for it."""
     validation.add_coordinates([CoordinateSpec(PLAIN, GaussianBase(scale=1.0))])
     validation.add_bases()
-    validation.kernels_x(PLAIN, PLAIN_GRID)
-    return validation._relevant
+    kernels_x(validation, PLAIN, PLAIN_GRID)
+    return validation.relevant
 
 
 def shapes(n, columns, seed):

@@ -16,6 +16,7 @@ from kexpfam._parallel import shared_out, thread_count
 from kexpfam.data import Rows, TrainingRows
 from kexpfam.family import Spec
 from kexpfam.selection.candidates import Task
+from kexpfam.selection.kernel_grids import kernels_x
 from kexpfam.selection.spec import PLAIN, PLAIN_GRID, default_coordinates
 from kexpfam.selection.validation import Validation
 from tests.simulations import waves
@@ -159,7 +160,7 @@ def test_ctrl_c_keeps_what_the_jobs_have_finished(rows, monkeypatch):
 
 def test_progress_counts_tasks_of_all_jobs(rows):
     validation = validation_of(rows)
-    paths = PLAIN_GRID.paths(validation.kernels_x(PLAIN, PLAIN_GRID))
+    paths = PLAIN_GRID.paths(kernels_x(validation, PLAIN, PLAIN_GRID))
     tasks = validation.tasks(PLAIN, paths)
     seen = []
     validation.run(tasks, lambda done, total, best: seen.append((done, total)))

@@ -7,6 +7,7 @@ from kexpfam import KCEF, AutoKCEF
 from kexpfam.data import Rows, TrainingRows
 from kexpfam.estimators.bounds import with_rounding
 from kexpfam.family import Spec
+from kexpfam.selection.kernel_grids import grid_for
 from kexpfam.selection.spec import (
     PLAIN,
     PLAIN_GRID,
@@ -36,8 +37,8 @@ def validation_of(x, y, **spec):
 
 def test_grids_of_responses_that_were_not_rounded_are_as_they_are():
     found = validation_of(*rows_of())
-    assert found.grid(PLAIN) is PLAIN_GRID
-    assert found.grid("linear") is REGRESSION_GRID
+    assert grid_for(found, PLAIN) is PLAIN_GRID
+    assert grid_for(found, "linear") is REGRESSION_GRID
 
 
 @pytest.mark.parametrize("width", [0.5, 1.0, 2.0])
@@ -45,12 +46,12 @@ def test_grids_are_no_finer_than_the_rounding(width):
     x, y = rows_of(width=width)
     found = validation_of(x, y)
     least = width / y.std()
-    lengths = found.grid(PLAIN).lengthscales_y
+    lengths = grid_for(found, PLAIN).lengthscales_y
     expected = dict.fromkeys(max(ell, least) for ell in PLAIN_GRID.lengthscales_y)
     np.testing.assert_allclose(lengths, tuple(expected))
     # Around a line residuals are smaller, and the rounding is coarser beside them.
     residual = (y - np.polyval(np.polyfit(x[:, 0], y, 1), x[:, 0])).std()
-    assert min(found.grid("linear").lengthscales_y) == pytest.approx(
+    assert min(grid_for(found, "linear").lengthscales_y) == pytest.approx(
         max(0.35, width / residual), rel=0.1
     )
 
@@ -59,9 +60,9 @@ def test_the_rounding_behind_a_map_is_told():
     x, y = rows_of(width=1.0)
     y = y - y.min()
     told = validation_of(x, y, rounding=2.5)
-    assert min(told.grid(PLAIN).lengthscales_y) == pytest.approx(2.5 / y.std())
+    assert min(grid_for(told, PLAIN).lengthscales_y) == pytest.approx(2.5 / y.std())
     none = validation_of(x, y, rounding=0.0)
-    assert none.grid(PLAIN) is PLAIN_GRID
+    assert grid_for(none, PLAIN) is PLAIN_GRID
 
 
 def peaks(p, low, high, points=2001):

@@ -9,6 +9,7 @@ from kexpfam.data import Rows, TrainingRows
 from kexpfam.estimators.trials import _in_stages
 from kexpfam.family import Spec
 from kexpfam.selection.candidates import Candidate
+from kexpfam.selection.kernel_grids import grid_for, kernels_x
 from kexpfam.selection.spec import PLAIN, default_coordinates
 from kexpfam.selection.validation import Validation
 
@@ -67,8 +68,8 @@ def test_scouts_go_before_the_rest_and_nothing_is_tried_twice():
         assert not any(kernel in tried for kernel in kernels)
         tried += kernels
         found.run(tasks)
-    grid = found.grid(PLAIN)
-    assert len(tried) == len(grid.paths(found.kernels_x(PLAIN, grid)))
+    grid = grid_for(found, PLAIN)
+    assert len(tried) == len(grid.paths(kernels_x(found, PLAIN, grid)))
 
 
 def test_likelihood_tries_the_kernels_of_x_that_score_matching_liked():

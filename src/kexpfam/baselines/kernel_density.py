@@ -13,7 +13,7 @@ from typing import Self
 import numpy as np
 from scipy import optimize, special
 
-from kexpfam._typing import Array, ArrayLike, Indices, RandomState
+from kexpfam._typing import Array, Indices, RandomState
 from kexpfam._validation import (
     as_generator,
     as_numbers,
@@ -21,7 +21,7 @@ from kexpfam._validation import (
     check_positive,
 )
 from kexpfam.baselines.standardized import MixtureEstimator, rounding_scales
-from kexpfam.data import Rows, conditional_rows, distinct_rows
+from kexpfam.data import Rows, distinct_rows
 
 
 class ConditionalKDE(MixtureEstimator):
@@ -66,17 +66,7 @@ class ConditionalKDE(MixtureEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
-    ) -> Self:
-        """Fit p(y|x) to rows (x, y).
-
-        Args:
-            X: Conditions, (n, p).
-            y: Responses, (n,) or (n, d).
-            sample_weight: Weight of each row.
-        """
-        rows = conditional_rows(self, X, y, sample_weight)
+    def _fit(self, rows: Rows) -> Self:
         most = check_count("judged_rows", self.judged_rows, least=2)
         rows = self._standardized(rows)
         # A row that has a twin is not left out by leaving out one of them.

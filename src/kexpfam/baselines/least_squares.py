@@ -21,10 +21,10 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from scipy import special
 
-from kexpfam._typing import Array, ArrayLike, RandomState
-from kexpfam._validation import as_generator, check_count, check_positive
+from kexpfam._typing import Array, RandomState
+from kexpfam._validation import as_generator, check_choice, check_count, check_positive
 from kexpfam.baselines.standardized import MixtureEstimator
-from kexpfam.data import Rows, conditional_rows
+from kexpfam.data import Rows
 
 
 class Chosen(NamedTuple):
@@ -97,24 +97,10 @@ class LSCDE(MixtureEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
-    ) -> Self:
-        """Fit p(y|x) to rows (x, y).
-
-        Args:
-            X: Conditions, (n, p).
-            y: Responses, (n,) or (n, d).
-            sample_weight: Weight of each row.
-        """
-        rows = conditional_rows(self, X, y, sample_weight)
+    def _fit(self, rows: Rows) -> Self:
         k = check_count("n_centers", self.n_centers, least=1)
         cv = check_count("cv", self.cv, least=2)
-        if self.select not in ("likelihood", "squared_loss"):
-            raise ValueError(
-                f"select must be one of 'likelihood', 'squared_loss', got "
-                f"{self.select!r}."
-            )
+        check_choice("select", self.select, ("likelihood", "squared_loss"))
         # The grid on which the paper on conditional exponential families tuned this
         # method has twenty values of each; it does not print them. These span the
         # ranges of the authors' own code, in standard deviations of the columns.

@@ -20,7 +20,7 @@ from scipy import linalg
 
 from kexpfam._heuristics import median_distance
 from kexpfam._typing import Array, ArrayLike, Indices, RandomState
-from kexpfam._validation import as_generator, check_count, check_positive
+from kexpfam._validation import as_generator, check_choice, check_count, check_positive
 from kexpfam.baselines.features import (
     KernelFeatures,
     KernelTrials,
@@ -28,7 +28,7 @@ from kexpfam.baselines.features import (
     usual_lengthscales,
 )
 from kexpfam.baselines.standardized import MixtureEstimator, rounding_scales
-from kexpfam.data import Rows, conditional_rows, distinct_rows
+from kexpfam.data import Rows, distinct_rows
 from kexpfam.kernels import Gaussian
 
 _LAMBDAS = tuple(np.logspace(-6.0, 0.0, 7).tolist())
@@ -104,23 +104,11 @@ class ConditionalMeanEmbedding(MixtureEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def fit(
-        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
-    ) -> Self:
-        """Fit p(y|x) to rows (x, y).
-
-        Args:
-            X: Conditions, (n, p).
-            y: Responses, (n,) or (n, d).
-            sample_weight: Weight of each row.
-        """
+    def _fit(self, rows: Rows) -> Self:
         m = check_count("n_centers", self.n_centers, least=1)
         most = check_count("judged_rows", self.judged_rows, least=2)
-        if self.select not in ("likelihood", "embedding"):
-            raise ValueError(
-                f"select must be one of 'likelihood', 'embedding', got {self.select!r}."
-            )
-        rows = self._standardized(conditional_rows(self, X, y, sample_weight))
+        check_choice("select", self.select, ("likelihood", "embedding"))
+        rows = self._standardized(rows)
         # A row that has a twin is not left out by leaving out one of them.
         used, weights = distinct_rows(rows.X, rows.Y, rows.weights)
         rows = Rows(rows.X[used], rows.Y[used], weights / weights.sum())

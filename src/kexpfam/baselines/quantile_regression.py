@@ -18,7 +18,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from kexpfam._typing import Array, ArrayLike, Indices, RandomState
-from kexpfam._validation import as_generator, check_count, check_levels
+from kexpfam._validation import as_generator, check_choice, check_count, check_levels
 from kexpfam.baselines.features import (
     KernelFeatures,
     KernelTrials,
@@ -125,10 +125,7 @@ class KernelQuantileRegression(OneColumnEstimator):
         m = check_count("n_centers", self.n_centers, least=1)
         k = check_count("n_folds", self.n_folds, least=2)
         effort = Effort(most_steps=check_count("max_iter", self.max_iter, least=1))
-        if self.select not in ("likelihood", "pinball"):
-            raise ValueError(
-                f"select must be one of 'likelihood', 'pinball', got {self.select!r}."
-            )
+        check_choice("select", self.select, ("likelihood", "pinball"))
         rows = self._rows(X, y, sample_weight)
         # Twins in different folds would know of each other.
         used, weights = distinct_rows(rows.X, rows.Y, rows.weights)

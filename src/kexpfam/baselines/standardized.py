@@ -7,6 +7,7 @@ what bounds these.
 
 import math
 from abc import abstractmethod
+from typing import Self
 
 import numpy as np
 from sklearn.utils import Tags
@@ -72,6 +73,22 @@ class MixtureEstimator(StandardizedEstimator):
 
     centers_y_: Array
     width_y_: Array
+
+    def fit(
+        self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Fit p(y|x) to rows (x, y).
+
+        Args:
+            X: Conditions, (n, p).
+            y: Responses, (n,) or (n, d).
+            sample_weight: Weight of each row.
+        """
+        return self._fit(conditional_rows(self, X, y, sample_weight))
+
+    @abstractmethod
+    def _fit(self, rows: Rows) -> Self:
+        """Fit to rows in the units of the user."""
 
     @abstractmethod
     def _log_weights(self, Z: Array) -> Array:

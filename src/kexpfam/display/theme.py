@@ -70,6 +70,19 @@ def row_of_axes(axes: Any, count: int, size: tuple[float, float]) -> Any:
     return axes
 
 
+def short_dates(ax: Any) -> None:
+    """An axis of days since 1970 with few short labels, which do not overlap."""
+    from matplotlib import dates
+
+    ax.xaxis_date()
+    # matplotlib annotates what it gives, and not these
+    places = dates.AutoDateLocator(minticks=3, maxticks=7)  # type: ignore[no-untyped-call]
+    ax.xaxis.set_major_locator(places)
+    ax.xaxis.set_major_formatter(
+        dates.ConciseDateFormatter(places)  # type: ignore[no-untyped-call]
+    )
+
+
 def middle_cut(text: str, most: int) -> str:
     """A text without its middle if it is too long: ends tell names apart.
 

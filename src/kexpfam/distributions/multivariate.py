@@ -12,6 +12,7 @@ import numpy as np
 from scipy import optimize
 
 from kexpfam._typing import Array
+from kexpfam._validation import check_choice
 from kexpfam.distributions.coordinates import ResponseCoordinates
 from kexpfam.distributions.interface import SeveralColumns
 from kexpfam.distributions.tilted import TiltedDensities
@@ -230,11 +231,7 @@ class MultivariateDensity(TiltedDensities, SeveralColumns):
 
 def check_partition(method: object) -> None:
     """Refuse what is no way to normalise."""
-    if method not in PARTITIONS:
-        raise ValueError(
-            f"partition must be one of {', '.join(map(repr, PARTITIONS))}, "
-            f"got {method!r}."
-        )
+    check_choice("partition", method, PARTITIONS)
 
 
 def _row_log_density(tilted: UnnormalizedDensity) -> RowLogDensity:

@@ -19,7 +19,7 @@ import numpy as np
 
 from kexpfam._progress import ProgressBar
 from kexpfam._typing import Array
-from kexpfam._validation import check_positive
+from kexpfam._validation import check_choice, check_positive
 from kexpfam.base_densities import pulled_in
 from kexpfam.data import ArraySource, Rows, Source, TrainingRows
 from kexpfam.errors import BlindnessWarning, DegenerateDataError, WeightWarning
@@ -35,15 +35,13 @@ from kexpfam.family import (
     Spec,
     check_masses,
     choose_components,
-    chosen_centers,
     fit_coordinates,
     narrowed,
     resolve_kernel,
     sample_rows,
-    solve,
-    solve_by_likelihood,
     solve_iteratively,
     solve_statistics,
+    solve_with_others,
     sum_statistics,
     with_all_rows,
 )
@@ -82,7 +80,7 @@ class FamilyFit:
 def fit_rows(rows: Rows, spec: Spec, rng: np.random.Generator) -> FamilyFit:
     """Fit the family to validated rows, and choose what the user left open."""
     _check(spec, rows.Y.shape[1])
-    if _is_settled(spec) and spec.regularization is None:
+    if spec.settled and spec.regularization is None:
         _warn_of_weights(rows.weights)
     exact = _is_exact(spec, rows.Y)
     if not exact and np.count_nonzero(rows.weights) > spec.limits.design_rows:
@@ -129,26 +127,13 @@ def fit_source(
         )
     rows = TrainingRows.of(sampled.rows)
     beyond = RowsBeyond(source, sampled, **work)
-    if not SOLVERS[spec.fit_method].additive or isinstance(spec.search, PaperGrid):
-        fit, selected = _fit(rows, spec, rng, exact=False, beyond=beyond)
-        fit = replace(fit, complete=False)
-        return _with_masses(fit, selected, spec, rng, beyond)[0], sampled.rows
-    if _is_settled(spec):
-        seed = int(rng.integers(2**31))
-    selected, rule = _selected(rows, spec, rng)
-    stats = sum_statistics(
-        selected.placed, selected.rows, selected.kernel, rule, spec, seed=seed
+    # Rows to choose on and folds of all come from one seed, where there are folds.
+    summed = SOLVERS[spec.fit_method].additive and not isinstance(
+        spec.search, PaperGrid
     )
-    stats = _with_enough_centers(stats, beyond, spec)
-    family, components = solve_statistics(stats, spec.n_jobs)
-    fit = FamilyFit(
-        family, selected.result, None, stats, components, stats.weight, complete=False
-    )
-    if spec.solver == "iterative":
-        family, found = solve_iteratively(
-            selected.placed, stats, spec, family.lam, source, sampled
-        )
-        fit = replace(fit, family=family, statistics=None, iterative=found)
+    same = seed if summed and not spec.settled else None
+    fit, selected = _fit(rows, spec, rng, exact=False, beyond=beyond, seed=same)
+    fit = replace(fit, complete=False)
     return _with_masses(fit, selected, spec, rng, beyond)[0], sampled.rows
 
 
@@ -159,19 +144,17 @@ def _fit(
     *,
     exact: bool,
     beyond: RowsBeyond | None = None,
+    seed: int | None = None,
 ) -> tuple[FamilyFit, Selected]:
-    """A fit to rows, and what was selected for it.
-
-    They are all there is, or those that a fit by likelihood to all is chosen on.
-    """
-    seed, weight = int(rng.integers(2**31)), float(rows.weights.sum())
+    """A fit to rows, and to those beyond them; and what was selected for it."""
+    seed = int(rng.integers(2**31)) if seed is None else seed
     selected, rule = _selected(rows, spec, rng)
-    settled, solver = _is_settled(spec), SOLVERS[spec.fit_method]
-    low_rank = settled or selected.centers is not None
+    solver = SOLVERS[spec.fit_method]
+    low_rank = spec.settled or selected.centers is not None
     additive = low_rank and solver.additive and not exact
     # With few rows what was validated is what is fitted: same centres, same λ.
     few = len(rows) < spec.limits.counted_rows and spec.n_components is None
-    few = few and not settled
+    few = few and not spec.settled and beyond is None
     summed = partial(
         sum_statistics,
         selected.placed,
@@ -189,11 +172,16 @@ def _fit(
         later = summed if additive else None
         fit = FamilyFit(family, selected.result, statistics=later, weight=weight)
         return fit, selected
-    stats = summed()
+    stats, weight = summed(), float(rows.weights.sum())
+    if beyond is not None:
+        stats = _with_enough_centers(stats, beyond, spec)
+        weight = stats.weight
     family, components = solve_statistics(stats, spec.n_jobs)
     fit = FamilyFit(family, selected.result, None, stats, components, weight)
     if spec.solver == "iterative":
-        family, found = solve_iteratively(selected.placed, stats, spec, family.lam)
+        family, found = solve_iteratively(
+            selected.placed, stats, spec, family.lam, beyond
+        )
         fit = replace(fit, family=family, statistics=None, iterative=found)
     return fit, selected
 
@@ -202,31 +190,25 @@ def _solved(
     selected: Selected, spec: Spec, seed: int, beyond: RowsBeyond | None
 ) -> tuple[FittedFamily, float]:
     """A family as it was selected, and the weight of the rows it was fitted to."""
-    placed, kernel, centers = selected.placed, selected.kernel, selected.centers
-    lam = check_positive("regularization", selected.lam)
-    if beyond is not None and spec.fit_method == "likelihood":
-        assert centers is not None
-        given = spec.regularization is not None
-        return solve_by_likelihood(
-            placed, kernel, lam, centers, beyond, seed=seed, given=given
-        )
-    family = solve(
-        placed,
-        kernel,
-        lam,
-        seed=seed,
-        centers=centers,
-        n_jobs=spec.n_jobs,
+    family, weight = solve_with_others(
+        selected.placed,
+        selected.kernel,
+        check_positive("regularization", selected.lam),
+        selected.centers,
+        beyond,
         solver=SOLVERS[spec.fit_method],
+        seed=seed,
+        n_jobs=spec.n_jobs,
+        given=spec.regularization is not None,
     )
-    return family, float(placed.weights.sum())
+    return family, float(selected.placed.weights.sum()) if weight is None else weight
 
 
 def _selected(
     rows: TrainingRows, spec: Spec, rng: np.random.Generator
 ) -> tuple[Selected, LambdaRule]:
     """What the user gave or what was chosen, and how λ is found from statistics."""
-    if not _is_settled(spec):
+    if not spec.settled:
         selected = choose(rows, spec, rng)
         given = spec.regularization is not None
         return selected, LambdaRule(spec.select, selected.lam, given)
@@ -249,9 +231,7 @@ def _selected(
         rows,
         kernel,
         solver.untuned_lambda(kernel, rows.weights.sum()) if lam is None else lam,
-        chosen_centers(
-            len(rows), spec.n_components or solver.components_for(len(rows))
-        ),
+        solver.centers(len(rows), spec.n_components),
         None,
         reweighted=lambda w: place(replace(rows, weights=rows.weights * w)),
     )
@@ -343,14 +323,12 @@ def _is_finished(spec: Spec, d: int) -> bool:
 
     Where all was given there is one such fit, and the user asked for it.
     """
-    kernels = [spec.kernel] if spec.kernel else [spec.kernel_x, spec.kernel_y]
-    given = all(part is not None for part in [*kernels, spec.regularization])
     products = spec.kernel is None or bool(spec.kernel.products)
     return (
         spec.finish
         and d == 1
         and products
-        and not given
+        and not spec.all_given
         and spec.select != "score"
         and spec.solver in (None, "low-rank")
         and not isinstance(spec.search, PaperGrid)
@@ -383,9 +361,8 @@ def _by_likelihood(
 
 def _is_exact(spec: Spec, Y: Array) -> bool:
     """Whether there is nothing to choose, and the fit is small enough to be exact."""
-    settled = _is_settled(spec)
     if spec.solver == "exact":
-        if not settled or spec.n_components is not None:
+        if not spec.settled or spec.n_components is not None:
             raise ValueError(
                 "solver='exact' is for a fit whose kernels and regularization are "
                 "given, or select=None, and without n_components; give them, or leave "
@@ -394,31 +371,18 @@ def _is_exact(spec: Spec, Y: Array) -> bool:
         return True
     small = Y.size <= spec.limits.exact_size and spec.solver is None
     free = spec.n_components is None and SOLVERS[spec.fit_method].additive
-    return settled and small and free
+    return spec.settled and small and free
 
 
 def _check(spec: Spec, d: int) -> None:
     """Refuse what does not fit together."""
-    if spec.select not in (*CRITERIA, None):
-        raise ValueError(
-            f"select must be 'likelihood', 'score' or None, got {spec.select!r}."
-        )
-    for name, value, known in (
-        ("solver", spec.solver, (None, *LINEAR_SOLVERS)),
-        ("centers", spec.centers, CENTER_METHODS),
-    ):
-        if value not in known:
-            words = ", ".join(repr(word) for word in known if word is not None)
-            ending = ", or None" if None in known else ""
-            raise ValueError(f"{name} must be one of {words}{ending}, got {value!r}.")
+    check_choice("select", spec.select, (*CRITERIA, None))
+    check_choice("solver", spec.solver, (*LINEAR_SOLVERS, None))
+    check_choice("centers", spec.centers, CENTER_METHODS)
     if spec.bootstrap:
         _check_bootstrap_of(spec, d)
     method = spec.fit_method
-    if method not in SOLVERS:
-        raise ValueError(
-            f"fit_method must be 'score', 'likelihood', 'bridged' or None, got "
-            f"{method!r}."
-        )
+    check_choice("fit_method", method, (*SOLVERS, None))
     if SOLVERS[method].additive:
         return
     if spec.solver not in (None, "low-rank"):
@@ -474,13 +438,3 @@ def _warn_of_weights(
         WeightWarning,
         stacklevel=4,
     )
-
-
-def _is_settled(spec: Spec) -> bool:
-    """Whether there is nothing to choose; own kernels are not tuned."""
-    if spec.select is None:
-        return True
-    if spec.kernel is not None and not spec.kernel.products:
-        return True
-    kernels = [spec.kernel] if spec.kernel else [spec.kernel_x, spec.kernel_y]
-    return all(part is not None for part in [*kernels, spec.regularization])

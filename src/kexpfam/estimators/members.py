@@ -25,11 +25,9 @@ from kexpfam.family import (
     LambdaRule,
     RowsBeyond,
     Spec,
-    chosen_centers,
     narrowed,
-    solve,
-    solve_by_likelihood,
     solve_statistics,
+    solve_with_others,
     sum_statistics,
     with_all_rows,
 )
@@ -191,15 +189,16 @@ def fit_candidate(
     solver, lam = SOLVERS.get(candidate.method, SOLVERS["score"]), candidate.lam
     if not solver.relative_lambda:
         lam = lambda_for_all(validation, lam, validation.weights)
-    kernel = candidate.kernel
-    centers = chosen_centers(len(placed), solver.components_for(len(placed)))
-    if others is not None and solver.name == "likelihood":
-        assert kernel is not None
-        return solve_by_likelihood(placed, kernel, lam, centers, others, seed=seed)
-    family = solve(
-        placed, kernel, lam, seed=seed, centers=centers, n_jobs=n_jobs, solver=solver
+    return solve_with_others(
+        placed,
+        candidate.kernel,
+        lam,
+        solver.centers(len(placed)),
+        others,
+        solver=solver,
+        seed=seed,
+        n_jobs=n_jobs,
     )
-    return family, None
 
 
 def mixed_density(

@@ -12,6 +12,7 @@ from kexpfam.selection import Candidate
 from kexpfam.selection.candidates import Task
 from kexpfam.selection.choosing import best_of
 from kexpfam.selection.finishing import isolated_coordinates, replace_blind_candidates
+from kexpfam.selection.kernel_grids import coarse, grid_tasks, kernels_x
 from kexpfam.selection.spec import (
     AVERAGED_LIKELIHOOD_GRID,
     GAUSSIANIZED,
@@ -114,15 +115,15 @@ def _try_likelihood(validation: Validation, bar: Any) -> None:
     if not validation.likelihood_pays() or validation.ended_before("likelihood"):
         return
     weights = validation.weights
-    grid = validation.coarse(PLAIN, AVERAGED_LIKELIHOOD_GRID)
-    kernels_x = validation.kernels_x(PLAIN, grid)[1:]  # not the constant
+    grid = coarse(validation, PLAIN, AVERAGED_LIKELIHOOD_GRID)
+    tried = kernels_x(validation, PLAIN, grid)[1:]  # not the constant
     liked: dict[Kernel, float] = {}
     for candidate in validation.candidates:
         if candidate.coordinates == PLAIN and candidate.kernel is not None:
             kernel_x, mean = candidate.kernel.products[0][0], candidate.mean(weights)
             liked[kernel_x] = max(mean, liked.get(kernel_x, -np.inf))
-    kernels_x = sorted(kernels_x, key=lambda kernel: -liked.get(kernel, -np.inf))
-    paths = grid.paths(kernels_x[: validation.tuning.likelihood_kernels])
+    tried = sorted(tried, key=lambda kernel: -liked.get(kernel, -np.inf))
+    paths = grid.paths(tried[: validation.tuning.likelihood_kernels])
     validation.run(validation.tasks(PLAIN, paths, method="likelihood"), bar)
 
 
@@ -134,25 +135,15 @@ def _in_stages(validation: Validation, names: Sequence[str]) -> Iterator[list[Ta
     """
     plain = [name for name in names if name in (PLAIN, GAUSSIANIZED)]
     others = [name for name in names if name not in plain]
-    yield [task for name in others for task in _tasks(validation, name)]
+    tails = RESIDUAL_BASES
+    yield [task for name in others for task in grid_tasks(validation, name, tails)]
     for name in plain:
-        few = validation.coarse(name, PLAIN_SCOUTS)
-        paths = few.paths(validation.kernels_x(name, few, relevance=False))
+        few = coarse(validation, name, PLAIN_SCOUTS)
+        paths = few.paths(kernels_x(validation, name, few, relevance=False))
         yield validation.tasks(name, paths)
     for name in plain:
         if name in validation.tilted and not validation.may_catch_up(name):
             continue
         known = [c.kernel for c in validation.candidates if c.coordinates == name]
-        tasks = _tasks(validation, name)
+        tasks = grid_tasks(validation, name, tails)
         yield [task for task in tasks if task.path.kernel not in known]
-
-
-def _tasks(validation: Validation, name: str) -> list[Task]:
-    """Kernels, λ and tails to try in some coordinates."""
-    grid = validation.grid(name)
-    tails_open = validation.is_regression(name) and not validation.has_summary(name)
-    return validation.tasks(
-        name,
-        grid.paths(validation.kernels_x(name, grid)),
-        bases=RESIDUAL_BASES if tails_open else (None,),
-    )

@@ -26,7 +26,7 @@ import numpy as np
 
 from kexpfam._optional import needed
 from kexpfam._typing import Array, ArrayLike
-from kexpfam._validation import as_generator, check_count, check_weights
+from kexpfam._validation import as_generator, check_choice, check_count, check_weights
 from kexpfam.explanation.averaged_laws import AveragedLaws
 from kexpfam.explanation.columns import ModelColumns, exchanged, responses
 from kexpfam.explanation.similarity import (
@@ -51,6 +51,9 @@ _MODEL_SCORES = {"log_density": "log density", "crps": "CRPS", "width": "90 % wi
 # Rows that are exchanged with each other; of more, so many are drawn. A guess: leaves
 # are small enough then, and trees are grown in milliseconds.
 POOL_ROWS = 5000
+
+# Of a loss: what is less is the rounding of an average of equal laws.
+ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -91,10 +94,7 @@ class Importance:
             ("score", score, list(self.scores)),
             ("kind", kind, list(self.losses)),
         ):
-            if value not in known:
-                raise ValueError(
-                    f"{label} must be one of {list(known)}, got {value!r}."
-                )
+            check_choice(label, value, known)
         return self.losses[kind][score][own[0]]
 
     def to_frame(self) -> Any:
@@ -192,8 +192,9 @@ def importance(
         for kind in KINDS:
             moved = without_columns(Z, coded, kind, repeats, n, rng)
             for score, losses in laws.losses(moved).items():
-                lost = estimate(losses - with_all[score], weights)
-                found[kind][score].append(lost)
+                lost = losses - with_all[score]
+                lost[np.abs(lost) < ROUNDING * np.abs(with_all[score])] = 0.0
+                found[kind][score].append(estimate(lost, weights))
     return _sorted(columns, named, found, _means(with_all, weights), n, repeats)
 
 

@@ -22,11 +22,12 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from kexpfam._parallel import single_threaded_blas, thread_count
+from kexpfam._parallel import cached_property, single_threaded_blas, thread_count
 from kexpfam._progress import Progress
 from kexpfam._typing import Array, Indices
 from kexpfam.data import (
     Accumulator,
+    ChangedSource,
     Rows,
     RowSample,
     Sample,
@@ -35,8 +36,8 @@ from kexpfam.data import (
     reduce_blocks,
 )
 from kexpfam.family.coordinates import CoordinateRows, Coordinates
-from kexpfam.family.family import FittedFamily
-from kexpfam.family.solvers import penalized_likelihood
+from kexpfam.family.family import FittedFamily, solve
+from kexpfam.family.solvers import Solver, penalized_likelihood
 from kexpfam.family.spec import Limits, Spec
 from kexpfam.family.statistics import (
     N_FOLDS,
@@ -228,10 +229,24 @@ class RowsBeyond:
     n_jobs: int | None = None  # Threads that pass over the rows; None for all cores
     client: Any = None  # A Dask client that does so, or None
 
-    def sum(self, rest: Accumulator[S], progress: Progress | None = None) -> S:
-        """A sum over all blocks, where `rest` leaves out the rows of the sample."""
+    def sum_of_all(self, what: Accumulator[S]) -> S:
+        """A sum over all rows, those of the sample among them."""
         work = {"n_jobs": self.n_jobs, "client": self.client}
-        return reduce_blocks(self.source, rest, progress=progress, **work)
+        return reduce_blocks(self.source, what, **work)
+
+    def sum(self, what: Accumulator[S], progress: Progress | None = None) -> S:
+        """A sum over the rows that are not in the sample."""
+        known = self.sampled.known_below, self.sampled.seed
+        rest = ChangedSource(self.source, functools.partial(_new_rows, known=known))
+        work = {"n_jobs": self.n_jobs, "client": self.client}
+        return reduce_blocks(rest, what, progress=progress, **work)
+
+
+def _new_rows(block: Rows, known: tuple[int, int]) -> Rows:
+    """The rows of a block that are not in the sample, by its largest hash and seed."""
+    below, seed = known
+    new = distinct_hashes(block, seed) >= np.uint64(below)
+    return block if new.all() else block[new]
 
 
 def with_all_rows(
@@ -240,9 +255,7 @@ def with_all_rows(
     progress: Progress | None = None,
 ) -> list[FoldStatistics]:
     """Statistics of a sample of the rows, with the others added in one pass."""
-    specs, sampled = tuple(stats.spec for stats in fits), beyond.sampled
-    rest = SumOfRows(specs, sampled.known_below, sampled.seed)
-    sums = beyond.sum(rest, progress)
+    sums = beyond.sum(SumOfRows(tuple(stats.spec for stats in fits)), progress)
     return [stats.plus(own) for stats, own in zip(fits, sums, strict=True)]
 
 
@@ -251,13 +264,12 @@ def solve_iteratively(
     stats: FoldStatistics,
     spec: Spec,
     lam: float,
-    source: Source | None = None,
-    sampled: SampledRows | None = None,
+    beyond: RowsBeyond | None = None,
 ) -> tuple[FittedFamily, IterativeFit]:
     """A fit with all centres that the user wants, by conjugate gradients.
 
     λ was chosen with the fewer centres of the statistics, or together with centres that
-    are settled. Without a source, the sample is all rows.
+    are settled. These are all rows, or there are others beyond them.
     """
     wanted = spec.n_components or spec.limits.most_centers
     # Passes over the rows need no sums: only the preconditioner, a single matrix.
@@ -268,16 +280,8 @@ def solve_iteratively(
     if not stats.settled:
         basis, _ = _basis(placed, basis.kernel, free, seed)
     low_rank = LowRankSpec.of(placed, basis, seed)
-    rows = AllRows(
-        low_rank,
-        low_rank.sample(placed.Z, placed.U, placed.weights),
-        source,
-        0 if sampled is None else sampled.known_below,
-        0 if sampled is None else sampled.seed,
-        stats.weight,
-        spec.n_jobs,
-        spec.client,
-    )
+    sample = low_rank.sample(placed.Z, placed.U, placed.weights)
+    rows = AllRows(low_rank, sample, beyond, stats.weight, spec.n_jobs)
     fit = fit_iterative(basis, rows, lam, n_jobs=spec.n_jobs)
     T = replace(fit.T, n_jobs=spec.n_jobs)
     nan = float("nan")
@@ -289,17 +293,12 @@ class _Product(Accumulator[Array]):
     """Σ over rows of what one block adds to C·v, or to b if v is None."""
 
     spec: LowRankSpec
-    known_below: int  # See `SumOfRows`
-    sample_seed: int
     v: Array | None  # What C is applied to, (M,)
 
     def start(self) -> Array:
         return np.zeros(self.spec.basis.size)
 
     def add(self, state: Array, block: Rows) -> Array:
-        block = _new_rows(block, self.known_below, self.sample_seed)
-        if not len(block):
-            return state
         Z, U, _ = self.spec.coordinates.rows(block)
         sample = self.spec.sample(Z, U, block.weights)
         rows = RowsInMemory(self.spec.basis, sample)
@@ -319,12 +318,9 @@ class AllRows(RowReduction):
 
     spec: LowRankSpec
     sample: ScoreSample  # The rows of the sample, whose weights count them
-    source: Source | None  # All rows, or None if the sample is all
-    known_below: int  # See `SumOfRows`
-    sample_seed: int
+    beyond: RowsBeyond | None  # The others; None if the sample is all
     weight: float  # Sum of the weights of all rows
     n_jobs: int | None = None
-    client: Any = None
 
     def apply(self, v: Array) -> Array:
         return self._sum(self._known.apply(v), v)
@@ -341,40 +337,52 @@ class AllRows(RowReduction):
 
     def _sum(self, known: Array, v: Array | None) -> Array:
         total = float(self.sample.weights.sum()) * known
-        if self.source is not None:
-            product = _Product(self.spec, self.known_below, self.sample_seed, v)
-            total = total + reduce_blocks(
-                self.source, product, n_jobs=self.n_jobs, client=self.client
-            )
+        if self.beyond is not None:
+            total = total + self.beyond.sum(_Product(self.spec, v))
         return total / self.weight
 
 
-def _new_rows(block: Rows, known_below: int, seed: int) -> Rows:
-    """The rows of a block that are not in the sample."""
-    return block[distinct_hashes(block, seed) >= np.uint64(known_below)]
-
-
-def solve_by_likelihood(
+def solve_with_others(
     placed: CoordinateRows,
-    kernel: JointKernel,
+    kernel: JointKernel | None,
     lam: float,
-    centers: Indices,
-    beyond: RowsBeyond,
+    centers: Indices | None,
+    beyond: RowsBeyond | None,
     *,
+    solver: Solver,
     seed: int,
+    n_jobs: int | None,
     given: bool = False,
-) -> tuple[FittedFamily, float]:
-    """The fit by likelihood to all rows of a source, and what they weigh.
+) -> tuple[FittedFamily, float | None]:
+    """The fit to rows, and to others beyond them if the solver can pass over these.
 
     Args:
-        placed: The sample in coordinates.
-        kernel: The kernel.
-        lam: λ for the sample. For all rows it is smaller in proportion to their weight.
-        centers: Rows of the sample at which the basis is.
-        beyond: Where the other rows are.
+        placed: The rows in coordinates.
+        kernel: The kernel; None for the base density alone.
+        lam: λ for the rows. For all it is smaller in proportion to their weight.
+        centers: Rows at which the basis is; None for an exact fit.
+        beyond: Where the other rows are; None if there are none.
+        solver: How to fit.
         seed: Of the family.
+        n_jobs: Threads.
         given: Whether λ is what the user gave, and stays.
+
+    Returns:
+        The family, and what all weigh that it was fitted to; None if these are the
+        rows.
     """
+    if beyond is None or not solver.passes or kernel is None:
+        family = solve(
+            placed,
+            kernel,
+            lam,
+            seed=seed,
+            centers=centers,
+            n_jobs=n_jobs,
+            solver=solver,
+        )
+        return family, None
+    assert centers is not None
     basis = Basis(kernel, placed.Z[centers], placed.U[centers], derivatives=False)
     others = SourceSums(basis, placed.coordinates, beyond)
     own = float(placed.weights.sum())
@@ -393,7 +401,7 @@ class SourceSums(RowSums):
     coordinates: Coordinates
     beyond: RowsBeyond
 
-    @functools.cached_property
+    @cached_property
     def observed(self) -> Array:
         return self._sum(None, None)
 
@@ -401,9 +409,8 @@ class SourceSums(RowSums):
         return self._sum(parts.without_conditions(), alpha)
 
     def _sum(self, parts: Parts | None, alpha: Array | None) -> Array:
-        known = self.beyond.sampled.known_below, self.beyond.sampled.seed
         return self.beyond.sum(
-            _LikelihoodSum(self.basis, self.coordinates, *known, parts, alpha)
+            _LikelihoodSum(self.basis, self.coordinates, parts, alpha)
         )
 
 
@@ -413,8 +420,6 @@ class _LikelihoodSum(Accumulator[Array]):
 
     basis: Basis
     coordinates: Coordinates
-    known_below: int  # See `SumOfRows`
-    sample_seed: int
     parts: Parts | None  # On whose nodes densities are normalised
     alpha: Array | None
 
@@ -422,9 +427,6 @@ class _LikelihoodSum(Accumulator[Array]):
         return np.zeros(1 + self.basis.size)
 
     def add(self, state: Array, block: Rows) -> Array:
-        block = _new_rows(block, self.known_below, self.sample_seed)
-        if not len(block):
-            return state
         if self.parts is None or self.alpha is None:
             Z, U, _ = self.coordinates.rows(block)
             state += observed_sums(self.basis, Z, U, block.weights)

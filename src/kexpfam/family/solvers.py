@@ -75,12 +75,18 @@ class Solver(ABC):
     additive: ClassVar[bool] = False
     # Whether λ means the same at any lengthscale of y in units of 1/ℓ²
     relative_lambda: ClassVar[bool] = True
+    # Whether fits can pass over rows that are not in memory, beside those that are
+    passes: ClassVar[bool] = False
     # Whether its base density is taken also where several are tried
     own_base: ClassVar[bool] = False
 
     def components_for(self, n: int) -> int:
         """Centres of a low-rank fit to n rows, unless told otherwise."""
         return self.n_components
+
+    def centers(self, n: int, wanted: int | None = None) -> Indices:
+        """Which of n rows are centres; as many as are wanted, or the default."""
+        return chosen_centers(n, wanted or self.components_for(n))
 
     @abstractmethod
     def fit(
@@ -158,6 +164,7 @@ class LikelihoodSolver(Solver):
     medians_y = 0.7
     base = GaussianBase(scale=2.0)
     relative_lambda = False
+    passes = True
 
     # With so many rows steps need no Hessian, and rows tell more than 80 functions can
     many_rows: ClassVar[int] = 1000

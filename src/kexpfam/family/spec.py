@@ -75,6 +75,18 @@ class Spec:
     response_name: str = "y"
     kernel_name: str = "kernel_y"
 
+    @property
+    def all_given(self) -> bool:
+        """Whether the user gave kernels and λ."""
+        kernels = [self.kernel] if self.kernel else [self.kernel_x, self.kernel_y]
+        return all(part is not None for part in [*kernels, self.regularization])
+
+    @property
+    def settled(self) -> bool:
+        """Whether there is nothing to choose; own kernels are not tuned."""
+        own = self.kernel is not None and not self.kernel.products
+        return self.select is None or own or self.all_given
+
     def __post_init__(self) -> None:
         check_flag("standardize", self.standardize)
         if not isinstance(self.kernel, JointKernel | None):

@@ -16,11 +16,11 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from kexpfam._parallel import on_threads, single_threaded_blas
+from kexpfam._parallel import cached_property, on_threads, single_threaded_blas
 from kexpfam._typing import Array, Indices
 from kexpfam._validation import mean_and_std
 from kexpfam.base_densities import BaseDensity
-from kexpfam.data import Accumulator, RowHashes, Rows, distinct_hashes, row_hashes
+from kexpfam.data import Accumulator, RowHashes, Rows, row_hashes
 from kexpfam.family.coordinates import CoordinateRows, Coordinates
 from kexpfam.family.cross_validation import CRITERIA, HeldOutProblem
 from kexpfam.family.solvers import SCORE, weighted_score_sample
@@ -50,7 +50,7 @@ class LowRankSpec:
         _, std = mean_and_std("y", rows.U, rows.weights)
         return cls(rows.coordinates, rows.base, basis, std, seed)
 
-    @functools.cached_property
+    @cached_property
     def summation(self) -> Summation:
         """Adds rows to sums."""
         return Summation(self.basis)
@@ -128,19 +128,11 @@ class SumOfRows(Accumulator[tuple[FoldSums, ...]]):
     """Sums for several specs in one pass over the rows."""
 
     specs: tuple[LowRankSpec, ...]
-    # Rows with a smaller hash of this seed are left out: the specs were chosen on them
-    known_below: int
-    sample_seed: int
 
     def start(self) -> tuple[FoldSums, ...]:
         return tuple(spec.start() for spec in self.specs)
 
     def add(self, state: tuple[FoldSums, ...], block: Rows) -> tuple[FoldSums, ...]:
-        new = distinct_hashes(block, self.sample_seed) >= np.uint64(self.known_below)
-        if not new.all():
-            block = block[new]
-        if not len(block):
-            return state
         pairs = zip(self.specs, state, strict=True)
         return tuple(spec.add_rows(sums, block) for spec, sums in pairs)
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from kexpfam._typing import Array, ArrayLike
-from kexpfam._validation import check_weights
+from kexpfam._validation import check_choice, check_weights
 from kexpfam.metrics.evaluation import blocks_of_rows, heading
 from kexpfam.metrics.measures import measure_in_words, measure_of
 from kexpfam.metrics.observations import Estimate, estimate, finite_numbers
@@ -131,12 +131,8 @@ class Comparison:
         return self.measures[self.names.index(name)]
 
     def _rows(self, name: str, metric: str) -> Array:
-        if name not in self.names:
-            raise ValueError(f"name must be one of {list(self.names)}, got {name!r}.")
-        if metric not in self.values:
-            raise ValueError(
-                f"metric must be one of {list(self.values)}, got {metric!r}."
-            )
+        check_choice("name", name, self.names)
+        check_choice("metric", metric, self.values)
         return self.values[metric][self.names.index(name)]
 
 

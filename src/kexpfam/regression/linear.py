@@ -14,7 +14,6 @@ whose inverse with ρ preconditions conjugate gradients, and folds take turns.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -173,7 +172,7 @@ def _fit_problems(
     ridge_c = np.tile(tau[:, None] * free, (len(kept), 1))
     mean, which_b = _inverses(grams, rho)
     fisher, which_c = _inverses(2.0 * grams, tau)
-    mean_of: Callable[[Array, Array], Array]
+    mean_of: _ExactRidge | _PreconditionedRidge
     if q > spec.many_columns:
         mean_of = _PreconditionedRidge(D, y, ridge_b, mean, which_b, spec)
     else:

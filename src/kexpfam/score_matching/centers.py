@@ -25,6 +25,7 @@ from scipy.linalg import solve_triangular
 
 from kexpfam._parallel import on_threads
 from kexpfam._typing import Array, Indices
+from kexpfam._validation import check_choice
 from kexpfam.kernels import JointKernel
 from kexpfam.score_matching.gaussian_products import lengths_of
 
@@ -95,11 +96,7 @@ def choose_centers(
         >>> bool(abs(centers[0, 0] - centers[1, 0]) > 4)
         True
     """
-    if method not in CENTER_METHODS:
-        raise ValueError(
-            f"method must be one of {', '.join(map(repr, CENTER_METHODS))}, got "
-            f"{method!r}."
-        )
+    check_choice("method", method, CENTER_METHODS)
     if m < 1:
         raise ValueError(f"m, the number of centres, must be at least 1, got {m}.")
     weights = np.ones(len(Y)) if weights is None else weights

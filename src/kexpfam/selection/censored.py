@@ -34,7 +34,6 @@ from kexpfam.family import (
     Coordinates,
     FittedFamily,
     Spec,
-    chosen_centers,
     equal_folds,
     resolve_kernel,
 )
@@ -51,7 +50,7 @@ from kexpfam.score_matching import Basis, KernelExpansion
 from kexpfam.selection.averaging import average_weights
 from kexpfam.selection.candidates import Candidate
 from kexpfam.selection.defensive import DefensiveComponent
-from kexpfam.selection.open_kernels import open_kernels_y
+from kexpfam.selection.kernel_grids import open_kernels_y
 from kexpfam.selection.results import Selection
 from kexpfam.selection.spec import (
     DEFENSIVE,
@@ -333,7 +332,7 @@ def _normal_medians(lower: Array, upper: Array) -> Array:
 
 def _basis(rows: CensoredRows, kernel: JointKernel, spec: Spec) -> Basis:
     n = len(rows.likely)
-    centers = chosen_centers(n, spec.n_components or _SOLVER.components_for(n))
+    centers = _SOLVER.centers(n, spec.n_components)
     return Basis(kernel, rows.X[centers], rows.likely[centers, None], derivatives=False)
 
 

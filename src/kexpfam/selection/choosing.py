@@ -18,26 +18,23 @@ from kexpfam.family import (
     SOLVERS,
     HeldOutProblem,
     Spec,
-    chosen_centers,
     equal_folds,
     given_base,
     resolve_kernel,
 )
 from kexpfam.kernels import Constant, RadialKernel
 from kexpfam.selection.averaging import prior_weights, tempered_weights
-from kexpfam.selection.candidates import Candidate, Task
+from kexpfam.selection.candidates import Candidate
+from kexpfam.selection.kernel_grids import grid_tasks, is_open
 from kexpfam.selection.objectives import OBJECTIVES, HeldOutObjective
-from kexpfam.selection.open_kernels import is_open, open_kernels_x, open_kernels_y
 from kexpfam.selection.parameters import Parameters, Penalty
 from kexpfam.selection.results import Selected, Selection
 from kexpfam.selection.search import GradientSearch, PaperGrid, paper_grid, refine
 from kexpfam.selection.spec import (
-    LIKELIHOOD_GRID,
     PLAIN,
     RESIDUAL_BASES,
     TUNING,
     CoordinateSpec,
-    LambdaPath,
     behind_arcsinh,
     default_coordinates,
     heavy_tailed,
@@ -65,7 +62,8 @@ def choose(rows: TrainingRows, spec: Spec, rng: np.random.Generator) -> Selected
         # Likelihood and bridged fits cost more, so they are made without a regression
         # and with the best one only.
         names = names if solver.additive else names[:2]
-    tasks = [task for name in names for task in _tasks(validation, name)]
+    tails = RESIDUAL_BASES[1:]
+    tasks = [task for name in names for task in grid_tasks(validation, name, tails)]
     with ProgressBar("KCEF, mean log p") if spec.verbose else nullcontext() as bar:
         validation.run(tasks, bar)
     selection = best_of(validation, spec.select)
@@ -78,7 +76,7 @@ def choose(rows: TrainingRows, spec: Spec, rng: np.random.Generator) -> Selected
         validation.all_rows,
         chosen.kernel,
         chosen.lam,
-        chosen_centers(len(placed), _n_components(spec, len(placed))),
+        solver.centers(len(placed), spec.n_components),
         selection,
         validation,
         lambda factors: validation.reweighted(factors)(chosen.coordinates),
@@ -86,10 +84,6 @@ def choose(rows: TrainingRows, spec: Spec, rng: np.random.Generator) -> Selected
     if isinstance(search, GradientSearch) and not validation.ended:
         return _refined(validation, selected, search)
     return selected
-
-
-def _n_components(spec: Spec, n: int) -> int:
-    return spec.n_components or SOLVERS[spec.fit_method].components_for(n)
 
 
 def _check(rows: TrainingRows, spec: Spec) -> None:
@@ -140,37 +134,6 @@ def base_for(rows: TrainingRows, spec: Spec) -> Base:
     return behind_arcsinh(base) if open_base and is_heavy_tailed(rows, spec) else base
 
 
-def _tasks(validation: Validation, name: str) -> list[Task]:
-    """Kernels and λ to try in some coordinates, as far as they are open."""
-    spec, regression = validation.spec, validation.is_regression(name)
-    solver = SOLVERS[spec.fit_method]
-    grid = validation.coarse(name, LIKELIHOOD_GRID)
-    if solver.relative_lambda:
-        grid = validation.grid(name)
-    if spec.regularization is not None:
-        grid = replace(grid, lams=(spec.regularization,), relative=False)
-    if spec.kernel is not None:
-        placed = validation.coordinates[name]
-        kernel = resolve_kernel(spec, placed.Z, placed.U, placed.weights)
-        paths = [LambdaPath(kernel, grid.lams_for(kernel))]
-    else:
-        kernels_x = open_kernels_x(validation, name, grid)
-        paths = grid.paths(kernels_x, open_kernels_y(grid, spec.kernel_y))
-    # Far from the data a regression can be wrong by many standard deviations: a family
-    # around it needs heavy tails, having no others to fall back on.
-    heavy = regression and spec.base is None and solver.additive
-    heavy = heavy and not validation.has_summary(name)
-    assert spec.select is not None
-    return validation.tasks(
-        name,
-        paths,
-        bases=RESIDUAL_BASES[1:] if heavy else (None,),
-        method=spec.fit_method,
-        n_components=spec.n_components,
-        criterion=spec.select,
-    )
-
-
 def best_of(validation: Validation, criterion: str = "likelihood") -> Selection:
     """The coordinates with the most weight, and the best family there.
 
@@ -190,7 +153,7 @@ def best_of(validation: Validation, criterion: str = "likelihood") -> Selection:
         tried = dict.fromkeys(c.coordinates for c in fitted)  # in order, unlike a set
         best = max(tried, key=lambda name: float(shares[names == name].sum()))
         fitted = [c for c in fitted if c.coordinates == best]
-        # See `_tasks`: families around a regression need heavy tails.
+        # See `grid_tasks`: families around a regression need heavy tails.
         heavy = [c for c in fitted if c.base and np.isfinite(c.base.tail_index)]
         fitted = fitted if best == PLAIN else heavy or fitted
     found = Selection(
@@ -291,7 +254,8 @@ def _refined(
     problem = validation.problem(
         grid.chosen.coordinates,
         selected.placed.base,
-        _n_components(spec, len(validation.rows)),
+        spec.n_components
+        or SOLVERS[spec.fit_method].components_for(len(validation.rows)),
     )
     kernel = selected.kernel
     terms = kernel.products

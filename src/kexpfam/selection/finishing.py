@@ -27,7 +27,6 @@ from kexpfam.family import (
     chosen_centers,
     component_std,
     equal_folds,
-    resolve_kernel,
     solve,
 )
 from kexpfam.kernels import (
@@ -38,7 +37,13 @@ from kexpfam.kernels import (
     separable,
 )
 from kexpfam.selection.candidates import Candidate, Task
-from kexpfam.selection.open_kernels import open_kernels_x, open_kernels_y
+from kexpfam.selection.kernel_grids import (
+    coarse,
+    is_coarse,
+    open_kernels_x,
+    open_kernels_y,
+    open_paths,
+)
 from kexpfam.selection.results import Selected, Selection
 from kexpfam.selection.spec import (
     FINISH_BESIDE,
@@ -79,13 +84,12 @@ def choose_by_likelihood(selected: Selected) -> Selected | None:
     assert best.base is not None
     assert best.kernel is not None
     placed = replace(validation.final(best.coordinates), base=best.base)
-    count = validation.spec.n_components or SOLVERS[METHOD].components_for(len(placed))
     return replace(
         selected,
         placed=placed,
         kernel=best.kernel,
         lam=lambda_for_all(validation, best.lam, some.weights),
-        centers=chosen_centers(len(placed), count),
+        centers=SOLVERS[METHOD].centers(len(placed), validation.spec.n_components),
         result=replace(found, chosen=best, active_bounds=()),
         reweighted=lambda factors: validation.reweighted(factors)(best.coordinates),
     )
@@ -132,10 +136,10 @@ def isolated_coordinates(validation: Validation) -> dict[str, IsolatedComponents
         placed = replace(
             validation.coordinates[name], base=best.base, weights=validation.weights
         )
-        centers = chosen_centers(len(placed), SCORE.n_components)
+        centers = SCORE.centers(len(placed))
         family = solve(placed, best.kernel, best.lam, seed=0, centers=centers)
         held_out = placed if validation.has_summary(name) else None
-        Y = unrounded if validation.is_coarse(name) else rows.Y
+        Y = unrounded if is_coarse(validation, name) else rows.Y
         masses = check_masses(family, rows.X, Y, rows.weights, placed=held_out)
         if masses.found:
             found[name] = masses
@@ -316,21 +320,19 @@ def _for_components(validation: Validation, name: str, grid: KernelGrid) -> Kern
     It is where components have places of their own; elsewhere x moves them.
     """
     if name != WITHIN_COMPONENTS.name:
-        return validation.coarse(name, grid)
+        return coarse(validation, name, grid)
     placed = validation.coordinates[name]
     width = component_std(placed.U[:, 0], placed.weights)
     unit = min(1.0, width / FINISH_WIDTH)
     lengths = tuple(unit * ell for ell in grid.lengthscales_y)
-    return validation.coarse(name, replace(grid, lengthscales_y=lengths))
+    return coarse(validation, name, replace(grid, lengthscales_y=lengths))
 
 
 def _paths(validation: Validation, name: str) -> list[LambdaPath]:
     """Kernels to compare in some coordinates."""
-    spec, placed = validation.spec, validation.coordinates[name]
-    grid = _for_components(validation, name, FINISH_GRID)
+    spec, grid = validation.spec, _for_components(validation, name, FINISH_GRID)
     if spec.kernel is not None:
-        kernel = resolve_kernel(spec, placed.Z, placed.U, placed.weights)
-        return [LambdaPath(kernel, grid.lams)]
+        return open_paths(validation, name, grid)
     kernels_x = open_kernels_x(validation, name, grid)
     if validation.rows.X.shape[1] == 1:  # whose columns that matter are known
         kernels_x = kernels_x[: 1 + len(grid.multiples_x)]

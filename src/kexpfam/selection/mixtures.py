@@ -49,7 +49,7 @@ class MixtureExpert:
 
         def sums(mixture: RegressionMixture) -> MixtureSums:
             assert others is not None
-            return others.sum(SumOfMixture(mixture))
+            return others.sum_of_all(SumOfMixture(mixture))
 
         return MixtureExpert(
             refit_regression_mixture(

@@ -14,6 +14,7 @@ import numpy as np
 from scipy import optimize
 
 from kexpfam._typing import Array
+from kexpfam._validation import check_choice
 from kexpfam.family import CRITERIA, HeldOutProblem, cross_validated
 from kexpfam.kernels import Gaussian, Kernel, RadialKernel, separable
 from kexpfam.persistence import saved_value
@@ -225,10 +226,7 @@ def _directions(columns: int, *, shared_x: bool) -> Array:
 
 
 def _check_objective(objective: str, columns: int) -> None:
-    if objective not in CRITERIA:
-        raise ValueError(
-            f"objective must be 'likelihood' or 'score', got {objective!r}."
-        )
+    check_choice("objective", objective, CRITERIA)
     if columns > 1 and OBJECTIVES[objective].one_column:
         raise ValueError(
             f"objective='likelihood' needs one column of y, got {columns}; use 'score'."

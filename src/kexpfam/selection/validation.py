@@ -16,8 +16,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from kexpfam._heuristics import median_distance, robust_scaling
-from kexpfam._parallel import shared_out
+from kexpfam._heuristics import robust_scaling
+from kexpfam._parallel import cached_property, shared_out
 from kexpfam._typing import Array, Indices
 from kexpfam._validation import check_range
 from kexpfam.base_densities import (
@@ -26,7 +26,6 @@ from kexpfam.base_densities import (
     LinearBase,
     MonotoneTransform,
     TransformedBase,
-    fit_processes,
     pulled_in,
 )
 from kexpfam.data import Rows, TrainingRows
@@ -45,22 +44,16 @@ from kexpfam.family import (
     unskewed,
     weighted_score_sample,
 )
-from kexpfam.kernels import Constant, Gaussian, Kernel
 from kexpfam.selection.candidates import Candidate, Task, bases_alone
 from kexpfam.selection.discrete import rounding_width
-from kexpfam.selection.relevance import RELEVANCE, relevant_lengthscales
 from kexpfam.selection.spec import (
     GAUSSIANIZED,
     LEARNED_SUMMARY,
     PLAIN,
-    PLAIN_GRID,
-    REGRESSION_GRID,
     RESIDUAL_BASES,
-    SUMMARY_GRID,
     SUMMARY_TRANSFORMS,
     TUNING,
     CoordinateSpec,
-    KernelGrid,
     LambdaPath,
     SelectionTuning,
     summary_coordinates,
@@ -94,7 +87,8 @@ class Validation:
     left_out: list[str] = field(default_factory=list)
     # Coordinates of all training rows, by name, if these are more
     _final: dict[str, CoordinateRows] = field(default_factory=dict)
-    _relevant: dict[str, Array | None] = field(default_factory=dict)
+    # Lengthscales of the columns of x that matter, by name; None if not looked for
+    relevant: dict[str, Array | None] = field(default_factory=dict)
     _idle: dict[str, bool] = field(default_factory=dict)  # Transforms that are none
     # What coordinates share: of the rows of the validation, and of all
     _processes: SharedProcesses = field(default_factory=SharedProcesses)
@@ -211,7 +205,7 @@ class Validation:
             self._idle[kind] = bool(alike)
         return self._idle[kind]
 
-    @functools.cached_property
+    @cached_property
     def _x_is_skewed(self) -> bool:
         X = self.rows.X if self._far_x is None else self._far_x.forward(self.rows.X)
         return unskewed(X, self.weights) is not None
@@ -265,7 +259,7 @@ class Validation:
             far_x=self._far_x,
         )
 
-    @functools.cached_property
+    @cached_property
     def _far_x(self) -> MonotoneTransform | None:
         """What brings far values of x nearer, those of held-out rows as well.
 
@@ -326,7 +320,7 @@ class Validation:
         if self.coordinates and self.ended_before(name):
             return
         summary = replace(summary, kinds=summary.kinds or self.spec.kinds)
-        totals = self._best_totals()
+        totals = self.totals()
         alike: Sequence[CoordinateSpec] = SUMMARY_TRANSFORMS
         regressions = [
             k for k in totals if self.is_regression(k) and not self.has_summary(k)
@@ -353,7 +347,7 @@ class Validation:
         That is decided by what they are worth without one, beside what others are with
         one by now.
         """
-        total, tuning = self._best_totals(), self.tuning
+        total, tuning = self.totals(), self.tuning
         plain = [name for name in (PLAIN, GAUSSIANIZED) if name in total]
         ranked = sorted((n for n in total if n not in plain), key=lambda n: -total[n])
         best = max((total[name] for name in ranked), default=0.0)
@@ -377,11 +371,11 @@ class Validation:
 
         What they gain on scouts is little.
         """
-        totals, tuning = self._best_totals(), self.tuning
+        totals, tuning = self.totals(), self.tuning
         gain = tuning.hopeless + tuning.scouted_gain * float(self.weights.sum())
         return totals[name] + gain >= max(totals.values())
 
-    def _best_totals(self) -> dict[str, float]:
+    def totals(self) -> dict[str, float]:
         """Total held-out log density of the best candidate in all coordinates."""
         totals = dict.fromkeys(self.coordinates, -np.inf)
         for candidate in self.candidates:
@@ -392,7 +386,7 @@ class Validation:
 
     def in_the_race(self) -> list[str]:
         """Coordinates that are not hopeless, or would not be with other masses."""
-        totals, tuning = self._best_totals(), self.tuning
+        totals, tuning = self.totals(), self.tuning
         worth = tuning.hopeless + tuning.blind_loss * float(self.weights.sum())
         return [n for n in totals if totals[n] > max(totals.values()) - worth]
 
@@ -403,7 +397,7 @@ class Validation:
         """
         if PLAIN not in self.coordinates:
             return False
-        totals, tuning = self._best_totals(), self.tuning
+        totals, tuning = self.totals(), self.tuning
         near = totals[PLAIN] >= max(totals.values()) - tuning.hopeless
         return bool(
             near and np.ptp(self.coordinates[PLAIN].U) <= tuning.likelihood_range
@@ -422,34 +416,7 @@ class Validation:
         """Whether the kernel of x acts on a learned summary of it."""
         return self.coordinates[name].coordinates.summary is not None
 
-    def grid(self, name: str) -> KernelGrid:
-        """Kernels and λ to try in some coordinates."""
-        grid = REGRESSION_GRID if self.is_regression(name) else PLAIN_GRID
-        return self.coarse(name, SUMMARY_GRID if self.has_summary(name) else grid)
-
-    def coarse(self, name: str, grid: KernelGrid) -> KernelGrid:
-        """A grid without lengthscales of y that are shorter than y was rounded to.
-
-        They would put a spike on each recorded value, which held-out rows pay for.
-        """
-        width = self._width(name)
-        if width <= min(grid.lengthscales_y):
-            return grid
-        lengths = (max(ell, width) for ell in grid.lengthscales_y)
-        return replace(grid, lengthscales_y=tuple(dict.fromkeys(lengths)))
-
-    def is_coarse(self, name: str) -> bool:
-        """Whether rounding keeps lengthscales of y long in some coordinates."""
-        return self._width(name) >= min(self.grid(name).lengthscales_y)
-
-    def _width(self, name: str) -> float:
-        """What the width of rounding is in some coordinates, by the median slope."""
-        if not self.rounding > 0:
-            return 0.0
-        slope = np.median(self.coordinates[name].log_abs_det_jacobian)
-        return self.rounding * float(np.exp(slope))
-
-    @functools.cached_property
+    @cached_property
     def rounding(self) -> float:
         """Width that the responses were rounded to; zero if they were not."""
         if self.spec.rounding is not None:
@@ -488,7 +455,7 @@ class Validation:
         So does the end of the time, after the first family.
         """
         if math.isfinite(self.deadline):
-            tasks = _in_turns(tasks, self._best_totals())
+            tasks = _in_turns(tasks, self.totals())
         done, calls = 0, [(task,) for task in tasks]
         if self.ended and self.tilted:
             calls = []
@@ -518,81 +485,6 @@ class Validation:
             self.folds,
             chosen_centers(len(placed), n_components),
         )
-
-    def kernels_x(
-        self, name: str, grid: KernelGrid, *, relevance: bool = True
-    ) -> list[Kernel]:
-        """Kernels of x to try: none, isotropic, by a process, by columns that help.
-
-        The last of these only with `relevance`, since they have to be looked for.
-        """
-        placed = self.coordinates[name]
-        Z, p = placed.Z, placed.Z.shape[1]
-        kernels: list[Kernel] = [Constant()]
-        if not p:
-            return kernels
-        metrics, regression = [], self.is_regression(name)
-        if not regression or placed.lengthscales is None:
-            metrics.append(np.ones(p))
-        if self.has_summary(name):
-            # Location and scale alone, or all of the law.
-            metrics.append(np.where(np.arange(p) < 2, 1.0, RELEVANCE.ignored))
-        if placed.lengthscales is not None:
-            metrics.append(placed.lengthscales)
-        elif not regression and p > 1 and len(Z) >= self.tuning.regression_rows:
-            metrics.append(self._metric(placed))
-        lengths = [
-            multiple * (median_distance(Z / metric, placed.weights) * metric)
-            for metric in metrics
-            for multiple in grid.multiples_x
-        ]
-        relevant = self._relevant_lengthscales(name) if relevance else None
-        if relevant is not None:
-            lengths += [multiple * relevant for multiple in RELEVANCE.tried]
-        return kernels + [Gaussian(tuple(length.tolist())) for length in lengths]
-
-    def _metric(self, plain: CoordinateRows) -> Array:
-        """Lengthscales of the columns of x, from some Gaussian process."""
-        for placed in self.coordinates.values():
-            if placed.lengthscales is not None:
-                return placed.lengthscales
-        fits = fit_processes(plain.Z, plain.U, plain.weights)
-        lengths: Array = np.min([fit.process.lengthscales for fit in fits], axis=0)
-        return lengths
-
-    def _relevant_lengthscales(self, name: str) -> Array | None:
-        """Lengthscales of the columns of x that matter; None if not looked for.
-
-        With few rows the best of many choices is mostly chance. Of the regressions the
-        best one so far is worth it; coordinates without one share what the best of
-        them finds.
-        """
-        placed = self.coordinates[name]
-        n, p = placed.Z.shape
-        if n <= self.tuning.refitted_rows or not p or placed.U.shape[1] > 1:
-            return None
-        if self.has_summary(name):
-            return None  # which says what matters of x by itself
-        if self.ended:
-            return None
-        totals, regression = self._best_totals(), self.is_regression(name)
-        alike = [
-            k
-            for k in self.coordinates
-            if self.is_regression(k) == regression and not self.has_summary(k)
-        ]
-        best = max(alike, key=lambda other: totals[other])
-        if regression and name != best:
-            return None
-        if best not in self._relevant:
-            placed = self.coordinates[best]
-            self._relevant[best] = relevant_lengthscales(
-                self.problem(best, RESIDUAL_BASES[0], RELEVANCE.centers),
-                placed.log_abs_det_jacobian,
-                placed.weights,
-                n_jobs=self.spec.n_jobs,
-            )
-        return self._relevant[best]
 
 
 def _in_turns(tasks: Sequence[Task], totals: Mapping[str, float]) -> list[Task]:
