@@ -247,6 +247,8 @@ def main() -> None:
         print(f"{name:28} {laws[name]}", flush=True)
         if not options.quick:
             own = {"seeds": seeds, "rows": sizes, "laws": laws}
+            if options.laws:
+                own["laws asked for"] = names
             write_result("measures_some" if options.laws else "measures", own)
     if options.laws:
         return
