@@ -4,7 +4,10 @@ Responses are drawn from laws with tails as heavy as Cauchy's, and from a normal
 with a single value of y, or a single row of x, at a million. For each law, model and
 number of training rows stands KL(truth ‖ fit), the mean over fresh rows of the true
 log density minus the fitted one; fresh rows have no outlier. "clean" is the normal law
-without outliers, beside which costs of one can be seen.
+without outliers, beside which costs of one can be seen. Of laws without outliers stand
+also: the shares of fresh rows that are said to have a mean, and a standard deviation;
+over those rows whose truth has them, the mean error of the mean in true standard
+deviations, and the median ratio of the fitted to the true standard deviation.
 
     python benchmarks/tails.py [--quick] [--rows 50 200 1000] [--seeds 3]
 
@@ -16,7 +19,7 @@ import argparse
 import json
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -41,6 +44,8 @@ LAWS: dict[str, Law] = {
     "Cauchy": lambda X: stats.cauchy(np.zeros(len(X)), 1.0),
     "Cauchy around a wave": lambda X: stats.cauchy(np.sin(3.0 * X[:, 0]), 0.3),
     "t(2) around a wave": lambda X: stats.t(2, np.sin(3.0 * X[:, 0]), 0.3),
+    "t(5) around a wave": lambda X: stats.t(5, np.sin(3.0 * X[:, 0]), 0.3),
+    "lognormal, sigma 0.8": lambda X: stats.lognorm(0.8, scale=np.exp(X[:, 0])),
     "lognormal, sigma 2": lambda X: stats.lognorm(2.0, scale=np.exp(X[:, 0])),
     "clean": _around_a_wave,
     "normal": lambda X: stats.norm(np.zeros(len(X)), 1.0),
@@ -63,8 +68,20 @@ def sample(name: str, n: int, rng: np.random.Generator) -> tuple[np.ndarray, Any
     return X, LAWS[name](X).rvs(random_state=rng)
 
 
-def measured(name: str, model: str, n: int, seed: int) -> float:
-    """KL(truth ‖ fit), estimated from fresh rows."""
+def moments(p: Any, law: Any) -> dict[str, float]:
+    """What densities of fresh rows say of their moments, beside the truth."""
+    mean, std = p.mean(), p.std()
+    found = {"with mean": np.isfinite(mean).mean(), "with std": np.isfinite(std).mean()}
+    true_mean, true_std = law.mean(), law.std()
+    both = np.isfinite(std) & np.isfinite(mean) & np.isfinite(true_std)
+    if both.any():
+        found["mean error"] = np.abs((mean - true_mean) / true_std)[both].mean()
+        found["std ratio"] = np.median((std / true_std)[both])
+    return found
+
+
+def measured(name: str, model: str, n: int, seed: int) -> dict[str, float]:
+    """KL(truth ‖ fit), estimated from fresh rows, and moments."""
     rng = np.random.default_rng([seed, n])
     X, y = sample(name, n, rng)
     X_new, y_new = sample(name, FRESH, rng)
@@ -79,11 +96,19 @@ def measured(name: str, model: str, n: int, seed: int) -> float:
             if model == "KEF":
                 log_p = found.fit(y[:, None]).score_samples(y_new[:, None])
             else:
-                log_p = found.fit(X, y).given(X_new).logpdf(y_new)
+                p = found.fit(X, y).given(X_new)
+                log_p = p.logpdf(y_new)
         except (ValueError, ArithmeticError) as error:  # a failure is a result, too
             print(f"{name}, {model}, {n} rows, seed {seed}: {error}", flush=True)
-            return float("inf")
-    return float(np.mean(LAWS[name](X_new).logpdf(y_new) - log_p))
+            return {"KL": float("inf")}
+        law = LAWS[name](X_new)
+        own = {} if model == "KEF" or ", one" in name else moments(p, law)
+    return {"KL": np.mean(law.logpdf(y_new) - log_p), **own}
+
+
+def _mean(values: Iterable[float | None]) -> float:
+    """Of what is known."""
+    return round(float(np.mean([value for value in values if value is not None])), 3)
 
 
 def main() -> None:
@@ -111,11 +136,14 @@ def main() -> None:
             row = result.setdefault(name, {}).setdefault(model, {})
             for n in options.rows[:1] if options.quick else options.rows:
                 start = time.process_time()
-                costs = [measured(name, model, n, seed) for seed in seeds]
-                spent = (time.process_time() - start) / len(costs)
+                fits = [measured(name, model, n, seed) for seed in seeds]
+                spent = (time.process_time() - start) / len(fits)
+                costs = [fit["KL"] for fit in fits]
+                others = [key for key in fits[0] if key != "KL"]
                 row[str(n)] = {
                     "KL": round(float(np.mean(costs)), 4),
                     "each": np.round(costs, 4).tolist(),
+                    **{key: _mean(fit.get(key) for fit in fits) for key in others},
                     "CPU seconds per fit": round(spent, 2),
                 }
                 print(f"{name:24s}{model:10s}{n:6d}", row[str(n)], flush=True)

@@ -299,6 +299,8 @@ def write_pages(folder: Path) -> None:
     (folder / "_extra/llms.txt").write_text(overview(), encoding="utf-8")
     shutil.copyfile(ROOT / "docs/style.css", folder / "style.css")
     shutil.copyfile(ROOT / "docs/conf.py", folder / "conf.py")
+    icon = ROOT / "src/kexpfam/explorer/page/icon.svg"
+    shutil.copyfile(icon, folder / "icon.svg")
 
 
 def build(site: Path) -> int:

@@ -44,6 +44,8 @@ html_title = "kexpfam"
 html_static_path = ["style.css"]
 html_css_files = ["style.css"]
 html_extra_path = ["_extra"]
+html_favicon = "icon.svg"
+html_context = {"default_mode": "auto"}
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
@@ -53,7 +55,10 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
     "show_toc_level": 2,
-    "secondary_sidebar_items": {"**": ["page-toc"], "index": []},
+    "secondary_sidebar_items": {
+        "**": ["page-toc"],
+        **{page: [] for page in ("index", "rivals", "state_of_the_field", "examples")},
+    },
     "use_edit_page_button": False,
 }
 html_sidebars: dict[str, list[str]] = {"index": []}

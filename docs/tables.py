@@ -56,6 +56,7 @@ RIVALS = {
     "catboost": "CatBoost",
     "xgb_distribution": "XGBDistribution",
     "spline_flow": "spline flow",
+    "bart": "BART",
     "quantile_forest": "quantile forest",
     "mixture_network": "mixture network",
     "gaussian_process": "Gaussian process",
@@ -86,33 +87,39 @@ Losses = Mapping[str, Mapping[str, Sample]]
 
 
 def _losses(what: str, own: Losses, rivals: Losses) -> str:
-    """A row for each set, a column for each method that was measured on some."""
+    """A row for each set, a column for each method; the smallest mean is marked."""
     names = [r for r in RIVALS if any(r in methods for methods in rivals.values())]
     rows, better = [], {name: [0, 0] for name in names}
     for name, methods in own.items():
         ours = methods["AutoKCEF"].values
-        cells = [name, f"**{np.mean(list(ours.values())):.2f}**"]
+        means = [float(np.mean(list(ours.values())))]
+        cells = [f"{means[0]:.2f}"]
         for rival in names:
-            cell, verdict = _beside(ours, rivals[name].get(rival))
+            cell, mean, verdict = _beside(ours, rivals[name].get(rival))
+            means.append(mean)
             cells.append(cell)
             better[rival][0] += verdict is True
             better[rival][1] += verdict is not None
-        rows.append(cells)
+        best = int(np.nanargmin(means))
+        cells[best] = f"**{cells[best]}**"
+        rows.append([name, *cells])
     counts = [f"{won} of {sets}" for won, sets in better.values()]
     rows.append(["*AutoKCEF better*", "", *counts])
     return table([what, "AutoKCEF", *(RIVALS[name] for name in names)], rows)
 
 
-def _beside(ours: Mapping[int, float], rival: Sample | None) -> tuple[str, bool | None]:
+def _beside(
+    ours: Mapping[int, float], rival: Sample | None
+) -> tuple[str, float, bool | None]:
     """A rival's mean with its number of splits, and whether ours is smaller there."""
     if rival is None:
-        return "", None
+        return "", np.nan, None
     pairs = [(loss, ours[k]) for k, loss in rival.values.items() if k in ours]
     if not pairs:
-        return "", None
+        return "", np.nan, None
     theirs, mine = np.mean(pairs, axis=0)
     few = "" if len(pairs) == len(ours) else f" ({len(pairs)})"
-    return f"{theirs:.2f}{few}", bool(mine < theirs)
+    return f"{theirs:.2f}{few}", float(theirs), bool(mine < theirs)
 
 
 def speed() -> str:

@@ -296,6 +296,43 @@ def test_a_process_that_is_forked_after_predictions_predicts():
             np.testing.assert_array_equal(job.get(timeout=120), before)
 
 
+def test_a_process_that_is_forked_while_threads_fit_fits():
+    """What they hold at that moment is held by nobody there."""
+    code = """
+        import os, signal, sys, threading, time
+        import numpy as np
+        from kexpfam import KCEF
+
+        rng = np.random.default_rng(0)
+        X, y = rng.normal(size=(1500, 2)), rng.normal(size=1500)
+        here = KCEF(select=None).fit(X[:60], y[:60]).score_samples(X[:9], y[:9])
+        done = threading.Event()
+
+        def work():
+            while not done.is_set():
+                KCEF(select=None).fit(X, y)
+
+        threads = [threading.Thread(target=work) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        codes = []
+        for _ in range(10):
+            time.sleep(0.05)
+            if not (child := os.fork()):
+                signal.alarm(30)
+                found = KCEF(select=None).fit(X[:60], y[:60])
+                os._exit(not np.array_equal(found.score_samples(X[:9], y[:9]), here))
+            codes.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+            if codes[-1]:
+                break
+        done.set()
+        print(codes)
+    """
+    exit_code, output, errors = ended(code)
+    assert exit_code == 0, errors
+    assert output.strip() == str([0] * 10)
+
+
 def _many():
     rng = np.random.default_rng(0)
     return rng.normal(size=(1500, 2)), rng.normal(size=1500)

@@ -12,15 +12,19 @@
   another unless `n_jobs` or a surrounding `joblib.parallel_config` says more. That may
   send them to other processes, or to a cluster.
 - An error of a piece, or Ctrl-C, is raised here, and pieces not yet begun are dropped.
+- Nothing here, and no value that is computed once, leaves a lock behind in a process
+  that is forked while other threads work: such a lock would never be released.
 """
 
 import functools
+import os
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from joblib import Parallel, cpu_count, delayed, effective_n_jobs
@@ -29,6 +33,19 @@ from threadpoolctl import ThreadpoolController, threadpool_limits
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+if TYPE_CHECKING or sys.version_info >= (3, 12):
+    from functools import cached_property as cached_property  # noqa: PLC0414
+else:
+
+    def cached_property(function: Callable[[Any], Result]) -> Any:
+        """What later versions of Python have: two threads may both compute a value.
+
+        The one of 3.11 holds a lock for all objects of a class meanwhile.
+        """
+        found = functools.cached_property(function)
+        found.lock = nullcontext()
+        return found
 
 
 @functools.cache
@@ -82,6 +99,10 @@ class _SharedLimit:
     """
 
     def __init__(self) -> None:
+        self.begin()
+
+    def begin(self) -> None:
+        """Have no users: at first, and in a forked process, where theirs are not."""
         self._lock, self._users = threading.Lock(), 0
         self._asked: SimpleQueue[int | None] = SimpleQueue()
         self._done: SimpleQueue[None] = SimpleQueue()
@@ -132,6 +153,9 @@ class _SharedLimit:
 
 _blas_limit = _SharedLimit()
 _this_thread = _ThisThread()
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_blas_limit.begin)
 
 
 @contextmanager

@@ -71,6 +71,10 @@ class MeasureWarning(UserWarning):
     """Atoms or counts were found in y, or log densities of different measures meet."""
 
 
+class MomentWarning(UserWarning):
+    """Tails of y are too heavy for a mean, and another number stands for it."""
+
+
 def warn_caller(message: str, category: type[Warning]) -> None:
     """Warn of the line outside this package that led here.
 

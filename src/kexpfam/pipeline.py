@@ -72,7 +72,10 @@ class DensityPipeline(Explained, Pipeline):
     def _columns(self) -> ModelColumns:
         """Those of a `TableCoder`, if it is the first step, or else of numbers."""
         last, (_, first) = self._last, self.steps[0]
-        how: dict[str, Any] = {"n_jobs": getattr(last, "n_jobs", None)}
+        how: dict[str, Any] = {
+            "response": getattr(last, "_target", None) or "y",
+            "n_jobs": getattr(last, "n_jobs", None),
+        }
         if isinstance(first, TableCoder):
             names = [feature.name for feature in first.features_]
             return ModelColumns.of(

@@ -171,3 +171,19 @@ def test_only_densities_that_can_vanish_are_floored(monkeypatch):
         entry = protocol.measure("toy", 0, method)
         assert (entry["nll"], entry["nll_floored"]) == (nll, 10.0)
         assert entry["below_floor"] == 1
+
+
+def test_the_process_with_a_fast_gradient_is_that_of_scikit_learn(methods):
+    rivals = importlib.import_module("table_rivals")
+    X, y = rows(25, 3)
+    signal, noise = rivals.ConstantKernel(0.7), rivals.WhiteKernel(0.2)
+    kernel = signal * rivals.RBF([0.5, 2.0, 3.0]) + noise
+    slow, fast = (
+        kind(kernel, optimizer=None, normalize_y=True).fit(X, y)
+        for kind in (rivals.GaussianProcessRegressor, rivals.FastProcess)
+    )
+    theta = kernel.theta + 0.3
+    value, gradient = fast.log_marginal_likelihood(theta, eval_gradient=True)
+    expected, by = slow.log_marginal_likelihood(theta, eval_gradient=True)
+    assert_close(value, expected, SOLVE)
+    assert_close(gradient, by, SOLVE)

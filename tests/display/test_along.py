@@ -221,3 +221,18 @@ class TestDisplay:
         display = ConditionalDensityDisplay.from_estimator(Normal(), X, along=0)
         _, ax = plt.subplots()
         assert display.plot(ax).ax_ is ax
+
+
+def test_values_with_few_rows_each_are_smoothed_as_numbers_are():
+    rng = np.random.default_rng(0)
+    day = np.repeat(np.arange(20.0), 3)
+    X = np.column_stack([day, rng.normal(size=60)])
+    found = averaged_along(ConditionRows.of(Normal(), X), 0)
+    assert len(found.places) == AlongSpec().places
+    assert not found.few[20:-20].any()
+    # Means of three rows are off by 3 / √3; lines through twenty and more by less.
+    off = found.quantiles(np.array([0.5]))[:, 0] - found.places
+    apart = 3.0 * X[:, 1].reshape(20, 3).mean(axis=1)
+    assert np.sqrt(np.mean(off**2)) < 0.7 * np.sqrt(np.mean(apart**2))
+    often = averaged_along(ConditionRows.of(Normal(), np.repeat(X, 3, axis=0)), 0)
+    np.testing.assert_array_equal(often.places, np.arange(20.0))

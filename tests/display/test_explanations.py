@@ -94,6 +94,16 @@ def test_categories_and_dates_are_labelled(house_model):
         np.testing.assert_allclose(shown[:, [0, -1]], found.values[[0, -1]].T)
 
 
+def test_pictures_name_what_was_predicted(house_model):
+    X, _ = houses(80, seed=1)
+    found = house_model.effect("area", X, "P(y>1)", bins=3, random_state=0)
+    assert found.plot().ax_.get_ylabel() == "P(price>1)"
+    density = house_model.effect("area", X, "density", bins=3, random_state=0)
+    assert density.plot().ax_.get_ylabel() == "price"
+    why = house_model.explain(X.iloc[:1], 0.9, max_background=3, random_state=0)
+    assert why.plot().ax_.get_title().startswith("q0.9 of price is ")
+
+
 def test_bars_of_a_row_lead_from_the_average_to_its_number():
     model = linear([3.0, -2.0, 1.0])
     found = explain(model, [1.0, 1.0, 1.0], background=np.zeros((2, 3)))
@@ -104,7 +114,7 @@ def test_bars_of_a_row_lead_from_the_average_to_its_number():
     labels = [t.get_text() for t in ax.get_yticklabels()]
     assert labels == ["x0 = 1", "x1 = 1", "x2 = 1"]
     assert [t.get_text() for t in ax.texts] == ["+3", "−2", "+1"]
-    assert ax.get_title() == "mean is 2 here, 0 on average"
+    assert ax.get_title() == "mean of y is 2 here, 0 on average"
 
 
 def test_small_contributions_share_a_bar():

@@ -6,9 +6,11 @@ from scipy import stats
 
 from kexpfam import KCEF, KEF
 from kexpfam.base_densities import (
+    Arcsinh,
     GaussianBase,
     LocationScaleBase,
     StudentBase,
+    TransformedBase,
     UniformBase,
 )
 from kexpfam.kernels import Constant, Gaussian, separable
@@ -223,6 +225,32 @@ def test_moments_that_do_not_exist_are_said_not_to(curve):
     np.testing.assert_array_equal(heavy[0].var(), [np.inf, np.inf])
     np.testing.assert_array_equal(heavy[1].var(), [np.inf, np.inf])
     assert np.all(np.isfinite(heavy[1].mean()))
+
+
+def test_moments_behind_a_logarithm_are_right_where_there_are_some():
+    # λ so large that T = 0: y is sinh of a normal variable, Johnson's S_U.
+    data = np.random.default_rng(0).normal(size=(40, 1))
+    spread, log = 0.8, Arcsinh(0.0, 1.0)
+    base = TransformedBase(log, GaussianBase(spread, location=0.5))
+    p = KEF(base=base, regularization=1e12).fit(data).distribution()
+    v = log.forward((data - data.mean()) / data.std())
+    middle, width = v.mean() + 0.5 * v.std(), spread * v.std()
+    law = stats.johnsonsu(-middle / width, 1.0 / width)
+    assert_close(p.mean(), data.mean() + data.std() * law.mean(), 1e-6)
+    assert_close(p.std(), data.std() * law.std(), 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("base", "mean"),
+    [(StudentBase(1.0, df=5.0), False), (GaussianBase(4.0), True)],
+)
+def test_moments_behind_a_logarithm_are_not_those_of_what_no_row_tells(base, mean):
+    data = np.random.default_rng(0).normal(size=(40, 1))
+    base = TransformedBase(Arcsinh(0.0, 1.0), base)
+    p = KEF(base=base, regularization=1e12).fit(data).distribution()
+    assert np.isfinite(p.mean()) == mean
+    assert p.std() == np.inf
+    assert np.isfinite(p.quantile([0.01, 0.5, 0.99])).all()
 
 
 def test_mean_of_a_tail_with_mean_but_without_variance():

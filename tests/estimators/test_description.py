@@ -7,7 +7,7 @@ import sklearn
 
 from kexpfam import KCEF, AutoKCEF
 from kexpfam.baselines import ConditionalKDE
-from kexpfam.estimators.description import described
+from kexpfam.estimators.description import described, with_relevance
 
 
 @pytest.fixture(scope="module")
@@ -93,3 +93,25 @@ def test_several_columns_and_counts_say_what_they_are(rows):
     counts = AutoKCEF(random_state=0, time_budget=1e-3, counts=True)
     counts.fit(x, rng.poisson(2.0, 60))
     assert "a mass function on whole numbers" in repr(counts)
+
+
+def test_a_page_ranks_columns_by_how_much_densities_depend_on_them():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"noise": rng.normal(size=80), "size": rng.normal(size=80)})
+    y = 2.0 * X["size"] + 0.3 * rng.normal(size=80)
+    model = KCEF(select=None, random_state=0).fit(X, y)
+    found = with_relevance(model).relevance
+    assert [name for name, _ in found] == ["size", "noise"]
+    assert found[0][1] > 0.8
+    page = model._repr_html_()
+    assert page.index(">size<") < page.index(">noise<")
+    assert "size  " not in repr(model)
+
+
+def test_a_page_of_many_columns_counts_those_that_are_left_out():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 12))
+    model = KCEF(select=None, random_state=0).fit(X, X[:, 3])
+    page = model._repr_html_()
+    assert ">x3<" in page
+    assert "(4 more)" in page

@@ -61,6 +61,38 @@ def test_columns_are_taken_in_the_order_of_their_gain_until_none_gains():
     assert found[1] == pytest.approx(MULTIPLES[0] * 2.0 * np.sqrt(2))
 
 
+def test_of_many_columns_those_are_tried_that_help_some_of_the_rows():
+    p = 100
+    tried, screened = [], []
+
+    def gains(lengths):
+        used = np.flatnonzero(lengths < IGNORED)
+        return 50.0 * np.isin(used, [7, 93]).sum()
+
+    def total(lengths):
+        tried.append(lengths)
+        return gains(lengths)
+
+    def screen(lengths):
+        screened.append(lengths)
+        return gains(lengths) / 5
+
+    found = columns_that_help(total, np.ones(p), screen=screen)
+    assert np.flatnonzero(found < IGNORED).tolist() == [7, 93]
+    assert len(screened) == p + (p - 1) + (p - 2)
+    each = RELEVANCE.many_columns + 2 * RELEVANCE.many_columns // 4
+    assert len(tried) == 1 + 3 * each
+
+
+@pytest.mark.parametrize("columns", [3, RELEVANCE.many_columns + 1])
+def test_columns_that_do_not_count_can_be_left_out(columns):
+    X, y = shapes(1000, columns, 0)
+    found = relevant(validation_of(X, y, 0))[PLAIN]
+    assert np.flatnonzero(found < IGNORED / 10).tolist() == [columns - 1]
+    alone = relevant(validation_of(X[:, -1:], y, 0))[PLAIN]
+    assert found[-1] == pytest.approx(alone[0], rel=1e-12)
+
+
 def test_no_column_is_relevant_where_none_gains():
     assert columns_that_help(lambda lengths: 0.0, np.ones(3)) is None
 

@@ -1,5 +1,7 @@
 """Heavy tails and outliers: moments that say nothing do not spoil a fit."""
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -7,6 +9,7 @@ from scipy import stats
 from kexpfam import KCEF, KEF, AutoKCEF, load
 from kexpfam._heuristics import robust_scaling
 from kexpfam.base_densities import GaussianProcessBase, StudentBase
+from kexpfam.errors import MomentWarning
 
 
 def _wave(n, rng, columns=1):
@@ -70,6 +73,43 @@ def test_an_average_around_cauchy_noise_gains_by_more_rows():
         model = AutoKCEF(random_state=0, n_jobs=1).fit(*sample(n))
         cost[n] = np.mean(truth - model.given(X_new).logpdf(y_new))
     assert cost[1000] < cost[100]
+
+
+@pytest.mark.parametrize(
+    "model", [KCEF(random_state=0), AutoKCEF(random_state=0, n_jobs=1)]
+)
+def test_what_has_no_mean_is_predicted_by_its_median_with_a_warning(model):
+    rng = np.random.default_rng(9)
+    X = rng.uniform(-1.0, 1.0, size=(150, 1))
+    model.fit(X, 100.0 + X[:, 0] + rng.standard_cauchy(150))
+    with pytest.warns(MomentWarning, match="at 2 of 2 rows of X"):
+        found = model.predict([[-0.5], [0.5]])
+    p = model.given([[-0.5], [0.5]])
+    np.testing.assert_array_equal(found, p.median())
+    assert np.abs(found - [99.5, 100.5]).max() < 1.0
+    assert np.isnan(p.mean()).all()
+    assert np.isinf(p.std()).all()
+    frame = model.predict_frame([[-0.5], [0.5]])
+    assert frame["mean"].isna().all()
+    with pytest.raises(ValueError, match="of='median'"):
+        model.effect(0, X[:20], of="mean")
+
+
+@pytest.mark.parametrize(
+    "noise", [stats.t(5), stats.lognorm(0.8)], ids=["t(5)", "lognormal"]
+)
+def test_means_and_deviations_of_tails_that_have_them_are_right(noise):
+    rng = np.random.default_rng(10)
+    X = rng.uniform(-1.0, 1.0, size=(600, 1))
+    y = X[:, 0] + noise.rvs(600, random_state=rng)
+    model = AutoKCEF(random_state=0, n_jobs=1).fit(X, y)
+    at = np.array([[-0.5], [0.0], [0.5]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", MomentWarning)
+        found = model.predict(at)
+    # Four standard errors of the mean of a third of the rows
+    assert np.abs(found - at[:, 0] - noise.mean()).max() < 0.3 * noise.std()
+    assert np.abs(model.given(at).std() / noise.std() - 1.0).max() < 0.25
 
 
 @pytest.mark.parametrize("columns", [1, 3])

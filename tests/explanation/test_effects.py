@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 
 from kexpfam import KCEF
+from kexpfam.errors import TableWarning
 from kexpfam.explanation.effects import effect
 from kexpfam.explanation.steps import alike_in_order
 from tests.explanation.laws import gaussian, houses, linear
@@ -245,6 +246,15 @@ def test_errors_say_what_to_do(column, change, words):
     given = {"X": collinear(30)} | change
     with pytest.raises(ValueError, match=words):
         effect(linear([1.0, 0.0, 0.0]), column, **given)
+
+
+def test_a_column_that_the_fit_left_out_is_told_as_such():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"age": rng.normal(size=30), "year": 2013})
+    with pytest.warns(TableWarning, match="'year' is always 2013"):
+        model = KCEF(select=None).fit(X, X["age"] + rng.normal(size=30))
+    with pytest.raises(ValueError, match="'year' was left out at the fit.*'age'"):
+        model.effect("year", X)
 
 
 def test_several_columns_of_y_are_refused():

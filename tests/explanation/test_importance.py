@@ -295,3 +295,14 @@ def test_unknown_names_of_losses_are_refused():
     ):
         with pytest.raises(ValueError, match=f"{word} must be one of"):
             found.loss(**wrong)
+
+
+def test_a_column_that_is_constant_loses_exactly_nothing():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=60), np.full(60, 3.0)])
+    y = X[:, 0] + rng.normal(size=60)
+    found = importance(linear([1.0, 1.0]), X, y, n_repeats=3, random_state=0)
+    for kind in ("conditional", "marginal"):
+        for score in found.scores:
+            lost = found.loss("x1", score, kind)
+            assert (lost.value, lost.standard_error) == (0.0, 0.0)

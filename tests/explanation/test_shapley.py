@@ -285,7 +285,7 @@ def test_it_reads_well():
     found = explain(linear([1.0, -2.0]), [1.0, 2.0], background=np.zeros((3, 2)))
     lines = str(found).splitlines()
     assert lines[0] == (
-        "Why mean is -3, and not 0, the average of 3 rows (all subsets)"
+        "Why mean of y is -3, and not 0, the average of 3 rows (all subsets)"
     )
     assert lines[1].split() == ["x1", "2", "-4"]
     assert lines[2].split() == ["x0", "1", "+1"]

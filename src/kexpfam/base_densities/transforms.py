@@ -10,7 +10,6 @@ lost whatever its formula does far away, and the tails of y are those of v. Its 
 continuous; where it is not smooth, at the ends and at knots, `column_breaks` tells.
 """
 
-import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ import numpy as np
 from scipy import special
 
 from kexpfam._kernel_density import KernelEstimate, moments, silverman
+from kexpfam._parallel import cached_property
 from kexpfam._roots import increasing_roots
 from kexpfam._typing import Array
 from kexpfam.base_densities.interface import ContinuedTransform, MonotoneTransform
@@ -168,7 +168,7 @@ class Gaussianize(ContinuedTransform):
         columns = np.moveaxis(Y, -1, 0)
         return np.stack(list(map(function, self._splines, columns)), axis=-1)
 
-    @functools.cached_property
+    @cached_property
     def _splines(self) -> list[Any]:
         """A cubic of each column with these values and slopes."""
         # Imported here because it is slow to import and rarely used.

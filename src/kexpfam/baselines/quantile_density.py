@@ -11,12 +11,12 @@ back its density. Beyond the outermost levels z goes on with the slope between t
 the middle, because neighbouring quantiles in a tail are the least certain of all.
 """
 
-import functools
 from typing import Any, Self
 
 import numpy as np
 from scipy import special
 
+from kexpfam._parallel import cached_property
 from kexpfam._typing import Array, Indices
 from kexpfam.base_densities import StudentBase
 from kexpfam.distributions import ExactDensity
@@ -60,7 +60,7 @@ class QuantileDensity(ExactDensity, TabulatedDensity):
     def _n(self) -> int:
         return len(self._knots)
 
-    @functools.cached_property
+    @cached_property
     def _slopes(self) -> Array:
         """dz/dy of each piece, the tails first and last, (n, t + 1)."""
         y, z = self._knots, self._at_knots
@@ -70,7 +70,7 @@ class QuantileDensity(ExactDensity, TabulatedDensity):
         last = (z[-1] - z[other]) / (y[:, -1] - y[:, other])
         return np.column_stack([first, inner, last])
 
-    @functools.cached_property
+    @cached_property
     def _moments(self) -> tuple[Array, Array]:
         """Mean and standard deviation, (n,) each, piece by piece in closed form."""
         ends = np.concatenate([[-np.inf], self._at_knots, [np.inf]])

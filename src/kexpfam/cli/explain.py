@@ -48,8 +48,15 @@ class CodedTable(Explained):
     def _columns(self) -> ModelColumns:
         plain = self.model._columns()
         names = [feature.name for feature in self.coding.features]
-        how = {"background": plain.background, "n_jobs": plain.n_jobs}
-        return ModelColumns.of(names, self.coding, np.asarray, plain.densities, **how)
+        return ModelColumns.of(
+            names,
+            self.coding,
+            np.asarray,
+            plain.densities,
+            background=plain.background,
+            response=plain.response,
+            n_jobs=plain.n_jobs,
+        )
 
 
 @command(

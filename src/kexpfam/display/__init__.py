@@ -4,8 +4,9 @@ matplotlib is imported when something is drawn, never before.
 """
 
 from kexpfam.display.along import (
+    ALONG,
     AveragedDensities,
-    MovableRows,
+    ShownRows,
     averaged_along,
     column_relevance,
 )
@@ -29,13 +30,16 @@ from kexpfam.display.explanations import (
     ContributionsDisplay,
     EffectDisplay,
     ImportanceDisplay,
+    of_response,
 )
 from kexpfam.display.graph import GraphDisplay
 from kexpfam.display.html import (
     densities_in_html,
+    html_bar,
     html_box,
     html_heading,
     html_notes,
+    html_quiet,
     html_table,
     pit_strip,
 )
@@ -50,6 +54,7 @@ from kexpfam.display.summaries import densities_in_words
 from kexpfam.display.theme import middle_cut, short_number
 
 __all__ = [
+    "ALONG",
     "EXTRAPOLATION",
     "UNLIKE",
     "AveragedDensities",
@@ -58,10 +63,10 @@ __all__ = [
     "EffectDisplay",
     "GraphDisplay",
     "ImportanceDisplay",
-    "MovableRows",
     "PITDisplay",
     "PairsDisplay",
     "RegionCalibrationDisplay",
+    "ShownRows",
     "averaged_along",
     "averaged_title",
     "column_relevance",
@@ -69,11 +74,14 @@ __all__ = [
     "densities_in_words",
     "dots_along",
     "extrapolated",
+    "html_bar",
     "html_box",
     "html_heading",
     "html_notes",
+    "html_quiet",
     "html_table",
     "middle_cut",
+    "of_response",
     "pit_strip",
     "pit_values",
     "plot_calibration",

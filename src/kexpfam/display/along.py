@@ -8,8 +8,8 @@ each row being as it is: with l_i the weights of local linear regression on x_ij
 that what changes along the neighbourhood is not blurred, and the ends are not bent. No
 row is moved, so that none is asked for that could not occur: of columns that go
 together one cannot be changed alone. It is also what dots of (x_ij, y_i) may be
-compared with. Categories, and numbers that have few values, are averaged over rows of
-their own.
+compared with. Categories, and numbers that have few values with many rows of each, are
+averaged over rows of their own.
 
 Averages are read off a grid of y that all densities share.
 
@@ -41,13 +41,17 @@ class MovableRows(Protocol):
     def positions(self, column: int) -> Array:
         """Where the rows are in a column, NaN where that is not known, (n,)."""
 
-    def categories(self, column: int) -> tuple[str, ...]:
-        """Its categories in their order; none for numbers."""
-
     def given(
         self, rows: Indices, column: int | None = None, positions: Array | None = None
     ) -> Any:
         """Densities at some rows, (m,), with a column put to positions, (m,)."""
+
+
+class ShownRows(MovableRows, Protocol):
+    """Rows of which a column can be an axis."""
+
+    def categories(self, column: int) -> tuple[str, ...]:
+        """Its categories in their order; none for numbers."""
 
     def unlike(self, rows: Indices) -> Mask:
         """Which of some rows are unlike those of the fit, as far as is known, (m,)."""
@@ -58,7 +62,8 @@ class AlongSpec:
     """How many densities are averaged, and on what grid."""
 
     places: int = 200  # along a column of numbers
-    values: int = 32  # up to so many values of a column, each is a place
+    values: int = 32  # up to so many values of a column, each is a place,
+    rows_of_value: int = 8  # if three of four have so many rows
     rows: int = 1000  # that stand for all, evenly spaced along the column
     span: float = 0.07  # share of these near each place: more blur what is steep
     reach: float = (
@@ -125,7 +130,7 @@ class AveragedDensities:
 
 
 def averaged_along(
-    rows: MovableRows,
+    rows: ShownRows,
     column: int,
     y: Array | None = None,
     ends: tuple[float, float] | None = None,
@@ -149,11 +154,13 @@ def averaged_along(
         raise ValueError("The column that varies has no values in these rows.")
     categories = rows.categories(column)
     low, high = ends or _most(seen[known], spec.cut)
-    values = np.unique(seen[known])
-    values = values[(values >= low) & (values <= high)]
+    inside = seen[known][(seen[known] >= low) & (seen[known] <= high)]
+    values, counts = np.unique(inside, return_counts=True)
     with single_threaded_blas():
         edges, shown, counted = _grid(rows, known, y, spec)
-        if categories or 1 < len(values) <= spec.values:
+        own = 1 < len(values) <= spec.values
+        own = own and float(np.percentile(counts, 25)) >= spec.rows_of_value
+        if categories or own:
             places = np.arange(len(categories), dtype=float) if categories else values
             few = np.array([np.sum(seen == place) < FEW_ROWS for place in places])
             chosen, weights = _of_values(places, seen, known, spec)
@@ -248,7 +255,7 @@ def local_linear_weights(
 
 
 def _grid(
-    rows: MovableRows, known: Indices, y: Array | None, spec: AlongSpec
+    rows: ShownRows, known: Indices, y: Array | None, spec: AlongSpec
 ) -> tuple[Array, slice, bool]:
     """Edges of cells of y, which of them are shown, and whether y is counted."""
     some = known[:: max(1, len(known) // spec.compared)]

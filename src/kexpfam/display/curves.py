@@ -148,7 +148,13 @@ def _draw_quantile_dots(ax: Any, densities: Any, count: int, color: Any) -> None
     ax.axhline(0.0, color="0.6", linewidth=0.8)
     ax.set_yticks([tick for tick in ax.get_yticks() if 0 <= tick <= top])
     ax.text(
-        0.01, 0.02, f"each dot: 1 of {count}", transform=ax.transAxes, color="0.4"
+        0.99,
+        0.97,
+        f"each dot: 1 of {count}",
+        transform=ax.transAxes,
+        color="0.4",
+        ha="right",
+        va="top",
     ).set_fontsize(THEME.label_size)
 
 

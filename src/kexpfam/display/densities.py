@@ -16,7 +16,7 @@ from sklearn.isotonic import isotonic_regression
 from kexpfam._typing import Array, ArrayLike, Mask
 from kexpfam.display.along import (
     AveragedDensities,
-    MovableRows,
+    ShownRows,
     averaged_along,
     column_relevance,
 )
@@ -27,7 +27,7 @@ from kexpfam.display.curves import (
     visible_range,
     widened,
 )
-from kexpfam.display.theme import THEME, pyplot
+from kexpfam.display.theme import THEME, pyplot, short_dates
 from kexpfam.tables import response_name
 
 if TYPE_CHECKING:
@@ -251,7 +251,7 @@ class ConditionalDensityDisplay:
         if self.categories:
             ax.set_xticks(self.x, _shortened(self.categories))
         if self.is_date:
-            ax.xaxis_date()  # which counts days since 1970, too
+            short_dates(ax)
         return self
 
     def _draw_heatmap(self, ax: Any) -> None:
@@ -371,7 +371,7 @@ def averaged_title(name: str, columns: int) -> str:
     return f"averaged over rows with similar {name}" if columns > 1 else ""
 
 
-def dots_along(rows: MovableRows, column: int, y: Array, most: int = 5000) -> Array:
+def dots_along(rows: ShownRows, column: int, y: Array, most: int = 5000) -> Array:
     """Rows (position, y) to show as dots, (m, 2), complete ones, some of many.
 
     Those of a category are beside each other, so that they are seen one by one.

@@ -17,6 +17,7 @@ from kexpfam.display.theme import (
     axes_or_new,
     middle_cut,
     row_of_axes,
+    short_dates,
     short_number,
 )
 
@@ -32,6 +33,18 @@ _KINDS = {
     "conditional": (THEME.blue, -0.18, "conditional: among similar rows"),
     "marginal": (THEME.blues[2], 0.18, "marginal: among all rows"),
 }
+
+
+def of_response(what: str, response: str) -> str:
+    """What a number of p(y|x) is called beside the name of y.
+
+    Example:
+        >>> of_response("q0.9", "price"), of_response("P(y>2)", "price")
+        ('q0.9 of price', 'P(price>2)')
+    """
+    if what.startswith("P(y"):
+        return f"P({response}{what.removeprefix('P(y')}"
+    return f"{what} of {response}"
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -103,7 +116,8 @@ class EffectDisplay:
         extrapolated: What is hatched, or drawn hollow, (g,).
         names: Of the curves; none of a heat map.
         x_label: Name of the column.
-        y_label: What is shown of the distribution.
+        of: What is shown of the distribution.
+        response: What y is called.
         y_edges: Edges of the cells of a heat map, (h + 1,); None for curves.
         x_edges: Edges of its columns, (g + 1,); None for categories.
 
@@ -118,7 +132,8 @@ class EffectDisplay:
     extrapolated: Mask
     names: Sequence[str]
     x_label: str
-    y_label: str
+    of: str
+    response: str = "y"
     y_edges: Array | None = None
     x_edges: Any = None
     ax_: Any = field(init=False)
@@ -138,6 +153,8 @@ class EffectDisplay:
             names = [middle_cut(place, _LETTERS) for place in self.places]
             ax.set_xticks(np.arange(len(names)), names)
             _tilted(ax, names)
+        elif self.places.dtype.kind == "M":
+            short_dates(ax)
         ax.set_xlabel(self.x_label)
         if ax.get_legend_handles_labels()[1]:  # beside, as curves and dots are anywhere
             look: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
@@ -186,8 +203,7 @@ class EffectDisplay:
         self._name_y(ax)
 
     def _name_y(self, ax: Any) -> None:
-        word = self.y_label
-        ax.set_ylabel(f"{word} of y" if word.isalpha() else word)
+        ax.set_ylabel(of_response(self.of, self.response))
 
     def _draw_density(self, ax: Any, y_edges: Array) -> None:
         from matplotlib.colors import PowerNorm
@@ -212,7 +228,7 @@ class EffectDisplay:
         )
         bar.locator = MaxNLocator(5)
         bar.outline.set(edgecolor="0.6", linewidth=0.6)
-        ax.set_ylabel("y")
+        ax.set_ylabel(self.response)
 
     def _columns(self, count: int = 200) -> tuple[Any, Array]:
         """Edges of the columns of a heat map, (c + 1,), and densities in them, (c, h).

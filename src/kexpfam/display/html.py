@@ -79,6 +79,16 @@ def pit_strip(relative_frequency: Callable[[Array], Array]) -> str:
     return f'<div style="margin-top:8px">{svg}{html_quiet(words)}</div>'
 
 
+def html_bar(share: float) -> str:
+    """A bar as long as a share of one, in a cell of a table."""
+    width, height = size = (160.0, 12.0)
+    bar = (
+        f'<rect y="1" width="{max(1.0, share * width):.1f}" height="{height - 2:.0f}" '
+        f'fill="{THEME.bars}"/>'
+    )
+    return picture(size, bar, f"{share:.0%}")
+
+
 def html_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table; cells that are pictures are taken as they are, others escaped."""
     head = "".join(

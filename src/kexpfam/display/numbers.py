@@ -286,6 +286,8 @@ def modes(on: DensityGrid, spec: GridSpec = GRID) -> tuple[Mode, ...]:
     """
     from scipy.signal import find_peaks  # here, since it takes 70 ms to import
 
+    if not on.pdf.any():  # a mass function
+        return ()
     padded = np.concatenate([[0.0], on.pdf, [0.0]])
     peaks = find_peaks(padded, prominence=spec.prominence * on.pdf.max())[0] - 1
     dips = [a + int(on.pdf[a : b + 1].argmin()) for a, b in itertools.pairwise(peaks)]

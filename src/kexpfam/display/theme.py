@@ -70,6 +70,16 @@ def row_of_axes(axes: Any, count: int, size: tuple[float, float]) -> Any:
     return axes
 
 
+def short_dates(ax: Any) -> None:
+    """An axis of days since 1970 with few short labels, which do not overlap."""
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
+    ax.xaxis_date()
+    places = AutoDateLocator(minticks=3, maxticks=7)
+    ax.xaxis.set_major_locator(places)
+    ax.xaxis.set_major_formatter(ConciseDateFormatter(places))
+
+
 def middle_cut(text: str, most: int) -> str:
     """A text without its middle if it is too long: ends tell names apart.
 

@@ -16,7 +16,6 @@ References:
     Rubin, The Bayesian bootstrap, Annals of Statistics 1981.
 """
 
-import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -24,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import special, stats
 
+from kexpfam._parallel import cached_property
 from kexpfam._typing import Array
 
 
@@ -79,6 +79,6 @@ class Replicates:
         """How many standard deviations a band reaches to either side."""
         return float(stats.t(len(self._densities) - 1).ppf(0.5 * (1.0 + level)))
 
-    @functools.cached_property
+    @cached_property
     def _densities(self) -> Sequence[Any]:
         return self.fits(self.X)

@@ -12,13 +12,13 @@ becomes a straight line, beyond the last rows at the latest: tails and moments o
 those of w, and not those of its exponential, of which no row has said anything.
 """
 
-import functools
 import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from kexpfam._parallel import cached_property
 from kexpfam._typing import Array, Indices, Mask
 from kexpfam.distributions.one_column import OneColumnDensity
 from kexpfam.distributions.recalibrated import MappedDensity
@@ -204,7 +204,7 @@ class BoundedDensity(MappedDensity):
         ends = [self._map.lower, self._map.upper]
         return np.broadcast_to(ends, (self._n, 1, 2))
 
-    @functools.cached_property
+    @cached_property
     def _outside(self) -> tuple[Array, Array]:
         """What of p is beyond either bound, (n, 1) each."""
         low, high = self._map.ends
@@ -216,7 +216,7 @@ class BoundedDensity(MappedDensity):
             above = self._density._sf(np.full((self._n, 1), high))
         return below, above
 
-    @functools.cached_property
+    @cached_property
     def _mass(self) -> Array:
         """What is inside, (n, 1)."""
         below, above = self._outside
@@ -292,7 +292,7 @@ class BoundedDensity(MappedDensity):
     def _of(self, rows: Indices | None, *parts: Array) -> tuple[Array, ...]:
         return parts if rows is None else tuple(part[rows] for part in parts)
 
-    @functools.cached_property
+    @cached_property
     def _moments(self) -> tuple[Array, Array]:
         """Mean and standard deviation, (n,) each, integrals over cells in y."""
         cells = self._tabulated(second_moment=True)

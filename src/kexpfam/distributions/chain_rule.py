@@ -8,7 +8,6 @@ lattice that is shifted at random a few times. Differences between the shifts sa
 large the error is. The column that comes first needs none of this, and is exact.
 """
 
-import functools
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn, Protocol, Self
@@ -16,6 +15,7 @@ from typing import Any, NoReturn, Protocol, Self
 import numpy as np
 from scipy import special
 
+from kexpfam._parallel import cached_property
 from kexpfam._typing import Array
 from kexpfam.distributions.interface import SeveralColumns
 from kexpfam.distributions.mixture import MixtureDensity
@@ -190,16 +190,16 @@ class ChainRuleDensity(SeveralColumns):
     def _d(self) -> int:
         return len(self._columns)
 
-    @functools.cached_property
+    @cached_property
     def _ends(self) -> Array:
         ends = np.stack([walk.ends for walk in self._walks])
         return np.stack([ends[..., 0].min(axis=0), ends[..., 1].max(axis=0)], axis=-1)
 
-    @functools.cached_property
+    @cached_property
     def _mean(self) -> Array:
         return self._averaged(lambda walk: walk.means)
 
-    @functools.cached_property
+    @cached_property
     def _std(self) -> Array:
         """Given the columns before it: E var + var E, (n, d)."""
         mean = self._mean[:, None]
@@ -219,7 +219,7 @@ class ChainRuleDensity(SeveralColumns):
             means.append(np.einsum("m,nmd->nd", weights, own))
         return np.tensordot(self._weights, means, axes=1)
 
-    @functools.cached_property
+    @cached_property
     def _walks(self) -> list["_Walk"]:
         """Nodes of each order; the same levels for all densities, whenever asked."""
         points = max(LEAST_POINTS, POINTS // len(self._orders))

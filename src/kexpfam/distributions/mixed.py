@@ -8,13 +8,13 @@ probability, elsewhere that of the continuous part times its share. Without a co
 part the law is a mass function, of counts or grades.
 """
 
-import functools
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy import special
 
+from kexpfam._parallel import cached_property
 from kexpfam._typing import Array, ArrayLike, Indices, Mask
 from kexpfam._validation import as_numbers
 from kexpfam.distributions.interface import ExactDensity
@@ -149,19 +149,19 @@ class MixedDensity(ExactDensity, OneColumnDensity):
             ends[..., 1] = np.maximum(ends[..., 1], inner[..., 1])
         return ends
 
-    @functools.cached_property
+    @cached_property
     def _share(self) -> Array:
         """Probability of no atom, (n, 1)."""
         if self._density is None:
             return np.zeros((self._n, 1))
         return np.maximum(1.0 - self._pi.sum(axis=1, keepdims=True), 0.0)
 
-    @functools.cached_property
+    @cached_property
     def _below(self) -> Array:
         """Mass of the atoms before each of them, and of all, (n, k + 1)."""
         return np.hstack([np.zeros((self._n, 1)), np.cumsum(self._pi, axis=1)])
 
-    @functools.cached_property
+    @cached_property
     def _moments(self) -> tuple[Array, Array]:
         share, inner = self._share[:, 0], np.zeros(self._n)
         mean = self._pi @ self._values
@@ -223,7 +223,7 @@ class MixedDensity(ExactDensity, OneColumnDensity):
             return self._below, self._share
         return self._below[rows], self._share[rows]
 
-    @functools.cached_property
+    @cached_property
     def _jumps(self) -> tuple[Array, Array]:
         """The distribution function just below each atom, and at it, (n, k) each."""
         rest: Array | float = 0.0

@@ -13,6 +13,7 @@ from typing import Any, Self
 import numpy as np
 from scipy import special
 
+from kexpfam._parallel import cached_property
 from kexpfam._typing import Array, ArrayLike, Indices, Mask
 from kexpfam._validation import as_numbers
 from kexpfam.distributions.one_column import (
@@ -284,7 +285,7 @@ class MixtureDensity(TabulatedDensity):
             values.append(np.reshape(value, self._n))
         return np.array(values)
 
-    @functools.cached_property
+    @cached_property
     def _means(self) -> Array:
         return self._gather("mean")
 

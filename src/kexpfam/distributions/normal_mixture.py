@@ -6,13 +6,13 @@ roots between those of the components; mode, highest-density region and entropy 
 from cells in y.
 """
 
-import functools
 from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
 from scipy import special
 
+from kexpfam._parallel import cached_property
 from kexpfam._typing import Array, Indices
 from kexpfam.distributions.interface import ExactDensity, SeveralColumns
 from kexpfam.distributions.one_column import TabulatedDensity
@@ -52,7 +52,7 @@ class _NormalMixture(ExactDensity):
     def _n(self) -> int:
         return len(self._log_weights)
 
-    @functools.cached_property
+    @cached_property
     def _mean(self) -> Array:
         """(n, d)."""
         return self._expected(np.broadcast_to(self._means, self._shape))
@@ -65,7 +65,7 @@ class _NormalMixture(ExactDensity):
         """Weighted means of a number of each component, (n, k, d) -> (n, d)."""
         return np.einsum("nk,nkd->nd", np.exp(self._log_weights), values)
 
-    @functools.cached_property
+    @cached_property
     def _std(self) -> Array:
         """(n, d)."""
         offsets = self._means - self._mean[:, None]

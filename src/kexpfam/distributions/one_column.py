@@ -4,13 +4,13 @@ A concrete class gives a few numbers per point: density, distribution function,
 quantiles, draws. The shapes, the checks and what follows from these are here.
 """
 
-import functools
 from abc import abstractmethod
 from typing import Any
 
 import numpy as np
 from scipy import special
 
+from kexpfam._parallel import cached_property
 from kexpfam._roots import increasing_roots
 from kexpfam._typing import Array, ArrayLike, Indices, Mask
 from kexpfam._validation import (
@@ -326,7 +326,7 @@ class TabulatedDensity(OneColumnDensity):
     def _regions(self, confidence: float) -> list[Array]:
         return highest_density_regions(self._cells, confidence)
 
-    @functools.cached_property
+    @cached_property
     def _cells(self) -> CellDensity:
         return self._tabulated()
 

@@ -10,7 +10,6 @@ statistics, Beta(j, k + 1 − j), j = 1..k: a Bernstein polynomial, whose densit
 most k times the largest weight. So tails of p keep their power, and its moments stay.
 """
 
-import functools
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, Self
@@ -18,6 +17,7 @@ from typing import Any, Self
 import numpy as np
 from scipy import special
 
+from kexpfam._parallel import cached_property
 from kexpfam._roots import increasing_roots
 from kexpfam._typing import Array, Indices
 from kexpfam.distributions.interface import ExactDensity
@@ -214,7 +214,7 @@ class RecalibratedDensity(MappedDensity):
     def _breaks(self) -> Array:
         return self._density._breaks()
 
-    @functools.cached_property
+    @cached_property
     def _moments(self) -> tuple[Array, Array]:
         """Mean and standard deviation, (n,) each; those that p has not are not there.
 

@@ -7,12 +7,12 @@ the cell tells where it crosses. The mass above a level falls as the level rises
 a known slope, so that Newton's method finds the level.
 """
 
-import functools
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.polynomial import legendre
 
+from kexpfam._parallel import cached_property
 from kexpfam._roots import golden_section, increasing_roots
 from kexpfam._typing import Array, Indices, Mask
 from kexpfam.partition import CellDensity, cell_rule, series_at, series_slopes
@@ -67,7 +67,7 @@ class _LevelSets:
         plain, bent = _cut_at_extremes(cells, samples)
         return cls(cells, samples, plain, bent)
 
-    @functools.cached_property
+    @cached_property
     def peak(self) -> Array:
         """The highest value of each row, (n,)."""
         top = self.samples.max(axis=(1, 2))
@@ -143,7 +143,7 @@ class _LevelSets:
     def _k(self) -> int:
         return self.samples.shape[1]
 
-    @functools.cached_property
+    @cached_property
     def _slopes(self) -> Array:
         return series_slopes(self.cells.density_table)
 

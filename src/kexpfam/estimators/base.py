@@ -24,7 +24,8 @@ from kexpfam._validation import (
 )
 from kexpfam.data import adopt, conditions, response_numbers
 from kexpfam.distributions import BLOCK_ROWS, Density, in_blocks
-from kexpfam.estimators.description import described
+from kexpfam.errors import MomentWarning, warn_caller
+from kexpfam.estimators.description import described, with_relevance
 from kexpfam.estimators.frames import FrameColumns, as_frame
 from kexpfam.explanation import Explained, ModelColumns
 from kexpfam.family import Limits
@@ -165,8 +166,24 @@ class ConditionalEstimator(Explained, RegressorMixin, BaseEstimator, Generic[D])
         )
 
     def predict(self, X: ArrayLike) -> Array:
-        """Conditional means, (n,) or (n, d)."""
-        return self._blockwise(self._conditions(X, least=0), lambda p, _: p.mean())
+        """Conditional means, (n,) or (n, d).
+
+        Where there is none, as with tails like Cauchy's, medians, and a
+        `MomentWarning`; `given(X).mean()` is not a number there.
+        """
+        conditions = self._conditions(X, least=0)
+        found = self._blockwise(conditions, lambda p, _: p.mean())
+        missing = np.isnan(found)
+        if self._response_columns == 1 and missing.any():
+            warn_caller(
+                f"Tails of p(y|x) are too heavy for a mean at {missing.sum()} of "
+                f"{len(found)} rows of X, and medians are returned there; "
+                f"predict_quantiles(X, 0.5) gives medians everywhere.",
+                MomentWarning,
+            )
+            rows = conditions[missing]
+            found[missing] = self._blockwise(rows, lambda p, _: p.median())
+        return found
 
     def predict_quantiles(self, X: ArrayLike, quantiles: ArrayLike) -> Array:
         """Conditional quantiles, (n, k) for k levels; one column of y only."""
@@ -306,7 +323,7 @@ class ConditionalEstimator(Explained, RegressorMixin, BaseEstimator, Generic[D])
         Args:
             X: Rows to compare with, an array or a frame; ranges of sliders are theirs.
             y: What was observed there, (n,); None for nothing.
-            title: What the page is called; None for the name of the class.
+            title: What the page is called; None for what the model is.
 
         Returns:
             A `kexpfam.explorer.Exploration`.
@@ -320,7 +337,7 @@ class ConditionalEstimator(Explained, RegressorMixin, BaseEstimator, Generic[D])
             coded,
             y,
             coding=None if self.coder_ is None else self.coder_.coding_,
-            title=title or type(self).__name__,
+            title=title,
             target=response_name(y) or self._target or "y",
         )
 
@@ -332,7 +349,7 @@ class ConditionalEstimator(Explained, RegressorMixin, BaseEstimator, Generic[D])
     def _repr_html_inner(self) -> str:
         if not self._is_fitted:
             return super()._repr_html_inner()
-        return described(self).in_html(super().__repr__())
+        return with_relevance(self).in_html(super().__repr__())
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         found = super()._repr_mimebundle_(**kwargs)
@@ -388,6 +405,7 @@ class ConditionalEstimator(Explained, RegressorMixin, BaseEstimator, Generic[D])
             self._conditions,
             self._density,
             background=kept,
+            response=getattr(self, "_target", None) or "y",
             n_jobs=self.n_jobs,
         )
 

@@ -1,24 +1,27 @@
 """What a fitted model is made of, in words and as HTML for notebooks.
 
-Only what the model remembers is told: nothing is computed, no row is asked for.
+Words are what the model remembers. HTML also says which columns matter, for which some
+hundred densities are computed at rows that the model keeps.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from kexpfam.display import (
+    html_bar,
     html_box,
     html_heading,
     html_notes,
+    html_quiet,
     html_table,
     pit_strip,
 )
 from kexpfam.selection.results import kernel_in_words, short
 
-# Names and members of a list; more are counted.
-_NAMES, _MEMBERS = 6, 6
+# Names, members and columns of a list; more are counted.
+_NAMES, _MEMBERS, _COLUMNS = 6, 6, 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +34,7 @@ class ModelDescription:
         members: Weight, held-out log density, base density and kernel of each member.
         map_of_pit: What densities are behind, a `UnitMap`; None if there is none.
         notes: What a user should know.
+        relevance: Columns of x and how much p(y|x) depends on each, from the first on.
     """
 
     heading: str
@@ -38,6 +42,7 @@ class ModelDescription:
     members: tuple[tuple[str, str, str, str], ...] = ()
     map_of_pit: Any = None
     notes: tuple[str, ...] = ()
+    relevance: tuple[tuple[str, float], ...] = ()
 
     def in_words(self) -> str:
         """Lines for a terminal."""
@@ -58,7 +63,35 @@ class ModelDescription:
             parts.append(html_table(header, self.members))
         if self.map_of_pit is not None:
             parts.append(pit_strip(self.map_of_pit.pdf))
+        if self.relevance:
+            parts += self._relevant_columns()
         return html_box(*parts, html_notes(self.notes))
+
+    def _relevant_columns(self) -> list[str]:
+        shown, rest = self.relevance[:_COLUMNS], self.relevance[_COLUMNS:]
+        most = shown[0][1] or 1.0
+        rows = [(name, html_bar(s / most), f"{s:.0%}") for name, s in shown]
+        if rest:
+            share = sum(s for _, s in rest)
+            rows.append((f"({len(rest)} more)", "", f"{share:.0%}"))
+        words = (
+            "How much p(y|x) moves when a column is exchanged between rows. What it is "
+            "worth on rows of yours: model.importance(X, y)."
+        )
+        return [html_table((), rows), html_quiet(words)]
+
+
+def with_relevance(model: Any) -> ModelDescription:
+    """The same, and how much p(y|x) depends on each column of x."""
+    if getattr(model, "_fitted", True) is None or not hasattr(model, "_columns"):
+        return described(model)  # sums that are not solved to be looked at
+    columns = model._columns()
+    shares = columns.relevance()
+    if shares is None:
+        return described(model)
+    order = np.argsort(-shares, kind="stable").tolist()
+    found = tuple((columns.names[j], float(shares[j])) for j in order)
+    return replace(described(model), relevance=found)
 
 
 def described(model: Any) -> ModelDescription:

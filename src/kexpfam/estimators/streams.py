@@ -8,7 +8,6 @@ split, nor on their order. Coefficients are solved for when they are asked for, 
 and the number of centres chosen anew, so that λ falls as rows come in.
 """
 
-import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -16,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from kexpfam._parallel import cached_property
 from kexpfam.data import BLOCK_ROWS, Rows
 from kexpfam.family import FoldStatistics
 from kexpfam.family.neighbourhood import Neighbourhood
@@ -96,7 +96,7 @@ class SummedRows(Stream):
     sums: FoldStatistics | Callable[[], FoldStatistics]
     neighbourhood: Neighbourhood  # Of the rows that their spec was chosen on
 
-    @functools.cached_property
+    @cached_property
     def statistics(self) -> FoldStatistics:
         """C and b of every fold."""
         return self.sums() if callable(self.sums) else self.sums

@@ -14,6 +14,7 @@ import numpy as np
 from kexpfam._optional import is_instance
 from kexpfam._typing import Array, Indices, Mask
 from kexpfam.data import row_hashes
+from kexpfam.display import ALONG, column_relevance
 from kexpfam.distributions import in_blocks
 from kexpfam.tables import (
     Coding,
@@ -39,6 +40,8 @@ class ModelColumns:
         densities: What p(y|x) is at coded rows.
         background: Coded rows that the model remembers, (m, p), and their weights,
             (m,); None if there are none.
+        response: What y is called.
+        left_out: Columns of the table that the model does not look at.
         n_jobs: How many threads work.
     """
 
@@ -48,6 +51,8 @@ class ModelColumns:
     encode: Callable[[Any], Array]
     densities: Callable[[Array], Any]
     background: tuple[Array, Array] | None = None
+    response: str = "y"
+    left_out: tuple[str, ...] = ()
     n_jobs: int | None = None
 
     @classmethod
@@ -66,6 +71,7 @@ class ModelColumns:
             return cls(tuple(names), alone, none, encode, densities, **more)
         known = tuple(feature.name for feature in coding.features)
         places = tuple(coding.places)
+        more["left_out"] = tuple(n for n in coding.inputs if n not in known)
         return cls(known, places, coding.features, encode, densities, **more)
 
     def index(self, column: Any) -> int:
@@ -76,6 +82,11 @@ class ModelColumns:
                     f"column must be below {len(self.names)}, got {column}."
                 )
             return int(column)
+        if column in self.left_out:
+            raise TableError(
+                f"Column {column!r} was left out at the fit, since it cannot help; "
+                f"columns of the model are {listed(self.names)}."
+            )
         if column not in self.names:
             raise TableError(
                 f"The model has no column {column!r}"
@@ -142,6 +153,24 @@ class ModelColumns:
             values = np.where(own, values, "")
         return values
 
+    def relevance(self, most: int = 3000) -> Array | None:
+        """How much p(y|x) depends on each column, as a share of all, (k,).
+
+        By `column_relevance`, between rows that the model remembers; None without
+        such, for several columns of y, and for a single column of x.
+
+        Args:
+            most: How many densities are looked at, about.
+        """
+        count = len(self.names)
+        if self.background is None or count < 2:
+            return None
+        rows = BackgroundRows(self, self.background[0])
+        if len(rows) < 2 or not hasattr(rows.given(np.arange(1)), "cdf"):
+            return None
+        compared = min(ALONG.compared, max(8, most // (count + 1)))
+        return column_relevance(rows, count, replace(ALONG, compared=compared))
+
     def text(self, column: int, z: Array) -> str:
         """The value of a column in one coded row, (p,), as people write it."""
         value = self.values(column, z[None])[0]
@@ -151,6 +180,32 @@ class ModelColumns:
         if feature is None:
             return f"{value:.4g}"
         return feature.text(feature.value(z[list(self.places[column])]))
+
+
+@dataclass(frozen=True, eq=False)
+class BackgroundRows:
+    """Coded rows, between which columns are exchanged: a position is a row's number."""
+
+    columns: ModelColumns
+    Z: Array
+
+    def __len__(self) -> int:
+        return len(self.Z)
+
+    def positions(self, column: int) -> Array:
+        """The numbers of the rows, whatever the column."""
+        return np.arange(len(self.Z), dtype=float)
+
+    def given(
+        self, rows: Indices, column: int | None = None, positions: Array | None = None
+    ) -> Any:
+        """Densities at some rows, with a column of other ones."""
+        if column is None or positions is None:
+            return self.columns.densities(self.Z[rows])
+        own = list(self.columns.places[column])
+        return self.columns.densities(
+            exchanged(self.Z, rows, positions.astype(int), own)
+        )
 
 
 def is_gap(values: Column) -> Mask:

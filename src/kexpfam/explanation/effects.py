@@ -36,6 +36,9 @@ from kexpfam.tables import Column
 # Bayesian bootstraps of the rows, for standard errors. So many give these to 7 %.
 REPLICATES = 100
 
+# Rows at each place of a density, on average: fewer make stripes. A guess.
+ROWS_OF_MEAN = 15
+
 # Where more than this share of the rows that take a step is unlike all rows, an effect
 # is marked.
 MOSTLY = 0.5
@@ -61,6 +64,7 @@ class Effect:
         y_edges: Edges of the cells of "density", (k + 1,); None of others.
         x_edges: Edges between which rows were averaged for "density", (g + 1,); None of
             others, and of categories.
+        response: What y is called.
     """
 
     column: str
@@ -73,6 +77,7 @@ class Effect:
     extrapolated: Array
     y_edges: Array | None = None
     x_edges: Array | None = None
+    response: str = "y"
 
     @property
     def is_categorical(self) -> bool:
@@ -125,7 +130,8 @@ class Effect:
             extrapolated=self.is_extrapolated,
             names=self.names,
             x_label=self.column,
-            y_label=self.of,
+            of=self.of,
+            response=self.response,
             y_edges=self.y_edges,
             x_edges=self.x_edges,
         ).plot(ax)
@@ -181,6 +187,8 @@ def effect(
     columns.require_one_response("effect", Z)
     Z = Z[~is_gap(columns.values(j, Z))]
     Z = Z[rng.permutation(len(Z))[:most]]
+    if functional is None:  # averages of a few rows are stripes
+        count = min(count, max(2, len(Z) // ROWS_OF_MEAN))
     steps = steps_along(columns, j, Z, count)
     if functional is None:
         return _density_effect(columns, j, Z, steps)
@@ -221,6 +229,7 @@ def _moved_effect(
         np.std(replicates, axis=0, ddof=1),
         np.bincount(at, minlength=len(steps.places)),
         steps.worst_share(*unlike),
+        response=columns.response,
     )
 
 
@@ -255,4 +264,5 @@ def _density_effect(
         np.zeros(len(places)),
         y_edges,
         None if steps.categorical else steps.places,
+        columns.response,
     )

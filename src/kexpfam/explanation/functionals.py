@@ -51,7 +51,7 @@ class Functional:
     @classmethod
     def _of_word(cls, word: str) -> "Functional":
         known: dict[str, Callable[[Any], Array]] = {
-            "mean": lambda p: p.mean()[:, None],
+            "mean": _means,
             "median": lambda p: p.quantile([0.5]),
             "std": lambda p: p.std()[:, None],
             "width": lambda p: np.diff(p.interval(WIDTH_OF), axis=1),
@@ -83,6 +83,16 @@ class Functional:
         if sign == ">":
             return cls((name,), lambda p: p.sf(at))
         return cls((name,), lambda p: p.cdf(at))
+
+
+def _means(p: Any) -> Array:
+    found: Array = p.mean()
+    if np.isnan(found).any():
+        raise ValueError(
+            f"of='mean' is not a number at {np.isnan(found).sum()} of {len(found)} "
+            f"conditions, where tails of y are too heavy for a mean; use of='median'."
+        )
+    return found[:, None]
 
 
 def _checked(name: str, values: Any, n: int) -> Array:

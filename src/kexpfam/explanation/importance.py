@@ -52,6 +52,9 @@ _MODEL_SCORES = {"log_density": "log density", "crps": "CRPS", "width": "90 % wi
 # are small enough then, and trees are grown in milliseconds.
 POOL_ROWS = 5000
 
+# Of a loss: what is less is the rounding of an average of equal laws.
+ROUNDING = 1e-12
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Importance:
@@ -189,8 +192,9 @@ def importance(
         for kind in KINDS:
             moved = without_columns(Z, coded, kind, repeats, n, rng)
             for score, losses in laws.losses(moved).items():
-                lost = estimate(losses - with_all[score], weights)
-                found[kind][score].append(lost)
+                lost = losses - with_all[score]
+                lost[np.abs(lost) < ROUNDING * np.abs(with_all[score])] = 0.0
+                found[kind][score].append(estimate(lost, weights))
     return _sorted(columns, named, found, _means(with_all, weights), n, repeats)
 
 

@@ -34,7 +34,7 @@ from scipy.special import comb
 from kexpfam._optional import needed
 from kexpfam._typing import Array, Indices, Mask
 from kexpfam._validation import as_generator, check_count
-from kexpfam.display import short_number
+from kexpfam.display import of_response, short_number
 from kexpfam.explanation.columns import ModelColumns, one_row
 from kexpfam.explanation.functionals import Functional
 from kexpfam.explanation.similarity import named_groups
@@ -64,6 +64,7 @@ class ShapleyValues:
         prediction: The number at the row; the average plus all values.
         n_background: Rows of the background.
         exact: Whether all subsets were evaluated.
+        response: What y is called.
     """
 
     of: str
@@ -75,6 +76,7 @@ class ShapleyValues:
     prediction: float
     n_background: int
     exact: bool
+    response: str = "y"
 
     @property
     def order(self) -> list[int]:
@@ -123,13 +125,14 @@ class ShapleyValues:
             standard_errors=errors,
             average=self.average,
             prediction=self.prediction,
-            of=self.of,
+            of=of_response(self.of, self.response),
         ).plot(ax)
 
     def __repr__(self) -> str:
         how = "all subsets" if self.exact else "drawn orders"
         lines = [
-            f"Why {self.of} is {short_number(self.prediction)}, and not "
+            f"Why {of_response(self.of, self.response)} is "
+            f"{short_number(self.prediction)}, and not "
             f"{short_number(self.average)}, the average of {self.n_background} rows "
             f"({how})"
         ]
@@ -203,6 +206,7 @@ def explain(
         float(ends[1, 0]),
         len(B),
         exact,
+        columns.response,
     )
 
 

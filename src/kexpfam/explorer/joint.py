@@ -1,6 +1,5 @@
 """The page of a joint density: its graph, and draws of it beside the data."""
 
-import functools
 import math
 import threading
 import warnings
@@ -10,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from kexpfam._parallel import cached_property
 from kexpfam._typing import Array
 from kexpfam.display import GraphDisplay
 from kexpfam.display.svg import (
@@ -167,7 +167,7 @@ class JointView:
             found |= _ancestors(order.graph, column)
         return found
 
-    @functools.cached_property
+    @cached_property
     def _controls(self) -> list[Control]:
         """A slider for each column, and a list for categories."""
         found = []
@@ -184,7 +184,7 @@ class JointView:
                 found.append(number_control(name, i, values))
         return found
 
-    @functools.cached_property
+    @cached_property
     def _axes(self) -> list[Control]:
         """The range of each column that pictures show."""
         pairs = zip(self._controls, self._rows.T, strict=True)
@@ -195,7 +195,7 @@ class JointView:
             for control, values in pairs
         ]
 
-    @functools.cached_property
+    @cached_property
     def _rows(self) -> Array:
         """Data, or draws without any, (n, d)."""
         if len(self.subject.rows):

@@ -22,7 +22,7 @@ from kexpfam._typing import Array
 from kexpfam.errors import MissingDependencyError
 from kexpfam.explorer.export import report
 from kexpfam.explorer.server import ExplorerServer, plain, said
-from kexpfam.explorer.subject import Question, Subject, controls_of
+from kexpfam.explorer.subject import Question, Subject, controls_of, kind_of_model
 from kexpfam.explorer.view import ConditionalView
 from kexpfam.tables import Coding, NumberFeature
 
@@ -155,7 +155,7 @@ def explored(
     y: Any = None,
     *,
     coding: Coding | None,
-    title: str,
+    title: str | None,
     target: str,
 ) -> Exploration:
     """The page of a model of coded rows; served at once where there is no notebook.
@@ -165,7 +165,7 @@ def explored(
         X: Rows as the model takes them, (n, p).
         y: What was observed, (n,); None for nothing.
         coding: What the columns stand for; None for numbers.
-        title: What the page is called.
+        title: What the page is called; None for what the model is.
         target: Name of y.
     """
     if coding is None:
@@ -180,8 +180,9 @@ def explored(
     if len(values) != len(X):
         raise ValueError(f"y must have {len(X)} rows like X, got {len(values)}.")
     controls, numbers = controls_of(coding, X), np.arange(1, len(X) + 1)
+    name = title or kind_of_model(model)
     view = ConditionalView(
-        Subject(model, controls, target, title, X, values, numbers, "the data")
+        Subject(model, controls, target, name, X, values, numbers, "the data")
     )
     found = Exploration(view)
     return found if in_notebook() else found.open()

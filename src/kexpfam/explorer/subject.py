@@ -5,7 +5,6 @@ for, and of rows of data if there are any; it knows nothing of files. What it as
 from outside, and is read with care.
 """
 
-import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +12,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from kexpfam._parallel import cached_property
 from kexpfam._typing import Array, Indices, Mask
 from kexpfam.display import averaged_along, column_relevance, typical_place
 from kexpfam.display.numbers import LEVELS, CurveNumbers
@@ -215,7 +215,7 @@ class Subject:
             return np.zeros(len(X), dtype=bool)
         return self._test.is_unlike(X)
 
-    @functools.cached_property
+    @cached_property
     def _test(self) -> ExtrapolationTest | None:
         rows = remembered_rows(self.model)
         return None if rows is None else ExtrapolationTest.of(rows)
@@ -293,7 +293,7 @@ class Subject:
 
 @dataclass(frozen=True, eq=False)
 class SubjectRows:
-    """Rows of conditions, (n, p), of which a control can be moved (`MovableRows`)."""
+    """Rows of conditions, (n, p), of which a control can be moved (`ShownRows`)."""
 
     subject: Subject
     X: Array

@@ -5,7 +5,6 @@ returns what is drawn: numbers, and the picture that they make. What does not de
 the sliders is computed once.
 """
 
-import functools
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -13,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from kexpfam._parallel import cached_property
 from kexpfam._typing import Array, Indices
 from kexpfam.display import UNLIKE, rows_near
 from kexpfam.display.numbers import LEVELS, CurveNumbers, density_numbers
@@ -281,22 +281,22 @@ class ConditionalView:
                 self._averages[control.name] = self.subject.averaged_along(own)
             return self._averages[control.name]
 
-    @functools.cached_property
+    @cached_property
     def _evaluation(self) -> Evaluation:
         rows = self._evaluated
         return evaluate(self.subject.model, self.subject.X[rows], self.subject.y[rows])
 
-    @functools.cached_property
+    @cached_property
     def _drawn(self) -> Array:
         X = self.subject.X[self._evaluated]
         return self.subject.model.sample(X, self.spec.draws, random_state=0)
 
-    @functools.cached_property
+    @cached_property
     def axis(self) -> tuple[float, float]:
         """Values of y that pictures show."""
         return self.subject.axis()
 
-    @functools.cached_property
+    @cached_property
     def _observed(self) -> Indices:
         """Rows with an observation, in an order of their own."""
         rows = np.flatnonzero(np.isfinite(self.subject.y))

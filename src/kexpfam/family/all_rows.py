@@ -22,7 +22,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from kexpfam._parallel import single_threaded_blas, thread_count
+from kexpfam._parallel import cached_property, single_threaded_blas, thread_count
 from kexpfam._progress import Progress
 from kexpfam._typing import Array, Indices
 from kexpfam.data import (
@@ -401,7 +401,7 @@ class SourceSums(RowSums):
     coordinates: Coordinates
     beyond: RowsBeyond
 
-    @functools.cached_property
+    @cached_property
     def observed(self) -> Array:
         return self._sum(None, None)
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from kexpfam._parallel import on_threads, single_threaded_blas
+from kexpfam._parallel import cached_property, on_threads, single_threaded_blas
 from kexpfam._typing import Array, Indices
 from kexpfam._validation import mean_and_std
 from kexpfam.base_densities import BaseDensity
@@ -50,7 +50,7 @@ class LowRankSpec:
         _, std = mean_and_std("y", rows.U, rows.weights)
         return cls(rows.coordinates, rows.base, basis, std, seed)
 
-    @functools.cached_property
+    @cached_property
     def summation(self) -> Summation:
         """Adds rows to sums."""
         return Summation(self.basis)

@@ -6,7 +6,6 @@ s = ‖u‖². They are used here as ratios ρₖ = φ⁽ᵏ⁾/φ: a Gaussian's
 numbers, so its derivatives cost one exponential and a short polynomial.
 """
 
-import functools
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ from typing import Self
 import numpy as np
 
 from kexpfam._linalg import Empty
+from kexpfam._parallel import cached_property
 from kexpfam._typing import Array, namespace_of, written
 from kexpfam.kernels.base import Kernel, LengthScale, Pairs
 
@@ -254,7 +254,7 @@ class RadialPairs(Pairs):
             self._ratios = self._kernel.ratios(self._s, order)
         return self._ratios[:order]
 
-    @functools.cached_property
+    @cached_property
     def _s(self) -> Array:
         """Squared scaled distances (m, n)."""
         columns = self._A.shape[1]
@@ -267,7 +267,7 @@ class RadialPairs(Pairs):
             s += self._square(i)
         return s
 
-    @functools.cached_property
+    @cached_property
     def _value(self) -> Array:
         value = self._kernel.profile(self._s, self._new())
         if self._weight is not None:

@@ -11,13 +11,12 @@ the Hessian is taken from decides how fast it is found, and not where it is (Jor
 and Yang 2019, "Communication-efficient distributed statistical inference").
 """
 
-import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from kexpfam._parallel import on_threads, single_threaded_blas
+from kexpfam._parallel import cached_property, on_threads, single_threaded_blas
 from kexpfam._typing import Array
 from kexpfam.likelihood.objective import Parts, RowSums
 from kexpfam.score_matching import Basis
@@ -36,7 +35,7 @@ class SumsInMemory(RowSums):
     weights: Array  # (n,)
     n_jobs: int | None = None  # Threads; None for all cores
 
-    @functools.cached_property
+    @cached_property
     def observed(self) -> Array:
         return observed_sums(self.basis, self.X, self.U, self.weights)
 

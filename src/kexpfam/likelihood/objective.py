@@ -18,7 +18,6 @@ The unknown is β = Lᵀα with R = LLᵀ: the penalty becomes ‖β‖²/2, gra
 in the RKHS, and the Hessian is at least λ.
 """
 
-import functools
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,6 +26,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import linalg
 
+from kexpfam._parallel import cached_property
 from kexpfam._typing import Array, Indices
 from kexpfam.base_densities import BaseDensity
 from kexpfam.partition import Nodes
@@ -184,7 +184,7 @@ class Parts:
         """All pairs of centres i ≤ j, in blocks; kept if they are few."""
         return self._few_pairs or map(self._pair_block, self._pair_blocks)
 
-    @functools.cached_property
+    @cached_property
     def _few_pairs(self) -> list[CenterPairs]:
         blocks = self._pair_blocks
         return [self._pair_block(blocks[0], keep=True)] if len(blocks) == 1 else []
@@ -362,7 +362,7 @@ class PenalizedLikelihood:
         """Part of the weight of all rows that those of the conditions have."""
         return 1.0 if self.others is None else 1.0 - self.others.share
 
-    @functools.cached_property
+    @cached_property
     def scale(self) -> float:
         """Norm of the mean of φ in the RKHS, that gradients are compared with."""
         seen = (

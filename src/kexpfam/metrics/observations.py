@@ -13,7 +13,6 @@ and scales, so every row has its own, and rows with fewer cells are filled up wi
 empty ones.
 """
 
-import functools
 import math
 import warnings
 from collections.abc import Callable
@@ -22,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from kexpfam._parallel import cached_property
 from kexpfam._typing import Array, ArrayLike, Mask
 from kexpfam._validation import as_numbers, check_weights
 from kexpfam.display import short_number
@@ -103,7 +103,7 @@ class Observations:
             return np.zeros(points.shape)
         return self._at(self.density.pmf, points)
 
-    @functools.cached_property
+    @cached_property
     def atoms(self) -> Array:
         """Values with a probability of their own, (k,); none of a density."""
         known = getattr(self.density, "atoms", None)
@@ -114,7 +114,7 @@ class Observations:
         found = self.density.ppf(levels if self.single else levels[None])
         return np.broadcast_to(found, (len(self.y), len(levels)))
 
-    @functools.cached_property
+    @cached_property
     def dense(self) -> "Observations":
         """The same for many points: from a table, if the densities can make one."""
         if not hasattr(self.density, "tabulated"):
@@ -123,7 +123,7 @@ class Observations:
         table.__dict__["atoms"] = self.atoms
         return table
 
-    @functools.cached_property
+    @cached_property
     def edges(self) -> Array:
         """Quantiles between which the mass lies, increasing, (n, k).
 

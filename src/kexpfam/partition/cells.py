@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.polynomial import legendre
 
+from kexpfam._parallel import cached_property
 from kexpfam._typing import Array, Indices, Mask
 from kexpfam.partition.series import invert_series, legendre_values, series_at
 
@@ -76,38 +77,38 @@ class CellDensity:
     edges: Array  # Ends of the cells, (k + 1,), or of each row's, not decreasing
     density: Array  # Densities at the nodes, (n, k, 16)
 
-    @functools.cached_property
+    @cached_property
     def nodes(self) -> Array:
         """All nodes, (k, 16) or (n, k, 16)."""
         return cell_nodes(self.edges[..., :-1], self.edges[..., 1:])
 
-    @functools.cached_property
+    @cached_property
     def half(self) -> Array:
         """Half the width of each cell, (k,) or (n, k)."""
         return 0.5 * np.diff(self.edges)
 
-    @functools.cached_property
+    @cached_property
     def density_table(self) -> Array:
         """Legendre coefficients of the density on each cell, (n k, 16)."""
         return self.density.reshape(-1, NODES) @ cell_rule().coefficients
 
-    @functools.cached_property
+    @cached_property
     def integral_table(self) -> Array:
         """Those of the mass between the left end and a point, (n k, 17)."""
         table = self.density @ cell_rule().integrals
         return (table * self.half[..., None]).reshape(-1, NODES + 1)
 
-    @functools.cached_property
+    @cached_property
     def mass(self) -> Array:
         """Mass of each cell, (n, k)."""
         return (self.density @ cell_rule().weights) * self.half
 
-    @functools.cached_property
+    @cached_property
     def below(self) -> Array:
         """Mass left of each cell, (n, k)."""
         return np.cumsum(self.mass, axis=1) - self.mass
 
-    @functools.cached_property
+    @cached_property
     def _above(self) -> Array:
         return np.cumsum(self.mass[:, ::-1], axis=1)[:, ::-1] - self.mass
 

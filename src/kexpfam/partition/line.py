@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from kexpfam._parallel import cached_property
 from kexpfam._typing import Array, Indices, Mask
 from kexpfam.partition.cells import NODES, CellDensity, cell_nodes, cell_rule, locate
 from kexpfam.partition.series import series_at
@@ -34,7 +35,7 @@ class LineDensity:
         """Only these rows."""
         return rows_of(self, index, "edges")
 
-    @functools.cached_property
+    @cached_property
     def cells(self) -> CellDensity:
         """The densities themselves, and what follows from them."""
         return CellDensity(self.edges, np.exp(self.log_density))

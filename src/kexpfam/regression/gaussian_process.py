@@ -33,14 +33,13 @@ rows P, k(x) ≈ B k_P(x), and D B has a third of the columns. With these the va
 may be too small, by less than 1e-7 of itself and the noise wherever it was looked at.
 """
 
-import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import blas, lapack
 
-from kexpfam._parallel import single_threaded_blas
+from kexpfam._parallel import cached_property, single_threaded_blas
 from kexpfam._typing import Array, Indices
 from kexpfam.persistence import saved_fit
 from kexpfam.regression.inducing_process import (
@@ -110,14 +109,14 @@ class GaussianProcess(Process):
     def standard_mean(self, Z: Array) -> Array:
         return feature_means(self.hyperparameters, self.X, self._feature_weights, Z)
 
-    @functools.cached_property
+    @cached_property
     def _feature_weights(self) -> Array:
         """Coefficients of s(x, x_1) … s(x, x_n), x and 1 in the mean, (n + p + 1,)."""
         linear = self.hyperparameters.linear_variance * (self.coefficients @ self.X)
         constant = CONSTANT_VARIANCE * self.coefficients.sum()
         return np.concatenate([self.coefficients, linear, [constant]])
 
-    @functools.cached_property
+    @cached_property
     def _reduced(self) -> InducingProcess | None:
         """The process with its variance in few directions; None if these are many."""
         n = len(self.X)
@@ -141,7 +140,7 @@ class GaussianProcess(Process):
         scalings = self.x_scaling, self.y_scaling
         return InducingProcess(self.X[order], weights, directions, h, *scalings)
 
-    @functools.cached_property
+    @cached_property
     def _factor(self) -> Array:
         # Not kept by a file; found again when it is first needed.
         return _factor_of(self.hyperparameters, self.X, self.noise)

@@ -7,6 +7,10 @@ for x and y in standard units. Given l the mean is a weighted ridge regression; 
 the mean, l takes a step of Fisher scoring, whose Hessian is constant. The two
 alternate, for all folds and all penalties at once: a *problem* is one fold left out (or
 none) with one pair of penalties, and problems are rows of the arrays below.
+
+The weights of the ridge regression, w exp(−2 l), differ between problems and rounds,
+and so would its matrix. With many columns none is computed but D'diag(w)D of each fold,
+whose inverse with ρ preconditions conjugate gradients, and folds take turns.
 """
 
 import math
@@ -14,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kexpfam._typing import Array
+from kexpfam._typing import Array, Indices
 from kexpfam.persistence import saved_fit
 from kexpfam.regression.scaling import Scaling, scaling_of, usable_weights
 
@@ -39,6 +43,11 @@ class LinearSpec:
     most_rounds: int = 30
     most_halvings: int = 6
     enough_nats: float = 1e-3  # Rounds end when none gains more
+    # With more columns the mean is found by conjugate gradients: steps at most, and the
+    # nats that are left to gain when they end
+    many_columns: int = 60
+    most_steps: int = 5
+    left_nats: float = 1e-6
 
 
 LINEAR_SPEC = LinearSpec()
@@ -110,13 +119,17 @@ def fit_linear(
     tau = np.repeat(spec.scale_penalties, len(spec.mean_penalties))
     # Problem (k, g): fold k left out, penalties g; the last k leaves no fold out.
     kept = np.arange(n_folds + 1)[:, None] != folds
-    W = np.repeat(kept * weights, len(rho), axis=0)
-    penalties = np.tile(rho, n_folds + 1), np.tile(tau, n_folds + 1)
-    b, c = _fit_problems(D, u, W, *penalties, spec)
+    in_turn = n_folds + 1 if D.shape[1] > spec.many_columns else 1
+    found = [
+        _fit_problems(D, u, some, rho, tau, spec)
+        for some in np.array_split(kept * weights, in_turn)
+    ]
+    b, c = map(np.concatenate, zip(*found, strict=True))
+    W = np.repeat(kept, len(rho), axis=0)
     # Of each problem the range of its own rows bounds the log scale.
     values = c @ D.T
-    lower = np.min(values, axis=1, where=W > 0, initial=np.inf) - spec.margin
-    upper = np.max(values, axis=1, where=W > 0, initial=-np.inf) + spec.margin
+    lower = np.min(values, axis=1, where=W, initial=np.inf) - spec.margin
+    upper = np.max(values, axis=1, where=W, initial=-np.inf) + spec.margin
     values = np.clip(values, lower[:, None], upper[:, None])
     # Of every row the problems that have not seen it, (grid, n).
     own = folds, slice(None), np.arange(len(y))
@@ -143,17 +156,30 @@ def fit_linear(
 
 
 def _fit_problems(
-    D: Array, y: Array, W: Array, rho: Array, tau: Array, spec: LinearSpec = LINEAR_SPEC
+    D: Array,  # Conditions in standard units after a column of ones, (n, 1 + p)
+    y: Array,  # Responses in standard units, (n,)
+    kept: Array,  # Row weights, zero in what is left out, (folds, n)
+    rho: Array,  # Penalties of the mean, (g,)
+    tau: Array,  # Penalties of the log scale, (g,)
+    spec: LinearSpec = LINEAR_SPEC,
 ) -> tuple[Array, Array]:
-    """Coefficients b and c of every problem, (problems, 1 + p) each."""
-    free = np.append(0.0, np.ones(D.shape[1] - 1))  # the intercept is not penalised
-    ridge_b, ridge_c = rho[:, None] * free, tau[:, None] * free
-    b = _weighted_ridge(D, y, W, ridge_b)
+    """Coefficients b and c with each fold left out, (folds · g, 1 + p) each."""
+    q = D.shape[1]
+    free = np.append(0.0, np.ones(q - 1))  # the intercept is not penalised
+    grams = _grams(D, kept)
+    W = np.repeat(kept, len(rho), axis=0)
+    ridge_b = np.tile(rho[:, None] * free, (len(kept), 1))
+    ridge_c = np.tile(tau[:, None] * free, (len(kept), 1))
+    mean, which_b = _inverses(grams, rho)
+    fisher, which_c = _inverses(2.0 * grams, tau)
+    if q > spec.many_columns:
+        mean_of = _PreconditionedRidge(D, y, ridge_b, mean, which_b, spec)
+    else:
+        mean_of = _ExactRidge(D, y, ridge_b)
+    b = _applied(mean, which_b, (W * y) @ D)
     squares = (y - b @ D.T) ** 2 + spec.smallest_square
     c = np.zeros_like(b)
     c[:, 0] = 0.5 * np.log(np.einsum("bn,bn->b", W, squares) / W.sum(axis=1))
-    fisher = 2.0 * _grams(D, W) + ridge_c[:, :, None] * np.eye(D.shape[1])
-    fisher = np.linalg.pinv(fisher, hermitian=True)
     log_scale = _log_scale(D, c, spec)
     loss = _loss(log_scale, squares, W, c, ridge_c)
     total = loss + 0.5 * np.sum(ridge_b * b * b, axis=1)
@@ -161,7 +187,7 @@ def _fit_problems(
         # A step of Fisher scoring in each problem, shortened until none is worse.
         ratio = squares * np.exp(-2.0 * log_scale)
         gradient = (W * (1.0 - ratio)) @ D + ridge_c * c
-        step = -np.einsum("bij,bj->bi", fisher, gradient)
+        step = -_applied(fisher, which_c, gradient)
         length = np.ones((len(c), 1))
         for _ in range(spec.most_halvings):
             new = c + length * step
@@ -172,7 +198,7 @@ def _fit_problems(
             length[worse] *= 0.5
         c = np.where(worse[:, None], c, new)
         log_scale = _log_scale(D, c, spec)
-        b = _weighted_ridge(D, y, W * np.exp(-2.0 * log_scale), ridge_b)
+        b = mean_of(W * np.exp(-2.0 * log_scale), b)
         squares = (y - b @ D.T) ** 2 + spec.smallest_square
         loss = _loss(log_scale, squares, W, c, ridge_c)
         before, total = total, loss + 0.5 * np.sum(ridge_b * b * b, axis=1)
@@ -192,13 +218,71 @@ def _loss(log_scale: Array, squares: Array, W: Array, c: Array, ridge: Array) ->
     return np.einsum("bn,bn->b", W, terms) + 0.5 * np.sum(ridge * c * c, axis=1)
 
 
-def _weighted_ridge(D: Array, y: Array, W: Array, ridge: Array) -> Array:
+@dataclass(frozen=True, eq=False)
+class _ExactRidge:
     """Minimisers of Σ w (y − D b)² + Σ ridge b², one per problem."""
-    grams = _grams(D, W)
-    q = D.shape[1]
-    grams[:, np.arange(q), np.arange(q)] += ridge
-    solutions = np.linalg.solve(grams, ((W * y) @ D)[:, :, None])
-    return np.asarray(solutions[:, :, 0], dtype=np.float64)
+
+    D: Array
+    y: Array
+    ridge: Array  # (problems, 1 + p)
+
+    def __call__(self, W: Array, _: Array) -> Array:
+        grams = _grams(self.D, W)
+        columns = np.arange(self.D.shape[1])
+        grams[:, columns, columns] += self.ridge
+        solutions = np.linalg.solve(grams, ((W * self.y) @ self.D)[:, :, None])
+        return np.asarray(solutions[:, :, 0], dtype=np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class _PreconditionedRidge:
+    """The same by conjugate gradients from where the last round has ended."""
+
+    D: Array
+    y: Array
+    ridge: Array
+    inverses: Array  # Of the matrices without a log scale, (k, 1 + p, 1 + p)
+    which: Indices  # That of each problem, (problems,)
+    spec: LinearSpec
+
+    def __call__(self, W: Array, b: Array) -> Array:
+        left = (W * (self.y - b @ self.D.T)) @ self.D - self.ridge * b
+        down = near = _applied(self.inverses, self.which, left)
+        gain = np.einsum("bi,bi->b", left, near)
+        for _ in range(self.spec.most_steps):
+            # About twice what is left to gain, in nats
+            if gain.max() < self.spec.left_nats:
+                break
+            image = (W * (down @ self.D.T)) @ self.D + self.ridge * down
+            curvature = np.einsum("bi,bi->b", down, image)
+            length = gain / np.maximum(curvature, np.finfo(float).tiny)
+            b = b + length[:, None] * down
+            left = left - length[:, None] * image
+            near = _applied(self.inverses, self.which, left)
+            before, gain = gain, np.einsum("bi,bi->b", left, near)
+            turn = gain / np.maximum(before, np.finfo(float).tiny)
+            down = near + turn[:, None] * down
+        return b
+
+
+def _inverses(grams: Array, penalties: Array) -> tuple[Array, Indices]:
+    """(G + penalty)⁻¹ for each fold and penalty, and the number of each problem's."""
+    own, which = np.unique(penalties, return_inverse=True)
+    q = grams.shape[-1]
+    systems = np.repeat(grams, len(own), axis=0)
+    columns = np.arange(1, q)  # the intercept is not penalised
+    systems[:, columns, columns] += np.tile(own, len(grams))[:, None]
+    numbers = len(own) * np.arange(len(grams))[:, None] + which
+    return np.linalg.pinv(systems, hermitian=True), numbers.ravel()
+
+
+def _applied(matrices: Array, which: Indices, vectors: Array) -> Array:
+    """The product of each vector with the symmetric matrix of its number."""
+    out = np.empty_like(vectors)
+    for k, matrix in enumerate(matrices):
+        rows = which == k
+        out[rows] = vectors[rows] @ matrix
+    return out
 
 
 def _grams(
@@ -208,6 +292,9 @@ def _grams(
 ) -> Array:
     """D'diag(w)D of every problem, (problems, 1 + p, 1 + p), by matrix products."""
     n, q = D.shape
+    if len(W) == 1:
+        weighted = np.sqrt(W[0])[:, None] * D
+        return (weighted.T @ weighted)[None]
     grams = np.zeros((len(W), q * q))
     height = max(1, chunk_numbers // (q * q))
     for start in range(0, n, height):

@@ -15,13 +15,13 @@ leaves a boundary term, unless every direction is weighted by a function g_i tha
 vanishes at the edge; the weighted objective is quadratic in T as before.
 """
 
-import functools
 from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 
 from kexpfam._linalg import Empty, for_each_row_block
+from kexpfam._parallel import cached_property
 from kexpfam._typing import Array, Indices
 from kexpfam.kernels import Constant, JointKernel, Kernel, Pairs
 from kexpfam.persistence import saved_fit
@@ -101,7 +101,7 @@ class KernelExpansion:
         for_each_row_block(len(Y), len(self.Y), work, n_jobs=self.n_jobs)
         return out
 
-    @functools.cached_property
+    @cached_property
     def node_features(self) -> "NodeFeatures":
         """What T has of nodes that many conditions share."""
         return NodeFeatures(self)
@@ -233,7 +233,7 @@ class ConditionedExpansion:
         """∂_jT at each condition's own points, (n, q, d) -> (n, q, d)."""
         return self._evaluate(1, U)
 
-    @functools.cached_property
+    @cached_property
     def row_parameters(self) -> tuple[Array, ...]:
         """What T needs to know of the conditions, (n, ...) each."""
         return self.T.kernel.row_parameters(self.X, self.T.X, self.T.n_jobs)

@@ -1,10 +1,10 @@
 """q0(u) exp T(x, u) at given conditions: the family before it is normalised."""
 
-import functools
 from dataclasses import dataclass
 
 import numpy as np
 
+from kexpfam._parallel import cached_property
 from kexpfam._typing import Array, namespace_of
 from kexpfam.base_densities import BaseDensity
 from kexpfam.kernels import JointKernel
@@ -49,7 +49,7 @@ class TiltedDensity:
     def d(self) -> int:
         return self.T.Y.shape[1]
 
-    @functools.cached_property
+    @cached_property
     def rounding(self) -> float:
         """Absolute rounding error of T, whose terms may cancel."""
         ell = min(self.T.kernel.resolution, 1.0)
@@ -100,7 +100,7 @@ class TiltedDensity:
     def nearness(self) -> Array:
         return self.T.kernel.nearness(self.row_parameters(), self.T.X)
 
-    @functools.cached_property
+    @cached_property
     def _conditioned(self) -> ConditionedExpansion:
         return ConditionedExpansion(self.T, self.X)
 

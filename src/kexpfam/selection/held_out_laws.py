@@ -6,13 +6,13 @@ right, of which far tails may be most while log densities hardly know of them. S
 log densities leave a choice open that variances depend on, residuals have a say.
 """
 
-import functools
 from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
 
 from kexpfam._heuristics import robust_scaling
+from kexpfam._parallel import cached_property
 from kexpfam._typing import Array
 from kexpfam.base_densities import LocationScaleDensity
 from kexpfam.distributions import SupportMap
@@ -38,7 +38,7 @@ class HeldOutLaws:
         """The user's y of all rows, in units of `unit`, (n,)."""
         return self._behind(self.validation.rows.Y)[:, 0]
 
-    @functools.cached_property
+    @cached_property
     def unit(self) -> float:
         """One, but for responses whose squares are no doubles: a power of two."""
         Y = self.validation.rows.Y
@@ -46,7 +46,7 @@ class HeldOutLaws:
         exponent = float(np.log2(max(float(np.abs(y).max()), 1e-300)))
         return 2.0 ** round(exponent) if abs(exponent) > 400.0 else 1.0
 
-    @functools.cached_property
+    @cached_property
     def _far_tailed(self) -> bool:
         weights = self.validation.weights
         return bool(robust_scaling(self.responses[:, None], weights)[2][0])

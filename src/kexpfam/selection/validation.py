@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from kexpfam._heuristics import robust_scaling
-from kexpfam._parallel import shared_out
+from kexpfam._parallel import cached_property, shared_out
 from kexpfam._typing import Array, Indices
 from kexpfam._validation import check_range
 from kexpfam.base_densities import (
@@ -205,7 +205,7 @@ class Validation:
             self._idle[kind] = bool(alike)
         return self._idle[kind]
 
-    @functools.cached_property
+    @cached_property
     def _x_is_skewed(self) -> bool:
         X = self.rows.X if self._far_x is None else self._far_x.forward(self.rows.X)
         return unskewed(X, self.weights) is not None
@@ -259,7 +259,7 @@ class Validation:
             far_x=self._far_x,
         )
 
-    @functools.cached_property
+    @cached_property
     def _far_x(self) -> MonotoneTransform | None:
         """What brings far values of x nearer, those of held-out rows as well.
 
@@ -416,7 +416,7 @@ class Validation:
         """Whether the kernel of x acts on a learned summary of it."""
         return self.coordinates[name].coordinates.summary is not None
 
-    @functools.cached_property
+    @cached_property
     def rounding(self) -> float:
         """Width that the responses were rounded to; zero if they were not."""
         if self.spec.rounding is not None:

@@ -9,7 +9,6 @@ nobody asks for may hold anything.
 """
 
 import difflib
-import functools
 import math
 import re
 from collections import Counter
@@ -20,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from kexpfam._parallel import cached_property
 from kexpfam._row_order import row_order
 from kexpfam._typing import Array, Indices, Mask
 from kexpfam.errors import KexpfamError
@@ -87,7 +87,7 @@ class Table:
             raise TableError(f"{self.path}, column {name!r}, {self.refused[name]}")
         return self.columns[self._places[name]]
 
-    @functools.cached_property
+    @cached_property
     def _places(self) -> dict[str, int]:
         """Where each column is; there may be a hundred thousand."""
         return {name: i for i, name in enumerate(self.names)}

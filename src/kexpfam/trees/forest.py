@@ -14,13 +14,12 @@ rows beside it, or on the number of threads.
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kexpfam._parallel import on_threads, thread_count
+from kexpfam._parallel import cached_property, on_threads, thread_count
 from kexpfam._typing import Array, Indices
 from kexpfam.persistence import saved_fit
 
