@@ -4,10 +4,13 @@ A server answers four clients at the same time: densities at ever new places, cu
 rows of the data, and requests that it has to refuse. Then one model scores a million
 rows, 10,000 at a time, and once all in one call. What the process holds is looked at
 after every tenth of the work; the first tenth, in which caches fill and threads start,
-is where the line begins. Run it with OPENBLAS_NUM_THREADS=1.
+is where the line begins. Beside it stands what glibc has handed out and not got back: a
+leak would raise both, and what the allocator keeps for threads only the first. Run it
+with OPENBLAS_NUM_THREADS=1.
 """
 
 import argparse
+import ctypes
 import gc
 import http.client
 import json
@@ -75,10 +78,21 @@ def ask(server: ExplorerServer, numbers: range) -> None:
     connection.close()
 
 
-def held() -> float:
-    """Megabytes that the process holds."""
+class Handed(ctypes.Structure):
+    """What `mallinfo2` of glibc tells."""
+
+    _names = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks"
+    _fields_ = [(name, ctypes.c_size_t) for name in f"{_names} keepcost".split()]
+
+
+def held() -> tuple[float, float]:
+    """Megabytes that the process holds, and those of them that are in use."""
     gc.collect()
-    return (resident_now() or 0) / 2**20
+    libc = ctypes.CDLL(None)
+    libc.mallinfo2.restype = Handed
+    handed = libc.mallinfo2()
+    in_use = handed.uordblks + handed.hblkhd
+    return (resident_now() or 0) / 2**20, in_use / 2**20
 
 
 def requests(model: AutoKCEF, total: int) -> dict[str, Any]:
@@ -90,7 +104,7 @@ def requests(model: AutoKCEF, total: int) -> dict[str, Any]:
             ways = [range(first + k, first + part, CLIENTS) for k in range(CLIENTS)]
             list(clients.map(lambda numbers: ask(server, numbers), ways))
             memory.append(held())
-            print(f"{first + part:>8} requests  {memory[-1]:.1f} MB", flush=True)
+            print(f"{first + part:>8} requests  {memory[-1]} MB", flush=True)
         server.shutdown()
     return described(total, memory, start, wall)
 
@@ -104,14 +118,14 @@ def scored(model: AutoKCEF, total: int) -> dict[str, Any]:
             if not np.isfinite(log_p).all():
                 raise RuntimeError(f"rows from {seed} on have no finite log density")
         memory.append(held())
-        print(f"{first + part:>8} rows      {memory[-1]:.1f} MB", flush=True)
+        print(f"{first + part:>8} rows      {memory[-1]} MB", flush=True)
     return described(total, memory, start, wall)
 
 
 def at_once(model: AutoKCEF, total: int) -> dict[str, float]:
     """All rows in one call: what it needs beside the rows themselves."""
     X, y = data(total, 1)
-    before, done = held(), threading.Event()
+    (before, _), done = held(), threading.Event()
     seen = [before]
 
     def watch() -> None:
@@ -126,11 +140,18 @@ def at_once(model: AutoKCEF, total: int) -> dict[str, float]:
     return {"rows": total, "before_mb": before, "most_above_mb": max(seen) - before}
 
 
-def described(total: int, memory: list[float], cpu: float, wall: float) -> Any:
+def described(
+    total: int, memory: list[tuple[float, float]], cpu: float, wall: float
+) -> Any:
+    resident, in_use = zip(*memory, strict=True)
+    half = len(memory) // 2
     return {
         "number": total,
-        "memory_mb": memory,
-        "growth_after_first_tenth_mb": memory[-1] - memory[0],
+        "memory_mb": resident,
+        "in_use_mb": in_use,
+        "growth_after_first_tenth_mb": resident[-1] - resident[0],
+        "growth_in_second_half_mb": resident[-1] - resident[half],
+        "growth_in_use_in_second_half_mb": in_use[-1] - in_use[half],
         "cpu_seconds": time.process_time() - cpu,
         "seconds": time.perf_counter() - wall,
     }

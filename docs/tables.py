@@ -38,7 +38,7 @@ FOUNDATION = {"power": (2.28, 2.54), "diamonds": (6.68, 7.72)}
 
 PAGES = {
     "explorer.md": ("answers",),
-    "limits.md": ("band",),
+    "limits.md": ("band", "unknown"),
     "kinds_of_y.md": ("rounding", "measures"),
     "rivals.md": ("log_loss", "larger_tables", "speed", "many_rows"),
     "scale.md": ("bounds",),
@@ -219,6 +219,26 @@ def band() -> str:
     levels = ["50 %", "80 %", "90 %", "95 %"]
     parts = ["std of √p in the band", "between fits", "bias"]
     return table(["from", "law", "fits", *levels, *parts], rows)
+
+
+def unknown() -> str:
+    """How often intervals hold y where a column of x is not known."""
+    kinds = {"categories": "new category of {:g}", "gaps": "first gap"}
+    rows = [
+        [
+            f"`{one['model']}`",
+            kinds[one["unknown"]].format(one["categories or tie"]),
+            f"{one['effect']:g}",
+            *(
+                f"{held:.2f} ± {error:.2f}"
+                for held, error in zip(
+                    one["coverage"], one["standard_error"], strict=True
+                )
+            ),
+        ]
+        for one in result("unknown")["cases"]
+    ]
+    return table(["model", "unknown", "effect", "50 %", "80 %", "90 %"], rows)
 
 
 def measures() -> str:

@@ -253,7 +253,7 @@ def test_a_column_that_the_fit_left_out_is_told_as_such():
     X = pd.DataFrame({"age": rng.normal(size=30), "year": 2013})
     with pytest.warns(TableWarning, match="'year' is always 2013"):
         model = KCEF(select=None).fit(X, X["age"] + rng.normal(size=30))
-    with pytest.raises(ValueError, match="'year' was left out at the fit.*'age'"):
+    with pytest.raises(ValueError, match=r"'year' was left out at the fit.*'age'"):
         model.effect("year", X)
 
 

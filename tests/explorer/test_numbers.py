@@ -15,7 +15,7 @@ from kexpfam.display.numbers import (
     modes,
     region_near,
 )
-from kexpfam.distributions import ClosedFormDensity
+from kexpfam.distributions import ClosedFormDensity, MixedDensity
 from kexpfam.explanation import ModelColumns
 from kexpfam.explanation.importance import importance
 from kexpfam.explorer import ConditionalView, Question, number_control
@@ -252,3 +252,28 @@ def test_sliders_have_round_ends_and_begin_on_a_step(values, expected):
     steps = (float(control.start) - control.low) / control.step
     assert steps == pytest.approx(round(steps), abs=1e-6)
     assert control.low <= float(control.start) <= control.high
+
+
+@pytest.mark.parametrize("axis", [(0.0, 8.0), (-1.0, 9.0)])
+@pytest.mark.parametrize("zoom", [False, True])
+def test_a_mass_function_has_no_curve_and_no_modes(axis, zoom):
+    # Points of the grid may be values with a mass: these are stems.
+    values = np.arange(10.0)
+    masses = np.exp(-0.5 * values)[None] / np.exp(-0.5 * values).sum()
+    model = SimpleNamespace(given=lambda X: MixedDensity(values, masses))
+    found = density_numbers(model, np.zeros((1, 1)), axis, zoom=zoom)
+    assert not found.pdf.any()
+    assert found.modes == ()
+    np.testing.assert_allclose(found.atoms, np.column_stack([values, masses[0]]))
+
+
+def test_an_atom_is_no_part_of_the_curve_beside_it():
+    def given(X):
+        rest = ClosedFormDensity(GaussianBase(1.0), np.zeros(len(X)), np.ones(len(X)))
+        return MixedDensity([4.0], [[0.3]], rest)
+
+    model = SimpleNamespace(given=given)
+    found = density_numbers(model, np.zeros((1, 1)), (-4.0, 4.0))
+    assert found.grid[-1] == 4.0
+    assert found.pdf.max() == pytest.approx(0.7 / np.sqrt(2.0 * np.pi), rel=1e-3)
+    assert len(found.modes) == 1

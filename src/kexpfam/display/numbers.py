@@ -187,7 +187,16 @@ def _on_grid(
     cdf = np.concatenate([cdf, p.cdf(dense)])[first]
     # Points that nearly coincide would make slopes between them inaccurate.
     apart = np.diff(both, prepend=-np.inf) > spec.apart * (dense[1] - dense[0])
-    return axis, DensityGrid(both[apart], p.pdf(both[apart]), cdf[apart])
+    return axis, DensityGrid(both[apart], _smooth_pdf(p, both[apart]), cdf[apart])
+
+
+def _smooth_pdf(p: Any, y: Array) -> Array:
+    """The density at points, (g,), without what an atom has that is one of them."""
+    if not hasattr(p, "atoms"):
+        return np.asarray(p.pdf(y))
+    if p.density is None:
+        return np.zeros(len(y))
+    return np.asarray(p.continuous_share * p.density.pdf(y))
 
 
 def _where_high(p: Any, low: float, high: float, spec: GridSpec) -> tuple[float, float]:

@@ -27,6 +27,7 @@ from kexpfam.distributions.tabulation import (
     merged_edges,
     peaks,
     tabulate,
+    without_slivers,
 )
 from kexpfam.partition import CellDensity
 
@@ -318,13 +319,18 @@ class TabulatedDensity(OneColumnDensity):
 
     def mode(self) -> Array:
         """Where the density is largest; the leftmost if there are several."""
-        return self._out(self._peaks(self._cells)) if self._n else np.empty(0)
+        return self._out(self._peaks(self._without_slivers)) if self._n else np.empty(0)
 
     def entropy(self) -> Array:
         return self._out(self._cells.entropy())
 
     def _regions(self, confidence: float) -> list[Array]:
-        return highest_density_regions(self._cells, confidence)
+        return highest_density_regions(self._without_slivers, confidence)
+
+    @cached_property
+    def _without_slivers(self) -> CellDensity:
+        """The densities on cells, without heights at bounds that have no mass."""
+        return without_slivers(self._cells, self._breaks())
 
     @cached_property
     def _cells(self) -> CellDensity:
