@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from record import write_result
+from record import RESULTS, write_result
 from scipy import optimize, special, stats
 
 from kexpfam import AutoKCEF
@@ -247,9 +247,11 @@ def main() -> None:
         print(f"{name:28} {laws[name]}", flush=True)
         if not options.quick:
             own = {"seeds": seeds, "rows": sizes, "laws": laws}
+            path = None
             if options.laws:
                 own["laws asked for"] = names
-            write_result("measures_some" if options.laws else "measures", own)
+                path = RESULTS / "measures_some.json"
+            write_result("measures", own, path=path)
     if options.laws:
         return
     samples = 5 if options.quick else 200
