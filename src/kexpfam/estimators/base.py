@@ -52,7 +52,7 @@ class DensityEstimator(DensityMixin, BaseEstimator):
 
     @abstractmethod
     def score_samples(self, X: ArrayLike) -> Array:
-        """Log p of each row, (n,)."""
+        """Log p of each row, (n,), in nats and in one over the units of the columns."""
 
     def score(
         self,
@@ -60,7 +60,15 @@ class DensityEstimator(DensityMixin, BaseEstimator):
         y: None = None,
         sample_weight: ArrayLike | None = None,
     ) -> float:
-        """Mean of log p over the rows; higher is better."""
+        """Mean of log p over the rows, in nats; higher is better.
+
+        Differences between models mean the same whatever the units of the columns are.
+
+        Args:
+            X: Rows, (n, d), best such as the model has not seen.
+            y: Nothing; scikit-learn's searches pass it.
+            sample_weight: Weight of each row.
+        """
         log_p = self.score_samples(X)
         return float(
             np.average(log_p, weights=check_weights(sample_weight, len(log_p)))
@@ -145,7 +153,25 @@ class ConditionalEstimator(Explained, RegressorMixin, BaseEstimator, Generic[D])
         return coded or self._response_name
 
     def score_samples(self, X: ArrayLike, y: ArrayLike) -> Array:
-        """Log p(y_a|x_a) of each row, (n,)."""
+        """Log p(y|x) of each row, (n,), in nats and in one over the units of y.
+
+        Args:
+            X: Conditions, as in `fit`.
+            y: What was observed there, (n,) or (n, d).
+
+        Raises:
+            ValueError: Other numbers of rows or columns, or NaN in y.
+
+        Example:
+            >>> import numpy as np
+            >>> from kexpfam import KCEF
+            >>> x = np.linspace(-1, 1, 60)[:, None]
+            >>> y = x[:, 0] + 0.1 * np.cos(40 * x[:, 0])
+            >>> model = KCEF(random_state=0).fit(x, y)
+            >>> at, far = model.score_samples([[0.5], [0.5]], [0.5, 0.9])
+            >>> bool(at > far)
+            True
+        """
         X, Y = (
             self._asked(X),
             response_columns(as_numbers("y", response_numbers(y))),
@@ -164,7 +190,19 @@ class ConditionalEstimator(Explained, RegressorMixin, BaseEstimator, Generic[D])
     def score(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> float:
-        """Mean of log p(y_a|x_a); higher is better."""
+        """Mean of log p(y|x) over the rows, in nats; higher is better.
+
+        What searches and `cross_val_score` maximise. Differences between models mean
+        the same whatever the units of y are.
+
+        Args:
+            X: Conditions, as in `fit`, best of rows that the model has not seen.
+            y: What was observed there, (n,) or (n, d).
+            sample_weight: Weight of each row.
+
+        Raises:
+            ValueError: As `score_samples`, or no rows.
+        """
         log_p = self.score_samples(X, y)
         if not len(log_p):
             raise ValueError("score is a mean over rows, and X has none.")
@@ -193,14 +231,43 @@ class ConditionalEstimator(Explained, RegressorMixin, BaseEstimator, Generic[D])
         return found
 
     def predict_quantiles(self, X: ArrayLike, quantiles: ArrayLike) -> Array:
-        """Conditional quantiles, (n, k) for k levels; one column of y only."""
+        """Conditional quantiles; one column of y only.
+
+        Args:
+            X: Conditions, as in `fit`.
+            quantiles: k levels between 0 and 1.
+
+        Returns:
+            (n, k); they never cross.
+
+        Example:
+            >>> import numpy as np
+            >>> from kexpfam import KCEF
+            >>> x = np.linspace(-1, 1, 60)[:, None]
+            >>> y = x[:, 0] + 0.1 * np.cos(40 * x[:, 0])
+            >>> model = KCEF(random_state=0).fit(x, y)
+            >>> low, middle, high = model.predict_quantiles([[0.5]], [0.1, 0.5, 0.9])[0]
+            >>> bool(low < middle < high)
+            True
+        """
         X = self._asked(X)
         levels = np.atleast_1d(check_levels("quantiles", quantiles))
         self._require_one_column("predict_quantiles")
         return self._blockwise(X, lambda p, _: p.quantile(levels))
 
     def predict_interval(self, X: ArrayLike, confidence: float = 0.9) -> Array:
-        """Central intervals with this probability, (n, 2); one column of y only."""
+        """Central intervals; one column of y only.
+
+        They hold a new y at x with this probability if the model is right;
+        `kexpfam.conformal` has sets that hold it on average whether it is or not.
+
+        Args:
+            X: Conditions, as in `fit`.
+            confidence: Probability inside.
+
+        Returns:
+            Lower and upper ends, (n, 2).
+        """
         X = self._asked(X)
         confidence = check_confidence(confidence)
         self._require_one_column("predict_interval")
