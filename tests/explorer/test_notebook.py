@@ -65,6 +65,37 @@ def test_without_anywidget_the_report_is_shown(page, monkeypatch):
     assert "<script" not in html
 
 
+def test_marimo_is_given_the_widget_or_else_the_report(page, monkeypatch):
+    made = SimpleNamespace(AnyWidget=Watched)
+    traits = SimpleNamespace(Unicode=Trait, Int=Trait)
+    monkeypatch.setitem(sys.modules, "anywidget", made)
+    monkeypatch.setitem(sys.modules, "traitlets", traits)
+    assert isinstance(page._display_(), Watched)
+    monkeypatch.setitem(sys.modules, "anywidget", None)
+    monkeypatch.setitem(sys.modules, "marimo", SimpleNamespace(Html=lambda text: text))
+    assert "income given age, city" in unescape(page._display_())
+    with_address = Exploration(page.view).open(browser=False)
+    assert with_address.address in with_address._display_()
+    with_address.close()
+
+
+class Trait:
+    """A field of a widget, as traitlets has it."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def tag(self, **_):
+        return self
+
+
+class Watched:
+    """A widget that only takes what listens."""
+
+    def on_msg(self, listen):
+        self.listen = listen
+
+
 def test_elsewhere_the_page_is_served_until_it_is_closed(model, rows, monkeypatch):
     opened = []
     monkeypatch.setattr("webbrowser.open", opened.append)

@@ -8,7 +8,11 @@ import pytest
 from kexpfam._linalg import BLOCK_BYTES
 from kexpfam.kernels import Constant, Gaussian, Matern, separable
 from kexpfam.score_matching import fit_exact
-from kexpfam.score_matching.expansion import ConditionedExpansion, NodeFeatures
+from kexpfam.score_matching.expansion import (
+    ConditionedExpansion,
+    KernelExpansion,
+    NodeFeatures,
+)
 from tests.score_matching.test_exact import LAM, NotStationary, make_sample
 from tests.tolerances import assert_close
 
@@ -42,6 +46,30 @@ def test_shared_nodes_and_own_points_equal_single_pairs(kernel, d):
     assert_close(conditioned.on_nodes(nodes), value)
     assert_close(conditioned.value(own), own_value)
     assert_close(conditioned.gradient(own), own_gradient)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        PRODUCT,
+        PRODUCT + separable(Constant(), Gaussian((0.7, 1.4))),
+        separable(Gaussian(1.2), Matern(2.0)),
+    ],
+    ids=["product", "sum", "no product of columns"],
+)
+def test_grids_of_the_plane_equal_their_nodes(kernel):
+    rng = np.random.default_rng(3)
+    centers = rng.normal(size=(12, 2)), rng.normal(size=(12, 2))
+    T = KernelExpansion(kernel, *centers, zeroth=rng.normal(size=12))
+    X, first, second = (rng.normal(size=size) for size in ((3, 2), 40, 30))
+    nodes = np.stack(np.meshgrid(first, second, indexing="ij"), axis=-1).reshape(-1, 2)
+    conditioned = ConditionedExpansion(T, X)
+    found = conditioned._on_many_nodes(nodes)
+    own = np.broadcast_to(nodes, (3, *nodes.shape))
+    assert_close(found, conditioned.value(own), scale=10.0)
+    # Any other order of the nodes is no grid.
+    order = rng.permutation(len(nodes))
+    assert_close(conditioned._on_many_nodes(nodes[order]), found[:, order], scale=10.0)
 
 
 @pytest.mark.parametrize("kernel", [SUM, NotStationary(SUM)], ids=["sum", "other"])

@@ -115,7 +115,7 @@ def evaluate_command(
         found.require_one_target()
         gaps = {"missing": missing, "unknown": unknown}
         table = read_table(held_out, found.wanted(target, weights))
-        rows = held_out_rows(found, table, target, weights, **gaps)
+        rows = held_out_rows(found, table, target, weights, marked=True, **gaps)
         result = _on_held_out(found, rows)
     if plot is not None:
         write_picture(plot, lambda: np.ravel(result.plot())[0].figure)

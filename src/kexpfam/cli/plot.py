@@ -158,7 +158,7 @@ def _coder(found: TableModel, table: Table | None) -> Coding:
 def _calibration(found: TableModel, table: Table | None, gaps: Gaps) -> Any:
     if table is None:
         raise click.UsageError("--kind calibration needs DATA with observations.")
-    rows = held_out_rows(found, table, **gaps)
+    rows = held_out_rows(found, table, marked=True, **gaps)
     assert rows.y is not None
     result = evaluate(found.model, rows.X, rows.y)
     return lambda: np.ravel(result.plot())[0].figure

@@ -156,7 +156,7 @@ def _predicted(
 ) -> tuple[Coded, dict[str, Column]]:
     """Which rows of a table are complete, and numbers of their densities."""
     coder = found.coder_for(table)
-    coded = coder.transform(table, missing=missing, unknown=unknown)
+    coded = coder.transform(table, missing=missing, unknown=unknown, marked=True)
     if density and coder.target is None:
         raise TableError("--density needs the name of the target, which is not known.")
     # Where no row is complete, one row tells which columns there are.
@@ -173,6 +173,7 @@ def _predicted(
             lambda p, rows: summaries(p, None if y is None else y[rows], **levels),
             n_jobs=getattr(found.model, "n_jobs", None),
             progress=bar,
+            block_rows=found.model._block_rows(X),
         )
     columns = {
         name: np.concatenate([block[name] for block in blocks])[: len(coded.rows)]
@@ -317,7 +318,7 @@ def _draws(
     found: TableModel, table: Table, draws: int, seed: int, gaps: dict[str, Any]
 ) -> dict[str, Column]:
     found.require_one_target()
-    coded = found.coder_for(table).complete(table, **gaps)
+    coded = found.coder_for(table).complete(table, marked=True, **gaps)
     if len(coded.rows) < len(table):
         left_out = counted(len(table) - len(coded.rows), "row")
         note(f"no draws are made for {left_out} with missing values.")

@@ -209,15 +209,21 @@ def adopt(estimator: Any, coder: TableCoder) -> None:
         estimator.feature_names_in_ = coder.feature_names_in_
 
 
-def conditions(estimator: Any, X: Any, least: int = 1) -> Array:
+def conditions(
+    estimator: Any, X: Any, least: int = 1, *, marked: bool = False
+) -> Array:
     """Rows of X as a fitted estimator sees them, (n, p), checked: so many at least.
 
     Columns of a frame go by their names. A gap where the fit had none is filled in with
-    the median, with a warning.
+    the median, with a warning; or it is NaN, and a new category infinite, if `marked`.
     """
     X = given = as_dense(X)
     if estimator.coder_ is not None:
-        return estimator.coder_.conditions(X, least)
+        return estimator.coder_.conditions(X, least, marked=marked)
+    told = getattr(estimator, "_told_coding", None)
+    if marked and told is not None and np.shape(X)[1:] == (len(told.columns),):
+        coded: Array = np.asarray(X, dtype=float)
+        return coded  # by that coding, which said what it marked
     names = getattr(estimator, "feature_names_in_", None)
     if is_frame(X):
         if isinstance(X, Table | Mapping):
@@ -235,11 +241,14 @@ def conditions(estimator: Any, X: Any, least: int = 1) -> Array:
     gaps = np.isnan(X)
     if gaps.any():
         near = estimator.neighbourhood_
-        typical = near.center + near.scale * np.median(near.rows, axis=0)
-        X = np.where(gaps, typical, X)
+        if not marked:
+            typical = near.center + near.scale * np.median(near.rows, axis=0)
+            X = np.where(gaps, typical, X)
+        done = "averages over values that the column has elsewhere"
         warn_caller(
             f"X has gaps in {int(gaps.any(axis=1).sum())} of {len(X)} rows, and had "
-            f"none at the fit: medians are put in.",
+            f"none at the fit: "
+            f"{f'densities there are {done}' if marked else 'medians are put in'}.",
             TableWarning,
         )
     return X

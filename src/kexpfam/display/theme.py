@@ -72,12 +72,15 @@ def row_of_axes(axes: Any, count: int, size: tuple[float, float]) -> Any:
 
 def short_dates(ax: Any) -> None:
     """An axis of days since 1970 with few short labels, which do not overlap."""
-    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+    from matplotlib import dates
 
     ax.xaxis_date()
-    places = AutoDateLocator(minticks=3, maxticks=7)
+    # matplotlib annotates what it gives, and not these
+    places = dates.AutoDateLocator(minticks=3, maxticks=7)  # type: ignore[no-untyped-call]
     ax.xaxis.set_major_locator(places)
-    ax.xaxis.set_major_formatter(ConciseDateFormatter(places))
+    ax.xaxis.set_major_formatter(
+        dates.ConciseDateFormatter(places)  # type: ignore[no-untyped-call]
+    )
 
 
 def middle_cut(text: str, most: int) -> str:

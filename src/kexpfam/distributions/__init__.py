@@ -1,5 +1,6 @@
 """Distribution objects: n densities at once, in the user's units."""
 
+from kexpfam.distributions.averages import RowAverageColumns, averaged
 from kexpfam.distributions.bands import Band, Replicates
 from kexpfam.distributions.bounded import BoundedDensity, SupportMap
 from kexpfam.distributions.bridged import Bridge, BridgedDensity, bridge_sample
@@ -20,7 +21,7 @@ from kexpfam.distributions.recalibrated import (
     UnitMap,
     beta_log_densities,
 )
-from kexpfam.distributions.row_averages import RowAverageDensity
+from kexpfam.distributions.row_averages import Parts, RowAverageDensity
 from kexpfam.distributions.row_blocks import in_blocks
 from kexpfam.distributions.univariate import BLOCK_ROWS, UnivariateDensity
 from kexpfam.partition import UnnormalizedDensity
@@ -42,15 +43,18 @@ __all__ = [
     "NormalMixtureColumns",
     "NormalMixtureDensity",
     "OneColumnDensity",
+    "Parts",
     "RecalibratedDensity",
     "Replicates",
     "ResponseCoordinates",
+    "RowAverageColumns",
     "RowAverageDensity",
     "SeveralColumns",
     "SupportMap",
     "UnitMap",
     "UnivariateDensity",
     "UnnormalizedDensity",
+    "averaged",
     "beta_log_densities",
     "bridge_sample",
     "check_partition",

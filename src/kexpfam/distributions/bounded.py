@@ -287,7 +287,9 @@ class BoundedDensity(MappedDensity):
 
     def _breaks(self) -> Array:
         behind = self._map.inverse(self._density._breaks())
-        return np.unique(np.concatenate([behind, self._map.breaks]))
+        ends = np.array([self._map.lower, self._map.upper])
+        inside = [behind, self._map.breaks, ends[np.isfinite(ends)]]
+        return np.unique(np.concatenate(inside))
 
     def _of(self, rows: Indices | None, *parts: Array) -> tuple[Array, ...]:
         return parts if rows is None else tuple(part[rows] for part in parts)

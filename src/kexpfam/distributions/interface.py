@@ -74,19 +74,35 @@ class Density(ABC):
 
     @abstractmethod
     def mean(self) -> Array:
-        """Expectation."""
+        """Expectation of y.
+
+        Infinite or not a number where tails are so heavy that there is none.
+
+        Returns:
+            (n,), or (n, d) for d > 1; a number or (d,) for a single density.
+        """
 
     @abstractmethod
     def std(self) -> Array:
-        """Standard deviation of each column."""
+        """Standard deviation of each column of y, with the shape of `mean`.
+
+        Half of the width of `interval(0.68)` says more where tails are heavy.
+        """
 
     @abstractmethod
     def mode(self) -> Array:
-        """Where the density is largest."""
+        """Where the density is largest, with the shape of `mean`.
+
+        Of several places with the same density the leftmost. `hpd` shows all modes
+        that matter, and what they weigh.
+        """
 
     @abstractmethod
     def entropy(self) -> Array:
-        """Differential entropy in nats."""
+        """Differential entropy −∫ p log p dy in nats, (n,).
+
+        It depends on the units of y: in units c times as small it is larger by log c.
+        """
 
     @abstractmethod
     def _draws(self, size: int, rng: np.random.Generator) -> Array:
@@ -137,7 +153,10 @@ class Density(ABC):
         return replace(run, draws=self._out(draws), columns=self._d)
 
     def var(self) -> Array:
-        """Variance of each column; infinite where it does not fit into a double."""
+        """Variance of each column of y, with the shape of `mean`.
+
+        Infinite where it does not fit into a double.
+        """
         with np.errstate(over="ignore"):
             return np.square(self.std())
 
@@ -155,7 +174,19 @@ class Density(ABC):
         return self._log_pdf(Y).reshape(shape)[()]
 
     def pdf(self, y: ArrayLike) -> Array:
-        """Density; the same shapes as `logpdf`."""
+        """Density at y, in one over the units of y; the same shapes as `logpdf`.
+
+        Far in the tails it is zero in doubles where `logpdf` still tells how small.
+
+        Example:
+            >>> import numpy as np
+            >>> from kexpfam.base_densities import GaussianBase
+            >>> from kexpfam.distributions import ClosedFormDensity
+            >>> p = ClosedFormDensity(GaussianBase(1.0), np.array([0, 5]), np.ones(2))
+            >>> p.pdf([[0.0, 5.0]]).round(2)          # both densities at both points
+            array([[0.4, 0. ],
+                   [0. , 0.4]])
+        """
         return np.exp(self.logpdf(y))
 
     def grad_logpdf(self, y: ArrayLike) -> Array:
@@ -166,7 +197,10 @@ class Density(ABC):
 
     @property
     def support(self) -> Array:
-        """Ends of the support, (n, 2), or (n, d, 2) for d > 1."""
+        """Ends of the support, (n, 2), or (n, d, 2) for d > 1.
+
+        Beyond them densities are zero; infinite where y has no bounds.
+        """
         return self._out(self._ends[:, 0] if self._d == 1 else self._ends)
 
     def __len__(self) -> int:

@@ -27,6 +27,7 @@ from kexpfam.distributions.tabulation import (
     merged_edges,
     peaks,
     tabulate,
+    without_slivers,
 )
 from kexpfam.partition import CellDensity
 
@@ -141,7 +142,18 @@ class OneColumnDensity(Density):
         return self._cdf(Y[..., 0]).reshape(shape)[()]
 
     def sf(self, y: ArrayLike) -> Array:
-        """Probability of a value above y."""
+        """Probability of a value above y, 1 − `cdf(y)`; the same shapes as `logpdf`.
+
+        Small probabilities of the upper tail keep their digits.
+
+        Example:
+            >>> import numpy as np
+            >>> from kexpfam.base_densities import GaussianBase
+            >>> from kexpfam.distributions import ClosedFormDensity
+            >>> p = ClosedFormDensity(GaussianBase(1.0), np.array([0, 5]), np.ones(2))
+            >>> p.sf(6.0).round(4)                     # P(y > 6) at both x
+            array([0.    , 0.1587])
+        """
         Y, shape = self._points(y)
         return self._sf(Y[..., 0]).reshape(shape)[()]
 
@@ -190,11 +202,30 @@ class OneColumnDensity(Density):
         return self.ppf(wanted[None] if for_all else wanted)
 
     def median(self) -> Array:
-        """The value with probability one half below it."""
+        """The value with probability one half below it, (n,).
+
+        Unlike `mean` it does not depend on how far the tails reach.
+        """
         return self.ppf(0.5)
 
     def interval(self, confidence: float = 0.9) -> Array:
-        """Central interval: equal probability outside on either side, (n, 2)."""
+        """Central interval: equal probability outside on either side.
+
+        Args:
+            confidence: Probability inside, for every density.
+
+        Returns:
+            Lower and upper ends, (n, 2); (2,) for a single density.
+
+        Example:
+            >>> import numpy as np
+            >>> from kexpfam.base_densities import GaussianBase
+            >>> from kexpfam.distributions import ClosedFormDensity
+            >>> p = ClosedFormDensity(GaussianBase(1.0), np.array([0, 5]), np.ones(2))
+            >>> p.interval(0.95).round(2)
+            array([[-1.96,  1.96],
+                   [ 3.04,  6.96]])
+        """
         confidence = check_confidence(confidence)
         return self.quantile([0.5 * (1.0 - confidence), 0.5 * (1.0 + confidence)])
 
@@ -317,14 +348,18 @@ class TabulatedDensity(OneColumnDensity):
     """Densities whose mode, entropy and regions come from cells in y."""
 
     def mode(self) -> Array:
-        """Where the density is largest; the leftmost if there are several."""
-        return self._out(self._peaks(self._cells)) if self._n else np.empty(0)
+        return self._out(self._peaks(self._without_slivers)) if self._n else np.empty(0)
 
     def entropy(self) -> Array:
         return self._out(self._cells.entropy())
 
     def _regions(self, confidence: float) -> list[Array]:
-        return highest_density_regions(self._cells, confidence)
+        return highest_density_regions(self._without_slivers, confidence)
+
+    @cached_property
+    def _without_slivers(self) -> CellDensity:
+        """The densities on cells, without heights at bounds that have no mass."""
+        return without_slivers(self._cells, self._breaks())
 
     @cached_property
     def _cells(self) -> CellDensity:

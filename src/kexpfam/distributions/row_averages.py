@@ -1,27 +1,88 @@
-"""Averages of densities of one variable over neighbouring rows.
+"""Averages of densities over neighbouring rows.
 
-p_a(y) = Σ_i w_i p_{am+i}(y): n densities out of nm, with the same m weights. A marginal
-is such an average of conditional densities. Everything is computed for all nm rows at
-once.
+p_a(y) = Σ_i w_i p_i(y) over the parts i of an average, which follow each other. A
+marginal is such an average of conditional densities, and so is a density where a column
+of x is not known: of the densities at values that the column may have. Everything is
+computed for the parts of all averages at once.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from scipy import special
 
+from kexpfam._parallel import cached_property
 from kexpfam._typing import Array, Indices
+from kexpfam.distributions.interface import Density
 from kexpfam.distributions.one_column import OneColumnDensity, TabulatedDensity
 from kexpfam.sampling import Run, Sampler
 
 
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """Which of N neighbours are averaged, and with what weights.
+
+    Attributes:
+        weights: Of all parts, with sum one in each average, (N,).
+        sizes: How many parts each average has, one at least, (n,).
+    """
+
+    weights: Array
+    sizes: Indices
+
+    @cached_property
+    def starts(self) -> Indices:
+        """The first part of each average, (n,)."""
+        return np.cumsum(self.sizes) - self.sizes
+
+    def spread(self, values: Array) -> Array:
+        """What belongs to averages, for every part of them."""
+        return np.repeat(values, self.sizes, axis=0)
+
+    def mean(self, values: Array) -> Array:
+        """Weighted means of what belongs to parts, (N, ...) -> (n, ...)."""
+        weights = self.weights.reshape(-1, *[1] * (values.ndim - 1))
+        return np.add.reduceat(weights * values, self.starts, axis=0)
+
+    def least(self, values: Array) -> Array:
+        """The smallest over the parts of each average."""
+        return np.minimum.reduceat(values, self.starts, axis=0)
+
+    def greatest(self, values: Array) -> Array:
+        """The largest."""
+        return np.maximum.reduceat(values, self.starts, axis=0)
+
+    def log_mean(self, terms: Array) -> Array:
+        """Logs of weighted means of exp(terms), without overflow."""
+        top = self.greatest(terms)
+        top = np.where(np.isfinite(top), top, 0.0)
+        with np.errstate(divide="ignore"):
+            return top + np.log(self.mean(np.exp(terms - self.spread(top))))
+
+    def variance(self, means: Array, variances: Array) -> Array:
+        """Those of the averages, by the law of total variance."""
+        offsets = means - self.spread(self.mean(means))
+        return self.mean(variances + offsets**2)
+
+    def indices(self, averages: Indices) -> Indices:
+        """The parts of some averages, one after the other."""
+        sizes = self.sizes[averages]
+        inside = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        return np.repeat(self.starts[averages], sizes) + inside
+
+    def __getitem__(self, averages: Indices) -> "Parts":
+        return Parts(self.weights[self.indices(averages)], self.sizes[averages])
+
+
 class RowAverageDensity(TabulatedDensity):
-    """n densities of one variable, each the average of m out of nm.
+    """n densities of one variable, each the average of neighbours among N.
 
     Args:
-        parts: The nm densities; those of one average are neighbours.
-        weights: Of those that are averaged, with sum one, (m,).
+        parts: The N densities; those of one average are neighbours.
+        weights: Of those that are averaged, with sum one: the same of each average,
+            (m,), or of all parts, (N,), if sizes are given.
+        sizes: How many parts each average has, (n,); None for m.
         single: Whether the leading axis is dropped.
 
     Example:
@@ -35,10 +96,18 @@ class RowAverageDensity(TabulatedDensity):
     """
 
     def __init__(
-        self, parts: OneColumnDensity, weights: Array, *, single: bool = False
+        self,
+        parts: OneColumnDensity,
+        weights: Array,
+        sizes: Indices | None = None,
+        *,
+        single: bool = False,
     ) -> None:
+        if sizes is None:
+            sizes = np.full(parts._n // len(weights), len(weights))
+            weights = np.tile(weights, len(sizes))
         self._parts = parts
-        self._weights = weights
+        self._groups = Parts(weights, sizes)
         self._single = single
 
     @property
@@ -49,40 +118,30 @@ class RowAverageDensity(TabulatedDensity):
     @property
     def log_partition_error(self) -> Array:
         """Error of the log of the total mass, from those of the parts."""
-        errors = self._split(self._parts.log_partition_error)
-        return self._out(special.logsumexp(errors, axis=1, b=self._weights))
+        return self._out(self._groups.log_mean(self._parts.log_partition_error))
 
     def mean(self) -> Array:
-        return self._out(self._split(self._parts.mean()) @ self._weights)
+        return self._out(self._groups.mean(self._parts.mean()))
 
     def std(self) -> Array:
-        means, stds = self._split(self._parts.mean()), self._split(self._parts.std())
-        offsets = means - (means @ self._weights)[:, None]
-        return self._out(np.sqrt((stds**2 + offsets**2) @ self._weights))
-
-    @property
-    def _m(self) -> int:
-        return len(self._weights)
+        means, stds = self._parts.mean(), self._parts.std()
+        return self._out(np.sqrt(self._groups.variance(means, stds**2)))
 
     @property
     def _n(self) -> int:
-        return self._parts._n // self._m
+        return len(self._groups.sizes)
 
     @property
     def _ends(self) -> Array:
-        ends = self._split(self._parts._ends)
-        return np.stack([ends[..., 0].min(axis=1), ends[..., 1].max(axis=1)], axis=-1)
+        ends, groups = self._parts._ends, self._groups
+        both = groups.least(ends[..., 0]), groups.greatest(ends[..., 1])
+        return np.stack(both, axis=-1)
 
     def _log_pdf(self, Y: Array) -> Array:
-        terms = self._split(self._parts._log_pdf(self._spread(Y)))
-        return special.logsumexp(terms, axis=1, b=self._weights[:, None])
+        return self._groups.log_mean(self._parts._log_pdf(self._groups.spread(Y)))
 
     def _gradient(self, Y: Array) -> Array:
-        points = self._spread(Y)
-        terms = self._split(self._parts._log_pdf(points))
-        shares = special.softmax(terms + np.log(self._weights)[:, None], axis=1)
-        slopes = self._split(self._parts._gradient(points))
-        return np.sum(shares[..., None] * slopes, axis=1)
+        return gradient_of_average(self._parts, self._groups, Y)
 
     def _cdf(self, y: Array, rows: Indices | None = None) -> Array:
         return self._over(self._parts._cdf, y, rows)
@@ -97,8 +156,9 @@ class RowAverageDensity(TabulatedDensity):
         self, levels: Array, rows: Indices | None = None
     ) -> tuple[Array, Array]:
         # Some part has less than the level below the quantile, and some has more.
-        low, high = self._parts._around(self._spread(levels), self._all(rows))
-        return self._split(low).min(axis=1), self._split(high).max(axis=1)
+        groups, own = self._of(rows)
+        low, high = self._parts._around(groups.spread(levels), own)
+        return groups.least(low), groups.greatest(high)
 
     def _breaks(self) -> Array:
         return self._parts._breaks()
@@ -112,27 +172,28 @@ class RowAverageDensity(TabulatedDensity):
         return Run(self._draws(size, rng))  # independent: no sampler does better
 
     def _rows(self, index: Any, *, single: bool) -> Self:
-        index = np.arange(self._n)[index]
-        parts = self._parts._rows(self._all(index), single=False)
-        return type(self)(parts, self._weights, single=single)
+        groups, own = self._of(np.arange(self._n)[index])
+        parts = self._parts._rows(own, single=False)
+        return type(self)(parts, groups.weights, groups.sizes, single=single)
 
-    def _all(self, rows: Indices | None) -> Indices | None:
-        """Rows of the parts that belong to some of the averages."""
+    def _of(self, rows: Indices | None) -> tuple[Parts, Indices | None]:
+        """Some of the averages, and which parts are theirs."""
         if rows is None:
-            return None
-        return (np.asarray(rows)[:, None] * self._m + np.arange(self._m)).ravel()
-
-    def _spread(self, values: Array) -> Array:
-        """The same points for every part of an average."""
-        return np.repeat(values, self._m, axis=0)
-
-    def _split(self, values: Array) -> Array:
-        """One axis for the averages, one for their parts."""
-        return np.reshape(values, (-1, self._m, *np.shape(values)[1:]))
+            return self._groups, None
+        index = np.asarray(rows)
+        return self._groups[index], self._groups.indices(index)
 
     def _over(
         self, method: Callable[..., Array], y: Array, rows: Indices | None
     ) -> Array:
         """Averages of what a method says at points, (k, q) -> (k, q)."""
-        values = self._split(method(self._spread(y), self._all(rows)))
-        return np.einsum("m,kmq->kq", self._weights, values)
+        groups, own = self._of(rows)
+        return groups.mean(method(groups.spread(y), own))
+
+
+def gradient_of_average(parts: Density, groups: Parts, Y: Array) -> Array:
+    """Σ_i w_i p_i ∇log p_i / Σ_i w_i p_i, (n, q, d)."""
+    points = groups.spread(Y)
+    terms = parts._log_pdf(points)
+    shares = np.exp(terms - groups.spread(groups.log_mean(terms)))
+    return groups.mean(shares[..., None] * parts._gradient(points))

@@ -211,7 +211,43 @@ def peaks(
     inner = (low > edges[:, 0]) & (high < edges[:, -1])
     smooth = inner & (slope(low) > 0) & (slope(high) < 0)
     low, high = (np.where(smooth, end, best) for end in (low, high))
-    return bracketed_roots(slope, low, high, tolerance=1e-10)
+    found = bracketed_roots(slope, low, high, tolerance=1e-10)
+    # At a bound slopes change their sign, too, and left of it the density is lower.
+    log_p = log_density(np.stack([best, found], axis=1))
+    return np.where(log_p[:, 1] >= log_p[:, 0], found, best)
+
+
+def without_slivers(cells: CellDensity, breaks: Array) -> CellDensity:
+    """The same without high densities of next to no mass at a bound.
+
+    Behind a map that takes a bound far out, tails of what is there are crowded into a
+    height, where the density of y is large, and has less mass than any rows tell.
+    A sliver is within a thousandth of the mass from a bound, falls to less than half,
+    and there the density is less than half of what it is elsewhere.
+
+    Args:
+        cells: The densities, each row on its own cells.
+        breaks: Places, the bounds among them, (k,).
+    """
+    most, half = 1e-3, 0.5
+    mass = cells.half * (cells.density @ cell_rule().weights)
+    top, drop = cells.density.max(axis=2), np.zeros(mass.shape, dtype=bool)
+    row = np.arange(len(mass))
+    for place in breaks[np.isfinite(breaks)]:
+        right = cells.edges[:, :-1] >= place
+        for beyond, turn, node in ((right, 1, 0), (~right, -1, -1)):
+            own, height = beyond[:, ::turn], top[:, ::turn]
+            near = own & (np.cumsum(own * mass[:, ::turn], axis=1) <= most)
+            # Where there is none it is the first, which is no sliver.
+            next_one = np.argmax(own & ~near, axis=1)
+            level = cells.density[:, ::turn, node][row, next_one]
+            high = np.where(near, height, 0.0).max(axis=1)
+            rest = np.where(near, 0.0, height).max(axis=1)
+            sliver = (level < half * high) & (level < half * rest)
+            drop |= (near & sliver[:, None])[:, ::turn]
+    if not drop.any():
+        return cells
+    return CellDensity(cells.edges, np.where(drop[..., None], 0.0, cells.density))
 
 
 def _top(series: Array, low: Array, high: Array) -> Array:

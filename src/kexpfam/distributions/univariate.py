@@ -122,7 +122,6 @@ class UnivariateDensity(TiltedDensities, OneColumnDensity):
         return self._out(np.sqrt(self._line.cells.integral(centered**2)) * self._scale)
 
     def mode(self) -> Array:
-        """Where the density is largest; the leftmost if there are several."""
         if not self._n:
             return np.empty(0)
         if not self._affine:

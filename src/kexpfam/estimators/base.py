@@ -23,16 +23,21 @@ from kexpfam._validation import (
     check_weights,
 )
 from kexpfam.data import adopt, conditions, response_numbers
-from kexpfam.distributions import BLOCK_ROWS, Density, in_blocks
+from kexpfam.distributions import BLOCK_ROWS, Density, averaged, in_blocks
 from kexpfam.errors import MomentWarning, warn_caller
 from kexpfam.estimators.description import described, with_relevance
 from kexpfam.estimators.frames import FrameColumns, as_frame
+from kexpfam.estimators.unknown import possible_rows
 from kexpfam.explanation import Explained, ModelColumns
 from kexpfam.family import Limits
 from kexpfam.family.neighbourhood import Neighbourhood
 from kexpfam.sampling import Sampler, resolve_sampler
 from kexpfam.summaries import ColumnKinds
 from kexpfam.tables import Coding, TableCoder, response_name
+
+# Values that are taken for what is not known of a row: of the density of one column of
+# y, and of several, whose moments take a hundred densities for each.
+VALUES, VALUES_OF_SEVERAL = 32, 8
 
 
 class DensityEstimator(DensityMixin, BaseEstimator):
@@ -47,7 +52,7 @@ class DensityEstimator(DensityMixin, BaseEstimator):
 
     @abstractmethod
     def score_samples(self, X: ArrayLike) -> Array:
-        """Log p of each row, (n,)."""
+        """Log p of each row, (n,), in nats and in one over the units of the columns."""
 
     def score(
         self,
@@ -55,7 +60,15 @@ class DensityEstimator(DensityMixin, BaseEstimator):
         y: None = None,
         sample_weight: ArrayLike | None = None,
     ) -> float:
-        """Mean of log p over the rows; higher is better."""
+        """Mean of log p over the rows, in nats; higher is better.
+
+        Differences between models mean the same whatever the units of the columns are.
+
+        Args:
+            X: Rows, (n, d), best such as the model has not seen.
+            y: Nothing; scikit-learn's searches pass it.
+            sample_weight: Weight of each row.
+        """
         log_p = self.score_samples(X)
         return float(
             np.average(log_p, weights=check_weights(sample_weight, len(log_p)))
@@ -81,6 +94,8 @@ class ConditionalEstimator(Explained, RegressorMixin, BaseEstimator, Generic[D])
 
     extra_: dict[str, Any] | None = None
     coder_: TableCoder | None = None
+    # How rows were coded, if that was done elsewhere.
+    _told_coding: Coding | None = None
     # Which columns of coded rows are gaps and categories, if nobody codes them here.
     _told_kinds: ColumnKinds | None = None
     n_features_in_: int
@@ -124,7 +139,7 @@ class ConditionalEstimator(Explained, RegressorMixin, BaseEstimator, Generic[D])
             >>> p.interval(0.9).shape
             (2, 2)
         """
-        conditions = self._conditions(X, least=0)
+        conditions = self._asked(X)
         # Entered once, not again by everything that is small.
         with single_threaded_blas():
             found = self._densities(conditions)
@@ -138,9 +153,27 @@ class ConditionalEstimator(Explained, RegressorMixin, BaseEstimator, Generic[D])
         return coded or self._response_name
 
     def score_samples(self, X: ArrayLike, y: ArrayLike) -> Array:
-        """Log p(y_a|x_a) of each row, (n,)."""
+        """Log p(y|x) of each row, (n,), in nats and in one over the units of y.
+
+        Args:
+            X: Conditions, as in `fit`.
+            y: What was observed there, (n,) or (n, d).
+
+        Raises:
+            ValueError: Other numbers of rows or columns, or NaN in y.
+
+        Example:
+            >>> import numpy as np
+            >>> from kexpfam import KCEF
+            >>> x = np.linspace(-1, 1, 60)[:, None]
+            >>> y = x[:, 0] + 0.1 * np.cos(40 * x[:, 0])
+            >>> model = KCEF(random_state=0).fit(x, y)
+            >>> at, far = model.score_samples([[0.5], [0.5]], [0.5, 0.9])
+            >>> bool(at > far)
+            True
+        """
         X, Y = (
-            self._conditions(X, least=0),
+            self._asked(X),
             response_columns(as_numbers("y", response_numbers(y))),
         )
         d = self._response_columns
@@ -157,7 +190,19 @@ class ConditionalEstimator(Explained, RegressorMixin, BaseEstimator, Generic[D])
     def score(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> float:
-        """Mean of log p(y_a|x_a); higher is better."""
+        """Mean of log p(y|x) over the rows, in nats; higher is better.
+
+        What searches and `cross_val_score` maximise. Differences between models mean
+        the same whatever the units of y are.
+
+        Args:
+            X: Conditions, as in `fit`, best of rows that the model has not seen.
+            y: What was observed there, (n,) or (n, d).
+            sample_weight: Weight of each row.
+
+        Raises:
+            ValueError: As `score_samples`, or no rows.
+        """
         log_p = self.score_samples(X, y)
         if not len(log_p):
             raise ValueError("score is a mean over rows, and X has none.")
@@ -171,7 +216,7 @@ class ConditionalEstimator(Explained, RegressorMixin, BaseEstimator, Generic[D])
         Where there is none, as with tails like Cauchy's, medians, and a
         `MomentWarning`; `given(X).mean()` is not a number there.
         """
-        conditions = self._conditions(X, least=0)
+        conditions = self._asked(X)
         found = self._blockwise(conditions, lambda p, _: p.mean())
         missing = np.isnan(found)
         if self._response_columns == 1 and missing.any():
@@ -186,15 +231,44 @@ class ConditionalEstimator(Explained, RegressorMixin, BaseEstimator, Generic[D])
         return found
 
     def predict_quantiles(self, X: ArrayLike, quantiles: ArrayLike) -> Array:
-        """Conditional quantiles, (n, k) for k levels; one column of y only."""
-        X = self._conditions(X, least=0)
+        """Conditional quantiles; one column of y only.
+
+        Args:
+            X: Conditions, as in `fit`.
+            quantiles: k levels between 0 and 1.
+
+        Returns:
+            (n, k); they never cross.
+
+        Example:
+            >>> import numpy as np
+            >>> from kexpfam import KCEF
+            >>> x = np.linspace(-1, 1, 60)[:, None]
+            >>> y = x[:, 0] + 0.1 * np.cos(40 * x[:, 0])
+            >>> model = KCEF(random_state=0).fit(x, y)
+            >>> low, middle, high = model.predict_quantiles([[0.5]], [0.1, 0.5, 0.9])[0]
+            >>> bool(low < middle < high)
+            True
+        """
+        X = self._asked(X)
         levels = np.atleast_1d(check_levels("quantiles", quantiles))
         self._require_one_column("predict_quantiles")
         return self._blockwise(X, lambda p, _: p.quantile(levels))
 
     def predict_interval(self, X: ArrayLike, confidence: float = 0.9) -> Array:
-        """Central intervals with this probability, (n, 2); one column of y only."""
-        X = self._conditions(X, least=0)
+        """Central intervals; one column of y only.
+
+        They hold a new y at x with this probability if the model is right;
+        `kexpfam.conformal` has sets that hold it on average whether it is or not.
+
+        Args:
+            X: Conditions, as in `fit`.
+            confidence: Probability inside.
+
+        Returns:
+            Lower and upper ends, (n, 2).
+        """
+        X = self._asked(X)
         confidence = check_confidence(confidence)
         self._require_one_column("predict_interval")
         return self._blockwise(X, lambda p, _: p.interval(confidence))
@@ -238,7 +312,7 @@ class ConditionalEstimator(Explained, RegressorMixin, BaseEstimator, Generic[D])
             a   0.1  0.1   0.1 -0.1   0.2       0.0
             b   0.7  0.1   0.7  0.5   0.8       1.0
         """
-        conditions = self._conditions(X, least=0)
+        conditions = self._asked(X)
         wanted = FrameColumns.of(quantiles, interval, above)
         values = self._blockwise(conditions, lambda p, _: wanted.values(p))
         return as_frame(wanted.names(self._response_names), values, X)
@@ -263,13 +337,14 @@ class ConditionalEstimator(Explained, RegressorMixin, BaseEstimator, Generic[D])
         rng = as_generator(random_state)
         n_samples = check_count("n_samples", n_samples)
         chosen = resolve_sampler(sampler)
-        conditions = self._conditions(X, least=0)
+        conditions = self._asked(X)
         # Blocks are drawn at the same time, so each has a generator of its own.
-        several = len(conditions) > BLOCK_ROWS
-        own = rng.spawn(-(-len(conditions) // BLOCK_ROWS)) if several else [rng]
+        size = self._block_rows(conditions)
+        several = len(conditions) > size
+        own = rng.spawn(-(-len(conditions) // size)) if several else [rng]
         return self._blockwise(
             conditions,
-            lambda p, rows: p.rvs(n_samples, own[rows.start // BLOCK_ROWS], chosen),
+            lambda p, rows: p.rvs(n_samples, own[rows.start // size], chosen),
         )
 
     def reliability(self, X: ArrayLike) -> Array:
@@ -380,10 +455,28 @@ class ConditionalEstimator(Explained, RegressorMixin, BaseEstimator, Generic[D])
         check_is_fitted(self)
         return conditions(self, X, least)
 
+    def _asked(self, X: ArrayLike) -> Array:
+        """Conditions that densities are asked at; what is not known there is marked."""
+        check_is_fitted(self)
+        marked = getattr(self, "neighbourhood_", None) is not None
+        return conditions(self, X, 0, marked=marked)
+
     def _densities(self, X: Array) -> D:
-        """Densities at validated conditions, of which there may be none."""
+        """Densities at validated conditions, of which there may be none.
+
+        Where values are marked as not known they are averages over some they may have.
+        """
         if len(X):
-            return self._density(X)
+            if np.isfinite(X).all():
+                return self._density(X)
+            coding = self._told_coding
+            if coding is None and self.coder_ is not None:
+                coding = self.coder_.coding_
+            several = self._response_columns > 1
+            most = VALUES_OF_SEVERAL if several else VALUES
+            found = possible_rows(X, self.neighbourhood_, coding, most)
+            parts: D = averaged(self._density(found.X), found.parts)  # type: ignore[assignment]
+            return parts
         near = getattr(self, "neighbourhood_", None)
         one = np.zeros((1, X.shape[1]))
         if near is not None:
@@ -420,7 +513,7 @@ class ConditionalEstimator(Explained, RegressorMixin, BaseEstimator, Generic[D])
         """The same model for rows that are coded already."""
         model = copy.copy(self)
         if self.coder_ is not None:
-            model.coder_ = None
+            model.coder_, model._told_coding = None, self.coder_.coding_
             model.n_features_in_ = len(self.coder_.coding_.columns)
             model.__dict__.pop("feature_names_in_", None)
         return model
@@ -453,7 +546,15 @@ class ConditionalEstimator(Explained, RegressorMixin, BaseEstimator, Generic[D])
 
     def _blockwise(self, X: Array, work: Callable[[Any, slice], Array]) -> Array:
         """Results for all rows, block by block on all cores."""
-        return np.concatenate(in_blocks(self._densities, X, work, n_jobs=self.n_jobs))
+        how: Any = {"n_jobs": self.n_jobs, "block_rows": self._block_rows(X)}
+        return np.concatenate(in_blocks(self._densities, X, work, **how))
+
+    def _block_rows(self, X: Array) -> int:
+        """Rows that are evaluated together: fewer where each is several densities."""
+        n_open = int((~np.isfinite(X)).any(axis=1).sum())
+        if not n_open:
+            return BLOCK_ROWS
+        return max(1, BLOCK_ROWS * len(X) // (len(X) + VALUES * n_open))
 
 
 def refuse_no_density(p: Any, where: str) -> None:

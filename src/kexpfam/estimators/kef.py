@@ -199,7 +199,19 @@ class KEF(DensityEstimator):
         return self.distribution_
 
     def score_samples(self, X: ArrayLike) -> Array:
-        """Log p of each row, (n,)."""
+        """Log p of each row, (n,), in nats and in one over the units of the columns.
+
+        Args:
+            X: Rows, (n, d), as in `fit`.
+
+        Example:
+            >>> import numpy as np
+            >>> data = np.random.default_rng(0).normal(size=(100, 1))
+            >>> model = KEF(random_state=0).fit(data)
+            >>> inside, far = model.score_samples([[0.0], [3.0]])
+            >>> bool(inside > far)
+            True
+        """
         check_is_fitted(self)
         data = complete_numbers(self, X)
         return self.distribution_.logpdf(data[:, 0] if data.shape[1] == 1 else data)
@@ -210,7 +222,14 @@ class KEF(DensityEstimator):
         random_state: RandomState = None,
         sampler: Sampler | str | None = None,
     ) -> Array:
-        """Draws, (n_samples, d); `sampler` as in `distribution().rvs`."""
+        """Draws, (n_samples, d).
+
+        Args:
+            n_samples: How many.
+            random_state: Seed or generator.
+            sampler: As in `distribution().rvs`; None draws exactly where that is
+                possible.
+        """
         check_is_fitted(self)
         n_samples = check_count("n_samples", n_samples)
         draws = self.distribution_.rvs(n_samples, random_state, sampler)

@@ -140,6 +140,15 @@ class Exploration:
         style = f"width:100%;border:0;height:{_HEIGHT}px"
         return f'<iframe sandbox style="{style}" srcdoc="{page}"></iframe>'
 
+    def _display_(self) -> Any:
+        """What marimo shows in its place: it takes HTML before widgets otherwise."""
+        if self.address is not None:
+            return repr(self)
+        try:
+            return self.widget()
+        except MissingDependencyError:
+            return sys.modules["marimo"].Html(self._repr_html_())
+
     def _repr_mimebundle_(self, **kwargs: Any) -> Any:
         if self.address is not None:
             return {"text/plain": repr(self)}

@@ -172,6 +172,7 @@ def _fit_problems(
     ridge_c = np.tile(tau[:, None] * free, (len(kept), 1))
     mean, which_b = _inverses(grams, rho)
     fisher, which_c = _inverses(2.0 * grams, tau)
+    mean_of: _ExactRidge | _PreconditionedRidge
     if q > spec.many_columns:
         mean_of = _PreconditionedRidge(D, y, ridge_b, mean, which_b, spec)
     else:
@@ -273,7 +274,8 @@ def _inverses(grams: Array, penalties: Array) -> tuple[Array, Indices]:
     columns = np.arange(1, q)  # the intercept is not penalised
     systems[:, columns, columns] += np.tile(own, len(grams))[:, None]
     numbers = len(own) * np.arange(len(grams))[:, None] + which
-    return np.linalg.pinv(systems, hermitian=True), numbers.ravel()
+    inverses = np.linalg.pinv(systems, hermitian=True)
+    return np.asarray(inverses, dtype=np.float64), numbers.ravel()
 
 
 def _applied(matrices: Array, which: Indices, vectors: Array) -> Array:

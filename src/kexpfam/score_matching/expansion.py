@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 
 from kexpfam._linalg import Empty, for_each_row_block
-from kexpfam._parallel import cached_property
+from kexpfam._parallel import cached_property, on_threads
 from kexpfam._typing import Array, Indices
-from kexpfam.kernels import Constant, JointKernel, Kernel, Pairs
+from kexpfam.kernels import Constant, Gaussian, JointKernel, Kernel, Pairs
 from kexpfam.persistence import saved_fit
 
 
@@ -70,6 +70,12 @@ class KernelExpansion:
             if self.second is not None:
                 found.append((2, i, self.second[:, i]))
         return found
+
+    @property
+    def factorizes(self) -> bool:
+        """Whether each centre is a product of functions of single columns of y."""
+        gaussian = all(isinstance(ky, Gaussian) for _, ky in self.kernel.products)
+        return gaussian and self.first is None and self.second is None
 
     def value(self, X: Array, Y: Array) -> Array:
         """T at the pairs (X_q, Y_q), shape (q,)."""
@@ -215,6 +221,10 @@ class ConditionedExpansion:
         """The same for nodes of the plane, whose features are used while cached."""
         T, total = self.T, np.zeros((len(self.X), len(nodes)))
         matrices = self.row_parameters
+        sides = _sides_of_grid(nodes)
+        if sides is not None and T.factorizes:
+            self._add_grid(total.reshape(-1, *map(len, sides)), sides)
+            return total
 
         def work(some: slice, empty: Empty) -> None:
             for (_, ky), matrix in zip(T.kernel.products, matrices, strict=True):
@@ -224,6 +234,33 @@ class ConditionedExpansion:
 
         for_each_row_block(len(nodes), len(T.Y), work, n_jobs=T.n_jobs)
         return total
+
+    def _add_grid(self, total: Array, sides: tuple[Array, Array]) -> None:
+        """Add T at all pairs of values of two columns of y, (n, a, b).
+
+        Gaussians of the plane are products of those along either column, so that
+        T(x, ·) is Σ_b k_1(y_1, y_b1) e_b k_X(x, x_b) k_2(y_2, y_b2), one product of
+        matrices.
+        """
+        T = self.T
+        assert T.zeroth is not None
+        for (_, ky), matrix in zip(T.kernel.products, self.row_parameters, strict=True):
+            assert isinstance(ky, Gaussian)
+            lengths = np.broadcast_to(np.asarray(ky.lengthscale, dtype=float), 2)
+            first, second = (
+                Gaussian(length).values(side[:, None], T.Y[:, [i]])
+                for i, (length, side) in enumerate(
+                    zip(lengths.tolist(), sides, strict=True)
+                )
+            )
+            first *= T.zeroth
+
+            def add(
+                row: int, K: Array = matrix, left: Array = first, right: Array = second
+            ) -> None:
+                total[row] += (left * K[row]) @ right.T
+
+            on_threads(add, range(len(total)), T.n_jobs)
 
     def value(self, U: Array) -> Array:
         """T at each condition's own points, (n, q, d) -> (n, q)."""
@@ -254,6 +291,20 @@ class ConditionedExpansion:
 
         for_each_row_block(n * q, len(T.Y), work, n_jobs=T.n_jobs)
         return out.reshape(n, q, out.shape[1])
+
+
+def _sides_of_grid(nodes: Array) -> tuple[Array, Array] | None:
+    """The values of two columns whose pairs, in order, are the nodes; None if not."""
+    if nodes.shape[1] != 2 or not len(nodes):
+        return None
+    others = np.flatnonzero(nodes[:, 0] != nodes[0, 0])
+    width = int(others[0]) if others.size else len(nodes)
+    if len(nodes) % width:
+        return None
+    pairs = nodes.reshape(-1, width, 2)
+    first, second = pairs[:, 0, 0], pairs[0, :, 1]
+    alike = np.all(pairs[..., 0] == first[:, None]) and np.all(pairs[..., 1] == second)
+    return (first, second) if alike else None
 
 
 @dataclass(frozen=True)

@@ -146,10 +146,10 @@ class TableCoder(TransformerMixin, BaseEstimator):
         coder._take(coding)
         return coder
 
-    def conditions(self, X: Any, least: int = 1) -> Array:
+    def conditions(self, X: Any, least: int = 1, *, marked: bool = False) -> Array:
         """Rows as numbers, (n, k); an array may hold what `transform` makes, too.
 
-        Fewer than `least` rows are refused.
+        Fewer than `least` rows are refused. What is `marked`: see `Coding.transform`.
         """
         width = len(self.coding_.columns)
         if not is_frame(X):
@@ -163,11 +163,16 @@ class TableCoder(TransformerMixin, BaseEstimator):
                 f"Found array with {len(table)} sample(s) in X, while a minimum of "
                 f"{least} is required."
             )
-        return self._transform(table)
+        return self._transform(table, marked)
 
-    def _transform(self, table: Table) -> Array:
+    def _transform(self, table: Table, marked: bool = False) -> Array:
         missing = "error" if self.coding_.missing == "error" else "impute"
-        coded = self.coding_.transform(table, missing=missing, unknown=self.unknown)  # type: ignore[arg-type]  # checked by fit
+        coded = self.coding_.transform(
+            table,
+            missing=missing,  # type: ignore[arg-type]  # one of two
+            unknown=self.unknown,  # type: ignore[arg-type]  # checked by fit
+            marked=marked,
+        )
         return coded.X
 
     def _learn(

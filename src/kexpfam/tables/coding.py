@@ -208,6 +208,7 @@ class Coding:
         unknown: Unknown = "ignore",
         also: Mask | None = None,
         beside: Sequence[str] = (),
+        marked: bool = False,
     ) -> Coded:
         """The conditions of a table.
 
@@ -220,6 +221,9 @@ class Coding:
                 none of those that were, with a warning.
             also: Rows that are left out in any case, (n,).
             beside: Other columns that must have values: nothing is put in for these.
+            marked: Whether cells that the fit has not prepared for are NaN in gaps, and
+                infinite at new categories, as estimators average over them; else they
+                are typical values, or none of the categories.
 
         Returns:
             The matrix, and the rows of the table that it has.
@@ -241,9 +245,18 @@ class Coding:
         parts = [feature.code(table) for feature in self.features]
         if unknown == "error":
             self._refuse_strangers(table, parts, kept)
-        self._tell(table, parts, kept)
+        self._tell(table, parts, kept, marked)
         rows = np.flatnonzero(kept)
         X = np.column_stack([*(part.X for part in parts), np.empty((len(table), 0))])
+        if marked:
+            for feature, part, columns in zip(
+                self.features, parts, self.places, strict=True
+            ):
+                cells = X[:, columns]
+                cells[part.strange] = np.inf
+                if not feature.takes_gaps:
+                    cells[part.gaps] = np.nan
+                X[:, columns] = cells
         return Coded(X[rows], rows)
 
     def training(
@@ -363,7 +376,9 @@ class Coding:
             )
         return coding
 
-    def _tell(self, table: Table, parts: Sequence[Cells], kept: Mask) -> None:
+    def _tell(
+        self, table: Table, parts: Sequence[Cells], kept: Mask, marked: bool
+    ) -> None:
         """One warning about cells that the fit has not prepared for."""
         said: list[str] = []
         gaps: dict[int, list[str]] = {}  # names of columns by their number of gaps
@@ -376,9 +391,8 @@ class Coding:
                     f"{_rows(len(new))} of column {feature.name!r} with values that "
                     f"were not there at the fit ({shown})"
                 )
-            ready = feature.gaps or bool(getattr(feature, "missing", ()))
             missing = int((part.gaps & kept).sum())
-            if missing and not ready:
+            if missing and not feature.takes_gaps:
                 gaps.setdefault(missing, []).append(feature.name)
         done = ["taken as no known category, or as typical values"] if said else []
         for count, names in gaps.items():
@@ -387,11 +401,16 @@ class Coding:
                 f"{_rows(count)} without a value of {each}{listed(names, 5)}, which "
                 f"had no gaps at the fit"
             )
-        if said:
+        if said and marked:
+            warn_caller(
+                f"{table.path} has {'; '.join(said)}: densities there are averages "
+                f"over values that the column has elsewhere.",
+                TableWarning,
+            )
+        elif said:
             end = (*done, "medians and usual categories are put in")[0]
             warn_caller(
-                f"{table.path} has {'; '.join(said)}: {end}. Densities there are as "
-                f"narrow as elsewhere, which is too narrow if the column matters.",
+                f"{table.path} has {'; '.join(said)}: {end}, as if these were known.",
                 TableWarning,
             )
 

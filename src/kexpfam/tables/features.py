@@ -66,6 +66,16 @@ class Feature(ABC):
     typical: Any  # median, or most frequent category
 
     @property
+    def takes_gaps(self) -> bool:
+        """Whether the fit has seen what a missing value means."""
+        return self.gaps
+
+    @property
+    def levels(self) -> Array:
+        """Its cells in X at each of the categories, (k, width)."""
+        return np.array([self.cells(category) for category in self.categories])
+
+    @property
     @abstractmethod
     def parts(self) -> list[str]:
         """Names of its columns in X, but for the one that says what is missing."""
@@ -247,6 +257,10 @@ class EncodedFeature(Feature):
             raise ValueError("the codes are not of the categories")
         if len(self.missing) not in (0, len(self.other)):
             raise ValueError("the code of gaps is something else")
+
+    @property
+    def takes_gaps(self) -> bool:
+        return bool(self.missing)
 
     @property
     def parts(self) -> list[str]:
