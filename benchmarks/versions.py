@@ -1,10 +1,10 @@
 """Speed of the working tree against that of an earlier commit, job by job.
 
-    python benchmarks/versions.py COMMIT [--rounds 5] [--jobs NAME ...] [--cpu]
+    python benchmarks/versions.py COMMIT [--rounds 15] [--jobs NAME ...] [--cpu]
 
-A job runs in a process of its own that imports the package of one of the two, and
-prints how long it took after a first time to warm up. The two take turns, so that what
-else the machine does hits both alike; what counts is the median ratio of neighbours.
+Each job has two processes, of which each imports the package of one of the two, and
+does it once to warm up. Then they take turns, so that what else the machine does hits
+both alike; what counts is the median ratio of neighbours.
 With OPENBLAS_NUM_THREADS=1 ratios of small fits scatter much less, and with --cpu,
 which counts the time of processors, those on a machine that others use, too.
 """
@@ -23,7 +23,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 
 PREPARE = """
-import os, time
+import os, sys, time
 import numpy as np
 from kexpfam import KCEF, AutoKCEF
 from kexpfam.base_densities import GaussianBase
@@ -36,85 +36,93 @@ GIVEN = dict(kernel_x=Gaussian(2.0), kernel_y=Gaussian(1.0), regularization=1e-3
              base=GaussianBase(scale=2.0), random_state=0)
 """
 
-# What is prepared, what is timed, and how often in one process.
+# What is prepared, and what is timed.
 JOBS = {
     "exact_fit_2000": (
         "X, y = rows(2000)",
         "KCEF(select=None).fit(X, y)",
-        5,
     ),
     "low_rank_fit_50000_given": (
         "X, y = rows(50_000)",
         "KCEF(**GIVEN, n_components=500).fit(X, y)",
-        3,
     ),
-    "kcef_fit_40": ("X, y = rows(40, 1)", "KCEF(random_state=0).fit(X, y)", 3),
-    "kcef_fit_500": ("X, y = rows(500)", "KCEF(random_state=0).fit(X, y)", 1),
-    "kcef_fit_3000": ("X, y = rows(3000)", "KCEF(random_state=0).fit(X, y)", 1),
-    "auto_fit_100": ("X, y = rows(100)", "AutoKCEF(random_state=0).fit(X, y)", 1),
-    "auto_fit_500": ("X, y = rows(500)", "AutoKCEF(random_state=0).fit(X, y)", 1),
+    "kcef_fit_40": ("X, y = rows(40, 1)", "KCEF(random_state=0).fit(X, y)"),
+    "kcef_fit_500": ("X, y = rows(500)", "KCEF(random_state=0).fit(X, y)"),
+    "kcef_fit_3000": ("X, y = rows(3000)", "KCEF(random_state=0).fit(X, y)"),
+    "auto_fit_100": ("X, y = rows(100)", "AutoKCEF(random_state=0).fit(X, y)"),
+    "auto_fit_500": ("X, y = rows(500)", "AutoKCEF(random_state=0).fit(X, y)"),
     "score_samples_5000": (
         "X, y = rows(500); model = KCEF(random_state=0).fit(X, y); X, y = rows(5000)",
         "model.score_samples(X, y)",
-        5,
     ),
     "auto_quantiles_2000": (
         "X, y = rows(200); model = AutoKCEF(random_state=0).fit(X, y); "
         "X, y = rows(2000)",
         "model.predict_quantiles(X, [0.05, 0.5, 0.95])",
-        3,
     ),
     "import": (
         "import subprocess, sys; "
         "run = lambda: subprocess.run([sys.executable, '-c', 'import kexpfam'])",
         "run()",
-        3,
     ),
 }
 
 
-def seconds(package: Path, job: str, clock: str) -> float:
-    """Median seconds of a job, with the package that lies in a folder."""
-    prepare, action, repeats = JOBS[job]
+def started(package: Path, job: str, clock: str) -> subprocess.Popen[str]:
+    """A process that does a job with the package in a folder whenever it is asked."""
+    prepare, action = JOBS[job]
     code = f"""{PREPARE}
 {prepare}
 {action}
-times = []
-for _ in range({repeats}):
+for _ in sys.stdin:
     start = {clock}
     {action}
-    times.append({clock} - start)
-print(sorted(times)[len(times) // 2])
+    print({clock} - start, flush=True)
 """
-    run = subprocess.run(
+    return subprocess.Popen(
         [sys.executable, "-W", "ignore", "-c", code],
-        capture_output=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         text=True,
-        check=True,
         env=os.environ | {"PYTHONPATH": str(package)},
     )
-    return float(run.stdout.split()[-1])
+
+
+def seconds(process: subprocess.Popen[str]) -> float:
+    """How long the job takes this time."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write("\n")
+    process.stdin.flush()
+    return float(process.stdout.readline())
 
 
 def compared(before: Path, job: str, rounds: int, clock: str) -> dict[str, float]:
     """Both versions in turns, each round in the other order."""
     old: list[float] = []
     new: list[float] = []
-    for turn in range(rounds):
-        pairs = [(before, old), (ROOT / "src", new)]
-        for package, times in pairs if turn % 2 == 0 else pairs[::-1]:
-            times.append(seconds(package, job, clock))
+    with (
+        started(before, job, clock) as first,
+        started(ROOT / "src", job, clock) as second,
+    ):
+        for turn in range(rounds):
+            pairs = [(first, old), (second, new)]
+            for process, times in pairs if turn % 2 == 0 else pairs[::-1]:
+                times.append(seconds(process))
+    ratios = sorted(b / a for a, b in zip(old, new, strict=True))
     return {
         "before_seconds": median(old),
         "seconds": median(new),
-        "ratio": median(b / a for a, b in zip(old, new, strict=True)),
+        "ratio": median(ratios),
+        "lower_quartile": ratios[len(ratios) // 4],
+        "upper_quartile": ratios[-1 - len(ratios) // 4],
     }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("commit")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--jobs", nargs="*", choices=list(JOBS), default=list(JOBS))
     parser.add_argument("--cpu", action="store_true")
     arguments = parser.parse_args()

@@ -37,6 +37,7 @@ DEEP_RNADE = {"red_wine": 8.76, "white_wine": 9.67}
 FOUNDATION = {"power": (2.28, 2.54), "diamonds": (6.68, 7.72)}
 
 PAGES = {
+    "decisions/0043-how-long-the-way-is.md": ("house",),
     "explorer.md": ("answers",),
     "limits.md": ("band", "unknown"),
     "kinds_of_y.md": ("rounding", "measures"),
@@ -361,6 +362,36 @@ def rounding() -> str:
     widths = next(iter(now.values()))
     names = ["not rounded" if w == "0" else f"to {w}" for w in widths]
     return table(["", "law", *names], rows)
+
+
+# What was aimed at when the way of a fit was drawn, `None` where nothing was.
+AIMS = {
+    "lines": 34_000,
+    "modules": 170,
+    "constants": 250,
+    "names defined twice": 0,
+    "functions": 220,
+    "comprehensions and lambdas": None,
+    "modules entered": 32,
+    "rooms": 10,
+    "changes of file": 80,
+    "classes": 6,
+}
+
+
+def house() -> str:
+    """Sizes of the package and of the way of a fit, at three commits."""
+    columns = []
+    for found in result("house").values():
+        walk = dict(found["KCEF"])
+        walk["modules entered"] = walk.pop("modules")
+        walk["classes"] = len(walk["classes"])
+        columns.append({**found, **walk})
+    rows = [
+        [name, *(f"{c[name]:,}" for c in columns), "" if aim is None else f"{aim:,}"]
+        for name, aim in AIMS.items()
+    ]
+    return table(["", *(f"`{name}`" for name in result("house")), "aim"], rows)
 
 
 def refresh(docs: Path = DOCS) -> None:

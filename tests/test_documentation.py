@@ -60,7 +60,9 @@ LISTED = {
     "python benchmarks/baselines.py --report": "test_reports_of_benchmarks_are_printed",
     "python benchmarks/metric.py --report": "test_reports_of_benchmarks_are_printed",
     "python benchmarks/heights.py": "tests/benchmarks/test_heights.py, its parts",
+    "python benchmarks/house.py 74125d3 f324516": MEASURED,
     "python benchmarks/joint_orders.py": MEASURED,
+    "python benchmarks/versions.py f324516 --cpu": MEASURED,
     "python benchmarks/paper_grid.py": MEASURED,
     "python benchmarks/design_tables.py --tables power diamonds": MEASURED,
     "python reproduction/further_sets.py FOLDER": (

@@ -62,7 +62,7 @@ def test_effects_of_numbers_and_of_categories(run, fitted, tmp_path):
 def test_a_row_is_explained(run, fitted, tmp_path):
     printed = run("explain", fitted.model, fitted.data, "--row", 2, "--of", "0.9")
     assert printed.exit_code == 0, printed.output
-    assert printed.stdout.startswith("Why q0.9 is ")
+    assert printed.stdout.startswith("Why q0.9 of price is ")
     path = tmp_path / "row.csv"
     words = ("--row", 2, "--of", "P(y>200)", "-o", path)
     assert run("explain", fitted.model, fitted.data, *words).exit_code == 0

@@ -245,3 +245,17 @@ def test_a_few_values_with_gaps_have_a_mass_function(tmp_path):
     model.save(tmp_path / "few.kexpfam")
     again = load(tmp_path / "few.kexpfam").given([[-2.0], [2.0]])
     np.testing.assert_array_equal(again.pmf(values[None]), p.pmf(values[None]))
+
+
+def test_counts_that_vary_less_than_a_poisson_law_keep_their_spread():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, size=400)
+    share = 1.0 / (1.0 + np.exp(-x - 1.0))
+    y = 1.0 * rng.binomial(12, share)
+    model = AutoKCEF(
+        likelihood=False, experts=["families"], counts=True, random_state=0
+    ).fit(x[:, None], y)
+    std = np.sqrt(12.0 * share * (1.0 - share))
+    ratio = model.given(x[:, None]).std() / std
+    # 1.139 while Poisson laws had the weight that every member has.
+    assert 0.95 < ratio.mean() < 1.09

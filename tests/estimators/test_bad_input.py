@@ -110,8 +110,8 @@ def test_gaps_are_filled_in_left_out_or_refused_in_a_sentence():
     model = KCEF(select=None).fit(X, Y)
     with pytest.warns(TableWarning, match="gaps in 1 of 30 rows, and had none"):
         found = model.predict(spoiled(X, np.nan))
-    expected = model.predict(np.median(X, axis=0)[None])
-    np.testing.assert_allclose(found[4], expected[0])
+    # Nothing is known of that row: an average over all rows, by 32 of 30.
+    np.testing.assert_allclose(found[4], model.predict(X).mean(), rtol=0.05)
     with pytest.warns(TableWarning, match="1 of 30 rows have no y"):
         fewer = KCEF(select=None).fit(X, spoiled(Y, np.nan))
     others = np.arange(N) != 4
@@ -822,7 +822,7 @@ def test_a_base_of_absurd_width_is_refused_or_gives_numbers(scale):
 
 @pytest.mark.parametrize("value", ["cv", "", 1])
 def test_an_unknown_select_is_refused_with_what_there_is(value):
-    with raises(ValueError, "'likelihood', 'score' or None", f"got {value!r}"):
+    with raises(ValueError, "'likelihood', 'score', or None", f"got {value!r}"):
         KCEF(select=value).fit(X, Y)
 
 

@@ -1,5 +1,8 @@
 """A time budget ends the search, and a whole model is there all the same."""
 
+import itertools
+from dataclasses import replace
+from types import SimpleNamespace
 from unittest import mock
 
 import numpy as np
@@ -7,6 +10,7 @@ import pytest
 from scipy import integrate
 
 from kexpfam import KCEF, AutoKCEF
+from kexpfam.selection import validation
 from kexpfam.selection.validation import Validation
 from tests.simulations import waves
 
@@ -54,6 +58,28 @@ def test_experts_that_there_was_no_time_for_are_named(rows):
     experts = {"my estimate": ConditionalKDE()}
     model = AutoKCEF(experts=experts, time_budget=1e-9).fit(*rows)
     assert "my estimate" in model.stopped_
+
+
+def test_fits_to_all_rows_are_to_fewer_where_there_is_no_time_for_all(monkeypatch):
+    few = replace(AutoKCEF._limits, validation_rows=60)
+    monkeypatch.setattr(AutoKCEF, "_limits", few)
+    X, y = waves(300, 2, frequency=3.0, noise=0.2, half_width=1.0)
+    model = AutoKCEF(time_budget=1e-9, random_state=0).fit(X, y)
+    assert model.stopped_.endswith("240 of 300 rows in the fits to all")
+    assert np.isfinite(model.score(X, y))
+
+    # Five seconds have passed, and half as many are left: a quarter more rows than
+    # were validated.
+    ticks = itertools.chain([0.0], itertools.repeat(5.0))
+    clock = SimpleNamespace(monotonic=lambda: next(ticks))
+    monkeypatch.setattr(validation, "time", clock)
+    model = AutoKCEF(time_budget=7.5, random_state=0).fit(X, y)
+    assert model.stopped_.endswith("225 of 300 rows in the fits to all")
+    assert np.isfinite(model.score(X, y))
+    monkeypatch.undo()
+    monkeypatch.setattr(AutoKCEF, "_limits", few)
+    model = AutoKCEF(time_budget=1e6, likelihood=False, random_state=0).fit(X, y)
+    assert model.stopped_ == "all candidates were tried"
 
 
 @pytest.mark.parametrize("budget", [0, -1.0, float("nan"), "soon"])

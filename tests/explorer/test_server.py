@@ -74,6 +74,12 @@ def test_lengths_are_plain_numbers(server, length):
         assert b" 413 " in connection.recv(100)
 
 
+def test_requests_without_a_version_have_answers_with_a_status(server):
+    with socket.create_connection(server.server_address, timeout=10) as connection:
+        connection.sendall(f"GET /{server.token}/style.css\r\n\r\n".encode())
+        assert connection.recv(100).startswith(b"HTTP/1.1 ")
+
+
 def test_half_requests_do_not_pile_up(view):
     class Small(ExplorerServer):
         most_connections = 3

@@ -109,9 +109,7 @@ def attempt(sent):
     start, _, content = got.partition(b"\r\n\r\n")
     words = start.split(b" ", 2)
     if words[0] != b"HTTP/1.1":
-        # Without a version, HTTP of 1991: a page or a sentence, and nothing about it.
-        known = got.startswith((b"<", b'{"error": '))
-        return None if known else f"no answer of HTTP: {got[:80]!r}"
+        return f"no answer of HTTP: {got[:80]!r}"
     status = int(words[1])
     if status == 500 or not 100 <= status < 600:
         return f"status {status}: {content[:300]!r}"

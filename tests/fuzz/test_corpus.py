@@ -6,7 +6,7 @@ import pytest
 from kexpfam import load
 from kexpfam.partition.line import integrate_line
 from tests.fuzz.cases import KINDS, run_case
-from tests.persistence.files import changed, parts, refuses, write
+from tests.persistence.files import changed, parts, places, refuses, write
 
 LENGTHSCALE = ("fitted", "family", "T", "kernel", "terms", 0, 1, "lengthscale")
 LAM = ("objects", 0, "transform", "inner", "lam", 0)
@@ -24,6 +24,7 @@ TIMES = [
     ("linear", "family.chart.frame.unit", 1e-308),
     ("warped", "family.chart.frame.processes.0.y_scaling.scale", 1e-308),
     ("process", "family.chart.frame.processes.0.y_scaling.scale", 1e308),
+    ("two columns", "family.chart.frame.processes.0.y_scaling.scale", 1e-308),
 ]
 # And model, place in the description, value.
 PLACED = [
@@ -81,6 +82,13 @@ def test_names_of_columns_are_texts(names, tmp_path):
     arrays, description = parts("names")
     write(tmp_path / "m", arrays, changed(description, ("feature_names",), names))
     refuses(tmp_path / "m", "feature names are not texts")
+
+
+def test_parts_of_dates_are_those_that_dates_have(tmp_path):
+    arrays, description = parts("table")
+    place = next(p for p in places(description) if p[-2:] == ("told", 0))
+    write(tmp_path / "m", arrays, changed(description, place, "text"))
+    refuses(tmp_path / "m", "dates have no such parts")
 
 
 def test_what_nobody_edited_is_opened(tmp_path):

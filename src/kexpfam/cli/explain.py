@@ -54,7 +54,7 @@ class CodedTable(Explained):
             np.asarray,
             plain.densities,
             background=plain.background,
-            response=plain.response,
+            response=self.coding.target or plain.response,
             n_jobs=plain.n_jobs,
         )
 

@@ -15,7 +15,7 @@ from kexpfam._typing import Array
 from kexpfam._validation import check_choice
 from kexpfam.distributions.coordinates import ResponseCoordinates
 from kexpfam.distributions.interface import SeveralColumns
-from kexpfam.distributions.tilted import TiltedDensities
+from kexpfam.distributions.tilted import TiltedDensities, refuse_overflow
 from kexpfam.errors import NormalizationWarning
 from kexpfam.partition import (
     ImportanceEstimate,
@@ -93,6 +93,7 @@ class MultivariateDensity(TiltedDensities, SeveralColumns):
                 partition = _tempered(tilted, seed)
             else:
                 _warn_of_importance(partition)
+        refuse_overflow(partition.log_partition)
         return cls(tilted, coordinates, partition, single=single)
 
     @property

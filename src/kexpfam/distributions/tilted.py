@@ -8,6 +8,7 @@ import numpy as np
 from kexpfam._typing import Array
 from kexpfam.distributions.coordinates import ResponseCoordinates
 from kexpfam.distributions.interface import Density
+from kexpfam.errors import IllConditionedError
 from kexpfam.partition import UnnormalizedDensity
 from kexpfam.sampling import Run, Sampler
 
@@ -51,3 +52,18 @@ class TiltedDensities(Density):
     def _gradient(self, Y: Array) -> Array:
         slope = self._tilted.gradient(self._coordinates.to_kernel(Y))
         return self._coordinates.gradient(slope, Y)
+
+
+def refuse_overflow(log_partition: Array) -> None:
+    """Refuse densities whose log Z, (n,), is no number.
+
+    Raises:
+        IllConditionedError: There are some.
+    """
+    wrong = ~np.isfinite(log_partition)
+    if wrong.any():
+        raise IllConditionedError(
+            f"log Z(x) is no number for row {int(np.argmax(wrong))} of X: numbers of "
+            f"the model overflow there. Leave rows out that are far from all others, "
+            f"in X and at the fit."
+        )

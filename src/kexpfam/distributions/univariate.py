@@ -18,8 +18,8 @@ from kexpfam._typing import Array, Indices, Mask
 from kexpfam.distributions.coordinates import ResponseCoordinates
 from kexpfam.distributions.one_column import OneColumnDensity
 from kexpfam.distributions.regions import highest_density_regions
-from kexpfam.distributions.tilted import TiltedDensities
-from kexpfam.errors import IllConditionedError, NormalizationWarning
+from kexpfam.distributions.tilted import TiltedDensities, refuse_overflow
+from kexpfam.errors import NormalizationWarning
 from kexpfam.partition import (
     CellDensity,
     LineDensity,
@@ -70,13 +70,7 @@ class UnivariateDensity(TiltedDensities, OneColumnDensity):
     ) -> Self:
         """Normalise densities; `resolution` is the smallest feature of log p."""
         line = _integrate(tilted, resolution, coordinates.shared_breaks())
-        if not np.isfinite(line.log_partition).all():
-            row = int(np.argmax(~np.isfinite(line.log_partition)))
-            raise IllConditionedError(
-                f"log Z(x) is no number for row {row} of X: numbers of the model "
-                f"overflow there. Leave rows out that are far from all others, in X "
-                f"and at the fit."
-            )
+        refuse_overflow(line.log_partition)
         worst = float(np.max(line.error, initial=0.0))
         printed = 1e-6  # an error above this would show in a printed figure
         if worst > printed:

@@ -125,7 +125,7 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
             by block may take above what the process has.
         time_budget: Seconds after which the best found so far is taken; None for no
             limit. One family is fitted in any case, and `stopped_` says what was not
-            tried. Of many rows the fit to all of them may take longer.
+            tried. Of many rows the fits to all of them are then to some.
         standardize: Whether to centre and scale the columns of X and y first.
         ordered: Orders of categories in frames by the name of their column, such as
             `{"size": ["S", "M", "L"]}`; types that have an order need none.

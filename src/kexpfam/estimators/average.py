@@ -335,6 +335,8 @@ def _fit_rows(
     if spec.experts.mixtures:
         experts = {**experts, **try_mixture(validation)}
     seed = int(rng.integers(2**31))
+    if others is None:
+        validation.keep_time()
     found = fit_members(validation, family, seed, others, experts, line.support)
     near = Neighbourhood.of(rows.X, rows.weights)
     found = found.on_top_of(line.log_jacobians(validation.rows))

@@ -20,6 +20,7 @@ from kexpfam.data import Rows
 from kexpfam.distributions import OneColumnDensity
 from kexpfam.errors import CannotSaveError
 from kexpfam.family import RowsBeyond
+from kexpfam.family.cross_validation import LOWEST_LOG_DENSITY
 from kexpfam.selection.mixtures import MixtureExpert
 from kexpfam.summaries import LearnedSummary
 
@@ -158,7 +159,7 @@ def fit_expert(expert: Any, rows: Rows, others: RowsBeyond | None = None) -> Any
 
 
 def cross_fitted(
-    name: str, expert: Any, rows: Rows, folds: Sequence[slice], lowest: float = -1e4
+    name: str, expert: Any, rows: Rows, folds: Sequence[slice]
 ) -> tuple[Array, Array]:
     """Log density of, and mass below each row under fits without its fold, (n,) each.
 
@@ -186,5 +187,5 @@ def cross_fitted(
             f"The expert {name!r} gives a row an infinite density, which is none; "
             f"leave it out, or widen it."
         )
-    log_p = np.maximum(np.nan_to_num(log_p, nan=lowest, neginf=lowest), lowest)
-    return log_p, below
+    log_p = np.nan_to_num(log_p, nan=LOWEST_LOG_DENSITY)
+    return np.maximum(log_p, LOWEST_LOG_DENSITY), below

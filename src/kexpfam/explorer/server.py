@@ -105,6 +105,7 @@ class _Handler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
     wbufsize = -1
     timeout = 10.0  # seconds for half a request, or until the next
+    default_request_version = "HTTP/1.0"  # without one, answers would have no status
 
     def do_GET(self) -> None:
         path = self._path()

@@ -47,7 +47,7 @@ from kexpfam.family.statistics import (
     SumOfRows,
 )
 from kexpfam.kernels import JointKernel
-from kexpfam.likelihood import Parts, RowSums, expected_sums, observed_sums
+from kexpfam.likelihood import NodeMatrices, RowSums, expected_sums, observed_sums
 from kexpfam.score_matching import (
     Basis,
     IterativeFit,
@@ -405,10 +405,10 @@ class SourceSums(RowSums):
     def observed(self) -> Array:
         return self._sum(None, None)
 
-    def expected(self, parts: Parts, alpha: Array) -> Array:
+    def expected(self, parts: NodeMatrices, alpha: Array) -> Array:
         return self._sum(parts.without_conditions(), alpha)
 
-    def _sum(self, parts: Parts | None, alpha: Array | None) -> Array:
+    def _sum(self, parts: NodeMatrices | None, alpha: Array | None) -> Array:
         return self.beyond.sum(
             _LikelihoodSum(self.basis, self.coordinates, parts, alpha)
         )
@@ -420,7 +420,7 @@ class _LikelihoodSum(Accumulator[Array]):
 
     basis: Basis
     coordinates: Coordinates
-    parts: Parts | None  # On whose nodes densities are normalised
+    parts: NodeMatrices | None  # On whose nodes densities are normalised
     alpha: Array | None
 
     def start(self) -> Array:

@@ -93,7 +93,9 @@ class FittedFamily:
         Z, U = self.T.X[:2], Y[:2, None]
         there = self.coordinates.at(Z)
         log_p = TiltedDensity(self.base, self.T, Z).log_unnormalized(U)
-        if not np.isfinite(there.to_user(U)).all() or not np.isfinite(log_p).all():
+        y = there.to_user(U)
+        numbers = (y, there.log_volume(y), log_p)
+        if not all(np.isfinite(part).all() for part in numbers):
             raise ValueError("it has no density at its own centres")
 
     @property

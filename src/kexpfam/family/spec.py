@@ -87,6 +87,12 @@ class Spec:
         own = self.kernel is not None and not self.kernel.products
         return self.select is None or own or self.all_given
 
+    @property
+    def criterion(self) -> str:
+        """Name of what chooses, where there is something to choose."""
+        assert self.select is not None
+        return self.select
+
     def __post_init__(self) -> None:
         check_flag("standardize", self.standardize)
         if not isinstance(self.kernel, JointKernel | None):

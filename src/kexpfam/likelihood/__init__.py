@@ -10,7 +10,7 @@ from kexpfam.likelihood.censored import (
 from kexpfam.likelihood.fit import NEWTON, fit_likelihood, likelihood_path
 from kexpfam.likelihood.many_rows import SumsInMemory, expected_sums, observed_sums
 from kexpfam.likelihood.objective import (
-    Parts,
+    NodeMatrices,
     PenalizedLikelihood,
     RowSums,
     quadrature_nodes,
@@ -19,7 +19,7 @@ from kexpfam.likelihood.objective import (
 __all__ = [
     "NEWTON",
     "CensoredRows",
-    "Parts",
+    "NodeMatrices",
     "PenalizedLikelihood",
     "RowSums",
     "SumsInMemory",

@@ -17,7 +17,7 @@ from kexpfam.base_densities import BaseDensity
 from kexpfam.likelihood.fit import minimize
 from kexpfam.likelihood.objective import (
     Intervals,
-    Parts,
+    NodeMatrices,
     PenalizedLikelihood,
     quadrature_nodes,
 )
@@ -75,7 +75,7 @@ def censored_objective(
         share[hidden] @ features[hidden],
     )
     return PenalizedLikelihood(
-        Parts.of(basis, base, rows.X, nodes),
+        NodeMatrices.of(basis, base, rows.X, nodes),
         share,
         share[exact] @ features[exact],
         lam,
@@ -107,7 +107,7 @@ def censored_log_scores(
     basis: Basis, base: BaseDensity, rows: CensoredRows, alpha: Array, nodes: Nodes
 ) -> Array:
     """Log density of observed rows, and log mass of the intervals of others, (n,)."""
-    parts = Parts.of(basis, base, rows.X, nodes)
+    parts = NodeMatrices.of(basis, base, rows.X, nodes)
     P, log_z = parts.probabilities(parts.on_nodes(alpha))
     U = rows.likely[:, None]
     found = basis.features(basis.pairs(rows.X, U), 0, 0) @ alpha

@@ -18,7 +18,7 @@ import numpy as np
 
 from kexpfam._parallel import cached_property, on_threads, single_threaded_blas
 from kexpfam._typing import Array
-from kexpfam.likelihood.objective import Parts, RowSums
+from kexpfam.likelihood.objective import NodeMatrices, RowSums
 from kexpfam.score_matching import Basis
 
 # Rows at a time: T on some hundred nodes stays in the caches.
@@ -39,7 +39,7 @@ class SumsInMemory(RowSums):
     def observed(self) -> Array:
         return observed_sums(self.basis, self.X, self.U, self.weights)
 
-    def expected(self, parts: Parts, alpha: Array) -> Array:
+    def expected(self, parts: NodeMatrices, alpha: Array) -> Array:
         if not len(self.X):
             return np.zeros(1 + self.basis.size)
 
@@ -64,7 +64,7 @@ def observed_sums(basis: Basis, X: Array, U: Array, weights: Array) -> Array:
 
 
 def expected_sums(
-    basis: Basis, parts: Parts, X: Array, weights: Array, alpha: Array
+    basis: Basis, parts: NodeMatrices, X: Array, weights: Array, alpha: Array
 ) -> Array:
     """`RowSums.expected` of rows in memory; conditions of the parts do not matter."""
     if basis.kernel.constant_in_x:  # all conditions are one

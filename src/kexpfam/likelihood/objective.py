@@ -115,7 +115,7 @@ class CenterPairs(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Parts:
+class NodeMatrices:
     """What the likelihood needs of a basis, whether it depends on rows or on nodes."""
 
     Kx: Array  # k(x_r, x_c) for each condition and centre of each term, (r, c)
@@ -128,7 +128,9 @@ class Parts:
     _of_y: dict[tuple[int, int], Array] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, basis: Basis, base: BaseDensity, X: Array, nodes: Nodes) -> "Parts":
+    def of(
+        cls, basis: Basis, base: BaseDensity, X: Array, nodes: Nodes
+    ) -> "NodeMatrices":
         """Kernel matrices between conditions X, nodes and the centres of a basis."""
         products = basis.kernel.products
         if not products:
@@ -141,21 +143,21 @@ class Parts:
         parts = cls(nothing, *_at_nodes(basis, base, nodes), L, len(products))
         return parts.with_conditions(basis, X)
 
-    def on(self, basis: Basis, base: BaseDensity, nodes: Nodes) -> "Parts":
+    def on(self, basis: Basis, base: BaseDensity, nodes: Nodes) -> "NodeMatrices":
         """The same with other nodes."""
         kappa, log_base = _at_nodes(basis, base, nodes)
         return replace(self, kappa=kappa, log_base=log_base, _of_y={})
 
-    def with_conditions(self, basis: Basis, X: Array) -> "Parts":
+    def with_conditions(self, basis: Basis, X: Array) -> "NodeMatrices":
         """The same at other conditions."""
         Kx = [kx.values(X, basis.X) for kx, _ in basis.kernel.products]
         return replace(self, Kx=np.concatenate(Kx, axis=1))
 
-    def at(self, rows: slice | Indices) -> "Parts":
+    def at(self, rows: slice | Indices) -> "NodeMatrices":
         """The same at some of the conditions."""
         return replace(self, Kx=self.Kx[rows])
 
-    def without_conditions(self) -> "Parts":
+    def without_conditions(self) -> "NodeMatrices":
         """What does not depend on rows: little to send to other processes."""
         return replace(self, Kx=self.Kx[:0], _of_y={})
 
@@ -222,7 +224,7 @@ class Parts:
 
 
 def _at_nodes(basis: Basis, base: BaseDensity, nodes: Nodes) -> tuple[Array, Array]:
-    """`kappa` and `log_base` of `Parts`."""
+    """`kappa` and `log_base` of `NodeMatrices`."""
     points = nodes.points[:, None]
     pairs = [ky.at(points, basis.Y) for _, ky in basis.kernel.products]
     kappa = [
@@ -241,7 +243,7 @@ class RowSums(ABC):
         """Σ_a w_a (1, φ(x_a, u_a)), (1 + M,), once."""
 
     @abstractmethod
-    def expected(self, parts: Parts, alpha: Array) -> Array:
+    def expected(self, parts: NodeMatrices, alpha: Array) -> Array:
         """Σ_a w_a (log Z_α(x_a), E_a[φ]), (1 + M,), on the nodes of some parts."""
 
 
@@ -252,7 +254,7 @@ class OtherRows(NamedTuple):
     share: float  # Their part of the weight of all rows
     weight: float  # Of all rows
 
-    def expected(self, parts: Parts, alpha: Array) -> Array:
+    def expected(self, parts: NodeMatrices, alpha: Array) -> Array:
         """Their part of the mean of (log Z, E[φ]) over all rows, (1 + M,)."""
         found = [own.expected(parts, alpha) for own in self.sums]
         return np.sum(found, axis=0) / self.weight
@@ -283,7 +285,7 @@ class Intervals(NamedTuple):
 class PenalizedLikelihood:
     """L of (17) as a function of whitened coefficients."""
 
-    parts: Parts  # Kernel matrices at the distinct conditions and nodes
+    parts: NodeMatrices  # Kernel matrices at the distinct conditions and nodes
     share: Array  # Weight of each distinct condition, summing to one, (r,)
     mean: Array  # (1/W) Σ_a w_a φ(x_a, u_a), (M,), over all rows
     lam: float  # λ
@@ -302,7 +304,7 @@ class PenalizedLikelihood:
         weights: Array,
         lam: float,
         nodes: Nodes,
-        like: Parts | None = None,
+        like: NodeMatrices | None = None,
     ) -> "PenalizedLikelihood":
         """The objective for rows (X, U), normalised on nodes.
 
@@ -312,7 +314,7 @@ class PenalizedLikelihood:
         mean = share @ basis.features(basis.pairs(X, U), 0, 0)
         conditions, share = distinct(X, share)
         if like is None:
-            parts = Parts.of(basis, base, conditions, nodes)
+            parts = NodeMatrices.of(basis, base, conditions, nodes)
         else:
             parts = like.with_conditions(basis, conditions)
         return cls(parts, share, mean, lam)

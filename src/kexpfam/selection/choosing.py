@@ -45,7 +45,6 @@ from kexpfam.selection.validation import Validation, held_out_problem, is_heavy_
 
 def choose(rows: TrainingRows, spec: Spec, rng: np.random.Generator) -> Selected:
     """Choose what the user left open."""
-    assert spec.select is not None
     search, solver = spec.search, SOLVERS[spec.fit_method]
     _check(rows, spec)
     validation = Validation.of(rows, spec, rng)
@@ -56,7 +55,7 @@ def choose(rows: TrainingRows, spec: Spec, rng: np.random.Generator) -> Selected
     ):
         validation.add_coordinates(_coordinates(validation), bar)
     names = list(validation.coordinates)
-    if CRITERIA[spec.select].comparable:
+    if CRITERIA[spec.criterion].comparable:
         validation.add_bases()
         names = validation.worth_a_kernel()
         # Likelihood and bridged fits cost more, so they are made without a regression
@@ -66,7 +65,7 @@ def choose(rows: TrainingRows, spec: Spec, rng: np.random.Generator) -> Selected
     tasks = [task for name in names for task in grid_tasks(validation, name, tails)]
     with ProgressBar("KCEF, mean log p") if spec.verbose else nullcontext() as bar:
         validation.run(tasks, bar)
-    selection = best_of(validation, spec.select)
+    selection = best_of(validation, spec.criterion)
     chosen = selection.chosen
     assert chosen.kernel is not None
     assert chosen.base is not None
@@ -94,9 +93,8 @@ def _check(rows: TrainingRows, spec: Spec) -> None:
         # Rows without distances: only what the user gave is looked at.
         nothing = np.zeros((1, 0))
         resolve_kernel(spec, nothing, nothing, np.ones(1))
-    assert spec.select is not None
     columns, fine = rows.Y.shape[1], isinstance(spec.search, GradientSearch | PaperGrid)
-    if columns > 1 and fine and OBJECTIVES[spec.select].one_column:
+    if columns > 1 and fine and OBJECTIVES[spec.criterion].one_column:
         raise ValueError(
             f"{type(spec.search).__name__} with select='likelihood' is for one column "
             f"of y, got {columns}; use select='score', or search='grid'."
@@ -107,8 +105,7 @@ def _coordinates(validation: Validation) -> list[CoordinateSpec]:
     rows, spec = validation.rows, validation.spec
     kernels = spec.kernel, spec.kernel_x, spec.kernel_y
     given = spec.base, spec.features, *kernels, spec.regularization
-    assert spec.select is not None
-    comparable = CRITERIA[spec.select].comparable
+    comparable = CRITERIA[spec.criterion].comparable
     if any(part is not None for part in given) or not comparable:
         # Lengths and λ of the user are meant for one kind of coordinates, and scores
         # in different ones cannot be compared.
@@ -220,7 +217,6 @@ def _on_paper_grid(validation: Validation, search: PaperGrid) -> Selected:
         )
     validation.add_coordinates([CoordinateSpec(PLAIN, given_base(spec))])
     lam = spec.regularization
-    assert spec.select is not None
     result = paper_grid(
         validation.problem(PLAIN, n_components=len(validation.rows)),
         kernel_x=spec.kernel_x,
@@ -228,7 +224,7 @@ def _on_paper_grid(validation: Validation, search: PaperGrid) -> Selected:
         lengthscales=search.lengthscales,
         lambdas=search.lambdas if lam is None else (lam,),
         wide_x=search.wide_x,
-        objective=spec.select,
+        objective=spec.criterion,
         verbose=spec.verbose,
     )
     return Selected(
@@ -275,8 +271,7 @@ def _refined(
     def descent(
         problem: HeldOutProblem, start: Parameters, trials: int
     ) -> SearchResult:
-        assert spec.select is not None
-        criterion = OBJECTIVES[spec.select].of(problem)
+        criterion = OBJECTIVES[spec.criterion].of(problem)
         return refine(
             HeldOutObjective(
                 problem, kernel_x, kernel_y, criterion, penalty, spec.n_jobs

@@ -41,14 +41,13 @@ def grid_tasks(
         grid = replace(grid, lams=(spec.regularization,), relative=False)
     residual = validation.is_regression(name) and not validation.has_summary(name)
     open_tails = residual and spec.base is None and solver.additive
-    assert spec.select is not None
     return validation.tasks(
         name,
         open_paths(validation, name, grid),
         bases=tails if open_tails else (None,),
         method=spec.fit_method,
         n_components=spec.n_components,
-        criterion=spec.select,
+        criterion=spec.criterion,
     )
 
 

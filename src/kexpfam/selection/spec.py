@@ -46,6 +46,9 @@ class SelectionTuning:
     # Share of a time budget in which candidates are tried. A guess: fits to all rows
     # take less than a third of the time of a search
     time_of_trials: float = 0.7
+    # Time of fits of the members to as many rows as were validated, as a share of that
+    # of all trials: a guess, by one large table
+    final_share: float = 0.4
     # Folds, and the number of rows up to which there are more of them
     folds: int = 5
     many_folds: int = 10
@@ -250,6 +253,7 @@ class CountsSpec:
     most_classes: int = 12  # Values that get probabilities one by one, at most
     fewest_for_density: int = 5  # Values from which on a density of y + noise is tried
     stacked_pseudo_rows: float = 5.0
+    hopeless: float = 3.0  # Standard errors below the best that leave a member out
 
 
 COUNTS = CountsSpec()

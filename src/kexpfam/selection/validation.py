@@ -83,6 +83,7 @@ class Validation:
     interrupted: bool = False  # By Ctrl-C
     # When the time for trials is over, on the monotonic clock, and what was then left
     # out
+    started: float = 0.0
     deadline: float = math.inf
     left_out: list[str] = field(default_factory=list)
     # Coordinates of all training rows, by name, if these are more
@@ -114,8 +115,8 @@ class Validation:
         found = cls(some, rows if n < len(rows) else some, order, folds, spec, rng)
         if spec.time_budget is not None:
             # The rest is for fits to all rows.
-            share = TUNING.time_of_trials
-            found.deadline = time.monotonic() + share * spec.time_budget
+            share, found.started = TUNING.time_of_trials, time.monotonic()
+            found.deadline = found.started + share * spec.time_budget
         return found
 
     @property
@@ -269,6 +270,29 @@ class Validation:
         if not self.spec.standardize:
             return None
         return pulled_in(self.all_rows.X, self.all_rows.weights)
+
+    def keep_time(self) -> None:
+        """Fewer rows for the fits to all of them, if a time budget leaves no time.
+
+        For as many rows as were validated these fits take a share of the time of all
+        trials, and beyond that they take longer in proportion to the rows.
+        """
+        budget, n = self.spec.time_budget, len(self.all_rows)
+        if budget is None or not self.on_some:
+            return
+        spent = time.monotonic() - self.started
+        least = max(self.tuning.final_share * spent, 1e-9)
+        most = int(len(self.rows) * max(1.0, max(budget - spent, 0.0) / least))
+        if most >= n:
+            return
+        others = np.delete(np.arange(n), self.order)
+        others = self.rng.permutation(others)[: most - len(self.rows)]
+        every = self.all_rows
+        self.all_rows = self.rows
+        if len(others):
+            self.all_rows = every[np.concatenate([self.order, others])]
+        self.order, self._final = np.arange(len(self.rows)), {}
+        self.left_out.append(f"{n - most} of {n} rows in the fits to all")
 
     def final(self, name: str) -> CoordinateRows:
         """All training rows in some coordinates, for the fit to keep."""

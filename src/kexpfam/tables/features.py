@@ -319,6 +319,12 @@ class DateFeature(Feature):
     gaps: bool = False
     categories = ()
 
+    def check_saved(self) -> None:
+        """Refuse parts that dates do not have."""
+        super().check_saved()
+        if not set(self.told) <= parts_of_dates(np.zeros(1), 0.0).keys():
+            raise ValueError("dates have no such parts")
+
     @property
     def parts(self) -> list[str]:
         return [f"{self.name}: {part}" for part in self.told]
