@@ -37,7 +37,7 @@ class FastProcess(GaussianProcessRegressor):
         eval_gradient: bool = False,
         clone_kernel: bool = True,
     ) -> Any:
-        if not eval_gradient:
+        if not eval_gradient or theta is None:
             return super().log_marginal_likelihood(theta, clone_kernel=clone_kernel)
         X, y = self.X_train_, self.y_train_
         signal, *lengths, noise = np.exp(theta)
