@@ -121,7 +121,7 @@ def test_few_rows_are_not_searched(monkeypatch):
     def refuse(*arguments):
         raise AssertionError("searched")
 
-    monkeypatch.setattr("kexpfam.selection.validation.relevant_lengthscales", refuse)
+    monkeypatch.setattr("kexpfam.selection.kernel_grids.relevant_lengthscales", refuse)
     X, y = shapes(120, 3, 0)
     AutoKCEF(likelihood=False, random_state=0).fit(X, y)
 
