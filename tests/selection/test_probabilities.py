@@ -100,3 +100,18 @@ def test_tables_of_counts_respect_bounds():
     assert free[-1] > 15.0
     assert table_of_counts(y, 1.0, 5.0).tolist() == [1.0, 2.0, 3.0, 4.0, 5.0]
     assert table_of_counts(-y, -np.inf, np.inf)[0] < -15.0
+
+
+def test_shares_that_held_out_rows_rule_out_have_no_weight():
+    # Far from the boundary a class has next to no probability: a per cent of one that
+    # is a thousand units away would be most of a standard deviation there.
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(300, 1))
+    p = special.expit(12.0 * (X[:, 0] + 0.7))
+    labels = (rng.random(300) < p).astype(int)
+    model, _ = fit_probabilities(X, labels, np.ones(300), 2, rng)
+    assert model.weights[0] == 0.0
+    assert model.at(np.array([[1.5]]))[0, 0] < 0.003
+    # Where x says nothing the shares are what is left.
+    model, _ = fit_probabilities(X, rng.permutation(labels), np.ones(300), 2, rng)
+    assert model.weights[0] > 0.2

@@ -16,7 +16,7 @@ import numpy as np
 from scipy import special
 
 from kexpfam._row_order import row_order
-from kexpfam._typing import Array, Mask
+from kexpfam._typing import Array
 from kexpfam.data import Rows
 from kexpfam.distributions import MixedDensity
 from kexpfam.estimators.kinds import ResponseKind
@@ -31,7 +31,7 @@ from kexpfam.selection.probabilities import (
     fit_probabilities,
 )
 from kexpfam.selection.spec import COUNTS, CountsSpec
-from kexpfam.selection.stacking import stacked_weights
+from kexpfam.selection.stacking import stacked_without_hopeless
 from kexpfam.selection.supports import ResponseBounds, given_bounds
 
 
@@ -148,13 +148,9 @@ def fit_count_law(
         log_p = [part[known] for part in log_p]
         log_p.append(own)
     table, some = np.stack(log_p), weights[known]
-    # What has no chance has no share of the pseudo rows: some per cent of Poisson laws
-    # add much to the variance of counts that vary less.
-    kept = ~_hopeless(table, some, tuning.hopeless)
-    center = kept / kept.sum()
-    found = np.zeros(len(table))
-    found[kept] = stacked_weights(
-        table[kept], some, center[kept], tuning.stacked_pseudo_rows
+    # Some per cent of Poisson laws add much to the variance of counts that vary less.
+    found = stacked_without_hopeless(
+        table, some, tuning.stacked_pseudo_rows, tuning.hopeless
     )
     mixed = special.logsumexp(table, axis=0, b=found[:, None])
     return CountLaw(
@@ -168,16 +164,3 @@ def fit_count_law(
         Neighbourhood.of(rows.X, rows.weights),
         kind.rounding,
     )
-
-
-def _hopeless(table: Array, weights: Array, errors: float) -> Mask:
-    """Which members (m, n) are worse than the best by so many standard errors, (m,)."""
-    share = weights / weights.sum()
-    means = table @ share
-    # A member that rules a row out is left to the weights.
-    with np.errstate(invalid="ignore"):
-        gap = table[np.argmax(means)] - table
-        mean = gap @ share
-        error = np.sqrt(np.square(gap - mean[:, None]) @ share**2)
-        found: Mask = mean > errors * error
-    return found

@@ -14,7 +14,7 @@ from kexpfam._typing import Array, Indices
 from kexpfam.persistence import saved_fit
 from kexpfam.regression import LogisticRegression, fit_logistic
 from kexpfam.selection.spec import CLASSES, ClassesSpec
-from kexpfam.selection.stacking import stacked_weights
+from kexpfam.selection.stacking import stacked_without_hopeless
 from kexpfam.summaries import FOLDS, fold_of_rows
 from kexpfam.trees import Forest, fit_forest
 
@@ -142,8 +142,11 @@ def fit_probabilities(
             log_p.append(np.log(_as_probabilities(fit.held_out))[row, labels])
             forests.append(fit.forest)
     table = np.stack(log_p)
-    center = np.full(len(table), 1.0 / len(table))
-    found = stacked_weights(table, weights, center, spec.stacked_pseudo_rows)
+    # Some per cent of the shares put an atom where no row like it has one, which adds
+    # much to the variance of what is far from the atom.
+    found = stacked_without_hopeless(
+        table, weights, spec.stacked_pseudo_rows, spec.hopeless
+    )
     held_out = special.logsumexp(table, axis=0, b=found[:, None])
     model = ClassProbabilities(
         shares,

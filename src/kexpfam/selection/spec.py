@@ -231,6 +231,7 @@ class ClassesSpec:
     trees: int = 100
     leaves: tuple[int, ...] = (5, 20)  # Least rows in leaves of forests
     stacked_pseudo_rows: float = 5.0
+    hopeless: float = 3.0  # Standard errors below the best that leave a member out
 
 
 CLASSES = ClassesSpec()

@@ -98,6 +98,31 @@ def stacked_weights(
     return weights
 
 
+def stacked_without_hopeless(
+    log_p: Array, row_weights: Array, pseudo_rows: float, errors: float
+) -> Array:
+    """Weights shrunk to equal ones, of those that held-out rows do not rule out.
+
+    Args:
+        log_p: Held-out log density of each row under each candidate, (k, n).
+        row_weights: Weights of the rows, (n,).
+        pseudo_rows: The number of rows that equal weights count as much as.
+        errors: A candidate is ruled out so many standard errors below the best.
+    """
+    share = row_weights / row_weights.sum()
+    # A candidate that gives a row no density at all is left to the weights.
+    with np.errstate(invalid="ignore"):
+        gap = log_p[np.argmax(log_p @ share)] - log_p
+        mean = gap @ share
+        error = np.sqrt(np.square(gap - mean[:, None]) @ share**2)
+        kept = ~(mean > errors * error)
+    weights = np.zeros(len(log_p))
+    weights[kept] = stacked_weights(
+        log_p[kept], row_weights, np.full(kept.sum(), 1.0 / kept.sum()), pseudo_rows
+    )
+    return weights
+
+
 def _maximised(
     P: Array,  # Densities of rows under few candidates, (s, n)
     omega: Array,  # Shares of the rows, (n,)
