@@ -1,5 +1,7 @@
 """Highest-density regions of densities whose levels are known, cell by cell."""
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -32,7 +34,7 @@ def slow_region(edges, mass, confidence):
     share = (confidence - inside) / here
     same = np.append(np.flatnonzero(heights == level), -9)
     first = None
-    for place, after in zip(same[:-1], same[1:], strict=True):
+    for place, after in itertools.pairwise(same):
         first = place if first is None else first
         if after == place + 1:
             continue

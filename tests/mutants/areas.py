@@ -111,7 +111,7 @@ AREAS = {
             **_in(
                 "family",
                 blindness=["blindness"],
-                clusters=["isolated_components"],
+                clusters=["clusters"],
                 isolated_components=["isolated_components", "blindness"],
                 neighbourhood=["neighbourhood"],
                 valleys=["valleys"],
@@ -121,6 +121,7 @@ AREAS = {
             "tables/columns": ("tables/test_columns.py", "tables/test_coding.py"),
         },
         (
+            "family/test_clusters.py",
             "family/test_isolated_components.py",
             "family/test_valleys.py",
             "family/test_blindness.py",
