@@ -288,3 +288,11 @@ def test_conjugate_gradients_end_where_there_is_no_direction_to_go_in():
     assert len(path(-np.eye(2), np.ones(2))) == 1
     assert len(path(np.diag([np.inf, 1.0]), np.ones(2))) == 1
     assert len(path(np.eye(2), np.ones(2))) == 2
+
+
+def test_many_small_temporaries_share_one_piece_of_memory():
+    """Of four MiB at least, from which on NumPy asks for huge pages."""
+    pool = BufferPool()
+    starts = np.array([pool.empty((1, 64)).ctypes.data for _ in range(2**13)])
+    np.testing.assert_array_equal(np.diff(starts), 8 * 64)
+    assert abs(pool.empty((1, 64)).ctypes.data - starts[0]) >= 2**22
