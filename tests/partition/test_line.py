@@ -296,7 +296,7 @@ def test_starting_edges_cover_the_range_and_are_fine_near_the_data(
     assert edges[-1] == high
     width = np.diff(edges)
     assert np.all(width > 0)
-    finest = min(2.0 * resolution, 0.25 * (points.max() - points.min()))
+    finest = min(0.5 * resolution, 0.25 * (points.max() - points.min()))
     for point in points:
         near = (edges[:-1] < point + finest) & (edges[1:] > point - finest)
         inside = near & (edges[:-1] >= points.min()) & (edges[1:] <= points.max())
