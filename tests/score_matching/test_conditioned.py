@@ -87,7 +87,7 @@ def test_row_blocks_do_not_show(kernel):
     assert_close(conditioned.value(np.stack([many, many])), np.tile(expected, times))
 
 
-def test_features_of_nodes_are_kept_up_to_a_size_and_not_sent_along():
+def test_features_that_are_asked_for_again_are_kept_up_to_a_size_and_not_sent_along():
     sample = make_sample(1, 2, n=12, weighted=False)
     T = fit_exact(SUM, sample, LAM).T
     rng = np.random.default_rng(2)
@@ -95,11 +95,17 @@ def test_features_of_nodes_are_kept_up_to_a_size_and_not_sent_along():
     conditioned = ConditionedExpansion(T, rng.normal(size=(3, 2)))
     fresh = [NodeFeatures(T).at(nodes) for nodes in sets]
     small = NodeFeatures(T, most_numbers=4 * 2 * 5 * 12)
-    for _ in range(2):
+    for kept in (0, 4, 4):
         for nodes, expected in zip(sets, fresh, strict=True):
             for found in (small.at(nodes), T.node_features.at(nodes)):
                 np.testing.assert_array_equal(found, expected)
-    assert len(small._kept) == 4  # the last ones
+        assert len(small._kept) == kept
+    # The last ones; of nodes that never come back nothing is kept.
+    assert set(small._kept) == {nodes.tobytes() for nodes in sets[2:]}
+    for _ in range(1000):
+        T.node_features.at(rng.normal(size=(5, 1)))
+    assert len(T.node_features._kept) == 6
+    assert len(T.node_features._once) == 64
     first = T.node_features.at(sets[0])
     assert T.node_features.at(sets[0])[0] is first[0]
     again = copy.deepcopy(T)
