@@ -244,3 +244,13 @@ def test_the_support_reaches_from_the_first_atom_or_density_to_the_last(mixed, c
         (np.array([-3.0, 7.0]), (-3.0, 7.0)),
     ):
         assert_close(MixedDensity(values, PI, inner).support, [ends] * 2)
+
+
+@pytest.mark.parametrize(
+    "pi",
+    [[[-0.1, 0.4], [0.3, 0.2]], [[0.3, 0.2], [0.6, 0.5]], [[0.1, 0.4], [0.3, -0.2]]],
+)
+def test_probabilities_of_any_law_that_are_none_are_refused(pi):
+    rest = ClosedFormDensity(GaussianBase(1.0), CENTERS, SCALES)
+    with pytest.raises(ValueError, match="must not be negative, nor more than one"):
+        MixedDensity(VALUES, np.array(pi), rest)

@@ -449,7 +449,7 @@ def test_a_client_that_dies_leaves_a_cluster_that_fits_for_others(
 
 
 def test_a_worker_that_sleeps_for_half_a_minute_delays_a_fit_and_nothing_else(
-    monkeypatch, machines, tmp_path, expected
+    machines, tmp_path, expected
 ):
     """As a laptop does that is closed: no process knows how long it was away."""
     _, workers, client = machines
@@ -465,27 +465,3 @@ def test_a_worker_that_sleeps_for_half_a_minute_delays_a_fit_and_nothing_else(
     check(model, expected)
     assert len({pid for pid, _ in read(tmp_path)}) >= 1
     assert time.monotonic() - start < 200.0
-
-
-def test_a_worker_that_never_wakes_is_replaced_after_the_time_that_dask_gives_it(
-    monkeypatch, tmp_path, expected
-):
-    monkeypatch.setenv("DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL", "3s")
-    file = tmp_path / "scheduler.json"
-    scheduler = dask_process("scheduler", file, "--port", "0", "--host", "127.0.0.1")
-    words = ["--nthreads", "1", "--no-nanny"]
-    workers = [dask_process("worker", file, *words) for _ in range(2)]
-    try:
-        with distributed.Client(
-            scheduler_file=str(file), set_as_default=False, timeout=60
-        ) as client:
-            client.wait_for_workers(2, timeout=60)
-            hook(monkeypatch, lambda: workers[0].send_signal(signal.SIGSTOP))
-            model = settled(verbose=True).fit(*slow_blocks(tmp_path), client=client)
-            check(model, expected)
-            assert len(client.scheduler_info()["workers"]) == 1
-    finally:
-        for process in (*workers, scheduler):
-            process.send_signal(signal.SIGCONT)
-            process.kill()
-            process.wait()
