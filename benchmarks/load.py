@@ -23,7 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
-from record import write_result
+from record import RESULTS, write_result
 
 from kexpfam import AutoKCEF
 from kexpfam.data import resident_now
@@ -188,7 +188,7 @@ def main() -> None:
     for name, (measure, number) in parts.items():
         if number:
             found[name] = measure(model, number)
-            write_result(given.write, found)
+            write_result("load", found, path=RESULTS / f"{given.write}.json")
 
 
 if __name__ == "__main__":
