@@ -1,12 +1,13 @@
 """Whether memory stays flat: 10,000 requests to the explorer, a million scored rows.
 
 A server answers four clients at the same time: densities at ever new places, curves,
-rows of the data, and requests that it has to refuse. Then one model scores a million
-rows, 10,000 at a time, and once all in one call. What the process holds is looked at
-after every tenth of the work; the first tenth, in which caches fill and threads start,
-is where the line begins. Beside it stands what glibc has handed out and not got back: a
-leak would raise both, and what the allocator keeps for threads only the first. Run it
-with OPENBLAS_NUM_THREADS=1.
+rows of the data, and requests that it has to refuse. Then the model scores a million
+rows, 10,000 at a time, and a quarter of them in one call. What the process holds is
+looked at after every tenth of the work; the first tenth, in which caches fill and
+threads start, is where the line begins. Beside it stands what glibc has handed out in
+all of its arenas and not got back: a leak would raise both, and what the allocator
+keeps only the first. Run it with OPENBLAS_NUM_THREADS=1. What is done is written part
+by part.
 """
 
 import argparse
@@ -15,13 +16,14 @@ import gc
 import http.client
 import json
 import os
+import re
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
-from record import write_result
+from record import RESULTS, write_result
 
 from kexpfam import AutoKCEF
 from kexpfam.data import resident_now
@@ -78,21 +80,29 @@ def ask(server: ExplorerServer, numbers: range) -> None:
     connection.close()
 
 
-class Handed(ctypes.Structure):
-    """What `mallinfo2` of glibc tells."""
-
-    _names = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks"
-    _fields_ = [(name, ctypes.c_size_t) for name in f"{_names} keepcost".split()]
-
-
 def held() -> tuple[float, float]:
-    """Megabytes that the process holds, and those of them that are in use."""
+    """Megabytes that the process holds, and what glibc has handed out."""
     gc.collect()
+    return (resident_now() or 0) / 2**20, handed_out() / 2**20
+
+
+def handed_out() -> int:
+    """Bytes in use in all arenas and beside them, by `malloc_info` of glibc."""
     libc = ctypes.CDLL(None)
-    libc.mallinfo2.restype = Handed
-    handed = libc.mallinfo2()
-    in_use = handed.uordblks + handed.hblkhd
-    return (resident_now() or 0) / 2**20, in_use / 2**20
+    libc.open_memstream.restype = ctypes.c_void_p
+    text, size = ctypes.c_char_p(), ctypes.c_size_t()
+    stream = ctypes.c_void_p(
+        libc.open_memstream(ctypes.byref(text), ctypes.byref(size))
+    )
+    libc.malloc_info(0, stream)
+    libc.fclose(stream)
+    total = (text.value or b"").decode().rpartition("</heap>")[2]
+    libc.free(text)
+    sizes = {
+        kind: int(number)
+        for kind, number in re.findall(r'type="(\w+)"[^/]*size="(\d+)"', total)
+    }
+    return sizes["current"] + sizes["mmap"] - sizes["fast"] - sizes["rest"]
 
 
 def requests(model: AutoKCEF, total: int) -> dict[str, Any]:
@@ -161,17 +171,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--requests", type=int, default=10_000)
     parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--write", default="load", help="name of the result file")
     given = parser.parse_args()
     model = AutoKCEF(random_state=0).fit(*data(ROWS, 0))
     found: dict[str, Any] = {
         "model": f"AutoKCEF of {ROWS} rows, {len(model.members_)} members",
         "clients": CLIENTS,
         "load_average": os.getloadavg()[0],
-        "scored": scored(model, given.rows),
-        "scored at once": at_once(model, given.rows // 4),
-        "requests": requests(model, given.requests),
+        "mmap_threshold": os.environ.get("MALLOC_MMAP_THRESHOLD_", "as it comes"),
     }
-    print(write_result("load", found))
+    parts = {
+        "requests": (requests, given.requests),
+        "scored": (scored, given.rows),
+        "scored at once": (at_once, given.rows // 4),
+    }
+    for name, (measure, number) in parts.items():
+        if number:
+            found[name] = measure(model, number)
+            write_result("load", found, path=RESULTS / f"{given.write}.json")
 
 
 if __name__ == "__main__":

@@ -359,3 +359,39 @@ def test_workers_fit_as_this_process_does():
     jobs = [joblib.delayed(KCEF(select=None, random_state=0).fit)(x, y)] * 2
     for model in joblib.Parallel(2)(jobs):
         np.testing.assert_array_equal(model.score_samples(x, y), here)
+
+
+# --- a computer that sleeps ----------------------------------------------------------
+
+
+SLEEPER = """
+    import sys, time
+    import numpy as np
+    from kexpfam import AutoKCEF
+
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(400, 3))
+    y = x[:, 0] + rng.gamma(2.0, size=400)
+    print("begun", flush=True)
+    start = time.monotonic()
+    model = AutoKCEF(time_budget=float(sys.argv[1]), random_state=0).fit(x, y)
+    print(time.monotonic() - start, np.isfinite(model.score_samples(x, y)).all())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("budget", [2.0, 600.0])
+def test_a_fit_that_was_asleep_goes_on_and_ends_with_a_model(budget):
+    """The time away is spent of a budget, as far as the clock counted it."""
+    with program(SLEEPER, budget) as process:
+        assert process.stdout.readline() == "begun\n"
+        time.sleep(0.5)
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(4.0)
+        assert process.poll() is None
+        process.send_signal(signal.SIGCONT)
+        output, errors = process.communicate(timeout=300)
+    assert process.returncode == 0, errors
+    seconds, finite = output.split()
+    assert finite == "True"
+    assert float(seconds) > 4.0

@@ -1,5 +1,6 @@
-"""Cholesky with a diagnosis, row blocks and buffers."""
+"""Cholesky with a diagnosis, conjugate gradients, row blocks and buffers."""
 
+import itertools
 import threading
 import warnings
 
@@ -11,6 +12,7 @@ from kexpfam._linalg import (
     BLOCK_BYTES,
     BufferPool,
     block_height,
+    conjugate_gradients,
     for_each_row_block,
     ridge_cholesky,
 )
@@ -206,3 +208,91 @@ def test_pool_hands_out_the_same_memory_after_it_is_recycled():
     pool.recycle()
     assert np.shares_memory(pool.empty((30, 20)), first)
     assert not np.shares_memory(pool.empty((30, 20)), first)
+
+
+def test_temporaries_of_a_block_lie_one_after_the_other_without_gaps():
+    """Eight of a size fill a piece of memory, the first and any later one."""
+    pool, size = BufferPool(), 2**16 + 8
+    starts = [pool.empty((1, size)).ctypes.data for _ in range(24)]
+    steps = np.diff(starts).reshape(-1)
+    within = np.arange(23) % 8 != 7
+    np.testing.assert_array_equal(steps[within], 8 * size)
+    pool.recycle()
+    again = [pool.empty((1, size)).ctypes.data for _ in range(24)]
+    assert again == starts
+
+
+def test_blocks_are_as_many_for_each_thread_and_no_higher_than_they_have_to_be():
+    for n_rows, n_jobs, height in itertools.product((5, 64, 101), (1, 2, 3), (2, 7)):
+        sizes = []
+        for_each_row_block(
+            n_rows,
+            row_length(height),
+            lambda rows, empty, sizes=sizes: sizes.append(rows.stop - rows.start),
+            n_jobs=n_jobs,
+        )
+        least = -(-n_rows // height)
+        whole = -(-least // n_jobs) * n_jobs if least > 1 else 1
+        assert least <= len(sizes) <= whole
+        # All but one have the same height, and it is the least for so many blocks.
+        assert max(sizes) == -(-n_rows // whole)
+        assert len(set(sizes)) <= 2
+
+
+def energy_minima(A, rhs, P, start):
+    """Where ‖z − z*‖_A is least in each Krylov space of P⁻¹A, by least squares."""
+    exact, inverse = np.linalg.solve(A, rhs), np.linalg.inv(P)
+    root = np.linalg.cholesky(A).T
+    power, basis = inverse @ (rhs - A @ start), []
+    for _ in range(len(rhs)):
+        basis.append(power / np.linalg.norm(power))
+        Q, _ = np.linalg.qr(np.stack(basis, axis=1))
+        c, *_ = np.linalg.lstsq(root @ Q, root @ (exact - start), rcond=None)
+        yield start + Q @ c
+        power = inverse @ (A @ basis[-1])
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("started", [False, True])
+def test_conjugate_gradients_minimise_the_energy_in_every_krylov_space(seed, started):
+    rng = np.random.default_rng(seed)
+    A = semidefinite(6, 12, seed) + 0.5 * np.eye(6)
+    P = np.diag(rng.uniform(0.5, 2.0, 6))
+    rhs, start = rng.normal(size=6), rng.normal(size=6) * started
+    path = conjugate_gradients(
+        lambda v: A @ v,
+        rhs,
+        lambda v: np.linalg.solve(P, v),
+        start.copy() if started else None,
+    )
+    steps = list(itertools.islice(path, 7))
+    assert_close(steps[0].solution, start)
+    for step, best in zip(steps[1:], energy_minima(A, rhs, P, start), strict=True):
+        assert_close(step.solution, best, 1e-7)  # of ever more parallel powers
+    for step in steps:
+        residual = rhs - A @ step.solution
+        assert_close(step.residual, residual, ROUNDING, scale=10.0)
+        square = residual @ np.linalg.solve(P, residual)
+        assert_close(step.square, square, 1e-9, scale=1.0 + square)
+
+
+def test_conjugate_gradients_end_where_there_is_no_direction_to_go_in():
+    singular = np.diag([1.0, 0.0])
+
+    def path(A, rhs):
+        return list(conjugate_gradients(lambda v: A @ v, rhs, np.copy))
+
+    # No residual; one that A maps to nothing; and a step that would not be finite.
+    assert len(path(np.eye(2), np.zeros(2))) == 1
+    assert len(path(singular, np.array([0.0, 1.0]))) == 1
+    assert len(path(-np.eye(2), np.ones(2))) == 1
+    assert len(path(np.diag([np.inf, 1.0]), np.ones(2))) == 1
+    assert len(path(np.eye(2), np.ones(2))) == 2
+
+
+def test_many_small_temporaries_share_one_piece_of_memory():
+    """Of four MiB at least, from which on NumPy asks for huge pages."""
+    pool = BufferPool()
+    starts = np.array([pool.empty((1, 64)).ctypes.data for _ in range(2**13)])
+    np.testing.assert_array_equal(np.diff(starts), 8 * 64)
+    assert abs(pool.empty((1, 64)).ctypes.data - starts[0]) >= 2**22

@@ -5,7 +5,13 @@ import pytest
 from scipy import integrate, stats
 
 from kexpfam.base_densities import GaussianBase
-from kexpfam.distributions import ClosedFormDensity, MixedDensity, MixtureDensity
+from kexpfam.distributions import (
+    BoundedDensity,
+    ClosedFormDensity,
+    MixedDensity,
+    MixtureDensity,
+    SupportMap,
+)
 from kexpfam.errors import MeasureWarning
 from kexpfam.metrics import (
     cde_loss_values,
@@ -222,3 +228,29 @@ def test_atoms_are_drawn_as_stems(mixed, counts):
         assert "probability" in ax.get_ylabel()
         assert len(ax.collections) > 0
         pyplot.close("all")
+
+
+def test_the_support_reaches_from_the_first_atom_or_density_to_the_last(mixed, counts):
+    assert_close(counts.support, [[0.0, 3.0]] * 2)
+    assert np.array_equal(mixed.support, [[-np.inf, np.inf]] * 2)
+    inner = BoundedDensity(
+        ClosedFormDensity(GaussianBase(1.0), CENTERS, SCALES),
+        SupportMap(-1.0, 5.0, (0.01, 0.01)),
+    )
+    for values, ends in (
+        (np.array([0.0, 2.0]), (-1.0, 5.0)),
+        (np.array([-3.0, 2.0]), (-3.0, 5.0)),
+        (np.array([0.0, 7.0]), (-1.0, 7.0)),
+        (np.array([-3.0, 7.0]), (-3.0, 7.0)),
+    ):
+        assert_close(MixedDensity(values, PI, inner).support, [ends] * 2)
+
+
+@pytest.mark.parametrize(
+    "pi",
+    [[[-0.1, 0.4], [0.3, 0.2]], [[0.3, 0.2], [0.6, 0.5]], [[0.1, 0.4], [0.3, -0.2]]],
+)
+def test_probabilities_of_any_law_that_are_none_are_refused(pi):
+    rest = ClosedFormDensity(GaussianBase(1.0), CENTERS, SCALES)
+    with pytest.raises(ValueError, match="must not be negative, nor more than one"):
+        MixedDensity(VALUES, np.array(pi), rest)

@@ -484,3 +484,16 @@ def test_bad_locations_and_scales_are_refused():
     for location, scale in ((np.nan, 1.0), (0.0, 0.0), (0.0, -1.0)):
         with pytest.raises(ValueError, match="finite and scale positive"):
             ClosedFormDensity(base, np.array([location]), np.array([scale]))
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1e-3, 1e200])
+def test_standard_deviations_of_any_size_are_those_of_the_law_of_total_variance(unit):
+    centers, widths = np.array([[1.0, 0.0], [-2.0, 0.0]]), [[0.5, 1.0], [1.5, 1.0]]
+    parts = [
+        closed_form(unit * center, unit * np.array(width))
+        for center, width in zip(centers, widths, strict=True)
+    ]
+    p = MixtureDensity(parts, [0.3, 0.7])
+    mean = 0.3 - 1.4
+    second = 0.3 * (0.25 + 1.0) + 0.7 * (2.25 + 4.0)
+    assert_close(p.std() / unit, [np.sqrt(second - mean**2), 1.0])

@@ -7,7 +7,14 @@ from scipy import integrate, special, stats
 
 from kexpfam.base_densities import StudentBase, TransformedBase
 from kexpfam.distributions import MixtureDensity
-from kexpfam.distributions.tabulation import tabulate
+from kexpfam.distributions.tabulation import (
+    graded_points,
+    merged_edges,
+    peaks,
+    tabulate,
+    without_slivers,
+)
+from kexpfam.partition import CellDensity, cell_nodes
 from tests.densities import closed_form, untuned
 from tests.tolerances import MINIMISER, QUADRATURE, assert_close
 
@@ -152,3 +159,142 @@ def test_second_moments_of_transformed_densities_are_resolved_in_the_tails(curve
     assert_close(p.mean(), mean, 1e-7)
     # Half of a percent of the fourth root of 1e-12 is the tail that is left out.
     assert_close(p.std(), np.sqrt(second), MINIMISER)
+
+
+def noise(y, _):
+    """A density that no number of cells resolves: it jumps at every double."""
+    bits = np.frexp(np.abs(y) + 1.0)[0] * 2.0**40
+    return 0.5 + 0.4 * np.sign(np.sin(bits))
+
+
+@pytest.mark.parametrize("most", [64, 300])
+def test_a_row_of_noise_ends_at_so_many_cells_and_the_others_are_resolved(most):
+    narrow = stats.norm(0.37, 1e-3)
+
+    def pdf(y, rows):
+        return np.where(rows[:, None] == 0, noise(y, rows), narrow.pdf(y))
+
+    def cdf(y, rows):
+        flat = 0.5 * (1 + np.clip(y, -1, 1))
+        return np.where(rows[:, None] == 0, flat, narrow.cdf(y))
+
+    table = tabulate(pdf, cdf, np.array([[-1.0, 1.0]] * 2), most_cells=most)
+    cells = np.count_nonzero(table.half, axis=1)
+    # Cells are halved together, and not again once there are more than that.
+    assert most < cells[0] <= 2 * most
+    assert cells[1] < 60
+    assert_close(table.cdf(np.array([[0.37], [0.37]]))[1, 0], 0.5, 1e-9)
+
+
+def test_cells_of_a_row_are_in_order_and_filled_up_with_empty_ones():
+    laws = [stats.norm(0.0, 1.0), stats.norm(2.0, 1e-4)]
+
+    def each(name):
+        return lambda y, rows: np.stack(
+            [getattr(laws[r], name)(own) for r, own in zip(rows, y, strict=True)]
+        )
+
+    edges = np.array([[-8.0, 0.0, 8.0], [1.0, 2.5, 2.5]])  # the last is empty
+    table = tabulate(each("pdf"), each("cdf"), edges)
+    assert np.all(np.diff(table.edges, axis=1) >= 0.0)
+    for row, law in enumerate(laws):
+        assert table.edges[row, 0] == edges[row, 0]
+        assert table.edges[row, -1] == edges[row, -1]
+        width = np.diff(table.edges[row])
+        filled = np.flatnonzero(width > 0)
+        np.testing.assert_array_equal(filled, np.arange(len(filled)))
+        assert np.all(table.density[row, len(filled) :] == 0.0)
+        for cell in filled:
+            nodes = table.nodes[row, cell]
+            assert_close(table.density[row, cell], law.pdf(nodes))
+
+
+def test_merged_edges_are_all_of_each_row_once():
+    rng = np.random.default_rng(0)
+    parts = [np.sort(rng.integers(0, 9, size=(6, k)), axis=1) * 1.0 for k in (3, 5, 2)]
+    parts[0][0] = parts[1][0, 0]  # a row of few different ones
+    found = merged_edges(parts)
+    every = [np.unique(np.concatenate([part[r] for part in parts])) for r in range(6)]
+    most = max(len(one) for one in every)
+    assert found.shape == (6, most)
+    for row, one in zip(found, every, strict=True):
+        np.testing.assert_array_equal(
+            row, np.append(one, [one[-1]] * (most - len(one)))
+        )
+    assert merged_edges([np.zeros((2, 1))]).shape == (2, 1)
+    assert merged_edges([np.zeros((2, 3))]).shape == (2, 2)
+
+
+def test_graded_points_double_their_distance_from_the_middle_up_to_the_ends():
+    outline = np.array([[-1e6, -1.0, 0.0, 1.0, 1e3], [0.0, 1.0, 2.0, 3.0, 4.0]])
+    points = graded_points(outline)
+    left, right = np.split(points, 2, axis=1)
+    # The middle half of the first row is two wide, and its end a million away.
+    steps = 2.0 * 2.0 ** np.arange(2, 2 + left.shape[1])
+    np.testing.assert_array_equal(left[0], -steps)
+    np.testing.assert_array_equal(right[0], np.minimum(steps, 1e3))
+    assert 1e6 / 4 <= steps[-1] <= 1e6
+    np.testing.assert_array_equal(left[1], np.zeros(left.shape[1]))
+    np.testing.assert_array_equal(right[1], np.full(left.shape[1], 4.0))
+
+
+@pytest.mark.parametrize("shift", np.linspace(-0.2, 0.2, 9))
+def test_peaks_at_the_ends_of_cells_and_beside_them_are_found(shift):
+    """Tops within, on and just beyond an edge, and at a bound of a falling density."""
+    edges = np.array([[-4.0, -2.0, -1.0, 0.0, 1.0, 2.0, 4.0]] * 3)
+    nodes = cell_nodes(edges[:, :-1], edges[:, 1:])
+    centers = np.array([shift, 1.0 + 0.01 * shift, -4.0])
+
+    def log_density(y):
+        rate = np.array([1.0, 3.0, 2.0])[:, None]
+        return -rate * np.where(
+            np.arange(3)[:, None] < 2, (y - centers[:, None]) ** 2, y - centers[:, None]
+        )
+
+    def slope(y):
+        return np.where(
+            np.arange(3) < 2, -2.0 * np.array([1.0, 3.0, 0]) * (y - centers), -2.0
+        )
+
+    density = np.exp(log_density(nodes.reshape(3, -1))).reshape(nodes.shape)
+    found = peaks(CellDensity(edges, density), log_density, slope)
+    assert_close(found, centers, 1e-8, scale=1.0)
+
+
+def sliver(left, height, mass, rest=0.5):
+    """A cell of that height and mass at a bound, a lower one, and the rest."""
+    ends = np.cumsum([left, mass / height, 1.0, (1.0 - mass) / rest])
+    heights = [height, 0.2 * min(height, rest), rest]
+    density = np.repeat(np.array(heights)[None, :, None], 16, axis=2)
+    return CellDensity(ends[None], density)
+
+
+@pytest.mark.parametrize("turned", [False, True], ids=["left", "right"])
+@pytest.mark.parametrize(
+    ("height", "mass", "dropped"),
+    [(9.0, 9e-4, True), (9.0, 1.1e-3, False), (0.3, 9e-4, True)],
+)
+def test_slivers_have_a_thousandth_of_the_mass_at_most(height, mass, dropped, turned):
+    cells = sliver(0.0, height, mass)
+    if turned:
+        cells = CellDensity(-cells.edges[:, ::-1], cells.density[:, ::-1])
+    bound = 0.0
+    found = without_slivers(cells, np.array([-np.inf, bound, np.inf]))
+    place = -1 if turned else 0
+    kept = found.density[0, 1:] if not turned else found.density[0, :-1]
+    before = cells.density[0, 1:] if not turned else cells.density[0, :-1]
+    np.testing.assert_array_equal(kept, before)
+    assert bool(found.density[0, place, 0] == 0.0) is dropped
+    # At a place that is no end of theirs, nothing is a sliver.
+    same = without_slivers(cells, np.array([77.0 if turned else -77.0]))
+    np.testing.assert_array_equal(same.density[0, 1], cells.density[0, 1])
+
+
+@pytest.mark.parametrize("next_to_it", [0.49, 0.51])
+def test_slivers_fall_to_less_than_half(next_to_it):
+    """Beside the sliver there is less than half of its height, or it is none."""
+    ends = np.cumsum([0.0, 1e-4, 0.5, 0.5])
+    heights = np.array([2.0, 2.0 * next_to_it, 8.0])
+    cells = CellDensity(ends[None], np.repeat(heights[None, :, None], 16, axis=2))
+    found = without_slivers(cells, np.zeros(1))
+    assert bool(found.density[0, 0, 0] == 0.0) is (next_to_it < 0.5)

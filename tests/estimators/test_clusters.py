@@ -3,6 +3,9 @@
 import os
 import re
 import signal
+import subprocess
+import sys
+import threading
 import time
 import warnings
 from collections import Counter
@@ -336,3 +339,129 @@ def test_searches_inside_a_grid_search_on_a_cluster_end(processes):
     np.testing.assert_array_equal(
         there.cv_results_["mean_test_score"], here.cv_results_["mean_test_score"]
     )
+
+
+# --- schedulers, clients and workers as processes of their own
+
+
+def dask_process(role, file, *words):
+    """A scheduler or a worker, known by a file."""
+    module = f"distributed.cli.dask_{role}"
+    command = [sys.executable, "-m", module, "--scheduler-file", file, *words]
+    root = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
+    path = os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])
+    return subprocess.Popen(
+        [*map(str, command), "--no-dashboard"],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONPATH": path, "OPENBLAS_NUM_THREADS": "1"},
+    )
+
+
+@pytest.fixture
+def machines(tmp_path):
+    """A scheduler, two workers, and a client in this process."""
+    file = tmp_path / "scheduler.json"
+    scheduler = dask_process("scheduler", file, "--port", "0", "--host", "127.0.0.1")
+    workers = [
+        dask_process("worker", file, "--nthreads", "1", "--no-nanny") for _ in range(2)
+    ]
+    client = distributed.Client(
+        scheduler_file=str(file), set_as_default=False, timeout=60
+    )
+    client.wait_for_workers(2, timeout=60)
+    yield scheduler, workers, client
+    client.close(timeout=5)
+    for process in (*workers, scheduler):
+        process.send_signal(signal.SIGCONT)
+        process.kill()
+        process.wait()
+
+
+def slow_blocks(folder, rows_each=25, seconds=0.02):
+    X, y = rows()
+    X = da.from_array(X, chunks=(rows_each, 2))
+    return noted(X, folder, seconds), da.from_array(y, chunks=rows_each)
+
+
+def hook(monkeypatch, act):
+    """Call something after a few parts of the pass over all rows, once."""
+    calls = []
+
+    class Hook(ProgressBar):
+        def __call__(self, done, total):
+            if done >= 5 and not calls:
+                calls.append(done)
+                act()
+
+    monkeypatch.setattr(fitting, "ProgressBar", Hook)
+
+
+def test_a_scheduler_that_dies_ends_the_fit_and_the_error_says_what_to_do(
+    monkeypatch, machines, tmp_path
+):
+    scheduler, _, client = machines
+    hook(monkeypatch, scheduler.kill)
+    model = settled(verbose=True)
+    with pytest.raises(ConnectionError, match=r"scheduler was lost.*make a new client"):
+        model.fit(*slow_blocks(tmp_path), client=client)
+    assert not model.__sklearn_is_fitted__()
+    # Whoever needs no cluster goes on.
+    assert settled().fit(*rows()).__sklearn_is_fitted__()
+
+
+FITS = """
+import sys
+import dask.array as da
+import distributed
+from pathlib import Path
+from tests.estimators.test_clusters import settled, slow_blocks
+
+with distributed.Client(scheduler_file=sys.argv[1], timeout=60) as client:
+    X, y = slow_blocks(Path(sys.argv[2]), seconds=0.5)
+    settled().fit(X, y, client=client)
+"""
+
+
+def test_a_client_that_dies_leaves_a_cluster_that_fits_for_others(
+    machines, tmp_path, expected
+):
+    _, _, client = machines
+    root = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))
+    path = os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])
+    file = client.scheduler_file
+    other = subprocess.Popen(
+        [sys.executable, "-c", FITS, str(file), str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": path},
+    )
+    ends = time.monotonic() + 120.0
+    while not (tmp_path / "reads").exists() or len(read(tmp_path)) < 5:
+        assert time.monotonic() < ends
+        assert other.poll() is None
+        time.sleep(0.05)
+    other.kill()
+    other.wait()
+    check(settled().fit(*arrays(), client=client), expected)
+    # What it had asked for is forgotten: hardly any of its forty blocks were read.
+    before = len(read(tmp_path))
+    time.sleep(2.0)
+    assert len(read(tmp_path)) == before < 40
+
+
+def test_a_worker_that_sleeps_for_half_a_minute_delays_a_fit_and_nothing_else(
+    machines, tmp_path, expected
+):
+    """As a laptop does that is closed: no process knows how long it was away."""
+    _, workers, client = machines
+    workers[0].send_signal(signal.SIGSTOP)
+    waking = threading.Timer(31.0, workers[0].send_signal, [signal.SIGCONT])
+    waking.start()
+    start = time.monotonic()
+    try:
+        model = settled().fit(*slow_blocks(tmp_path), client=client)
+    finally:
+        waking.cancel()
+        workers[0].send_signal(signal.SIGCONT)
+    check(model, expected)
+    assert len({pid for pid, _ in read(tmp_path)}) >= 1
+    assert time.monotonic() - start < 200.0

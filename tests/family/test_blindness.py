@@ -1,13 +1,18 @@
 """Nodes that masses are compared on, and what is called wrong."""
 
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from scipy import stats
 
+from kexpfam import KCEF, KEF
 from kexpfam._heuristics import median_distance
-from kexpfam.family.blindness import _nodes, _similarity
+from kexpfam.base_densities import GaussianBase
+from kexpfam.distributions import ClosedFormDensity, MixtureDensity
+from kexpfam.errors import BlindnessWarning
+from kexpfam.family.blindness import _nodes, _similarity, check_masses
 from kexpfam.family.family import MEDIANS_X
 from kexpfam.family.isolated_components import (
     CHECK,
@@ -15,6 +20,7 @@ from kexpfam.family.isolated_components import (
     MassComparison,
 )
 from kexpfam.kernels import Gaussian
+from tests.tolerances import assert_close
 
 U = np.random.default_rng(0).normal(size=400)
 
@@ -111,3 +117,123 @@ def test_similarity_is_the_kernel_of_x_or_a_width_of_its_own(product):
         [np.exp(-0.5 * ((Z[i, 0] - z) / width) ** 2) for z in Z[:, 0]] for i in index
     ]
     np.testing.assert_allclose(near, slow, atol=1e-12)
+
+
+def two_bumps(n, seed=0, slope=0.0):
+    """Three tenths of the responses at -4, the others at 4, in units of ten."""
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-1.0, 1.0, size=(n, 1))
+    y = np.where(rng.random(n) < 0.3, -4.0, 4.0) + slope * x[:, 0]
+    return x, 10.0 * (y + 0.5 * rng.normal(size=n))
+
+
+def quietly(model, *data, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", BlindnessWarning)
+        return model.fit(*data, **options)
+
+
+def test_without_conditions_the_mass_is_that_below_a_place_in_units_of_y():
+    _, y = two_bumps(300)
+    model = quietly(KEF(select=None, fit_method="score"), y[:, None])
+    rows = np.empty((300, 0)), y[:, None]
+    report = check_masses(model.family_, *rows, np.ones(300))
+    assert not report.conditional
+    for one in report.comparisons:
+        assert one.index is None
+        assert -35.0 < one.valley < 35.0
+        assert_close(one.predicted, model.distribution().cdf(one.valley), 0.01)
+        assert_close(one.observed, np.mean(y < one.valley))
+        assert_close(one.neighbours, 300.0)
+    # Weights count rows, and those of weight zero are not there.
+    weights = np.where(y < 0, 2.0, 1.0) * (np.arange(300) % 3 > 0)
+    weighted = check_masses(model.family_, *rows, 1e150 * weights)
+    share = weights[y < 0].sum() / weights.sum()
+    assert_close(weighted.comparisons[0].observed, share)
+    used = weights[weights > 0]
+    assert_close(weighted.comparisons[0].neighbours, used.sum() ** 2 / (used @ used))
+
+
+def truth(X, lower):
+    """The law of `two_bumps` with another share of the lower one."""
+    places = 10.0 * X[:, 0]
+    parts = [
+        ClosedFormDensity(GaussianBase(1.0), places + middle, np.full(len(X), 5.0))
+        for middle in (-40.0, 40.0)
+    ]
+    return MixtureDensity(parts, [lower, 1.0 - lower])
+
+
+@pytest.fixture(scope="module")
+def moving():
+    x, y = two_bumps(500, seed=1, slope=1.0)
+    return x, y, quietly(KCEF(select=None, fit_method="score"), x, y)
+
+
+@pytest.mark.parametrize("lower", [0.3, 0.45])
+def test_densities_that_are_given_are_those_that_are_checked(moving, lower):
+    x, y, model = moving
+    report = check_masses(
+        model.family_, x, y[:, None], np.ones(500), density=lambda X: truth(X, lower)
+    )
+    assert report.conditional
+    assert report.found
+    assert report.suspicious is (lower != 0.3)
+    together = [c for c in report.comparisons if c.index is None]
+    assert together
+    for one in report.comparisons:
+        assert_close(one.predicted, lower, 1e-3)
+    for one in together:
+        assert_close(one.observed, np.mean(y < 10.0 * x[:, 0]), 0.02)
+        assert abs(one.valley - 10.0 * np.median(x)) < 25.0
+
+
+def test_numbers_of_rows_are_those_of_the_user(moving):
+    """Rows without weight come first; neighbours are counted around those with some."""
+    x, y, model = moving
+    far = np.full((100, 1), 50.0)
+    X, Y = np.concatenate([far, x]), np.concatenate([np.zeros(100), y])[:, None]
+    weights = np.append(np.zeros(100), np.ones(500))
+    given = {"density": lambda X: truth(X, 0.45)}
+    padded = check_masses(model.family_, X, Y, weights, **given)
+    plain = check_masses(model.family_, x, y[:, None], np.ones(500), **given)
+    assert len(padded.comparisons) == len(plain.comparisons)
+    for one, other in zip(padded.comparisons, plain.comparisons, strict=True):
+        assert one.index == (None if other.index is None else other.index + 100)
+        assert_close(one.predicted, other.predicted)
+        if other.index is not None:  # its valley is between the two bumps there
+            assert abs(other.valley - 10.0 * x[other.index, 0]) < 25.0
+
+
+def test_no_more_rows_are_looked_at_than_an_error_needs_to_show(moving):
+    x, y, model = moving
+    given = {"density": lambda X: truth(X, 0.3), "most_rows": 200, "conditions": 3}
+    report = check_masses(model.family_, x, y[:, None], np.ones(500), **given)
+    assert_close(max(c.neighbours for c in report.comparisons), 200.0)
+    numbers = {c.index for c in report.comparisons} - {None}
+    assert 1 <= len(numbers) <= 3
+    assert max(numbers) < 500
+
+
+def test_a_gap_that_a_transform_closes_is_seen_in_units_of_y():
+    rng = np.random.default_rng(1)
+    y = np.where(rng.random(1200) < 0.1, 20.0, 0.0) + rng.normal(size=1200)
+    model = quietly(
+        KEF(base="gaussianize", select=None, fit_method="score"), y[:, None]
+    )
+    report = check_masses(model.family_, np.empty((1200, 0)), y[:, None], np.ones(1200))
+    assert report.found
+    for one in report.comparisons:
+        assert 3.0 < one.valley < 17.0
+        assert_close(one.observed, np.mean(y < 10.0))
+        assert_close(one.predicted, model.distribution().cdf(one.valley), 2e-3)
+
+
+def test_one_bump_has_nothing_to_compare_whatever_its_place_and_units():
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(400, 1))
+    y = 1e6 + 1e3 * (x[:, 0] + rng.normal(size=400))
+    model = quietly(KCEF(select=None, fit_method="score"), x, y)
+    report = check_masses(model.family_, x, y[:, None], np.ones(400))
+    assert report.conditional
+    assert report.comparisons == ()

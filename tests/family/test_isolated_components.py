@@ -13,10 +13,16 @@ from kexpfam import KCEF, KEF
 from kexpfam.errors import BlindnessWarning
 from kexpfam.family import check_isolated_components, component_std
 from kexpfam.family.isolated_components import (
+    CHECK,
+    IsolatedComponents,
     _chance,
+    _effective,
+    _narrowed,
+    gaps_of_responses,
     nothing_to_compare,
     spread_out,
 )
+from tests.oracles.isolated_components import slow_check
 from tests.tolerances import QUADRATURE, assert_close
 
 
@@ -279,3 +285,99 @@ def test_std_within_components_is_that_of_each_around_its_mean():
     slow = np.sqrt(np.mean(np.concatenate(parts) ** 2))
     assert_close(component_std(u, np.ones(150)), slow)
     assert_close(component_std(u[:100], np.ones(100)), u[:100].std())
+
+
+def assert_compared_alike(report, expected):
+    found = [
+        (c.index, c.valley, c.predicted, c.observed, c.standard_error, c.neighbours)
+        for c in report.comparisons
+    ]
+    assert [row[0] for row in found] == [row[0] for row in expected]
+    for one, other, comparison in zip(found, expected, report.comparisons, strict=True):
+        assert_close(one[1:], other[1:6], 1e-9)
+        assert_close(comparison.chance, other[6], 1e-9, scale=1e-6 + other[6])
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_comparisons_are_those_of_loops_over_rows_and_nodes(seed):
+    """Of two bumps or three that move with x, in the right places or not."""
+    rng = np.random.default_rng(seed)
+    n = 120
+    x = rng.uniform(-1.0, 1.0, n)
+    weights = rng.integers(0, 3, n).astype(float)
+    centers = [-3.0, 2.0, 6.0][: 2 + seed % 2]
+    shares = rng.dirichlet(np.full(len(centers), 4.0))
+    u = rng.choice(centers, n, p=shares) + 0.8 * x + 0.4 * rng.normal(size=n)
+    y = np.sort(rng.uniform(-6.0, 9.0, 90))  # of any distance
+    wrong = rng.dirichlet(np.full(len(centers), 2.0))
+    # Every fifth row's density has a single bump, and one has more of them.
+    bumps = [
+        np.log(share) - 0.5 * ((y - center - 0.8 * x[:, None]) / 0.5) ** 2
+        for share, center in zip(wrong, centers, strict=True)
+    ]
+    log_p = np.logaddexp.reduce(bumps)
+    log_p[::5] = bumps[0][::5]
+    log_p[7] = np.logaddexp(log_p[7], -0.5 * ((y + 5.5) / 0.2) ** 2)
+    near = np.exp(-0.5 * ((x[:4, None] - x) / 0.7) ** 2)
+    near[3] = np.abs(x - x[3]) < 0.05  # of few rows
+    if seed == 5:
+        log_p = np.tile(log_p[1:2], (1, 1))
+    report = check_isolated_components(y, log_p, u, weights, neighbours=near)
+    expected = slow_check(y, log_p, u, weights, near, _narrowed)
+    assert len(expected) > 1
+    assert report.conditional is (seed != 5)
+    assert_compared_alike(report, expected)
+
+
+def test_the_mass_at_a_gap_of_the_responses_is_that_of_the_density_there():
+    """A fit with one wide bump over two of the responses, on coarse nodes."""
+    rng = np.random.default_rng(2)
+    u = np.concatenate([rng.normal(-3.0, 0.5, 60), rng.normal(3.0, 0.5, 140)])
+    y = np.linspace(-8.0, 8.0, 41)
+    report = check_isolated_components(y, stats.norm(0.0, 3.0).logpdf(y)[None], u)
+    (one,) = report.comparisons
+    assert abs(one.valley) < 2.0
+    assert_close(one.predicted, stats.norm(0.0, 3.0).cdf(one.valley), 0.01)
+    assert_close(one.observed, 0.3)
+
+
+@pytest.mark.parametrize("count", [1, 2, 30])
+def test_the_chance_of_any_false_alarm_is_the_level(count):
+    """Independent comparisons of right masses, each a standard normal number."""
+    u = draw(np.full(200, 0.3), np.random.default_rng(0))
+    one = check_isolated_components(Y, bumps(Y, 0.6)[None], u).worst
+    report = IsolatedComponents((one,) * count)
+    any_alarm = 1.0 - (1.0 - 2.0 * stats.norm.sf(report.threshold)) ** count
+    # Bonferroni's bound is a little more than that.
+    assert_close(any_alarm, 0.01, 0.006)
+    assert any_alarm <= 0.01 + 1e-9
+    assert IsolatedComponents(()).threshold == IsolatedComponents((one,)).threshold
+
+
+def test_effective_numbers_and_narrowed_neighbourhoods():
+    near = np.exp(-0.5 * np.linspace(-3.0, 3.0, 500) ** 2)
+    assert_close(_effective(np.full(40, 0.3)), 40.0)
+    assert_close(_effective(near), near.sum() ** 2 / np.sum(near**2))
+    assert _effective(np.zeros(3)) == 0.0
+    narrow = _narrowed(near)
+    # A power of two of them, the first that leaves no more than enough.
+    power = np.log(narrow[100]) / np.log(near[100])
+    assert_close(power, np.round(power))
+    assert power in (2, 4, 8, 16, 32, 64, 128)
+    assert (
+        _effective(narrow) <= CHECK.enough_neighbours < _effective(near ** (power / 2))
+    )
+    few = near[::12]
+    np.testing.assert_array_equal(_narrowed(few), few)
+    np.testing.assert_array_equal(_narrowed(np.full(300, 0.5)), np.full(300, 0.5))
+
+
+@pytest.mark.parametrize(("count", "told"), [(4, False), (6, True)])
+def test_gaps_have_a_twentieth_of_the_responses_on_either_side(count, told):
+    u = np.concatenate(
+        [np.linspace(-0.5, 0.5, 100 - count), np.linspace(9, 9.4, count)]
+    )
+    places = gaps_of_responses(u, np.ones(100))
+    assert len(places) == told
+    assert all(0.5 < place < 9.0 for place in places)
+    assert gaps_of_responses(np.zeros(100), np.ones(100)) == []

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import signal
 
-from kexpfam.family.valleys import valleys
+from kexpfam.family.valleys import all_valleys, side_by_side, valleys
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -27,3 +27,29 @@ def test_valleys_are_those_of_scipy(seed):
     np.testing.assert_allclose(found.low, np.interp(left, np.arange(120), nodes))
     np.testing.assert_allclose(found.high, np.interp(right, np.arange(120), nodes))
     np.testing.assert_array_equal(found.below, below[place])
+
+
+def test_valleys_of_all_rows_stand_side_by_side():
+    """Of rows with two valleys, with none, with one, and with one in a tail."""
+    nodes = np.linspace(-10.0, 10.0, 401)
+
+    def bumps(*places):
+        return np.logaddexp.reduce([-0.5 * ((nodes - p) / 0.5) ** 2 for p in places])
+
+    tail = np.logaddexp(bumps(0.0), np.log(1e-5) + bumps(8.0))
+    log_p = np.stack([bumps(-5, 0, 5), bumps(1), bumps(-3, 3), tail])
+    cdf = np.cumsum(np.exp(log_p), axis=1)
+    cdf /= cdf[:, -1:]
+    rows = all_valleys(nodes, log_p, cdf, 0.1, 1e-3)
+    assert [len(row.at) for row in rows] == [2, 0, 1, 0]
+    table = side_by_side(rows)
+    for name in ("at", "low", "high", "below", "depth"):
+        found = getattr(table, name)
+        assert found.shape == (4, 2)
+        own = [valleys(nodes, p, c, 0.1) for p, c in zip(log_p, cdf, strict=True)]
+        np.testing.assert_array_equal(found[0], getattr(own[0], name))
+        np.testing.assert_array_equal(found[2], [getattr(own[2], name)[0], np.nan])
+        assert np.isnan(found[[1, 3]]).all()
+    np.testing.assert_allclose(table.at[0], [-2.5, 2.5], atol=0.06)
+    np.testing.assert_allclose(table.below[0], [1 / 3, 2 / 3], atol=1e-3)
+    assert side_by_side(rows[1:2]).at.shape == (1, 0)

@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from scipy import special
 
 from kexpfam import KCEF, kernels
 from kexpfam.kernels import (
@@ -11,6 +12,7 @@ from kexpfam.kernels import (
     Constant,
     Gaussian,
     InverseMultiquadric,
+    JointKernel,
     Kernel,
     Matern,
     Product,
@@ -231,3 +233,67 @@ def test_a_kernel_is_constant_in_x_if_all_its_terms_are():
     assert (one + one).constant_in_x
     assert not (one + other).constant_in_x
     assert not (other + one).constant_in_x
+
+
+def test_kernels_have_unit_lengthscale_if_nothing_is_said():
+    """Values at distance one, by hand."""
+    A, B = np.zeros((1, 1)), np.ones((1, 1))
+    expected = {
+        Gaussian(): np.exp(-0.5),
+        RationalQuadratic(): (1.0 + 0.5 / RationalQuadratic().alpha)
+        ** -RationalQuadratic().alpha,
+        InverseMultiquadric(): 2.0 ** -InverseMultiquadric().power,
+        Constant(): 1.0,
+    }
+    for kernel, value in expected.items():
+        assert_close(kernel(A, B), [[value]])
+        if kernel != Constant():
+            assert kernel.lengthscale == 1.0
+
+
+@every_kernel
+def test_smoothness_is_how_often_a_kernel_can_be_derived_up_to_two(case):
+    kernel, _ = case.build(1.0, 1)
+    assert kernel.smoothness == 2
+    for nu, times in ((0.5, 0), (1.5, 1), (2.5, 2), (7.5, 2)):
+        rough = Matern(1.0, nu=nu)
+        assert rough.smoothness == times
+        assert (kernel + rough).smoothness == (kernel * rough).smoothness == times
+
+
+def test_a_joint_kernel_that_says_nothing_of_itself_promises_nothing():
+    class Silent(JointKernel):
+        def at(self, X, Y, X2, Y2, empty=np.empty):
+            raise NotImplementedError
+
+    silent = Silent()
+    assert not silent.constant_in_x
+    assert not silent.stationary
+    assert silent.products == ()
+    assert silent.resolution == np.inf
+    assert silent.map_lengthscales(lambda e: 2 * e, lambda e: 2 * e) is silent
+
+
+@pytest.mark.parametrize("nu", [0.5, 1.5, 2.5, 4.5])
+def test_matern_kernels_follow_bessel_functions_until_nothing_is_left(nu):
+    """k = 2^(1-ν)/Γ(ν) z^ν K_ν(z), with exp(z) K_ν(z) where that is no double."""
+    z = np.array([0.3, 5.0, 90.0, 560.0, 590.0, 690.0])
+    scaled = special.kve(nu, z) * 2.0 ** (1.0 - nu) / special.gamma(nu)
+    expected = np.log(scaled) + nu * np.log(z) - z
+    A = np.zeros((1, 1))
+    found = Matern(1.0, nu=nu)(A, z[:, None] / np.sqrt(2.0 * nu))[0]
+    np.testing.assert_allclose(np.log(found), expected, rtol=1e-10)
+    assert Matern(1.0, nu=nu)(A, np.array([[1e5]])) == 0.0
+
+
+@pytest.mark.parametrize("distance", [1e3, 1e40, 1e49, 1e60])
+def test_powers_of_distances_are_right_as_far_as_doubles_go(distance):
+    """(1 + r²/2α)^(−α) with α = 1/8 is (r²/2α)^(−1/8) there."""
+    kernel = RationalQuadratic(1.0, alpha=0.125)
+    A = np.zeros((1, 1))
+    found = kernel(A, np.array([[distance], [-distance]]))
+    far = min(distance, 1e50)  # all that is farther counts as that
+    np.testing.assert_allclose(found, (1.0 + 4.0 * far**2) ** -0.125, rtol=1e-9)
+    slope = kernel.at(A, np.array([[distance], [-distance]])).partial(1, 0, 0, 0)
+    assert np.isfinite(slope).all()
+    assert slope[0, 0] == -slope[0, 1] >= 0.0

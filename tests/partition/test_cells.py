@@ -59,3 +59,44 @@ def test_tails_and_densities_in_one_go_are_those_one_after_another(own):
     below, above = (f(y[:, None], rows)[:, 0] for f in (cells.cdf, cells.sf))
     assert_close(mass, np.where(upper, above, below), scale=1.0)
     assert_close(pdf, cells.pdf(y[:, None], rows)[:, 0], scale=1.0)
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["shared cells", "own cells"])
+def test_beyond_the_cells_there_is_nothing_or_all(own):
+    """Half of the mass is in either cell; the ends belong to both sides."""
+    edges = np.array([0.0, 1.0, 2.0])
+    edges = np.tile(edges, (2, 1)) if own else edges
+    cells = CellDensity(edges, np.full((2, 2, 16), 0.5))
+    y = np.tile([-np.inf, -0.5, 0.0, 0.5, 1.0, 2.0, 2.5, np.inf], (2, 1))
+    below = np.array([0.0, 0.0, 0.0, 0.25, 0.5, 1.0, 1.0, 1.0])
+    assert_close(cells.cdf(y), [below, below])
+    assert_close(cells.sf(y), [1.0 - below] * 2)
+    assert_close(cells.pdf(y[:, 1:-1]), [[0.0, 0.5, 0.5, 0.5, 0.5, 0.0]] * 2)
+    levels = np.tile([-0.1, 0.0, 0.25, 0.5, 1.0, 1.1], (2, 1))
+    assert_close(cells.ppf(levels), [[0.0, 0.0, 0.5, 1.0, 2.0, 2.0]] * 2)
+    assert_close(cells.about(levels[:, 1:4]), [[0.0, 0.5, 1.0]] * 2)
+    low, high = cells.around(np.tile([0.25, 0.75], (2, 1)))
+    assert_close(low, [[0.0, 1.0]] * 2)
+    assert_close(high, [[1.0, 2.0]] * 2)
+
+
+def test_sums_over_cells_are_integrals():
+    """Of a density with a polynomial on each cell, in shared cells or in own ones."""
+    edges = np.array([-1.0, 0.0, 2.0, 2.5])
+    nodes = cell_nodes(edges[:-1], edges[1:])
+    values = 0.1 + (nodes - 0.3) ** 4
+    exact = 0.1 * 3.5 + (2.2**5 + 1.3**5) / 5.0
+    for own in (False, True):
+        cells = CellDensity(np.tile(edges, (1, 1)) if own else edges, values[None])
+        assert_close(cells.mass.sum(), exact)
+        assert_close(cells.integral(np.ones(1)), [exact])
+        first = 0.1 * (2.5**2 - 1.0) / 2 + 0.3 * (2.2**5 + 1.3**5) / 5.0
+        first += (2.2**6 - 1.3**6) / 6.0
+        assert_close(cells.integral(cells.nodes), [first])
+        fine = np.linspace(-1.0, 2.5, 200_001)
+        p = 0.1 + (fine - 0.3) ** 4
+        assert_close(cells.entropy(), [-np.trapezoid(p * np.log(p), fine)], 1e-8)
+        assert_close(
+            cells.below[0],
+            [0.0, 0.1 + (1.3**5 - 0.3**5) / 5.0, exact - cells.mass[0, 2]],
+        )

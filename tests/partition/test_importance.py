@@ -5,7 +5,7 @@ import pytest
 from scipy import special, stats
 
 from kexpfam.partition import estimate_partition, make_proposal, pareto_tail_index
-from kexpfam.partition.importance import Proposal
+from kexpfam.partition.importance import ImportanceEstimate, Proposal
 from tests.tolerances import STANDARD_ERRORS, assert_close
 
 BASE_SCALE = 2.0
@@ -183,3 +183,67 @@ def test_tail_index_does_not_depend_on_the_unit_of_the_weights():
 def test_tail_index_of_equal_weights_is_the_best_and_of_few_weights_the_worst():
     assert pareto_tail_index(np.ones(1000)) == -np.inf
     assert pareto_tail_index(np.random.default_rng(0).random(20)) == np.inf
+
+
+def slow_tail_index(weights):
+    """Zhang and Stephens (2009), number by number, with Vehtari's shrinkage."""
+    s = len(weights)
+    m = int(min(0.2 * s, 3.0 * s**0.5))
+    largest = sorted(weights)[-(m + 1) :]
+    x = [w - largest[0] for w in largest[1:]]
+    count, quartile = 30 + int(m**0.5), x[int(m / 4 + 0.5) - 1]
+    places, logs = [], []
+    for j in range(1, count + 1):
+        theta = 1 / x[-1] + (1 - (count / (j - 0.5)) ** 0.5) / (3 * quartile)
+        k = sum(np.log(1 - theta * value) for value in x) / m
+        places.append(theta)
+        logs.append(m * (np.log(-theta / k) - k - 1))
+    chances = [1 / sum(np.exp(other - own) for other in logs) for own in logs]
+    best = sum(p * t for p, t in zip(chances, places, strict=True))
+    k = sum(np.log(1 - best * value) for value in x) / m
+    return (m * k + 5.0) / (m + 10)
+
+
+@pytest.mark.parametrize("count", [25, 100, 1000, 5000])
+@pytest.mark.parametrize("power", [-0.2, -0.5, -0.9])
+def test_tail_indices_are_those_of_the_paper_number_by_number(count, power):
+    weights = np.random.default_rng(count).random(count) ** power
+    with np.errstate(divide="ignore", invalid="ignore"):
+        assert_close(pareto_tail_index(weights), slow_tail_index(weights), 1e-9)
+    assert_close(pareto_tail_index(7e5 * weights), pareto_tail_index(weights), 1e-9)
+
+
+def test_tail_indices_of_few_or_bounded_weights():
+    weights = np.random.default_rng(0).random(24)
+    assert pareto_tail_index(weights) == np.inf  # four of them are no tail
+    assert pareto_tail_index(np.ones(1000)) == -np.inf
+    assert pareto_tail_index(1.0 + 1e-14 * np.arange(1000.0)) == -np.inf
+
+
+@pytest.mark.parametrize(
+    ("index", "effective", "told"),
+    [(0.69, 51.0, False), (0.71, 51.0, True), (0.69, 49.0, True)],
+)
+def test_estimates_are_unreliable_by_their_tail_or_few_draws(index, effective, told):
+    found = ImportanceEstimate(
+        *np.zeros((2, 1)), np.array([effective]), np.array([index]), *[np.zeros(1)] * 3
+    )
+    assert found.unreliable.tolist() == [told]
+
+
+def test_an_estimate_is_that_of_loops_over_draws():
+    rng = np.random.default_rng(0)
+    log_values, log_density = rng.normal(size=(2, 300)), rng.normal(size=300)
+    found = estimate_partition(
+        log_values, Proposal(rng.normal(size=(300, 1)), log_density)
+    )
+    for r in range(2):
+        w = [np.exp(v - q) for v, q in zip(log_values[r], log_density, strict=True)]
+        mean = sum(w) / 300
+        assert_close(found.log_partition[r], np.log(mean))
+        variance = sum((value - mean) ** 2 for value in w) / 300
+        assert_close(found.error[r], np.sqrt(variance / 300) / mean)
+        share = np.array(w) / sum(w)
+        assert_close(found.effective_draws[r], 1.0 / sum(share**2))
+        assert_close(found.log_mean[r], share @ log_values[r])
+        assert_close(found.tail_index[r], pareto_tail_index(np.array(w)), 1e-9)

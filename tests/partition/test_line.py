@@ -15,6 +15,7 @@ from kexpfam.partition import (
     series_slopes,
     starting_edges,
 )
+from kexpfam.partition.line import mass_beyond
 from tests.oracles.integrals import SlowDensity
 from tests.tolerances import QUADRATURE, assert_close
 
@@ -295,7 +296,7 @@ def test_starting_edges_cover_the_range_and_are_fine_near_the_data(
     assert edges[-1] == high
     width = np.diff(edges)
     assert np.all(width > 0)
-    finest = min(2.0 * resolution, 0.25 * (points.max() - points.min()))
+    finest = min(0.5 * resolution, 0.25 * (points.max() - points.min()))
     for point in points:
         near = (edges[:-1] < point + finest) & (edges[1:] > point - finest)
         inside = near & (edges[:-1] >= points.min()) & (edges[1:] <= points.max())
@@ -336,3 +337,87 @@ def test_inverted_series_have_the_wanted_values():
     target = share * table[place].sum(axis=-1)
     t = invert_series(table, place, target)
     assert_close(series_at(table, place, t), target, 1e-13, scale=target)
+
+
+@pytest.mark.parametrize(("rows", "numbers", "most"), [(1, 0, 24), (1, 1600, 100)])
+def test_refinement_ends_at_so_many_numbers_for_all_rows_or_so_many_cells(
+    rows, numbers, most
+):
+    """Waves that need thousands of cells: a row may have more where rows are few."""
+
+    def log_density(u):
+        return np.tile(8.0 * np.cos(600.0 * u) - u**2 / 8, (rows, 1))
+
+    p = integrate_line(
+        log_density,
+        np.linspace(-12, 12, 9),
+        extend=(False, False),
+        fewest_cells=24,
+        most_numbers=numbers,
+    )
+    cells = len(p.edges) - 1
+    assert 0.4 * most < cells <= most
+    # As many numbers for many rows are fewer cells of each.
+    shared = integrate_line(
+        lambda u: np.tile(log_density(u), (4, 1)),
+        np.linspace(-12, 12, 9),
+        extend=(False, False),
+        fewest_cells=24,
+        most_numbers=numbers,
+    )
+    assert 8 <= len(shared.edges) - 1 <= max(24, most // 4)
+
+
+def test_one_density_may_have_many_cells_and_is_then_right():
+    def log_density(u):
+        return 8.0 * np.cos(300.0 * u) - u**2 / 8
+
+    p = integrate_line(
+        lambda u: log_density(u)[None], np.linspace(-12, 12, 17), extend=LINE
+    )
+    grid = np.linspace(-25, 25, 2_000_001)
+    truth = np.log(np.exp(log_density(grid)).sum() * (grid[1] - grid[0]))
+    assert 1000 < len(p.edges) < 2**14
+    assert p.error[0] < 1e-6
+    assert abs(p.log_partition[0] - truth) <= p.error[0] + 1e-12
+
+
+@pytest.mark.parametrize(("slow", "fast"), [(3.0, 30.0), (2.5, 6.0)])
+def test_cells_are_added_as_far_as_the_heavier_of_two_tails_needs(slow, fast):
+    """One row has a heavy tail on the right, the other a light one."""
+    heavy, light = stats.t(slow, 0.0, 0.7), stats.t(fast, 0.0, 0.7)
+    p = integrate_line(
+        lambda u: np.stack([heavy.logpdf(u), light.logpdf(u)]),
+        np.linspace(-4, 4, 9),
+        extend=LINE,
+        tail_index=slow,
+    )
+    mean = p.cells.integral(p.cells.nodes)
+    second = p.cells.integral((p.cells.nodes - mean[:, None, None]) ** 2)
+    assert_close(second, [heavy.var(), light.var()], 1e-6)
+    assert np.all(np.abs(p.log_partition) <= p.error)
+
+
+def test_mass_beyond_the_cells_is_that_of_a_power():
+    """For p = a|u|^(-1-a)/2 the mass beyond R is R^-a/2, and p(R)·R a times that."""
+    for a in (1.0, 2.5, 4.0):
+        edges = np.append(-np.geomspace(1.0, 64.0, 13)[::-1], np.geomspace(1.0, 64, 13))
+        left, right = edges[:-1], edges[1:]
+        nodes = 0.5 * (left + right)[:, None] + 0.5 * (right - left)[:, None] * (
+            np.linspace(-1.0, 1.0, 16)
+        )
+        density = 0.5 * a * np.maximum(np.abs(nodes), 1.0) ** (-1.0 - a)
+        mass = np.abs(np.abs(left) ** -a - np.abs(right) ** -a) / 2.0
+        mass[12] = 0.5 * a * 2.0
+        order = np.random.default_rng(0).permutation(len(left))  # in any order
+        light = mass_beyond(
+            left[order], right[order], density[None, order], mass[None, order], a
+        )
+        total = mass.sum()
+        share = 0.5 * a * 64.0**-a / total
+        if a <= 2:
+            assert_close(light[0], [share, share])
+        else:  # of the second moment, which is larger
+            second = mass @ (0.5 * (left + right)) ** 2
+            assert_close(light[0], np.full(2, 0.5 * a * 64.0 ** (2.0 - a) / second))
+            assert light[0, 0] > share

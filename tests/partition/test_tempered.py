@@ -1,5 +1,7 @@
 """Tempered particles: known log Z, masses of modes, moments, and honest errors."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -270,3 +272,19 @@ def test_a_tempered_density_is_between_the_base_and_the_target(beta):
     step = 1e-5 * np.eye(2)
     slopes = [(log_density(U + s) - log_density(U - s)) / 2e-5 for s in step]
     assert_close(gradient(U), np.stack(slopes, axis=-1), DIFFERENCES)
+
+
+def test_an_estimate_is_unreliable_by_its_error_its_ancestors_or_its_moves():
+    """An error of log Z of 0.3, twenty first particles, a tenth of the moves."""
+    target = modes_in_a_row(2, (0.3, 0.7))
+    sound = temper(target, seeds(1), particles=80)
+    for name, good, bad in (
+        ("error", 0.299, 0.301),
+        ("ancestors", 20, 19),
+        ("acceptance", 0.101, 0.099),
+    ):
+        fine = {"error": 0.1, "ancestors": 100, "acceptance": 0.5}
+        for value, told in ((good, False), (bad, True)):
+            fields = {k: np.array([v]) for k, v in {**fine, name: value}.items()}
+            estimate = dataclasses.replace(sound, **fields)
+            assert estimate.unreliable.tolist() == [told], (name, value)

@@ -247,3 +247,45 @@ def test_logarithms_that_are_no_polynomials_are_computed_on_smaller_cells():
     near = np.abs(density.known[0] - 0.1).min()
     assert near < 1e-3
     assert abs(density.log_partition[0]) <= density.error[0] + 1e-12
+
+
+def waves(u):
+    return 3.0 * np.cos(9.0 * u[:, 0] + 4.0 * u[:, 1]) - 0.5 * (u**2).sum(axis=1)
+
+
+HARD = {
+    "kink": lambda u: stats.laplace(0.1).logpdf(u).sum(axis=1),
+    "narrow": lambda u: stats.norm(0.3, 0.06).logpdf(u).sum(axis=1),
+    "heavy": lambda u: stats.t(4).logpdf(u).sum(axis=1),
+    "waves": waves,
+}
+
+
+@pytest.mark.parametrize("name", HARD)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"most_cells": 10},
+        {"polynomial_tolerance": 1e-3},
+        {"tolerance": 1e-3, "polynomial_tolerance": 1e-2, "tail_tolerance": 1e-3},
+        {"tolerance": 0.1, "polynomial_tolerance": 0.1, "tail_tolerance": 0.1},
+    ],
+    ids=["default", "few cells", "polynomials", "rough", "rougher"],
+)
+def test_the_stated_error_bounds_the_true_one_however_rough_the_cells_are(
+    name, options
+):
+    density = integrate_tensor(
+        rows_of(HARD[name]), 1, edges(), extend=EVERYWHERE, **options
+    )
+    truth = 0.0
+    if name == "waves":  # the trapezium rule is exact to rounding
+        grid = np.linspace(-12.0, 12.0, 801)
+        nodes = np.stack(np.meshgrid(grid, grid), axis=-1).reshape(-1, 2)
+        truth = np.log(np.exp(waves(nodes)).sum() * (grid[1] - grid[0]) ** 2)
+    true_error = abs(density.log_partition[0] - truth)
+    assert true_error <= density.error[0] < 2.0
+    assert all(len(e) - 1 <= options.get("most_cells", 64) for e in density.edges)
+    if not options:
+        assert density.error[0] < 1e-4

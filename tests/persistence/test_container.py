@@ -19,6 +19,7 @@ from safetensors.numpy import save as safetensors_bytes
 
 import kexpfam
 from kexpfam import KCEF, load
+from kexpfam.persistence.container import read_container, write_container
 from tests.persistence.files import parts, refuses, write
 from tests.persistence.models import X, fitted, scores
 
@@ -362,3 +363,42 @@ def test_nothing_in_the_library_can_unpickle_or_evaluate():
                 found.append(f"{file.name}: allow_pickle")
             found += [f"{file.name}: {name}" for name in names if name in modules]
     assert found == []
+
+
+def test_what_another_process_writes_is_left_and_so_is_the_process(tmp_path):
+    """Asking whether it lives is no signal to it."""
+    with subprocess.Popen(
+        [sys.executable, "-c", "input()"], stdin=subprocess.PIPE
+    ) as p:
+        (tmp_path / f".model.{p.pid}.00000000").touch()
+        fitted("plain").save(tmp_path / "model")
+        assert (tmp_path / f".model.{p.pid}.00000000").exists()
+        p.communicate(b"\n", timeout=30)
+        assert p.returncode == 0
+
+
+@pytest.mark.parametrize("name", ["a." + "s" * 253, "n" * 251 + ".kxf", "m.kexpfam"])
+def test_hidden_files_end_like_their_target_as_far_as_names_may_be_long(
+    name, tmp_path, monkeypatch
+):
+    written = []
+    real = os.replace
+    monkeypatch.setattr(
+        os, "replace", lambda a, b: [written.append(Path(a).name), real(a, b)]
+    )
+    fitted("plain").save(tmp_path / name)
+    (hidden,) = written
+    assert len(hidden) <= 255
+    assert hidden.startswith(f".{name[:90]}"[:90])
+    suffix = Path(name).suffix
+    assert hidden.endswith(suffix[-90:])
+    assert os.listdir(tmp_path) == [name]
+
+
+def test_a_description_without_arrays_is_a_whole_file(tmp_path):
+    path = tmp_path / "file"
+    write_container(path, {}, {"note": "none", "numbers": [1, 2.5]})
+    arrays, description = read_container(path)
+    assert arrays == {}
+    assert description["note"] == "none"
+    assert description["numbers"] == [1, 2.5]

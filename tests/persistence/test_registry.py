@@ -248,3 +248,11 @@ def test_shared_objects_and_equal_arrays_are_stored_once():
 )
 def test_values_are_compared_with_annotations(value, hint, expected):
     assert conforms(value, hint) is expected
+
+
+def test_whole_numbers_are_numbers_as_far_as_doubles_hold_all_of_them():
+    """From 2⁵³ on, one more is the same double."""
+    for whole in (0, -3, 2**40, 2**53, -(2**53)):
+        assert conforms(whole, float)
+    for whole in (2**53 + 1, -(2**53) - 1, 10**400):
+        assert not conforms(whole, float)

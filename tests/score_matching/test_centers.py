@@ -70,6 +70,20 @@ def test_as_many_centres_as_rows_are_all_rows(method):
 
 
 @every_method
+def test_one_centre_is_a_row_or_the_mean_of_all(method):
+    X, Y = rows(30)
+    CX, CY = choose(method, X, Y, 1)
+    expected = joined(X, Y)
+    if method == "kmeans":  # ten rows are looked at for each centre
+        all_looked_at = CenterSpec(candidates_per_center=30)
+        CX, CY = choose(method, X, Y, 1, spec=all_looked_at)
+        expected = expected.mean(axis=0, keepdims=True)
+        assert_close(joined(CX, CY), expected)
+    else:
+        assert is_row(joined(CX, CY), expected).all()
+
+
+@every_method
 def test_duplicates_among_the_rows_give_no_duplicate_centres(method):
     X, Y = rows(12)
     X, Y = np.tile(X, (20, 1)), np.tile(Y, (20, 1))
@@ -204,6 +218,9 @@ def test_random_pivots_end_at_rounding():
 def test_random_pivots_are_drawn_in_proportion_to_the_residual():
     """The second of two pivots, over many draws, against the residual of the first."""
     X, Y = rows(6)
+    # Three of them are alike, so that one of these explains most of the others: what is
+    # proposed together is then mostly refused.
+    X[3:], Y[3:] = X[3] + 0.2 * X[3:], Y[3] + 0.2 * Y[3:]
     weights = np.array([1.0, 2.0, 1.0, 0.5, 1.0, 1.0])
     K = KERNEL.at(X, Y, X, Y).partial(0, 0, 0, 0)
     candidates = Candidates(KERNEL, X, Y, weights, CenterSpec(pivot_block=8))
@@ -344,6 +361,26 @@ def test_candidates_are_limited_whatever_the_number_of_rows():
 
     choose("pivoted", *rows(5000), 10, Counting())
     assert max(sizes) == 100
+
+
+@pytest.mark.parametrize(
+    ("m", "table", "looked_at"),
+    [(10, 2**26, 100), (10, 500, 50), (10, 100, 20), (100, 2**26, 1000)],
+)
+def test_a_table_of_rows_by_centres_has_no_more_numbers_than_it_may(
+    m, table, looked_at
+):
+    """Ten rows for each centre, fewer where the table is full, two of each at least."""
+    spec = CenterSpec(table_numbers=table)
+    sizes = []
+
+    class Counting(JointKernel):
+        def at(self, X, Y, X2, Y2, empty=np.empty):
+            sizes.append(len(Y))
+            return KERNEL.at(X, Y, X2, Y2, empty)
+
+    choose("pivoted", *rows(2000), m, Counting(), spec=spec)
+    assert max(sizes) == looked_at
 
 
 @pytest.mark.parametrize(

@@ -87,6 +87,24 @@ def test_the_solution_is_that_of_the_direct_solve(d, derivatives, lam):
         assert_close(found, expected, ITERATED)
 
 
+def test_residuals_are_relative_to_the_right_hand_side_in_the_norm_of_the_inverse():
+    """Of the zero that it starts at, one; of others by the factor that is used."""
+    basis, sample = make(300, centers=8)
+    R, direct = basis.gram(), statistics(basis, sample)
+    factor = preconditioner(basis, None, R, 0.1)
+
+    def norm(v):
+        return np.sqrt(v @ lapack.dpotrs(factor, v, lower=0)[0])
+
+    options = {"preconditioner_rows": 0, "tolerance": 1e-6}
+    fit = fit_iterative(basis, sample, 0.1, **options)
+    assert_close(fit.residuals[0], 1.0)
+    start = np.random.default_rng(0).normal(size=basis.size)
+    other = fit_iterative(basis, sample, 0.1, start=start, **options)
+    left = (direct.C + 0.1 * R) @ start + direct.b
+    assert_close(other.residuals[0], norm(left) / norm(direct.b), 1e-8)
+
+
 def test_the_preconditioner_saves_most_iterations():
     """Twice as many rows as functions, against λR, against nothing."""
     basis, sample = make(1000, centers=100)

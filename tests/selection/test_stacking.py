@@ -7,7 +7,11 @@ import pytest
 from scipy import special
 from scipy.stats import norm
 
-from kexpfam.selection.stacking import STACKING, stacked_weights
+from kexpfam.selection.stacking import (
+    STACKING,
+    stacked_weights,
+    stacked_without_hopeless,
+)
 from tests.oracles.stacking import slow_stacked_weights
 from tests.tolerances import assert_close
 
@@ -129,3 +133,60 @@ def test_rows_that_nobody_expects_do_not_break_the_search():
     weights = stacked_weights(log_p, rows, center, 10.0)
     assert np.isfinite(weights).all()
     assert_close(weights.sum(), 1.0)
+
+
+def could_gain(weights, log_p, rows, among):
+    """Nats in total that any weights of some candidates could gain, at most."""
+    P = np.exp(log_p - log_p.max(axis=0))
+    gain = P @ (rows / (weights @ P))
+    return gain[among].max() - rows.sum()
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_candidate_could_gain_more_nats_than_are_said_to_be_enough(seed):
+    """The gradient bounds what a concave function can gain."""
+    log_p, rows, _ = problem(seed, k=80, n=300)
+    weights = stacked_weights(log_p, rows)
+    everyone = np.ones(len(weights), dtype=bool)
+    assert could_gain(weights, log_p, rows, everyone) < STACKING.enough_nats == 1.0
+    assert could_gain(weights, log_p, rows, weights > 0) < STACKING.exact_nats
+    strict = replace(STACKING, enough_nats=0.2)
+    closer = stacked_weights(log_p, rows, spec=strict)
+    assert could_gain(closer, log_p, rows, everyone) < 0.2
+
+
+def test_the_search_ends_after_as_many_rounds_and_steps_as_it_may():
+    log_p, rows, _ = problem(3, k=60, n=400)
+    one = replace(EXACT, most_rounds=1, added=2)
+    # One round is that of the best candidate alone: those added have a little weight.
+    weights = stacked_weights(log_p, rows, spec=one)
+    best = int(np.argmax(log_p @ rows))
+    assert np.argmax(weights) == best
+    assert np.count_nonzero(weights) == 3
+    assert_close(np.sort(weights)[-3:], [0.01, 0.01, 0.98])
+    assert_close(weights.sum(), 1.0)
+    unmoved = stacked_weights(log_p, rows, spec=replace(EXACT, most_steps=0))
+    assert np.count_nonzero(unmoved) > 3
+
+
+def test_candidates_that_held_out_rows_rule_out_have_no_weight():
+    """Ruled out by the standard error of the difference to the best, row by row."""
+    rng = np.random.default_rng(0)
+    rows = rng.uniform(0.5, 2.0, 200)
+    best = rng.normal(size=200)
+    noise = rng.normal(size=200)
+    share = rows / rows.sum()
+    noise = (noise - share @ noise) / np.sqrt(share**2 @ (noise - share @ noise) ** 2)
+    # Below the best by so many standard errors of what they differ by, which are one.
+    behind = np.array([0.0, 1.9, 2.1, 50.0])
+    log_p = best + noise * (behind > 0)[:, None] - behind[:, None]
+    weights = stacked_without_hopeless(log_p, rows, 1e6, errors=2.0)
+    # With so many pseudo-rows those that are left have nearly equal weights.
+    np.testing.assert_allclose(weights, [0.5, 0.5, 0.0, 0.0], atol=0.02)
+    assert weights[2] == weights[3] == 0.0
+    # One that gives a row no density has not lost by a number.
+    log_p[3] = best
+    log_p[3, 7] = -np.inf
+    weights = stacked_without_hopeless(log_p, rows, 1.0, errors=2.0)
+    assert weights[2] == 0.0
+    assert weights[3] < weights[0]

@@ -67,3 +67,18 @@ def test_cells_that_hold_several_things_are_refused_where_they_are_used(kind, ma
     assert table.numbers("x").tolist() == [1.0, 2.0]
     with pytest.raises(TableError, match=r"^X, column 'odd', row 1: .*leave it out\.$"):
         table.column("odd")
+
+
+@pytest.mark.parametrize(
+    ("odd", "words"),
+    [
+        (1, "'t0' is not a number, while 95%"),
+        (2, "'t0' is not a number, nor is 1 other cell, while 95%"),
+        (3, "'t0' is not a number, nor are 2 others, while 95%"),
+    ],
+)
+def test_the_first_cell_that_is_no_number_is_named_and_the_others_are_counted(
+    odd, words
+):
+    with pytest.raises(TableError, match=words):
+        texts(19 * odd, odd).numbers("c")

@@ -270,7 +270,8 @@ def reduce_on_dask(
     if not parts:
         return accumulator.start()
     if client is not None:
-        return _on_client(parts, accumulator, progress, client)
+        with _lost_in_words(client):
+            return _on_client(parts, accumulator, progress, client)
     from dask.delayed import Delayed
     from dask.highlevelgraph import HighLevelGraph
 
@@ -279,6 +280,21 @@ def reduce_on_dask(
     options = {} if n_jobs is None else {"num_workers": thread_count(n_jobs)}
     with single_threaded_blas(), _told(progress, len(parts)):
         return Delayed(total, graph, layer=total).compute(**options)
+
+
+@contextmanager
+def _lost_in_words(client: Any) -> Iterator[None]:
+    """What to do where the scheduler is gone: Dask says which of its tasks were."""
+    try:
+        yield
+    except Exception as error:
+        if client.status == "running":
+            raise
+        raise ConnectionError(
+            "The connection to the Dask scheduler was lost while rows were read, so "
+            "that nothing was fitted; start the cluster again, make a new client, and "
+            "fit again."
+        ) from error
 
 
 def _current_client() -> Any:

@@ -138,13 +138,17 @@ class NodeFeatures:
 
     They do not depend on x, and quadratures of different conditions begin with the same
     nodes, so that the last ones are kept: of small blocks of rows, or of single ones,
-    they are most of the work.
+    they are most of the work. Only those are kept that are asked for again: most others
+    are of cells that one condition needs, and never come back.
     """
+
+    _most_once = 64  # How many are remembered that were asked for once
 
     def __init__(self, T: KernelExpansion, most_numbers: int = 2**21) -> None:
         """Keep at most so many numbers (16 MiB)."""
         self._T, self._most = T, most_numbers
         self._kept: dict[bytes, tuple[Array, ...]] = {}
+        self._once: dict[int, None] = {}  # Hashes of nodes, in the order of asking
 
     def __reduce__(self) -> tuple[Any, ...]:
         # What is kept is not worth sending to another process.
@@ -159,6 +163,8 @@ class NodeFeatures:
         if found is None:
             products = self._T.kernel.products
             found = tuple(self._computed(ky, nodes) for _, ky in products)
+            if not self._asked_before(hash(key)):
+                return found
         if len(nodes) * len(self._T.Y) * len(found) <= self._most // 4:
             self._kept[key] = found
         kept = list(self._kept.items())
@@ -166,6 +172,16 @@ class NodeFeatures:
         for old, _ in kept[: len(kept) - int(np.sum(sizes <= self._most))]:
             self._kept.pop(old, None)
         return found
+
+    def _asked_before(self, number: int) -> bool:
+        """Whether nodes with this hash were asked for lately; from now on they were."""
+        before = number in self._once
+        self._once.pop(number, None)
+        if not before:
+            self._once[number] = None
+            for old in list(self._once)[: -self._most_once]:
+                self._once.pop(old, None)
+        return before
 
     @property
     def most_numbers(self) -> int:
