@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from kexpfam._parallel import single_threaded_blas
 from kexpfam._typing import Array, RandomState
 from kexpfam._validation import as_generator, check_range
 from kexpfam.data import (
@@ -125,7 +126,8 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
             by block may take above what the process has.
         time_budget: Seconds after which the best found so far is taken; None for no
             limit. One family is fitted in any case, and `stopped_` says what was not
-            tried. Of many rows the fits to all of them are then to some.
+            tried. Of many rows the fits to all of them are then to some. Several
+            columns of y share it; fits for `bootstrap` come after it.
         standardize: Whether to centre and scale the columns of X and y first.
         ordered: Orders of categories in frames by the name of their column, such as
             `{"size": ["S", "M", "L"]}`; types that have an order need none.
@@ -274,12 +276,13 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
         )
         # What columns are is known by now.
         spec = replace(spec, family=replace(spec.family, kinds=self._column_kinds))
-        if isinstance(data, Source):
-            self._take(self._fit_blocks(data, y, spec, rng))
-            note_columns(self, data)
-            return self
-        # All that is dealt by position does not depend on how the user sorts rows.
-        return self._take(self._fit_rows(in_row_order(data), y, spec, rng))
+        with single_threaded_blas():  # many small products; sums take all cores
+            if isinstance(data, Source):
+                self._take(self._fit_blocks(data, y, spec, rng))
+                note_columns(self, data)
+                return self
+            # All that is dealt by position does not depend on how the user sorts rows.
+            return self._take(self._fit_rows(in_row_order(data), y, spec, rng))
 
     def _fit_rows(
         self, rows: Rows, y: Any, spec: AverageSpec, rng: np.random.Generator

@@ -294,14 +294,13 @@ class KCEF(ConditionalEstimator[KCEFDensity]):
             n_jobs=self.n_jobs,
         )
         spec = replace(spec, kinds=self._column_kinds)
-        if isinstance(data, Source):
-            source, spec = self._blocks_on_the_line(data, spec)
-            with single_threaded_blas():
+        with single_threaded_blas():
+            if isinstance(data, Source):
+                source, spec = self._blocks_on_the_line(data, spec)
                 self._take(*fit_source(source, spec, rng))
-        else:
-            data = self._on_the_line(data, first=True)
-            spec = with_rounding(spec, data, self.support_)
-            with single_threaded_blas():
+            else:
+                data = self._on_the_line(data, spec, first=True)
+                spec = with_rounding(spec, data, self.support_)
                 self._take(fit_rows(data, spec, rng), data)
         note_columns(self, data)
         return self
@@ -352,7 +351,7 @@ class KCEF(ConditionalEstimator[KCEFDensity]):
         if not first and self.stream_ is None:
             raise ValueError(f"partial_fit {_NOTHING_LEFT}")
         rows = coded_rows(self, X, y, sample_weight, first=first, least=1)
-        rows = self._on_the_line(rows, first=first)
+        rows = self._on_the_line(rows, self._spec(), first=first)
         if first:
             self._settle_later(KeptRows(rows))
         else:
@@ -650,7 +649,7 @@ class KCEF(ConditionalEstimator[KCEFDensity]):
         self._fitted, self.stream_ = fit, stream
         return self._fitted
 
-    def _on_the_line(self, rows: Rows, *, first: bool) -> Rows:
+    def _on_the_line(self, rows: Rows, spec: Spec, *, first: bool) -> Rows:
         """Rows as families see them; the first ones choose how bounds are mapped."""
         if self.lower is None and self.upper is None:
             self.support_ = None if first else self.support_
@@ -661,7 +660,7 @@ class KCEF(ConditionalEstimator[KCEFDensity]):
                 return rows
             require_within(rows.Y[:, 0], bounds)
             return mapped_rows(rows, self.support_)
-        rows, self.support_ = on_the_line(rows, bounds, self._spec())
+        rows, self.support_ = on_the_line(rows, bounds, spec)
         return rows
 
     def _blocks_on_the_line(self, source: Source, spec: Spec) -> tuple[Source, Spec]:
