@@ -67,3 +67,8 @@ def test_cells_that_hold_several_things_are_refused_where_they_are_used(kind, ma
     assert table.numbers("x").tolist() == [1.0, 2.0]
     with pytest.raises(TableError, match=r"^X, column 'odd', row 1: .*leave it out\.$"):
         table.column("odd")
+
+
+def test_a_few_cells_that_are_no_numbers_are_counted():
+    with pytest.raises(TableError, match="299 of 300 cells of the column are"):
+        texts(299, 1).numbers("c")

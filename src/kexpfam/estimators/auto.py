@@ -37,7 +37,7 @@ from kexpfam.estimators.average import (
     read,
 )
 from kexpfam.estimators.base import ConditionalEstimator, warn_of_a_column
-from kexpfam.estimators.censored import censored_data
+from kexpfam.estimators.censored import censored_columns, censored_data
 from kexpfam.estimators.counts import CountLaw, fit_count_law
 from kexpfam.estimators.experts import ExpertSpec
 from kexpfam.estimators.joint import (
@@ -261,7 +261,9 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
         """
         spec, rng = self._spec(client), as_generator(self.random_state)
         if censoring is not None:
-            found = censored_data(self, X, y, sample_weight, censoring)
+            given = censored_columns(X, y, sample_weight, censoring)
+            X, y, sample_weight, censoring = given
+            found = censored_data(self, *given)
             if found is not None:
                 self._refuse_censoring()
                 return self._take(fit_censored_average(*found, spec, rng))

@@ -38,7 +38,7 @@ from kexpfam.estimators.bounds import (
     on_the_line,
     with_rounding,
 )
-from kexpfam.estimators.censored import censored_data, fit_censored
+from kexpfam.estimators.censored import censored_columns, censored_data, fit_censored
 from kexpfam.estimators.fitting import FamilyFit, fit_rows, fit_source
 from kexpfam.estimators.saved import FittedModel, opened
 from kexpfam.estimators.streams import KeptRows, Stream, SummedRows, check_forgetting
@@ -269,8 +269,9 @@ class KCEF(ConditionalEstimator[KCEFDensity]):
                 this process, or the scheduler that Dask collections use by default.
             censoring: Which rows of one column of y are censored: for each "right",
                 "left" or "none", or 1, -1 or 0, or True where y is known to be above
-                what was recorded. For intervals both ends of each row, (n, 2), equal
-                where y was observed, and y None. Such fits are by likelihood.
+                what was recorded; or the name of a column of X that says so. For
+                intervals both ends of each row, (n, 2), equal where y was observed, and
+                y None. Such fits are by likelihood.
 
         Returns:
             The estimator itself.
@@ -278,7 +279,9 @@ class KCEF(ConditionalEstimator[KCEFDensity]):
         spec = replace(self._spec(), client=client)
         rng = as_generator(self.random_state)
         if censoring is not None:
-            found = censored_data(self, X, y, sample_weight, censoring)
+            given = censored_columns(X, y, sample_weight, censoring)
+            X, y, sample_weight, censoring = given
+            found = censored_data(self, *given)
             if found is not None:
                 self.support_ = None
                 self._take(fit_censored(found[0], spec, rng), found[1])
