@@ -189,7 +189,9 @@ class CodedFit(BaseEstimator):
         Y = np.reshape(y, (len(table), 1))
         self.coding_ = self.coding.with_means_of(table, Y, sample_weight)
         X = self.coding_.training(table, Y, sample_weight)
-        self.model_ = clone(self.model).fit(X, y, sample_weight=sample_weight)
+        fresh = clone(self.model)
+        fresh._told_kinds = self.coding_.kinds
+        self.model_ = fresh.fit(X, y, sample_weight=sample_weight)
         return self
 
     def given(self, table: Table) -> Any:

@@ -463,6 +463,8 @@ def fitted(model: Any, rows: TableRows, censoring: Sequence[str] | None = None) 
     """
     joint = rows.y is None
     data = (rows.X,) if joint else (rows.X, rows.y)
+    if not joint:
+        model._told_kinds = rows.coder.kinds  # of which trees make more
     with stopping_at_once() if joint else contextlib.nullcontext():
         more = {} if censoring is None else {"censoring": censoring}
         model.fit(*data, sample_weight=rows.weights, **more)
