@@ -162,7 +162,7 @@ def _refuse_for_joint(found: TableModel, **given: str | None) -> None:
 
 def _by_folds(rows: TableRows, cv: int, model: Any, seed: int) -> Evaluation:
     assert rows.y is not None
-    rows.tell_of_rows_left_out()
+    rows.tell()
     if cv > len(rows.X):
         raise TableError(f"--cv {cv} is more than {counted(len(rows.X), 'row')}.")
     model.set_params(verbose=False)  # the bar is that of the folds
