@@ -12,12 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kexpfam._typing import Indices
-from kexpfam.cli.model_files import TableRows, table_rows
+from kexpfam._typing import Indices, Mask
 from kexpfam.cli.readers import Wanted, joined_cells, row_groups, table_blocks
 from kexpfam.data import Part, Rows, Source
 from kexpfam.data.rows import checked
-from kexpfam.tables import Coding, EncodedFeature, Table
+from kexpfam.tables import Coded, Coding, EncodedFeature, Table
 
 # From so many rows on an average is chosen on a sample in any case, and a sample has
 # as many of them.
@@ -78,16 +77,27 @@ class _CodedPart(Part):
     weights: str | None
     rows: int
 
-    def tables(self) -> Iterator[TableRows]:
-        """Blocks of rows that are coded."""
+    def tables(self) -> Iterator[tuple[Table, Mask, Coded]]:
+        """Blocks of rows, which of them have no response, and those that are used."""
+        assert self.coding.target is not None
+        beside = [] if self.weights is None else [self.weights]
         blocks = table_blocks(self.path, self.wanted, chunk=self.rows, group=self.group)
         for table in blocks:
-            yield table_rows(self.coding, table, self.weights)
+            untold = np.isnan(table.numbers(self.coding.target))
+            yield (
+                table,
+                untold,
+                self.coding.transform(table, also=untold, beside=beside),
+            )
 
     def read(self) -> Iterator[Rows]:
-        for found in self.tables():
-            assert found.y is not None
-            block = checked(found.X, found.y[:, None], found.weights, self._place)
+        for table, _, coded in self.tables():
+            assert self.coding.target is not None
+            Y = table.numbers(self.coding.target)[coded.rows, None]
+            weights = None
+            if self.weights is not None:
+                weights = table.numbers(self.weights)[coded.rows]
+            block = checked(coded.X, Y, weights, self._place)
             if len(block):
                 yield block
 
@@ -126,10 +136,10 @@ class CodedBlocks(Source):
         ]
         self.n_rows, self.left_out, self.without_target = 0, 0, 0
         for part in self._parts:
-            for found in part.tables():
-                self.n_rows += len(found.X)
-                self.left_out += found.left_out
-                self.without_target += found.without_target
+            for table, untold, coded in part.tables():
+                self.n_rows += len(coded.rows)
+                self.left_out += len(table) - len(coded.rows)
+                self.without_target += int(untold.sum())
 
     @property
     def parts(self) -> Sequence[Part]:

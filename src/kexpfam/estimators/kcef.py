@@ -35,6 +35,7 @@ from kexpfam.estimators.bounds import (
     blocks_on_the_line,
     bounded,
     bounds_of,
+    in_units_of_y,
     on_the_line,
     with_rounding,
 )
@@ -601,6 +602,7 @@ class KCEF(ConditionalEstimator[KCEFDensity]):
 
     def _take(self, fit: FamilyFit, rows: Rows, *, keep: bool = False) -> FamilyFit:
         """Take what was fitted to these rows or to more; keep few rows, not sums."""
+        fit = in_units_of_y(fit, rows, self.support_)
         near = Neighbourhood.of(rows.X, rows.weights)
         stream: Stream | None = None
         keep = keep or (fit.statistics is None and fit.complete)
