@@ -193,7 +193,10 @@ def fit_command(
     if kind == "kcef" or law["atoms"] == "none":
         _tell_of_few_values(rows)
     start = perf_counter()
-    model = fitted(new_model(kind, seed, joint=joint, **law), rows, sides)
+    model = new_model(kind, seed, joint=joint, **law)
+    if not joint:
+        model._told_kinds = rows.coder.kinds  # of which trees make more
+    model = fitted(model, rows, sides)
     seconds = perf_counter() - start
     if joint:
         model.save(output, extra=rows.coder.as_extra())
@@ -482,8 +485,6 @@ def fitted(model: Any, rows: TableRows, censoring: Sequence[str] | None = None) 
     weights = rows.weights
     if rows.blocks is not None:  # of which the others are a sample
         data, weights = (rows.blocks,), None
-    if not joint:
-        model._told_kinds = rows.coder.kinds  # of which trees make more
     with stopping_at_once() if joint else contextlib.nullcontext():
         more = {} if censoring is None else {"censoring": censoring}
         model.fit(*data, sample_weight=weights, **more)
