@@ -124,3 +124,14 @@ def test_several_columns_of_y_share_the_time(rows, monkeypatch):
     model = AutoKCEF(time_budget=90.0, likelihood=False, random_state=0).fit(X, Y)
     assert budgets == [90.0, 30.0, 42.0, 50.0]
     assert model.time_budget == 90.0
+
+
+@pytest.mark.parametrize("estimator", [KCEF, AutoKCEF])
+def test_fits_to_censored_rows_look_at_the_clock(rows, estimator):
+    X, y = rows
+    sides = np.where(y > 0.5, "right", "none")
+    model = estimator(time_budget=1e-9, random_state=0)
+    model.fit(X, np.minimum(y, 0.5), censoring=sides)
+    reason = model.stopped_ if estimator is AutoKCEF else model.selection_.reason
+    assert reason.startswith("the time budget was over; not tried: ")
+    assert np.isfinite(model.score(X, y))

@@ -56,6 +56,7 @@ from kexpfam.selection.spec import (
     CoordinateSpec,
     LambdaPath,
     SelectionTuning,
+    end_of_trials,
     summary_coordinates,
 )
 from kexpfam.summaries import LearnedSummary
@@ -112,9 +113,7 @@ class Validation:
         folds = equal_folds(n, min(n, TUNING.many_folds if few else TUNING.folds))
         some = rows[order]
         found = cls(some, rows if n < len(rows) else some, order, folds, spec, rng)
-        if spec.time_budget is not None:
-            # The rest is for fits to all rows.
-            found.deadline = spec.started + TUNING.time_of_trials * spec.time_budget
+        found.deadline = end_of_trials(spec)
         return found
 
     @property
