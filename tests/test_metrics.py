@@ -11,7 +11,7 @@ from scipy import stats
 
 from kexpfam import KCEF, metrics
 from kexpfam.base_densities import StudentBase
-from kexpfam.distributions import MixtureDensity
+from kexpfam.distributions import MixedDensity, MixtureDensity
 from kexpfam.errors import AccuracyWarning
 from kexpfam.metrics.evaluation import metric_rows
 from kexpfam.metrics.observations import estimate, integrate_rows
@@ -576,3 +576,12 @@ def test_cross_evaluation_pools_the_evaluations_of_its_folds():
     assert not hasattr(model, "kernel_")  # it was cloned
     with pytest.raises(ValueError, match="folds must hold"):
         metrics.cross_evaluate(model, x, y, [])
+
+
+def test_draws_at_atoms_are_not_those_of_data_from_the_same_seed():
+    # Rows of a law that is known: zero with a probability that is each row's own draw.
+    share = np.random.default_rng(0).random(400)
+    p = MixedDensity(np.array([0.0, 1.0]), np.column_stack([share, 1.0 - share]))
+    y = (np.random.default_rng(1).random(400) > share).astype(float)
+    assert metrics.pit_uniformity(metrics.pit(p, y)).pvalue > 0.05
+    assert metrics.pit_uniformity(metrics.hpd_values(p, y)).pvalue > 0.05

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import kexpfam
+from kexpfam import KCEF
 from kexpfam.cli.explore import view_of
 from kexpfam.cli.model_files import load_table_model
 from kexpfam.cli.readers import read_table
@@ -145,3 +146,25 @@ def test_compressed_tables_are_read(tmp_path):
     packed.write_bytes(b"nothing of the kind")
     with pytest.raises(TableError, match=r"not a complete gzip file"):
         read_table(packed)
+
+
+def test_trees_see_gaps_and_categories_as_python_lets_them(
+    fit, run, untuned, monkeypatch
+):
+    seen, fitted = [], KCEF.fit
+
+    def noted(model, *data, **options):
+        seen.append(model._column_kinds)
+        return fitted(model, *data, **options)
+
+    monkeypatch.setattr(KCEF, "fit", noted)
+    done = fit(flats(), "--target", "price", "--features", "area,city")
+    coding = kexpfam.load(done.model).coder_.coding_
+    assert coding.columns[1] == "area is missing"
+    assert seen[0] == coding.kinds
+    assert seen[0].gaps == ((0, 1),)
+    assert len(seen[0].groups) == 1
+    seen.clear()
+    options = ("--target", "price", "--features", "area,city", "--cv", "2")
+    assert run("evaluate", done.data, *options).exit_code == 0
+    assert [kinds.groups for kinds in seen] == [coding.kinds.groups] * 2

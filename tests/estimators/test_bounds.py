@@ -2,12 +2,14 @@
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from kexpfam import KCEF, AutoKCEF, load
 from kexpfam.data import ArraySource
 from kexpfam.distributions import BoundedDensity
 from kexpfam.errors import DegenerateDataError
 from kexpfam.estimators.bounds import component_beyond, weight_beyond
+from kexpfam.regression import linear
 from tests.simulations import shares
 
 pytestmark = pytest.mark.usefixtures("few_coordinates")
@@ -139,3 +141,39 @@ def test_the_order_of_rows_does_not_choose_the_map():
     one = KCEF(lower=0.0, select=None).fit(x, y).support_
     other = KCEF(lower=0.0, select=None).fit(x[::-1], y[::-1]).support_
     assert one == other
+
+
+@pytest.mark.parametrize("estimator", [KCEF, AutoKCEF])
+def test_a_map_is_chosen_with_one_blas_thread(estimator, monkeypatch):
+    seen = set()
+    grams = linear._grams
+
+    def noted(*given):
+        seen.update(
+            i["num_threads"] for i in threadpool_info() if i["user_api"] == "blas"
+        )
+        return grams(*given)
+
+    monkeypatch.setattr(linear, "_grams", noted)
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 1))
+    with threadpool_limits(2, user_api="blas"):
+        estimator(lower=0.0, random_state=0).fit(X, rng.exponential(size=60))
+    assert seen == {1}
+
+
+def test_what_was_held_out_is_in_the_units_of_y(average):
+    rng = np.random.default_rng(1)
+    X = rng.uniform(-1, 1, size=(80, 1))
+    y = 100.0 * np.exp(X[:, 0] + 0.3 * rng.normal(size=80))
+    model = KCEF(lower=0.0, random_state=0).fit(X, y)
+    blocks = ArraySource(X, y, rows=30)
+    read = KCEF(lower=0.0, random_state=0).fit(blocks)
+    found = model.selection_
+    for selection in (found, read.selection_):
+        held_out = selection.chosen.mean(selection.weights)
+        assert held_out == pytest.approx(model.score(X, y), abs=0.2)
+        assert any(own is selection.chosen for own in selection.path)
+    best = max(member.held_out for member in average.members_ if member.family)
+    chosen = average.best_.selection_
+    assert chosen.chosen.mean(chosen.weights) == pytest.approx(best, abs=0.1)

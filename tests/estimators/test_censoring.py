@@ -1,8 +1,10 @@
 """Censored rows: of some responses only an interval is known."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
+from sklearn.base import clone
 
 from kexpfam import KCEF, AutoKCEF, load, metrics
 from kexpfam.data import response_limits
@@ -193,3 +195,24 @@ def test_an_average_refuses_experts_with_censored_rows():
     X, seen, censored, _ = _sample(30)
     with pytest.raises(ValueError, match="not censored"):
         AutoKCEF(experts=["families"]).fit(X, seen, censoring=censored)
+
+
+@pytest.mark.parametrize("estimator", [KCEF(base="linear", **SETTLED), AutoKCEF()])
+def test_columns_may_be_named(estimator, monkeypatch):
+    X, seen, censored, _ = _sample(60)
+    frame = pd.DataFrame({"x": X[:, 0], "y": seen, "side": censored})
+    new = frame[["x"]][:3]
+    by_hand = (
+        clone(estimator)
+        .set_params(random_state=0)
+        .fit(frame[["x"]], seen, censoring=censored)
+    )
+    model = (
+        clone(estimator).set_params(random_state=0).fit(frame, "y", censoring="side")
+    )
+    assert list(model.feature_names_in_) == ["x"]
+    assert model.given(new)._response == "y"
+    np.testing.assert_array_equal(model.predict(new), by_hand.predict(new))
+    nobody = frame.assign(side="none")
+    model = clone(estimator).fit(nobody, "y", censoring="side")
+    assert list(model.feature_names_in_) == ["x"]

@@ -7,8 +7,9 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from kexpfam import KCEF, AutoKCEF
+from kexpfam import KCEF, AutoKCEF, metrics
 from kexpfam.baselines import ConditionalKDE
+from kexpfam.data import observed_beside
 from kexpfam.distributions import BLOCK_ROWS
 from kexpfam.errors import MissingDependencyError
 from kexpfam.estimators.frames import as_frame
@@ -153,3 +154,38 @@ def test_an_average_has_one_too():
     x = rng.uniform(-1, 1, size=(40, 1))
     average = AutoKCEF(likelihood=False, random_state=0).fit(x, x[:, 0] + 1.0)
     assert average.predict_frame(x[:2]).shape == (2, 5)
+
+
+def test_several_intervals_have_names_of_their_own(model):
+    X = pd.DataFrame(NEW, columns=["a", "b"])
+    found = model.predict_frame(X, None, interval=[0.5, 0.8])
+    names = ["mean", "std", "low0.5", "high0.5", "low0.8", "high0.8"]
+    assert list(found) == names
+    for confidence in (0.5, 0.8):
+        ends = found[[f"low{confidence}", f"high{confidence}"]]
+        np.testing.assert_allclose(ends, model.predict_interval(X, confidence))
+    with pytest.raises(ValueError, match="interval must lie between 0 and 1"):
+        model.predict_frame(X, None, interval=[0.5, 1.5])
+
+
+def test_what_was_observed_may_be_a_column_of_the_frame(model):
+    y = 20 + 3 * NEW[:, 0]
+    plain = pd.DataFrame(NEW, columns=["a", "b"])
+    X = plain.assign(y=y)
+    for frame in (X, pl.from_pandas(X)):
+        assert model.score(frame, "y") == model.score(plain, y)
+        found = metrics.evaluate(model, frame, "y")
+        assert found.crps == metrics.evaluate(model, plain, y).crps
+        result = metrics.compare({"a": model, "b": model}, frame, "y")
+        assert result.difference("b").value == 0.0
+    assert model.plot(X, "y", along="a") is not None
+    several = KCEF(select=None).fit(plain, np.column_stack([y, y**2]))
+    named = X.assign(z=y**2)
+    assert (
+        observed_beside(named, ["y", "z"]).tolist() == named[["y", "z"]].values.tolist()
+    )
+    assert np.isfinite(several.score(plain, named[["y", "z"]]))
+    with pytest.raises(ValueError, match="no column 'w'"):
+        model.score(X, "w")
+    with pytest.raises(ValueError, match="X is no frame"):
+        model.score(NEW, "y")

@@ -1,7 +1,7 @@
 """A time budget ends the search, and a whole model is there all the same."""
 
-import itertools
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from unittest import mock
 
@@ -10,6 +10,8 @@ import pytest
 from scipy import integrate
 
 from kexpfam import KCEF, AutoKCEF
+from kexpfam.estimators import auto, joint
+from kexpfam.family import Spec
 from kexpfam.selection import validation
 from kexpfam.selection.validation import Validation
 from tests.simulations import waves
@@ -70,9 +72,9 @@ def test_fits_to_all_rows_are_to_fewer_where_there_is_no_time_for_all(monkeypatc
 
     # Five seconds have passed, and half as many are left: a quarter more rows than
     # were validated.
-    ticks = itertools.chain([0.0], itertools.repeat(5.0))
-    clock = SimpleNamespace(monotonic=lambda: next(ticks))
-    monkeypatch.setattr(validation, "time", clock)
+    monkeypatch.setattr(validation, "time", SimpleNamespace(monotonic=lambda: 5.0))
+    began = partial(replace, AutoKCEF(time_budget=7.5)._spec().family, started=0.0)
+    monkeypatch.setattr(auto, "Spec", began)
     model = AutoKCEF(time_budget=7.5, random_state=0).fit(X, y)
     assert model.stopped_.endswith("225 of 300 rows in the fits to all")
     assert np.isfinite(model.score(X, y))
@@ -87,3 +89,49 @@ def test_fits_to_all_rows_are_to_fewer_where_there_is_no_time_for_all(monkeypatc
 def test_budgets_are_positive_numbers(rows, estimator, budget):
     with pytest.raises(ValueError, match="time_budget must be"):
         estimator(time_budget=budget).fit(*rows)
+
+
+@pytest.mark.parametrize("estimator", [KCEF, AutoKCEF])
+def test_looking_for_a_map_of_bounds_is_in_the_time(rows, estimator, monkeypatch):
+    began = []
+    of = Validation.of
+
+    def noted(*given):
+        began.append(given[1].started)
+        return of(*given)
+
+    monkeypatch.setattr(Validation, "of", noted)
+    X, y = rows
+    estimator(time_budget=1e-9, lower=0.0, random_state=0).fit(X, np.exp(y))
+    assert len(began) > 1
+    assert len(set(began)) == 1
+
+
+def test_several_columns_of_y_share_the_time(rows, monkeypatch):
+    budgets = []
+
+    def noted(**given):
+        budgets.append(given["time_budget"])
+        return Spec(**given)
+
+    # Of ninety seconds six are over before the second column, forty before the third.
+    times = iter([0.0, 0.0, 6.0, 40.0])
+    clock = SimpleNamespace(monotonic=lambda: next(times))
+    monkeypatch.setattr(joint, "time", clock)
+    monkeypatch.setattr(auto, "Spec", noted)
+    X, y = rows
+    Y = np.column_stack([y, X[:, 0] + y, y**3])
+    model = AutoKCEF(time_budget=90.0, likelihood=False, random_state=0).fit(X, Y)
+    assert budgets == [90.0, 30.0, 42.0, 50.0]
+    assert model.time_budget == 90.0
+
+
+@pytest.mark.parametrize("estimator", [KCEF, AutoKCEF])
+def test_fits_to_censored_rows_look_at_the_clock(rows, estimator):
+    X, y = rows
+    sides = np.where(y > 0.5, "right", "none")
+    model = estimator(time_budget=1e-9, random_state=0)
+    model.fit(X, np.minimum(y, 0.5), censoring=sides)
+    reason = model.stopped_ if estimator is AutoKCEF else model.selection_.reason
+    assert reason.startswith("the time budget was over; not tried: ")
+    assert np.isfinite(model.score(X, y))

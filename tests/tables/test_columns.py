@@ -72,9 +72,9 @@ def test_cells_that_hold_several_things_are_refused_where_they_are_used(kind, ma
 @pytest.mark.parametrize(
     ("odd", "words"),
     [
-        (1, "'t0' is not a number, while 95%"),
-        (2, "'t0' is not a number, nor is 1 other cell, while 95%"),
-        (3, "'t0' is not a number, nor are 2 others, while 95%"),
+        (1, "'t0' is not a number, while 19 of 20 cells"),
+        (2, "'t0' is not a number, nor is 1 other cell, while 38 of 40 cells"),
+        (3, "'t0' is not a number, nor are 2 others, while 57 of 60 cells"),
     ],
 )
 def test_the_first_cell_that_is_no_number_is_named_and_the_others_are_counted(
@@ -82,3 +82,8 @@ def test_the_first_cell_that_is_no_number_is_named_and_the_others_are_counted(
 ):
     with pytest.raises(TableError, match=words):
         texts(19 * odd, odd).numbers("c")
+
+
+def test_a_few_cells_that_are_no_numbers_are_counted():
+    with pytest.raises(TableError, match="299 of 300 cells of the column are"):
+        texts(299, 1).numbers("c")

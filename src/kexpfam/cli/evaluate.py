@@ -162,7 +162,7 @@ def _refuse_for_joint(found: TableModel, **given: str | None) -> None:
 
 def _by_folds(rows: TableRows, cv: int, model: Any, seed: int) -> Evaluation:
     assert rows.y is not None
-    rows.tell_of_rows_left_out()
+    rows.tell()
     if cv > len(rows.X):
         raise TableError(f"--cv {cv} is more than {counted(len(rows.X), 'row')}.")
     model.set_params(verbose=False)  # the bar is that of the folds
@@ -189,7 +189,9 @@ class CodedFit(BaseEstimator):
         Y = np.reshape(y, (len(table), 1))
         self.coding_ = self.coding.with_means_of(table, Y, sample_weight)
         X = self.coding_.training(table, Y, sample_weight)
-        self.model_ = clone(self.model).fit(X, y, sample_weight=sample_weight)
+        fresh = clone(self.model)
+        fresh._told_kinds = self.coding_.kinds
+        self.model_ = fresh.fit(X, y, sample_weight=sample_weight)
         return self
 
     def given(self, table: Table) -> Any:

@@ -14,6 +14,7 @@ from click.shell_completion import CompletionItem
 
 from kexpfam import KCEF, AutoKCEF, FactorizedDensity
 from kexpfam._typing import Array
+from kexpfam.cli.blocks import CodedBlocks, is_long, may_be_in_blocks, sampled_table
 from kexpfam.cli.model_files import TableRows, table_rows
 from kexpfam.cli.output import check_output, print_json
 from kexpfam.cli.readers import Wanted, names_in_header, read_table
@@ -42,7 +43,6 @@ from kexpfam.tables import (
     TableError,
     Told,
     number_feature,
-    tell_of_leaks,
 )
 
 
@@ -181,17 +181,22 @@ def fit_command(
         require_target(columns["target"])
     check_output(output, force)
     law = {name: columns.pop(name) for name in TOLD_TO_THE_MODEL}
-    table = read_table(data, wanted_columns(columns | {"censoring": censoring}))
+    wanted = wanted_columns(columns | {"censoring": censoring})
     if censoring is not None:
         columns["exclude"] = (*columns["exclude"], censoring)
     given = columns | law | {"model": kind, "seed": seed}  # to be said again
-    rows = training_table(table, **columns)
-    rows.tell_of_rows_left_out()
+    whole = joint or censoring is not None
+    rows = None if whole else rows_in_blocks(data, wanted, columns)
+    rows = rows or training_table(read_table(data, wanted), **columns)
+    rows.tell()
     sides = None if censoring is None else _sides(rows, censoring)
     if kind == "kcef" or law["atoms"] == "none":
         _tell_of_few_values(rows)
     start = perf_counter()
-    model = fitted(new_model(kind, seed, joint=joint, **law), rows, sides)
+    model = new_model(kind, seed, joint=joint, **law)
+    if not joint:
+        model._told_kinds = rows.coder.kinds  # of which trees make more
+    model = fitted(model, rows, sides)
     seconds = perf_counter() - start
     if joint:
         model.save(output, extra=rows.coder.as_extra())
@@ -267,6 +272,23 @@ def training_table(
     return rows
 
 
+def rows_in_blocks(
+    path: str, wanted: Wanted, columns: Mapping[str, Any]
+) -> TableRows | None:
+    """A sample of the rows of a long file, and all of them in blocks; None of others.
+
+    Nor where all rows have to be known together, for means of the target.
+    """
+    if not is_long(path):
+        return None
+    rows = training_table(sampled_table(path, wanted), **columns)
+    if not may_be_in_blocks(rows.coder):
+        return None
+    blocks = CodedBlocks(path, wanted, rows.coder, columns["weights"])
+    left_out, untold = blocks.left_out, blocks.without_target
+    return replace(rows, blocks=blocks, left_out=left_out, without_target=untold)
+
+
 def _learned_rows(
     table: Table,
     names: Sequence[str],
@@ -292,9 +314,6 @@ def _learned_rows(
     )
     if policy == "error":
         coding.transform(some, beside=beside)  # names the first gap
-    for text in coding.notes:
-        note(text)
-    tell_of_leaks(coding, some, Y[:, 0])
     X = coding.training(some, Y, w)
     left_out = n - len(kept)
     return TableRows(coding, X, Y[:, 0], w, left_out, int(untold.sum()), some)
@@ -462,10 +481,13 @@ def fitted(model: Any, rows: TableRows, censoring: Sequence[str] | None = None) 
     A joint density has a search for each column, and Ctrl-C ends the program.
     """
     joint = rows.y is None
-    data = (rows.X,) if joint else (rows.X, rows.y)
+    data: Any = (rows.X,) if joint else (rows.X, rows.y)
+    weights = rows.weights
+    if rows.blocks is not None:  # of which the others are a sample
+        data, weights = (rows.blocks,), None
     with stopping_at_once() if joint else contextlib.nullcontext():
         more = {} if censoring is None else {"censoring": censoring}
-        model.fit(*data, sample_weight=rows.weights, **more)
+        model.fit(*data, sample_weight=weights, **more)
     # Whether someone watched is not part of the model.
     for part in [model, *getattr(model, "factors_", {}).values()]:
         if hasattr(part, "verbose"):
@@ -515,7 +537,7 @@ def _report(model: Any, rows: TableRows, seconds: float, output: str) -> dict[st
         "model": output,
         "estimator": type(model).__name__,
         "target": rows.coder.target,
-        "rows": len(rows.X),
+        "rows": rows.n,
         "rows_left_out": rows.left_out,
         "features": [
             {"name": f.name, "categories": list(f.categories) or None}

@@ -11,9 +11,10 @@ import numpy as np
 from kexpfam._typing import Array
 from kexpfam.cli.readers import Wanted
 from kexpfam.cli.shared import counted, note
+from kexpfam.data import Source
 from kexpfam.estimators.base import ConditionalEstimator
 from kexpfam.io import load
-from kexpfam.tables import Coding, Table, TableError, number_feature
+from kexpfam.tables import Coding, Table, TableError, number_feature, tell_of_leaks
 from kexpfam.tables.columns import listed
 
 
@@ -101,6 +102,21 @@ class TableRows:
     left_out: int  # rows of the table that are not used
     without_target: int = 0  # how many of these have no target
     table: Table | None = None  # these rows, before they were coded
+    blocks: Source | None = None  # all rows, if these are a sample of them
+
+    @property
+    def n(self) -> int:
+        """How many rows there are, of a sample those that it was drawn from."""
+        known = None if self.blocks is None else self.blocks.n_rows
+        return len(self.X) if known is None else known
+
+    def tell(self) -> None:
+        """Notes on columns that were left out or tell the target, and on rows."""
+        for text in self.coder.notes:
+            note(text)
+        if self.table is not None and self.y is not None:
+            tell_of_leaks(self.coder, self.table, self.y)
+        self.tell_of_rows_left_out()
 
     def tell_of_rows_left_out(self) -> None:
         """A note on how many there are, and why."""

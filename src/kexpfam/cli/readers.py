@@ -57,15 +57,22 @@ def read_table(
 
 
 def table_blocks(
-    path: str | Path, wanted: Wanted | None = None, *, chunk: int = 50_000
+    path: str | Path,
+    wanted: Wanted | None = None,
+    *,
+    chunk: int = 50_000,
+    group: int | None = None,
 ) -> Iterator[Table]:
-    """The same, so many rows at a time; text in files below 64 MB is one block."""
+    """The same, so many rows at a time; text in files below 64 MB is one block.
+
+    Of Parquet files it may be the rows of one row group.
+    """
     if is_pipe(str(path)):
         yield read_table(path, wanted, chunk=chunk)
         return
     path, kind = _found(path)
     if kind in PARQUET:
-        yield from _parquet_blocks(path, wanted, chunk)
+        yield from _parquet_blocks(path, wanted, chunk, group)
     elif path.stat().st_size < 2**26:
         yield _read_delimited(path, wanted, chunk)
     else:
@@ -117,32 +124,53 @@ def _read_parquet(path: Path, wanted: Wanted | None, chunk: int) -> Table:
     return Table(str(path), names, columns, by_line=False, spelled=as_option)
 
 
-def _parquet_blocks(path: Path, wanted: Wanted | None, chunk: int) -> Iterator[Table]:
-    """Some rows at a time, one block at least, of columns that are wanted."""
+def row_groups(path: str | Path) -> list[int]:
+    """Numbers of rows of the row groups of a Parquet file; none of other files."""
+    if is_pipe(str(path)) or _kind(Path(path)) not in PARQUET:
+        return []
+    path, _ = _found(path)
+    with _parquet_file(path), open_parquet(path) as file:
+        counts = file.metadata
+        return [counts.row_group(i).num_rows for i in range(counts.num_row_groups)]
+
+
+@contextlib.contextmanager
+def _parquet_file(path: Path) -> Iterator[None]:
+    """Say in a sentence what is no Parquet file."""
     try:
-        with open_parquet(path) as file:
-            names = tuple(map(str, file.schema_arrow.names))
-            _check_names(names, str(path))
-            read = set(names if wanted is None else wanted(names))
-            start = 0
-            # Without columns, Arrow would not tell how many rows there are.
-            kept = [name for name in names if name in read] or list(names[:1])
-            for batch in file.iter_batches(chunk, columns=kept):
-                cells = dict(zip(batch.schema.names, batch.columns, strict=True))
-                empty = np.broadcast_to(np.nan, batch.num_rows)
-                columns = tuple(
-                    _as_column(path, n, cells[n], start) if n in read else empty
-                    for n in names
-                )
-                lines = np.arange(start + 2, start + 2 + batch.num_rows)
-                start += batch.num_rows
-                how: Any = {"by_line": False, "spelled": as_option}
-                yield Table(str(path), names, columns, lines, **how)
+        yield
     except (MissingDependencyError, TableError):
         raise
     except Exception as error:  # the library raises several unrelated types
         first = " ".join(str(error).split())[:120]
         raise TableError(f"{path} is not a complete Parquet file ({first}).") from error
+
+
+def _parquet_blocks(
+    path: Path, wanted: Wanted | None, chunk: int, group: int | None = None
+) -> Iterator[Table]:
+    """Some rows at a time, one block at least, of columns that are wanted."""
+    with _parquet_file(path), open_parquet(path) as file:
+        names = tuple(map(str, file.schema_arrow.names))
+        _check_names(names, str(path))
+        read = set(names if wanted is None else wanted(names))
+        groups = list(range(file.metadata.num_row_groups))
+        own = groups if group is None else [group]
+        before = groups[: own[0]] if own else []
+        start = sum(file.metadata.row_group(i).num_rows for i in before)
+        # Without columns, Arrow would not tell how many rows there are.
+        kept = [name for name in names if name in read] or list(names[:1])
+        for batch in file.iter_batches(chunk, row_groups=own, columns=kept):
+            cells = dict(zip(batch.schema.names, batch.columns, strict=True))
+            empty = np.broadcast_to(np.nan, batch.num_rows)
+            columns = tuple(
+                _as_column(path, n, cells[n], start) if n in read else empty
+                for n in names
+            )
+            lines = np.arange(start + 2, start + 2 + batch.num_rows)
+            start += batch.num_rows
+            how: Any = {"by_line": False, "spelled": as_option}
+            yield Table(str(path), names, columns, lines, **how)
     if not start:
         raise TableError(f"{path} has no rows.")
 

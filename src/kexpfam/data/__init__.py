@@ -17,6 +17,7 @@ from kexpfam.data.modelled import (
     complete_rows,
     modelled_numbers,
     modelled_rows,
+    observed_beside,
     response_numbers,
 )
 from kexpfam.data.reduction import reduce_blocks
@@ -44,6 +45,7 @@ from kexpfam.data.sources import (
     conditions,
     note_columns,
     rows_in_memory,
+    taken_out,
     training_data,
 )
 from kexpfam.data.tables import ParquetSource, PolarsSource
@@ -82,6 +84,7 @@ __all__ = [
     "modelled_numbers",
     "modelled_rows",
     "note_columns",
+    "observed_beside",
     "parse_memory",
     "peak_resident",
     "reduce_blocks",
@@ -90,5 +93,6 @@ __all__ = [
     "response_numbers",
     "row_hashes",
     "rows_in_memory",
+    "taken_out",
     "training_data",
 ]

@@ -149,6 +149,25 @@ def response_numbers(y: Any) -> Any:
     return _response(as_table({"y": y}, "y"), "y")
 
 
+def observed_beside(X: Any, y: Any) -> Any:
+    """Responses; names of columns of a frame X, one or several, stand for those.
+
+    Example:
+        >>> observed_beside({"x": [1.0, 2.0], "y": [3.0, 4.0]}, "y")
+        array([3., 4.])
+    """
+    names = [y] if isinstance(y, str) else y
+    if not isinstance(names, list | tuple) or not names:
+        return y
+    if not all(isinstance(name, str) for name in names):
+        return y
+    if not is_frame(X):
+        raise ValueError(f"y={y!r} names a column, and X is no frame; pass numbers.")
+    table = as_table(X)
+    found = [_response(table, name) for name in names]
+    return found[0] if isinstance(y, str) else np.column_stack(found)
+
+
 def _response(table: Table, name: str) -> Array:
     try:
         return column_numbers(table, name, "p(y|x)")

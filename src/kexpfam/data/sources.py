@@ -67,7 +67,7 @@ def training_data(
         if named is not None:  # a coding would know it
             estimator._response_name = named
         return rows_in_memory(estimator, X, y, sample_weight)
-    X, y, sample_weight = _taken_out(X, y, sample_weight)
+    X, y, sample_weight = taken_out(X, y, sample_weight)
     source = as_source(
         X,
         y,
@@ -89,7 +89,7 @@ def training_data(
 
 def conditional_rows(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> Rows:
     """The same for estimators of p(y|x) that take rows in memory only."""
-    return coded_rows(estimator, *_taken_out(X, y, sample_weight))
+    return coded_rows(estimator, *taken_out(X, y, sample_weight))
 
 
 def _are_plain(arrays: list[Any], estimator: Any) -> bool:
@@ -316,7 +316,7 @@ def _length(X: Any) -> int:
     return int(X.shape[0]) if hasattr(X, "shape") else len(X)
 
 
-def _taken_out(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+def taken_out(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
     """Responses and weights that are names of columns of a frame in memory, taken out.
 
     Anything else is returned as it is.

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from kexpfam._parallel import single_threaded_blas
 from kexpfam._typing import Array, RandomState
 from kexpfam._validation import as_generator, check_range
 from kexpfam.data import (
@@ -36,7 +37,7 @@ from kexpfam.estimators.average import (
     read,
 )
 from kexpfam.estimators.base import ConditionalEstimator, warn_of_a_column
-from kexpfam.estimators.censored import censored_data
+from kexpfam.estimators.censored import censored_columns, censored_data
 from kexpfam.estimators.counts import CountLaw, fit_count_law
 from kexpfam.estimators.experts import ExpertSpec
 from kexpfam.estimators.joint import (
@@ -125,7 +126,8 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
             by block may take above what the process has.
         time_budget: Seconds after which the best found so far is taken; None for no
             limit. One family is fitted in any case, and `stopped_` says what was not
-            tried. Of many rows the fits to all of them are then to some.
+            tried. Of many rows the fits to all of them are then to some. Several
+            columns of y share it; fits for `bootstrap` come after it.
         standardize: Whether to centre and scale the columns of X and y first.
         ordered: Orders of categories in frames by the name of their column, such as
             `{"size": ["S", "M", "L"]}`; types that have an order need none.
@@ -259,7 +261,9 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
         """
         spec, rng = self._spec(client), as_generator(self.random_state)
         if censoring is not None:
-            found = censored_data(self, X, y, sample_weight, censoring)
+            given = censored_columns(X, y, sample_weight, censoring)
+            X, y, sample_weight, censoring = given
+            found = censored_data(self, *given)
             if found is not None:
                 self._refuse_censoring()
                 return self._take(fit_censored_average(*found, spec, rng))
@@ -274,12 +278,13 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
         )
         # What columns are is known by now.
         spec = replace(spec, family=replace(spec.family, kinds=self._column_kinds))
-        if isinstance(data, Source):
-            self._take(self._fit_blocks(data, y, spec, rng))
-            note_columns(self, data)
-            return self
-        # All that is dealt by position does not depend on how the user sorts rows.
-        return self._take(self._fit_rows(in_row_order(data), y, spec, rng))
+        with single_threaded_blas():  # many small products; sums take all cores
+            if isinstance(data, Source):
+                self._take(self._fit_blocks(data, y, spec, rng))
+                note_columns(self, data)
+                return self
+            # All that is dealt by position does not depend on how the user sorts rows.
+            return self._take(self._fit_rows(in_row_order(data), y, spec, rng))
 
     def _fit_rows(
         self, rows: Rows, y: Any, spec: AverageSpec, rng: np.random.Generator

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from kexpfam._parallel import single_threaded_blas
 from kexpfam._typing import Array, Indices
 from kexpfam.data import ArraySource, Rows, Source, TrainingRows, in_row_order
 from kexpfam.distributions import (
@@ -200,11 +199,10 @@ def fit_average(
     bounds = _bounds(data, spec)
     mapped, support = on_the_line(data, bounds, spec.family)
     line = _Line.of(data, bounds, support)
-    with single_threaded_blas():
-        if np.count_nonzero(data.weights) > spec.family.limits.average_rows:
-            source = ArraySource(mapped.X, mapped.Y, mapped.weights)
-            return _fit_sampled(source, _sampled(source, spec, rng), line, spec, rng)
-        return _fit_rows(mapped, None, line, spec, rng)
+    if np.count_nonzero(data.weights) > spec.family.limits.average_rows:
+        source = ArraySource(mapped.X, mapped.Y, mapped.weights)
+        return _fit_sampled(source, _sampled(source, spec, rng), line, spec, rng)
+    return _fit_rows(mapped, None, line, spec, rng)
 
 
 def fit_average_to_blocks(
@@ -214,10 +212,9 @@ def fit_average_to_blocks(
     bounds = _bounds(sampled.rows, spec)
     mapped, support = blocks_on_the_line(source, sampled, bounds, spec.family)
     line = _Line.of(sampled.rows, bounds, support)
-    with single_threaded_blas():
-        if support is not None:
-            sampled = _sampled(mapped, spec, rng)
-        return _fit_sampled(mapped, sampled, line, spec, rng)
+    if support is not None:
+        sampled = _sampled(mapped, spec, rng)
+    return _fit_sampled(mapped, sampled, line, spec, rng)
 
 
 def read(

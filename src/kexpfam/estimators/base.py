@@ -22,7 +22,7 @@ from kexpfam._validation import (
     check_levels,
     check_weights,
 )
-from kexpfam.data import adopt, conditions, response_numbers
+from kexpfam.data import adopt, conditions, observed_beside, response_numbers
 from kexpfam.distributions import BLOCK_ROWS, Density, averaged, in_blocks
 from kexpfam.errors import MomentWarning, warn_caller
 from kexpfam.estimators.description import described, with_relevance
@@ -157,7 +157,7 @@ class ConditionalEstimator(Explained, RegressorMixin, BaseEstimator, Generic[D])
 
         Args:
             X: Conditions, as in `fit`.
-            y: What was observed there, (n,) or (n, d).
+            y: What was observed there, (n,) or (n, d), or names of columns of X.
 
         Raises:
             ValueError: Other numbers of rows or columns, or NaN in y.
@@ -172,10 +172,8 @@ class ConditionalEstimator(Explained, RegressorMixin, BaseEstimator, Generic[D])
             >>> bool(at > far)
             True
         """
-        X, Y = (
-            self._asked(X),
-            response_columns(as_numbers("y", response_numbers(y))),
-        )
+        y = response_numbers(observed_beside(X, y))
+        X, Y = self._asked(X), response_columns(as_numbers("y", y))
         d = self._response_columns
         if Y.shape != (len(X), d):
             raise ValueError(
@@ -197,7 +195,7 @@ class ConditionalEstimator(Explained, RegressorMixin, BaseEstimator, Generic[D])
 
         Args:
             X: Conditions, as in `fit`, best of rows that the model has not seen.
-            y: What was observed there, (n,) or (n, d).
+            y: What was observed there, (n,) or (n, d), or names of columns of X.
             sample_weight: Weight of each row.
 
         Raises:
@@ -277,7 +275,7 @@ class ConditionalEstimator(Explained, RegressorMixin, BaseEstimator, Generic[D])
         self,
         X: Any,
         quantiles: ArrayLike | None = (0.05, 0.5, 0.95),
-        interval: float | None = None,
+        interval: ArrayLike | None = None,
         above: ArrayLike | None = None,
     ) -> Any:
         """A table of p(·|x): a row for each row of X, a column for each number.
@@ -286,7 +284,8 @@ class ConditionalEstimator(Explained, RegressorMixin, BaseEstimator, Generic[D])
             X: The conditions. A frame of pandas gives one of pandas, with its index; a
                 frame of Polars gives one of Polars; an array gives one of pandas.
             quantiles: Levels, for the columns `q0.05`, `q0.5`, ...; None for none.
-            interval: Probability of a central interval, for `low` and `high`.
+            interval: Probability of a central interval, for `low` and `high`; of
+                several for `low0.5`, `high0.5`, ...
             above: Thresholds t, for the probabilities `P(y>t)`.
 
         Returns:
@@ -376,7 +375,8 @@ class ConditionalEstimator(Explained, RegressorMixin, BaseEstimator, Generic[D])
         Args:
             X: Conditions, (n, p), an array or a frame. Of several columns one varies,
                 and the others are averaged over the rows most like it.
-            y: Responses of one column, (n,), shown as dots; None for none.
+            y: Responses of one column, (n,), or its name in X, shown as dots; None for
+                none.
             ax: Where to draw; None for a new figure.
             along: The column that varies, by name or number; None for the one that
                 densities depend on most.
@@ -384,7 +384,7 @@ class ConditionalEstimator(Explained, RegressorMixin, BaseEstimator, Generic[D])
         from kexpfam.display import ConditionalDensityDisplay
 
         display = ConditionalDensityDisplay.from_estimator(
-            self, X, y, along=along, ax=ax
+            self, X, observed_beside(X, y), along=along, ax=ax
         )
         return display.ax_
 
@@ -397,7 +397,7 @@ class ConditionalEstimator(Explained, RegressorMixin, BaseEstimator, Generic[D])
 
         Args:
             X: Rows to compare with, an array or a frame; ranges of sliders are theirs.
-            y: What was observed there, (n,); None for nothing.
+            y: What was observed there, (n,), or its name in X; None for nothing.
             title: What the page is called; None for what the model is.
 
         Returns:
@@ -410,7 +410,7 @@ class ConditionalEstimator(Explained, RegressorMixin, BaseEstimator, Generic[D])
         return explored(
             self._of_coded_rows(),
             coded,
-            y,
+            observed_beside(X, y),
             coding=None if self.coder_ is None else self.coder_.coding_,
             title=title,
             target=response_name(y) or self._target or "y",

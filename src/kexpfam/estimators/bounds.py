@@ -15,7 +15,9 @@ from kexpfam.distributions import (
     SupportMap,
 )
 from kexpfam.errors import DegenerateDataError
+from kexpfam.estimators.fitting import FamilyFit
 from kexpfam.family import SampledRows, Spec
+from kexpfam.selection import Selection
 from kexpfam.selection.defensive import DefensiveComponent
 from kexpfam.selection.discrete import rounding_width
 from kexpfam.selection.spec import SUPPORT
@@ -92,6 +94,18 @@ def blocks_on_the_line(
     if support is None:
         return source, None
     return ChangedSource(source, partial(mapped_rows, support=support)), support
+
+
+def in_units_of_y(fit: FamilyFit, rows: Rows, support: SupportMap | None) -> FamilyFit:
+    """A fit on the line, whose held-out log densities are on average those of y.
+
+    Rows are those on the line, or a sample of them.
+    """
+    if support is None or not isinstance(fit.selection, Selection):
+        return fit
+    y = support.inverse(rows.Y[:, 0])
+    offset = np.average(support.log_abs_det_jacobian(y), weights=rows.weights)
+    return replace(fit, selection=fit.selection.shifted(float(offset)))
 
 
 def with_rounding(spec: Spec, rows: Rows, support: SupportMap | None) -> Spec:

@@ -4,11 +4,37 @@ from typing import Any
 
 import numpy as np
 
-from kexpfam.data import Rows, Source, in_row_order, response_limits, training_data
+from kexpfam.data import (
+    Rows,
+    Source,
+    in_row_order,
+    response_limits,
+    taken_out,
+    training_data,
+)
 from kexpfam.estimators.fitting import FamilyFit
 from kexpfam.family import Spec
 from kexpfam.selection.bootstrap import refuse_bootstrap
 from kexpfam.selection.censored import CensoredData, choose_censored
+from kexpfam.tables import response_name
+
+
+def censored_columns(
+    X: Any, y: Any, sample_weight: Any, censoring: Any
+) -> tuple[Any, Any, Any, Any]:
+    """What a user passes to `fit`, with columns of a frame X in place of their names.
+
+    Example:
+        >>> import pandas as pd
+        >>> frame = pd.DataFrame({"x": [0.0], "days": [9.0], "alive": [True]})
+        >>> X, y, _, censoring = censored_columns(frame, "days", None, "alive")
+        >>> list(X), y.tolist(), censoring.tolist()
+        (['x'], [9.0], [True])
+    """
+    if isinstance(censoring, str):
+        X, censoring, _ = taken_out(X, censoring, None)
+    X, y, sample_weight = taken_out(X, y, sample_weight)
+    return X, y, sample_weight, censoring
 
 
 def censored_data(
@@ -28,6 +54,8 @@ def censored_data(
     ends = np.where(hidden[0], known, lower), np.where(hidden[1], known, upper)
     coded = np.column_stack([*ends, *hidden]).astype(float)
     rows = training_data(estimator, X, coded, sample_weight)
+    if (name := response_name(y)) is not None:
+        estimator._response_name = name
     if isinstance(rows, Source):
         raise ValueError(
             "censoring is for rows in memory, and X is read block by block; pass an "

@@ -22,7 +22,7 @@ class FrameColumns:
 
     Attributes:
         quantiles: Levels of quantiles.
-        interval: Probability of a central interval; None for none.
+        intervals: Probabilities of central intervals.
         above: Thresholds t of P(y > t).
 
     Example:
@@ -30,17 +30,19 @@ class FrameColumns:
         ['mean', 'std', 'q0.05', 'q0.5', 'low', 'high', 'P(y>10)']
         >>> FrameColumns.of(0.5, None, 10).names(["a", "b"])[:4]
         ['a mean', 'a std', 'a q0.5', 'P(a>10)']
+        >>> FrameColumns.of(None, [0.5, 0.9], None).names()[2:]
+        ['low0.5', 'high0.5', 'low0.9', 'high0.9']
     """
 
     quantiles: tuple[float, ...]
-    interval: float | None
+    intervals: tuple[float, ...]
     above: tuple[float, ...]
 
     @classmethod
     def of(
         cls,
         quantiles: ArrayLike | None,
-        interval: float | None,
+        interval: ArrayLike | None,
         above: ArrayLike | None,
     ) -> "FrameColumns":
         """Check what was asked for; a number stands for a list of one."""
@@ -50,9 +52,12 @@ class FrameColumns:
             raise ValueError(
                 f"above must be a number or a flat list, without NaN, got {above!r}."
             )
-        if interval is not None:
-            interval = check_confidence(interval, "interval")
-        return cls(_distinct(levels), interval, _distinct(limits))
+        inside = np.atleast_1d(
+            as_numbers("interval", () if interval is None else interval)
+        )
+        for confidence in inside:
+            check_confidence(confidence, "interval")
+        return cls(_distinct(levels), _distinct(inside), _distinct(limits))
 
     def names(self, responses: Sequence[str] = ()) -> list[str]:
         """Names of the columns, in their order; of several responses, with theirs."""
@@ -60,7 +65,7 @@ class FrameColumns:
             "mean",
             "std",
             *(f"q{_plain(level)}" for level in self.quantiles),
-            *(() if self.interval is None else ("low", "high")),
+            *(f"{end}{own}" for own in self._of_intervals for end in ("low", "high")),
         ]
         found = []
         for response in responses or ("",):
@@ -78,11 +83,17 @@ class FrameColumns:
         return self._of_draws(p)
 
     @property
+    def _of_intervals(self) -> list[str]:
+        """What names of their ends say of intervals: nothing of a single one."""
+        single = len(self.intervals) == 1
+        return [""] if single else [_plain(own) for own in self.intervals]
+
+    @property
     def _levels(self) -> list[float]:
         """Levels of quantiles and of the ends of an interval."""
         levels = list(self.quantiles)
-        if self.interval is not None:
-            levels += [0.5 * (1.0 - self.interval), 0.5 * (1.0 + self.interval)]
+        for confidence in self.intervals:
+            levels += [0.5 * (1.0 - confidence), 0.5 * (1.0 + confidence)]
         return levels
 
     def _of_one(self, p: Any) -> Array:

@@ -4,6 +4,7 @@ p(y|x) = Π_j p(y_j | x, y_1, ..., y_{j−1}). Every factor is an ordinary estim
 column, whose conditions are the columns of x and the earlier columns of y.
 """
 
+import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -112,9 +113,11 @@ def fit_columns(
 ) -> list[E]:
     """Clones of an estimator, each fitted to a column of y given x and those before.
 
-    Their warnings and errors name the column.
+    Their warnings and errors name the column. Each has as much of a time budget as is
+    left for every one that is still to be fitted.
     """
-    X, Y = rows.X, rows.Y
+    X, Y, start = rows.X, rows.Y, time.monotonic()
+    budget = getattr(estimator, "time_budget", None)
     weights = None if np.all(rows.weights == 1.0) else rows.weights
     fitted = []
     for j, name in enumerate(names):
@@ -122,6 +125,9 @@ def fit_columns(
         # Tables were coded before they came here.
         own.set_params(random_state=int(rng.integers(2**31)), ordered=None)
         own._told_kinds = getattr(estimator, "_column_kinds", None)
+        if budget is not None:
+            left = max(start + budget - time.monotonic(), 1e-9)
+            own.set_params(time_budget=left / (len(names) - j))
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             try:

@@ -35,10 +35,11 @@ from kexpfam.estimators.bounds import (
     blocks_on_the_line,
     bounded,
     bounds_of,
+    in_units_of_y,
     on_the_line,
     with_rounding,
 )
-from kexpfam.estimators.censored import censored_data, fit_censored
+from kexpfam.estimators.censored import censored_columns, censored_data, fit_censored
 from kexpfam.estimators.fitting import FamilyFit, fit_rows, fit_source
 from kexpfam.estimators.saved import FittedModel, opened
 from kexpfam.estimators.streams import KeptRows, Stream, SummedRows, check_forgetting
@@ -269,8 +270,9 @@ class KCEF(ConditionalEstimator[KCEFDensity]):
                 this process, or the scheduler that Dask collections use by default.
             censoring: Which rows of one column of y are censored: for each "right",
                 "left" or "none", or 1, -1 or 0, or True where y is known to be above
-                what was recorded. For intervals both ends of each row, (n, 2), equal
-                where y was observed, and y None. Such fits are by likelihood.
+                what was recorded; or the name of a column of X that says so. For
+                intervals both ends of each row, (n, 2), equal where y was observed, and
+                y None. Such fits are by likelihood.
 
         Returns:
             The estimator itself.
@@ -278,7 +280,9 @@ class KCEF(ConditionalEstimator[KCEFDensity]):
         spec = replace(self._spec(), client=client)
         rng = as_generator(self.random_state)
         if censoring is not None:
-            found = censored_data(self, X, y, sample_weight, censoring)
+            given = censored_columns(X, y, sample_weight, censoring)
+            X, y, sample_weight, censoring = given
+            found = censored_data(self, *given)
             if found is not None:
                 self.support_ = None
                 self._take(fit_censored(found[0], spec, rng), found[1])
@@ -294,14 +298,13 @@ class KCEF(ConditionalEstimator[KCEFDensity]):
             n_jobs=self.n_jobs,
         )
         spec = replace(spec, kinds=self._column_kinds)
-        if isinstance(data, Source):
-            source, spec = self._blocks_on_the_line(data, spec)
-            with single_threaded_blas():
+        with single_threaded_blas():
+            if isinstance(data, Source):
+                source, spec = self._blocks_on_the_line(data, spec)
                 self._take(*fit_source(source, spec, rng))
-        else:
-            data = self._on_the_line(data, first=True)
-            spec = with_rounding(spec, data, self.support_)
-            with single_threaded_blas():
+            else:
+                data = self._on_the_line(data, spec, first=True)
+                spec = with_rounding(spec, data, self.support_)
                 self._take(fit_rows(data, spec, rng), data)
         note_columns(self, data)
         return self
@@ -352,7 +355,7 @@ class KCEF(ConditionalEstimator[KCEFDensity]):
         if not first and self.stream_ is None:
             raise ValueError(f"partial_fit {_NOTHING_LEFT}")
         rows = coded_rows(self, X, y, sample_weight, first=first, least=1)
-        rows = self._on_the_line(rows, first=first)
+        rows = self._on_the_line(rows, self._spec(), first=first)
         if first:
             self._settle_later(KeptRows(rows))
         else:
@@ -599,6 +602,7 @@ class KCEF(ConditionalEstimator[KCEFDensity]):
 
     def _take(self, fit: FamilyFit, rows: Rows, *, keep: bool = False) -> FamilyFit:
         """Take what was fitted to these rows or to more; keep few rows, not sums."""
+        fit = in_units_of_y(fit, rows, self.support_)
         near = Neighbourhood.of(rows.X, rows.weights)
         stream: Stream | None = None
         keep = keep or (fit.statistics is None and fit.complete)
@@ -650,7 +654,7 @@ class KCEF(ConditionalEstimator[KCEFDensity]):
         self._fitted, self.stream_ = fit, stream
         return self._fitted
 
-    def _on_the_line(self, rows: Rows, *, first: bool) -> Rows:
+    def _on_the_line(self, rows: Rows, spec: Spec, *, first: bool) -> Rows:
         """Rows as families see them; the first ones choose how bounds are mapped."""
         if self.lower is None and self.upper is None:
             self.support_ = None if first else self.support_
@@ -661,7 +665,7 @@ class KCEF(ConditionalEstimator[KCEFDensity]):
                 return rows
             require_within(rows.Y[:, 0], bounds)
             return mapped_rows(rows, self.support_)
-        rows, self.support_ = on_the_line(rows, bounds, self._spec())
+        rows, self.support_ = on_the_line(rows, bounds, spec)
         return rows
 
     def _blocks_on_the_line(self, source: Source, spec: Spec) -> tuple[Source, Spec]:

@@ -63,6 +63,7 @@ class FittedMembers:
         return replace(
             self,
             members=Members(members, self.members.defensive),
+            selection=self.selection.shifted(offset),
             held_out=self.held_out + log_jacobians,
         )
 

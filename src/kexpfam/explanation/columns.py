@@ -22,7 +22,6 @@ from kexpfam.tables import (
     EncodedFeature,
     Feature,
     TableError,
-    as_table,
     is_frame,
 )
 from kexpfam.tables.columns import listed, nearest
@@ -229,15 +228,6 @@ def exchanged(
     found = Z[rows]
     found[:, list(columns)] = Z[donors][:, list(columns)]
     return found
-
-
-def responses(X: Any, y: Any) -> Any:
-    """Responses; the name of a column of a frame stands for its numbers."""
-    if not isinstance(y, str):
-        return y
-    if not is_frame(X):
-        raise ValueError(f"y={y!r} names a column, and X is no frame; pass numbers.")
-    return as_table(X).numbers(y)
 
 
 def one_row(x: Any) -> Any:

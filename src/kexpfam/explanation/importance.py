@@ -27,8 +27,9 @@ import numpy as np
 from kexpfam._optional import needed
 from kexpfam._typing import Array, ArrayLike
 from kexpfam._validation import as_generator, check_choice, check_count, check_weights
+from kexpfam.data import observed_beside
 from kexpfam.explanation.averaged_laws import AveragedLaws
-from kexpfam.explanation.columns import ModelColumns, exchanged, responses
+from kexpfam.explanation.columns import ModelColumns, exchanged
 from kexpfam.explanation.similarity import (
     marginal_donors,
     named_groups,
@@ -165,7 +166,7 @@ def importance(
     random_state: Any = None,
 ) -> Importance:
     """What is lost without columns; see `KCEF.importance`."""
-    Y = finite_numbers(responses(X, y))
+    Y = finite_numbers(observed_beside(X, y))
     Y = Y[:, 0] if Y.ndim == 2 and Y.shape[1] == 1 else Y
     Z = columns.encode(X)
     if len(Y) != len(Z):

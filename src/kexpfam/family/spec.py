@@ -1,5 +1,6 @@
 """What is asked of a fit: what is given, what is open, and how large it may be."""
 
+import time
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,6 +67,8 @@ class Spec:
     standardize: bool = True
     memory_budget: int = DEFAULT_BUDGET
     time_budget: float | None = None  # Seconds that a search may take, and the fits
+    # When they began, on the monotonic clock: where a fit has written what is asked
+    started: float = field(default_factory=time.monotonic, compare=False)
     bootstrap: int = 0  # Fits to rows with random weights, for bands of densities
     limits: Limits = field(default_factory=Limits)
     n_jobs: int | None = None

@@ -62,7 +62,7 @@ def pit(p: Any, y: ArrayLike, *, random_state: RandomState = 0) -> Array:
     if not len(observed.atoms):
         return found
     jump = observed.pmf(observed.y[:, None])[:, 0]
-    return np.clip(found - as_generator(random_state).random(len(found)) * jump, 0, 1)
+    return np.clip(found - _draws(random_state, len(found)) * jump, 0, 1)
 
 
 def pit_uniformity(
@@ -172,7 +172,7 @@ def hpd_values(p: Any, y: ArrayLike, *, random_state: RandomState = 0) -> Array:
     # The mass where log p ≥ log p(y), from the crossings of that level.
     observed = Observations.of(p, y, "hpd_values")
     if len(observed.atoms):
-        return _hpd_with_atoms(observed, as_generator(random_state))
+        return _hpd_with_atoms(observed, _draws(random_state, len(observed.y)))
     # Log densities that differ by less are the same: a plateau, up to rounding.
     level = observed.logpdf(observed.y[:, None]) - 1e-9
     dense = observed.dense
@@ -202,12 +202,17 @@ def hpd_values(p: Any, y: ArrayLike, *, random_state: RandomState = 0) -> Array:
     return np.clip(mass, 0.0, 1.0)
 
 
-def _hpd_with_atoms(observed: Observations, rng: np.random.Generator) -> Array:
+def _draws(random_state: RandomState, n: int) -> Array:
+    """Uniform numbers that are not those which made y, from the same seed, (n,)."""
+    return as_generator(random_state).spawn(1)[0].random(n)
+
+
+def _hpd_with_atoms(observed: Observations, draws: Array) -> Array:
     """The same for laws with atoms."""
     n, values = len(observed.y), observed.atoms
     pi = observed.pmf(np.broadcast_to(values, (n, len(values))))
     own = observed.pmf(observed.y[:, None])
-    found = np.where(pi > own, pi, 0.0).sum(axis=1) + rng.random(n) * own[:, 0]
+    found = np.where(pi > own, pi, 0.0).sum(axis=1) + draws * own[:, 0]
     rest = ~np.isin(observed.y, values)
     if rest.any():
         density = observed.density.density

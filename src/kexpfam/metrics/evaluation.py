@@ -10,6 +10,7 @@ from sklearn.base import clone
 
 from kexpfam._typing import Array, ArrayLike, Indices
 from kexpfam._validation import check_weights
+from kexpfam.data import observed_beside
 from kexpfam.metrics.calibration import (
     Uniformity,
     central_values,
@@ -173,7 +174,7 @@ def evaluate(
     Args:
         model: Anything fitted with `given(X)`.
         X: Conditions, (n, p).
-        y: Observations, (n,).
+        y: Observations, (n,), or the name of their column in X.
         sample_weight: Weight of each row; only ratios matter.
         confidence: Nominal coverages to look at, strictly between 0 and 1.
 
@@ -262,7 +263,7 @@ def heading(n: int) -> str:
 def _checked(
     X: Any, y: ArrayLike, sample_weight: ArrayLike | None, confidence: ArrayLike
 ) -> tuple[Array, Array, Array]:
-    values = finite_numbers(y)
+    values = finite_numbers(observed_beside(X, y))
     n = len(values)
     if len(X) != n:
         raise ValueError(f"X and y must have as many rows, got {len(X)} and {n}.")

@@ -16,6 +16,7 @@ import numpy as np
 
 from kexpfam._typing import Array, ArrayLike
 from kexpfam._validation import check_choice, check_weights
+from kexpfam.data import observed_beside
 from kexpfam.metrics.evaluation import blocks_of_rows, heading
 from kexpfam.metrics.measures import measure_in_words, measure_of
 from kexpfam.metrics.observations import Estimate, estimate, finite_numbers
@@ -152,7 +153,8 @@ def compare(
         models: Anything fitted with `given(X)`, by name; the first is the one that the
             others are compared with.
         X: Conditions, (n, p).
-        y: Observations, (n,); of several columns, (n, d), log losses only.
+        y: Observations, (n,), or names of columns of X; of several columns, (n, d), log
+            losses only.
         sample_weight: Weight of each row; only ratios matter.
 
     Returns:
@@ -178,7 +180,7 @@ def compare(
         >>> result.difference("smooth").value > 0
         True
     """
-    values = finite_numbers(y)
+    values = finite_numbers(observed_beside(X, y))
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if not models:

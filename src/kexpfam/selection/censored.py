@@ -7,6 +7,7 @@ held out, observed ones by their log density and censored ones by the log mass o
 interval; coordinates are fitted again without each fold.
 """
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -60,6 +61,7 @@ from kexpfam.selection.spec import (
     TUNING,
     DefensiveSpec,
     LambdaPath,
+    end_of_trials,
 )
 
 LINEAR = "linear"
@@ -386,10 +388,15 @@ def _validated(
     ranked = sorted(path, key=lambda c: -c.mean(some.weights))
     # In each kind of coordinates with the better tails, in the best of them.
     names = list(dict.fromkeys(c.coordinates for c in ranked))[:_TILTED]
+    end, left_out, tasks = end_of_trials(spec), 0, 0
     for name in names:
         best = next(c for c in ranked if c.coordinates == name)
         kind = _kind_of(best, kinds)
         for task in _paths(placed[kind.name][0][0], kind, spec):
+            tasks += 1
+            if path[-1].kernel is not None and time.monotonic() > end:
+                left_out += 1
+                continue
             # From smooth fits to rough ones.
             lams = sorted(task.lams, reverse=True)
             held_out = np.empty((len(lams), n))
@@ -413,6 +420,8 @@ def _validated(
             ]
     tried = [candidate for candidate in path if candidate.kernel is not None]
     reason = "all candidates were tried"
+    if left_out:
+        reason = f"the time budget was over; not tried: {left_out} of {tasks} kernels"
     found = Selection(tuple(path), tried[0], some.weights, len(folds), (), reason)
     chosen = max(tried, key=found.cautious_mean)
     defended, defence = np.empty(n), defence or kinds[0].base

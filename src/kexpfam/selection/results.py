@@ -1,7 +1,7 @@
 """What was selected, among what, and why: one family, or several to average."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, overload
 
 import numpy as np
@@ -72,6 +72,21 @@ class Selection:
     reason: str
     caution: float = TUNING.caution
     objective: str = "likelihood"
+
+    def shifted(self, offset: float) -> "Selection":
+        """The same with held-out log densities in other units, by a constant.
+
+        Losses that are no log densities are left as they are.
+        """
+        if self.objective != "likelihood":
+            return self
+
+        def moved(candidate: Candidate) -> Candidate:
+            return replace(candidate, held_out=candidate.held_out + offset)
+
+        chosen = moved(self.chosen)
+        path = tuple(chosen if c is self.chosen else moved(c) for c in self.path)
+        return replace(self, path=path, chosen=chosen)
 
     def cautious_mean(self, candidate: Candidate) -> float:
         """Mean held-out log density, minus some standard errors."""

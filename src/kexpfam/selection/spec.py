@@ -5,6 +5,7 @@ each of which has its coordinates, and a coarse grid of kernels and λ in each o
 """
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -21,6 +22,7 @@ from kexpfam.base_densities import (
     TransformedBase,
     WithinComponentsBase,
 )
+from kexpfam.family import Spec
 from kexpfam.kernels import Gaussian, JointKernel, Kernel, separable
 from kexpfam.summaries import LearnedSummary
 
@@ -110,6 +112,16 @@ class SelectionTuning:
 
 
 TUNING = SelectionTuning()
+
+
+def end_of_trials(spec: Spec, tuning: SelectionTuning = TUNING) -> float:
+    """When the time for trials is over, on the monotonic clock; infinite if never.
+
+    The rest of a time budget is for fits to all rows.
+    """
+    if spec.time_budget is None:
+        return math.inf
+    return spec.started + tuning.time_of_trials * spec.time_budget
 
 
 @dataclass(frozen=True)

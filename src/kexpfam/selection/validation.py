@@ -56,6 +56,7 @@ from kexpfam.selection.spec import (
     CoordinateSpec,
     LambdaPath,
     SelectionTuning,
+    end_of_trials,
     summary_coordinates,
 )
 from kexpfam.summaries import LearnedSummary
@@ -83,7 +84,6 @@ class Validation:
     interrupted: bool = False  # By Ctrl-C
     # When the time for trials is over, on the monotonic clock, and what was then left
     # out
-    started: float = 0.0
     deadline: float = math.inf
     left_out: list[str] = field(default_factory=list)
     # Coordinates of all training rows, by name, if these are more
@@ -113,10 +113,7 @@ class Validation:
         folds = equal_folds(n, min(n, TUNING.many_folds if few else TUNING.folds))
         some = rows[order]
         found = cls(some, rows if n < len(rows) else some, order, folds, spec, rng)
-        if spec.time_budget is not None:
-            # The rest is for fits to all rows.
-            share, found.started = TUNING.time_of_trials, time.monotonic()
-            found.deadline = found.started + share * spec.time_budget
+        found.deadline = end_of_trials(spec)
         return found
 
     @property
@@ -280,7 +277,7 @@ class Validation:
         budget, n = self.spec.time_budget, len(self.all_rows)
         if budget is None or not self.on_some:
             return
-        spent = time.monotonic() - self.started
+        spent = time.monotonic() - self.spec.started
         least = max(self.tuning.final_share * spent, 1e-9)
         most = int(len(self.rows) * max(1.0, max(budget - spent, 0.0) / least))
         if most >= n:

@@ -151,8 +151,9 @@ class Table:
         why = _reason(str(cells[row]))
         if not self.is_mostly_numbers(name):
             raise TableError(f"{what}{why}, and this column has to hold numbers.")
+        known = int(np.count_nonzero(cells != ""))
         raise TableError(
-            f"{what}{rest}, while {self.share_of_numbers(name):.0%} of the column "
+            f"{what}{rest}, while {known - others - 1} of {known} cells of the column "
             f"are{why}; correct the file{advice}."
         )
 
