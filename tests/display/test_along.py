@@ -16,6 +16,7 @@ from kexpfam.display.along import (
     local_linear_weights,
 )
 from kexpfam.display.condition_rows import ConditionRows
+from kexpfam.display.conditions import runs_of
 from kexpfam.distributions import ClosedFormDensity, MixedDensity
 
 
@@ -236,3 +237,13 @@ def test_values_with_few_rows_each_are_smoothed_as_numbers_are():
     assert np.sqrt(np.mean(off**2)) < 0.7 * np.sqrt(np.mean(apart**2))
     often = averaged_along(ConditionRows.of(Normal(), np.repeat(X, 3, axis=0)), 0)
     np.testing.assert_array_equal(often.places, np.arange(20.0))
+
+
+def test_few_rows_that_are_evenly_spread_are_not_too_few():
+    x = np.linspace(0.0, 1.0, 20)
+    X = np.column_stack([x, x])
+    assert not averaged_along(ConditionRows.of(Normal(), X), 0).few.any()
+    apart = np.concatenate([X, X + 1.6])
+    found = averaged_along(ConditionRows.of(Normal(), apart), 0)
+    assert found.few[np.abs(found.places - 1.3) < 0.05].all()
+    assert len(runs_of(found.few)) == 1
