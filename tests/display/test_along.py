@@ -10,6 +10,7 @@ from kexpfam import KCEF
 from kexpfam.base_densities import GaussianBase
 from kexpfam.display import ConditionalDensityDisplay
 from kexpfam.display.along import (
+    AveragedDensities,
     AlongSpec,
     averaged_along,
     column_relevance,
@@ -124,6 +125,17 @@ def test_lines_outside_of_the_shown_range_make_it_longer(X):
     plain, _ = found.heights(np.array([]))
     far = found.edges[-2]
     assert plain[-1] < far <= found.heights(np.array([far]))[0][-1]
+
+
+def test_lines_far_outside_leave_room_for_the_rest():
+    edges = np.linspace(-100.0, 110.0, 211)
+    cdf = np.clip(edges / 10.0, 0.0, 1.0)[None]
+    found = AveragedDensities(
+        np.zeros(1), edges, cdf, slice(100, 111), np.zeros(1, bool)
+    )
+    shown, _ = found.heights(np.array([-90.0, 12.0]))
+    assert shown[0] >= -7.0
+    assert 12.0 <= shown[-1] <= 13.0
 
 
 def test_gaps_in_a_column_are_few(X):

@@ -121,10 +121,15 @@ class AveragedDensities:
         """Edges that are shown, (k + 1,), and mean densities between them, (g, k).
 
         Args:
-            seen: Values of y that are shown in any case.
+            seen: Values of y that are shown, too, as far as they are within half of the
+                range of the others: a line that is far off at few places would leave
+                no room for the rest.
         """
         first, last = self.shown.start, self.shown.stop
         if seen.size:
+            low, high = self.edges[first], self.edges[last - 1]
+            room = 0.5 * (high - low)
+            seen = np.clip(seen, low - room, high + room)
             ends = np.searchsorted(self.edges, [seen.min(), seen.max()])
             first = max(0, min(first, int(ends[0]) - 1))
             last = min(len(self.edges), max(last, int(ends[1]) + 1))
