@@ -10,8 +10,8 @@ from kexpfam import KCEF
 from kexpfam.base_densities import GaussianBase
 from kexpfam.display import ConditionalDensityDisplay
 from kexpfam.display.along import (
-    AveragedDensities,
     AlongSpec,
+    AveragedDensities,
     averaged_along,
     column_relevance,
     local_linear_weights,

@@ -61,7 +61,7 @@ class ExtrapolationTest:
         if len(Z) > most:
             Z = Z[np.random.default_rng(0).choice(len(Z), most, replace=False)]
         knots = tuple(_knots(column) for column in Z.T)
-        S = _both(Z, knots)  # each value is one of the knots
+        S = _both(Z, knots)
         center = S.mean(axis=0)
         variances, directions = np.linalg.eigh(np.cov(S.T, ddof=0))
         widths = np.sqrt(np.maximum(variances, 0.0))
@@ -97,18 +97,23 @@ def _knots(column: Array) -> tuple[Array, Array, float, float]:
     return values, scores, float(column.std()) or 1.0, step
 
 
-def _both(Z: Array, knots: tuple[tuple[Array, Array, float], ...]) -> Array:
+def _both(Z: Array, knots: tuple[tuple[Array, Array, float, float], ...]) -> Array:
     """Columns in standard units, and as normal scores, (n, 2p).
 
     Beyond the values of the data, scores go on in standard units.
     """
     plain, scores = [], []
-    for column, (values, at, std, step) in zip(Z.T, knots, strict=True):
-        if step > 0:
-            middles = 0.5 * (values[1:] + values[:-1])
-            nearest = values[np.searchsorted(middles, column)]
-            column = np.where(np.abs(column - nearest) <= step, nearest, column)  # noqa: PLW2901
+    for own, (values, at, std, step) in zip(Z.T, knots, strict=True):
+        column = _on_steps(own, values, step)
         beyond = column - np.clip(column, values[0], values[-1])
         plain.append(column / std)
         scores.append(np.interp(column, values, at) + beyond / std)
     return np.column_stack([*plain, *scores])
+
+
+def _on_steps(column: Array, values: Array, step: float) -> Array:
+    """Values of a column, those up to so far from one that occurs being that one."""
+    if step <= 0:
+        return column
+    nearest = values[np.searchsorted(0.5 * (values[1:] + values[:-1]), column)]
+    return np.where(np.abs(column - nearest) <= step, nearest, column)
