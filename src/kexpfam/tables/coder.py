@@ -102,7 +102,8 @@ class TableCoder(TransformerMixin, BaseEstimator):
         """The rows of a fit as numbers, with means of other rows, (n, k).
 
         Not the same as `fit(X, y).transform(X)`: where a category becomes the mean of y
-        in it, a row of the fit gets that of other rows, so that it is not told its own y.
+        in it, a row of the fit gets that of other rows, so that it does not know its
+        own y.
 
         Args:
             X: A table or rows.
