@@ -145,6 +145,8 @@ def drawn_formulas(text: str) -> str:
 
 def as_sessions(text: str) -> str:
     """Blocks of Python that start with a prompt, named as what they are."""
+    # What ends a doctest is no line of the page.
+    text = re.sub(r"\n+```$", "\n```", text, flags=re.MULTILINE)
     text = re.sub(r"^```csv.*$", "```text", text, flags=re.MULTILINE)
     return re.sub(r"^```python\n(?=>>>)", "```pycon\n", text, flags=re.MULTILINE)
 

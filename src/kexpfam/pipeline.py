@@ -30,26 +30,54 @@ class DensityPipeline(Explained, Pipeline):
     """
 
     def given(self, X: Any) -> Any:
-        """The distributions p(·|x) at each row of X, as one object."""
+        """The distributions p(·|x) at each row of X, as one object.
+
+        Args:
+            X: Rows as the first step takes them, (n, p) or a frame.
+
+        Returns:
+            What `given` of the last step returns: all n densities at once.
+        """
         return self._last.given(self._transformed(X))
 
     def score_samples(self, X: Any, y: ArrayLike) -> Array:
-        """Log p(y_a|x_a) of each row, (n,)."""
+        """Log p(y_a|x_a) of each row, (n,).
+
+        Args:
+            X: Rows as the first step takes them, (n, p) or a frame.
+            y: The response of each row, in its own units, (n,).
+        """
         found: Array = self._last.score_samples(self._transformed(X), y)
         return found
 
     def predict_quantiles(self, X: Any, quantiles: ArrayLike) -> Array:
-        """Conditional quantiles, (n, k) for k levels."""
+        """Conditional quantiles, (n, k) for k levels.
+
+        Args:
+            X: Rows as the first step takes them, (n, p) or a frame.
+            quantiles: Levels between 0 and 1, (k,).
+        """
         found: Array = self._last.predict_quantiles(self._transformed(X), quantiles)
         return found
 
     def predict_interval(self, X: Any, confidence: float = 0.9) -> Array:
-        """Central intervals with this probability, (n, 2)."""
+        """Central intervals with this probability, (n, 2).
+
+        Args:
+            X: Rows as the first step takes them, (n, p) or a frame.
+            confidence: Probability between the ends; half of the rest is beyond either.
+        """
         found: Array = self._last.predict_interval(self._transformed(X), confidence)
         return found
 
     def sample(self, X: Any, n_samples: int = 1, **how: Any) -> Array:
-        """Draws from p(·|x) at each row, (n, n_samples)."""
+        """Draws from p(·|x) at each row, (n, n_samples).
+
+        Args:
+            X: Rows as the first step takes them, (n, p) or a frame.
+            n_samples: Draws for each row.
+            how: Other arguments of `sample` of the last step, such as `random_state`.
+        """
         found: Array = self._last.sample(self._transformed(X), n_samples, **how)
         return found
 

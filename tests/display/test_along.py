@@ -11,11 +11,13 @@ from kexpfam.base_densities import GaussianBase
 from kexpfam.display import ConditionalDensityDisplay
 from kexpfam.display.along import (
     AlongSpec,
+    AveragedDensities,
     averaged_along,
     column_relevance,
     local_linear_weights,
 )
 from kexpfam.display.condition_rows import ConditionRows
+from kexpfam.display.conditions import runs_of
 from kexpfam.distributions import ClosedFormDensity, MixedDensity
 
 
@@ -123,6 +125,17 @@ def test_lines_outside_of_the_shown_range_make_it_longer(X):
     plain, _ = found.heights(np.array([]))
     far = found.edges[-2]
     assert plain[-1] < far <= found.heights(np.array([far]))[0][-1]
+
+
+def test_lines_far_outside_leave_room_for_the_rest():
+    edges = np.linspace(-100.0, 110.0, 211)
+    cdf = np.clip(edges / 10.0, 0.0, 1.0)[None]
+    found = AveragedDensities(
+        np.zeros(1), edges, cdf, slice(100, 111), np.zeros(1, bool)
+    )
+    shown, _ = found.heights(np.array([-90.0, 12.0]))
+    assert shown[0] >= -7.0
+    assert 12.0 <= shown[-1] <= 13.0
 
 
 def test_gaps_in_a_column_are_few(X):
@@ -236,3 +249,13 @@ def test_values_with_few_rows_each_are_smoothed_as_numbers_are():
     assert np.sqrt(np.mean(off**2)) < 0.7 * np.sqrt(np.mean(apart**2))
     often = averaged_along(ConditionRows.of(Normal(), np.repeat(X, 3, axis=0)), 0)
     np.testing.assert_array_equal(often.places, np.arange(20.0))
+
+
+def test_few_rows_that_are_evenly_spread_are_not_too_few():
+    x = np.linspace(0.0, 1.0, 20)
+    X = np.column_stack([x, x])
+    assert not averaged_along(ConditionRows.of(Normal(), X), 0).few.any()
+    apart = np.concatenate([X, X + 1.6])
+    found = averaged_along(ConditionRows.of(Normal(), apart), 0)
+    assert found.few[np.abs(found.places - 1.3) < 0.05].all()
+    assert len(runs_of(found.few)) == 1

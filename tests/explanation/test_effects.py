@@ -98,6 +98,19 @@ def test_probabilities_of_a_limit_and_functions():
     np.testing.assert_allclose(np.diff(own.values[:, 0]), np.diff(own.places) / 3)
 
 
+def test_sums_of_changes_stay_where_numbers_can_be():
+    # Columns that go together cancel: each alone moves P(y > 0) from 0 to 1 and on.
+    X = collinear(300)
+    model = gaussian(lambda Z: 60 * (Z[:, 0] - Z[:, 1]), lambda Z: 1.0, 3)
+    found = effect(model, "x0", X, "P(y>0)", random_state=0)
+    assert found.limits == (0.0, 1.0)
+    assert found.values.max() == 1.0
+    drawn = found.plot().ax_.collections[0].get_paths()[0].vertices
+    assert set(np.clip(drawn[:, 1], 0.0, 1.0)) == set(drawn[:, 1])
+    assert effect(model, "x0", X, "width", random_state=0).limits == (0.0, np.inf)
+    assert effect(model, "x0", X, "mean", random_state=0).limits == (-np.inf, np.inf)
+
+
 def test_standard_errors_are_those_of_other_rows():
     model = gaussian(lambda Z: Z[:, 0] * Z[:, 1], lambda Z: 1.0, 2)
     places, values, errors = np.array([-1.0, 0.0, 1.0]), [], []

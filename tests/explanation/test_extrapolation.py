@@ -58,7 +58,7 @@ def coordinates_by_loops(test, Z):
     n, p = Z.shape
     found = np.empty((n, 2 * p))
     for i in range(n):
-        for j, (at, scores, std) in enumerate(test.knots):
+        for j, (at, scores, std, _) in enumerate(test.knots):
             inside = min(max(Z[i, j], at[0]), at[-1])
             found[i, j] = Z[i, j] / std
             found[i, p + j] = np.interp(inside, at, scores) + (Z[i, j] - inside) / std
@@ -96,3 +96,12 @@ def test_few_rows_mark_only_what_is_farther_than_all():
     test = ExtrapolationTest.of(rows)
     assert test.is_unlike(np.array([[50.0]]))[0]
     assert not test.is_unlike(np.array([[4.5]]))[0]
+
+
+def test_between_the_values_of_a_rounded_column_nothing_is_unlike():
+    rng = np.random.default_rng(0)
+    rows = rng.integers(40, 101, size=(400, 1)).astype(float)
+    test = ExtrapolationTest.of(rows)
+    between = np.arange(55.0, 85.0, 0.1)[:, None]
+    assert not test.is_unlike(between).any()
+    assert test.is_unlike(np.array([[20.0], [140.0]])).all()

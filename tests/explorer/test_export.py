@@ -56,9 +56,10 @@ def test_the_report_stands_alone(view):
 
 def test_the_report_has_the_main_pictures(view):
     text = report(view)
-    # Typical conditions and two rows, a curve for each feature, PIT, coverage, draws,
-    # and a bar of importance for each feature, area and rooms together.
-    assert checked(text).count["svg"] == 3 + 3 + 2 + 1 + 3
+    # Typical conditions and two rows, a curve for each feature, PIT, coverage, draws
+    # for wide and for narrow screens, and a bar of importance for each feature, area
+    # and rooms together.
+    assert checked(text).count["svg"] == 3 + 3 + 2 + 2 + 3
     assert f"{datetime.date.today().year}" in text.split("</header>")[0]
     assert "Along area" in text
     assert "log loss" in text

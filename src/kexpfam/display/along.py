@@ -26,7 +26,7 @@ import numpy as np
 
 from kexpfam._parallel import single_threaded_blas
 from kexpfam._typing import Array, Indices, Mask
-from kexpfam.display.conditions import FEW_ROWS
+from kexpfam.display.conditions import FEW_ROWS, runs_of
 
 
 class MovableRows(Protocol):
@@ -75,6 +75,9 @@ class AlongSpec:
     cells: int = 320  # of y
     tail_cells: int = 40  # beyond what is shown, so that means are right
     near_share: float = 0.06  # of the range of a column: rows that are so far are near
+    near_rows: float = (
+        4.5  # and so many of rows that are evenly spread, if these are few
+    )
     compared: int = 60  # rows by which columns are told apart
 
 
@@ -118,10 +121,15 @@ class AveragedDensities:
         """Edges that are shown, (k + 1,), and mean densities between them, (g, k).
 
         Args:
-            seen: Values of y that are shown in any case.
+            seen: Values of y that are shown, too, as far as they are within half of the
+                range of the others: a line that is far off at few places would leave
+                no room for the rest.
         """
         first, last = self.shown.start, self.shown.stop
         if seen.size:
+            low, high = self.edges[first], self.edges[last - 1]
+            room = 0.5 * (high - low)
+            seen = np.clip(seen, low - room, high + room)
             ends = np.searchsorted(self.edges, [seen.min(), seen.max()])
             first = max(0, min(first, int(ends[0]) - 1))
             last = min(len(self.edges), max(last, int(ends[1]) + 1))
@@ -189,10 +197,14 @@ def _most(seen: Array, cut: float) -> tuple[float, float]:
 
 def _few(places: Array, seen: Array, spec: AlongSpec) -> Mask:
     """Where along a column of numbers hardly any row is near, (g,)."""
-    reach = spec.near_share * float(np.ptp(np.percentile(seen, [1, 99])))
+    share = max(spec.near_share, spec.near_rows / len(seen))
+    reach = share * float(np.ptp(np.percentile(seen, [1, 99])))
     ordered = np.sort(seen)
     right = np.searchsorted(ordered, places + reach, side="right")
-    return right - np.searchsorted(ordered, places - reach) < FEW_ROWS
+    few = right - np.searchsorted(ordered, places - reach) < FEW_ROWS
+    for first, last in runs_of(~few):  # no slits between two stretches
+        few[first:last] |= places[last - 1] - places[first] < 0.5 * reach
+    return few
 
 
 def _of_values(

@@ -120,6 +120,7 @@ class EffectDisplay:
         response: What y is called.
         y_edges: Edges of the cells of a heat map, (h + 1,); None for curves.
         x_edges: Edges of its columns, (g + 1,); None for categories.
+        limits: Between which the values always are; bands are cut there.
 
     Attributes:
         ax_: The Axes drawn on.
@@ -136,6 +137,7 @@ class EffectDisplay:
     response: str = "y"
     y_edges: Array | None = None
     x_edges: Any = None
+    limits: tuple[float, float] = (-np.inf, np.inf)
     ax_: Any = field(init=False)
     figure_: Any = field(init=False)
 
@@ -168,12 +170,14 @@ class EffectDisplay:
 
     @property
     def _curves(self) -> list[tuple[Array, Array, str, bool, str | None]]:
-        """Values, half a band, colour, whether it is the middle one, and label."""
+        """Values, their band, (2, g), colour, whether it is the middle one, label."""
         middle = len(self.names) // 2
+        bar = _BAND * self.standard_errors
+        bands = np.clip([self.values - bar, self.values + bar], *self.limits)
         return [
             (
                 self.values[:, k],
-                _BAND * self.standard_errors[:, k],
+                bands[..., k],
                 THEME.blue if k == middle else THEME.samples[2],
                 k == middle,
                 name if len(self.names) > 1 else None,
@@ -182,22 +186,22 @@ class EffectDisplay:
         ]
 
     def _draw_curves(self, ax: Any) -> None:
-        for own, bar, color, main, label in self._curves:
+        for own, ends, color, main, label in self._curves:
             style: Any = "-" if main else (0, (4, 2))
             look: dict[str, Any] = {"linestyle": style, "linewidth": 1.8}
             ax.plot(self.places, own, color=color, label=label, **look)
             band: dict[str, Any] = {"color": color, "alpha": 0.18, "linewidth": 0}
-            ax.fill_between(self.places, own - bar, own + bar, **band)
+            ax.fill_between(self.places, *ends, **band)
         _hatched(ax, self.places, self.extrapolated)
         _rug(ax, self.places)
         self._name_y(ax)
 
     def _draw_dots(self, ax: Any) -> None:
         x, hollow = np.arange(len(self.places), dtype=float), self.extrapolated
-        for k, (own, bar, color, _, label) in enumerate(self._curves):
+        for k, (own, ends, color, _, label) in enumerate(self._curves):
             at: Array = x + 0.12 * (k - len(self.names) // 2)
             look: dict[str, Any] = {"fmt": "none", "ecolor": color, "capsize": 3}
-            ax.errorbar(at, own, bar, linewidth=1.4, **look)
+            ax.errorbar(at, own, np.abs(ends - own), linewidth=1.4, **look)
             _dots(ax, at, own, hollow, color, label)
         ax.set_xlim(-0.6, len(x) - 0.4)
         self._name_y(ax)

@@ -17,7 +17,7 @@ from kexpfam._typing import Array, ArrayLike, Mask
 from kexpfam._validation import as_numbers, check_count, check_probability, check_share
 from kexpfam.display.along import column_relevance
 from kexpfam.display.condition_rows import ConditionRows
-from kexpfam.display.theme import THEME, pyplot
+from kexpfam.display.theme import THEME, pyplot, short_number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -307,6 +307,6 @@ def _parts(
     if rows.is_date(column):
         texts = [str(np.datetime64(int(edge), "D")) for edge in edges]
     else:
-        texts = [f"{edge:.3g}" for edge in edges]
+        texts = [short_number(edge, 3) for edge in edges]
     ends = list(itertools.pairwise(texts)) or [(texts[0], texts[0])]
     return part.astype(int), tuple(f"{a} –\n{b}" for a, b in ends)

@@ -296,19 +296,18 @@ class BoundedDensity(MappedDensity):
 
     @cached_property
     def _moments(self) -> tuple[Array, Array]:
-        """Mean and standard deviation, (n,) each, integrals over cells in y."""
-        cells = self._tabulated(second_moment=True)
-        quartiles = self._ppf(np.tile([0.25, 0.75], (self._n, 1)))
-        unit = np.maximum(np.ptp(quartiles, axis=1), np.finfo(float).tiny)
-        center = quartiles.mean(axis=1)
-        z = (cells.nodes - center[:, None, None]) / unit[:, None, None]
-        first = cells.integral(z)
-        second = cells.integral(z * z)
-        root = np.sqrt(np.maximum(second - first**2, 0.0))
-        mean, std = center + unit * first, unit * root
-        if np.isfinite(self._ends[0]).all() if self._n else True:
+        """Mean and standard deviation, (n,) each, expectations of s⁻¹(W)."""
+        ends, breaks = self._map.ends, self._map.forward(self._map.breaks)
+        w = self._density._quadrature(np.concatenate([ends[np.isfinite(ends)], breaks]))
+        inside = (w.nodes >= ends[0]) & (w.nodes <= ends[1])
+        masses = np.where(inside, w.masses, 0.0)
+        masses /= masses.sum(axis=1, keepdims=True)
+        y = self._map.inverse(w.nodes)
+        mean = np.einsum("nq,nq->n", masses, y)
+        offsets = y - mean[:, None]
+        std = np.sqrt(np.einsum("nq,nq,nq->n", masses, offsets, offsets))
+        if np.isfinite([self._map.lower, self._map.upper]).all():
             return mean, std
         # A tail that has no moments in w has none in y.
-        inner = np.reshape(self._density.mean(), self._n)
-        wide = np.isinf(np.reshape(self._density.std(), self._n))
-        return np.where(np.isfinite(inner), mean, inner), np.where(wide, np.inf, std)
+        has_mean, has_std = self._density._has_moments()
+        return np.where(has_mean, mean, np.nan), np.where(has_std, std, np.inf)

@@ -190,7 +190,14 @@ class Density(ABC):
         return np.exp(self.logpdf(y))
 
     def grad_logpdf(self, y: ArrayLike) -> Array:
-        """Gradient of the log density in y, with the shape of y."""
+        """Gradient of the log density in y, with the shape of y.
+
+        What score matching calls the score: ∂ log p(y|x)/∂y. It does not depend on the
+        normalisation, and is not a number where the density is zero.
+
+        Args:
+            y: Points; the same shapes as `logpdf` takes.
+        """
         Y, shape = self._points(y)
         tail = () if self._d == 1 else (self._d,)
         return self._gradient(Y).reshape(shape + tail)[()]

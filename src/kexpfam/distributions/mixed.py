@@ -86,7 +86,10 @@ class MixedDensity(ExactDensity, OneColumnDensity):
         return self._out(self._share[:, 0])
 
     def pmf(self, y: ArrayLike) -> Array:
-        """Probability of exactly y, zero except at atoms; the shapes of `logpdf`."""
+        """Probability of exactly y, zero except at atoms; the shapes of `logpdf`.
+
+        `pdf` tells of both kinds: probabilities at atoms, and the density elsewhere.
+        """
         Y, shape = self._points(y)
         return self._masses(Y[..., 0]).reshape(shape)[()]
 

@@ -23,9 +23,11 @@ from kexpfam.distributions.bands import Band
 from kexpfam.distributions.interface import Density
 from kexpfam.distributions.regions import highest_density_regions
 from kexpfam.distributions.tabulation import (
+    Quadrature,
     graded_points,
     merged_edges,
     peaks,
+    quadrature_of,
     tabulate,
     without_slivers,
 )
@@ -112,12 +114,28 @@ class OneColumnDensity(Density):
         low, high = self._around(levels)
         return np.where(levels < 0.5, low, high)
 
-    def _tabulated(self, *, second_moment: bool = False) -> CellDensity:
+    def _tabulated(self) -> CellDensity:
         """The densities on cells in y."""
         outline = self._outline()
         breaks = np.clip(self._breaks(), outline[:, :1], outline[:, -1:])
         edges = merged_edges([outline, breaks, graded_points(outline)])
-        return tabulate(self._rough_pdf, self._cdf, edges, second_moment=second_moment)
+        return tabulate(self._rough_pdf, self._cdf, edges)
+
+    def _quadrature(self, breaks: Array) -> Quadrature:
+        """Nodes and masses for expectations of what is smooth but at breaks, (k,)."""
+        quartiles = self._about(np.tile([0.25, 0.5, 0.75], (self._n, 1)))
+        return quadrature_of(
+            self._rough_pdf,
+            self._cdf,
+            quartiles,
+            self._outline()[:, [0, -1]],
+            np.concatenate([breaks, self._breaks()]),
+        )
+
+    def _has_moments(self) -> tuple[Mask, Mask]:
+        """Where there are a mean and a standard deviation, (n,) each."""
+        mean, std = (np.reshape(part, self._n) for part in (self.mean(), self.std()))
+        return np.isfinite(mean), np.isfinite(std)
 
     def _peaks(self, cells: CellDensity) -> Array:
         """Where the densities on cells in y are largest, (n,)."""

@@ -19,9 +19,10 @@ from scipy import special
 
 from kexpfam._parallel import cached_property
 from kexpfam._roots import increasing_roots
-from kexpfam._typing import Array, Indices
+from kexpfam._typing import Array, Indices, Mask
 from kexpfam.distributions.interface import ExactDensity
 from kexpfam.distributions.one_column import OneColumnDensity, TabulatedDensity
+from kexpfam.distributions.tabulation import Quadrature
 from kexpfam.partition import CellDensity
 from kexpfam.persistence import saved_fit
 
@@ -50,20 +51,18 @@ class UnitMap:
 
     def pdf(self, u: Array) -> Array:
         """g, at points of any shape."""
-        return _basis(u, len(self.weights)) @ self.weights
+        return len(self.weights) * _bernstein(self.weights, u)
 
     def cdf(self, u: Array) -> Array:
-        """G. Right relative to itself near zero."""
-        k = len(self.weights)
-        j = np.arange(1, k + 1)
-        return special.betainc(j, k + 1 - j, u[..., None]) @ self.weights
+        """G. Right relative to itself near zero: no term is negative."""
+        return _bernstein(np.concatenate([[0.0], np.cumsum(self.weights)]), u)
 
     def slope(self, u: Array) -> Array:
         """g′."""
         k = len(self.weights)
         if k == 1:
             return np.zeros_like(u)
-        return k * (_basis(u, k - 1) @ np.diff(self.weights))
+        return k * (k - 1) * _bernstein(np.diff(self.weights), u)
 
     def ppf(self, levels: Array) -> Array:
         """G⁻¹ at levels inside (0, 1), right relative to the tail that is smaller."""
@@ -92,6 +91,25 @@ class UnitMap:
             high,
             1e-14 * level,
         )
+
+
+def _bernstein(c: Array, u: Array) -> Array:
+    """Σ_j c_j binom(m, j) uʲ (1 − u)^(m−j), j = 0..m, at points of any shape."""
+    m = len(c) - 1
+    terms = c * special.binom(m, np.arange(m + 1))
+    flat = np.ravel(u)
+    found = np.empty(flat.shape)
+    # By Horner's rule in u/(1 − u), or in its inverse if that is smaller.
+    for upper, own in ((False, terms[::-1]), (True, terms)):
+        side = np.flatnonzero((flat > 0.5) == upper)
+        small = 1.0 - flat[side] if upper else flat[side]
+        ratio = small / (1.0 - small)
+        total = np.full(side.shape, own[0])
+        for term in own[1:]:
+            total *= ratio
+            total += term
+        found[side] = total * (1.0 - small) ** m
+    return found.reshape(np.shape(u))
 
 
 def _basis(u: Array, k: int) -> Array:
@@ -139,6 +157,9 @@ class MappedDensity(ExactDensity, TabulatedDensity):
     @property
     def _n(self) -> int:
         return self._density._n
+
+    def _has_moments(self) -> tuple[Mask, Mask]:
+        return self._density._has_moments()
 
     def _draws(self, size: int, rng: np.random.Generator) -> Array:
         return self._ppf(rng.random((self._n, size)))[..., None]
@@ -224,20 +245,21 @@ class RecalibratedDensity(MappedDensity):
         mean = np.reshape(self._density.mean(), self._n)
         std = np.reshape(self._density.std(), self._n)
         known = np.isfinite(mean) & np.isfinite(std) & (std > 0)
-        unit = np.where(known, std, 1.0)[:, None, None]
-        center = np.where(known, mean, 0.0)[:, None, None]
-        cells = self._density._tabulated(second_moment=True)
-        nodes = cells.nodes
-        z = (nodes - center) / unit
-        flat = nodes.reshape(self._n, nodes[0].size if len(nodes) else 0)
-        below = cells.cdf(flat).reshape(nodes.shape)
-        g = self._map.pdf(np.clip(below, 0.0, 1.0))
-        first = cells.integral(g * z)
-        second = cells.integral(g * z * z)
+        unit, center = np.where(known, std, 1.0), np.where(known, mean, 0.0)
+        p = self._density._quadrature(np.empty(0))
+        z = (p.nodes - center[:, None]) / unit[:, None]
+        g = self._map.pdf(p.below)
+        first, second = p.integral(g * z), p.integral(g * z * z)
         # The second moment beyond the cells, where g has the value of the end.
-        beyond = np.maximum(1.0 - cells.integral(z * z), 0.0)
+        beyond = np.maximum(1.0 - p.integral(z * z), 0.0)
         ends = 0.5 * (self._map.pdf(np.zeros(1)) + self._map.pdf(np.ones(1)))
         variance = second - first**2 + beyond * ends
-        shift = np.where(known, unit[:, 0, 0] * first, 0.0)
+        shift = np.where(known, unit * first, 0.0)
         root = np.sqrt(np.maximum(variance, 0.0))
-        return mean + shift, np.where(known, unit[:, 0, 0] * root, std)
+        return mean + shift, np.where(known, unit * root, std)
+
+    def _quadrature(self, breaks: Array) -> Quadrature:
+        p = self._density._quadrature(breaks)
+        return Quadrature(
+            p.nodes, p.masses * self._map.pdf(p.below), self._map.cdf(p.below)
+        )

@@ -18,6 +18,7 @@ from kexpfam._typing import Array, Indices, Mask
 from kexpfam.distributions.coordinates import ResponseCoordinates
 from kexpfam.distributions.one_column import OneColumnDensity
 from kexpfam.distributions.regions import highest_density_regions
+from kexpfam.distributions.tabulation import Quadrature
 from kexpfam.distributions.tilted import TiltedDensities, refuse_overflow
 from kexpfam.errors import NormalizationWarning
 from kexpfam.partition import (
@@ -111,7 +112,7 @@ class UnivariateDensity(TiltedDensities, OneColumnDensity):
         if self._tilted.base.tail_index <= 2:
             return self._out(np.full(self._n, np.inf))
         if not self._affine:
-            mean = self._expectation(lambda y: y)[:, None, None]
+            mean = self._expectation(lambda y: y)[:, None]
             # In units of the quartiles, since squares of 1e160 overflow.
             quartiles = self._ppf(np.tile([0.25, 0.75], (self._n, 1)))
             unit = float(np.diff(quartiles).max(initial=np.finfo(float).tiny))
@@ -223,13 +224,13 @@ class UnivariateDensity(TiltedDensities, OneColumnDensity):
         return self._coordinates.transform is None
 
     def _expectation(self, values: Callable[[Array], Array]) -> Array:
-        """Expectation of a function of y, (n,)."""
+        """Expectation of a function of y, (n, q) -> (n, q), (n,)."""
         if self._cut and self._n:
             nodes = self._line.cells.nodes
             first = self._coordinates.rows([0])
-            y = first.to_user(nodes.reshape(1, -1, 1)).reshape(nodes.shape)
-            return self._line.cells.integral(values(y))
-        return self._user_cells.integral(values(self._user_cells.nodes))
+            found = values(first.to_user(nodes.reshape(1, -1, 1))[..., 0])
+            return self._line.cells.integral(found.reshape(-1, *nodes.shape))
+        return self._moment_nodes.integral(values(self._moment_nodes.nodes))
 
     def _has_moment(self, order: int) -> Mask:
         """Whether most of E|y − median|^order is not from outermost tails, (n,).
@@ -240,7 +241,7 @@ class UnivariateDensity(TiltedDensities, OneColumnDensity):
         """
         levels = [0.5 * OUTERMOST, 0.25, 0.5, 0.75, 1.0 - 0.5 * OUTERMOST]
         points = self._ppf(np.tile(levels, (self._n, 1)))
-        low, first, middle, third, high = points.T[:, :, None, None]
+        low, first, middle, third, high = points.T[:, :, None]
         unit = np.maximum(third - first, np.finfo(float).tiny)
 
         def size(y: Array) -> Array:
@@ -252,7 +253,11 @@ class UnivariateDensity(TiltedDensities, OneColumnDensity):
 
     @cached_property
     def _user_cells(self) -> CellDensity:
-        return self._tabulated(second_moment=self._tilted.base.tail_index > 2)
+        return self._tabulated()
+
+    @cached_property
+    def _moment_nodes(self) -> Quadrature:
+        return self._quadrature(np.empty(0))
 
     @property
     def _scale(self) -> Array:

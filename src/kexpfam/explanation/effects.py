@@ -28,7 +28,7 @@ from kexpfam._validation import as_generator, check_count
 from kexpfam.explanation.averaged_laws import OWN_LEVELS
 from kexpfam.explanation.columns import ModelColumns, is_gap
 from kexpfam.explanation.extrapolation import ExtrapolationTest
-from kexpfam.explanation.functionals import Functional
+from kexpfam.explanation.functionals import ANY, Functional
 from kexpfam.explanation.steps import Steps, steps_along
 from kexpfam.metrics import Estimate
 from kexpfam.tables import Column
@@ -65,6 +65,9 @@ class Effect:
         x_edges: Edges between which rows were averaged for "density", (g + 1,); None of
             others, and of categories.
         response: What y is called.
+        limits: Between which the values always are: 0 and 1 of a probability, 0 and ∞
+            of a standard deviation, the bounds of y of its quantiles. Sums of changes
+            may leave them, and are cut there, as bands in pictures are.
     """
 
     column: str
@@ -78,6 +81,7 @@ class Effect:
     y_edges: Array | None = None
     x_edges: Array | None = None
     response: str = "y"
+    limits: tuple[float, float] = ANY
 
     @property
     def is_categorical(self) -> bool:
@@ -134,6 +138,7 @@ class Effect:
             response=self.response,
             y_edges=self.y_edges,
             x_edges=self.x_edges,
+            limits=self.limits,
         ).plot(ax)
 
     def __repr__(self) -> str:
@@ -208,12 +213,14 @@ def _moved_effect(
     found = columns.evaluate(
         np.vstack([Z, low, high]), lambda p, _: functional.values(p)
     )
+    limits = functional.limits or _bounds_of_y(columns, Z)
     f, differences = found[:n], found[n + m :] - found[n : n + m]
 
     def accumulated(weights: Array) -> Array:
         # Effects of quantiles are summed up one by one, and may cross: in order again
         # they are nearer to the truth (Chernozhukov, Fernandez-Val & Galichon 2010).
-        return np.sort(steps.accumulated(f, differences, weights), axis=-1)
+        summed = np.sort(steps.accumulated(f, differences, weights), axis=-1)
+        return np.clip(summed, *limits)
 
     values = accumulated(np.ones(n))
     replicates = [accumulated(rng.exponential(size=n)) for _ in range(REPLICATES)]
@@ -230,7 +237,14 @@ def _moved_effect(
         np.bincount(at, minlength=len(steps.places)),
         steps.worst_share(*unlike),
         response=columns.response,
+        limits=limits,
     )
+
+
+def _bounds_of_y(columns: ModelColumns, Z: Array) -> tuple[float, float]:
+    """Between which y always is, as far as a density tells."""
+    low, high = np.reshape(columns.densities(Z[:1]).support, 2)
+    return float(low), float(high)
 
 
 def _density_effect(

@@ -7,6 +7,9 @@ and as normal scores, which makes monotone relations straight; all of these are
 whitened, which makes thin directions as wide as the others. A row is unlike the data if
 it is farther from its nearest row than rows of the data are from theirs.
 
+Rows of rounded columns are no distance from each other, and 49.5 would be unlike 49 and
+50. So values between those of a column with many ties count as the nearest of them.
+
 References:
     Laxhammar and Falkman, Inductive conformal anomaly detection for sequential
     detection of anomalous sub-trajectories, Annals of Mathematics and Artificial
@@ -44,7 +47,9 @@ class ExtrapolationTest:
         array([False,  True,  True])
     """
 
-    knots: tuple[tuple[Array, Array, float], ...]  # values, normal scores, std
+    # Of each column its values, their normal scores, its std, and how far from these a
+    # value may be to count as one of them
+    knots: tuple[tuple[Array, Array, float, float], ...]
     center: Array  # of columns and scores, (2p,)
     whitening: Array  # (2p, 2p)
     tree: Any  # of whitened rows
@@ -83,21 +88,32 @@ class ExtrapolationTest:
         return self.pvalues(Z) <= max(RARE, 1 / (len(self.distances) + 1))
 
 
-def _knots(column: Array) -> tuple[Array, Array, float]:
-    """Values of a column, their normal scores, and its standard deviation."""
+def _knots(column: Array) -> tuple[Array, Array, float, float]:
+    """Values of a column, their normal scores, its standard deviation, half a step."""
     values, first = np.unique(column, return_index=True)
     scores = ndtri(rankdata(column)[first] / (len(column) + 1))
-    return values, scores, float(column.std()) or 1.0
+    tied = 2 * len(values) <= len(column) and len(values) > 1
+    step = 0.5 * float(np.median(np.diff(values))) if tied else 0.0
+    return values, scores, float(column.std()) or 1.0, step
 
 
-def _both(Z: Array, knots: tuple[tuple[Array, Array, float], ...]) -> Array:
+def _both(Z: Array, knots: tuple[tuple[Array, Array, float, float], ...]) -> Array:
     """Columns in standard units, and as normal scores, (n, 2p).
 
     Beyond the values of the data, scores go on in standard units.
     """
     plain, scores = [], []
-    for column, (values, at, std) in zip(Z.T, knots, strict=True):
+    for own, (values, at, std, step) in zip(Z.T, knots, strict=True):
+        column = _on_steps(own, values, step)
         beyond = column - np.clip(column, values[0], values[-1])
         plain.append(column / std)
         scores.append(np.interp(column, values, at) + beyond / std)
     return np.column_stack([*plain, *scores])
+
+
+def _on_steps(column: Array, values: Array, step: float) -> Array:
+    """Values of a column, those up to so far from one that occurs being that one."""
+    if step <= 0:
+        return column
+    nearest = values[np.searchsorted(0.5 * (values[1:] + values[:-1]), column)]
+    return np.where(np.abs(column - nearest) <= step, nearest, column)

@@ -14,6 +14,9 @@ from kexpfam._validation import check_share
 LEVELS = (0.05, 0.5, 0.95)
 WIDTH_OF = 0.9
 
+# Limits of what may be any number
+ANY = (-np.inf, np.inf)
+
 _PROBABILITY = re.compile(r"P\(y\s*(>|<=)\s*([^)]+)\)")
 
 
@@ -24,10 +27,12 @@ class Functional:
     Attributes:
         names: Of the k numbers.
         values: The numbers of n densities, (n, k).
+        limits: Between which they always are; None for those of y.
     """
 
     names: tuple[str, ...]
     values: Callable[[Any], Array]
+    limits: tuple[float, float] | None = None
 
     @classmethod
     def of(cls, wanted: Any) -> "Functional":
@@ -44,7 +49,7 @@ class Functional:
             return cls._of_word(wanted)
         if callable(wanted):
             name = getattr(wanted, "__name__", "function")
-            return cls((name,), lambda p: _checked(name, wanted(p), len(p)))
+            return cls((name,), lambda p: _checked(name, wanted(p), len(p)), ANY)
         level = check_share("of, as the level of a quantile,", wanted)
         return cls((f"q{level:.15g}",), lambda p: p.quantile([level]))
 
@@ -57,7 +62,8 @@ class Functional:
             "width": lambda p: np.diff(p.interval(WIDTH_OF), axis=1),
         }
         if word in known:
-            return cls((word,), known[word])
+            limits = None if word in ("mean", "median") else (0.0, np.inf)
+            return cls((word,), known[word], limits)
         if word == "quantiles":
             names = tuple(f"q{level:g}" for level in LEVELS)
             return cls(names, lambda p: p.quantile(LEVELS))
@@ -81,8 +87,8 @@ class Functional:
             )
         name, at = f"P(y{sign}{limit:.15g})", np.array([[limit]])
         if sign == ">":
-            return cls((name,), lambda p: p.sf(at))
-        return cls((name,), lambda p: p.cdf(at))
+            return cls((name,), lambda p: p.sf(at), (0.0, 1.0))
+        return cls((name,), lambda p: p.cdf(at), (0.0, 1.0))
 
 
 def _means(p: Any) -> Array:

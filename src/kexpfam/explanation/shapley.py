@@ -113,7 +113,11 @@ class ShapleyValues:
 
         order = self.order
         shown, rest = order[:most], order[most:]
-        labels = [f"{self.names[i]} = {self.row[i]}" for i in shown]
+        # Of a group the values are in the table.
+        labels = [
+            self.names[i] if ", " in self.row[i] else f"{self.names[i]} = {self.row[i]}"
+            for i in shown
+        ]
         values, errors = self.values[shown], self.standard_errors[shown]
         if rest:
             labels.append(f"{len(rest)} other columns")

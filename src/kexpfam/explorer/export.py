@@ -59,12 +59,8 @@ def report(view: ConditionalView | JointView) -> str:
 def _joint(view: JointView) -> str:
     subject = view.subject
     graph = view.graph(Question({"width": 560}))["picture"]
-    # No script can ask for another size later, so there are two.
     broad, narrow = (view.pairs(Question({"width": w})) for w in (900, 340))
-    pairs = (
-        f'<div class="broad">{_picture(broad["picture"])}</div>'
-        f'<div class="narrow">{_picture(narrow["picture"])}</div>'
-    )
+    pairs = _either(broad["picture"], narrow["picture"])
     note = _quiet(broad["note"]) if broad["note"] else ""
     columns = dict(zip(subject.names, subject.rows.T, strict=True))
     keys = _legend(("key-draws", "draws of the model"), ("key-data", "data"))
@@ -77,6 +73,14 @@ def _joint(view: JointView) -> str:
     ]
     heading = f"{_listed(subject.names)}, together"
     return _page(subject.title, heading, _subtitle(subject), "".join(parts))
+
+
+def _either(broad: str, narrow: str) -> str:
+    """A picture in two sizes: no script can ask for another one later."""
+    return (
+        f'<div class="broad">{_picture(broad)}</div>'
+        f'<div class="narrow">{_picture(narrow)}</div>'
+    )
 
 
 def _page(title: str, heading: str, subtitle: str, body: str) -> str:
@@ -220,7 +224,9 @@ def _curves(view: ConditionalView, subject: Subject, most: int = 6) -> list[str]
 
 def _comparison(view: ConditionalView) -> list[str]:
     found = view.calibration(Question({"width": 280, "height": 230}))
-    drawn = view.draws(Question({"width": 560, "height": 270}))
+    drawn = [
+        view.draws(Question({"width": w, "height": 270}))["picture"] for w in (560, 340)
+    ]
     both = (
         f'<div class="two">{_picture(found["pit_picture"])}'
         f"{_picture(found['coverage_picture'])}</div>"
@@ -235,7 +241,7 @@ def _comparison(view: ConditionalView) -> list[str]:
     draws = _legend(("key-draws", "draws of the model"), ("key-data", "data"))
     return [
         _card("Calibration", both, keys, note),
-        _card("Draws and data", _picture(drawn["picture"]), draws),
+        _card("Draws and data", _either(*drawn), draws),
     ]
 
 

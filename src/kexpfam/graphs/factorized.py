@@ -196,7 +196,14 @@ class FactorizedDensity(DensityEstimator):
         return np.stack([factor.log_density(Y) for factor in self._factors], axis=1)
 
     def score_samples(self, X: ArrayLike) -> Array:
-        """Log p of each row, given its exogenous columns, (n,)."""
+        """Log p of each row, given its exogenous columns, (n,).
+
+        The sum of log p(column | parents) along the graph; with several orders, the log
+        of the weighted mean of what each says.
+
+        Args:
+            X: Rows of the whole table, (n, p) or a frame.
+        """
         return mixed_log_densities(self.orders_, self._table(X))
 
     def given(self, X: ArrayLike) -> ChainRuleDensity | OneColumnDensity:

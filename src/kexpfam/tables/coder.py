@@ -99,12 +99,26 @@ class TableCoder(TransformerMixin, BaseEstimator):
         return self
 
     def fit_transform(self, X: Any, y: Any = None, sample_weight: Any = None) -> Array:
-        """The rows of a fit as numbers, with means of other rows, (n, k)."""
+        """The rows of a fit as numbers, with means of other rows, (n, k).
+
+        Not the same as `fit(X, y).transform(X)`: where a category becomes the mean of y
+        in it, a row of the fit gets that of other rows, so that it does not know its
+        own y.
+
+        Args:
+            X: A table or rows.
+            y: What the rows are to predict; None if no column needs it.
+            sample_weight: Weights of the rows, (n,).
+        """
         rows = self._learn(X, y, sample_weight)
         return self.coding_.training(*rows)
 
     def transform(self, X: Any) -> Array:
-        """Rows as numbers, (n, k); columns of frames may be in another order."""
+        """Rows as numbers, (n, k); columns of frames may be in another order.
+
+        Args:
+            X: A table with the columns of the fit; more are left out.
+        """
         check_is_fitted(self)
         return self._transform(self._table(X))
 
