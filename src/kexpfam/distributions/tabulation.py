@@ -175,7 +175,7 @@ def graded_points(outline: Array) -> Array:
     unit = np.maximum(high - low, np.finfo(float).tiny)
     with np.errstate(over="ignore"):
         most = np.max(np.maximum(last - middle, middle - first) / unit, initial=1.0)
-    steps = unit * 2.0 ** np.arange(2.0, np.clip(np.log2(most), 0.0, 60.0))
+    steps = unit * 4.0 ** np.arange(1.0, np.clip(0.5 * np.log2(most), 0.0, 30.0))
     return np.concatenate(
         [np.maximum(middle - steps, first), np.minimum(middle + steps, last)], axis=1
     )
