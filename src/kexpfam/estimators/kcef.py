@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from kexpfam._parallel import single_threaded_blas
+from kexpfam._parallel import threads_of
 from kexpfam._typing import Array, ArrayLike, RandomState
 from kexpfam._validation import as_generator, check_count, check_flag
 from kexpfam.base_densities import Base, BaseDensity
@@ -281,7 +281,8 @@ class KCEF(ConditionalEstimator[KCEFDensity]):
             found = censored_data(self, X, y, sample_weight, censoring)
             if found is not None:
                 self.support_ = None
-                self._take(fit_censored(found[0], spec, rng), found[1])
+                with threads_of(self.n_jobs):
+                    self._take(fit_censored(found[0], spec, rng), found[1])
                 note_columns(self, found[1])
                 return self
             y = np.asarray(censoring, dtype=float)[:, 0] if y is None else y
@@ -296,12 +297,12 @@ class KCEF(ConditionalEstimator[KCEFDensity]):
         spec = replace(spec, kinds=self._column_kinds)
         if isinstance(data, Source):
             source, spec = self._blocks_on_the_line(data, spec)
-            with single_threaded_blas():
+            with threads_of(self.n_jobs):
                 self._take(*fit_source(source, spec, rng))
         else:
             data = self._on_the_line(data, first=True)
             spec = with_rounding(spec, data, self.support_)
-            with single_threaded_blas():
+            with threads_of(self.n_jobs):
                 self._take(fit_rows(data, spec, rng), data)
         note_columns(self, data)
         return self
@@ -593,7 +594,7 @@ class KCEF(ConditionalEstimator[KCEFDensity]):
         # The same for any order of blocks, also without a seed.
         seed = 0 if self.random_state is None else self.random_state
         spec = with_rounding(self._spec(), stream.rows, self.support_)
-        with single_threaded_blas():
+        with threads_of(self.n_jobs):
             fit = fit_rows(stream.rows, spec, as_generator(seed))
         return self._take(fit, stream.rows, keep=True)
 

@@ -42,10 +42,11 @@ def cell_rule() -> CellRule:
     nodes, weights = legendre.leggauss(NODES)
     order = np.arange(NODES - 2, NODES)
     # c_k = (2k+1)/2 Σ_j w_j P_k(t_j) f_j, exact for polynomials of degree 15
-    last = legendre.legvander(nodes, NODES - 1)[:, order]
-    last = last * weights[:, None] * (order + 0.5)
+    values = legendre.legvander(nodes, NODES - 1)[:, order]
+    last = np.asarray(values * weights[:, None] * (order + 0.5), dtype=float)
     # The nodes are nearly those of Chebyshev, so that little is lost by rounding.
-    coefficients = np.linalg.inv(chebyshev.chebvander(nodes, NODES - 1)).T
+    change = np.linalg.inv(chebyshev.chebvander(nodes, NODES - 1)).T
+    coefficients = np.asarray(change, dtype=float)
     integrate = np.stack([chebyshev.chebint(row, lbnd=-1) for row in np.eye(NODES)])
     return CellRule(nodes, weights, coefficients, coefficients @ integrate, last)
 
