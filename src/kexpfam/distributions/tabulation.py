@@ -162,8 +162,8 @@ def graded_points(outline: Array) -> Array:
     """Points of each row whose distances from its middle grow fourfold, up to its ends.
 
     Far out, where the outline of a heavy tail leaves wide cells, halving these would
-    need as many rounds as there are points. Of a tail |y|^−4 the polynomial of such a
-    cell misses 1e-7, which is too much where there is mass: there cells are halved.
+    need as many rounds as there are points. A polynomial on such a cell misses a
+    thousandth of a tail |y|^−4 at its end; where there is mass, the cell is halved.
 
     Args:
         outline: Edges of each row, not decreasing, (n, k).
