@@ -108,7 +108,9 @@ class KCEF(ConditionalEstimator[KCEFDensity]):
         upper: A bound of y that no mass is above.
         bootstrap: Fits to rows with random weights, with kernels and λ as they were
             chosen, for error bars of the density, `given(X).band()`; 0 for none. For
-            one column of y, and rows in memory that are fitted to all at once.
+            one column of y, and rows in memory that are fitted to all at once. Bias is
+            not in them, so that they hold the truth less often than their level says;
+            those of `AutoKCEF` know what its members disagree on, too.
         fit_method: How T is fitted. None: by score matching, and where one column of y
             has isolated components, finished by likelihood, with kernels and λ chosen
             for that as far as they are open; if all are given, nothing is finished.
