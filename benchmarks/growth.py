@@ -1,6 +1,7 @@
 """How time grows with rows, columns, centres and rows of prediction, beside rivals.
 
-    python benchmarks/growth.py [--only AXIS ...] [--seconds 300]
+    python benchmarks/growth.py [--only AXIS ...] [--methods NAME ...]
+        [--sizes N ...] [--seconds 300]
 
 CPU seconds, so that other work on the machine counts little, with one thread of BLAS,
 of default fits of `AutoKCEF` and `KCEF`, of NGBoost where it is installed (normal, 500
@@ -17,7 +18,8 @@ Every size runs in a process of its own, which fits few rows first, so that noth
 imported while it is timed. Sizes grow until one takes longer than `--seconds`; larger
 ones are left out. An exponent is the slope of log time against log size, over all
 sizes and over the upper half of them. Writes `results/growth.json` after every size,
-and `results/growth.png`; `--only` keeps what is known of other axes.
+and `results/growth.png`; `--only` keeps what is known of other axes, `--methods` of
+other methods, and `--sizes` of other sizes.
 """
 
 import argparse
@@ -167,17 +169,17 @@ def exponents(sizes: list[int], seconds: list[float]) -> dict[str, float]:
     return found
 
 
-def grown(axis: str, method: str, limit: float) -> dict[str, Any]:
+def grown(
+    axis: str, method: str, limit: float, asked: list[int], known: dict[int, float]
+) -> dict[str, Any]:
     """Times of one method along an axis, until one takes too long."""
-    sizes: list[int] = []
-    seconds: list[float] = []
-    for size in SIZES[axis]:
-        found = in_a_process(axis, method, size)
-        sizes.append(size)
-        seconds.append(found)
+    for size in asked:
+        known[size] = found = in_a_process(axis, method, size)
         print(axis, method, size, round(found, 3), flush=True)
         if found > limit:
             break
+    sizes = sorted(known)
+    seconds = [known[size] for size in sizes]
     left_out = [size for size in SIZES[axis] if size not in sizes]
     return {
         "sizes": sizes,
@@ -211,6 +213,8 @@ def picture(result: dict[str, Any]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", nargs="*", choices=list(SIZES), default=list(SIZES))
+    parser.add_argument("--methods", nargs="*")
+    parser.add_argument("--sizes", nargs="*", type=int)
     parser.add_argument("--seconds", type=float, default=300.0)
     parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -222,11 +226,16 @@ def main() -> None:
     if known.exists():
         result = json.loads(known.read_text())["result"]
     for axis in options.only:
-        result[axis] = {}
-        for method in METHODS[axis]:
+        known_methods = result.setdefault(axis, {})
+        for method in options.methods or METHODS[axis]:
             if method == "NGBoost" and not find_spec("ngboost"):
                 continue
-            result[axis][method] = grown(axis, method, options.seconds)
+            before: dict[int, float] = {}
+            if options.sizes and method in known_methods:
+                one = known_methods[method]
+                before = dict(zip(one["sizes"], one["cpu_seconds"], strict=True))
+            asked = options.sizes or list(SIZES[axis])
+            known_methods[method] = grown(axis, method, options.seconds, asked, before)
             write_result("growth", result)
     picture(result)
     print(known)

@@ -1,6 +1,7 @@
 """Speed of the working tree against that of an earlier commit, job by job.
 
     python benchmarks/versions.py COMMIT [--rounds 15] [--jobs NAME ...] [--cpu]
+        [--into versions]
 
 Each job has two processes, of which each imports the package of one of the two, and
 does it once to warm up. Then they take turns, so that what else the machine does hits
@@ -59,6 +60,11 @@ JOBS = {
         "X, y = rows(200); model = AutoKCEF(random_state=0).fit(X, y); "
         "X, y = rows(2000)",
         "model.predict_quantiles(X, [0.05, 0.5, 0.95])",
+    ),
+    "auto_regions_200": (
+        "X, y = rows(2000); model = AutoKCEF(random_state=0).fit(X, y); "
+        "X, y = rows(200)",
+        "for _ in range(5): model.given(X).hpd(0.9)",
     ),
     "import": (
         "import subprocess, sys; "
@@ -125,6 +131,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--jobs", nargs="*", choices=list(JOBS), default=list(JOBS))
     parser.add_argument("--cpu", action="store_true")
+    parser.add_argument("--into", default="versions", help="name of the result file")
     arguments = parser.parse_args()
     # Of this process and of those it has waited for
     clock = "sum(os.times()[:4])" if arguments.cpu else "time.perf_counter()"
@@ -149,7 +156,7 @@ def main() -> None:
         "blas_threads": os.environ.get("OPENBLAS_NUM_THREADS", "default"),
         "jobs": found,
     }
-    print(write_result("versions", result))
+    print(write_result(arguments.into, result))
 
 
 if __name__ == "__main__":

@@ -39,7 +39,7 @@ FOUNDATION = {"power": (2.28, 2.54), "diamonds": (6.68, 7.72)}
 PAGES = {
     "decisions/0043-how-long-the-way-is.md": ("house",),
     "explorer.md": ("answers",),
-    "limits.md": ("band", "unknown"),
+    "limits.md": ("spread", "band", "unknown"),
     "kinds_of_y.md": ("rounding", "measures"),
     "rivals.md": ("log_loss", "larger_tables", "speed", "many_rows"),
     "scale.md": ("bounds",),
@@ -220,6 +220,38 @@ def band() -> str:
     levels = ["50 %", "80 %", "90 %", "95 %"]
     parts = ["std of √p in the band", "between fits", "bias"]
     return table(["from", "law", "fits", *levels, *parts], rows)
+
+
+def spread() -> str:
+    """Standard deviations beside errors, and how uniform PIT values are, on tables."""
+    few, many = result("table_calibration").values()
+    rows = [
+        [
+            name,
+            f"{one['test rows']:,}",
+            f"{one['std / error']:.2f} ± {one['standard error']:.2f}",
+            *(
+                f"{of[name][key]:.3f}" if name in of else ""
+                for of in (few, many)
+                for key in ("PIT distance", "by chance")
+            ),
+        ]
+        for name, one in few.items()
+    ]
+    head = ["table", "test rows", "std / error", "PIT distance", "by chance"]
+    found = table([*head, "from 5,000 rows", "by chance"], rows)
+    right = sum(one["within 5 %"] for one in few.values())
+    far = [
+        f"{name} ({one['test rows']:,} test rows, by chance {one['by chance']:.3f})"
+        for name, one in many.items()
+        if one["PIT distance"] > 0.03  # what was aimed at
+    ]
+    said = (
+        f"`std` is right to 5 % and one standard error on {right} of {len(few)} "
+        f"tables. From 5,000 rows the distance is at most 0.03 on "
+        f"{len(many) - len(far)} of {len(many)}, and more on {' and '.join(far)}."
+    )
+    return f"{found}\n\n{said}"
 
 
 def unknown() -> str:

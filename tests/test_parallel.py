@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from kexpfam import KCEF, KEF, AutoKCEF
+from kexpfam import KCEF, KEF, AutoKCEF, _parallel
 from kexpfam._parallel import (
     blas_on_all_cores,
     on_threads,
     one_of_many_threads,
     single_threaded_blas,
     thread_count,
+    threads_of,
 )
 from kexpfam.data import TrainingRows
 
@@ -138,6 +139,36 @@ def test_without_n_jobs_a_surrounding_parallel_config_decides(around):
     with joblib.parallel_config(**around, n_jobs=cores + 7):
         assert thread_count(None) == cores
     assert thread_count(None) == cores
+
+
+def test_inside_a_fit_none_is_what_the_fit_was_told():
+    cores = thread_count(None)
+    with threads_of(1), threads_of(None):
+        assert thread_count(None) == 1
+        assert thread_count(3) == 3
+    with threads_of(3):
+        assert thread_count(None) == 3
+        assert on_threads(lambda _: thread_count(None), range(4), 2) == [1] * 4
+    assert thread_count(None) == cores
+
+
+@pytest.mark.parametrize("kind", [KCEF, AutoKCEF, KEF])
+def test_with_one_job_nothing_starts_threads(kind, monkeypatch):
+    def refuse(*_):
+        raise AssertionError("with n_jobs=1 there are no threads to start")
+
+    monkeypatch.setattr(_parallel, "ThreadPoolExecutor", refuse)
+    # From 1,000 rows on processes work in blocks of rows, and there are forests.
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1010, 2))
+    y = np.sin(X[:, 0]) + 0.3 * rng.normal(size=len(X))
+    model = kind(n_jobs=1, random_state=0)
+    if kind is KEF:
+        model.fit(y[:, None]).distribution().mean()
+        return
+    model.fit(X, y)
+    model.given(X[:300]).logpdf(y[:300])
+    model.score_samples(X[:300], y[:300])
 
 
 @pytest.mark.parametrize("backend", ["threading", "loky"])

@@ -87,6 +87,7 @@ class _ThisThread(threading.local):
 
     limited = False  # whether it is inside `single_threaded_blas`
     alone = False  # whether it is one of many, and starts no others
+    threads: int | None = None  # what `n_jobs=None` means inside `threads_of`
 
 
 class _SharedLimit:
@@ -174,6 +175,20 @@ def single_threaded_blas() -> Iterator[None]:
 
 
 @contextmanager
+def threads_of(n_jobs: int | None) -> Iterator[None]:
+    """A fit or a prediction: BLAS uses one thread, and all inside it as many as said.
+
+    What is too deep inside to be told `n_jobs` has None, which means the same there.
+    """
+    before, _this_thread.threads = _this_thread.threads, thread_count(n_jobs)
+    try:
+        with single_threaded_blas():
+            yield
+    finally:
+        _this_thread.threads = before
+
+
+@contextmanager
 def blas_on_all_cores() -> Iterator[None]:
     """Inside it BLAS has its threads back, for one long piece of work in a fit.
 
@@ -222,9 +237,10 @@ def thread_count(n_jobs: int | None) -> int:
     """Number of threads that `n_jobs` stands for, counted as scikit-learn does.
 
     Negative numbers count from all cores downwards: −1 is all of them, −2 all but one.
-    None is the number that a surrounding `joblib.parallel_config` gives, at most that
-    of the cores; inside a worker of joblib, where others work beside it, it is one, and
-    without either it is all cores.
+    None is the number of the fit or prediction that this is part of, or that a
+    surrounding `joblib.parallel_config` gives, at most that of the cores; inside a
+    worker of joblib, where others work beside it, it is one, and without either it is
+    all cores.
 
     Raises:
         ValueError: It is not a whole number, or zero.
@@ -243,6 +259,8 @@ def thread_count(n_jobs: int | None) -> int:
         )
     if _this_thread.alone:
         return 1
+    if n_jobs is None and _this_thread.threads is not None:
+        return _this_thread.threads
     if n_jobs is None:
         backend, around = get_active_backend()
         if around is None:

@@ -32,6 +32,7 @@ def test_no_time_at_all_gives_a_density_and_says_what_was_not_tried(rows, estima
     reason = model.stopped_ if estimator is AutoKCEF else model.selection_.reason
     assert reason.startswith("the time budget was over; not tried: linear; ")
     assert "kernels" in reason
+    assert "The search ended early: the time budget was over" in repr(model)
 
 
 @pytest.mark.parametrize("estimator", [KCEF, AutoKCEF])

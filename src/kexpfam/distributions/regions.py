@@ -10,7 +10,7 @@ a known slope, so that Newton's method finds the level.
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.polynomial import legendre
+from numpy.polynomial import chebyshev
 
 from kexpfam._parallel import cached_property
 from kexpfam._roots import golden_section, increasing_roots
@@ -58,7 +58,7 @@ class _LevelSets:
     def of(cls, cells: CellDensity) -> "_LevelSets":
         n, k = cells.half.shape
         table = cells.density_table
-        vandermonde = legendre.legvander(_SAMPLES, table.shape[1] - 1)
+        vandermonde = chebyshev.chebvander(_SAMPLES, table.shape[1] - 1)
         samples = (table @ vandermonde.T).reshape(n, k, len(_SAMPLES))
         samples = _without_empty(cells, samples)
         # Smaller shares of the peak are none.

@@ -3,15 +3,9 @@
 import itertools
 import threading
 from collections.abc import Callable
-from contextlib import nullcontext
 from typing import Any, TypeVar
 
-from kexpfam._parallel import (
-    on_threads,
-    one_of_many_threads,
-    single_threaded_blas,
-    thread_count,
-)
+from kexpfam._parallel import on_threads, threads_of
 from kexpfam._progress import Progress
 from kexpfam._typing import Array
 from kexpfam.distributions.univariate import BLOCK_ROWS
@@ -45,9 +39,6 @@ def in_blocks(
                 progress(next(done), len(blocks))
         return found
 
-    # Entered once, not again by everything that is small. With one thread for all
-    # blocks, work inside a block starts no others.
-    with single_threaded_blas():
-        alone = len(blocks) > 1 and thread_count(n_jobs) == 1
-        with one_of_many_threads() if alone else nullcontext():
-            return on_threads(result, blocks, n_jobs)
+    # Entered once, not again by everything that is small.
+    with threads_of(n_jobs):
+        return on_threads(result, blocks, n_jobs)

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from kexpfam._parallel import single_threaded_blas
+from kexpfam._parallel import threads_of
 from kexpfam._typing import Array, RandomState
 from kexpfam._validation import as_generator, check_range
 from kexpfam.data import (
@@ -266,7 +266,8 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
             found = censored_data(self, *given)
             if found is not None:
                 self._refuse_censoring()
-                return self._take(fit_censored_average(*found, spec, rng))
+                with threads_of(self.n_jobs):
+                    return self._take(fit_censored_average(*found, spec, rng))
             y = np.asarray(censoring, dtype=float)[:, 0] if y is None else y
         data = training_data(
             self,
@@ -278,13 +279,13 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
         )
         # What columns are is known by now.
         spec = replace(spec, family=replace(spec.family, kinds=self._column_kinds))
-        with single_threaded_blas():  # many small products; sums take all cores
-            if isinstance(data, Source):
-                self._take(self._fit_blocks(data, y, spec, rng))
-                note_columns(self, data)
-                return self
-            # All that is dealt by position does not depend on how the user sorts rows.
-            return self._take(self._fit_rows(in_row_order(data), y, spec, rng))
+        with threads_of(self.n_jobs):
+            if not isinstance(data, Source):
+                # What is dealt by position does not depend on how the user sorts rows.
+                return self._take(self._fit_rows(in_row_order(data), y, spec, rng))
+            self._take(self._fit_blocks(data, y, spec, rng))
+        note_columns(self, data)
+        return self
 
     def _fit_rows(
         self, rows: Rows, y: Any, spec: AverageSpec, rng: np.random.Generator

@@ -12,7 +12,7 @@ from sklearn.exceptions import DataConversionWarning, NotFittedError
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from kexpfam._parallel import single_threaded_blas
+from kexpfam._parallel import threads_of
 from kexpfam._typing import Array, ArrayLike, RandomState
 from kexpfam._validation import (
     as_generator,
@@ -141,7 +141,7 @@ class ConditionalEstimator(Explained, RegressorMixin, BaseEstimator, Generic[D])
         """
         conditions = self._asked(X)
         # Entered once, not again by everything that is small.
-        with single_threaded_blas():
+        with threads_of(self.n_jobs):
             found = self._densities(conditions)
         found._response = self._target
         return found

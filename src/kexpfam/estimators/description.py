@@ -212,12 +212,13 @@ def _member_rows(members: Any) -> tuple[tuple[str, str, str, str], ...]:
 
 def _notes(model: Any) -> tuple[str, ...]:
     notes = [] if model.coder_ is None else list(model.coder_.coding_.notes)
-    isolated = None
+    isolated = selection = None
     if getattr(model, "_fitted", True) is not None:
         isolated = getattr(model, "isolated_components_", None)
+        selection = getattr(model, "selection_", None)  # of a single family
     if isolated is not None and isolated.found:
         notes.append("y has isolated components; their masses were checked.")
-    stopped = getattr(model, "stopped_", "")
+    stopped = getattr(model, "stopped_", "" if selection is None else selection.reason)
     if "budget" in stopped:
         notes.append(f"The search ended early: {stopped}.")
     return tuple(notes)

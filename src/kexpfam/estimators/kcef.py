@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from kexpfam._parallel import single_threaded_blas
+from kexpfam._parallel import threads_of
 from kexpfam._typing import Array, ArrayLike, RandomState
 from kexpfam._validation import as_generator, check_count, check_flag
 from kexpfam.base_densities import Base, BaseDensity
@@ -109,7 +109,9 @@ class KCEF(ConditionalEstimator[KCEFDensity]):
         upper: A bound of y that no mass is above.
         bootstrap: Fits to rows with random weights, with kernels and λ as they were
             chosen, for error bars of the density, `given(X).band()`; 0 for none. For
-            one column of y, and rows in memory that are fitted to all at once.
+            one column of y, and rows in memory that are fitted to all at once. Bias is
+            not in them, so that they hold the truth less often than their level says;
+            those of `AutoKCEF` know what its members disagree on, too.
         fit_method: How T is fitted. None: by score matching, and where one column of y
             has isolated components, finished by likelihood, with kernels and λ chosen
             for that as far as they are open; if all are given, nothing is finished.
@@ -285,7 +287,8 @@ class KCEF(ConditionalEstimator[KCEFDensity]):
             found = censored_data(self, *given)
             if found is not None:
                 self.support_ = None
-                self._take(fit_censored(found[0], spec, rng), found[1])
+                with threads_of(self.n_jobs):
+                    self._take(fit_censored(found[0], spec, rng), found[1])
                 note_columns(self, found[1])
                 return self
             y = np.asarray(censoring, dtype=float)[:, 0] if y is None else y
@@ -298,7 +301,7 @@ class KCEF(ConditionalEstimator[KCEFDensity]):
             n_jobs=self.n_jobs,
         )
         spec = replace(spec, kinds=self._column_kinds)
-        with single_threaded_blas():
+        with threads_of(self.n_jobs):
             if isinstance(data, Source):
                 source, spec = self._blocks_on_the_line(data, spec)
                 self._take(*fit_source(source, spec, rng))
@@ -596,7 +599,7 @@ class KCEF(ConditionalEstimator[KCEFDensity]):
         # The same for any order of blocks, also without a seed.
         seed = 0 if self.random_state is None else self.random_state
         spec = with_rounding(self._spec(), stream.rows, self.support_)
-        with single_threaded_blas():
+        with threads_of(self.n_jobs):
             fit = fit_rows(stream.rows, spec, as_generator(seed))
         return self._take(fit, stream.rows, keep=True)
 

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from kexpfam._parallel import single_threaded_blas
+from kexpfam._parallel import threads_of
 from kexpfam._typing import Array, ArrayLike, RandomState
 from kexpfam._validation import as_generator, check_count
 from kexpfam.base_densities import Base, resolve_base
@@ -157,7 +157,7 @@ class KEF(DensityEstimator):
             memory_budget=parse_memory(self.memory_budget),
             n_jobs=self.n_jobs,
         )
-        with single_threaded_blas():
+        with threads_of(self.n_jobs):
             if isinstance(data, Source):
                 fit, _ = fit_source(data, spec, rng)
             else:

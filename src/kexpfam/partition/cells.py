@@ -4,17 +4,18 @@ The line is cut into cells, which all rows share or each row has its own. A dens
 known at the nodes of its cells; the polynomials through these give the distribution
 function, quantiles and moments. The last two Legendre coefficients of a cell tell how
 well its polynomial follows the density, and with that the error of all of these.
+Polynomials are evaluated as Chebyshev series, which takes fewest operations.
 """
 
 import functools
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.polynomial import legendre
+from numpy.polynomial import chebyshev, legendre
 
 from kexpfam._parallel import cached_property
 from kexpfam._typing import Array, Indices, Mask
-from kexpfam.partition.series import invert_series, legendre_values, series_at
+from kexpfam.partition.series import chebyshev_values, invert_series, series_at
 
 # Nodes of a cell: exact for polynomials of degree 31.
 NODES = 16
@@ -26,25 +27,28 @@ class CellRule:
 
     nodes: Array  # (16,) on [-1, 1]
     weights: Array  # (16,)
-    coefficients: Array  # (16, 16): values at nodes -> Legendre coefficients
+    coefficients: Array  # (16, 16): values at nodes -> Chebyshev coefficients
     integrals: Array  # (16, 17): values at nodes -> coefficients of ∫ from -1
+    last: Array  # (16, 2): values at nodes -> the last two Legendre coefficients
 
     def error(self, values: Array) -> Array:
         """How far polynomials miss values at the nodes, (..., 16) -> (...)."""
-        return np.abs(values @ self.coefficients[:, -2:]).sum(axis=-1)
+        return np.abs(values @ self.last).sum(axis=-1)
 
 
 @functools.cache
 def cell_rule() -> CellRule:
     """The rule that every cell uses."""
     nodes, weights = legendre.leggauss(NODES)
-    order = np.arange(NODES)
+    order = np.arange(NODES - 2, NODES)
     # c_k = (2k+1)/2 Σ_j w_j P_k(t_j) f_j, exact for polynomials of degree 15
-    coefficients = (legendre.legvander(nodes, NODES - 1) * weights[:, None]) * (
-        order + 0.5
-    )
-    integrate = np.stack([legendre.legint(row, lbnd=-1) for row in np.eye(NODES)])
-    return CellRule(nodes, weights, coefficients, coefficients @ integrate)
+    values = legendre.legvander(nodes, NODES - 1)[:, order]
+    last = np.asarray(values * weights[:, None] * (order + 0.5), dtype=float)
+    # The nodes are nearly those of Chebyshev, so that little is lost by rounding.
+    change = np.linalg.inv(chebyshev.chebvander(nodes, NODES - 1)).T
+    coefficients = np.asarray(change, dtype=float)
+    integrate = np.stack([chebyshev.chebint(row, lbnd=-1) for row in np.eye(NODES)])
+    return CellRule(nodes, weights, coefficients, coefficients @ integrate, last)
 
 
 def cell_nodes(left: Array, right: Array) -> Array:
@@ -89,7 +93,7 @@ class CellDensity:
 
     @cached_property
     def density_table(self) -> Array:
-        """Legendre coefficients of the density on each cell, (n k, 16)."""
+        """Chebyshev coefficients of the density on each cell, (n k, 16)."""
         return self.density.reshape(-1, NODES) @ cell_rule().coefficients
 
     @cached_property
@@ -125,10 +129,19 @@ class CellDensity:
 
     def pdf(self, y: Array, rows: Indices | None = None) -> Array:
         """The polynomials themselves; zero outside the cells."""
-        place, t = self._locate(y, rows)
         low, high = self._ends(rows)
         inside = (y >= low) & (y <= high)
-        return np.where(inside, self._density_at(place, t), 0.0)
+        if self.edges.ndim > 1 or inside.all():
+            place, t = self._locate(y, rows)
+            return np.where(inside, self._density_at(place, t), 0.0)
+        # Of an average, most points far out are beyond the cells of most components.
+        pdf = np.zeros(y.shape)
+        row, column = np.nonzero(inside)
+        place, t = self._locate(
+            y[row, column, None], row if rows is None else rows[row]
+        )
+        pdf[row, column] = self._density_at(place, t)[:, 0]
+        return pdf
 
     def logpdf(self, y: Array) -> Array:
         """Their logarithms; densities below 1e-11 of the highest count as that."""
@@ -157,9 +170,9 @@ class CellDensity:
         place, t = self._locate(y[:, None], rows)
         place, t = place[:, 0], t[:, 0]
         values = self.density.reshape(-1, NODES).take(place, axis=0)
-        P = legendre_values(t, NODES + 1)
-        pdf = np.einsum("mj,jm->m", values, cell_rule().coefficients @ P[:NODES])
-        mass = np.einsum("mj,jm->m", values, cell_rule().integrals @ P)
+        T = chebyshev_values(t, NODES + 1)
+        pdf = np.einsum("mj,jm->m", values, cell_rule().coefficients @ T[:NODES])
+        mass = np.einsum("mj,jm->m", values, cell_rule().integrals @ T)
         half = self.half.ravel()
         mass *= half[place % len(half)] if self.edges.ndim == 1 else half[place]
         above = self._above.ravel()[place] + (self.mass.ravel()[place] - mass)

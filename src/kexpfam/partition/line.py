@@ -53,7 +53,7 @@ class LineDensity:
         values = self.log_density.reshape(-1, NODES)[needed]
         table = values @ cell_rule().coefficients
         where = where.reshape(u.shape)
-        error = np.abs(table[:, -2:]).sum(axis=-1)[where]
+        error = cell_rule().error(values)[where]
         inside = (u >= self.edges[0]) & (u <= self.edges[-1])
         # What is less accurate than this is not interpolated.
         return series_at(table, where, t), inside & (error <= 1e-11)
@@ -89,7 +89,7 @@ class _Summary(NamedTuple):
 def _mass_and_error() -> Array:
     """Weights of a cell, and what gives its last two coefficients, (16, 3)."""
     rule = cell_rule()
-    return np.column_stack([rule.weights, rule.coefficients[:, -2:]])
+    return np.column_stack([rule.weights, rule.last])
 
 
 @dataclass(frozen=True)

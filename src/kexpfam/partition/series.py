@@ -1,4 +1,4 @@
-"""Legendre series, many at once: values, slopes, and where they reach a value.
+"""Chebyshev series, many at once: values, slopes, and where they reach a value.
 
 A cell's density, and its integral, is such a series.
 """
@@ -6,55 +6,53 @@ A cell's density, and its integral, is such a series.
 from collections.abc import Callable
 
 import numpy as np
-from numpy.polynomial import legendre
+from numpy.polynomial import chebyshev
 
 from kexpfam._typing import Array, Indices
 
 
 def series_at(
-    table: Array,  # Legendre coefficients of many series, (r, m), m > 1
+    table: Array,  # Chebyshev coefficients of many series, (r, m), m > 1
     place: Indices,  # Which series each point belongs to, any shape
     t: Array,  # The points, from −1 to 1, of the same shape
 ) -> Array:
-    """Σ_k c_k P_k(t) with the coefficients c = table[place]."""
+    """Σ_k c_k T_k(t) with the coefficients c = table[place]."""
     return _in_blocks(_clenshaw, table, place, t)
 
 
 def _clenshaw(c: Array, t: Array) -> Array:
     """Clenshaw's recurrence for c (m, q) and t (q,); overwrites c.
 
-    b_k = c_k + (2k+1)/(k+1) t b_{k+1} − (k+1)/(k+2) b_{k+2}, and the sum is b_0.
+    b_k = c_k + 2t b_{k+1} − b_{k+2}, and the sum is c_0 + t b_1 − b_2.
     """
-    after, later, work = c[-1], np.zeros_like(t), np.empty_like(t)
-    for k in range(len(c) - 2, -1, -1):
-        np.multiply(t, after, out=work)
-        work *= (2.0 * k + 1.0) / (k + 1.0)
+    after, later = c[-1], np.zeros_like(t)
+    twice, work = 2.0 * t, np.empty_like(t)
+    for k in range(len(c) - 2, 0, -1):
+        np.multiply(twice, after, out=work)
         c[k] += work
-        later *= (k + 1.0) / (k + 2.0)
         c[k] -= later
         after, later = c[k], after
-    return after
+    return c[0] + t * after - later
 
 
-def legendre_values(t: Array, count: int) -> Array:
-    """P_0, P_1, ... at points (q,), by their recurrence, (count, q), count > 1."""
-    P = np.empty((count, len(t)))
-    P[0], P[1] = 1.0, t
-    for k in range(1, count - 1):
-        # (k + 1) P_{k+1} = (2k + 1) t P_k − k P_{k−1}
-        np.multiply(t, P[k], out=P[k + 1])
-        P[k + 1] *= (2.0 * k + 1.0) / (k + 1.0)
-        P[k + 1] -= (k / (k + 1.0)) * P[k - 1]
-    return P
+def chebyshev_values(t: Array, count: int) -> Array:
+    """T_0, T_1, ... at points (q,), by their recurrence, (count, q), count > 1."""
+    T = np.empty((count, len(t)))
+    T[0], T[1] = 1.0, t
+    twice = 2.0 * t
+    for k in range(2, count):
+        np.multiply(twice, T[k - 1], out=T[k])
+        T[k] -= T[k - 2]
+    return T
 
 
 def series_slopes(table: Array) -> Array:
-    """Legendre coefficients of the derivatives of many series, (r, m) -> (r, m − 1)."""
-    return np.asarray(legendre.legder(table, axis=-1), dtype=float)
+    """Coefficients of the derivatives of many series, (r, m) -> (r, m − 1)."""
+    return np.asarray(chebyshev.chebder(table, axis=-1), dtype=float)
 
 
 def invert_series(
-    table: Array,  # Legendre coefficients of the series, (r, m)
+    table: Array,  # Chebyshev coefficients of the series, (r, m)
     place: Indices,  # Which series each target belongs to, any shape
     target: Array,  # Values of the series, of the same shape
 ) -> Array:
@@ -67,7 +65,7 @@ def invert_series(
 
 def _invert(series: Array, target: Array) -> Array:
     """The same for series (m, q), each with its own target (q,)."""
-    derivative = np.asarray(legendre.legder(series), dtype=float)
+    derivative = np.asarray(chebyshev.chebder(series), dtype=float)
     total = series.sum(axis=0)
     low, high = -np.ones(target.shape), np.ones(target.shape)
     t = 2.0 * np.clip(target / np.where(total > 0, total, 1.0), 0.0, 1.0) - 1.0

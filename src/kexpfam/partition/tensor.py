@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.polynomial import legendre
+from numpy.polynomial import chebyshev
 
 from kexpfam._parallel import on_threads
 from kexpfam._typing import Array, Indices
@@ -312,7 +312,7 @@ def _integrated(
 
 def _last_coefficients(values: Array, k: int) -> Array:
     """Size of the last two along a coordinate, of all lines, (r, cells, others)."""
-    tail, n = cell_rule().coefficients[:, -2:], len(values)
+    tail, n = cell_rule().last, len(values)
     if k == 0:
         cells = values.reshape(n, -1, NODES, values.shape[2])
         first, second = np.moveaxis(tail.T @ cells, 2, 0)
@@ -380,7 +380,7 @@ def _polynomials(known: Array, edges: Array) -> Iterator[tuple[int, Array | None
             yield parent, None
             continue
         t = (2.0 * nodes[cell] - (left + right)) / (right - left)
-        yield parent, legendre.legvander(t, NODES - 1) @ cell_rule().coefficients.T
+        yield parent, chebyshev.chebvander(t, NODES - 1) @ cell_rule().coefficients.T
 
 
 def _number_of_nodes(edges: Edges) -> int:
@@ -407,6 +407,6 @@ def _normalized(edges: Array, values: Array) -> CellDensity:
 def _interpolate(edges: Array, plane: Array, u: Array) -> Array:
     """Rows of a plane (k·16, b) interpolated at points u (q,), giving (q, b)."""
     cell, t = locate(edges, u)
-    series = legendre.legvander(t, NODES - 1) @ cell_rule().coefficients.T
+    series = chebyshev.chebvander(t, NODES - 1) @ cell_rule().coefficients.T
     values = plane.reshape(-1, NODES, plane.shape[1])[cell]
     return np.einsum("qj,qjb->qb", series, values)
