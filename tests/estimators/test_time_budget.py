@@ -31,7 +31,7 @@ def test_no_time_at_all_gives_a_density_and_says_what_was_not_tried(rows, estima
     assert mass == pytest.approx(1.0, abs=1e-5)
     reason = model.stopped_ if estimator is AutoKCEF else model.selection_.reason
     assert reason.startswith("the time budget was over; not tried: linear; ")
-    assert "kernels" in reason
+    assert reason.count("kernels") == 1
     assert "The search ended early: the time budget was over" in repr(model)
 
 

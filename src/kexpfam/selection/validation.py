@@ -64,6 +64,9 @@ from kexpfam.summaries import LearnedSummary
 # Bases that are tried first where time is short.
 _FAST = BaseDensity | LinearBase
 
+# What is left out of kernels is counted in the end.
+_KERNELS = "kernels"
+
 Progress = Callable[[int, int, float], None]
 
 
@@ -86,6 +89,7 @@ class Validation:
     # out
     deadline: float = math.inf
     left_out: list[str] = field(default_factory=list)
+    kernels: tuple[int, int] = 0, 0  # How many were tried, and were to be
     # Coordinates of all training rows, by name, if these are more
     _final: dict[str, CoordinateRows] = field(default_factory=dict)
     # Lengthscales of the columns of x that matter, by name; None if not looked for
@@ -122,7 +126,10 @@ class Validation:
         if self.interrupted:
             return "interrupted"
         if self.left_out:
-            return f"the time budget was over; not tried: {'; '.join(self.left_out)}"
+            done, total = self.kernels
+            kernels = f"{total - done} of {total} kernels"
+            what = [kernels if name == _KERNELS else name for name in self.left_out]
+            return f"the time budget was over; not tried: {'; '.join(what)}"
         return "all candidates were tried"
 
     @property
@@ -493,8 +500,9 @@ class Validation:
             if not self.candidates:
                 raise
             self.interrupted = True
-        if done < len(tasks):
-            self.left_out.append(f"{len(tasks) - done} of {len(tasks)} kernels")
+        self.kernels = self.kernels[0] + done, self.kernels[1] + len(tasks)
+        if done < len(tasks) and _KERNELS not in self.left_out:
+            self.left_out.append(_KERNELS)
 
     def problem(
         self, name: str, base: BaseDensity | None = None, n_components: int = 150
