@@ -69,6 +69,12 @@ def test_frames_and_names_of_columns_give_the_rows_of_arrays(rows, library):
         training_data(DummyRegressor(), frame, "z")
 
 
+def test_a_single_number_for_y_is_refused():
+    frame = pytest.importorskip("pandas").DataFrame({0: [1.0, 2.0], 1: [3.0, 4.0]})
+    with pytest.raises(ValueError, match="y=1 is one value; pass one for each row"):
+        training_data(DummyRegressor(), frame, 1)
+
+
 def test_a_source_gives_the_estimator_its_columns(rows, tmp_path):
     estimator = DummyRegressor()
     estimator.feature_names_in_ = np.array(["old"], dtype=object)

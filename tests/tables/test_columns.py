@@ -20,7 +20,7 @@ def texts(numbers, others):
 def test_a_column_of_nine_numbers_in_ten_is_one_of_numbers(numbers, others, mostly):
     table = texts(numbers, others)
     assert table.is_mostly_numbers("c") is mostly
-    end = "correct the file" if mostly else "this column has to hold numbers"
+    end = "correct it" if mostly else "this column has to hold numbers"
     with pytest.raises(TableError, match=end):
         table.numbers("c")
 

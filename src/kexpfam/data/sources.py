@@ -320,7 +320,15 @@ def taken_out(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
     """Responses and weights that are names of columns of a frame in memory, taken out.
 
     Anything else is returned as it is.
+
+    Raises:
+        ValueError: There is no such column, or y is a single number.
     """
+    if np.isscalar(y) and not isinstance(y, str):
+        raise ValueError(
+            f"y={y!r} is one value; pass one for each row of X, or the name of a column "
+            f"of X, which is a text."
+        )
     names = [y] if isinstance(y, str) else y
     listed = isinstance(names, list | tuple) and all(isinstance(n, str) for n in names)
     # In this order: a lazy frame has to work to know its columns.

@@ -35,8 +35,10 @@ class TableError(KexpfamError, ValueError):
 
 
 def as_keyword(name: str, value: str | list[str] | None = None) -> str:
-    """An argument as Python spells it: `missing='drop'`."""
-    return name if value is None else f"{name}={value!r}"
+    """An argument as Python spells it: `TableCoder(missing='drop')`."""
+    if value is None or name == "ordered":  # which estimators have, too
+        return name if value is None else f"{name}={value!r}"
+    return f"TableCoder({name}={value!r})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,7 +156,7 @@ class Table:
         known = int(np.count_nonzero(cells != ""))
         raise TableError(
             f"{what}{rest}, while {known - others - 1} of {known} cells of the column "
-            f"are{why}; correct the file{advice}."
+            f"are{why}; correct it{advice}."
         )
 
     def labels(self, name: str) -> Column:
