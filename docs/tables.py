@@ -42,7 +42,7 @@ PAGES = {
     "limits.md": ("spread", "band", "unknown"),
     "kinds_of_y.md": ("rounding", "measures"),
     "rivals.md": ("log_loss", "larger_tables", "speed", "many_rows"),
-    "scale.md": ("bounds",),
+    "scale.md": ("bounds", "growth"),
     "state_of_the_field.md": ("field_conditional", "field_joint", "field_tables"),
     "tutorials/million_rows.md": ("scale",),
 }
@@ -150,6 +150,33 @@ def bounds() -> str:
         ratios = [f"{one[k]:.3g}" if k in one else "" for k in ("ratio", "cpu_ratio")]
         rows.append([one["what"], *times, *ratios, aim])
     head = ["what", "time", "processor time", "ratio", "of processor times", "aim"]
+    return table(head, rows)
+
+
+def growth() -> str:
+    """How time grows along four axes, with exponents."""
+    names = {
+        "rows": "rows",
+        "columns": "columns of x",
+        "centres": "centres",
+        "predictions": "rows of prediction",
+    }
+    rows = []
+    for axis, methods in result("growth").items():
+        for method, one in methods.items():
+            sizes, seconds = one["sizes"], one["cpu_seconds"]
+            middle = len(sizes) // 2
+            rows.append(
+                [
+                    f"{names[axis]}, {method}",
+                    *(
+                        f"{seconds[k]:.3g} s at {sizes[k]:,}"
+                        for k in (0, middle, len(sizes) - 1)
+                    ),
+                    *(f"{one['exponents'][k]:.2f}" for k in ("all", "upper half")),
+                ]
+            )
+    head = ["what grows", "smallest", "middle", "largest", "exponent", "upper half"]
     return table(head, rows)
 
 

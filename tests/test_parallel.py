@@ -20,7 +20,9 @@ from kexpfam._parallel import (
     thread_count,
     threads_of,
 )
+from kexpfam.base_densities import GaussianBase
 from kexpfam.data import TrainingRows
+from kexpfam.distributions import ClosedFormDensity, MixtureDensity, one_column
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2, 5, None])
@@ -223,3 +225,21 @@ def test_fits_run_with_one_thread_of_blas(estimator, monkeypatch):
     with threadpool_limits(2, user_api="blas"):
         estimator.fit(x, None if isinstance(estimator, KEF) else np.sin(3 * x[:, 0]))
     assert seen == {1}
+
+
+def test_regions_and_modes_run_with_one_thread_of_blas(monkeypatch):
+    seen, made = [], one_column.tabulate
+
+    def noted(*arguments, **how):
+        seen.append(blas_threads())
+        return made(*arguments, **how)
+
+    monkeypatch.setattr(one_column, "tabulate", noted)
+    normals = [
+        ClosedFormDensity(GaussianBase(1.0), np.array([c]), np.ones(1))
+        for c in (-2.0, 2.0)
+    ]
+    with threadpool_limits(2, user_api="blas"):
+        MixtureDensity(normals, [0.4, 0.6]).hpd(0.9)
+        MixtureDensity(normals, [0.4, 0.6]).mode()
+    assert seen == [{1}, {1}]

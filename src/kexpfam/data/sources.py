@@ -326,8 +326,8 @@ def taken_out(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
     """
     if np.isscalar(y) and not isinstance(y, str):
         raise ValueError(
-            f"y={y!r} is one value; pass one for each row of X, or the name of a column "
-            f"of X, which is a text."
+            f"y={y!r} is one value; pass one for each row of X, or the name of a "
+            f"column of X, which is a text."
         )
     names = [y] if isinstance(y, str) else y
     listed = isinstance(names, list | tuple) and all(isinstance(n, str) for n in names)

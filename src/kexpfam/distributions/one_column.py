@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from kexpfam._parallel import cached_property
+from kexpfam._parallel import cached_property, single_threaded_blas
 from kexpfam._roots import increasing_roots
 from kexpfam._typing import Array, ArrayLike, Indices, Mask
 from kexpfam._validation import (
@@ -119,18 +119,21 @@ class OneColumnDensity(Density):
         outline = self._outline()
         breaks = np.clip(self._breaks(), outline[:, :1], outline[:, -1:])
         edges = merged_edges([outline, breaks, graded_points(outline)])
-        return tabulate(self._rough_pdf, self._cdf, edges)
+        # Many small products, for which threads of BLAS would wait.
+        with single_threaded_blas():
+            return tabulate(self._rough_pdf, self._cdf, edges)
 
     def _quadrature(self, breaks: Array) -> Quadrature:
         """Nodes and masses for expectations of what is smooth but at breaks, (k,)."""
         quartiles = self._about(np.tile([0.25, 0.5, 0.75], (self._n, 1)))
-        return quadrature_of(
-            self._rough_pdf,
-            self._cdf,
-            quartiles,
-            self._outline()[:, [0, -1]],
-            np.concatenate([breaks, self._breaks()]),
-        )
+        with single_threaded_blas():
+            return quadrature_of(
+                self._rough_pdf,
+                self._cdf,
+                quartiles,
+                self._outline()[:, [0, -1]],
+                np.concatenate([breaks, self._breaks()]),
+            )
 
     def _has_moments(self) -> tuple[Mask, Mask]:
         """Where there are a mean and a standard deviation, (n,) each."""
@@ -255,8 +258,11 @@ class OneColumnDensity(Density):
             multimodal; the array itself for a single density.
         """
         confidence = check_confidence(confidence)
-        whole = confidence == 1.0
-        regions = list(self._ends) if whole else self._regions(confidence)
+        if confidence == 1.0:
+            regions = list(self._ends)
+        else:
+            with single_threaded_blas():
+                regions = self._regions(confidence)
         return regions[0] if self._single else regions
 
     def band(self, level: float = 0.9, y: ArrayLike | None = None) -> Band:
