@@ -200,7 +200,6 @@ SLOW = (
     "tests/sampling/test_tempered.py::test_kef_of_five_columns_is_drawn_from",
     "tests/sampling/test_tempered.py::test_log_partition_of_the_report_is_that_of_quadrature",
     "tests/sampling/test_tempered.py::test_modes_of_a_fit_have_the_masses_of_quadrature",
-    "tests/score_matching/test_centers.py::test_random_pivots_are_drawn_in_proportion_to_the_residual",
     "tests/score_matching/test_iterative.py::test_the_preconditioner_saves_most_iterations",
     "tests/selection/test_held_out_laws.py::test_standard_deviations_behind_a_logarithm",
     "tests/selection/test_mixtures.py",

@@ -225,15 +225,15 @@ def test_merged_edges_are_all_of_each_row_once():
     assert merged_edges([np.zeros((2, 3))]).shape == (2, 2)
 
 
-def test_graded_points_double_their_distance_from_the_middle_up_to_the_ends():
+def test_graded_points_grow_fourfold_from_the_middle_up_to_the_ends():
     outline = np.array([[-1e6, -1.0, 0.0, 1.0, 1e3], [0.0, 1.0, 2.0, 3.0, 4.0]])
     points = graded_points(outline)
     left, right = np.split(points, 2, axis=1)
     # The middle half of the first row is two wide, and its end a million away.
-    steps = 2.0 * 2.0 ** np.arange(2, 2 + left.shape[1])
+    steps = 2.0 * 4.0 ** np.arange(1, 1 + left.shape[1])
     np.testing.assert_array_equal(left[0], -steps)
     np.testing.assert_array_equal(right[0], np.minimum(steps, 1e3))
-    assert 1e6 / 4 <= steps[-1] <= 1e6
+    assert 1e6 / 16 <= steps[-1] <= 1e6
     np.testing.assert_array_equal(left[1], np.zeros(left.shape[1]))
     np.testing.assert_array_equal(right[1], np.full(left.shape[1], 4.0))
 

@@ -67,3 +67,16 @@ def test_other_totals_scale_the_counts():
     assert_close(near.scaled(600.0).weights.sum(), 600.0)
     twice = near.scaled(2.0 * weights.sum())
     assert_close(twice.count(X[:3]), 2.0 * near.count(X[:3]))
+
+
+@pytest.mark.parametrize("unit", [1e-3, 0.3, 1e4])
+def test_units_of_the_conditions_change_no_count(unit):
+    X, weights = rows(200)
+    place = np.array([[0.5, 38.0]])
+    one = Neighbourhood.of(X, weights).count(place)
+    other = Neighbourhood.of(unit * X, weights).count(unit * place)
+    assert_close(other, one, 1e-9)
+    # A column that does not vary takes no part.
+    wide = np.column_stack([X, np.full(200, 7.0)])
+    with_it = Neighbourhood.of(wide, weights).count(np.column_stack([place, [[7.0]]]))
+    assert_close(with_it, one, 1e-9)

@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from numpy.polynomial import legendre
+from scipy import integrate
 
-from kexpfam.partition import CellDensity, cell_nodes, cells_holding
+from kexpfam.partition import CellDensity, cell_nodes, cell_rule, cells_holding
 from tests.tolerances import assert_close
 
 
@@ -95,8 +97,26 @@ def test_sums_over_cells_are_integrals():
         assert_close(cells.integral(cells.nodes), [first])
         fine = np.linspace(-1.0, 2.5, 200_001)
         p = 0.1 + (fine - 0.3) ** 4
-        assert_close(cells.entropy(), [-np.trapezoid(p * np.log(p), fine)], 1e-8)
+        assert_close(cells.entropy(), [-integrate.trapezoid(p * np.log(p), fine)], 1e-8)
         assert_close(
             cells.below[0],
             [0.0, 0.1 + (1.3**5 - 0.3**5) / 5.0, exact - cells.mass[0, 2]],
         )
+
+
+def test_the_error_of_a_cell_is_the_size_of_its_last_two_coefficients():
+    """Of random series of degree fifteen, in an array of any shape."""
+    rng, rule = np.random.default_rng(0), cell_rule()
+    series = rng.normal(size=(3, 4, 16))
+    values = np.array([[legendre.legval(rule.nodes, c) for c in row] for row in series])
+    slow = np.abs(series[..., 14]) + np.abs(series[..., 15])
+    assert_close(rule.error(values), slow, 1e-10)
+    assert_close(values @ rule.coefficients, series, 1e-10)
+    # The integral from the left end, and of all of it.
+    whole = [
+        [legendre.legval(1.0, legendre.legint(c, lbnd=-1)) for c in row]
+        for row in series
+    ]
+    assert_close(values @ rule.weights, whole, 1e-10)
+    ends = (values @ rule.integrals).sum(axis=-1)
+    assert_close(ends, whole, 1e-10)

@@ -421,3 +421,22 @@ def test_mass_beyond_the_cells_is_that_of_a_power():
             second = mass @ (0.5 * (left + right)) ** 2
             assert_close(light[0], np.full(2, 0.5 * a * 64.0 ** (2.0 - a) / second))
             assert light[0, 0] > share
+
+
+@pytest.mark.parametrize(
+    "law", [stats.gumbel_r(0.3, 0.7), stats.skewnorm(3.0), stats.t(3)]
+)
+def test_a_mirrored_density_has_mirrored_cells_and_the_same_error(law):
+    start, index = np.linspace(-4, 4, 9), 3.0 if law.dist.name == "t" else np.inf
+    one, other = (
+        integrate_line(
+            lambda u, sign=sign: law.logpdf(sign * u)[None],
+            start,
+            extend=LINE,
+            tail_index=index,
+        )
+        for sign in (1.0, -1.0)
+    )
+    assert_close(one.edges, -other.edges[::-1])
+    assert_close(one.log_partition, other.log_partition, 1e-13, scale=1.0)
+    assert_close(one.error, other.error, 1e-3)

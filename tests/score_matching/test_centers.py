@@ -225,7 +225,7 @@ def test_random_pivots_are_drawn_in_proportion_to_the_residual():
     K = KERNEL.at(X, Y, X, Y).partial(0, 0, 0, 0)
     candidates = Candidates(KERNEL, X, Y, weights, CenterSpec(pivot_block=8))
     rng = np.random.default_rng(0)
-    pairs, draws = np.zeros((6, 6)), 2000
+    pairs, draws = np.zeros((6, 6)), 800
     for _ in range(draws):
         (a, b), _ = random_pivots(candidates, 2, rng)
         pairs[a, b] += 1
