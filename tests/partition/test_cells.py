@@ -111,7 +111,9 @@ def test_the_error_of_a_cell_is_the_size_of_its_last_two_coefficients():
     values = np.array([[legendre.legval(rule.nodes, c) for c in row] for row in series])
     slow = np.abs(series[..., 14]) + np.abs(series[..., 15])
     assert_close(rule.error(values), slow, 1e-10)
-    turned = [[chebyshev.poly2cheb(legendre.leg2poly(c)) for c in row] for row in series]
+    turned = [
+        [chebyshev.poly2cheb(legendre.leg2poly(c)) for c in row] for row in series
+    ]
     assert_close(values @ rule.coefficients, turned, 1e-10)
     # The integral from the left end, and of all of it.
     whole = [
