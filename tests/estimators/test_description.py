@@ -1,11 +1,13 @@
 """What a fitted model says of itself."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
 import sklearn
 
-from kexpfam import KCEF, AutoKCEF
+from kexpfam import KCEF, AutoKCEF, FactorizedDensity
 from kexpfam.baselines import ConditionalKDE
 from kexpfam.estimators.description import described, with_relevance
 
@@ -115,3 +117,28 @@ def test_a_page_of_many_columns_counts_those_that_are_left_out():
     page = model._repr_html_()
     assert ">x3<" in page
     assert "(4 more)" in page
+
+
+def test_weights_that_are_no_counts_are_said_to_weigh():
+    x = np.linspace(-1, 1, 60)[:, None]
+    y = x[:, 0] + 0.1 * np.cos(40 * x[:, 0])
+    for weight, words in ((2.0, "from 120 rows"), (0.005, "from rows that weigh 0.3")):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = KCEF(select=None).fit(x, y, sample_weight=np.full(60, weight))
+        assert words in repr(model)
+
+
+def test_the_name_of_another_response_is_refused():
+    x = np.linspace(-1, 1, 60)
+    frame = pd.DataFrame({"x": x, "z": -x, "y": x + 0.1 * np.cos(40 * x)})
+    model = KCEF(select=None).fit(frame[["x"]], frame["y"])
+    assert model.score(frame, "y") == model.score(frame[["x"]], frame["y"])
+    with pytest.raises(ValueError, match="y='z', and the model was fitted to 'y'"):
+        model.score(frame, "z")
+
+
+def test_a_joint_density_has_no_response():
+    frame = {"x": [0.0, 1.0, 2.0], "y": [1.0, 0.0, 1.0]}
+    with pytest.raises(ValueError, match="y must not be a column or a table, got 'y'"):
+        FactorizedDensity().fit(frame, "y")

@@ -152,6 +152,15 @@ class ConditionalEstimator(Explained, RegressorMixin, BaseEstimator, Generic[D])
         coded = None if self.coder_ is None else self.coder_.coding_.target
         return coded or self._response_name
 
+    def _observed(self, X: Any, y: Any) -> Any:
+        """Responses, or the columns of X that are named; another name is refused."""
+        if isinstance(y, str) and self._target not in (None, y):
+            raise ValueError(
+                f"y={y!r}, and the model was fitted to {self._target!r}; pass that "
+                f"name, or the values themselves."
+            )
+        return observed_beside(X, y)
+
     def score_samples(self, X: ArrayLike, y: ArrayLike) -> Array:
         """Log p(y|x) of each row, (n,), in nats and in one over the units of y.
 
@@ -172,7 +181,7 @@ class ConditionalEstimator(Explained, RegressorMixin, BaseEstimator, Generic[D])
             >>> bool(at > far)
             True
         """
-        y = response_numbers(observed_beside(X, y))
+        y = response_numbers(self._observed(X, y))
         X, Y = self._asked(X), response_columns(as_numbers("y", y))
         d = self._response_columns
         if Y.shape != (len(X), d):
@@ -384,7 +393,7 @@ class ConditionalEstimator(Explained, RegressorMixin, BaseEstimator, Generic[D])
         from kexpfam.display import ConditionalDensityDisplay
 
         display = ConditionalDensityDisplay.from_estimator(
-            self, X, observed_beside(X, y), along=along, ax=ax
+            self, X, self._observed(X, y), along=along, ax=ax
         )
         return display.ax_
 
@@ -410,7 +419,7 @@ class ConditionalEstimator(Explained, RegressorMixin, BaseEstimator, Generic[D])
         return explored(
             self._of_coded_rows(),
             coded,
-            observed_beside(X, y),
+            self._observed(X, y),
             coding=None if self.coder_ is None else self.coder_.coding_,
             title=title,
             target=response_name(y) or self._target or "y",

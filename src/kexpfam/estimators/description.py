@@ -144,8 +144,14 @@ def _heading(model: Any, target: str) -> str:
         given += f", ... ({len(shown)} columns)"
     fitted = getattr(model, "_fitted", None)
     near = getattr(fitted, "neighbourhood", vars(model).get("neighbourhood_"))
-    rows = "" if near is None else f" from {round(float(near.weights.sum()))} rows"
+    rows = "" if near is None else f" from {_counted(float(near.weights.sum()))}"
     return f"p({target} | {given}){rows}"
+
+
+def _counted(rows: float) -> str:
+    """As many rows as weights stand for: 40 rows; rows that weigh 0.4."""
+    whole = rows >= 0.5 and abs(rows - round(rows)) <= 1e-6 * rows
+    return f"{round(rows)} rows" if whole else f"rows that weigh {rows:.4g} together"
 
 
 def _of_response(model: Any) -> list[tuple[str, str]]:

@@ -146,11 +146,13 @@ class FactorizedDensity(DensityEstimator):
         Returns:
             The estimator itself.
         """
-        if len(shape := np.asarray(y).shape) > 1:
+        shape = np.asarray(y).shape
+        if isinstance(y, str) or len(shape) > 1:
+            got = repr(y) if isinstance(y, str) else f"shape {shape}"
             raise ValueError(
-                f"y must not be a table, got shape {shape}: fit takes one table of all "
-                f"columns, and FactorizedDensity(exogenous=[...]) says which of "
-                f"them are conditions, as given(X) takes them."
+                f"y must not be a column or a table, got {got}: fit takes one table "
+                f"of all columns, and FactorizedDensity(exogenous=[...]) says which "
+                f"of them are conditions, as given(X) takes them."
             )
         table = joint_table(self, X, self.exogenous)
         Y, columns, weights = table.Y, table.columns, None
