@@ -57,3 +57,16 @@ def test_a_mode_at_a_jump_is_on_the_side_where_the_density_is():
     p = MixtureDensity([BoundedDensity(inner, support), wide], [0.998, 0.002])
     assert p.mode()[0] >= 0.0
     assert p.pdf(p.mode())[0] == pytest.approx(p.pdf(np.zeros(1))[0], rel=1e-6)
+
+
+@pytest.mark.parametrize("likely", [False, True])
+@pytest.mark.parametrize("confidence", [0.5, 0.99, 0.9999, 0.999999])
+def test_regions_have_their_mass_with_slivers_too(likely, confidence):
+    """Where the level is below the valley before a sliver, it is in the region."""
+    p = laws(likely=likely)
+    for own, region in zip(p, p.hpd(confidence), strict=True):
+        mass = np.diff(own.cdf(region.ravel()))[::2].sum()
+        assert mass == pytest.approx(confidence, abs=1e-9)
+        inner = region[region != 0.0]
+        heights = own.pdf(inner)
+        np.testing.assert_allclose(heights, heights[0], rtol=1e-5)

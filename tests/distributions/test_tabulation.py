@@ -11,8 +11,8 @@ from kexpfam.distributions.tabulation import (
     graded_points,
     merged_edges,
     peaks,
+    slivers,
     tabulate,
-    without_slivers,
 )
 from kexpfam.partition import CellDensity, cell_nodes
 from tests.densities import closed_form, untuned
@@ -278,16 +278,15 @@ def test_slivers_have_a_thousandth_of_the_mass_at_most(height, mass, dropped, tu
     cells = sliver(0.0, height, mass)
     if turned:
         cells = CellDensity(-cells.edges[:, ::-1], cells.density[:, ::-1])
-    bound = 0.0
-    found = without_slivers(cells, np.array([-np.inf, bound, np.inf]))
+    bounds = np.array([[-np.inf, 0.0] if turned else [0.0, np.inf]])
+    found = slivers(cells, bounds)
     place = -1 if turned else 0
-    kept = found.density[0, 1:] if not turned else found.density[0, :-1]
-    before = cells.density[0, 1:] if not turned else cells.density[0, :-1]
-    np.testing.assert_array_equal(kept, before)
-    assert bool(found.density[0, place, 0] == 0.0) is dropped
-    # At a place that is no end of theirs, nothing is a sliver.
-    same = without_slivers(cells, np.array([77.0 if turned else -77.0]))
-    np.testing.assert_array_equal(same.density[0, 1], cells.density[0, 1])
+    np.testing.assert_array_equal(np.delete(found[0], place), False)
+    assert bool(found[0, place]) is dropped
+    # At a bound that is elsewhere nothing is a sliver, nor outside of one.
+    for end in (-77.0, 77.0):
+        assert not slivers(cells, np.array([[end, end]])).any()
+    assert not slivers(cells, bounds[:, ::-1]).any()
 
 
 @pytest.mark.parametrize("next_to_it", [0.49, 0.51])
@@ -296,5 +295,15 @@ def test_slivers_fall_to_less_than_half(next_to_it):
     ends = np.cumsum([0.0, 1e-4, 0.5, 0.5])
     heights = np.array([2.0, 2.0 * next_to_it, 8.0])
     cells = CellDensity(ends[None], np.repeat(heights[None, :, None], 16, axis=2))
-    found = without_slivers(cells, np.zeros(1))
-    assert bool(found.density[0, 0, 0] == 0.0) is (next_to_it < 0.5)
+    found = slivers(cells, np.array([[0.0, np.inf]]))
+    assert bool(found[0, 0]) is (next_to_it < 0.5)
+
+
+def test_slivers_end_in_the_valley():
+    """What rises again within the same thousandth of the mass is a tail of the rest."""
+    heights = np.array([9.0, 0.01, 0.2, 0.3, 0.4, 1.0])
+    masses = np.array([1e-4, 1e-4, 2e-4, 3e-4, 0.3, 0.6993])
+    ends = np.cumsum([0.0, *masses / heights])
+    cells = CellDensity(ends[None], np.repeat(heights[None, :, None], 16, axis=2))
+    found = slivers(cells, np.array([[0.0, np.inf]]))
+    np.testing.assert_array_equal(found[0], [True] * 2 + [False] * 4)

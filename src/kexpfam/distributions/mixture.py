@@ -225,6 +225,9 @@ class MixtureDensity(TabulatedDensity):
     def _breaks(self) -> Array:
         return np.unique(np.concatenate([p._breaks() for p in self._components]))
 
+    def _bounds(self) -> Array:
+        return np.concatenate([part._bounds() for part in self._components])
+
     def _outline(self) -> Array:
         """Points of the outlines of the components, thinned by their mass.
 

@@ -28,8 +28,8 @@ from kexpfam.distributions.tabulation import (
     merged_edges,
     peaks,
     quadrature_of,
+    slivers,
     tabulate,
-    without_slivers,
 )
 from kexpfam.partition import CellDensity
 
@@ -104,6 +104,10 @@ class OneColumnDensity(Density):
     @abstractmethod
     def _breaks(self) -> Array:
         """Where in y a density is not smooth, the same for all, (k,)."""
+
+    def _bounds(self) -> Array:
+        """Ends of the supports of what a density is made of, for all, (k, 2)."""
+        return np.unique(self._ends[:, 0], axis=0)
 
     def _outline(self) -> Array:
         """Few points that tell where the mass is, not decreasing, (n, k).
@@ -253,6 +257,13 @@ class OneColumnDensity(Density):
     def hpd(self, confidence: float = 0.9) -> list[Array] | Array:
         """Highest-density region: the smallest set with this probability.
 
+        Densities below 1e-14 of the highest count as none. Heights at a bound with less
+        than a thousandth of the mass, which a map of the bound makes, are left out
+        where something less high separates them from the rest of the region.
+
+        Args:
+            confidence: Probability inside, for every density; with 0 a point.
+
         Returns:
             For each density an array (k, 2) of intervals, more than one if it is
             multimodal; the array itself for a single density.
@@ -378,12 +389,33 @@ class TabulatedDensity(OneColumnDensity):
         return self._out(self._cells.entropy())
 
     def _regions(self, confidence: float) -> list[Array]:
-        return highest_density_regions(self._without_slivers, confidence)
+        """Level sets of what is without slivers, while these are apart from the rest.
+
+        Where the level is below the valley between, or their mass is needed, they are
+        as good as others.
+        """
+        regions = highest_density_regions(self._without_slivers, confidence)
+        cells, kept = self._cells, self._without_slivers
+        for row in np.flatnonzero(self._slivers.any(axis=1)).tolist():
+            cut = np.diff(self._slivers[row], prepend=False, append=False)
+            short = kept.mass[row].sum() < confidence
+            if short or np.isin(regions[row], cells.edges[row, cut]).any():
+                one = CellDensity(cells.edges[[row]], cells.density[[row]])
+                regions[row] = highest_density_regions(one, confidence)[0]
+        return regions
+
+    @cached_property
+    def _slivers(self) -> Mask:
+        """Cells at bounds whose heights have next to no mass."""
+        return slivers(self._cells, self._bounds())
 
     @cached_property
     def _without_slivers(self) -> CellDensity:
         """The densities on cells, without heights at bounds that have no mass."""
-        return without_slivers(self._cells, self._breaks())
+        cells, drop = self._cells, self._slivers
+        if not drop.any():
+            return cells
+        return CellDensity(cells.edges, np.where(drop[..., None], 0.0, cells.density))
 
     @cached_property
     def _cells(self) -> CellDensity:

@@ -235,6 +235,9 @@ class RecalibratedDensity(MappedDensity):
     def _breaks(self) -> Array:
         return self._density._breaks()
 
+    def _bounds(self) -> Array:
+        return self._density._bounds()
+
     @cached_property
     def _moments(self) -> tuple[Array, Array]:
         """Mean and standard deviation, (n,) each; those that p has not are not there.

@@ -241,8 +241,11 @@ def _regions(sets: _LevelSets, confidence: float) -> list[Array]:
         level = np.where(settled, level, step)
     regions = sets.intervals(sets.above(level, 1e-14))
     # A level that misses its probability by so much is that of a plateau.
-    plateau = np.flatnonzero(np.abs(excess) >= 1e-8)
+    # Where nothing is above a level it is the peak's, of which a point is the region.
+    empty = np.array([len(region) == 0 for region in regions], dtype=bool)
+    plateau = np.flatnonzero((np.abs(excess) >= 1e-8) | empty)
     if len(plateau):
+        low = np.where(empty, np.maximum(low, (1.0 - 1e-8) * peak), low)
         inner = sets.intervals(sets.above(high, 1e-14))
         outer = sets.intervals(sets.above(low, 1e-14))
         for row in plateau.tolist():
@@ -280,7 +283,9 @@ def _trimmed(one: CellDensity, high: Array, low: Array, confidence: float) -> Ar
             cut_left = spare if d < b else 0.0 if c > a else 0.5 * spare
             levels = np.array([[below + cut_left, above - (spare - cut_left)]])
             kept.append(one.ppf(levels)[0])
-    ends = np.array(sorted((a, b) for a, b in kept if b > a))
+    # With next to no probability each is a point, and one of them is enough.
+    longer = [(a, b) for a, b in kept if b > a] or kept[:1]
+    ends = np.array(sorted((a, b) for a, b in longer))
     # Pieces that touch are one interval.
     apart = np.append(True, ends[1:, 0] > ends[:-1, 1] + 1e-9 * np.ptp(ends))
     return np.stack([ends[apart, 0], ends[np.append(apart[1:], True), 1]], axis=1)

@@ -163,6 +163,9 @@ class RowAverageDensity(TabulatedDensity):
     def _breaks(self) -> Array:
         return self._parts._breaks()
 
+    def _bounds(self) -> Array:
+        return self._parts._bounds()
+
     def _draws(self, size: int, rng: np.random.Generator) -> Array:
         levels = rng.random((self._n, size))
         # The largest double below one is a level, zero is not.

@@ -287,37 +287,45 @@ def peaks(
     return np.where(log_p[:, 1] >= log_p[:, 0], found, best)
 
 
-def without_slivers(cells: CellDensity, breaks: Array) -> CellDensity:
-    """The same without high densities of next to no mass at a bound.
+def slivers(cells: CellDensity, bounds: Array) -> Mask:
+    """Cells with high densities of next to no mass at a bound, (n, k).
 
     Behind a map that takes a bound far out, tails of what is there are crowded into a
     height, where the density of y is large, and has less mass than any rows tell.
     A sliver is within a thousandth of the mass from a bound, falls to less than half,
-    and there the density is less than half of what it is elsewhere.
+    and there the density is less than half of what it is elsewhere. It ends where the
+    density is lowest.
 
     Args:
         cells: The densities, each row on its own cells.
-        breaks: Places, the bounds among them, (k,).
+        bounds: Lower and upper ends of supports, (j, 2).
     """
     most, half = 1e-3, 0.5
-    mass = cells.half * (cells.density @ cell_rule().weights)
-    top, drop = cells.density.max(axis=2), np.zeros(mass.shape, dtype=bool)
-    row = np.arange(len(mass))
-    for place in breaks[np.isfinite(breaks)]:
-        right = cells.edges[:, :-1] >= place
-        for beyond, turn, node in ((right, 1, 0), (~right, -1, -1)):
-            own, height = beyond[:, ::turn], top[:, ::turn]
-            near = own & (np.cumsum(own * mass[:, ::turn], axis=1) <= most)
-            # Where there is none it is the first, which is no sliver.
-            next_one = np.argmax(own & ~near, axis=1)
-            level = cells.density[:, ::turn, node][row, next_one]
-            high = np.where(near, height, 0.0).max(axis=1)
-            rest = np.where(near, 0.0, height).max(axis=1)
-            sliver = (level < half * high) & (level < half * rest)
-            drop |= (near & sliver[:, None])[:, ::turn]
-    if not drop.any():
-        return cells
-    return CellDensity(cells.edges, np.where(drop[..., None], 0.0, cells.density))
+    mass = cells.mass
+    top, bottom = cells.density.max(axis=2), cells.density.min(axis=2)
+    found = np.zeros(mass.shape, dtype=bool)
+    row, place = np.arange(len(mass)), np.arange(mass.shape[1])
+    sides = [(lower, 1, 0) for lower in np.unique(bounds[:, 0])]
+    sides += [(upper, -1, -1) for upper in np.unique(bounds[:, 1])]
+    for bound, turn, node in sides:
+        touching = (cells.edges == bound).any(axis=1) & np.isfinite(bound)
+        if not touching.any():
+            continue
+        beyond = cells.edges[:, :-1] - bound if turn > 0 else bound - cells.edges[:, 1:]
+        own, height = (beyond >= 0)[:, ::turn], top[:, ::turn]
+        near = own & (np.cumsum(own * mass[:, ::turn], axis=1) <= most)
+        next_one = np.argmax(own & ~near, axis=1)
+        level = cells.density[:, ::turn, node][row, next_one]
+        heights = np.where(near, height, 0.0)
+        high = heights.max(axis=1)
+        rest = np.where(near, 0.0, height).max(axis=1)
+        sliver = (level < half * high) & (level < half * rest)
+        sliver &= touching & (own & ~near).any(axis=1)
+        falling = near & (place >= heights.argmax(axis=1)[:, None])
+        valley = np.where(falling, bottom[:, ::turn], np.inf).argmin(axis=1)
+        near &= sliver[:, None] & (place <= valley[:, None])
+        found |= near[:, ::turn]
+    return found
 
 
 def _top(series: Array, low: Array, high: Array) -> Array:
