@@ -8,8 +8,9 @@ As a condition it has nodes along its range as well as where its mass is, with w
 
     ∫ f(y) p(y) dy ≈ Σ_k f(y_k) ∫ h_k(y) p(y) dy,
 
-where h_k, piecewise linear, is one at y_k and zero at all others: between separated modes
-nodes weigh nothing, and each mode has its mass.
+where h_k, piecewise linear, is one at y_k and zero at all others: between separated
+modes nodes weigh nothing, and each mode has its mass.
+
 Nodes of the columns between are y_i = F⁻¹(u_i | x, earlier y), where u runs through a
 lattice that is shifted at random a few times. How far the average of each shift is from
 that over all nodes says how large the error is.
