@@ -142,6 +142,48 @@ def test_a_curved_marginal_is_the_integral_of_the_joint():
         assert_close(p.marginal("b").pdf(y), expected, 5e-3, scale=1.0)
 
 
+@dataclass(frozen=True)
+class TwoModes:
+    """p(y_j | row) = share N(x + 2, 0.3²) + (1 − share) N(x − 2, 0.3²)."""
+
+    column: int
+    share: float = 0.7
+
+    def given(self, rows):
+        parts = [closed_form(rows[:, 0] + shift, 0.3) for shift in (2.0, -2.0)]
+        return MixtureDensity(parts, np.array([self.share, 1.0 - self.share]))
+
+
+@pytest.mark.parametrize("share", [0.7, 0.45])
+def test_separated_modes_of_the_first_column_have_their_masses(share):
+    """Of b, which is normal given a, as of a normal mixture; means also with a²."""
+    x = np.linspace(-1.0, 1.0, 21)
+    table = np.column_stack([x, np.full((21, 2), np.nan)])
+    for slope, curve in ((0.9, 0.0), (-0.4, 0.3)):
+        second = Linear(2, (0.0, slope, 0), 0.5, curve=curve)
+        order = [TwoModes(1, share), second]
+        p = chain(order, table=table, columns=(1, 2), names="ab")
+        weights, centers = np.array([share, 1 - share]), x[:, None] + [2.0, -2.0]
+        squares = centers**2 + 0.3**2
+        mean = (slope * centers + curve * squares) @ weights
+        difference = np.abs(p.mean()[:, 1] - mean)
+        assert difference.max() < 1e-3
+        assert p.mean_error[:, 1].max() < 5e-3
+        assert np.all(difference <= 3 * p.mean_error[:, 1])
+    p = chain(
+        [TwoModes(1, share), Linear(2, (0.0, 0.9, 0), 0.5)],
+        table=table,
+        columns=(1, 2),
+        names="ab",
+    )
+    y = np.linspace(-3.0, 3.0, 7)
+    law = stats.norm(0.9 * centers[..., None], np.hypot(0.5, 0.9 * 0.3))
+    expected = np.einsum("k,nkq->nq", weights, law.cdf(y))
+    difference = np.abs(p.marginal("b").cdf(np.tile(y, (21, 1))) - expected)
+    assert difference.max() < 1e-3
+    assert p.marginal_error("b").max() < 5e-3
+
+
 def test_draws_have_the_moments(case):
     p, weights, laws = case
     draws = p.rvs(20_000, random_state=0)

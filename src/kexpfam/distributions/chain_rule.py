@@ -3,9 +3,17 @@
 Each factor is a density of one column. Log densities are sums, and draws are made
 column by column. Several orders of the columns are averaged. Moments and one-column
 marginals are integrals over the earlier columns: of the conditional density of a column
-the average is taken over nodes, y_i = F⁻¹(u_i | x, earlier y), where u runs through a
-lattice that is shifted at random a few times. Differences between the shifts say how
-large the error is. The column that comes first needs none of this, and is exact.
+the average is taken over nodes. The column that comes first needs none, and is exact.
+As a condition it has nodes along its range as well as where its mass is, with weights
+
+    ∫ f(y) p(y) dy ≈ Σ_k f(y_k) ∫ h_k(y) p(y) dy,
+
+where h_k, piecewise linear, is one at y_k and zero at all others: between separated
+modes nodes weigh nothing, and each mode has its mass.
+
+Nodes of the columns between are y_i = F⁻¹(u_i | x, earlier y), where u runs through a
+lattice that is shifted at random a few times. How far the average of each shift is from
+that over all nodes says how large the error is.
 """
 
 from collections.abc import Callable, Hashable, Sequence
@@ -27,6 +35,10 @@ from kexpfam.sampling import Run, Sampler
 # Nodes: so many shifts of a lattice, with so many points each, which several orders
 # share, but for so many that each has at least.
 SHIFTS, POINTS, LEAST_POINTS = 4, 32, 8
+
+# Of the nodes of the first column, half follow its mass and half are regular between
+# its quantiles at TAIL and 1 − TAIL. A guess.
+TAIL = 1e-3
 
 
 class ColumnFactor(Protocol):
@@ -96,7 +108,7 @@ class ChainRuleDensity(SeveralColumns):
         parts = [
             self._averaged(lambda walk: walk.means, shift) for shift in range(SHIFTS)
         ]
-        return self._out(np.std(parts, axis=0, ddof=1) / np.sqrt(SHIFTS))
+        return self._out(_standard_error(parts, self._mean))
 
     def std(self) -> Array:
         return self._out(self._std)
@@ -115,8 +127,9 @@ class ChainRuleDensity(SeveralColumns):
         values = walk.rows[..., self._columns]
         values[..., walk.last] = walk.means[..., walk.last]
         offsets = values - self._mean[:, None]
-        second = np.einsum("m,nmi,nmj->nij", walk.weights, offsets, offsets)
-        second[:, walk.last, walk.last] += walk.stds[..., walk.last] ** 2 @ walk.weights
+        second = np.einsum("nm,nmi,nmj->nij", walk.weights, offsets, offsets)
+        within = np.sum(walk.weights * walk.stds[..., walk.last] ** 2, axis=1)
+        second[:, walk.last, walk.last] += within
         return second
 
     def entropy(self) -> Array:
@@ -149,10 +162,10 @@ class ChainRuleDensity(SeveralColumns):
         """
         j = self._position(column)
         levels = np.array([0.05, 0.25, 0.5, 0.75, 0.95])
-        y = self._marginal(j).quantile(levels)
+        whole = self._marginal(j)
+        y = whole.quantile(levels)
         parts = [self._marginal(j, shift).cdf(y) for shift in range(SHIFTS)]
-        errors = np.std(parts, axis=0, ddof=1) / np.sqrt(SHIFTS)
-        return np.asarray(errors.max(axis=-1))
+        return np.asarray(_standard_error(parts, whole.cdf(y)).max(axis=-1))
 
     def _marginal(self, j: int, shift: int | None = None) -> OneColumnDensity:
         """The marginal of a column over all nodes, or over those of one shift."""
@@ -164,12 +177,14 @@ class ChainRuleDensity(SeveralColumns):
                 every = np.arange(self._n)
                 parts.append(found._rows(every, single=self._single))
                 continue
-            rows, weights = self._walks[k].rows, self._walks[k].weights
-            if shift is not None:
-                own = _nodes_of(shift, len(weights))
-                rows, weights = rows[:, own], SHIFTS * weights[own]
+            nodes, weights = self._walks[k].average(shift)
+            rows = self._walks[k].rows[:, nodes]
             found = order[place].given(rows.reshape(-1, rows.shape[2]))
-            parts.append(RowAverageDensity(found, weights, single=self._single))
+            sizes = np.full(self._n, rows.shape[1])
+            average = RowAverageDensity(
+                found, weights.ravel(), sizes, single=self._single
+            )
+            parts.append(average)
         return parts[0] if len(parts) == 1 else MixtureDensity(parts, self._weights)
 
     @property
@@ -212,11 +227,8 @@ class ChainRuleDensity(SeveralColumns):
         """Averages over orders and nodes, all or of one shift, (n, d)."""
         means = []
         for walk in self._walks:
-            own, weights = values(walk), walk.weights
-            if shift is not None:
-                nodes = _nodes_of(shift, len(weights))
-                own, weights = own[:, nodes], SHIFTS * weights[nodes]
-            means.append(np.einsum("m,nmd->nd", weights, own))
+            nodes, weights = walk.average(shift)
+            means.append(np.einsum("nm,nmd->nd", weights, values(walk)[:, nodes]))
         return np.tensordot(self._weights, means, axes=1)
 
     @cached_property
@@ -297,7 +309,8 @@ class _Walk:
     """Nodes of one order, and what each column is like given those before it.
 
     Attributes:
-        weights: Of the nodes, with sum one; those of each shift have the same, (m,).
+        weights: Of the nodes, with sum one, (n, m).
+        shifts: Weights of the nodes of each shift alone, with sum one in each, (n, m).
         rows: Whole rows, (n, m, D), without the column that comes last.
         last: Position of that in y.
         means: Conditional means at the nodes, (n, m, d).
@@ -307,6 +320,7 @@ class _Walk:
     """
 
     weights: Array
+    shifts: Array
     rows: Array
     last: int
     means: Array
@@ -314,23 +328,33 @@ class _Walk:
     errors: Array
     ends: Array
 
+    def average(self, shift: int | None) -> tuple[slice, Array]:
+        """Nodes of one shift, or all, and their weights with sum one."""
+        if shift is None:
+            return slice(None), self.weights
+        points = self.weights.shape[1] // SHIFTS
+        nodes = slice(shift * points, (shift + 1) * points)
+        return nodes, self.shifts[:, nodes]
 
-def _nodes_of(shift: int, count: int) -> slice:
-    """Which of all nodes belong to a shift."""
-    points = count // SHIFTS
-    return slice(shift * points, (shift + 1) * points)
+
+def _standard_error(parts: Sequence[Array], whole: Array) -> Array:
+    """That of the whole by those of the shifts; of their mean, if that is the whole."""
+    squares = np.sum((np.array(parts) - whole) ** 2, axis=0)
+    return np.sqrt(squares / (SHIFTS * (SHIFTS - 1)))
 
 
 def _levels(points: int, d: int, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Lattices in the unit cube, each with a random shift, and their weights.
+    """Lattices in the unit cube, each with a shift of its own, and their weights.
 
-    The first coordinate is a regular grid, the others are multiples of powers of the
-    generalised golden ratio, which fill the cube evenly. The first three are bent,
-    u = v²(3 − 2v) with weight 6v(1 − v), so that far quantiles weigh little; bending
-    more would leave few nodes with all the weight.
+    The first coordinate is a regular grid, of which each shift has every fourth point.
+    The others are multiples of powers of the generalised golden ratio, which fill the
+    cube evenly, shifted at random. The first three are bent, u = v²(3 − 2v) with
+    weight 6v(1 − v), so that far quantiles weigh little; bending more would leave few
+    nodes with all the weight.
 
     Returns:
-        Levels, (SHIFTS * points, d), and weights, (SHIFTS * points,).
+        Levels, (SHIFTS * points, d), the first not yet bent, and weights of the others,
+        (SHIFTS * points,).
     """
     golden = 2.0
     for _ in range(60):  # g^d = g + 1 for the d − 1 coordinates that are no grid
@@ -338,12 +362,53 @@ def _levels(points: int, d: int, rng: np.random.Generator) -> tuple[Array, Array
     steps = np.append(1.0 / points, golden ** -np.arange(1.0, d))[:d]
     lattice = np.arange(points)[:, None] * steps
     v = np.stack([(lattice + rng.random(d)) % 1.0 for _ in range(SHIFTS)])
-    bent = v[..., :3]
-    weights = np.prod(6.0 * bent * (1.0 - bent), axis=2)
-    weights /= SHIFTS * weights.sum(axis=1, keepdims=True)
-    levels = np.concatenate([bent**2 * (3.0 - 2.0 * bent), v[..., 3:]], axis=2)
+    v[..., 0] = (np.arange(SHIFTS)[:, None] + 0.5) / (SHIFTS * points) + lattice[:, 0]
+    weights = np.prod(6.0 * v[..., 1:3] * (1.0 - v[..., 1:3]), axis=2)
+    v[..., 1:3] = _bent(v[..., 1:3])
     # A level of zero or one has no finite quantile.
-    return np.clip(levels.reshape(-1, d), 1e-9, 1.0 - 1e-9), weights.ravel()
+    return np.clip(v.reshape(-1, d), 1e-9, 1.0 - 1e-9), weights.ravel()
+
+
+def _bent(v: Array) -> Array:
+    return v**2 * (3.0 - 2.0 * v)
+
+
+def _first_nodes(p: OneColumnDensity, v: Array) -> tuple[Array, Array, Array]:
+    """Nodes of the first column and their weights, in all and in each shift, (n, m)."""
+    shape = SHIFTS, len(v) // SHIFTS
+    v = v.reshape(shape).T.ravel()  # increasing
+    y = p.ppf(_bent(v)[None])
+    ends = p.ppf(np.array([[TAIL, 1.0 - TAIL]]))
+    width = np.maximum(np.diff(ends), np.finfo(float).tiny)
+    place = 0.5 * v + 0.5 * np.clip((y - ends[:, :1]) / width, 0.0, 1.0)
+    wanted = np.linspace(place[:, 0], place[:, -1], len(v), axis=1)
+    each = zip(wanted, place, y, strict=True)
+    y = np.stack([np.interp(*row) for row in each])
+    lengths = np.diff(y)
+    # Two Gauss points in each interval: means of F to fourth order.
+    middle, half = y[:, :-1] + 0.5 * lengths, lengths / np.sqrt(12.0)
+    between = 0.5 * (p.cdf(middle - half) + p.cdf(middle + half))
+    integral = np.cumsum(between * lengths, axis=1)
+    integral = np.concatenate([np.zeros((len(y), 1)), integral], axis=1)
+    alone = np.empty((len(y), *shape))
+    for s in range(SHIFTS):
+        steps = np.diff(y[:, s::SHIFTS])
+        means = between[:, s::SHIFTS][:, : steps.shape[1]].copy()  # if a step is zero
+        rise = np.diff(integral[:, s::SHIFTS])
+        np.divide(rise, steps, out=means, where=steps > 0)
+        alone[:, s] = _hat_masses(means)
+    both = (
+        a.reshape(-1, *shape[::-1]).swapaxes(1, 2) for a in (y, _hat_masses(between))
+    )
+    y, weights = (a.reshape(len(y), -1) for a in both)
+    return y, weights, alone.reshape(len(y), -1)
+
+
+def _hat_masses(between: Array) -> Array:
+    """∫ h_k dF of all nodes, by the means of F between neighbours, (n, m - 1)."""
+    n = len(between)
+    steps = np.diff(np.hstack([np.zeros((n, 1)), between, np.ones((n, 1))]))
+    return np.maximum(steps, 1e-15)  # above rounding: weights are positive
 
 
 def _walk(
@@ -353,11 +418,12 @@ def _walk(
     levels: Array,
     weights: Array,
 ) -> _Walk:
-    """Follow an order from column to column, at quantiles of these levels, (m, d-1)."""
+    """Follow an order from column to column, at nodes of these levels, (m, d - 1)."""
     n, m, d = len(table), len(levels), len(columns)
     rows = np.repeat(table[:, None], m, axis=1)
     means, stds, errors = np.zeros((3, n, m, d))
     ends = np.empty((n, d, 2))
+    masses = np.empty((2, n, m))
     for i, factor in enumerate(order):
         j = columns.index(factor.column)
         # At the first column all nodes of a condition have the same density.
@@ -372,10 +438,17 @@ def _walk(
             stds[some, :, j] = np.reshape(p.std(), shape)
             errors[some, :, j] = np.reshape(p.log_partition_error, shape)
             ends[some, j] = p._ends[::width, 0]
-            if i < d - 1:
-                level = levels[:, i]
-                wanted = level[None] if i == 0 else np.tile(level, len(here))
-                found = np.reshape(p.ppf(wanted), (len(here), m))
+            if i == 0:
+                found, every, alone = _first_nodes(p, levels[:, 0])
                 rows[some, :, factor.column] = found
+                masses[:, some] = every, alone
+            elif i < d - 1:
+                found = p.ppf(np.tile(levels[:, i], len(here)))
+                rows[some, :, factor.column] = np.reshape(found, shape)
     last = columns.index(order[-1].column)
-    return _Walk(weights, rows, last, means, stds, errors, ends)
+    every = weights * masses[0]
+    alone = (weights * masses[1]).reshape(n, SHIFTS, -1)
+    every /= every.sum(axis=1, keepdims=True)
+    alone /= alone.sum(axis=2, keepdims=True)
+    alone = alone.reshape(n, m)
+    return _Walk(every, alone, rows, last, means, stds, errors, ends)
