@@ -232,13 +232,14 @@ def conditions(
         return coded  # by that coding, which said what it marked
     names = getattr(estimator, "feature_names_in_", None)
     if is_frame(X):
-        known = names is not None and set(names) <= set(getattr(X, "columns", ()))
-        if isinstance(X, Table | Mapping) or (known and not is_plain(X[list(names)])):
+        odd = isinstance(X, Table | Mapping)
+        if not odd and names is not None and set(names) <= set(X.columns):
+            X = X[list(names)]
+            odd = not is_plain(X)
+        if odd:
             table = as_table(X)
             columns = table.names if names is None else names
             X = np.column_stack([table.numbers(str(name)) for name in columns])
-        elif known:
-            X = X[list(names)]
     how: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
     how["ensure_min_samples"] = least
     with naming_cells(X=X):

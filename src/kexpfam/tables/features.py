@@ -219,7 +219,7 @@ class OrderedFeature(Feature):
         found = places_of(labels, self.categories)
         unknown = found == len(self.categories)
         found[unknown] = self.categories.index(self.typical)
-        return self._found(found.reshape(-1, 1), gaps, unknown & ~gaps)
+        return self._found(found[:, None].astype(float), gaps, unknown & ~gaps)
 
     def cells(self, value: Any) -> list[float]:
         return self._known([float(self.categories.index(value))])
