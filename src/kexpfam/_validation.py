@@ -1,6 +1,7 @@
 """The one door for arrays from outside: cast, check, and name what is wrong."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,65 @@ def as_numbers(name: str, value: Any) -> Array:
         raise ValueError(
             f"{name} must be a number or an array of numbers, got {value!r:.80}."
         ) from error
+
+
+@contextmanager
+def naming_cells(**arrays: Any) -> Iterator[None]:
+    """Say which cell is a text, or infinite, where a check refuses arrays or frames.
+
+    Example:
+        >>> with naming_cells(X=[["1", "a"]]):
+        ...     np.asarray([["1", "a"]], dtype=float)
+        Traceback (most recent call last):
+        ...
+        ValueError: X must hold numbers, got 'a' in column 1, row 0; ...
+    """
+    try:
+        yield
+    except ValueError as error:
+        for name, values in arrays.items():
+            _refuse_cells(name, values, error)
+        raise
+
+
+def _refuse_cells(name: str, values: Any, error: Exception) -> None:
+    cells = np.asarray(values)
+    if cells.ndim not in (1, 2) or cells.dtype.kind not in "fOU":
+        return
+    if cells.dtype.kind != "f":
+        for index, cell in np.ndenumerate(cells):
+            if isinstance(cell, str) and not _is_number(cell):
+                raise ValueError(
+                    f"{name} must hold numbers, got {str(cell)!r:.60} in "
+                    f"{_place_of(values, index)}; pass numbers, or for conditions a "
+                    f"frame, whose texts are categories."
+                ) from error
+    try:
+        infinite = np.isinf(cells.astype(float))
+    except TypeError:  # something else is wrong
+        return
+    if infinite.any():
+        raise ValueError(
+            f"Input {name} contains infinity in "
+            f"{_place_of(values, np.argwhere(infinite)[0])}, which is no observation; "
+            f"leave such rows out."
+        ) from error
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _place_of(values: Any, index: Sequence[int]) -> str:
+    """Column and row, from zero, in words."""
+    if len(index) == 1:
+        return f"row {index[0]}"
+    column = list(getattr(values, "columns", range(index[1] + 1)))[index[1]]
+    return f"column {column!r}, row {index[0]}"
 
 
 def check_probability(name: str, values: Any) -> None:

@@ -168,3 +168,41 @@ def test_trees_see_gaps_and_categories_as_python_lets_them(
     options = ("--target", "price", "--features", "area,city", "--cv", "2")
     assert run("evaluate", done.data, *options).exit_code == 0
     assert [kinds.groups for kinds in seen] == [coding.kinds.groups] * 2
+
+
+@pytest.mark.parametrize("kinds", [("csv", "parquet"), ("parquet", "csv")])
+def test_booleans_are_the_same_in_text_and_in_parquet(kinds, run, untuned, tmp_path):
+    """Of one another's files they were new categories, or no numbers."""
+    frame = pd.DataFrame(houses())
+    frame["flag"] = np.resize([True, False, False], len(frame))
+    frame["price"] += 100.0 * frame["flag"]
+    frame.to_csv(tmp_path / "a.csv", index=False)
+    frame.to_parquet(tmp_path / "a.parquet", index=False)
+    own, other = (tmp_path / f"a.{kind}" for kind in kinds)
+    model = tmp_path / "a.kexpfam"
+    assert run("fit", own, "--target", "price", "-o", model).exit_code == 0
+    assert "flag" in load_table_model(str(model)).coder.columns
+    there, here = run("predict", model, other), run("predict", model, own)
+    assert there.stdout == here.stdout
+    assert not there.stderr
+
+
+@pytest.mark.parametrize("name", [None, "area"])
+def test_the_index_of_a_pandas_frame_is_no_feature_unless_asked(
+    name, run, untuned, tmp_path
+):
+    frame = pd.DataFrame(houses())
+    frame = frame.sample(frac=1.0, random_state=0) if name is None else frame
+    frame = frame if name is None else frame.set_index(name)
+    data, model = tmp_path / "a.parquet", tmp_path / "a.kexpfam"
+    frame.to_parquet(data)
+    index = name or "__index_level_0__"
+    done = run("fit", data, "--target", "price", "-o", model)
+    assert f"index of a pandas frame was left out: {index!r}." in done.stderr
+    coding = load_table_model(str(model)).coder
+    assert index not in [feature.name for feature in coding.features]
+    words = ["--target", "price", "--features", f"rooms,{index}", "--force"]
+    done = run("fit", data, *words, "-o", model)
+    assert "left out" not in done.stderr
+    coding = load_table_model(str(model)).coder
+    assert [feature.name for feature in coding.features] == ["rooms", index]

@@ -1,6 +1,7 @@
 """Every kind of source holds the same rows, and names what is wrong with them."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from kexpfam.data import (
@@ -341,3 +342,12 @@ def test_a_source_brings_its_own_y(rows):
     source = ArraySource(*rows)
     with pytest.raises(ValueError, match="y and sample_weight must be None"):
         as_source(source, rows[1])
+
+
+def test_the_index_of_a_pandas_frame_is_no_feature_unless_asked(tmp_path):
+    frame = pd.DataFrame({"id": [3, 1, 2], "a": [1.0, 2.0, 4.0], "y": [0.0, 1.0, 2.0]})
+    for name in ("id", "__index_level_0__"):
+        path = tmp_path / f"{name}.parquet"
+        (frame.set_index("id") if name == "id" else frame[::-1]).to_parquet(path)
+        assert name not in ParquetSource(path, "y").feature_names
+        assert ParquetSource(path, "y", features=[name]).feature_names == (name,)

@@ -5,6 +5,7 @@ import re
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import stats
 from scipy.integrate import trapezoid
@@ -35,6 +36,7 @@ from kexpfam.kernels import (
     RationalQuadratic,
     separable,
 )
+from kexpfam.tables import TableError
 
 N = 30
 
@@ -129,11 +131,11 @@ def test_nan_in_y_at_score_time_is_refused():
 @pytest.mark.parametrize("kind", [str, object])
 def test_text_is_refused(kind):
     words = np.array([["a", "b"], ["c", "d"], ["e", "f"]], dtype=kind)
-    with pytest.raises(ValueError, match="could not convert string to float"):
+    with pytest.raises(ValueError, match="X must hold numbers, got 'a' in column 0"):
         KCEF(select=None).fit(words, [1.0, 2.0, 3.0])
     with pytest.raises(ValueError, match="y holds texts, such as 'a'"):
         KCEF(select=None).fit([[1.0], [2.0], [3.0]], words[:, 0])
-    with pytest.raises(ValueError, match="could not convert string to float"):
+    with pytest.raises(ValueError, match="X must hold numbers, got 'a' in column 0"):
         KEF(select=None).fit(words)
 
 
@@ -1046,3 +1048,20 @@ def test_merge_takes_models_only():
     model = KCEF(select=None).fit(x, np.sin(9.0 * x[:, 0]))
     with pytest.raises(TypeError, match="merge takes another KCEF, got 5"):
         model.merge(5)
+
+
+def test_cells_that_are_no_observations_are_named_by_row_and_column():
+    """It was scikit-learn's sentence, or NumPy's, without a place."""
+    model = KCEF(select=None)
+    with raises(ValueError, "X must hold numbers, got 'a' in column 1, row 0;"):
+        model.fit(np.array([["1", "a"]] * N), Y)
+    with raises(ValueError, "Input y contains infinity in row 4,", "leave such rows"):
+        model.fit(X, spoiled(Y, np.inf))
+    with raises(ValueError, "Input X contains infinity in column 0, row 4,"):
+        model.fit(spoiled(X, np.inf), Y)
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    model.fit(frame, Y)
+    with raises(TableError, "X, row 1, column 'b': 'foo' is not a number"):
+        model.given(frame.assign(b="foo"))
+    with raises(ValueError, "Input X contains infinity in column 'a', row 0,"):
+        model.predict(frame.assign(a=np.inf))

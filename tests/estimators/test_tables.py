@@ -311,3 +311,38 @@ def test_categories_with_nul_characters_are_different_ones(tmp_path):
     model.save(tmp_path / "model.kexpfam")
     again = load(tmp_path / "model.kexpfam")
     np.testing.assert_allclose(again.predict(frame), means)
+
+
+@pytest.mark.parametrize("beside", [[], ["city"]])
+def test_booleans_and_their_texts_are_one_column(beside):
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame({"flag": rng.random(60) < 0.5, "a": rng.normal(size=60)})
+    frame["city"] = np.resize(["Rome", "Oslo", "Lima"], 60)
+    y = 5.0 * frame["flag"] + frame["a"] + rng.normal(size=60)
+    frame = frame[["flag", "a", *beside]]
+    kinds = [
+        frame,
+        frame.assign(flag=frame["flag"].astype(object)),
+        frame.assign(flag=frame["flag"].astype(str)),
+        frame.assign(flag=frame["flag"].astype(str).str.upper()),
+    ]
+    means = [
+        KCEF(select=None).fit(fitted, y).given(asked[:9]).mean()
+        for fitted in kinds
+        for asked in kinds
+    ]
+    for found in means[1:]:
+        np.testing.assert_array_equal(found, means[0])
+
+
+def test_categories_that_were_true_and_false_take_booleans():
+    """So does a model of before, which had texts as categories."""
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame({"flag": rng.random(60) < 0.5, "a": rng.normal(size=60)})
+    model = KCEF(select=None).fit(
+        frame.assign(flag=frame["flag"].astype("category")), frame["a"] + frame["flag"]
+    )
+    assert model.coder_.features_[0].categories == ("False", "True")
+    coded = model.coder_.transform(frame)
+    assert coded[:, 1].tolist() == frame["flag"].tolist()
+    assert model.coder_.features_[0].read("1") == "True"

@@ -277,3 +277,10 @@ def test_several_columns_of_y_are_refused():
     for call in (lambda: model.effect("x0", X), lambda: model.explain(X[0])):
         with pytest.raises(ValueError, match="is for one column of y, and this model"):
             call()
+
+
+def test_swapped_arguments_are_said_in_a_sentence():
+    frame = pd.DataFrame({"a": [1.0, 2.0], "b": [1.0, 3.0]})
+    model = KCEF(select=None).fit(frame, [1.0, 2.0])
+    with pytest.raises(ValueError, match=r"effect\(column, X\), got column of type Da"):
+        model.effect(frame, "a")

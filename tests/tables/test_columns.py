@@ -87,3 +87,12 @@ def test_the_first_cell_that_is_no_number_is_named_and_the_others_are_counted(
 def test_a_few_cells_that_are_no_numbers_are_counted():
     with pytest.raises(TableError, match="299 of 300 cells of the column are"):
         texts(299, 1).numbers("c")
+
+
+def test_true_and_false_in_texts_are_numbers_and_their_labels_are_kept():
+    table = as_table({"a": ["True", "", "FALSE"], "b": ["True", "False", "maybe"]})
+    np.testing.assert_array_equal(table.numbers("a"), [1.0, np.nan, 0.0])
+    assert table.labels("a").tolist() == ["True", "", "FALSE"]
+    assert not table.is_number("b")
+    with pytest.raises(TableError, match="row 3, column 'b': 'maybe' is not a number"):
+        table.numbers("b")

@@ -8,7 +8,7 @@ memory as a whole.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -47,9 +47,7 @@ def sampled_table(
     lines = np.concatenate([part.lines for part in parts if part.lines is not None])
     first = parts[0]
     cells = tuple(joined_cells(list(column)) for column in columns)
-    return Table(
-        first.path, first.names, cells, lines, by_line=False, spelled=first.spelled
-    )
+    return replace(first, columns=cells, lines=lines)
 
 
 def _first_rows(block: Table, name: str, known: dict[str, set[str]]) -> Indices:

@@ -44,6 +44,7 @@ from kexpfam.tables import (
     Told,
     number_feature,
 )
+from kexpfam.tables.columns import listed
 
 
 def complete_columns(
@@ -80,8 +81,8 @@ table_options = together(
         "--features",
         multiple=True,
         shell_complete=complete_columns,
-        help="Columns that the target may depend on, as A,B or repeated; all others if "
-        "it is not given.",
+        help="Columns that the target may depend on, as A,B or repeated; without "
+        "it all others but the index of a pandas frame.",
     ),
     click.option(
         "--exclude",
@@ -269,6 +270,11 @@ def training_table(
         policy = missing or "impute"
         told = Told(categorical, dict(map(_order, ordered)))
         rows = _learned_rows(table, names, target, weights, told, policy)
+    unasked = table.index.difference(taken, names, left_out)
+    if unasked and not features:
+        said = f"The index of a pandas frame was left out: {listed(sorted(unasked))}."
+        coder = replace(rows.coder, notes=(*rows.coder.notes, said))
+        rows = replace(rows, coder=coder)
     return rows
 
 
@@ -414,7 +420,7 @@ def _feature_names(
         if name in left_out:
             raise TableError(f"{name!r} is asked for, and cannot be excluded too.")
     if not names:
-        unwanted = [*taken, *left_out]
+        unwanted = [*taken, *left_out, *table.index]
         names = [name for name in table.names if name not in unwanted]
         if joint:
             names = [name for name in names if table.is_mostly_numbers(name)]

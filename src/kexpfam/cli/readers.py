@@ -13,13 +13,19 @@ import io
 import warnings
 import zlib
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TextIO
 
 import numpy as np
 
 from kexpfam.cli.pipes import from_pipes, is_pipe
-from kexpfam.data.tables import as_floats, is_numeric, open_parquet
+from kexpfam.data.tables import (
+    as_floats,
+    index_columns,
+    is_numeric,
+    open_parquet,
+)
 from kexpfam.errors import MissingDependencyError
 from kexpfam.tables import Table, TableError
 from kexpfam.tables.columns import Column, as_column, as_labels, as_number
@@ -118,10 +124,9 @@ def _text(path: Path) -> TextIO:
 def _read_parquet(path: Path, wanted: Wanted | None, chunk: int) -> Table:
     parts: list[Sequence[Column]] = []
     for block in _parquet_blocks(path, wanted, chunk):
-        names = block.names
         parts.append(block.columns)
     columns = tuple(joined_cells(list(part)) for part in zip(*parts, strict=True))
-    return Table(str(path), names, columns, by_line=False, spelled=as_option)
+    return replace(block, columns=columns, lines=None)
 
 
 def row_groups(path: str | Path) -> list[int]:
@@ -153,6 +158,7 @@ def _parquet_blocks(
     with _parquet_file(path), open_parquet(path) as file:
         names = tuple(map(str, file.schema_arrow.names))
         _check_names(names, str(path))
+        index = index_columns(file.schema_arrow)
         read = set(names if wanted is None else wanted(names))
         groups = list(range(file.metadata.num_row_groups))
         own = groups if group is None else [group]
@@ -169,7 +175,7 @@ def _parquet_blocks(
             )
             lines = np.arange(start + 2, start + 2 + batch.num_rows)
             start += batch.num_rows
-            how: Any = {"by_line": False, "spelled": as_option}
+            how: Any = {"by_line": False, "spelled": as_option, "index": index}
             yield Table(str(path), names, columns, lines, **how)
     if not start:
         raise TableError(f"{path} has no rows.")

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from kexpfam._typing import Array, Mask
-from kexpfam._validation import check_weights
+from kexpfam._validation import check_weights, naming_cells
 from kexpfam.data.rows import Rows
 from kexpfam.errors import TableWarning, warn_caller
 from kexpfam.tables import Table, TableError, as_table, days_of, is_frame
@@ -55,7 +55,7 @@ def modelled_numbers(estimator: Any, X: Any, *, first: bool = True) -> Array:
     first rows.
     """
     least = 2 if first else 1
-    if is_frame(X) and not _is_plain(X):
+    if is_frame(X) and not is_plain(X):
         table = as_table(X)
         names = _names_of(estimator, X, table, first)
         if len(table) < least:
@@ -65,21 +65,15 @@ def modelled_numbers(estimator: Any, X: Any, *, first: bool = True) -> Array:
             )
         who = type(estimator).__name__
         return np.column_stack([column_numbers(table, name, who) for name in names])
-    Y = validate_data(
-        estimator,
-        X if first else by_name(estimator, X),
-        dtype=np.float64,
-        ensure_min_samples=least,
-        reset=first,
-        ensure_all_finite=False,
-    )
-    infinite = np.isinf(Y)
-    if infinite.any():
-        row, column = np.argwhere(infinite)[0]
-        name = list(getattr(X, "columns", range(Y.shape[1])))[column]
-        raise ValueError(
-            f"Input X contains infinity in column {name!r}, row {row}, which is no "
-            f"observation; leave such rows out."
+    X = X if first else by_name(estimator, X)
+    with naming_cells(X=X):
+        Y: Array = validate_data(
+            estimator,
+            X,
+            dtype=np.float64,
+            ensure_min_samples=least,
+            reset=first,
+            ensure_all_finite="allow-nan",
         )
     return Y
 
@@ -139,7 +133,7 @@ def response_numbers(y: Any) -> Any:
         array([2., 4.])
     """
     if is_frame(y):
-        if _is_plain(y):
+        if is_plain(y):
             return y
         table = as_table(y, "y")
         return np.column_stack([_response(table, name) for name in table.names])
@@ -182,7 +176,7 @@ def _response(table: Table, name: str) -> Array:
         ) from error
 
 
-def _is_plain(X: Any) -> bool:
+def is_plain(X: Any) -> bool:
     """Whether all columns of a frame are arrays of numbers of NumPy."""
     if not hasattr(X, "columns") or isinstance(X, Table):
         return False

@@ -15,11 +15,11 @@ from sklearn.utils.validation import check_array, check_X_y, validate_data
 
 from kexpfam._parallel import thread_count
 from kexpfam._typing import Array
-from kexpfam._validation import check_weights
+from kexpfam._validation import check_weights, naming_cells
 from kexpfam.data.arrays import ArraySource
 from kexpfam.data.dask import DaskSource, is_dask_array, is_dask_frame
 from kexpfam.data.memory import DEFAULT_BUDGET, block_rows
-from kexpfam.data.modelled import modelled_rows, response_numbers
+from kexpfam.data.modelled import is_plain, modelled_rows, response_numbers
 from kexpfam.data.rows import Rows, Source, UnconditionalSource
 from kexpfam.data.tables import ParquetSource, PolarsSource, is_lazy_frame, is_parquet
 from kexpfam.errors import TableWarning, warn_caller
@@ -128,7 +128,8 @@ def rows_in_memory(
     If they are not the first rows, columns must be as before.
     """
     how = {"dtype": np.float64, "ensure_min_samples": least, "reset": first}
-    X, Y = validate_data(estimator, X, y, multi_output=True, y_numeric=True, **how)
+    with naming_cells(X=X, y=y):
+        X, Y = validate_data(estimator, X, y, multi_output=True, y_numeric=True, **how)
     Y = np.asarray(Y, dtype=np.float64)
     Y = Y[:, None] if Y.ndim == 1 else Y
     return Rows(X, Y, check_weights(sample_weight, len(Y)))
@@ -154,7 +155,8 @@ def coded_rows(
     X, y, sample_weight = _with_responses(X, y, sample_weight)
     if not first:
         X = conditions(estimator, X)
-        X, Y = check_X_y(X, y, dtype=np.float64, multi_output=True, y_numeric=True)
+        with naming_cells(X=X, y=y):
+            X, Y = check_X_y(X, y, dtype=np.float64, multi_output=True, y_numeric=True)
         Y = np.asarray(Y, dtype=np.float64).reshape(len(X), -1)
         return Rows(X, Y, check_weights(sample_weight, len(X)))
     told = Told((), getattr(estimator, "ordered", None))
@@ -164,7 +166,8 @@ def coded_rows(
     else:
         how = {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
         how["ensure_min_samples"] = least
-        checked = validate_data(estimator, X, **how) if y is not None else X
+        with naming_cells(X=X):
+            checked = validate_data(estimator, X, **how) if y is not None else X
         if y is None or not (np.isnan(checked).any() or told.ordered):
             _forget_coder(estimator)
             return rows_in_memory(estimator, X, y, sample_weight, least=least)
@@ -182,7 +185,10 @@ def coded_rows(
         warn_caller(note, TableWarning)
     if Y.shape[1] == 1:
         tell_of_leaks(coding, table, Y[:, 0])
-    if coding.is_plain and not isinstance(X, Table | Mapping) and not _durations(X):
+    # Texts True and False are numbers to a coding, as durations are, not to NumPy.
+    numbers = all(column.dtype.kind == "f" for column in table.columns)
+    plain = coding.is_plain and numbers and not _durations(X)
+    if plain and not isinstance(X, Table | Mapping):
         _forget_coder(estimator)
         return rows_in_memory(estimator, X, y, sample_weight, least=least)
     adopt(estimator, TableCoder.of_coding(coding))
@@ -226,18 +232,21 @@ def conditions(
         return coded  # by that coding, which said what it marked
     names = getattr(estimator, "feature_names_in_", None)
     if is_frame(X):
-        if isinstance(X, Table | Mapping):
+        odd = isinstance(X, Table | Mapping)
+        if not odd and names is not None and set(names) <= set(X.columns):
+            X = X[list(names)]
+            odd = not is_plain(X)
+        if odd:
             table = as_table(X)
             columns = table.names if names is None else names
             X = np.column_stack([table.numbers(str(name)) for name in columns])
-        elif names is not None and set(names) <= set(X.columns):
-            X = X[list(names)]
     how: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
     how["ensure_min_samples"] = least
-    if isinstance(given, Table | Mapping):
-        X = check_array(X, **how)  # names were matched
-    else:
-        X = validate_data(estimator, X, reset=False, **how)
+    with naming_cells(X=X):
+        if is_frame(given) and not is_frame(X):
+            X = check_array(X, **how)  # names were matched
+        else:
+            X = validate_data(estimator, X, reset=False, **how)
     gaps = np.isnan(X)
     if gaps.any():
         near = estimator.neighbourhood_
@@ -273,7 +282,8 @@ def _responses(y: Any, n: int) -> Array:
     """Responses as numbers, (n, d)."""
     if y is None:
         raise ValueError("y must be given: the responses, or the name of their column.")
-    Y = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
+    with naming_cells(y=y):
+        Y = check_array(y, dtype=np.float64, ensure_2d=False, input_name="y")
     if Y.ndim > 2 or len(Y) != n:
         raise ValueError(f"y must have {n} rows like X, got shape {Y.shape}.")
     return Y.reshape(len(Y), -1)

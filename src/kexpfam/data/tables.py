@@ -12,6 +12,7 @@ write what a large query gives to Parquet files first, with `LazyFrame.sink_parq
 """
 
 import glob
+import re
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
@@ -56,11 +57,15 @@ def choose_columns(
     y: Any,
     sample_weight: Any,
     features: Iterable[Any] | None,
+    index: Collection[str] = (),
 ) -> Columns:
-    """The columns that are meant; without `features`, all of numbers that are left."""
+    """The columns that are meant; without `features`, all of numbers that are left.
+
+    An index is none of them unless it is asked for.
+    """
     responses = _names("y", y)
     weights = () if sample_weight is None else (sample_weight,)
-    taken = {*responses, *weights}
+    taken = {*responses, *weights, *index}
     if features is None:
         chosen = tuple(c for c in present if c in numeric and c not in taken)
     else:
@@ -118,11 +123,17 @@ class _TableSource(Source):
         numeric: Collection[str],
         roles: tuple[Any, Any, Any],
         rows: int,
+        index: Collection[str] = (),
     ) -> None:
         """Find the columns of y, sample_weight and features, the roles."""
         y, sample_weight, features = roles
         chosen = choose_columns(
-            present, numeric, y=y, sample_weight=sample_weight, features=features
+            present,
+            numeric,
+            y=y,
+            sample_weight=sample_weight,
+            features=features,
+            index=index,
         )
         self._columns, self.rows_per_block = chosen, rows
         self.n_features = len(chosen.features)
@@ -231,6 +242,14 @@ def open_parquet(file: Any) -> Any:
     return parquet.ParquetFile(file, buffer_size=2**16, pre_buffer=False)
 
 
+def index_columns(schema: Any) -> frozenset[str]:
+    """Columns of a schema of pyarrow that hold the index of a pandas frame."""
+    told = (schema.pandas_metadata or {}).get("index_columns", ())
+    named = {name for name in told if isinstance(name, str)}  # ranges are no columns
+    unnamed = {n for n in schema.names if re.fullmatch(r"__index_level_\d+__", n)}
+    return frozenset(named | unnamed)
+
+
 def as_floats(column: Any) -> Array:
     """A numeric column of a batch, NaN for what is missing, (n,)."""
     import pyarrow as pa
@@ -258,7 +277,7 @@ class ParquetSource(_TableSource):
         y: The name of a column, or several.
         sample_weight: The name of a column, or None for weights of one.
         features: Names of the columns of X; None for all numeric ones that are neither
-            y nor weights.
+            y nor weights, nor the index of a pandas frame.
         rows: Most rows of a block.
 
     Raises:
@@ -277,7 +296,13 @@ class ParquetSource(_TableSource):
     ) -> None:
         dataset = _dataset(path_or_dataset)
         numeric = {field.name for field in dataset.schema if is_numeric(field.type)}
-        self._choose(dataset.schema.names, numeric, (y, sample_weight, features), rows)
+        self._choose(
+            dataset.schema.names,
+            numeric,
+            (y, sample_weight, features),
+            rows,
+            index_columns(dataset.schema),
+        )
         self._fragments = _parquet_fragments(dataset)
         self.n_rows = sum(f.metadata.num_rows for f in self._fragments)
 

@@ -183,6 +183,11 @@ def effect(
     random_state: Any = None,
 ) -> Effect:
     """How a number of p(y|x) changes along a column; see `KCEF.effect`."""
+    if isinstance(X, str) or np.ndim(column) > 0:
+        raise ValueError(
+            f"column must be a name or a number, and X rows: effect(column, X), got "
+            f"column of type {type(column).__name__} and X of {type(X).__name__}."
+        )
     j = columns.index(column)
     most = check_count("max_rows", max_rows, least=2)
     count = check_count("bins", bins, least=1)

@@ -1,7 +1,8 @@
 """Tables: named columns of numbers, of moments, or of texts.
 
 A column whose cells are all numbers, or missing, is an array of numbers with NaN for
-what is missing; durations are seconds. Moments that a frame knows as such are an array
+what is missing; durations are seconds, and True and False are 1 and 0, also where they
+are written as texts. Moments that a frame knows as such are an array
 of them, with NaT. Any other column is an array of texts, with "" for what is missing.
 In it numbers have one spelling, so that "7", "7.0" and a 7 of a Parquet file are the
 same category. What is wrong with a cell is said when its column is used: a column that
@@ -26,6 +27,12 @@ from kexpfam.errors import KexpfamError
 
 _DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([T ].*)?")
 _DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+([eE][-+]?\d+)?")
+
+# As Python, R and databases write booleans.
+TRUTHS = {
+    **dict.fromkeys(("True", "TRUE", "true"), 1.0),
+    **dict.fromkeys(("False", "FALSE", "false"), 0.0),
+}
 
 Column = np.ndarray[Any, Any]
 
@@ -67,6 +74,9 @@ class Table:
     ordered: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     # Columns that cannot be used, such as lists, and what is said of them
     refused: Mapping[str, str] = field(default_factory=dict)
+    # Columns that hold labels of rows, the index of a pandas frame in a file
+    index: frozenset[str] = frozenset()
+    _read: dict[str, Column] = field(default_factory=dict, init=False, repr=False)
 
     def __len__(self) -> int:
         """How many rows there are."""
@@ -79,7 +89,13 @@ class Table:
         return replace(self, columns=columns, lines=lines[rows])
 
     def column(self, name: str) -> Column:
-        """The cells of a column, as they are."""
+        """The cells of a column; where texts are True and False only, as numbers."""
+        if name not in self._read:
+            cells = self._as_written(name)
+            self._read[name] = _truths_as_numbers(cells)
+        return self._read[name]
+
+    def _as_written(self, name: str) -> Column:
         if name not in self._places:
             raise TableError(
                 f"{self.path} has no column {name!r}{nearest(name, self.names)}; its "
@@ -146,6 +162,8 @@ class Table:
             return cells
         cells = self.labels(name)
         odd = np.array([bool(c) and as_number(c) is None for c in cells.tolist()])
+        truths = np.array([c in TRUTHS for c in cells.tolist()])
+        odd = odd & ~truths if np.any(odd & ~truths) else odd
         row, others = int(np.argmax(odd)), int(odd.sum()) - 1
         more = "is 1 other cell" if others == 1 else f"are {others} others"
         rest = f", nor {more}" if others else ""
@@ -161,11 +179,11 @@ class Table:
 
     def labels(self, name: str) -> Column:
         """A column of texts, "" for missing, (n,)."""
-        cells = self.column(name)
+        cells = self._as_written(name)
         if cells.dtype.kind == "M":
             texts = np.datetime_as_string(cells.astype("M8[s]")).astype(object)
             return np.where(np.isnat(cells), "", texts)
-        return as_labels(cells) if self.is_number(name) else cells
+        return as_labels(cells) if cells.dtype.kind == "f" else cells
 
     def disguised(self, name: str) -> tuple[int, str] | None:
         """Row and meaning of the first cell, if it is a number in other clothes."""
@@ -320,6 +338,22 @@ def _plain(value: Any) -> Any:
     if isinstance(value, timedelta):
         return value.total_seconds()
     return float(value) if isinstance(value, bool) else value
+
+
+def _truths_as_numbers(cells: Column) -> Column:
+    """Texts that are all True, False or missing as 1, 0 and NaN; others as they are.
+
+    Example:
+        >>> _truths_as_numbers(np.array(["True", "", "FALSE"], dtype=object)).tolist()
+        [1.0, nan, 0.0]
+    """
+    if cells.dtype.kind not in "OU":
+        return cells
+    texts = cells.tolist()
+    kinds = set(texts) - {""}
+    if not kinds or not kinds <= TRUTHS.keys():
+        return cells
+    return np.array([TRUTHS.get(text, np.nan) for text in texts])
 
 
 def _as_texts(cells: Column) -> Column:

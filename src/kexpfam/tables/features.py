@@ -24,6 +24,7 @@ from kexpfam.summaries import (
     shrunk_means,
 )
 from kexpfam.tables.columns import (
+    TRUTHS,
     Column,
     Table,
     TableError,
@@ -114,14 +115,15 @@ class Feature(ABC):
     def read(self, text: str) -> float | str:
         """The number or category that a text stands for."""
         if not self.categories:
-            value = as_number(text.strip())
+            value = TRUTHS.get(text.strip(), as_number(text.strip()))
             if value is None:
                 raise TableError(f"{self.name}={text!r} is not a number.")
             return value
         label = label_of(text.strip())
-        if label not in self.categories:
+        place = int(places_of(np.array([label]), self.categories)[0])
+        if place == len(self.categories):
             raise TableError(unknown_category(label, self))
-        return label
+        return self.categories[place]
 
     def check_saved(self) -> None:
         """Refuse typical values that the column cannot have."""
@@ -185,7 +187,8 @@ class CategoryFeature(Feature):
         labels, gaps = table.labels(self.name), table.is_missing(self.name)
         if not self.gaps:
             labels = np.where(gaps, self.typical, labels)
-        one_hot = labels[:, None] == np.array(self.categories, dtype=object)
+        places = places_of(labels, self.categories)
+        one_hot = places[:, None] == np.arange(len(self.categories))
         return self._found(one_hot, gaps, ~one_hot.any(axis=1) & ~gaps)
 
     def cells(self, value: Any) -> list[float]:
@@ -212,12 +215,11 @@ class OrderedFeature(Feature):
         return [self.name]
 
     def code(self, table: Table) -> Cells:
-        ranks = {label: float(i) for i, label in enumerate(self.categories)}
         labels, gaps = table.labels(self.name), table.is_missing(self.name)
-        found = np.array([ranks.get(label, np.nan) for label in labels.tolist()])
-        unknown = np.isnan(found)
-        found[unknown] = ranks[self.typical]
-        return self._found(found.reshape(-1, 1), gaps, unknown & ~gaps)
+        found = places_of(labels, self.categories)
+        unknown = found == len(self.categories)
+        found[unknown] = self.categories.index(self.typical)
+        return self._found(found[:, None].astype(float), gaps, unknown & ~gaps)
 
     def cells(self, value: Any) -> list[float]:
         return self._known([float(self.categories.index(value))])
@@ -388,8 +390,21 @@ class DateFeature(Feature):
 
 
 def places_of(labels: Column, categories: tuple[str, ...]) -> Indices:
-    """Which of the categories each label is; their number for none of them, (n,)."""
+    """Which of the categories each label is; their number for none of them, (n,).
+
+    True and False may be spelled in another way than in the categories, also 1 and 0.
+
+    Example:
+        >>> places_of(np.array(["1", "TRUE", "False"]), ("False", "True", "maybe"))
+        array([1, 1, 0])
+    """
     known = {label: i for i, label in enumerate(categories)}
+    truths = {TRUTHS[label]: i for label, i in known.items() if label in TRUTHS}
+    if set(categories) == {"0", "1"}:
+        truths = {float(label): i for label, i in known.items()}
+    for label, value in ({"1": 1.0, "0": 0.0} | TRUTHS).items():
+        if value in truths:
+            known.setdefault(label, truths[value])
     others = len(categories)
     found = [known.get(label, others) for label in labels.tolist()]
     return np.array(found, dtype=np.intp)
