@@ -38,6 +38,7 @@ class GaussianizeSpec:
     narrowest_bandwidth: float = 0.25
     points: int = 2048  # Points that stand for the data
     knots: int = 48  # Knots of the spline, half of them at quantiles
+    least_rise: float = 1e-9  # From knot to knot; less is rounding
     # Slopes of the spline at its knots, in units of the smaller neighbouring secant. Up
     # to three it would still not decrease (Fritsch and Carlson 1980), but its slope
     # could be zero inside.
@@ -285,7 +286,8 @@ def _gaussianized(
     levels = (np.arange(half) + 0.5) / half
     quantiles = w[np.minimum(np.searchsorted(np.cumsum(share), levels), len(w) - 1)]
     even = np.linspace(low, high, spec.knots - half)
-    at = _apart(np.concatenate([even, quantiles]), 0.5 * bandwidth)
+    at = np.unique(np.concatenate([even, quantiles]))
+    at = at[_apart(at, 0.5 * bandwidth)]
     points, masses = _condensed(w, share, spec.points)
     own = KernelEstimate.with_defensive_component(
         points, masses, bandwidth, mean, sd, spec.defensive_mass
@@ -293,6 +295,10 @@ def _gaussianized(
     below, above = own.tails(at)
     # Whichever tail is smaller has more digits.
     values = np.where(below < above, special.ndtri(below), -special.ndtri(above))
+    # Between far values and the others there may be no mass that numbers can tell.
+    finite = np.flatnonzero(np.isfinite(values))
+    rising = finite[_apart(values[finite], spec.least_rise)]
+    at, values = at[rising], values[rising]
     knots = power.inverse(at[:, None])
     log_normal = -0.5 * values * values - 0.5 * math.log(2.0 * math.pi)
     slopes = np.exp(own.log_density(at) - log_normal)
@@ -329,14 +335,13 @@ def _condensed(y: Array, share: Array, count: int) -> tuple[Array, Array]:
     return total[filled] / mass[filled], np.asarray(mass[filled], dtype=float)
 
 
-def _apart(points: Array, distance: float) -> Array:
-    """Sorted points, both ends among them, with no two nearer than a distance."""
-    points = np.unique(points)
-    kept = [points[0]]
-    for point in points[1:-1]:
-        if point - kept[-1] >= distance and points[-1] - point >= distance:
-            kept.append(point)
-    return np.array([*kept, points[-1]])
+def _apart(points: Array, distance: float) -> list[int]:
+    """Which sorted points, both ends among them, are no nearer than a distance."""
+    kept, last = [0], len(points) - 1
+    for k in range(1, last):
+        if min(points[k] - points[kept[-1]], points[last] - points[k]) >= distance:
+            kept.append(k)
+    return [*kept, last]
 
 
 def _smaller_secants(y: Array, v: Array) -> Array:

@@ -131,7 +131,7 @@ class FactorizedDensity(DensityEstimator):
     def fit(
         self,
         X: ArrayLike,
-        y: None = None,
+        y: Any = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
         """Fit all factors to the rows of X, (n, d).
