@@ -23,7 +23,8 @@ class TableCoder(TransformerMixin, BaseEstimator):
     Estimators of p(y|x) learn one by themselves when X is a frame that needs it; their
     `coder_` is that. It is public to look at, and for pipelines with other estimators.
 
-    - Numbers and booleans are themselves, durations seconds.
+    - Numbers and booleans are themselves, durations seconds; a column of texts True and
+      False (also TRUE, true) is one of booleans.
     - Categories without an order have a column of zeros and ones each, up to twelve.
       More of them are one column: the mean of y in the category, shrunk towards that of
       all rows; values of fewer than five rows share one mean. `fit_transform` gives
