@@ -447,7 +447,7 @@ def _walk(
                 rows[some, :, factor.column] = np.reshape(found, shape)
     last = columns.index(order[-1].column)
     every = weights * masses[0]
-    alone = (weights * masses[1]).reshape(n, SHIFTS, -1)
+    alone = (weights * masses[1]).reshape(n, SHIFTS, m // SHIFTS)
     every /= every.sum(axis=1, keepdims=True)
     alone /= alone.sum(axis=2, keepdims=True)
     alone = alone.reshape(n, m)
