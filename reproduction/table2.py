@@ -33,13 +33,16 @@ TABLE2: dict[str, dict[str, float]] = {
 }
 
 SPLITS = 5
+# An average over eight orders of the columns, as the network is.
+ORDERS = "AutoKCEF-F8"
+METHODS = (ORDERS, *JOINT)
 # Readings that the paper does not have: the two best of the paper's protocol.
 EXTRAS = (
     f"white_wine{DISTINCT}",
     f"parkinsons{BY_PERSON}",
     f"red_wine{DISTINCT}",
 )
-EXTRA_METHODS = ("AutoKCEF-F", "RNADE")
+EXTRA_METHODS = (ORDERS, "AutoKCEF-F", "RNADE")
 QUICK_METHODS = ("AutoKCEF-F", "KCEF-F", "LSCDE-F", "RNADE")
 QUICK_ROWS = 300
 
@@ -65,7 +68,7 @@ def show(records: Sequence[Record], folder: Path) -> str:
     """Both tables: the paper's protocol, and what does not reward memorising."""
     found = samples(records, "nll")
     paper_rows, extra_rows = [], []
-    for method in (*JOINT, PAPER_RNADE):
+    for method in (*METHODS, PAPER_RNADE):
         cells = [_cell(found, case, method) for case in TABLE2]
         printed = [_printed(case, method) for case in TABLE2]
         if any(cells) or (any(printed) and method != PAPER_RNADE):
@@ -75,20 +78,31 @@ def show(records: Sequence[Record], folder: Path) -> str:
         if any(extras):
             extra_rows.append([method, *extras])
     header = ["method", *(text for case in TABLE2 for text in ("printed", case))]
-    reached = [
-        at_or_below(found[case]["AutoKCEF-F"], min(printed.values()))
-        for case, printed in TABLE2.items()
-        if "AutoKCEF-F" in found.get(case, {})
-    ]
+    ours = (ORDERS, "AutoKCEF-F")
     parts = [
         table(header, paper_rows),
-        "AutoKCEF-F at or below the best printed number of a column: "
-        f"{sum(reached)} of {len(reached)}.",
+        *(_reached(found, method) for method in ours if _done(found, method)),
     ]
     if extra_rows:
         parts.append("Without a reward for memorising:")
         parts.append(table(["method", *EXTRAS], extra_rows))
     return paragraphs(*parts)
+
+
+def _done(found: dict[str, dict[str, Sample]], method: str) -> list[str]:
+    return [case for case in TABLE2 if method in found.get(case, {})]
+
+
+def _reached(found: dict[str, dict[str, Sample]], method: str) -> str:
+    """Of how many columns the mean of a method is at or below all printed numbers."""
+    cases = _done(found, method)
+    below = [
+        at_or_below(found[case][method], min(TABLE2[case].values())) for case in cases
+    ]
+    return (
+        f"{method} at or below the best printed number of a column: {sum(below)} of "
+        f"{len(below)}."
+    )
 
 
 def _cell(found: dict[str, dict[str, Sample]], case: str, method: str) -> str:
@@ -103,7 +117,7 @@ def _printed(case: str, method: str) -> str:
 
 
 def _tasks() -> list[Task]:
-    cases = dict.fromkeys(TABLE2, JOINT) | dict.fromkeys(EXTRAS, EXTRA_METHODS)
+    cases = dict.fromkeys(TABLE2, METHODS) | dict.fromkeys(EXTRAS, EXTRA_METHODS)
     tasks = [
         Task("table2", case, method, split)
         for case, methods in cases.items()
