@@ -9,6 +9,7 @@ from sklearn.base import clone
 from kexpfam import KCEF, AutoKCEF, load, metrics
 from kexpfam.data import response_limits
 from kexpfam.kernels import Gaussian
+from kexpfam.selection import censored as censored_families
 
 SETTLED = {
     "kernel_x": Gaussian(1.0),
@@ -212,6 +213,23 @@ def test_bounds_of_censored_rows_can_be_given():
     # Far from zero there is nothing to notice.
     far = AutoKCEF(random_state=0, n_jobs=1, time_budget=1e-3)
     assert far.fit(X, 20.0 + seen, censoring=censored).support_ is None
+
+
+def test_fits_to_censored_rows_tell_of_progress_and_can_be_ended(monkeypatch, capsys):
+    X, seen, censored = _durations(40)
+    tried, own = [], censored_families._held_out
+
+    def interrupted(*args):
+        tried.append(args)
+        if len(tried) > 2:
+            raise KeyboardInterrupt
+        return own(*args)
+
+    monkeypatch.setattr(censored_families, "_held_out", interrupted)
+    model = KCEF(random_state=0, n_jobs=1, verbose=True)
+    model.fit(X, seen, censoring=censored)
+    assert model.selection_.reason == "interrupted"
+    assert capsys.readouterr().err.startswith("censored rows, mean log p: 2 of ")
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ from scipy import special
 
 from kexpfam._heuristics import median_and_width, median_distance
 from kexpfam._parallel import single_threaded_blas
+from kexpfam._progress import ProgressBar
 from kexpfam._typing import Array
 from kexpfam.base_densities import (
     Arcsinh,
@@ -350,45 +351,38 @@ def _validated(
     some = data.part(rng.permutation(len(data))[:n])
     folds = equal_folds(n, min(n, TUNING.compared_folds))
     everyone = np.arange(n)
-    rest = [np.delete(everyone, fold) for fold in folds]
     path, placed = _bases_alone(some, folds, kinds, spec, far_x)
     ranked = sorted(path, key=lambda c: -c.mean(some.weights))
     # In each kind of coordinates with the better tails, in the best of them.
     names = list(dict.fromkeys(c.coordinates for c in ranked))[:_TILTED]
-    end, left_out, tasks = end_of_trials(spec), 0, 0
+    tasks: list[tuple[_Kind, LambdaPath]] = []
     for name in names:
-        best = next(c for c in ranked if c.coordinates == name)
-        kind = _kind_of(best, kinds)
-        for task in _paths(placed[kind.name][0][0], kind, spec):
-            tasks += 1
-            if path[-1].kernel is not None and time.monotonic() > end:
-                left_out += 1
-                continue
-            # From smooth fits to rough ones.
-            lams = sorted(task.lams, reverse=True)
-            held_out = np.empty((len(lams), n))
-            for fold, kept, (rows, jacobian) in zip(
-                folds, rest, placed[kind.name], strict=True
-            ):
-                train, held = rows.part(kept), rows.part(everyone[fold])
-                basis = _basis(train, task.kernel, spec)
-                nodes = censored_nodes(
-                    kind.base, rows, task.kernel.resolution, refinement=0
-                )
-                alphas = censored_path(
-                    basis, kind.base, train, lams, nodes, tolerance=1e-4
-                )
-                for row, alpha in zip(held_out, alphas, strict=True):
-                    scores = censored_log_scores(basis, kind.base, held, alpha, nodes)
-                    row[fold] = scores + jacobian[fold]
-            path += [
-                Candidate(kind.name, kind.base, task.kernel, lam, _SOLVER.name, scores)
-                for lam, scores in zip(lams, held_out, strict=True)
-            ]
-    tried = [candidate for candidate in path if candidate.kernel is not None]
-    reason = "all candidates were tried"
-    if left_out:
-        reason = f"the time budget was over; not tried: {left_out} of {tasks} kernels"
+        kind = _kind_of(next(c for c in ranked if c.coordinates == name), kinds)
+        tasks += [(kind, task) for task in _paths(placed[name][0][0], kind, spec)]
+    tried: list[Candidate] = []
+    end, reason = end_of_trials(spec), "all candidates were tried"
+    with ProgressBar("censored rows, mean log p", shown=spec.verbose) as bar:
+        try:
+            for done, (kind, task) in enumerate(tasks):
+                if tried and time.monotonic() > end:
+                    missing = f"{len(tasks) - done} of {len(tasks)} kernels"
+                    reason = f"the time budget was over; not tried: {missing}"
+                    break
+                # From smooth fits to rough ones.
+                lams = sorted(task.lams, reverse=True)
+                held_out = _held_out(placed[kind.name], folds, kind, task, lams, spec)
+                tried += [
+                    Candidate(kind.name, kind.base, task.kernel, lam, _SOLVER.name, own)
+                    for lam, own in zip(lams, held_out, strict=True)
+                ]
+                if bar is not None:
+                    best = max(c.mean(some.weights) for c in path + tried)
+                    bar(done + 1, len(tasks), best)
+        except KeyboardInterrupt:
+            if not tried:
+                raise
+            reason = "interrupted"
+    path += tried
     found = Selection(tuple(path), tried[0], some.weights, len(folds), (), reason)
     chosen = max(tried, key=found.cautious_mean)
     defended, defence = np.empty(n), defence or kinds[0].base
@@ -421,6 +415,28 @@ def _bases_alone(
             alone[fold] = _base_scores(kind.base, held) + jacobian[fold]
         path.append(Candidate(kind.name, kind.base, None, np.inf, "none", alone))
     return path, placed
+
+
+def _held_out(
+    placed: Sequence[tuple[CensoredRows, Array]],
+    folds: Sequence[slice],
+    kind: _Kind,
+    task: LambdaPath,
+    lams: Sequence[float],
+    spec: Spec,
+) -> Array:
+    """Held-out log densities and masses of a kernel with some λ, (l, n)."""
+    everyone = np.arange(len(placed[0][0].likely))
+    found = np.empty((len(lams), len(everyone)))
+    for fold, (rows, jacobian) in zip(folds, placed, strict=True):
+        train, held = rows.part(np.delete(everyone, fold)), rows.part(everyone[fold])
+        basis = _basis(train, task.kernel, spec)
+        nodes = censored_nodes(kind.base, rows, task.kernel.resolution, refinement=0)
+        alphas = censored_path(basis, kind.base, train, lams, nodes, tolerance=1e-4)
+        for row, alpha in zip(found, alphas, strict=True):
+            scores = censored_log_scores(basis, kind.base, held, alpha, nodes)
+            row[fold] = scores + jacobian[fold]
+    return found
 
 
 def worth_behind(data: CensoredData, support: SupportMap | None, spec: Spec) -> float:
