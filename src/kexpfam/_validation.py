@@ -30,6 +30,22 @@ def as_generator(random_state: RandomState) -> np.random.Generator:
         ) from error
 
 
+def unmasked(value: Any) -> Any:
+    """An array with NaN, or None, where it is masked; anything else as it is.
+
+    NumPy and scikit-learn would take what is behind the mask.
+
+    Example:
+        >>> unmasked(np.ma.array([1, -999], mask=[False, True]))
+        array([ 1., nan])
+    """
+    if not isinstance(value, np.ma.MaskedArray):
+        return value
+    numbers = value.dtype.kind in "buif"
+    cells = value.astype(float if numbers else object)
+    return cells.filled(np.nan if numbers else None)
+
+
 def as_numbers(name: str, value: Any) -> Array:
     """An array of floats; ValueError if the value is something else.
 
@@ -38,7 +54,7 @@ def as_numbers(name: str, value: Any) -> Array:
         array([1., 2.])
     """
     try:
-        return np.asarray(value, dtype=float)
+        return np.asarray(unmasked(value), dtype=float)
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"{name} must be a number or an array of numbers, got {value!r:.80}."

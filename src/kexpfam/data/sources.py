@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_array, check_X_y, validate_data
 
 from kexpfam._parallel import thread_count
 from kexpfam._typing import Array
-from kexpfam._validation import check_weights, naming_cells
+from kexpfam._validation import check_weights, naming_cells, unmasked
 from kexpfam.data.arrays import ArraySource
 from kexpfam.data.dask import DaskSource, is_dask_array, is_dask_frame
 from kexpfam.data.memory import DEFAULT_BUDGET, block_rows
@@ -269,9 +269,12 @@ def conditions(
 
 
 def as_dense(X: Any, memory_budget: int = DEFAULT_BUDGET) -> Any:
-    """A sparse matrix as an array, if it fits into memory; anything else as it is."""
+    """A sparse matrix as an array, if it fits into memory; gaps for what is masked.
+
+    Anything else is returned as it is.
+    """
     if not sparse.issparse(X):
-        return X
+        return unmasked(X)
     wanted = 8 * int(np.prod(X.shape))
     if wanted > memory_budget:
         raise ValueError(
@@ -321,7 +324,7 @@ def _with_responses(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
         X = _safe_indexing(X, rows)
     weights = sample_weight
     if sample_weight is not None and np.ndim(sample_weight) > 0:
-        weights = np.asarray(sample_weight)[rows]
+        weights = np.asarray(unmasked(sample_weight))[rows]
     return X, _safe_indexing(y, rows), weights
 
 

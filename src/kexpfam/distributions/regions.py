@@ -284,6 +284,8 @@ def _trimmed(one: CellDensity, high: Array, low: Array, confidence: float) -> Ar
             levels = np.array([[below + cut_left, above - (spare - cut_left)]])
             kept.append(one.ppf(levels)[0])
     # With next to no probability each is a point, and one of them is enough.
+    # Where all mass is between two doubles, no density is seen; quantiles are.
+    kept = kept or [one.ppf(0.5 + 0.5 * confidence * np.array([[-1.0, 1.0]]))[0]]
     longer = [(a, b) for a, b in kept if b > a] or kept[:1]
     ends = np.array(sorted((a, b) for a, b in longer))
     # Pieces that touch are one interval.

@@ -23,6 +23,7 @@ import numpy as np
 from kexpfam._parallel import cached_property
 from kexpfam._row_order import row_order
 from kexpfam._typing import Array, Indices, Mask
+from kexpfam._validation import unmasked
 from kexpfam.errors import KexpfamError
 
 _DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([T ].*)?")
@@ -328,7 +329,7 @@ def _as_cells(column: Any) -> Column:
     """Cells of a frame as numbers, moments or texts, (n,)."""
     if getattr(getattr(column, "dtype", None), "time_zone", None) is not None:
         column = column.dt.replace_time_zone(None)  # Polars: what clocks there show
-    cells = np.asarray(column)
+    cells = np.asarray(unmasked(column))
     if cells.dtype.kind in "buif":
         return cells.astype(float)
     if cells.dtype.kind == "m":
