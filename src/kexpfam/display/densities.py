@@ -19,6 +19,7 @@ from kexpfam.display.along import (
     ShownRows,
     averaged_along,
     column_relevance,
+    mean_heights,
 )
 from kexpfam.display.condition_rows import ConditionRows
 from kexpfam.display.conditions import EXTRAPOLATION, runs_of
@@ -27,7 +28,13 @@ from kexpfam.display.curves import (
     visible_range,
     widened,
 )
-from kexpfam.display.theme import THEME, pyplot, short_dates
+from kexpfam.display.theme import (
+    COLOUR_POWER,
+    THEME,
+    full_colour,
+    pyplot,
+    short_dates,
+)
 from kexpfam.tables import response_name
 
 if TYPE_CHECKING:
@@ -168,20 +175,22 @@ class ConditionalDensityDisplay:
         p = estimator.given(_like(X, x))
         require_one_variable(p)
         quantiles = p.ppf(levels[None])
-        y_edges = np.linspace(*_y_range(p, quantiles, data), grid_resolution + 1)
+        grid = np.linspace(*_y_range(p, quantiles, data), grid_resolution + 1)
+        atoms = getattr(p, "atoms", [np.empty(0)])[0]
+        # The exact mean over a cell: no peak is missed between points of a grid.
+        y_edges, density = mean_heights(grid, p.cdf(grid[None]), atoms)
         names = getattr(estimator, "feature_names_in_", ["x"])
         return cls(
             x=x,
             y_edges=y_edges,
-            # The exact mean over a cell: no peak is missed between points of a grid.
-            density=np.diff(p.cdf(y_edges[None])) / np.diff(y_edges),
+            density=density,
             levels=levels,
             quantiles=quantiles,
             data=data,
             x_label=str(names[0]),
             y_label=_response_label(estimator, y),
             cmap=cmap,
-            atoms=getattr(p, "atoms", [np.empty(0)])[0],
+            atoms=atoms,
         )
 
     @classmethod
@@ -213,17 +222,18 @@ class ConditionalDensityDisplay:
 
     @classmethod
     def of_averages(
-        cls, found: AveragedDensities, *, levels: Array, **told: Any
+        cls, found: AveragedDensities, *, levels: Array, atoms: Array, **told: Any
     ) -> Self:
         """A display, not yet drawn, of averages along a column.
 
         Args:
             found: The averages.
             levels: Levels of the quantile lines, (k,).
+            atoms: Values of y with a probability of their own, (m,).
             told: Other arguments of the class.
         """
         quantiles = found.quantiles(levels)
-        edges, density = found.heights(quantiles[~found.few])
+        edges, density = found.heights(quantiles[~found.few], atoms)
         return cls(
             x=found.places,
             y_edges=edges,
@@ -232,6 +242,7 @@ class ConditionalDensityDisplay:
             quantiles=quantiles,
             mean=found.mean(),
             few=found.few,
+            atoms=atoms,
             **told,
         )
 
@@ -257,15 +268,7 @@ class ConditionalDensityDisplay:
     def _draw_heatmap(self, ax: Any) -> None:
         from matplotlib.colors import PowerNorm
 
-        # Colour follows a power of the density, to show a wide one beside a narrow one,
-        # and is full at a percentile of the columns' peaks: guesses that look right.
-        power, percentile = 0.6, 80
-        smooth = np.histogram(self.atoms, self.y_edges)[0] == 0
-        peaks = np.max(self.density, axis=1, where=smooth, initial=0.0)
-        if not peaks.any():  # a mass function
-            peaks = self.density.max(axis=1)
-        full = float(np.percentile(peaks, percentile))
-        edges = self._edges
+        full, edges = full_colour(self.density, self.y_edges, self.atoms), self._edges
         # The labels of the lines stand between the Axes and the colour bar.
         label_width = 4.5 * THEME.label_size if len(self.levels) else 0.0
         self.heatmap_ = ax.pcolormesh(
@@ -273,7 +276,7 @@ class ConditionalDensityDisplay:
             self.y_edges,
             self.density.T,
             cmap=self.cmap or THEME.colormap(),
-            norm=PowerNorm(power, vmin=0.0, vmax=full),
+            norm=PowerNorm(COLOUR_POWER, vmin=0.0, vmax=full),
             rasterized=True,
         )
         self.colorbar_ = ax.figure.colorbar(
