@@ -21,8 +21,11 @@ from kexpfam.display.svg import Scale, number_text, path, picture, tick_texts
 from kexpfam.display.theme import THEME
 
 _BOX = "font-family:system-ui,sans-serif;font-size:13px;line-height:1.4;max-width:60em"
-_CELL = "padding:3px 14px 3px 0;text-align:left;white-space:nowrap"
+_CELL = "padding:3px 14px 3px 0;text-align:left"
 _QUIET = "opacity:.65;font-size:12px"
+
+# Letters of a cell that has one line; kernels of many columns have more.
+_LONG = 36
 
 # Of a small curve beside numbers, and of one by itself, in pixels.
 _SMALL, _LARGE = (260.0, 46.0), (460.0, 130.0)
@@ -91,12 +94,10 @@ def html_bar(share: float) -> str:
 
 def html_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table; cells that are pictures are taken as they are, others escaped."""
-    head = "".join(
-        f'<th style="{_CELL};font-weight:500;opacity:.65">{_cell(name)}</th>'
-        for name in header
-    )
+    quiet = f"{_CELL};white-space:nowrap;font-weight:500;opacity:.65"
+    head = "".join(f'<th style="{quiet}">{_cell(name)}</th>' for name in header)
     body = "".join(
-        "<tr>" + "".join(f'<td style="{_CELL}">{_cell(c)}</td>' for c in row) + "</tr>"
+        "<tr>" + "".join(f"<td{_wrapped(c)}>{_cell(c)}</td>" for c in row) + "</tr>"
         for row in rows
     )
     head = f"<thead><tr>{head}</tr></thead>" if head else ""
@@ -105,6 +106,13 @@ def html_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         f'<div style="overflow-x:auto"><table {table}>{head}'
         f"<tbody>{body}</tbody></table></div>"
     )
+
+
+def _wrapped(content: str) -> str:
+    """The style of a cell: what is long goes on below."""
+    long = len(content) > _LONG and not content.startswith("<svg ")
+    width = "min-width:16em" if long else "white-space:nowrap"
+    return f' style="{_CELL};{width}"'
 
 
 def _cell(content: str) -> str:

@@ -115,6 +115,7 @@ const redraw = latest(async () => {
   if (state.pinned) { asked.include = state.pinned.frame.own; asked.peak = Math.max(...state.pinned.pdf); }
   const answer = await ask("density", asked);
   answers.density = answer;
+  answer.moving = asked.moving;  // some numbers are left out, and others there are not
   chart.setAttribute("width", width);
   chart.setAttribute("height", height);
   chart.setAttribute("viewBox", `0 0 ${width} ${height}`);
@@ -163,7 +164,7 @@ function numberRows(a) {
 }
 
 function drawNumbers(a) {
-  const text = (name, value) => value === undefined ? "" : value === null ? "…" : name.startsWith("training") ? shown(value, 2) : shown(value);
+  const text = (name, value) => value === undefined ? "" : value === null ? (a.moving ? "…" : "–") : name.startsWith("training") ? shown(value, 2) : shown(value);
   const line = (name, cells) => {
     const row = document.createElement("tr"), head = document.createElement("th");
     head.scope = "row"; head.textContent = name;
