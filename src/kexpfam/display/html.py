@@ -4,7 +4,7 @@ Looks are attributes of the elements and not a style sheet, which some viewers r
 Colours of texts are those of the page, so that it reads on white and on black.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from html import escape
 from typing import Any
 
@@ -20,7 +20,7 @@ from kexpfam.display.summaries import (
 from kexpfam.display.svg import Scale, number_text, path, picture, tick_texts
 from kexpfam.display.theme import THEME
 
-_BOX = "font-family:system-ui,sans-serif;font-size:13px;line-height:1.4;max-width:60em"
+_BOX = "font-family:system-ui,sans-serif;font-size:13px;line-height:1.4;max-width:68em"
 _CELL = "padding:3px 14px 3px 0;text-align:left"
 _QUIET = "opacity:.65;font-size:12px"
 
@@ -54,14 +54,14 @@ def html_notes(notes: Sequence[str]) -> str:
     return f'<ul style="{style}">{items}</ul>' if notes else ""
 
 
-def pit_strip(relative_frequency: Callable[[Array], Array]) -> str:
-    """How often PIT values of held-out rows were where, from 0 to 1, beside "as often".
+def pit_strip(heights: Array, words: str) -> str:
+    """How often PIT values were where, from 0 to 1, beside "as often".
 
     Args:
-        relative_frequency: Their density at points of [0, 1], one if all was well.
+        heights: Their density in bins of [0, 1], one if all was well, (k,).
+        words: What they are.
     """
     width, height = size = (260.0, 46.0)
-    heights = relative_frequency((np.arange(20) + 0.5) / 20)
     x = Scale(0.0, 1.0, 4.0, width - 4.0)
     y = Scale(0.0, max(1.6, float(heights.max())), height - 15.0, 4.0)
     wide = (x.end - x.start) / len(heights)
@@ -75,10 +75,6 @@ def pit_strip(relative_frequency: Callable[[Array], Array]) -> str:
         f'stroke="{THEME.orange}" stroke-dasharray="4 3"/>'
     )
     svg = picture(size, bars + one + _ticks(x, y.start), "PIT of held-out rows")
-    words = (
-        "PIT values of held-out rows before they were corrected for: level bars need "
-        "no correction, high ends mean densities that were too narrow."
-    )
     return f'<div style="margin-top:8px">{svg}{html_quiet(words)}</div>'
 
 
