@@ -34,6 +34,7 @@ from kexpfam.display.theme import (
     full_colour,
     pyplot,
     short_dates,
+    size_in_points,
 )
 from kexpfam.tables import response_name
 
@@ -284,7 +285,7 @@ class ConditionalDensityDisplay:
             ax=ax,
             label="p(y|x)",
             extend="max" if self.density.max() > full else "neither",
-            pad=0.03 + label_width / _size_in_points(ax)[0],
+            pad=0.03 + label_width / size_in_points(ax)[0],
         )
         self.colorbar_.outline.set(edgecolor="0.6", linewidth=0.6)
         ax.set(xlim=(edges[0], edges[-1]), ylim=(self.y_edges[0], self.y_edges[-1]))
@@ -440,16 +441,10 @@ def _y_range(p: Any, quantiles: Array, data: Array | None) -> tuple[float, float
     return max(bottom, ends[:, 0].min()), min(top, ends[:, 1].max())
 
 
-def _size_in_points(ax: Any) -> tuple[float, float]:
-    """Width and height of the Axes, before a layout engine adjusts them."""
-    pixels = ax.get_window_extent()
-    return 72.0 * pixels.width / ax.figure.dpi, 72.0 * pixels.height / ax.figure.dpi
-
-
 def _apart(heights: Array, ax: Any) -> Array:
     """Heights, nearest to these, at which labels on the Axes do not overlap."""
     bottom, top = ax.get_ylim()
-    line = 1.25 * THEME.label_size / _size_in_points(ax)[1]
+    line = 1.25 * THEME.label_size / size_in_points(ax)[1]
     gap = (top - bottom) * min(line, 1.0 / max(len(heights), 1))
     # Heights less the room of all labels below must increase: an isotonic regression.
     order, room = np.argsort(heights), gap * np.arange(len(heights))

@@ -21,6 +21,7 @@ from kexpfam.display.theme import (
     row_of_axes,
     short_dates,
     short_number,
+    size_in_points,
 )
 
 # 1.96 standard errors on either side hold 95 % of a normal distribution.
@@ -323,7 +324,12 @@ class ContributionsDisplay:
             look: dict[str, Any] = {"ha": "left" if side > 0 else "right"}
             look |= {"va": "center", "fontsize": THEME.label_size, "bbox": behind}
             ax.text(where, place, _signed(value), **look)
-        ax.set_xlim(low - 8 * room, high + 8 * room)
+        # Letters are about 0.6 of their height wide; names beside the Axes take some of
+        # the room that these have by now.
+        wide = 0.6 * THEME.label_size * max(len(_signed(v)) for v in self.values)
+        share = min(0.3, wide / (0.7 * size_in_points(ax)[0]))
+        pad = room + max(7 * room, share / (1.0 - 2.0 * share) * (high - low))
+        ax.set_xlim(low - pad, high + pad)
 
 
 def _signed(value: float) -> str:

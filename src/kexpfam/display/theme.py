@@ -92,6 +92,12 @@ def row_of_axes(axes: Any, count: int, size: tuple[float, float]) -> Any:
     return axes
 
 
+def size_in_points(ax: Any) -> tuple[float, float]:
+    """Width and height of the Axes, before a layout engine adjusts them."""
+    pixels = ax.get_window_extent()
+    return 72.0 * pixels.width / ax.figure.dpi, 72.0 * pixels.height / ax.figure.dpi
+
+
 def short_dates(ax: Any) -> None:
     """An axis of days since 1970 with few short labels, which do not overlap."""
     from matplotlib import dates
