@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import sklearn
 
-from kexpfam import KCEF, AutoKCEF, FactorizedDensity
+from kexpfam import KCEF, AutoKCEF, FactorizedDensity, load
 from kexpfam.baselines import LSCDE, ConditionalKDE
 from kexpfam.estimators.description import described, with_relevance
 
@@ -48,6 +48,17 @@ def test_an_average_lists_its_members_with_weights_that_sum_to_one(average):
     assert sum(float(row[0]) for row in found.members) == pytest.approx(1.0, abs=0.01)
     assert f"an average of {len(average.members_)} densities" in repr(average)
     assert "held-out log p" in repr(average)
+
+
+def test_a_page_has_the_calibration_of_held_out_rows(average, tmp_path):
+    found = described(average)
+    assert found.pit.mean() == pytest.approx(1.0)
+    assert np.allclose(found.pit * 60 / 20, np.round(found.pit * 60 / 20))  # 60 rows
+    needed = "corrected for" if average.calibration_ else "needed no correction"
+    assert needed in average._repr_html_()
+    average.save(tmp_path / "model")
+    loaded = load(tmp_path / "model")  # which has the map only
+    assert ("PIT" in loaded._repr_html_()) == (average.calibration_ is not None)
 
 
 def test_the_page_escapes_names_and_has_no_script(average, model):
@@ -94,6 +105,7 @@ def test_several_columns_and_counts_say_what_they_are(rows):
         x, np.column_stack([rows[1], rng.normal(size=60)])
     )
     assert "p(y0, y1 | x0)" in repr(both)
+    assert repr(both).count("densities, held-out log p") == 2
     counts = AutoKCEF(random_state=0, time_budget=1e-3, counts=True)
     counts.fit(x, rng.poisson(2.0, 60))
     assert "a mass function on whole numbers" in repr(counts)

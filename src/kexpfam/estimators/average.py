@@ -83,6 +83,8 @@ class Average(Law):
     isolated: IsolatedComponents | None = None  # None if it came from a file
     # Numbers and held-out log densities of the rows that were validated, (n,) each
     held_out: tuple[Indices, Array] | None = None
+    # Shares of held-out PIT values in bins, before calibration; None from a file
+    pit: Array | None = None
 
     @property
     def average(self) -> "Average":
@@ -368,6 +370,7 @@ def _fit_rows(
         weight_beyond(line.beyond, found.moments, validation.weights),
         isolated=_NO_COMPONENTS,
         held_out=(found.rows, found.held_out),
+        pit=found.pit,
     )
     if isolated:
         average = replace(average, isolated=_masses(average, validation, spec))
