@@ -126,7 +126,9 @@ def rewritten(text: str, page: PurePosixPath) -> str:
 
 
 def _first_page(folder: PurePosixPath) -> PurePosixPath:
-    """What stands for a folder: its first page, or its first file."""
+    """What stands for a folder: its first page, the gallery, or its first file."""
+    if folder == PurePosixPath("examples"):
+        return PurePosixPath("examples.md")
     files = sorted((ROOT / folder).glob("*.md")) or sorted((ROOT / folder).iterdir())
     return site_path(PurePosixPath(files[0].relative_to(ROOT).as_posix()))
 

@@ -55,7 +55,7 @@ RIVALS = {
     "ngboost_stopped": "NGBoost, stopped",
     "ngboost": "NGBoost",
     "catboost": "CatBoost",
-    "xgb_distribution": "XGBDistribution",
+    "xgb_distribution": "XGB Distribution",
     "spline_flow": "spline flow",
     "bart": "BART",
     "quantile_forest": "quantile forest",
