@@ -4,8 +4,8 @@ The red wines (11 columns, 1599 rows; the folder is named by KEXPFAM_DATA), a fu
 of `KCEF`. Draws, with the paper's base density and with the default: 2,000 rows,
 ancestral, by the inverse distribution function and by the paper's protocol of
 Hamiltonian Monte Carlo, one chain for each row and column with 100 + 1000 iterations,
-on the same model. Compiling is timed by a run of two draws. Of draws there are processor
-seconds as well, which say more on a busy machine. Fits: all factors in one
+on the same model. Compiling is timed by a run of two draws. Of draws there are
+processor seconds as well, which say more on a busy machine. Fits: all factors in one
 process and in two, alternating; a fit before warms up the processes. `--only draws` or
 `--only fit` measures one of the two and keeps the other, `--factors` those of one kind.
 """
