@@ -207,7 +207,7 @@ def auto_fit() -> dict[str, Any]:
         "AutoKCEF fit to 2,000 x 5, beside NGBoost",
         lambda: AutoKCEF(random_state=0).fit(X, y),
         bound,
-        repeats=1,
+        repeats=3,
         aim_ratio=1.0,
     )
 
