@@ -23,7 +23,12 @@ from sklearn.utils.validation import has_fit_parameter
 
 from kexpfam._typing import Array
 from kexpfam.persistence import saved_fit
-from kexpfam.regression import GaussianProcessFit, Process, fit_gaussian_process
+from kexpfam.regression import (
+    GaussianProcessFit,
+    Process,
+    fit_gaussian_process,
+    process_given,
+)
 from kexpfam.summaries.category_means import FOLDS, fold_of_rows
 from kexpfam.summaries.views import ColumnKinds, TreeView
 from kexpfam.trees import Forest, fit_boosting, fit_forest
@@ -239,14 +244,9 @@ def process_location(
     for column, (fit, y) in enumerate(zip(fits, Y.T, strict=True)):
         for k in range(FOLDS):
             rest, own = fold != k, fold == k
-            without = fit_gaussian_process(
-                X[rest],
-                y[rest],
-                weights=weights[rest],
-                start=fit.process.hyperparameters,
-                max_iterations=0,
-            )
-            feature[own, column] = without.process.mean(X[own])
+            kept = fit.process.hyperparameters
+            without = process_given(X[rest], y[rest], weights[rest], kept)
+            feature[own, column] = without.mean(X[own])
     held_out = np.column_stack([fit.held_out_mean for fit in fits])
     model = ProcessPredictor(tuple(fit.process for fit in fits))
     return Learned(model, held_out, feature)
