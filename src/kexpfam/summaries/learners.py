@@ -25,6 +25,7 @@ from kexpfam._typing import Array
 from kexpfam.persistence import saved_fit
 from kexpfam.regression import GaussianProcessFit, Process, fit_gaussian_process
 from kexpfam.summaries.category_means import FOLDS, fold_of_rows
+from kexpfam.summaries.repeats import Repeats
 from kexpfam.summaries.views import ColumnKinds, TreeView
 from kexpfam.trees import Forest, fit_boosting, fit_forest
 
@@ -109,6 +110,31 @@ class ViewedPredictor(Predictor):
             raise ValueError("a view is one of trees")
         if trees.forest.n_features != self.view.columns_seen:
             raise ValueError("trees have other columns than their view")
+
+
+@saved_fit({"predictor": "k=1"})
+@dataclass(frozen=True, eq=False)
+class ShiftedPredictor(Predictor):
+    """Predictions of one column, moved by effects of repeated values."""
+
+    predictor: Predictor
+    repeats: Repeats
+
+    def predict(self, X: Array) -> Array:
+        effects = self.repeats.at(X)[:, ::2].sum(axis=1, keepdims=True)
+        return self.predictor.predict(X) + effects
+
+
+@saved_fit({"predictor": "k"})
+@dataclass(frozen=True, eq=False)
+class WidenedPredictor(Predictor):
+    """A regression that sees effects of repeated values as further columns."""
+
+    predictor: Predictor
+    repeats: Repeats
+
+    def predict(self, X: Array) -> Array:
+        return self.predictor.predict(self.repeats.beside(X))
 
 
 @dataclass(frozen=True, eq=False)
