@@ -246,7 +246,12 @@ class LearnedSummary(ConditionalBase):
         return [name for name in LOCATIONS if name != BOOSTING or n >= BOOSTED_ROWS]
 
     def _repeated(
-        self, first: Learned, X: Array, Y: Array, weights: Array, rng: np.random.Generator
+        self,
+        first: Learned,
+        X: Array,
+        Y: Array,
+        weights: Array,
+        rng: np.random.Generator,
     ) -> tuple[Learned, Repeats | None, Array]:
         """The location with effects of repeated values, and X as trees then see it.
 

@@ -136,6 +136,18 @@ class WidenedPredictor(Predictor):
     def predict(self, X: Array) -> Array:
         return self.predictor.predict(self.repeats.beside(X))
 
+    def check_saved(self) -> None:
+        """Refuse trees that see other columns."""
+        trees = self.predictor
+        if isinstance(trees, TreePredictor):
+            columns = trees.forest.n_features
+        elif isinstance(trees, ViewedPredictor):
+            columns = trees.view.n_features
+        else:
+            raise ValueError("effects of repeated values are beside x for trees")
+        if columns != self.repeats.columns_seen:
+            raise ValueError("trees have other columns than x and its effects")
+
 
 @dataclass(frozen=True, eq=False)
 class RegressorPredictor(Predictor):

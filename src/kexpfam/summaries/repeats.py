@@ -72,16 +72,27 @@ class ValueEffects:
 
     def check_saved(self) -> None:
         """Refuse values that cannot be looked up."""
-        if np.any(np.diff(self.values) <= 0):
+        if len(self.values) < 2 or np.any(np.diff(self.values) <= 0):
             raise ValueError("values of a column are not in increasing order")
 
 
-@saved_fit({"columns": "k"})
+@saved_fit({"columns": "k", "n_features": "positive"})
 @dataclass(frozen=True, eq=False)
 class Repeats:
     """Effects of the values of some columns, which are added up."""
 
     columns: tuple[ValueEffects, ...]
+    n_features: int  # Columns of X
+
+    @property
+    def columns_seen(self) -> int:
+        """Columns of X and those that come beside it."""
+        return self.n_features + 2 * len(self.columns)
+
+    def check_saved(self) -> None:
+        """Refuse columns that are not there."""
+        if max(own.column for own in self.columns) >= self.n_features:
+            raise ValueError("effects are of a column that is not there")
 
     def at(self, X: Array) -> Array:
         """What `ValueEffects.at` finds, column after column, (n, 2k)."""
@@ -119,10 +130,10 @@ def fit_repeats(
         >>> off = rng.normal(size=30)[day] + 0.1 * rng.normal(size=300)
         >>> X = np.column_stack([day, rng.normal(size=300)])
         >>> repeats, held_out = fit_repeats(X, off, np.ones(300), np.arange(2))
-        >>> [own.column for own in repeats.columns], float(np.std(off).round(1))
-        ([0], 1.0)
-        >>> float(np.std(off - held_out[:, 0]).round(1))
-        0.1
+        >>> [own.column for own in repeats.columns]
+        [0]
+        >>> float(np.std(off).round(1)), float(np.std(off - held_out[:, 0]).round(1))
+        (0.8, 0.1)
     """
     found: list[ValueEffects] = []
     held_out: list[Array] = []
@@ -152,7 +163,7 @@ def fit_repeats(
         rows = np.log1p(_rows_of_other_parts(groups, k, weights))
         held_out.append(np.column_stack([effects, rows]))
         left = left - effects
-    return (Repeats(tuple(found)), np.hstack(held_out)) if found else None
+    return (Repeats(tuple(found), X.shape[1]), np.hstack(held_out)) if found else None
 
 
 def _rows_of_other_parts(groups: Indices, k: int, weights: Array) -> Array:
