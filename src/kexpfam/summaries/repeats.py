@@ -156,7 +156,7 @@ def fit_repeats(
                 column,
                 values,
                 shrunk_means(groups, k, left[:, None], weights)[:, 0],
-                np.bincount(groups, weights, minlength=k),
+                np.bincount(groups, weights, minlength=k).astype(float),
                 float(np.average(left, weights=weights)),
             )
         )
