@@ -16,6 +16,8 @@ predicted law are neighbours wherever they lie in x. Location and scale are also
 of the base density: the family models u = (y − h)/s, s = exp(e·l), with an exponent e
 that is chosen.
 
+Columns whose values come back have effects beside that (`repeats`).
+
 All of it is held out for the training rows, theory (28), a part of them at a time:
 leaving out each row alone would show its response (`learners`).
 """
@@ -103,6 +105,8 @@ class LearnedSummary(ConditionalBase):
     """Location, scale and law of y given x, learned by trees, as features of a kernel.
 
     For one column of y; a few hundred rows are the least that it is worth trying with.
+    Values of a column that come back, days or machines, have effects of their own where
+    rows that were held out are predicted better by them: theory (31).
 
     Attributes:
         location: What predicts the location: "extra_trees", "random_forest",
