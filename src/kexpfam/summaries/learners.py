@@ -30,6 +30,7 @@ from kexpfam.regression import (
     process_given,
 )
 from kexpfam.summaries.category_means import FOLDS, fold_of_rows
+from kexpfam.summaries.repeats import Repeats
 from kexpfam.summaries.views import ColumnKinds, TreeView
 from kexpfam.trees import Forest, fit_boosting, fit_forest
 
@@ -114,6 +115,43 @@ class ViewedPredictor(Predictor):
             raise ValueError("a view is one of trees")
         if trees.forest.n_features != self.view.columns_seen:
             raise ValueError("trees have other columns than their view")
+
+
+@saved_fit({"predictor": "k=1"})
+@dataclass(frozen=True, eq=False)
+class ShiftedPredictor(Predictor):
+    """Predictions of one column, moved by effects of repeated values."""
+
+    predictor: Predictor
+    repeats: Repeats
+
+    def predict(self, X: Array) -> Array:
+        effects = self.repeats.at(X)[:, ::2].sum(axis=1, keepdims=True)
+        return self.predictor.predict(X) + effects
+
+
+@saved_fit({"predictor": "k"})
+@dataclass(frozen=True, eq=False)
+class WidenedPredictor(Predictor):
+    """A regression that sees effects of repeated values as further columns."""
+
+    predictor: Predictor
+    repeats: Repeats
+
+    def predict(self, X: Array) -> Array:
+        return self.predictor.predict(self.repeats.beside(X))
+
+    def check_saved(self) -> None:
+        """Refuse trees that see other columns."""
+        trees = self.predictor
+        if isinstance(trees, TreePredictor):
+            columns = trees.forest.n_features
+        elif isinstance(trees, ViewedPredictor):
+            columns = trees.view.n_features
+        else:
+            raise ValueError("effects of repeated values are beside x for trees")
+        if columns != self.repeats.columns_seen:
+            raise ValueError("trees have other columns than x and its effects")
 
 
 @dataclass(frozen=True, eq=False)
