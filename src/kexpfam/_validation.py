@@ -90,7 +90,7 @@ def _refuse_cells(name: str, values: Any, error: Exception) -> None:
                 raise ValueError(
                     f"{name} must hold numbers, got {str(cell)!r:.60} in "
                     f"{_place_of(values, index)}; pass numbers, or for conditions a "
-                    f"frame, whose texts are categories."
+                    f"frame of pandas or Polars, whose texts are categories."
                 ) from error
     try:
         infinite = np.isinf(cells.astype(float))
@@ -116,7 +116,9 @@ def _place_of(values: Any, index: Sequence[int]) -> str:
     """Column and row, from zero, in words."""
     if len(index) == 1:
         return f"row {index[0]}"
-    column = list(getattr(values, "columns", range(index[1] + 1)))[index[1]]
+    names = getattr(values, "columns", range(index[1] + 1))
+    names = getattr(values, "column_names", names)  # of Arrow, whose columns are cells
+    column = list(names)[index[1]]
     return f"column {column!r}, row {index[0]}"
 
 

@@ -157,7 +157,10 @@ def observed_beside(X: Any, y: Any) -> Any:
     if not all(isinstance(name, str) for name in names):
         return y
     if not is_frame(X):
-        raise ValueError(f"y={y!r} names a column, and X is no frame; pass numbers.")
+        raise ValueError(
+            f"y={y!r} names a column, and X is no frame of pandas or Polars; pass "
+            f"such a frame, or numbers."
+        )
     table = as_table(X)
     found = [_response(table, name) for name in names]
     return found[0] if isinstance(y, str) else np.column_stack(found)

@@ -19,7 +19,12 @@ from kexpfam._validation import check_weights, naming_cells, unmasked
 from kexpfam.data.arrays import ArraySource
 from kexpfam.data.dask import DaskSource, is_dask_array, is_dask_frame
 from kexpfam.data.memory import DEFAULT_BUDGET, block_rows
-from kexpfam.data.modelled import is_plain, modelled_rows, response_numbers
+from kexpfam.data.modelled import (
+    is_plain,
+    modelled_rows,
+    observed_beside,
+    response_numbers,
+)
 from kexpfam.data.rows import Rows, Source, UnconditionalSource
 from kexpfam.data.tables import ParquetSource, PolarsSource, is_lazy_frame, is_parquet
 from kexpfam.errors import TableWarning, warn_caller
@@ -151,7 +156,7 @@ def coded_rows(
     are not the first rows, they go through the one that it has.
     """
     X, named = as_dense(X, memory_budget), y
-    y = response_numbers(y)
+    y = response_numbers(observed_beside(X, y) if isinstance(y, str) else y)
     X, y, sample_weight = _with_responses(X, y, sample_weight)
     if not first:
         X = conditions(estimator, X)

@@ -97,7 +97,13 @@ class _LevelSets:
             value, slope = (series_at(one, place[some], t) for one in (table, slopes))
             return sign[some] * (value - wanted[some]), sign[some] * slope
 
-        t = increasing_roots(excess, ends[:, 0], ends[:, 1], tolerance * wanted)
+        t = increasing_roots(
+            excess,
+            ends[:, 0],
+            ends[:, 1],
+            tolerance * wanted,
+            slope_error=1e-7,  # but for rounding they are those of the polynomials
+        )
         # Between cells the density may jump, and at either end it begins or ends.
         first = np.pad(high[..., 0], ((0, 0), (0, 1)))
         last = np.pad(high[..., -1], ((0, 0), (1, 0)))

@@ -228,6 +228,11 @@ def as_table(data: Any, name: str = "X") -> Table:
     categorical, ordered, refused, columns = set(), {}, {}, []
     for key, text in zip(names, texts, strict=True):
         cells = data[key]
+        if np.isscalar(cells) or cells is None:
+            raise TableError(
+                f"{name}, column {text!r} is one value, {cells!r:.40}; give a list "
+                f"with a value for each row."
+            )
         odd = _no_cell(cells)
         if odd is not None:
             refused[text] = odd
@@ -262,10 +267,10 @@ def _no_cell(column: Any) -> str | None:
     if (
         isinstance(cells, np.ndarray)
         and cells.ndim == 1
-        and cells.dtype.kind not in "OS"
+        and cells.dtype.kind not in "OSVc"
     ):
         return None
-    nested = (list, tuple, dict, set, bytes, np.ndarray)
+    nested = (list, tuple, dict, set, bytes, complex, np.ndarray, np.void)
     found = (i for i, cell in enumerate(cells) if isinstance(cell, nested))
     row = next(found, None)
     if row is None:
