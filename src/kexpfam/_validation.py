@@ -42,7 +42,7 @@ def unmasked(value: Any) -> Any:
     if not isinstance(value, np.ma.MaskedArray):
         return value
     numbers = value.dtype.kind in "buif"
-    cells = value.astype(float if numbers else object)
+    cells: Any = value.astype(float if numbers else object)
     return cells.filled(np.nan if numbers else None)
 
 
