@@ -219,4 +219,4 @@ def test_labels_of_neighbours_do_not_touch(width):
         for x, _, text in found
     )
     assert len(ends) >= 4
-    assert all(a[1] <= b[0] for a, b in itertools.pairwise(ends))
+    assert all(a[1] + 4.0 <= b[0] for a, b in itertools.pairwise(ends))
