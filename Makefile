@@ -2,6 +2,9 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+# An environment that uv has made is without pip.
+INSTALL = { $(BIN)/python -c "import pip" 2> /dev/null || $(BIN)/python -m ensurepip > /dev/null; } && \
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check
 .DEFAULT_GOAL := help
 
 .PHONY: fuzz mutants help demo test test-newest test-lowest test-matrix slow check format bench bench-scale reproduce docs clean
@@ -26,19 +29,19 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.demo: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[plot]"
+	$(INSTALL) -e ".[plot]"
 	@touch $@
 
 $(VENV)/.test: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[plot,test]"
+	$(INSTALL) -e ".[plot,test]"
 	@touch $@ $(VENV)/.demo
 
 $(VENV)/.reproduce: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[plot,baselines]"
+	$(INSTALL) -e ".[plot,baselines]"
 	@touch $@ $(VENV)/.demo
 
 $(VENV)/.docs: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e ".[docs,plot]"
+	$(INSTALL) -e ".[docs,plot]"
 	@touch $@ $(VENV)/.demo
 
 demo: $(VENV)/.demo

@@ -20,6 +20,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 ROOT = Path(__file__).parents[1]
 PLACE = PurePosixPath("repository")  # of the repository's files on the site
@@ -125,7 +126,9 @@ def rewritten(text: str, page: PurePosixPath) -> str:
 
 
 def _first_page(folder: PurePosixPath) -> PurePosixPath:
-    """What stands for a folder: its first page, or its first file."""
+    """What stands for a folder: its first page, the gallery, or its first file."""
+    if folder == PurePosixPath("examples"):
+        return PurePosixPath("examples.md")
     files = sorted((ROOT / folder).glob("*.md")) or sorted((ROOT / folder).iterdir())
     return site_path(PurePosixPath(files[0].relative_to(ROOT).as_posix()))
 
@@ -223,22 +226,59 @@ def toctree(entries: list[tuple[str, str]]) -> str:
 PICTURES = {"compare_estimators": "estimators", "joint_density": "pairs"}
 
 
+class Example(NamedTuple):
+    """A script of `examples/`, on a page of its own."""
+
+    title: str
+    what: str  # The first sentence of its docstring,
+    about: str  # and the others
+    code: str
+    picture: str  # Below `images`; empty without one
+
+    @classmethod
+    def read(cls, path: Path) -> "Example":
+        text = path.read_text(encoding="utf-8")
+        tree = ast.parse(text)
+        what, _, about = (ast.get_docstring(tree) or "").partition("\n")
+        code = "".join(text.splitlines(keepends=True)[tree.body[0].end_lineno :])
+        name = f"{PICTURES.get(path.stem, path.stem)}.png"
+        has_one = (ROOT / "docs/images" / name).exists()
+        title = path.stem.replace("_", " ")
+        picture = name if has_one else ""
+        return cls(title, what, about.strip("\n"), code.lstrip(), picture)
+
+    def card(self, page: PurePosixPath) -> str:
+        """What the gallery says of it."""
+        picture = f"![{self.what}](images/{self.picture})\n\n" if self.picture else ""
+        return f"{picture}**[{self.title}]({page})**<br>{self.what}\n"
+
+    def page(self) -> str:
+        """What it is about, its picture and its code."""
+        picture = f"![{self.what}](../../images/{self.picture})" if self.picture else ""
+        code = f"````python\n{self.code}````"
+        title = self.title[0].upper() + self.title[1:]
+        return "\n\n".join([f"# {title}", self.what, picture, self.about, code, ""])
+
+
+def examples() -> dict[PurePosixPath, Example]:
+    """All examples, by their pages."""
+    paths = sorted((ROOT / "examples").glob("*.py"))
+    return {
+        site_path(PurePosixPath("examples", path.name)): Example.read(path)
+        for path in paths
+    }
+
+
 def gallery() -> str:
     """A page of the examples: what each shows, with its picture if it has one."""
-    cards = []
-    for path in sorted((ROOT / "examples").glob("*.py")):
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        what = (ast.get_docstring(tree) or "").partition("\n")[0]
-        name = PICTURES.get(path.stem, path.stem)
-        has_one = (ROOT / f"docs/images/{name}.png").exists()
-        picture = f"![{what}](images/{name}.png)\n\n" if has_one else ""
-        link = f"[{path.stem.replace('_', ' ')}](repository/examples/{path.name}.md)"
-        cards.append(f"{picture}**{link}**<br>{what}\n")
-    body = "\n\n</div>\n<div>\n\n".join(cards)
+    found = examples()
+    body = "\n\n</div>\n<div>\n\n".join(one.card(page) for page, one in found.items())
     about = "Longer scripts, which the tests run at a small size."
+    pages = [(one.title, str(page.with_suffix(""))) for page, one in found.items()]
     return (
         f"# Examples\n\n{about}\n\n"
         f'<div class="cards gallery">\n<div>\n\n{body}\n\n</div>\n</div>\n'
+        f"{toctree(pages)}"
     )
 
 
@@ -261,9 +301,12 @@ def write_pages(folder: Path) -> None:
     for path in sorted((ROOT / "docs").rglob("*.md")):
         page = PurePosixPath(path.relative_to(ROOT / "docs").as_posix())
         pages[page] = prepared(path.read_text(encoding="utf-8"), page)
+    pages |= {page: example.page() for page, example in examples().items()}
     orphans = set()
     for file in sorted(linked_files()):
         language, place = _LISTINGS.get(file.suffix), site_path(file)
+        if place in pages:
+            continue
         text = (ROOT / file).read_text(encoding="utf-8", errors="replace")
         if language is not None:
             pages[place] = f"# {file.name}\n\n````{language}\n{text}````\n"

@@ -4,7 +4,11 @@ import re
 from importlib.util import find_spec
 from typing import Any
 
+from numpy.typing import ArrayLike
+from sphinx.util.typing import stringify_annotation
+
 import kexpfam
+from kexpfam._typing import Array
 
 project = "kexpfam"
 author = "The kexpfam developers"
@@ -61,7 +65,8 @@ html_theme_options = {
     },
     "use_edit_page_button": False,
 }
-html_sidebars: dict[str, list[str]] = {"index": []}
+# The first page, and the one with the widest table, have all the width.
+html_sidebars: dict[str, list[str]] = {"index": [], "rivals": []}
 
 # Of what others' classes bring along only what is ours is shown.
 _ROUTING = re.compile(r"set_\w+_request|get_metadata_routing|get_params|set_params")
@@ -94,7 +99,24 @@ def escaped(
         lines[k] = "".join(parts)
 
 
+# What readers know by a name is written as that name, not as what it stands for.
+_NAMES = {
+    stringify_annotation(kind, "smart"): name
+    for name, kind in (("ArrayLike", ArrayLike), ("Array", Array))
+}
+
+
+def by_name(
+    _app: Any, _what: str, _name: str, _obj: Any, _: Any, *texts: str | None
+) -> tuple[str | None, ...]:
+    """Types of parameters and results by their names."""
+    for kind, name in _NAMES.items():
+        texts = tuple(text and text.replace(kind, name) for text in texts)
+    return texts
+
+
 def setup(app: Any) -> None:
     """Called by Sphinx."""
     app.connect("autodoc-skip-member", ours)
+    app.connect("autodoc-process-signature", by_name)
     app.connect("autodoc-process-docstring", escaped, priority=400)

@@ -1,6 +1,6 @@
 """Conformal intervals at work: coverage over many repetitions, whatever the model.
 
-    python examples/conformal_intervals.py [repetitions]
+    python examples/conformal_intervals.py [repetitions [picture.png]]
 
 Each repetition draws new rows, fits, calibrates, and counts how many fresh rows lie in
 the 90 % intervals: those of the density itself, and the conformal ones around it. One
@@ -29,8 +29,9 @@ def covered(ends: np.ndarray, y: np.ndarray) -> float:
     return float(np.mean((ends[:, 0] <= y) & (y <= ends[:, 1])))
 
 
-def main(repetitions: str = "20") -> None:
+def main(repetitions: str = "20", picture: str | None = None) -> None:
     print(f"{'':12}{'density':>18}{'conformal':>18}")
+    shares = {}
     for name, model in MODELS.items():
         found = []
         for seed in range(int(repetitions)):
@@ -44,10 +45,32 @@ def main(repetitions: str = "20") -> None:
         error = np.std(found, axis=0) / np.sqrt(len(found))
         cells = [f"{m:.3f} ± {e:.3f}" for m, e in zip(mean, error, strict=True)]
         print(f"{name:12}{cells[0]:>18}{cells[1]:>18}")
+        shares[f"{name}:\ndensity"], shares[f"{name}:\nconformal"] = np.transpose(found)
     print(
         f"\nAsked for was {COVERAGE}; the mean of the conformal column has to reach it."
     )
+    if picture is not None:
+        draw(shares, picture)
+
+
+def draw(shares: dict[str, np.ndarray], picture: str) -> None:
+    """The share of fresh rows in the intervals, a point for each repetition."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, ax = plt.subplots(figsize=(7, 3))
+    for k, values in enumerate(shares.values()):
+        ax.plot(values, np.full(len(values), k), "o", ms=5, alpha=0.5)
+        ax.plot([values.mean()] * 2, [k - 0.3, k + 0.3], "k-", lw=2)
+    ax.axvline(COVERAGE, color="k", ls="--", lw=1)
+    ax.set_yticks(range(len(shares)), list(shares))
+    ax.invert_yaxis()
+    ax.set_xlabel(f"share of fresh rows in the intervals ({COVERAGE:.0%} asked for)")
+    figure.tight_layout()
+    figure.savefig(picture, dpi=130)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:2])
+    main(*sys.argv[1:3])

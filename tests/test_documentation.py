@@ -285,6 +285,21 @@ def test_every_picture_script_is_tried():
     assert scripts == {*still, "drag", "style"}
 
 
+def test_examples_have_pages_of_picture_words_and_code():
+    site = module_of("docs/build_site.py")
+    found, gallery = site.examples(), site.gallery()
+    assert len(found) == len(list((ROOT / "examples").glob("*.py")))
+    for page, example in found.items():
+        assert f"({page})" in gallery
+        assert example.picture in gallery
+        assert example.what in gallery
+        compile(example.code, page.name, "exec")
+        assert example.code in example.page()
+        assert not example.code.startswith('"""')
+        assert example.about in example.page()
+    assert [e.title for e in found.values() if not e.picture] == ["serve"]
+
+
 def test_entries_of_the_reference_become_directives():
     site = module_of("docs/build_site.py")
     options = "    options:\n      show_root_heading: false\n"

@@ -78,15 +78,18 @@ def test_all_estimators_are_compared_in_one_loop(capsys, monkeypatch, tmp_path):
 
 
 @pytest.mark.slow
-def test_conformal_intervals_cover_with_a_model_that_is_too_sure(capsys, monkeypatch):
-    path = EXAMPLES / "conformal_intervals.py"
-    monkeypatch.setattr(sys, "argv", [str(path), "6"])
+def test_conformal_intervals_cover_with_a_model_that_is_too_sure(
+    capsys, monkeypatch, tmp_path
+):
+    path, picture = EXAMPLES / "conformal_intervals.py", tmp_path / "picture.png"
+    monkeypatch.setattr(sys, "argv", [str(path), "6", str(picture)])
     runpy.run_path(str(path), run_name="__main__")
     line = next(x for x in capsys.readouterr().out.splitlines() if "too sure" in x)
     density, conformal = float(line.split()[2]), float(line.split()[5])
     assert density < 0.75
     # 50 calibration rows: one repetition varies by 0.04, the mean of six by 0.017.
     assert conformal > 0.9 - 3 * 0.017
+    assert picture.read_bytes().startswith(b"\x89PNG")
 
 
 def test_causal_weights_come_nearer_to_the_effect(capsys, monkeypatch, tmp_path):

@@ -8,7 +8,7 @@ import pytest
 import sklearn
 
 from kexpfam import KCEF, AutoKCEF, FactorizedDensity, load
-from kexpfam.baselines import ConditionalKDE
+from kexpfam.baselines import LSCDE, ConditionalKDE
 from kexpfam.estimators.description import described, with_relevance
 
 
@@ -84,8 +84,10 @@ def test_looking_at_a_stream_does_not_solve_it(rows):
 
 def test_the_best_member_and_other_estimators_can_be_looked_at(average, rows):
     assert "kernel" in repr(average.best_)
-    other = ConditionalKDE().fit(rows[0].to_numpy(), rows[1].to_numpy())
-    assert "p(y | x0)" in repr(other)
+    # A baseline has a grid of its own.
+    for other in (ConditionalKDE(), LSCDE(random_state=0)):
+        other.fit(rows[0].to_numpy(), rows[1].to_numpy())
+        assert "p(y | x0)" in repr(other)
 
 
 def test_densities_know_the_name_of_their_column(model, rows):

@@ -249,10 +249,10 @@ def _notes(model: Any) -> tuple[str, ...]:
     isolated = selection = None
     if getattr(model, "_fitted", True) is not None:
         isolated = getattr(model, "isolated_components_", None)
-        selection = getattr(model, "selection_", None)  # of a single family
+        selection = getattr(model, "selection_", None)  # of a single family or a grid
     if isolated is not None and isolated.found:
         notes.append("y has isolated components; their masses were checked.")
-    stopped = getattr(model, "stopped_", "" if selection is None else selection.reason)
+    stopped = getattr(model, "stopped_", getattr(selection, "reason", ""))
     if "budget" in stopped:
         notes.append(f"The search ended early: {stopped}.")
     return tuple(notes)

@@ -417,7 +417,7 @@ def _regression(
         return base.cross_fit(Z, U, weights, rng), None
     fits = processes.fit(key, Z, U, weights)
     # With several columns of y: what any of them depends on at short distances counts.
-    lengthscales = np.min([fit.process.lengthscales for fit in fits], axis=0)
+    lengthscales = np.stack([fit.process.lengthscales for fit in fits]).min(axis=0)
     return base.cross_fit(Z, U, weights, rng, fits), lengthscales
 
 

@@ -246,7 +246,8 @@ def _require_ordinary_length(
     lengthscale: LengthScale, shortest: float = 1e-50, longest: float = 1e50
 ) -> LengthScale:
     """Refuse lengthscales of y whose inverse fourth powers a double cannot hold."""
-    if np.min(lengthscale) < shortest or np.max(lengthscale) > longest:
+    lengths = np.asarray(lengthscale, dtype=float)
+    if lengths.min() < shortest or lengths.max() > longest:
         raise ValueError(
             f"The lengthscale of y must lie between {shortest} and {longest}, got "
             f"{lengthscale!r}; use standardize=True or rescale y."

@@ -195,11 +195,11 @@ class SamplingReport:
         tails = [r.tail_effective_sample_size for r in reports]
         known = [tail for tail in tails if tail is not None]
         return cls(
-            np.max([r.r_hat for r in reports], axis=0),
-            np.min([r.effective_sample_size for r in reports], axis=0),
-            np.sum([r.divergences for r in reports], axis=0),
-            np.min([r.acceptance for r in reports], axis=0),
-            np.min(known, axis=0) if known else None,
+            np.stack([r.r_hat for r in reports]).max(axis=0),
+            np.stack([r.effective_sample_size for r in reports]).min(axis=0),
+            np.stack([r.divergences for r in reports]).sum(axis=0),
+            np.stack([r.acceptance for r in reports]).min(axis=0),
+            np.stack(known).min(axis=0) if known else None,
             first.chains if len({r.chains for r in reports}) == 1 else None,
             first.draws if len({r.draws for r in reports}) == 1 else None,
         )

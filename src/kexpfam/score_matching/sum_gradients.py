@@ -131,9 +131,10 @@ def stretch_x(
     if not isinstance(kernel, RadialKernel):
         return np.zeros(0)
     center = X2.mean(axis=0)
+    lengthscale = np.asarray(kernel.lengthscale, dtype=float)
     A, B = (
         np.clip(
-            (points - center) / kernel.lengthscale,
+            (points - center) / lengthscale,
             -spec.farthest_row,
             spec.farthest_row,
         )

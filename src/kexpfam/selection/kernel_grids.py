@@ -132,8 +132,7 @@ def _metric(validation: Validation, plain: CoordinateRows) -> Array:
         if placed.lengthscales is not None:
             return placed.lengthscales
     fits = fit_processes(plain.Z, plain.U, plain.weights)
-    lengths: Array = np.min([fit.process.lengthscales for fit in fits], axis=0)
-    return lengths
+    return np.stack([fit.process.lengthscales for fit in fits]).min(axis=0)
 
 
 def _relevant_lengthscales(validation: Validation, name: str) -> Array | None:
