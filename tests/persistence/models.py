@@ -108,11 +108,11 @@ def _viewed():
 def _repeats():
     """A summary of x in which rows with the same value share an effect."""
     rng = np.random.default_rng(7)
-    day = np.arange(120) % 12
-    x = np.column_stack([rng.permutation(12)[day], rng.normal(size=120)])
-    y = 4.0 * rng.normal(size=12)[day] + x[:, 1] + 0.1 * rng.normal(size=120)
-    features = LearnedSummary("gaussian_process", cells=0)
-    return untuned(features=features).fit(x, y)
+    day = rng.integers(90, size=450)
+    off, z = rng.normal(size=90)[day], rng.uniform(-1, 1, size=450)
+    y = off + np.where(z > 0, 1.0, -1.0) + 0.2 * rng.normal(size=450)
+    x = np.column_stack([np.sqrt(day + 2.0), z])
+    return untuned(features=LearnedSummary(cells=0)).fit(x, y)
 
 
 def _average():

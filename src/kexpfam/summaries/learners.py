@@ -117,7 +117,7 @@ class ViewedPredictor(Predictor):
             raise ValueError("trees have other columns than their view")
 
 
-@saved_fit({"predictor": "k=1"})
+@saved_fit({"predictor": "k"})
 @dataclass(frozen=True, eq=False)
 class ShiftedPredictor(Predictor):
     """Predictions of one column, moved by effects of repeated values."""

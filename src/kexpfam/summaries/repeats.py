@@ -48,7 +48,7 @@ REPEATS = RepeatSpec()
 
 @saved_fit(
     {
-        "column": "nonnegative whole",
+        "column": "nonnegative",
         "values": "k",
         "effects": "k",
         "rows": "k nonnegative",
