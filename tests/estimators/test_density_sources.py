@@ -25,8 +25,11 @@ SAME = 1e-10
 
 SAMPLED = 300
 
-# The models here are crude on purpose.
-pytestmark = pytest.mark.filterwarnings("ignore::kexpfam.errors.BlindnessWarning")
+# The models here are crude on purpose, and tables have a column of texts.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::kexpfam.errors.BlindnessWarning"),
+    pytest.mark.filterwarnings("ignore:Columns that hold no numbers were left out"),
+]
 
 
 LIMITS = Limits(
