@@ -116,6 +116,11 @@ def _poisson_above_5(t: Any, X: Array) -> Any:
     return stats.poisson(np.exp(t[0] + t[1] * X[:, 0]), loc=5)
 
 
+def _whole_log_p(t: Any, X: Array, y: Array) -> Array:
+    p = _normal(t, X)
+    return np.log(np.maximum(p.cdf(y + 0.5) - p.cdf(y - 0.5), 1e-300))
+
+
 def _counts(kind: Callable[[Any, Array], Any], *theta: float) -> Law:
     return Law(theta, _drawn(kind), lambda t, X, y: kind(t, X).logpmf(y), lower=0.0)
 
@@ -168,6 +173,11 @@ LAWS = {
 LAWS |= {
     "binomial of 12": _counts(_binomial, 1.0, 1.0),
     "5 + Poisson, mean 2": _counts(_poisson_above_5, np.log(2.0), 0.3),
+    "whole, 20 with std 0.6": Law(
+        (20.0, 0.3, np.log(0.6)),
+        lambda t, X, rng: np.rint(_normal(t, X).rvs(random_state=rng)),
+        _whole_log_p,
+    ),
 }
 
 CONTINUOUS: dict[str, Callable[[np.random.Generator], Array]] = {

@@ -52,6 +52,7 @@ JOBS = {
     "kcef_fit_3000": ("X, y = rows(3000)", "KCEF(random_state=0).fit(X, y)"),
     "auto_fit_100": ("X, y = rows(100)", "AutoKCEF(random_state=0).fit(X, y)"),
     "auto_fit_500": ("X, y = rows(500)", "AutoKCEF(random_state=0).fit(X, y)"),
+    "auto_fit_2000": ("X, y = rows(2000)", "AutoKCEF(random_state=0).fit(X, y)"),
     "score_samples_5000": (
         "X, y = rows(500); model = KCEF(random_state=0).fit(X, y); X, y = rows(5000)",
         "model.score_samples(X, y)",

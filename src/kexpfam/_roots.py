@@ -125,9 +125,17 @@ def golden_section(
         (True, True)
     """
     share = 0.5 * (np.sqrt(5.0) - 1.0)
+    step = share * (high - low)
+    a, b = high - step, low + step
+    at_a, at_b = sign * f(a), sign * f(b)
     for _ in range(25):
-        step = share * (high - low)
-        a, b = high - step, low + step
-        left = sign * f(a) > sign * f(b)
+        left = at_a > at_b
         low, high = np.where(left, low, a), np.where(left, b, high)
+        # One of the two is a point of the next pair as well.
+        old, known = np.where(left, a, b), np.where(left, at_a, at_b)
+        step = share * (high - low)
+        new = np.where(left, high - step, low + step)
+        value = sign * f(new)
+        a, at_a = np.where(left, new, old), np.where(left, value, known)
+        b, at_b = np.where(left, old, new), np.where(left, known, value)
     return low, high

@@ -30,6 +30,22 @@ def as_generator(random_state: RandomState) -> np.random.Generator:
         ) from error
 
 
+def unmasked(value: Any) -> Any:
+    """An array with NaN, or None, where it is masked; anything else as it is.
+
+    NumPy and scikit-learn would take what is behind the mask.
+
+    Example:
+        >>> unmasked(np.ma.array([1, -999], mask=[False, True]))
+        array([ 1., nan])
+    """
+    if not isinstance(value, np.ma.MaskedArray):
+        return value
+    numbers = value.dtype.kind in "buif"
+    cells = value.astype(float if numbers else object)
+    return cells.filled(np.nan if numbers else None)
+
+
 def as_numbers(name: str, value: Any) -> Array:
     """An array of floats; ValueError if the value is something else.
 
@@ -38,7 +54,7 @@ def as_numbers(name: str, value: Any) -> Array:
         array([1., 2.])
     """
     try:
-        return np.asarray(value, dtype=float)
+        return np.asarray(unmasked(value), dtype=float)
     except (TypeError, ValueError) as error:
         raise ValueError(
             f"{name} must be a number or an array of numbers, got {value!r:.80}."
@@ -74,7 +90,7 @@ def _refuse_cells(name: str, values: Any, error: Exception) -> None:
                 raise ValueError(
                     f"{name} must hold numbers, got {str(cell)!r:.60} in "
                     f"{_place_of(values, index)}; pass numbers, or for conditions a "
-                    f"frame, whose texts are categories."
+                    f"frame of pandas or Polars, whose texts are categories."
                 ) from error
     try:
         infinite = np.isinf(cells.astype(float))
@@ -100,7 +116,9 @@ def _place_of(values: Any, index: Sequence[int]) -> str:
     """Column and row, from zero, in words."""
     if len(index) == 1:
         return f"row {index[0]}"
-    column = list(getattr(values, "columns", range(index[1] + 1)))[index[1]]
+    names = getattr(values, "columns", range(index[1] + 1))
+    names = getattr(values, "column_names", names)  # of Arrow, whose columns are cells
+    column = list(names)[index[1]]
     return f"column {column!r}, row {index[0]}"
 
 

@@ -307,7 +307,15 @@ def test_bounds_and_atoms_are_options(run, tmp_path):
     data = write(tmp_path / "rain.csv", {"x": x, "rain": rain, "wet": rain + 0.1})
     words = ["fit", data, "--target", "wet", "--features", "x", "--model", "kcef"]
     model = tmp_path / "wet.kexpfam"
-    assert run(*words, "--lower", "0", "-o", model).exit_code == 0
+    done = run(*words, "--lower", "0", "-o", model)
+    assert done.exit_code == 0
+    assert "  wet begins at 0\n" in done.stdout
+    auto = run(*words[:-2], "--time", "0.1", "--json", "-o", tmp_path / "c.kexpfam")
+    assert json.loads(auto.stdout)["bounds"] == {
+        "lower": 0.1,  # an atom, at which the rest ends
+        "upper": None,
+        "likely": True,
+    }
     p = kexpfam.load(model).given([[0.0], [0.5]])
     assert np.all(p.cdf(0.0) < 1e-9)
     refused = run(*words, "--lower", "1", "-o", tmp_path / "b.kexpfam")
@@ -354,6 +362,8 @@ def test_a_column_says_which_targets_are_censored(run, tmp_path):
     done = run(*words, "--censoring", "alive", "-o", path)
     assert done.exit_code == 0, done.output
     assert f"Note: {alive.sum()} rows censored." in done.stderr
+    assert "kexpfam predict" in done.stdout
+    assert "kexpfam evaluate" not in done.stdout  # which knows of no limits
     model = kexpfam.load(path)
     assert model.coder_.coding_.columns == ["x"]
     assert model.given([[0.9]]).sf(1.5) > 0.6  # most live longer than anyone was seen

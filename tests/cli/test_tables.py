@@ -1,12 +1,14 @@
 """Tables are read as they are, and a bad one is refused with its line and column."""
 
 import gzip
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from kexpfam.cli import readers
+from kexpfam.cli.blocks import sampled_table
 from kexpfam.cli.readers import read_table, table_blocks
 from kexpfam.errors import MissingDependencyError
 from kexpfam.tables import TableError
@@ -236,6 +238,34 @@ def test_parquet_and_text_are_the_same_table(tmp_path):
     (tmp_path / "b.parquet").write_text("nothing of the kind")
     with pytest.raises(TableError, match="not a complete Parquet file"):
         read_table(tmp_path / "b.parquet")
+
+
+GRADES = ("poor", "fair", "good")
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_orders_of_categories_are_read_from_parquet(tmp_path, library):
+    """They were categories without one, in files of frames that know it."""
+    pytest.importorskip("pyarrow.parquet")
+    cells = ["good"] * 6 + ["poor"] * 6  # None is fair
+    if library == "pandas":
+        grades = pd.Categorical(cells, GRADES, ordered=True)
+        frame = pd.DataFrame({"grade": grades, "city": pd.Categorical(cells)})
+        frame.to_parquet(tmp_path / "a.parquet", row_group_size=4)
+    else:
+        polars = pytest.importorskip("polars")
+        kinds = {"grade": polars.Enum(GRADES), "city": polars.Categorical}
+        frame = polars.DataFrame(dict.fromkeys(kinds, cells), schema=kinds)
+        frame.write_parquet(tmp_path / "a.parquet", row_group_size=4)
+    table = read_table(tmp_path / "a.parquet", chunk=3)
+    assert table.ordered == {"grade": GRADES}
+    assert table.categorical == {"grade", "city"}
+    assert table.labels("grade").tolist() == cells
+    assert sampled_table(str(tmp_path / "a.parquet"), list, 5).ordered == table.ordered
+    first, *others = table_blocks(tmp_path / "a.parquet", chunk=3)
+    last = replace(first, ordered={"grade": GRADES[::-1]})
+    # Blocks that disagree have no order.
+    assert readers.joined_blocks([first, *others, last]).ordered == {}
 
 
 def test_parquet_without_its_library_says_what_to_install(tmp_path, monkeypatch):

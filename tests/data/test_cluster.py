@@ -26,6 +26,10 @@ distributed = pytest.importorskip("distributed")
 pytest.importorskip("dask.dataframe")
 
 
+# Their tables have names of rows, which are texts.
+pytestmark = pytest.mark.filterwarnings("ignore:Columns that hold no numbers")
+
+
 @pytest.fixture(scope="module")
 def sources(rows, tmp_path_factory):
     return all_sources(rows, tmp_path_factory.mktemp("rows"), block=30)

@@ -12,6 +12,7 @@ from kexpfam.data import (
     as_source,
     reduce_blocks,
 )
+from kexpfam.errors import TableWarning
 from tests.data.accumulators import AllRows, Failing, Moments, RowCount
 from tests.data.cases import (
     FEATURES,
@@ -30,6 +31,9 @@ pl = pytest.importorskip("polars")
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("dask.dataframe")
 pytest.importorskip("pyarrow.dataset")
+
+# Their tables have names of rows, which are texts.
+pytestmark = pytest.mark.filterwarnings("ignore:Columns that hold no numbers")
 
 KINDS = [
     "arrays",
@@ -342,6 +346,24 @@ def test_a_source_brings_its_own_y(rows):
     source = ArraySource(*rows)
     with pytest.raises(ValueError, match="y and sample_weight must be None"):
         as_source(source, rows[1])
+
+
+def test_columns_that_are_left_out_for_what_they_hold_are_said(rows, tmp_path):
+    """A model without a column of texts looked like one with it."""
+    frame = pd.DataFrame({"city": ["Rome", "Oslo"], "a": [1.0, 2.0], "y": [0.0, 1.0]})
+    frame.to_parquet(tmp_path / "cities.parquet")
+    lazy = pl.from_pandas(frame).lazy()
+    for make in (ParquetSource, PolarsSource):
+        data = lazy if make is PolarsSource else tmp_path / "cities.parquet"
+        with pytest.warns(TableWarning, match="no numbers were left out: 'city'"):
+            assert make(data, "y").feature_names == ("a",)
+        assert make(data, "y", features=["a"]).feature_names == ("a",)
+
+
+def test_a_file_of_something_else_is_refused_in_a_sentence(tmp_path):
+    (tmp_path / "a.csv").write_text("a,y\n1,2\n")
+    with pytest.raises(ValueError, match=r"must name Parquet files, and .*a\.csv' is"):
+        ParquetSource(tmp_path / "a.csv", "y")
 
 
 def test_the_index_of_a_pandas_frame_is_no_feature_unless_asked(tmp_path):

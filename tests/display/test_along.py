@@ -12,6 +12,7 @@ from kexpfam.display import ConditionalDensityDisplay
 from kexpfam.display.along import (
     AlongSpec,
     AveragedDensities,
+    _without_strips,
     averaged_along,
     column_relevance,
     local_linear_weights,
@@ -161,6 +162,34 @@ def test_counted_values_have_whole_quantiles():
     np.testing.assert_allclose(
         found.mean(), found.cdf[:, -1] - found.cdf[:, 1], atol=1e-9
     )
+
+
+class Claims:
+    """Zero with probability 0.4, and else a density from zero on."""
+
+    def __init__(self, X):
+        y = np.random.default_rng(1).exponential(size=len(X))
+        self.rest = KCEF(select=None, lower=0.0).fit(X, y)
+
+    def given(self, X):
+        return MixedDensity([0.0], np.full((len(X), 1), 0.4), self.rest.given(X))
+
+
+@pytest.mark.parametrize("columns", [1, 2])
+def test_a_probability_of_the_least_value_is_seen_below_it(columns):
+    X = np.random.default_rng(0).uniform(size=(60, columns))
+    display = ConditionalDensityDisplay.of_estimator(Claims(X), X, np.zeros(60))
+    bottom, zero = display.y_edges[:2]
+    assert bottom < zero == 0.0
+    np.testing.assert_allclose(display.density[:, 0] * (zero - bottom), 0.4)
+    assert display.density[:, 0].min() > 3 * display.density[:, 1].max()
+
+
+def test_strips_of_a_few_places_are_not_hatched():
+    few = np.zeros(200, dtype=bool)
+    few[[5, 6, 198, 199]] = few[100:110] = True
+    found = _without_strips(few, AlongSpec())
+    assert np.flatnonzero(found).tolist() == list(range(100, 110))
 
 
 def test_relevance_is_in_the_order_of_the_effects(X):

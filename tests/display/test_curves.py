@@ -5,7 +5,7 @@ import pytest
 
 from kexpfam.base_densities import GaussianBase
 from kexpfam.display.curves import quantile_dots
-from kexpfam.distributions import ClosedFormDensity
+from kexpfam.distributions import ClosedFormDensity, MixedDensity
 
 
 class TestQuantileDots:
@@ -17,6 +17,20 @@ class TestQuantileDots:
         for place in np.unique(x):
             own = np.sort(stack[x == place])
             np.testing.assert_array_equal(own, np.arange(len(own)))
+
+    def test_values_with_probabilities_have_stacks_of_their_own(self):
+        counts = MixedDensity(np.arange(5.0), [[0.2, 0.35, 0.25, 0.15, 0.05]])
+        x, stack = quantile_dots(counts, 20)
+        assert [np.sum(x == k) for k in range(5)] == [4, 7, 5, 3, 1]
+        rest = ClosedFormDensity(GaussianBase(1.0), np.full(1, 0.2), np.ones(1))
+        x, stack = quantile_dots(MixedDensity([0.0], [[0.5]], rest), 20)
+        assert np.sum(x == 0.0) == stack[x == 0.0].max() + 1 == 10
+        assert len(x) == 20
+
+    def test_counts_have_probabilities_on_whole_numbers(self):
+        ax = MixedDensity(np.arange(3.0), [[0.5, 0.3, 0.2]]).plot()
+        assert ax.get_ylabel() == "probability"
+        assert all(tick == round(tick) for tick in ax.get_xticks())
 
     def test_they_are_below_the_curve(self):
         p = ClosedFormDensity(GaussianBase(1.0), np.zeros(1), np.ones(1))

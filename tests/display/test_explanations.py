@@ -123,6 +123,8 @@ def test_small_contributions_share_a_bar():
     ax = found.plot(most=4).ax_
     np.testing.assert_allclose(bars(ax), [9, 8, 7, 6, 15])
     assert ax.get_yticklabels()[-1].get_text() == "5 other columns"
+    whole = found.plot(most=8).ax_  # one other has a bar of its own
+    assert whole.get_yticklabels()[-1].get_text() == "x0 = 1"
 
 
 def test_errors_of_drawn_orders_are_drawn():

@@ -27,7 +27,7 @@ class Linear:
 
     def _mean(self, rows):
         known = np.nan_to_num(rows)  # slopes of unknown columns are zero
-        return known @ np.array(self.slopes) + self.curve * known[:, 1] ** 2
+        return known @ np.array(self.slopes) + self.curve * known[:, 1] * known[:, 1]
 
     def log_density(self, rows):
         return stats.norm.logpdf(rows[:, self.column], self._mean(rows), self.scale)
@@ -75,6 +75,23 @@ def case(request):
     orders = [FACTORS, BACKWARD][: request.param]
     weights = [[1.0], [0.7, 0.3]][request.param - 1]
     return chain(*orders), weights, [[normal(o, x) for o in orders] for x in (0.5, -1)]
+
+
+@pytest.mark.parametrize("unit", [1e-200, 1e200])
+def test_moments_in_units_whose_squares_are_no_doubles(unit):
+    p, q = (
+        chain(
+            [Linear(1, (u, 0, 0, 0), 0.5 * u), Linear(2, (0.5, -1.0 / u, 0, 0), 1.0)],
+            columns=(1, 2),
+            names="ab",
+        )
+        for u in (1.0, unit)
+    )
+    assert_close(q.std() / [unit, 1.0], p.std())
+    assert_close(q.mean() / [unit, 1.0], p.mean())
+    assert_close(q.mean_error / [unit, 1.0], p.mean_error)
+    assert_close(q.cov()[:, 0, 1] / unit, p.cov()[:, 0, 1])
+    assert_close(q.cov()[:, 1, 1], p.cov()[:, 1, 1])
 
 
 def test_log_densities_are_those_of_normal_mixtures(case):

@@ -5,8 +5,10 @@ import pytest
 
 from kexpfam import KCEF, AutoKCEF
 from kexpfam.base_densities import StudentBase
+from kexpfam.distributions import BoundedDensity, MixtureDensity, SupportMap
 from kexpfam.distributions.regions import highest_density_regions
 from kexpfam.partition import CellDensity
+from tests.densities import closed_form
 
 
 @pytest.fixture(scope="module")
@@ -66,3 +68,13 @@ def test_regions_of_no_mass_of_what_is_flat_are_a_point(confidence):
     flat, steps = highest_density_regions(cells, confidence)
     np.testing.assert_allclose(flat, [[2.0, 2.0]])
     np.testing.assert_allclose(steps, [[3.5, 3.5]])
+
+
+def test_a_region_between_two_doubles_is_there():
+    mixture = MixtureDensity(
+        [closed_form([0.0], 1e-150), closed_form([3e-150], 1e-150)], [0.5, 0.5]
+    )
+    support = SupportMap(0.0, np.inf, (0.05, 1.0), 1.5)
+    (region,) = BoundedDensity(mixture, support).hpd(0.9)
+    middle = support.inverse(np.zeros(1))[0]
+    np.testing.assert_allclose(region, [[middle, middle]], rtol=1e-15)

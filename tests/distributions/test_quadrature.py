@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from kexpfam.base_densities import StudentBase
 from kexpfam.distributions import (
@@ -72,3 +73,39 @@ def test_nodes_are_few_and_tell_what_is_below_them(mixture):
 def test_no_density_has_no_moments(mixture):
     nothing = BoundedDensity(mixture[:0], MAPS["below"])
     assert nothing.mean().shape == nothing.std().shape == (0,)
+
+
+@pytest.mark.parametrize("far", [1e6, 1e8])
+@pytest.mark.parametrize("share", [0.3, 0.01])
+def test_components_that_are_very_far_apart_have_their_moments(far, share):
+    parts = [closed_form([0.0], 1.0), closed_form([far], 1.0)]
+    mixture = MixtureDensity(parts, [1.0 - share, share])
+    bounded = BoundedDensity(mixture, MAPS["below"])
+    # What the component at zero has beyond the bound is cut off.
+    lost = (1.0 - share) * stats.norm.cdf(MAPS["below"].ends[0])
+    kept = share / (1.0 - lost)
+    assert_close(bounded.mean() / (1.5 * far), kept, 1e-5, scale=1.0)
+    assert_close(
+        bounded.std() / (1.5 * far), np.sqrt(kept * (1.0 - kept)), 1e-5, scale=1.0
+    )
+    bent = RecalibratedDensity(mixture, BENT)
+    upper = 1.0 - BENT.cdf(np.array([1.0 - share]))[0]
+    assert_close(bent.mean() / far, upper, 1e-5, scale=1.0)
+    assert_close(bent.std() / far, np.sqrt(upper * (1.0 - upper)), 1e-5, scale=1.0)
+
+
+def test_nodes_of_components_far_apart_are_few():
+    parts = [closed_form([0.0], 1.0), closed_form([1e6], 1.0)]
+    mixture = MixtureDensity(parts, [0.7, 0.3])
+    assert mixture._quadrature(np.empty(0)).nodes.shape[1] <= 1000
+
+
+@pytest.mark.parametrize("side", [1.0, -1.0])
+def test_a_mean_is_bent_where_there_is_no_standard_deviation(side):
+    p = closed_form([0.0], 2.0, StudentBase(1.0, df=1.5))
+    steep = UnitMap(np.array([0.9, 0.02, 0.03, 0.05])[:: int(side)].copy())
+    bent = RecalibratedDensity(p, steep)
+    slow = integral(lambda y: y * bent[0].pdf(y), [-np.inf, -1.0, 1.0, np.inf])
+    assert_close(bent.mean(), slow, 1e-4)
+    assert side * bent.mean()[0] < -1.0  # that of p is zero
+    assert np.isinf(bent.std()[0])

@@ -259,3 +259,15 @@ def test_counts_that_vary_less_than_a_poisson_law_keep_their_spread():
     ratio = model.given(x[:, None]).std() / std
     # 1.139 while Poisson laws had the weight that every member has.
     assert 0.95 < ratio.mean() < 1.09
+
+
+@pytest.mark.filterwarnings("ignore::kexpfam.errors.MeasureWarning")
+def test_counts_beside_those_of_the_fit_are_possible():
+    """Four values ruled Poisson laws out, and every other value with them."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1, 1, size=(300, 1))
+    y = np.clip(np.rint(rng.normal(20.0, 0.6, size=300)), 19, 22)
+    p = AutoKCEF(random_state=0).fit(X, y).given(X[:3])
+    assert np.all(p.pmf(18.0) > 1e-5)
+    assert np.all(p.pmf(40.0) > 0)
+    np.testing.assert_allclose(p.std(), y.std(), rtol=0.2)

@@ -123,6 +123,36 @@ def test_gaps_are_filled_in_left_out_or_refused_in_a_sentence():
         KCEF(select=None).fit(X, np.full(N, np.nan))
 
 
+def masked(array):
+    """An array as a file has it that writes −999 for what was not measured."""
+    there = np.zeros(array.shape, dtype=bool)
+    there[4] = True
+    return np.ma.array(np.where(there, -999.0, array), mask=there)
+
+
+@pytest.mark.filterwarnings("ignore::kexpfam.errors.TableWarning")
+def test_masked_cells_are_gaps():
+    model = KCEF(select=None)
+    for given, same in [
+        ((masked(X), Y), (spoiled(X, np.nan), Y)),
+        ((X, masked(Y), masked(np.ones(N))), (X, spoiled(Y, np.nan))),
+    ]:
+        found = model.fit(*given).predict(X)
+        np.testing.assert_array_equal(found, model.fit(*same).predict(X))
+    found = model.predict(masked(X))
+    np.testing.assert_array_equal(found, model.predict(spoiled(X, np.nan)))
+    found = KEF(select=None).fit(masked(X)).score_samples(X)
+    same = KEF(select=None).fit(spoiled(X, np.nan)).score_samples(X)
+    np.testing.assert_array_equal(found, same)
+    with raises(ValueError, "y contains NaN"):
+        model.score_samples(X, masked(Y))
+    kinds = np.where(Y > 0.5, "much", "little").astype(object)
+    columns = {"a": spoiled(X[:, 0], np.nan), "kind": spoiled(kinds, None)}
+    there = {"a": masked(X[:, 0]), "kind": np.ma.array(kinds, mask=masked(Y).mask)}
+    found = model.fit(there, Y).predict(columns)
+    np.testing.assert_array_equal(found, model.fit(columns, Y).predict(there))
+
+
 def test_nan_in_y_at_score_time_is_refused():
     with raises(ValueError, "y contains NaN", "remove these rows"):
         KCEF(select=None).fit(X, Y).score_samples(X, spoiled(Y, np.nan))

@@ -9,6 +9,7 @@ from sklearn.base import clone
 from kexpfam import KCEF, AutoKCEF, load, metrics
 from kexpfam.data import response_limits
 from kexpfam.kernels import Gaussian
+from kexpfam.selection import censored as censored_families
 
 SETTLED = {
     "kernel_x": Gaussian(1.0),
@@ -176,6 +177,59 @@ def test_positive_responses_stay_positive_where_that_is_chosen():
     model.fit(X, np.minimum(y, limit), censoring=y > limit)
     assert model.selection_.chosen.coordinates.startswith("log")
     assert model.given([[0.0]]).cdf([0.0])[0] < 1e-4
+
+
+def _durations(n=100):
+    rng = np.random.default_rng(0)
+    y, limit = rng.exponential(2.0, n), rng.exponential(4.0, n)
+    return rng.normal(size=(n, 1)), np.minimum(y, limit), y > limit
+
+
+def test_durations_have_moments(tmp_path):
+    """Behind a logarithm t tails gave a mean of 22,000 where it is 2."""
+    X, seen, censored = _durations()
+    model = AutoKCEF(random_state=0, n_jobs=1).fit(X, seen, censoring=censored)
+    assert model.support_.lower == 0.0
+    p = model.given(X[:5])
+    assert np.all((p.mean() > 1.4) & (p.mean() < 3.0))
+    assert np.all(p.std() < 6.0)
+    # A bound that is only likely leaves next to nothing beyond.
+    assert np.all((p.cdf(-1e-9) > 0.0) & (p.cdf(-1e-9) < 1e-5))
+    model.save(tmp_path / "model")
+    again = load(tmp_path / "model")
+    np.testing.assert_array_equal(again.given(X[:5]).std(), p.std())
+
+
+def test_bounds_of_censored_rows_can_be_given():
+    X, seen, censored = _durations()
+    model = KCEF(lower=0, **SETTLED).fit(X, seen, censoring=censored)
+    assert np.all(model.given(X).cdf(-1e-9) == 0.0)
+    with pytest.raises(ValueError, match=r"y has \d+ rows outside \[1, inf\]"):
+        KCEF(lower=1, **SETTLED).fit(X, seen, censoring=censored)
+    # Held-out scores are those of y, and masses of censored rows have no units.
+    scored = model.selection_.chosen.mean(model.selection_.weights)
+    losses = metrics.censored_log_loss_values(model.given(X), seen, censored)
+    assert abs(scored + losses.mean()) < 0.2
+    # Far from zero there is nothing to notice.
+    far = AutoKCEF(random_state=0, n_jobs=1, time_budget=1e-3)
+    assert far.fit(X, 20.0 + seen, censoring=censored).support_ is None
+
+
+def test_fits_to_censored_rows_tell_of_progress_and_can_be_ended(monkeypatch, capsys):
+    X, seen, censored = _durations(40)
+    tried, own = [], censored_families._held_out
+
+    def interrupted(*args):
+        tried.append(args)
+        if len(tried) > 2:
+            raise KeyboardInterrupt
+        return own(*args)
+
+    monkeypatch.setattr(censored_families, "_held_out", interrupted)
+    model = KCEF(random_state=0, n_jobs=1, verbose=True)
+    model.fit(X, seen, censoring=censored)
+    assert model.selection_.reason == "interrupted"
+    assert capsys.readouterr().err.startswith("censored rows, mean log p: 2 of ")
 
 
 @pytest.mark.slow

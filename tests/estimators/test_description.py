@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 import sklearn
 
-from kexpfam import KCEF, AutoKCEF, FactorizedDensity
-from kexpfam.baselines import ConditionalKDE
+from kexpfam import KCEF, AutoKCEF, FactorizedDensity, load
+from kexpfam.baselines import LSCDE, ConditionalKDE
 from kexpfam.estimators.description import described, with_relevance
 
 
@@ -50,6 +50,17 @@ def test_an_average_lists_its_members_with_weights_that_sum_to_one(average):
     assert "held-out log p" in repr(average)
 
 
+def test_a_page_has_the_calibration_of_held_out_rows(average, tmp_path):
+    found = described(average)
+    assert found.pit.mean() == pytest.approx(1.0)
+    assert np.allclose(found.pit * 60 / 20, np.round(found.pit * 60 / 20))  # 60 rows
+    needed = "corrected for" if average.calibration_ else "needed no correction"
+    assert needed in average._repr_html_()
+    average.save(tmp_path / "model")
+    loaded = load(tmp_path / "model")  # which has the map only
+    assert ("PIT" in loaded._repr_html_()) == (average.calibration_ is not None)
+
+
 def test_the_page_escapes_names_and_has_no_script(average, model):
     for fitted in (average, model):
         page = fitted._repr_html_()
@@ -73,8 +84,10 @@ def test_looking_at_a_stream_does_not_solve_it(rows):
 
 def test_the_best_member_and_other_estimators_can_be_looked_at(average, rows):
     assert "kernel" in repr(average.best_)
-    other = ConditionalKDE().fit(rows[0].to_numpy(), rows[1].to_numpy())
-    assert "p(y | x0)" in repr(other)
+    # A baseline has a grid of its own.
+    for other in (ConditionalKDE(), LSCDE(random_state=0)):
+        other.fit(rows[0].to_numpy(), rows[1].to_numpy())
+        assert "p(y | x0)" in repr(other)
 
 
 def test_densities_know_the_name_of_their_column(model, rows):
@@ -92,6 +105,7 @@ def test_several_columns_and_counts_say_what_they_are(rows):
         x, np.column_stack([rows[1], rng.normal(size=60)])
     )
     assert "p(y0, y1 | x0)" in repr(both)
+    assert repr(both).count("densities, held-out log p") == 2
     counts = AutoKCEF(random_state=0, time_budget=1e-3, counts=True)
     counts.fit(x, rng.poisson(2.0, 60))
     assert "a mass function on whole numbers" in repr(counts)

@@ -189,3 +189,5 @@ def test_what_was_observed_may_be_a_column_of_the_frame(model):
         model.score(X, "w")
     with pytest.raises(ValueError, match="X is no frame"):
         model.score(NEW, "y")
+    with pytest.raises(ValueError, match="X is no frame"):
+        KCEF(select=None).fit(NEW, "y")

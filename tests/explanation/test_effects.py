@@ -8,7 +8,10 @@ import pytest
 from scipy import stats
 
 from kexpfam import KCEF
+from kexpfam.base_densities import StudentBase
+from kexpfam.distributions import ClosedFormDensity, MixedDensity
 from kexpfam.errors import TableWarning
+from kexpfam.explanation import ModelColumns
 from kexpfam.explanation.effects import effect
 from kexpfam.explanation.steps import alike_in_order
 from tests.explanation.laws import gaussian, houses, linear
@@ -149,6 +152,46 @@ def test_densities_are_means_over_the_rows_nearby():
     assert np.all(found.values @ widths > 0.95)
     assert found.standard_errors.shape == found.values.shape
     assert str(found).startswith("Effect of 'x0' on density: p(y|x0) at 4 places")
+
+
+def test_densities_of_counts_are_probabilities_of_whole_numbers():
+    def densities(Z):
+        x = Z[:, 0]
+        return MixedDensity([0.0, 1.0, 2.0], np.column_stack([1 - x, x / 2, x / 2]))
+
+    model = ModelColumns.of(["x0"], None, np.asarray, densities)
+    X = np.linspace(0.05, 0.95, 90)[:, None]
+    found = effect(model, 0, X, of="density", bins=3, random_state=0)
+    assert found.y_edges.tolist() == [-0.5, 0.5, 1.5, 2.5]
+    middle = np.array([X[30 * k : 30 * (k + 1)].mean() for k in range(3)])
+    expected = np.column_stack([1 - middle, middle / 2, middle / 2])
+    np.testing.assert_allclose(found.values, expected)
+
+
+def test_numbers_that_no_row_has_are_marked():
+    # x1 goes with x0, and takes back what it adds: y is within ±1 of x0 − x1.
+    a = np.random.default_rng(0).uniform(0, 10, 400)
+    X = np.column_stack([a, a + np.random.default_rng(1).uniform(-1, 1, size=400)])
+    model = linear([1.0, -1.0])
+    found = effect(model, 0, X, bins=40, random_state=0)
+    f = X[:, 0] - X[:, 1]
+    far = (found.values[:, 0] < f.min() - 0.5) | (found.values[:, 0] > f.max() + 0.5)
+    near = np.abs(found.values[:, 0]) < 0.5
+    assert found.is_extrapolated[far].all()
+    assert not found.is_extrapolated[near].any()
+    assert far.sum() > near.sum() > 2
+
+
+@pytest.mark.parametrize(("of", "instead"), [("mean", "median"), ("std", "width")])
+def test_tails_without_moments_are_said(of, instead):
+    def densities(Z):
+        scale = np.ones(len(Z))
+        return ClosedFormDensity(StudentBase(df=1.0), Z[:, 0], scale)
+
+    model = ModelColumns.of(["x0"], None, np.asarray, densities)
+    X = np.arange(20.0)[:, None]
+    with pytest.raises(ValueError, match=f"of='{of}' is not.*use of='{instead}'"):
+        effect(model, 0, X, of=of)
 
 
 def test_steps_across_a_gap_are_marked_and_others_are_not():

@@ -174,6 +174,22 @@ def test_a_pinned_density_is_compared_with(page):
     wait_for(page, lambda: not page.find_element(By.ID, "pinned").get_attribute("d"))
 
 
+def test_a_density_that_is_pinned_in_motion_has_all_numbers(page):
+    area = page.find_element(By.ID, "control-0")
+    page.execute_script(
+        "arguments[0].value = arguments[0].max;"
+        "arguments[0].dispatchEvent(new Event('input'));"
+        "document.getElementById('pin').click();",
+        area,
+    )
+    wait_for(page, lambda: page.find_element(By.ID, "pinned").get_attribute("d"))
+    rows = page.find_elements(By.CSS_SELECTOR, "#numbers-body tr")
+    cells = [row.find_elements(By.TAG_NAME, "td")[0].text for row in rows]
+    assert len(cells) > 10
+    assert "…" not in cells
+    page.find_element(By.ID, "pin").click()
+
+
 def test_conditions_that_go_on_below_are_cued(browser, server):
     page = opened(browser, server.address, height=420)
     wait_for(page, lambda: page.find_element(By.ID, "more").is_displayed())

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from kexpfam import KCEF
-from kexpfam.explorer import ConditionalView, Exploration, Question
+from kexpfam import KCEF, AutoKCEF
+from kexpfam.explorer import ConditionalView, Exploration, Question, report
 from kexpfam.explorer.notebook import answered, embedded_page, in_notebook
 
 
@@ -54,6 +54,15 @@ def test_in_a_notebook_nothing_is_served(page):
     assert page.view.subject.target == "income"
     names = {control.name: control for control in page.view.subject.controls}
     assert names["city"].categories == ("Oslo", "Rome")
+
+
+def test_a_report_of_counts_has_probabilities_and_no_mode(rows, notebook):
+    X = rows[0][["age"]]
+    y = np.random.default_rng(1).poisson(1.0 + X["age"])
+    page = AutoKCEF(counts=True, random_state=0).fit(X, y).explore(X, y)
+    text = report(page.view)
+    assert "own probability" in text
+    assert 'class="key-mode"' not in text
 
 
 def test_without_anywidget_the_report_is_shown(page, monkeypatch):

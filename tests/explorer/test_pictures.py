@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from kexpfam.base_densities import GaussianBase
-from kexpfam.display.numbers import density_numbers
-from kexpfam.display.svg import number_text, tick_texts, ticks
+from kexpfam.display.numbers import CurveNumbers, density_numbers
+from kexpfam.display.svg import NamedAxis, number_text, tick_texts, ticks
 from kexpfam.distributions import ClosedFormDensity, MixedDensity
 from kexpfam.explorer import Question
-from kexpfam.explorer.pictures import density_picture
+from kexpfam.explorer.pictures import _bins, curve_picture, density_picture
 
 
 @pytest.mark.parametrize("ends", [(0.0, 1.0), (-3.2, 17.9), (1e-7, 3e-7), (5e8, 9e8)])
@@ -74,3 +74,27 @@ def test_atoms_are_stems_with_their_probabilities():
     svg = density_picture(found, (400.0, 200.0), "rain")
     assert svg.count('class="stem"') == 1
     assert ">40%</text>" in svg
+
+
+def test_bars_of_counts_hold_whole_numbers_each():
+    counts = np.repeat([0.0, 1.0, 2.0, 5.0], 5)
+    np.testing.assert_array_equal(
+        _bins(counts, 20, (-0.4, 5.4)), np.arange(-1.5, 7.0, 1.0)
+    )
+    many = np.arange(500.0)
+    edges = _bins(many, 500, (0.0, 499.0))
+    held = np.histogram(many, edges)[0]
+    assert set(np.diff(edges)) == set(held[:-1]) == {16}
+    plain = _bins(np.append(counts, 0.5), 21, (0.0, 5.0))
+    np.testing.assert_array_equal(plain, np.linspace(0.0, 5.0, 11))
+
+
+@pytest.mark.parametrize("categories", [(), ("a", "b", "c")])
+def test_curves_of_heavy_tails_have_no_mean_where_there_is_none(categories):
+    quantiles = np.arange(5.0) + np.zeros((3, 1))
+    mean = np.array([2.0, np.nan, 2.0])
+    found = CurveNumbers(np.arange(3.0), mean, quantiles, np.zeros(3, dtype=bool))
+    along, none = NamedAxis("x", (-0.6, 2.6), categories), np.empty(0)
+    svg = curve_picture(found, along, (300.0, 200.0), "y", seen=(none, none))
+    assert "nan" not in svg
+    assert svg.count('class="mean-line"') == 2

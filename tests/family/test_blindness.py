@@ -1,6 +1,7 @@
 """Nodes that masses are compared on, and what is called wrong."""
 
 import warnings
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -19,7 +20,7 @@ from kexpfam.family.isolated_components import (
     IsolatedComponents,
     MassComparison,
 )
-from kexpfam.kernels import Gaussian
+from kexpfam.kernels import Gaussian, SumOfProducts
 from tests.tolerances import assert_close
 
 U = np.random.default_rng(0).normal(size=400)
@@ -213,6 +214,46 @@ def test_no_more_rows_are_looked_at_than_an_error_needs_to_show(moving):
     numbers = {c.index for c in report.comparisons} - {None}
     assert 1 <= len(numbers) <= 3
     assert max(numbers) < 500
+
+
+class NoProducts(SumOfProducts):
+    """A sum of products that does not show them."""
+
+    products = ()
+
+
+def test_rows_that_are_looked_at_are_of_all_kinds_however_they_are_sorted(moving):
+    x, y, model = moving
+    kernel = NoProducts(model.family_.T.kernel.products)
+    T = replace(model.family_.T, kernel=kernel)
+    order = np.argsort(y - 10.0 * x[:, 0])
+    report = check_masses(
+        replace(model.family_, T=T),
+        x[order],
+        y[order, None],
+        np.ones(500),
+        density=lambda X: truth(X, 0.3),
+        most_numbers=1,
+    )
+    assert_close(max(c.neighbours for c in report.comparisons), 300.0)
+    assert report.found
+    assert not report.suspicious
+
+
+def test_ratios_of_weights_may_be_beyond_doubles(moving):
+    x, y, model = moving
+    weights = np.where(np.arange(500) % 3, 1e200, 1e-200)
+    given = {"density": lambda X: truth(X, 0.45)}
+    report = check_masses(model.family_, x, y[:, None], weights, **given)
+    kept = weights > 1.0
+    same = check_masses(
+        model.family_, x[kept], y[kept, None], np.ones(kept.sum()), **given
+    )
+    assert report.suspicious
+    assert same.suspicious
+    share = np.mean(y[kept] < 10.0 * x[kept, 0])
+    for one in report.comparisons + same.comparisons:
+        assert one.index is not None or one.observed == pytest.approx(share, abs=0.02)
 
 
 def test_a_gap_that_a_transform_closes_is_seen_in_units_of_y():

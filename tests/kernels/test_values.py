@@ -1,6 +1,7 @@
 """Kernels as values: frozen, hashable, printable, combinable, and strict."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -297,3 +298,11 @@ def test_powers_of_distances_are_right_as_far_as_doubles_go(distance):
     slope = kernel.at(A, np.array([[distance], [-distance]])).partial(1, 0, 0, 0)
     assert np.isfinite(slope).all()
     assert slope[0, 0] == -slope[0, 1] >= 0.0
+
+
+@pytest.mark.parametrize("pair", [Sum, Product])
+def test_pairs_of_kernels_are_stationary_if_both_are(pair):
+    moving = SimpleNamespace(stationary=False)
+    assert pair(Gaussian(), Constant()).stationary
+    assert not pair(Gaussian(), moving).stationary
+    assert not pair(moving, Gaussian()).stationary

@@ -105,6 +105,16 @@ def _viewed():
     return untuned(features=features).fit(X, Y)
 
 
+def _repeats():
+    """A summary of x in which rows with the same value share an effect."""
+    rng = np.random.default_rng(7)
+    day = np.arange(120) % 12
+    x = np.column_stack([rng.permutation(12)[day], rng.normal(size=120)])
+    y = 4.0 * rng.normal(size=12)[day] + x[:, 1] + 0.1 * rng.normal(size=120)
+    features = LearnedSummary("gaussian_process", cells=0)
+    return untuned(features=features).fit(x, y)
+
+
 def _average():
     """An average in a few coordinates, of which some are shared."""
     few = default_coordinates()[:4]
@@ -187,6 +197,7 @@ MODELS = {
     "two columns": lambda: untuned(base=WIDE, regularization=0.5).fit(X, BOTH),
     "summary": _summary,
     "viewed": _viewed,
+    "repeats": _repeats,
     "table": _table,
     "KEF": lambda: KEF(select=None).fit(Y[:, None]),
     "KEF, chosen": lambda: KEF(base=MarginalBase(), random_state=7).fit(Y[:, None]),

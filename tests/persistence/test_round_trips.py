@@ -157,6 +157,13 @@ def test_feature_names_are_looked_at_after_loading(tmp_path):
         loaded.predict(FRAME[["b"]])
 
 
+def test_the_name_of_y_is_the_same_after_loading(tmp_path):
+    frame = pd.DataFrame(X, columns=["a", "b"])
+    for rows in (X, frame):
+        model = untuned().fit(rows, pd.Series(Y, name="price"))
+        assert "of price" in repr(_round_trip(model, tmp_path).given(rows[:1]))
+
+
 @pytest.mark.parametrize("names", [["größe", 'a "b" \\ \n {}'], ["c", "c "]])
 def test_any_feature_names_survive(names, tmp_path):
     untuned().fit(pd.DataFrame(X, columns=names), Y).save(tmp_path / "model")

@@ -9,6 +9,7 @@ from kexpfam.regression import (
     Hyperparameters,
     InducingProcess,
     fit_gaussian_process,
+    process_given,
 )
 from kexpfam.regression.process import covariance, maximise_log_posterior
 from tests.oracles.regression import SMALLEST_NOISE, slow_prediction
@@ -245,6 +246,20 @@ def test_repeated_rows_constant_columns_and_outliers_are_safe(most_exact_rows, k
         mean, variance = fit.process.predict(np.array([[1e300, 0.0, -1e200]]))
         assert np.all(np.isfinite(mean))
         assert np.all(variance > 0)
+
+
+@pytest.mark.parametrize("most_exact_rows", [80, 20], ids=["exact", "inducing"])
+def test_a_process_alone_is_that_of_a_fit_without_a_search(rows, most_exact_rows):
+    X, y = rows
+    spec = GaussianProcessSpec(most_exact_rows=most_exact_rows)
+    weights = np.linspace(0.5, 2.0, len(y))
+    fit = fit_gaussian_process(
+        X, y, weights=weights, start=H, max_iterations=0, spec=spec
+    )
+    alone = process_given(X, y, weights, H, spec)
+    for there, expected in zip(alone.predict(X), fit.process.predict(X), strict=True):
+        np.testing.assert_array_equal(there, expected)
+    assert_close(fit.fitted_mean, alone.mean(X))
 
 
 def test_predictions_far_away_are_finite_and_uncertain(rows):

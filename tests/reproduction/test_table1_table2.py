@@ -34,7 +34,7 @@ def test_the_full_tables_are_declared():
     assert len(first.tasks) == (14 + 4) * 9 * 20 + 14 * 80
     assert {t.case for t in second.tasks} >= set(TABLE2)
     paper = [t for t in second.tasks if t.case in TABLE2 and t.method != PAPER_RNADE]
-    assert len(paper) == 3 * 7 * 5
+    assert len(paper) == 3 * 8 * 5
     for suite in (first, second):
         keys = [task.key for task in (*suite.tasks, *suite.quick)]
         assert len({t.key for t in suite.tasks}) == len(suite.tasks)

@@ -205,6 +205,11 @@ def test_a_zone_is_read_as_clocks_there_show():
     np.testing.assert_allclose(TableCoder().fit_transform(pl.from_pandas(zoned)), plain)
 
 
+def test_an_order_is_one_of_a_column():
+    with pytest.raises(TableError, match=r"ordered must be a mapping .* got \['a'\]"):
+        TableCoder(ordered=["a"]).fit({"a": [1, 2]})
+
+
 @pytest.mark.parametrize("word", ["missing", "unknown"])
 def test_arguments_that_are_none_of_ours_are_refused(word):
     with pytest.raises(ValueError, match=f"{word} must be one of"):

@@ -56,6 +56,7 @@ ODD = {
     "dict": [{"a": 1}, {"a": 2}],
     "bytes": [b"a", b"b"],
     "tuple": [(1,), None],
+    "complex": [1j, 2.0],
 }
 
 
@@ -63,10 +64,17 @@ ODD = {
 @pytest.mark.parametrize("make", [dict, pd.DataFrame, pl.DataFrame])
 def test_cells_that_hold_several_things_are_refused_where_they_are_used(kind, make):
     """They were categories by their Python text."""
+    if kind == "complex" and make is pl.DataFrame:
+        pytest.skip("Polars has no complex numbers")
     table = as_table(make({"x": [1.0, 2.0], "odd": ODD[kind]}))
     assert table.numbers("x").tolist() == [1.0, 2.0]
     with pytest.raises(TableError, match=r"^X, column 'odd', row 1: .*leave it out\.$"):
         table.column("odd")
+
+
+def test_a_mapping_of_single_values_is_refused_in_a_sentence():
+    with pytest.raises(TableError, match=r"column 'z' is one value, 1\.0; give a list"):
+        as_table({"z": 1.0})
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,12 @@ memory as a whole.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from kexpfam._typing import Indices, Mask
-from kexpfam.cli.readers import Wanted, joined_cells, row_groups, table_blocks
+from kexpfam.cli.readers import Wanted, joined_blocks, row_groups, table_blocks
 from kexpfam.data import Part, Rows, Source
 from kexpfam.data.rows import checked
 from kexpfam.tables import Coded, Coding, EncodedFeature, Table
@@ -43,11 +43,7 @@ def sampled_table(
         new = [_first_rows(block, name, known) for name in wanted(block.names)]
         parts.append(block[np.unique(np.concatenate([inside, *new])).astype(np.intp)])
         start += len(block)
-    columns = zip(*(part.columns for part in parts), strict=True)
-    lines = np.concatenate([part.lines for part in parts if part.lines is not None])
-    first = parts[0]
-    cells = tuple(joined_cells(list(column)) for column in columns)
-    return replace(first, columns=cells, lines=lines)
+    return joined_blocks(parts)
 
 
 def _first_rows(block: Table, name: str, known: dict[str, set[str]]) -> Indices:

@@ -213,7 +213,9 @@ def fit_command(
         print_json(report)
     elif not quiet:
         usual = {"model": "auto", "seed": 0, "atoms": "find"}
-        _print(report, data, _as_words(given, usual))
+        # Folds of `evaluate` would take limits for what was observed.
+        again = None if censoring else _as_words(given, usual)
+        _print(report, data, again)
 
 
 def wanted_columns(chosen: Mapping[str, Any]) -> Wanted:
@@ -552,10 +554,23 @@ def _report(model: Any, rows: TableRows, seconds: float, output: str) -> dict[st
         "held_out_log_density": held_out,
         "best_member": best,
         "stopped": _stopped(model),
+        "bounds": _bounds(model),
+        "rounded_to": getattr(model, "rounding_", 0.0) or None,
         "atoms": getattr(model, "atoms_", np.empty(0)).tolist() or None,
         "members": len(model.members_) if getattr(model, "members_", None) else None,
         "seconds": seconds,
     }
+
+
+def _bounds(model: Any) -> dict[str, Any] | None:
+    """Where the target ends, and whether that is only likely; None for no bounds."""
+    support = getattr(model, "support_", None)
+    if support is None:
+        return None
+    likely = getattr(model, "beyond_", None) is not None
+    ends = {"lower": support.lower, "upper": support.upper}
+    known = {name: end if np.isfinite(end) else None for name, end in ends.items()}
+    return {**known, "likely": likely}
 
 
 def _stopped(model: Any) -> str | None:
@@ -565,7 +580,7 @@ def _stopped(model: Any) -> str | None:
     return found
 
 
-def _print(report: dict[str, Any], data: str, again: str) -> None:
+def _print(report: dict[str, Any], data: str, again: str | None) -> None:
     groups = {f["name"]: len(f["categories"] or ()) for f in report["features"]}
     words = [
         f"{name} ({counted(k, 'category')})" if k else name
@@ -576,6 +591,15 @@ def _print(report: dict[str, Any], data: str, again: str) -> None:
     what = f"{'' if target is None else f'{target} | '}{', '.join(words)}"
     many = counted(report["rows"], "row")
     say(f"p({what}) from {many} in {report['seconds']:.1f} s")
+    bounds = report["bounds"] or {}
+    for end in ("lower", "upper"):
+        if bounds.get(end) is not None:
+            option = f"; --{end} {bounds[end]:g} says that it does"
+            likely = f", it seems{option}" if bounds["likely"] else ""
+            where = "begins" if end == "lower" else "ends"
+            say(f"  {target} {where} at {bounds[end]:g}{likely}")
+    if report["rounded_to"] is not None and not report["atoms"]:
+        say(f"  {target} is rounded to {report['rounded_to']:g}")
     atoms = report["atoms"] or []
     if len(atoms) > 5:
         say("  a mass function on whole numbers")
@@ -601,4 +625,5 @@ def _print(report: dict[str, Any], data: str, again: str) -> None:
         return
     say(f"  kexpfam plot {output} {data} -o picture.png")
     say(f"  kexpfam predict {output} {data} -o predictions.csv")
-    say(f"  kexpfam evaluate {data} {again} --cv 5")
+    if again is not None:
+        say(f"  kexpfam evaluate {data} {again} --cv 5")

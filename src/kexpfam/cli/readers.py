@@ -28,7 +28,7 @@ from kexpfam.data.tables import (
 )
 from kexpfam.errors import MissingDependencyError
 from kexpfam.tables import Table, TableError
-from kexpfam.tables.columns import Column, as_column, as_labels, as_number
+from kexpfam.tables.columns import Column, as_column, as_labels, as_number, label_of
 
 # Which of the columns of a file are to be read.
 Wanted = Callable[[Sequence[str]], Collection[str]]
@@ -122,11 +122,27 @@ def _text(path: Path) -> TextIO:
 
 
 def _read_parquet(path: Path, wanted: Wanted | None, chunk: int) -> Table:
-    parts: list[Sequence[Column]] = []
-    for block in _parquet_blocks(path, wanted, chunk):
-        parts.append(block.columns)
-    columns = tuple(joined_cells(list(part)) for part in zip(*parts, strict=True))
-    return replace(block, columns=columns, lines=None)
+    return replace(
+        joined_blocks(list(_parquet_blocks(path, wanted, chunk))), lines=None
+    )
+
+
+def joined_blocks(blocks: list[Table]) -> Table:
+    """Blocks of rows as one table; orders of categories hold if all blocks agree."""
+    first = blocks[0]
+    columns = zip(*(block.columns for block in blocks), strict=True)
+    lines = [block.lines for block in blocks if block.lines is not None]
+    ordered = {
+        name: order
+        for name, order in first.ordered.items()
+        if all(block.ordered.get(name) == order for block in blocks)
+    }
+    return replace(
+        first,
+        columns=tuple(joined_cells(list(parts)) for parts in columns),
+        lines=np.concatenate(lines) if lines else None,
+        ordered=ordered,
+    )
 
 
 def row_groups(path: str | Path) -> list[int]:
@@ -176,9 +192,21 @@ def _parquet_blocks(
             lines = np.arange(start + 2, start + 2 + batch.num_rows)
             start += batch.num_rows
             how: Any = {"by_line": False, "spelled": as_option, "index": index}
+            how |= _categories({name: cells[name] for name in kept})
             yield Table(str(path), names, columns, lines, **how)
     if not start:
         raise TableError(f"{path} has no rows.")
+
+
+def _categories(cells: dict[str, Any]) -> dict[str, Any]:
+    """Columns that the file knows as categories, and the order of those with one."""
+    kinds = {n: column for n, column in cells.items() if hasattr(column, "dictionary")}
+    ordered = {
+        name: tuple(label_of(text) for text in _as_texts(column.dictionary))
+        for name, column in kinds.items()
+        if column.type.ordered
+    }
+    return {"categorical": frozenset(kinds), "ordered": ordered}
 
 
 def _as_column(path: Path, name: str, column: Any, start: int) -> Column:

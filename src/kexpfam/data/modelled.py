@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from kexpfam._typing import Array, Mask
-from kexpfam._validation import check_weights, naming_cells
+from kexpfam._validation import check_weights, naming_cells, unmasked
 from kexpfam.data.rows import Rows
 from kexpfam.errors import TableWarning, warn_caller
 from kexpfam.tables import Table, TableError, as_table, days_of, is_frame
@@ -65,7 +65,7 @@ def modelled_numbers(estimator: Any, X: Any, *, first: bool = True) -> Array:
             )
         who = type(estimator).__name__
         return np.column_stack([column_numbers(table, name, who) for name in names])
-    X = X if first else by_name(estimator, X)
+    X = unmasked(X) if first else by_name(estimator, unmasked(X))
     with naming_cells(X=X):
         Y: Array = validate_data(
             estimator,
@@ -137,6 +137,7 @@ def response_numbers(y: Any) -> Any:
             return y
         table = as_table(y, "y")
         return np.column_stack([_response(table, name) for name in table.names])
+    y = unmasked(y)
     cells = np.asarray(y)
     if cells.ndim != 1 or cells.dtype.kind in "buifc":
         return y
@@ -156,7 +157,10 @@ def observed_beside(X: Any, y: Any) -> Any:
     if not all(isinstance(name, str) for name in names):
         return y
     if not is_frame(X):
-        raise ValueError(f"y={y!r} names a column, and X is no frame; pass numbers.")
+        raise ValueError(
+            f"y={y!r} names a column, and X is no frame of pandas or Polars; pass "
+            f"such a frame, or numbers."
+        )
     table = as_table(X)
     found = [_response(table, name) for name in names]
     return found[0] if isinstance(y, str) else np.column_stack(found)

@@ -15,11 +15,16 @@ from sklearn.utils.validation import check_array, check_X_y, validate_data
 
 from kexpfam._parallel import thread_count
 from kexpfam._typing import Array
-from kexpfam._validation import check_weights, naming_cells
+from kexpfam._validation import check_weights, naming_cells, unmasked
 from kexpfam.data.arrays import ArraySource
 from kexpfam.data.dask import DaskSource, is_dask_array, is_dask_frame
 from kexpfam.data.memory import DEFAULT_BUDGET, block_rows
-from kexpfam.data.modelled import is_plain, modelled_rows, response_numbers
+from kexpfam.data.modelled import (
+    is_plain,
+    modelled_rows,
+    observed_beside,
+    response_numbers,
+)
 from kexpfam.data.rows import Rows, Source, UnconditionalSource
 from kexpfam.data.tables import ParquetSource, PolarsSource, is_lazy_frame, is_parquet
 from kexpfam.errors import TableWarning, warn_caller
@@ -151,7 +156,7 @@ def coded_rows(
     are not the first rows, they go through the one that it has.
     """
     X, named = as_dense(X, memory_budget), y
-    y = response_numbers(y)
+    y = response_numbers(observed_beside(X, y) if isinstance(y, str) else y)
     X, y, sample_weight = _with_responses(X, y, sample_weight)
     if not first:
         X = conditions(estimator, X)
@@ -264,9 +269,12 @@ def conditions(
 
 
 def as_dense(X: Any, memory_budget: int = DEFAULT_BUDGET) -> Any:
-    """A sparse matrix as an array, if it fits into memory; anything else as it is."""
+    """A sparse matrix as an array, if it fits into memory; gaps for what is masked.
+
+    Anything else is returned as it is.
+    """
     if not sparse.issparse(X):
-        return X
+        return unmasked(X)
     wanted = 8 * int(np.prod(X.shape))
     if wanted > memory_budget:
         raise ValueError(
@@ -316,7 +324,7 @@ def _with_responses(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
         X = _safe_indexing(X, rows)
     weights = sample_weight
     if sample_weight is not None and np.ndim(sample_weight) > 0:
-        weights = np.asarray(sample_weight)[rows]
+        weights = np.asarray(unmasked(sample_weight))[rows]
     return X, _safe_indexing(y, rows), weights
 
 

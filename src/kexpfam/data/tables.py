@@ -25,7 +25,7 @@ import numpy as np
 from kexpfam._optional import is_instance, needed
 from kexpfam._typing import Array
 from kexpfam.data.rows import BLOCK_ROWS, Part, Rows, Source, checked
-from kexpfam.errors import MissingDependencyError
+from kexpfam.errors import MissingDependencyError, TableWarning, warn_caller
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,8 @@ def choose_columns(
 ) -> Columns:
     """The columns that are meant; without `features`, all of numbers that are left.
 
-    An index is none of them unless it is asked for.
+    An index is none of them unless it is asked for. Of others that are left out for
+    what they hold a warning tells.
     """
     responses = _names("y", y)
     weights = () if sample_weight is None else (sample_weight,)
@@ -95,6 +96,14 @@ def choose_columns(
         raise ValueError(
             f"Column {name!r} can be one of features, y and sample_weight only, and "
             f"only once."
+        )
+    odd = [c for c in present if c not in numeric and c not in taken]
+    if features is None and odd:
+        warn_caller(
+            f"Columns that hold no numbers were left out: "
+            f"{', '.join(map(repr, odd)):.400}. Rows that are read block by block have "
+            f"to be numbers; a frame in memory may hold anything.",
+            TableWarning,
         )
     return Columns(chosen, responses, sample_weight)
 
@@ -338,7 +347,13 @@ def _dataset(data: Any) -> Any:
             raise FileNotFoundError(
                 f"X must name Parquet files, but {text!r} has none."
             )
-    return ds.dataset(paths, format="parquet", partitioning="hive")
+    try:
+        return ds.dataset(paths, format="parquet", partitioning="hive")
+    except ValueError as error:  # as pyarrow's own are
+        raise ValueError(
+            f"X must name Parquet files, and {text!r} is something else; read it into "
+            f"a frame first."
+        ) from error
 
 
 def _parquet_fragments(dataset: Any) -> list[Any]:

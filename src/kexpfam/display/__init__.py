@@ -9,6 +9,8 @@ from kexpfam.display.along import (
     ShownRows,
     averaged_along,
     column_relevance,
+    mean_heights,
+    whole_cells,
 )
 from kexpfam.display.calibration import plot_calibration, plot_coverage, plot_pit
 from kexpfam.display.conditions import (
@@ -27,6 +29,7 @@ from kexpfam.display.densities import (
 )
 from kexpfam.display.differences import plot_differences
 from kexpfam.display.explanations import (
+    BAND,
     ContributionsDisplay,
     EffectDisplay,
     ImportanceDisplay,
@@ -55,6 +58,7 @@ from kexpfam.display.theme import middle_cut, short_number
 
 __all__ = [
     "ALONG",
+    "BAND",
     "EXTRAPOLATION",
     "UNLIKE",
     "AveragedDensities",
@@ -80,6 +84,7 @@ __all__ = [
     "html_notes",
     "html_quiet",
     "html_table",
+    "mean_heights",
     "middle_cut",
     "of_response",
     "pit_strip",
@@ -94,4 +99,5 @@ __all__ = [
     "short_number",
     "simultaneous_band",
     "typical_place",
+    "whole_cells",
 ]

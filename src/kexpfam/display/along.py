@@ -78,10 +78,12 @@ class AlongSpec:
     near_rows: float = (
         4.5  # and so many of rows that are evenly spread, if these are few
     )
+    strip: float = 0.02  # of a picture: narrower strips are not hatched
     compared: int = 60  # rows by which columns are told apart
 
 
 ALONG = AlongSpec()
+_NO_ATOMS: Array = np.empty(0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,13 +119,14 @@ class AveragedDensities:
         middle = 0.5 * (self.edges[1:] + self.edges[:-1])
         return masses @ middle / masses.sum(axis=1)
 
-    def heights(self, seen: Array) -> tuple[Array, Array]:
+    def heights(self, seen: Array, atoms: Array = _NO_ATOMS) -> tuple[Array, Array]:
         """Edges that are shown, (k + 1,), and mean densities between them, (g, k).
 
         Args:
             seen: Values of y that are shown, too, as far as they are within half of the
                 range of the others: a line that is far off at few places would leave
                 no room for the rest.
+            atoms: Values with a probability of their own, (m,).
         """
         first, last = self.shown.start, self.shown.stop
         if seen.size:
@@ -133,8 +136,33 @@ class AveragedDensities:
             ends = np.searchsorted(self.edges, [seen.min(), seen.max()])
             first = max(0, min(first, int(ends[0]) - 1))
             last = min(len(self.edges), max(last, int(ends[1]) + 1))
-        edges = self.edges[first:last]
-        return edges, np.diff(self.cdf[:, first:last]) / np.diff(edges)
+        edges, cdf = self.edges[first:last], self.cdf[:, first:last]
+        return mean_heights(edges, cdf, _NO_ATOMS if first else atoms)
+
+
+def mean_heights(edges: Array, cdf: Array, atoms: Array) -> tuple[Array, Array]:
+    """Edges of cells of y, and mean densities in them, of distribution functions.
+
+    Args:
+        edges: Between which densities are averaged, (h + 1,).
+        cdf: Distribution functions there, (g, h + 1).
+        atoms: Values with a probability of their own, (m,). One at the lowest edge, as
+            of claims that are often zero, has a cell below it to be seen in.
+
+    Example:
+        >>> edges, cdf = np.array([0.0, 1.0, 2.0]), np.array([[0.5, 0.75, 1.0]])
+        >>> mean_heights(edges, cdf, np.zeros(1))
+        (array([-1.,  0.,  1.,  2.]), array([[0.5 , 0.25, 0.25]]))
+    """
+    if np.any(atoms == edges[0]):
+        edges = np.insert(edges, 0, 2.0 * edges[0] - edges[1])
+        cdf = np.insert(cdf, 0, 0.0, axis=1)
+    return edges, np.diff(cdf) / np.diff(edges)
+
+
+def whole_cells(low: float, high: float) -> Array:
+    """Edges of cells of one whole number each, from low to high."""
+    return np.arange(np.floor(low), np.ceil(high) + 2.0) - 0.5
 
 
 def averaged_along(
@@ -184,6 +212,8 @@ def averaged_along(
             # Weights of lines may be negative: in order, and no probabilities beyond 1.
             cdf = np.sort(np.clip(cdf, 0.0, 1.0), axis=1)
             few |= np.clip(weights, 0.0, None) @ rows.unlike(chosen) > 0.5
+            if not (categories or own):
+                few = _without_strips(few, spec)
     return AveragedDensities(places, edges, cdf, shown, few, counted)
 
 
@@ -205,6 +235,14 @@ def _few(places: Array, seen: Array, spec: AlongSpec) -> Mask:
     for first, last in runs_of(~few):  # no slits between two stretches
         few[first:last] |= places[last - 1] - places[first] < 0.5 * reach
     return few
+
+
+def _without_strips(few: Mask, spec: AlongSpec) -> Mask:
+    """Marks of places along a column, (g,), without those of a few places."""
+    found = few.copy()
+    for first, last in runs_of(few):
+        found[first:last] = last - first > spec.strip * len(few)
+    return found
 
 
 def _of_values(
@@ -277,7 +315,7 @@ def _grid(
     data = [] if y is None or not len(y) else [float(np.min(y)), float(np.max(y))]
     low, high = min([inner[0], *data]), max([inner[1], *data])
     if getattr(p, "measure", "") == "counting":
-        edges = np.arange(np.floor(ends.min()), np.ceil(ends.max()) + 2.0) - 0.5
+        edges = whole_cells(float(ends.min()), float(ends.max()))
         first, last = np.searchsorted(edges, [low - 0.5, high + 0.5])
         return edges, slice(max(0, first), last + 1), True
     room = 0.02 * (high - low) or 0.5 * max(1.0, abs(low))

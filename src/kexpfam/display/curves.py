@@ -64,6 +64,7 @@ def plot_densities(
     plt = pyplot()
     from matplotlib.cbook import normalize_kwargs
     from matplotlib.lines import Line2D
+    from matplotlib.ticker import MaxNLocator
 
     require_one_variable(densities)
     curves = _curves(densities)
@@ -98,7 +99,12 @@ def plot_densities(
             ax.plot(at, height, "o", color=shade, markersize=4)
     if dots is not None:
         _draw_quantile_dots(ax, densities, dots, ax.lines[-1].get_color())
-    ylabel = "density and probability" if any(map(len, stems)) else "density"
+    counted = getattr(densities, "measure", "lebesgue") == "counting"
+    if counted:
+        ylabel = "probability"
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    else:
+        ylabel = "density and probability" if any(map(len, stems)) else "density"
     name = getattr(densities, "_column_names", ["y"])[0]
     ax.set(xlabel=name, ylabel=ylabel)
     if labels[0] is not None:
@@ -109,7 +115,8 @@ def plot_densities(
 def quantile_dots(densities: Any, count: int) -> tuple[Array, Array]:
     """Quantiles of one density in stacks, and the place of each in its own, (k,) each.
 
-    Quantiles at (i + ½)/count are put into bins as wide as a dot, from the left.
+    Quantiles at (i + ½)/count are put into bins as wide as a dot, from the left. A
+    value with several of them, for its own probability, has a stack of its own.
 
     Example:
         >>> from kexpfam.base_densities import GaussianBase
@@ -124,10 +131,16 @@ def quantile_dots(densities: Any, count: int) -> tuple[Array, Array]:
     # So wide that the highest stack is about as high as the picture: a guess that
     # looks right for one mode.
     wide = float(np.ptp(values)) / max(1.0, 1.6 * np.sqrt(count)) or 1.0
+    repeated = np.isin(values, values[1:][np.diff(values) == 0])
+    counted = getattr(densities, "measure", "lebesgue") == "counting"
     x, stack = np.empty(count), np.zeros(count, dtype=int)
     start = 0
     while start < count:
-        own = np.flatnonzero(values[start:] < values[start] + wide) + start
+        alike = np.flatnonzero(values == values[start])
+        own = alike
+        if len(alike) == 1 and not counted:
+            near = (values[start:] < values[start] + wide) & ~repeated[start:]
+            own = start + np.arange(int(np.argmin(np.append(near, False))))
         x[own], stack[own] = values[own].mean(), np.arange(len(own))
         start = int(own[-1]) + 1
     return x, stack

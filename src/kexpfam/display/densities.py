@@ -19,6 +19,7 @@ from kexpfam.display.along import (
     ShownRows,
     averaged_along,
     column_relevance,
+    mean_heights,
 )
 from kexpfam.display.condition_rows import ConditionRows
 from kexpfam.display.conditions import EXTRAPOLATION, runs_of
@@ -27,7 +28,14 @@ from kexpfam.display.curves import (
     visible_range,
     widened,
 )
-from kexpfam.display.theme import THEME, pyplot, short_dates
+from kexpfam.display.theme import (
+    COLOUR_POWER,
+    THEME,
+    full_colour,
+    pyplot,
+    short_dates,
+    size_in_points,
+)
 from kexpfam.tables import response_name
 
 if TYPE_CHECKING:
@@ -168,20 +176,22 @@ class ConditionalDensityDisplay:
         p = estimator.given(_like(X, x))
         require_one_variable(p)
         quantiles = p.ppf(levels[None])
-        y_edges = np.linspace(*_y_range(p, quantiles, data), grid_resolution + 1)
+        grid = np.linspace(*_y_range(p, quantiles, data), grid_resolution + 1)
+        atoms = getattr(p, "atoms", [np.empty(0)])[0]
+        # The exact mean over a cell: no peak is missed between points of a grid.
+        y_edges, density = mean_heights(grid, p.cdf(grid[None]), atoms)
         names = getattr(estimator, "feature_names_in_", ["x"])
         return cls(
             x=x,
             y_edges=y_edges,
-            # The exact mean over a cell: no peak is missed between points of a grid.
-            density=np.diff(p.cdf(y_edges[None])) / np.diff(y_edges),
+            density=density,
             levels=levels,
             quantiles=quantiles,
             data=data,
             x_label=str(names[0]),
             y_label=_response_label(estimator, y),
             cmap=cmap,
-            atoms=getattr(p, "atoms", [np.empty(0)])[0],
+            atoms=atoms,
         )
 
     @classmethod
@@ -213,17 +223,18 @@ class ConditionalDensityDisplay:
 
     @classmethod
     def of_averages(
-        cls, found: AveragedDensities, *, levels: Array, **told: Any
+        cls, found: AveragedDensities, *, levels: Array, atoms: Array, **told: Any
     ) -> Self:
         """A display, not yet drawn, of averages along a column.
 
         Args:
             found: The averages.
             levels: Levels of the quantile lines, (k,).
+            atoms: Values of y with a probability of their own, (m,).
             told: Other arguments of the class.
         """
         quantiles = found.quantiles(levels)
-        edges, density = found.heights(quantiles[~found.few])
+        edges, density = found.heights(quantiles[~found.few], atoms)
         return cls(
             x=found.places,
             y_edges=edges,
@@ -232,6 +243,7 @@ class ConditionalDensityDisplay:
             quantiles=quantiles,
             mean=found.mean(),
             few=found.few,
+            atoms=atoms,
             **told,
         )
 
@@ -257,15 +269,7 @@ class ConditionalDensityDisplay:
     def _draw_heatmap(self, ax: Any) -> None:
         from matplotlib.colors import PowerNorm
 
-        # Colour follows a power of the density, to show a wide one beside a narrow one,
-        # and is full at a percentile of the columns' peaks: guesses that look right.
-        power, percentile = 0.6, 80
-        smooth = np.histogram(self.atoms, self.y_edges)[0] == 0
-        peaks = np.max(self.density, axis=1, where=smooth, initial=0.0)
-        if not peaks.any():  # a mass function
-            peaks = self.density.max(axis=1)
-        full = float(np.percentile(peaks, percentile))
-        edges = self._edges
+        full, edges = full_colour(self.density, self.y_edges, self.atoms), self._edges
         # The labels of the lines stand between the Axes and the colour bar.
         label_width = 4.5 * THEME.label_size if len(self.levels) else 0.0
         self.heatmap_ = ax.pcolormesh(
@@ -273,7 +277,7 @@ class ConditionalDensityDisplay:
             self.y_edges,
             self.density.T,
             cmap=self.cmap or THEME.colormap(),
-            norm=PowerNorm(power, vmin=0.0, vmax=full),
+            norm=PowerNorm(COLOUR_POWER, vmin=0.0, vmax=full),
             rasterized=True,
         )
         self.colorbar_ = ax.figure.colorbar(
@@ -281,7 +285,7 @@ class ConditionalDensityDisplay:
             ax=ax,
             label="p(y|x)",
             extend="max" if self.density.max() > full else "neither",
-            pad=0.03 + label_width / _size_in_points(ax)[0],
+            pad=0.03 + label_width / size_in_points(ax)[0],
         )
         self.colorbar_.outline.set(edgecolor="0.6", linewidth=0.6)
         ax.set(xlim=(edges[0], edges[-1]), ylim=(self.y_edges[0], self.y_edges[-1]))
@@ -437,16 +441,10 @@ def _y_range(p: Any, quantiles: Array, data: Array | None) -> tuple[float, float
     return max(bottom, ends[:, 0].min()), min(top, ends[:, 1].max())
 
 
-def _size_in_points(ax: Any) -> tuple[float, float]:
-    """Width and height of the Axes, before a layout engine adjusts them."""
-    pixels = ax.get_window_extent()
-    return 72.0 * pixels.width / ax.figure.dpi, 72.0 * pixels.height / ax.figure.dpi
-
-
 def _apart(heights: Array, ax: Any) -> Array:
     """Heights, nearest to these, at which labels on the Axes do not overlap."""
     bottom, top = ax.get_ylim()
-    line = 1.25 * THEME.label_size / _size_in_points(ax)[1]
+    line = 1.25 * THEME.label_size / size_in_points(ax)[1]
     gap = (top - bottom) * min(line, 1.0 / max(len(heights), 1))
     # Heights less the room of all labels below must increase: an isotonic regression.
     order, room = np.argsort(heights), gap * np.arange(len(heights))

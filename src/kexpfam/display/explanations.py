@@ -13,16 +13,19 @@ import numpy as np
 from kexpfam._typing import Array, Mask
 from kexpfam.display.conditions import runs_of
 from kexpfam.display.theme import (
+    COLOUR_POWER,
     THEME,
     axes_or_new,
+    full_colour,
     middle_cut,
     row_of_axes,
     short_dates,
     short_number,
+    size_in_points,
 )
 
 # 1.96 standard errors on either side hold 95 % of a normal distribution.
-_BAND = 1.96
+BAND = 1.96
 
 # Of names beside bars, and of categories below an axis; of a name with its value.
 _LETTERS = 28
@@ -121,6 +124,7 @@ class EffectDisplay:
         y_edges: Edges of the cells of a heat map, (h + 1,); None for curves.
         x_edges: Edges of its columns, (g + 1,); None for categories.
         limits: Between which the values always are; bands are cut there.
+        atoms: Values of y with a probability of their own, (m,), of a heat map.
 
     Attributes:
         ax_: The Axes drawn on.
@@ -138,6 +142,7 @@ class EffectDisplay:
     y_edges: Array | None = None
     x_edges: Any = None
     limits: tuple[float, float] = (-np.inf, np.inf)
+    atoms: Array = field(default_factory=lambda: np.empty(0))
     ax_: Any = field(init=False)
     figure_: Any = field(init=False)
 
@@ -172,7 +177,7 @@ class EffectDisplay:
     def _curves(self) -> list[tuple[Array, Array, str, bool, str | None]]:
         """Values, their band, (2, g), colour, whether it is the middle one, label."""
         middle = len(self.names) // 2
-        bar = _BAND * self.standard_errors
+        bar = BAND * self.standard_errors
         bands = np.clip([self.values - bar, self.values + bar], *self.limits)
         return [
             (
@@ -214,14 +219,13 @@ class EffectDisplay:
         from matplotlib.ticker import MaxNLocator
 
         edges, density = self._columns()
-        # As in pictures of p(y|x): a wide density is seen beside a narrow one.
-        full = float(np.percentile(density.max(axis=1), 80))
+        full = full_colour(density, y_edges, self.atoms)
         mesh = ax.pcolormesh(
             edges,
             y_edges,
             density.T,
             cmap=THEME.colormap(),
-            norm=PowerNorm(0.6, vmin=0.0, vmax=full),
+            norm=PowerNorm(COLOUR_POWER, vmin=0.0, vmax=full),
             rasterized=True,
         )
         bar = ax.figure.colorbar(
@@ -309,7 +313,7 @@ class ContributionsDisplay:
 
     def _draw_numbers(self, ax: Any, stops: Array) -> None:
         """Numbers beside the bars, where these and their errors end."""
-        errors = np.nan_to_num(_BAND * self.standard_errors)
+        errors = np.nan_to_num(BAND * self.standard_errors)
         low = min(stops.min(), float((stops[1:] - errors).min(initial=np.inf)))
         high = max(stops.max(), float((stops[1:] + errors).max(initial=-np.inf)))
         room = 0.02 * (high - low or 1.0)
@@ -320,7 +324,12 @@ class ContributionsDisplay:
             look: dict[str, Any] = {"ha": "left" if side > 0 else "right"}
             look |= {"va": "center", "fontsize": THEME.label_size, "bbox": behind}
             ax.text(where, place, _signed(value), **look)
-        ax.set_xlim(low - 8 * room, high + 8 * room)
+        # Letters are about 0.6 of their height wide; names beside the Axes take some of
+        # the room that these have by now.
+        wide = 0.6 * THEME.label_size * max(len(_signed(v)) for v in self.values)
+        share = min(0.3, wide / (0.7 * size_in_points(ax)[0]))
+        pad = room + max(7 * room, share / (1.0 - 2.0 * share) * (high - low))
+        ax.set_xlim(low - pad, high + pad)
 
 
 def _signed(value: float) -> str:
@@ -331,7 +340,7 @@ def _error_bars(ax: Any, values: Array, places: Any, errors: Array) -> None:
     """Intervals of 95 % at the ends of bars, where there are errors."""
     some = np.isfinite(errors) & (errors > 0) & np.isfinite(values)
     look: dict[str, Any] = {"fmt": "none", "ecolor": "0.25", "elinewidth": 1.0}
-    ax.errorbar(values[some], places[some], xerr=_BAND * errors[some], **look)
+    ax.errorbar(values[some], places[some], xerr=BAND * errors[some], **look)
 
 
 def _dots(

@@ -4,7 +4,7 @@ Looks are attributes of the elements and not a style sheet, which some viewers r
 Colours of texts are those of the page, so that it reads on white and on black.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from html import escape
 from typing import Any
 
@@ -20,9 +20,12 @@ from kexpfam.display.summaries import (
 from kexpfam.display.svg import Scale, number_text, path, picture, tick_texts
 from kexpfam.display.theme import THEME
 
-_BOX = "font-family:system-ui,sans-serif;font-size:13px;line-height:1.4;max-width:60em"
-_CELL = "padding:3px 14px 3px 0;text-align:left;white-space:nowrap"
+_BOX = "font-family:system-ui,sans-serif;font-size:13px;line-height:1.4;max-width:68em"
+_CELL = "padding:3px 14px 3px 0;text-align:left"
 _QUIET = "opacity:.65;font-size:12px"
+
+# Letters of a cell that has one line; kernels of many columns have more.
+_LONG = 36
 
 # Of a small curve beside numbers, and of one by itself, in pixels.
 _SMALL, _LARGE = (260.0, 46.0), (460.0, 130.0)
@@ -51,14 +54,14 @@ def html_notes(notes: Sequence[str]) -> str:
     return f'<ul style="{style}">{items}</ul>' if notes else ""
 
 
-def pit_strip(relative_frequency: Callable[[Array], Array]) -> str:
-    """How often PIT values of held-out rows were where, from 0 to 1, beside "as often".
+def pit_strip(heights: Array, words: str) -> str:
+    """How often PIT values were where, from 0 to 1, beside "as often".
 
     Args:
-        relative_frequency: Their density at points of [0, 1], one if all was well.
+        heights: Their density in bins of [0, 1], one if all was well, (k,).
+        words: What they are.
     """
     width, height = size = (260.0, 46.0)
-    heights = relative_frequency((np.arange(20) + 0.5) / 20)
     x = Scale(0.0, 1.0, 4.0, width - 4.0)
     y = Scale(0.0, max(1.6, float(heights.max())), height - 15.0, 4.0)
     wide = (x.end - x.start) / len(heights)
@@ -72,10 +75,6 @@ def pit_strip(relative_frequency: Callable[[Array], Array]) -> str:
         f'stroke="{THEME.orange}" stroke-dasharray="4 3"/>'
     )
     svg = picture(size, bars + one + _ticks(x, y.start), "PIT of held-out rows")
-    words = (
-        "PIT values of held-out rows before they were corrected for: level bars need "
-        "no correction, high ends mean densities that were too narrow."
-    )
     return f'<div style="margin-top:8px">{svg}{html_quiet(words)}</div>'
 
 
@@ -91,12 +90,10 @@ def html_bar(share: float) -> str:
 
 def html_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """A table; cells that are pictures are taken as they are, others escaped."""
-    head = "".join(
-        f'<th style="{_CELL};font-weight:500;opacity:.65">{_cell(name)}</th>'
-        for name in header
-    )
+    quiet = f"{_CELL};white-space:nowrap;font-weight:500;opacity:.65"
+    head = "".join(f'<th style="{quiet}">{_cell(name)}</th>' for name in header)
     body = "".join(
-        "<tr>" + "".join(f'<td style="{_CELL}">{_cell(c)}</td>' for c in row) + "</tr>"
+        "<tr>" + "".join(f"<td{_wrapped(c)}>{_cell(c)}</td>" for c in row) + "</tr>"
         for row in rows
     )
     head = f"<thead><tr>{head}</tr></thead>" if head else ""
@@ -105,6 +102,13 @@ def html_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         f'<div style="overflow-x:auto"><table {table}>{head}'
         f"<tbody>{body}</tbody></table></div>"
     )
+
+
+def _wrapped(content: str) -> str:
+    """The style of a cell: what is long goes on below."""
+    long = len(content) > _LONG and not content.startswith("<svg ")
+    width = "min-width:16em" if long else "white-space:nowrap"
+    return f' style="{_CELL};{width}"'
 
 
 def _cell(content: str) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from kexpfam._optional import needed
+from kexpfam._typing import Array
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,27 @@ class Theme:
 
 THEME = Theme()
 
+# Colour follows a power of the density, to show a wide one beside a narrow one, and is
+# full at a percentile of the columns' peaks: guesses that look right.
+COLOUR_POWER, _COLOUR_FULL = 0.6, 80.0
+
+
+def full_colour(density: Array, y_edges: Array, atoms: Array) -> float:
+    """The density at which colours of a heat map are full.
+
+    Args:
+        density: Mean density in each cell, (g, h).
+        y_edges: Edges of its rows, (h + 1,).
+        atoms: Values with a probability of their own, (m,): cells with one are not what
+            colours are scaled to, unless all have one, as of a mass function.
+    """
+    low, high = y_edges[:-1, None], y_edges[1:, None]
+    smooth = ~np.any((low <= atoms) & (atoms <= high), axis=1)
+    peaks: Array = np.max(density, axis=1, where=smooth, initial=0.0)
+    if not peaks.any():
+        peaks = density.max(axis=1)
+    return float(np.percentile(peaks, _COLOUR_FULL))
+
 
 def pyplot() -> Any:
     """matplotlib.pyplot, imported when something is drawn."""
@@ -68,6 +90,12 @@ def row_of_axes(axes: Any, count: int, size: tuple[float, float]) -> Any:
             f"axes must be {count} Axes, one for each score, got {np.size(axes)}."
         )
     return axes
+
+
+def size_in_points(ax: Any) -> tuple[float, float]:
+    """Width and height of the Axes, before a layout engine adjusts them."""
+    pixels = ax.get_window_extent()
+    return 72.0 * pixels.width / ax.figure.dpi, 72.0 * pixels.height / ax.figure.dpi
 
 
 def short_dates(ax: Any) -> None:

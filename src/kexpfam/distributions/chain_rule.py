@@ -120,15 +120,19 @@ class ChainRuleDensity(SeveralColumns):
         )
         scale = np.sqrt(np.diagonal(second, axis1=1, axis2=2))
         ratio = self._std / np.where(scale > 0, scale, 1.0)
-        return self._out(second * ratio[:, :, None] * ratio[:, None, :])
+        with np.errstate(over="ignore"):  # variances may be beyond doubles
+            return self._out(second * (ratio[:, :, None] * ratio[:, None, :]))
 
     def _second_moments(self, walk: "_Walk") -> Array:
-        """E (y − mean)(y − mean)ᵀ over nodes; the last column is integrated."""
+        """E zzᵀ over nodes, z = (y − mean)/std; the last column is integrated."""
         values = walk.rows[..., self._columns]
         values[..., walk.last] = walk.means[..., walk.last]
-        offsets = values - self._mean[:, None]
-        second = np.einsum("nm,nmi,nmj->nij", walk.weights, offsets, offsets)
-        within = np.sum(walk.weights * walk.stds[..., walk.last] ** 2, axis=1)
+        usable = (self._std > 0) & np.isfinite(self._std)
+        unit = np.where(usable, self._std, 1.0)[:, None]
+        z = (values - self._mean[:, None]) / unit
+        second = np.einsum("nm,nmi,nmj->nij", walk.weights, z, z)
+        stds = walk.stds[..., walk.last] / unit[..., walk.last]
+        within = np.sum(walk.weights * stds**2, axis=1)
         second[:, walk.last, walk.last] += within
         return second
 
@@ -218,8 +222,13 @@ class ChainRuleDensity(SeveralColumns):
     def _std(self) -> Array:
         """Given the columns before it: E var + var E, (n, d)."""
         mean = self._mean[:, None]
-        squares = self._averaged(lambda w: w.stds**2 + (w.means - mean) ** 2)
-        return np.sqrt(squares)
+        # Squares of what is far from one would be no doubles.
+        unit = np.max([w.stds.max(axis=1) for w in self._walks], axis=0)[:, None]
+        unit = np.where((unit > 0) & np.isfinite(unit), unit, 1.0)
+        squares = self._averaged(
+            lambda w: (w.stds / unit) ** 2 + ((w.means - mean) / unit) ** 2
+        )
+        return unit[:, 0] * np.sqrt(squares)
 
     def _averaged(
         self, values: Callable[["_Walk"], Array], shift: int | None = None
@@ -339,8 +348,10 @@ class _Walk:
 
 def _standard_error(parts: Sequence[Array], whole: Array) -> Array:
     """That of the whole by those of the shifts; of their mean, if that is the whole."""
-    squares = np.sum((np.array(parts) - whole) ** 2, axis=0)
-    return np.sqrt(squares / (SHIFTS * (SHIFTS - 1)))
+    misses = np.abs(np.array(parts) - whole)
+    unit = misses.max(axis=0)
+    shares = np.divide(misses, unit, out=np.zeros_like(misses), where=unit > 0)
+    return unit * np.sqrt(np.sum(shares**2, axis=0) / (SHIFTS * (SHIFTS - 1)))
 
 
 def _levels(points: int, d: int, rng: np.random.Generator) -> tuple[Array, Array]:

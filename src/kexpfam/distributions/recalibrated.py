@@ -243,21 +243,25 @@ class RecalibratedDensity(MappedDensity):
         """Mean and standard deviation, (n,) each; those that p has not are not there.
 
         What g changes in the moments of p is an integral over cells, which need not
-        reach into tails: there g is nearly a constant.
+        reach into tails: there g is nearly a constant, that of the end which cells lack
+        more of.
         """
         mean = np.reshape(self._density.mean(), self._n)
         std = np.reshape(self._density.std(), self._n)
         known = np.isfinite(mean) & np.isfinite(std) & (std > 0)
-        unit, center = np.where(known, std, 1.0), np.where(known, mean, 0.0)
+        unit = np.where(known, std, 1.0)
+        center = np.where(np.isfinite(mean), mean, 0.0)
         p = self._density._quadrature(np.empty(0))
         z = (p.nodes - center[:, None]) / unit[:, None]
         g = self._map.pdf(p.below)
         first, second = p.integral(g * z), p.integral(g * z * z)
-        # The second moment beyond the cells, where g has the value of the end.
+        # The moments beyond the cells, where g has the value of the end.
+        low, high = self._map.pdf(np.array([0.0, 1.0]))
+        lacking = -p.integral(z)
+        first += lacking * np.where(lacking > 0, high, low)
         beyond = np.maximum(1.0 - p.integral(z * z), 0.0)
-        ends = 0.5 * (self._map.pdf(np.zeros(1)) + self._map.pdf(np.ones(1)))
-        variance = second - first**2 + beyond * ends
-        shift = np.where(known, unit * first, 0.0)
+        variance = second - first**2 + beyond * 0.5 * (low + high)
+        shift = np.where(np.isfinite(mean), unit * first, 0.0)
         root = np.sqrt(np.maximum(variance, 0.0))
         return mean + shift, np.where(known, unit * root, std)
 

@@ -97,7 +97,13 @@ class _LevelSets:
             value, slope = (series_at(one, place[some], t) for one in (table, slopes))
             return sign[some] * (value - wanted[some]), sign[some] * slope
 
-        t = increasing_roots(excess, ends[:, 0], ends[:, 1], tolerance * wanted)
+        t = increasing_roots(
+            excess,
+            ends[:, 0],
+            ends[:, 1],
+            tolerance * wanted,
+            slope_error=1e-7,  # but for rounding they are those of the polynomials
+        )
         # Between cells the density may jump, and at either end it begins or ends.
         first = np.pad(high[..., 0], ((0, 0), (0, 1)))
         last = np.pad(high[..., -1], ((0, 0), (1, 0)))
@@ -284,6 +290,8 @@ def _trimmed(one: CellDensity, high: Array, low: Array, confidence: float) -> Ar
             levels = np.array([[below + cut_left, above - (spare - cut_left)]])
             kept.append(one.ppf(levels)[0])
     # With next to no probability each is a point, and one of them is enough.
+    # Where all mass is between two doubles, no density is seen; quantiles are.
+    kept = kept or [one.ppf(0.5 + 0.5 * confidence * np.array([[-1.0, 1.0]]))[0]]
     longer = [(a, b) for a, b in kept if b > a] or kept[:1]
     ends = np.array(sorted((a, b) for a, b in longer))
     # Pieces that touch are one interval.

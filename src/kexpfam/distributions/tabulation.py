@@ -95,6 +95,7 @@ def tabulate(
     """Each row on its own cells that resolve it, filled up with empty ones."""
     n = len(edges)
     below = cdf(edges, np.arange(n))
+    far = None if distance is None else _shares_of_moment(edges, below, distance)
     row, cell = np.nonzero(np.diff(edges, axis=1) > 0)
     ends = np.stack([below[row, cell], below[row, cell + 1]], axis=1)
     cells = _Cells(row, edges[row, cell], edges[row, cell + 1], ends)
@@ -102,7 +103,7 @@ def tabulate(
     count = np.zeros(n, dtype=np.intp)
     for step in range(rounds):
         values = cells.values(pdf)
-        split = _unresolved(cells, values, distance, tolerance)
+        split = _unresolved(cells, values, far, tolerance)
         crowded = count + np.bincount(cells.row, minlength=n) > most_cells
         split &= ~crowded[cells.row] & (step < rounds - 1)
         done.append((cells.at(~split), values[~split]))
@@ -113,8 +114,22 @@ def tabulate(
     return _assembled(n, done, edges[:, -1])
 
 
+def _shares_of_moment(
+    edges: Array, below: Array, distance: RowsFunction
+) -> RowsFunction:
+    """How much the mass at some points counts in the second moment of their rows.
+
+    That is what the mass of cells at their nearer ends has at least; what is near the
+    middle counts as much as elsewhere.
+    """
+    squares = np.square(distance(edges, np.arange(len(edges))))
+    nearest = np.minimum(squares[:, :-1], squares[:, 1:])
+    moment = np.maximum(1.0, np.sum(np.diff(below) * nearest, axis=1))
+    return lambda v, rows: np.square(distance(v, rows)) / moment[rows, None]
+
+
 def _unresolved(
-    cells: _Cells, values: Array, distance: RowsFunction | None, tolerance: float
+    cells: _Cells, values: Array, far: RowsFunction | None, tolerance: float
 ) -> Mask:
     """Which cells are to be halved."""
     # A spike between the nodes has more mass than this; quadratures of the components
@@ -125,10 +140,9 @@ def _unresolved(
     surprise = values * np.log(np.maximum(values, np.finfo(float).tiny))
     hidden = half * (values @ rule.weights) - np.diff(cells.below, axis=1)[:, 0]
     error = 2.0 * half * rule.error(values)
-    if distance is not None:
+    if far is not None:
         middle = 0.5 * (cells.left + cells.right)
-        far = distance(middle[:, None], cells.row)[:, 0]
-        error = error * np.maximum(1.0, np.square(far))
+        error = error * np.maximum(1.0, far(middle[:, None], cells.row)[:, 0])
     split = error > tolerance
     # Logarithms vary with the units of y, and their errors are ten times as large.
     split |= 2.0 * half * rule.error(surprise) > 10.0 * tolerance

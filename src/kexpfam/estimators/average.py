@@ -32,6 +32,7 @@ from kexpfam.estimators.bounds import (
     weight_beyond,
     with_rounding,
 )
+from kexpfam.estimators.censored import censored_support
 from kexpfam.estimators.experts import check_weights_for
 from kexpfam.estimators.fitting import FamilyFit, collected
 from kexpfam.estimators.laws import AverageSpec, Law
@@ -49,11 +50,13 @@ from kexpfam.family import (
 from kexpfam.family.neighbourhood import Neighbourhood
 from kexpfam.selection import Candidate, Member, Members
 from kexpfam.selection.bootstrap import refuse_bootstrap
-from kexpfam.selection.censored import CensoredData, average_censored
+from kexpfam.selection.censored import average_censored
+from kexpfam.selection.censored_rows import CensoredData
 from kexpfam.selection.choosing import best_of
 from kexpfam.selection.defensive import DefensiveComponent
 from kexpfam.selection.discrete import rounding_width
 from kexpfam.selection.mixtures import FittedMixture, MixtureExpert, try_mixture
+from kexpfam.selection.spec import SUPPORT
 from kexpfam.selection.supports import ResponseBounds
 from kexpfam.selection.validation import Validation
 
@@ -80,6 +83,8 @@ class Average(Law):
     isolated: IsolatedComponents | None = None  # None if it came from a file
     # Numbers and held-out log densities of the rows that were validated, (n,) each
     held_out: tuple[Indices, Array] | None = None
+    # Shares of held-out PIT values in bins, before calibration; None from a file
+    pit: Array | None = None
 
     @property
     def average(self) -> "Average":
@@ -235,10 +240,20 @@ def fit_censored_average(
     """An average of families by likelihood, for rows of which some are censored."""
     refuse_bootstrap(spec.family.bootstrap, "censored rows")
     family = replace(spec.family, fit_method="likelihood")
-    found = average_censored(data, family, rng)
-    selection = found.selection
+    support, bounds = censored_support(
+        data, spec.lower, spec.upper, family, notice=True
+    )
+    line = data if support is None else data.behind(support)
+    found = average_censored(line, family, rng)
+    selection, gained, beyond = found.selection, 0.0, None
+    if support is not None:
+        gained = data.log_jacobian(support)
+        selection = selection.shifted(gained)
+        if bounds.likely:
+            known = np.where(np.isfinite(data.lower), data.lower, data.upper)
+            beyond = component_beyond(known, data.weights, data.X.shape[1])
     members = [
-        Member(float(w), c.coordinates, c, own, c.mean(selection.weights))
+        Member(float(w), c.coordinates, c, own, c.mean(selection.weights) + gained)
         for w, (c, own) in zip(found.weights, found.members, strict=True)
     ]
     return Average(
@@ -248,6 +263,9 @@ def fit_censored_average(
         Neighbourhood.of(rows.X, rows.weights),
         len(selection.path),
         selection.reason,
+        support=support,
+        beyond=beyond,
+        beyond_weight=0.0 if beyond is None else SUPPORT.least_beyond,
     )
 
 
@@ -352,6 +370,7 @@ def _fit_rows(
         weight_beyond(line.beyond, found.moments, validation.weights),
         isolated=_NO_COMPONENTS,
         held_out=(found.rows, found.held_out),
+        pit=found.pit,
     )
     if isolated:
         average = replace(average, isolated=_masses(average, validation, spec))

@@ -12,10 +12,19 @@ from kexpfam.data import (
     taken_out,
     training_data,
 )
+from kexpfam.distributions import SupportMap
 from kexpfam.estimators.fitting import FamilyFit
 from kexpfam.family import Spec
 from kexpfam.selection.bootstrap import refuse_bootstrap
-from kexpfam.selection.censored import CensoredData, choose_censored
+from kexpfam.selection.censored import choose_censored, worth_behind
+from kexpfam.selection.censored_rows import CensoredData
+from kexpfam.selection.spec import SUPPORT
+from kexpfam.selection.supports import (
+    ResponseBounds,
+    given_bounds,
+    require_within,
+    support_maps,
+)
 from kexpfam.tables import response_name
 
 
@@ -44,10 +53,6 @@ def censored_data(
     lower, upper = response_limits(y, censoring)
     if np.array_equal(lower, upper):
         return None
-    if not (estimator.lower is None and estimator.upper is None):
-        raise ValueError(
-            "lower and upper are for rows that are not censored; leave them out."
-        )
     # Rows come in as any others, with ends that are numbers and what they stand for.
     known = np.where(np.isfinite(lower), lower, upper)
     hidden = np.isinf(lower), np.isinf(upper)
@@ -73,10 +78,41 @@ def censored_data(
     return data, rows
 
 
-def fit_censored(data: CensoredData, spec: Spec, rng: np.random.Generator) -> FamilyFit:
-    """A fit by likelihood."""
+def censored_support(
+    data: CensoredData, lower: Any, upper: Any, spec: Spec, *, notice: bool
+) -> tuple[SupportMap | None, ResponseBounds]:
+    """The map that takes bounds away, None if there is none, and the bounds.
+
+    Bounds are those given. One at 0 is likely where all ends are positive, and the
+    least is nearer than they differ: of durations few are near 0, but none is below.
+    """
+    bounds = given_bounds(lower, upper)
+    if bounds is None:
+        bounds, ends = ResponseBounds(), data.ends
+        known = bool(np.isfinite(data.lower).all())
+        if notice and known and 0.0 < ends.min() < ends.std():
+            bounds = ResponseBounds(0.0, likely=True)
+    if not bounds:
+        return None, bounds
+    for end, other in ((data.lower, data.upper), (data.upper, data.lower)):
+        require_within(np.where(np.isfinite(end), end, other), bounds)
+    maps = support_maps(data.ends, bounds)
+    worth = [worth_behind(data, one, spec) for one in maps] if len(maps) > 1 else [0.0]
+    best = int(np.argmax(worth))
+    if bounds.likely and worth[best] < worth_behind(data, None, spec) - SUPPORT.worse:
+        return None, ResponseBounds()
+    return maps[best], bounds
+
+
+def fit_censored(
+    data: CensoredData, spec: Spec, rng: np.random.Generator, support: SupportMap | None
+) -> FamilyFit:
+    """A fit by likelihood, behind a map if there is one."""
     refuse_bootstrap(spec.bootstrap, "censored rows")
-    family, selection = choose_censored(data, spec, rng)
+    line = data if support is None else data.behind(support)
+    family, selection = choose_censored(line, spec, rng)
+    if selection is not None and support is not None:
+        selection = selection.shifted(data.log_jacobian(support))
     weight = float(data.weights.sum())
     # Not complete: no rows can be added to it.
     return FamilyFit(

@@ -3,7 +3,8 @@
 Members are Poisson and negative binomial regressions; if values are few, probabilities
 of each; if they are not, a density of y + u, u uniform between −½ and ½, whose mass
 between k − ½ and k + ½ is the probability of k. That is an average like any other.
-Weights maximise the log probability of rows that members have not seen.
+Weights maximise the log probability of rows that members have not seen, and one that
+gives other values than those of the fit a probability has some: none is impossible.
 
 Of the density it is log p(y + u) that is held out, on average no more than the log of
 the mass: it is not flattered.
@@ -31,7 +32,7 @@ from kexpfam.selection.probabilities import (
     fit_probabilities,
 )
 from kexpfam.selection.spec import COUNTS, CountsSpec
-from kexpfam.selection.stacking import stacked_without_hopeless
+from kexpfam.selection.stacking import is_hopeless, stacked_without_hopeless
 from kexpfam.selection.supports import ResponseBounds, given_bounds
 
 
@@ -129,8 +130,12 @@ def fit_count_law(
         labels = np.searchsorted(seen, y)
         classes, own = fit_probabilities(X, labels, weights, len(seen), rng)
         log_p.append(own)
+    # Classes know nothing of values that were not seen: someone else must.
+    others = len(values) > len(seen)
+    hopeless = is_hopeless(np.stack(log_p), weights, tuning.hopeless)
+    wanted = others and bool(np.all(hopeless[: len(regressions)]))
     known = np.arange(len(y))
-    if len(seen) >= tuning.fewest_for_density and not listed:
+    if not listed and (wanted or len(seen) >= tuning.fewest_for_density):
         unbounded = not np.isfinite(bounds.lower) and seen[0] < 0
         beside = replace(
             spec,
@@ -149,8 +154,11 @@ def fit_count_law(
         log_p.append(own)
     table, some = np.stack(log_p), weights[known]
     # Some per cent of Poisson laws add much to the variance of counts that vary less.
+    beyond = np.full(len(table), others)
+    if classes is not None:
+        beyond[len(regressions)] = False
     found = stacked_without_hopeless(
-        table, some, tuning.stacked_pseudo_rows, tuning.hopeless
+        table, some, tuning.stacked_pseudo_rows, tuning.hopeless, beyond
     )
     mixed = special.logsumexp(table, axis=0, b=found[:, None])
     return CountLaw(

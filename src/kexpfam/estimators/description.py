@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from kexpfam._typing import Array
 from kexpfam.display import (
     html_bar,
     html_box,
@@ -32,7 +33,9 @@ class ModelDescription:
         heading: Of what, given what, from how many rows.
         facts: What it is made of, by name.
         members: Weight, held-out log density, base density and kernel of each member.
-        map_of_pit: What densities are behind, a `UnitMap`; None if there is none.
+        pit: Density of held-out PIT values in bins of [0, 1], (k,); None if there are
+            none. In files these are not kept, only the map that densities are behind.
+        pit_words: What of them.
         notes: What a user should know.
         relevance: Columns of x and how much p(y|x) depends on each, from the first on.
     """
@@ -40,7 +43,8 @@ class ModelDescription:
     heading: str
     facts: tuple[tuple[str, str], ...]
     members: tuple[tuple[str, str, str, str], ...] = ()
-    map_of_pit: Any = None
+    pit: Array | None = None
+    pit_words: str = ""
     notes: tuple[str, ...] = ()
     relevance: tuple[tuple[str, float], ...] = ()
 
@@ -61,8 +65,8 @@ class ModelDescription:
         if self.members:
             header = ("weight", "held-out log p", "base density", "kernel")
             parts.append(html_table(header, self.members))
-        if self.map_of_pit is not None:
-            parts.append(pit_strip(self.map_of_pit.pdf))
+        if self.pit is not None:
+            parts.append(pit_strip(self.pit, self.pit_words))
         if self.relevance:
             parts += self._relevant_columns()
         return html_box(*parts, html_notes(self.notes))
@@ -100,11 +104,10 @@ def described(model: Any) -> ModelDescription:
     if columns is not None:
         names = [n if isinstance(n, str) else f"y{n}" for n in columns.names]
         facts = [
-            (name, f"an average of {len(own.members_ or ())} densities")
-            for name, own in zip(names, columns, strict=True)
+            (name, _of_column(own)) for name, own in zip(names, columns, strict=True)
         ]
         heading = _heading(model, ", ".join(names))
-        return ModelDescription(heading, tuple(facts), (), None, _notes(model))
+        return ModelDescription(heading, tuple(facts), notes=_notes(model))
     counted = hasattr(getattr(model, "discrete_", None), "regressions")
     members = None if counted else getattr(model, "members_", None)
     facts = [*_of_response(model), *(_of_average(model) if members else _alone(model))]
@@ -112,9 +115,34 @@ def described(model: Any) -> ModelDescription:
         _heading(model, model._target or "y"),
         tuple(facts),
         _member_rows(members) if members else (),
-        getattr(model, "calibration_", None),
+        *_calibration(model),
         _notes(model),
     )
+
+
+def _of_column(model: Any) -> str:
+    """What the average of one column of several is made of."""
+    score, _ = held_out_score(model)
+    told = "" if score is None else f", held-out log p {score:.4g}"
+    return f"an average of {len(model.members_ or ())} densities{told}"
+
+
+def _calibration(model: Any) -> tuple[Array | None, str]:
+    """Held-out PIT values in bins, and in words; or the map that they have led to."""
+    found = getattr(model, "calibration_", None)
+    law = getattr(getattr(model, "_law", None), "average", None)
+    shares = getattr(law, "pit", None)
+    ends = "high ends mean densities that are too narrow."
+    if shares is not None:
+        after = "needed no correction" if found is None else "are corrected for"
+        words = (
+            f"PIT values of held-out rows, which {after}: bars should be level, {ends}"
+        )
+        return len(shares) * shares, words
+    if found is None:
+        return None, ""
+    heights = found.pdf((np.arange(20) + 0.5) / 20)
+    return heights, f"What densities are corrected for, as PIT values: {ends}"
 
 
 def held_out_score(model: Any) -> tuple[float | None, str | None]:
@@ -221,10 +249,10 @@ def _notes(model: Any) -> tuple[str, ...]:
     isolated = selection = None
     if getattr(model, "_fitted", True) is not None:
         isolated = getattr(model, "isolated_components_", None)
-        selection = getattr(model, "selection_", None)  # of a single family
+        selection = getattr(model, "selection_", None)  # of a single family or a grid
     if isolated is not None and isolated.found:
         notes.append("y has isolated components; their masses were checked.")
-    stopped = getattr(model, "stopped_", "" if selection is None else selection.reason)
+    stopped = getattr(model, "stopped_", getattr(selection, "reason", ""))
     if "budget" in stopped:
         notes.append(f"The search ended early: {stopped}.")
     return tuple(notes)

@@ -39,7 +39,12 @@ from kexpfam.estimators.bounds import (
     on_the_line,
     with_rounding,
 )
-from kexpfam.estimators.censored import censored_columns, censored_data, fit_censored
+from kexpfam.estimators.censored import (
+    censored_columns,
+    censored_data,
+    censored_support,
+    fit_censored,
+)
 from kexpfam.estimators.fitting import FamilyFit, fit_rows, fit_source
 from kexpfam.estimators.saved import FittedModel, opened
 from kexpfam.estimators.streams import KeptRows, Stream, SummedRows, check_forgetting
@@ -286,9 +291,13 @@ class KCEF(ConditionalEstimator[KCEFDensity]):
             X, y, sample_weight, censoring = given
             found = censored_data(self, *given)
             if found is not None:
-                self.support_ = None
+                ends = self.lower, self.upper
                 with threads_of(self.n_jobs):
-                    self._take(fit_censored(found[0], spec, rng), found[1])
+                    support, _ = censored_support(found[0], *ends, spec, notice=False)
+                    fit = fit_censored(found[0], spec, rng, support)
+                    self.support_ = None  # of a fit in units of y already
+                    self._take(fit, found[1])
+                    self.support_ = support
                 note_columns(self, found[1])
                 return self
             y = np.asarray(censoring, dtype=float)[:, 0] if y is None else y

@@ -37,7 +37,7 @@ from kexpfam.selection.defended import defended_weights, held_out_masses
 from kexpfam.selection.defensive import DefensiveComponent
 from kexpfam.selection.finishing import lambda_for_all
 from kexpfam.selection.held_out_laws import HeldOutLaws
-from kexpfam.selection.recalibration import fit_calibration
+from kexpfam.selection.recalibration import fit_calibration, pit_shares
 from kexpfam.selection.validation import Validation
 
 
@@ -48,6 +48,7 @@ class FittedMembers:
     members: Members
     defensive: DefensiveComponent
     calibration: UnitMap | None
+    pit: Array  # Shares of held-out PIT values in bins, before it
     best: FittedFamily  # The best single family
     selection: Selection  # How that was chosen, among all
     rows: Indices  # Numbers of the rows that were held out, (n,)
@@ -116,6 +117,7 @@ def fit_members(
             validation.final(defence.coordinates).coordinates, defence.base
         ),
         fit_calibration(masses, rows.weights, validation.folds),
+        pit_shares(masses, rows.weights),
         found[wanted.index(best)],
         selection,
         rows.numbers,

@@ -17,7 +17,7 @@ References:
     supervised learning models, JRSS B 2020.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ import numpy as np
 from kexpfam._optional import needed
 from kexpfam._typing import Array, Indices
 from kexpfam._validation import as_generator, check_count
-from kexpfam.explanation.averaged_laws import OWN_LEVELS
+from kexpfam.display import BAND, mean_heights, whole_cells
 from kexpfam.explanation.columns import ModelColumns, is_gap
 from kexpfam.explanation.extrapolation import ExtrapolationTest
 from kexpfam.explanation.functionals import ANY, Functional
@@ -35,6 +35,9 @@ from kexpfam.tables import Column
 
 # Bayesian bootstraps of the rows, for standard errors. So many give these to 7 %.
 REPLICATES = 100
+
+# Levels at which quantiles of many laws, together, are about those of their average.
+EVEN_LEVELS = (np.arange(32) + 0.5) / 32
 
 # Rows at each place of a density, on average: fewer make stripes. A guess.
 ROWS_OF_MEAN = 15
@@ -60,7 +63,9 @@ class Effect:
         standard_errors: Of the values, over rows, (g, k).
         n_near: How many rows each place rests on, (g,).
         extrapolated: Share of the rows that are unlike the data once they are moved, in
-            the worse of the steps beside each place, (g,), by `ExtrapolationTest`.
+            the worse of the steps beside each place, (g,), by `ExtrapolationTest`; one
+            where the sum of all steps is a number that no row has, by more than its
+            band, as is so where columns go together and one of them goes on alone.
         y_edges: Edges of the cells of "density", (k + 1,); None of others.
         x_edges: Edges between which rows were averaged for "density", (g + 1,); None of
             others, and of categories.
@@ -68,6 +73,7 @@ class Effect:
         limits: Between which the values always are: 0 and 1 of a probability, 0 and ∞
             of a standard deviation, the bounds of y of its quantiles. Sums of changes
             may leave them, and are cut there, as bands in pictures are.
+        atoms: Values of y with a probability of their own, (m,), of "density".
     """
 
     column: str
@@ -82,6 +88,7 @@ class Effect:
     x_edges: Array | None = None
     response: str = "y"
     limits: tuple[float, float] = ANY
+    atoms: Array = field(default_factory=lambda: np.empty(0))
 
     @property
     def is_categorical(self) -> bool:
@@ -139,6 +146,7 @@ class Effect:
             y_edges=self.y_edges,
             x_edges=self.x_edges,
             limits=self.limits,
+            atoms=self.atoms,
         ).plot(ax)
 
     def __repr__(self) -> str:
@@ -229,6 +237,8 @@ def _moved_effect(
 
     values = accumulated(np.ones(n))
     replicates = [accumulated(rng.exponential(size=n)) for _ in range(REPLICATES)]
+    errors = np.std(replicates, axis=0, ddof=1)
+    beyond = (values + BAND * errors < f.min(0)) | (values - BAND * errors > f.max(0))
     test = ExtrapolationTest.of(Z)
     unlike = [test.is_unlike(moved) for moved in (low, high)]
     at = np.concatenate([steps.index, steps.index + 1])
@@ -238,9 +248,9 @@ def _moved_effect(
         functional.names,
         steps.places,
         values,
-        np.std(replicates, axis=0, ddof=1),
+        errors,
         np.bincount(at, minlength=len(steps.places)),
-        steps.worst_share(*unlike),
+        np.maximum(steps.worst_share(*unlike), beyond.any(axis=1)),
         response=columns.response,
         limits=limits,
     )
@@ -256,12 +266,15 @@ def _density_effect(
     columns: ModelColumns, j: int, Z: Array, steps: Steps, cells: int = 120
 ) -> Effect:
     """The mean of p(y|x) over the rows at each place, or between two of them."""
-    quantiles = columns.evaluate(Z, lambda p, _: p.quantile(OWN_LEVELS))
-    # A few rows with wide laws do not make the picture of all others narrow.
-    low, high = np.quantile(quantiles, [0.002, 0.998])
-    y_edges = np.linspace(low, high, cells + 1)
-    own = columns.evaluate(
-        Z, lambda p, _: np.diff(p.cdf(y_edges[None])) / np.diff(y_edges)
+    # Quantiles of the average of all laws: far tails of a few need no room.
+    own_quantiles = columns.evaluate(Z, lambda p, _: p.quantile(EVEN_LEVELS))
+    low, high = np.quantile(own_quantiles, [0.005, 0.995])
+    first = columns.densities(Z[:1])
+    atoms: Array = getattr(first, "atoms", [np.empty(0)])[0]
+    counted = getattr(first, "measure", "lebesgue") == "counting"
+    grid = whole_cells(low, high) if counted else np.linspace(low, high, cells + 1)
+    y_edges, own = mean_heights(
+        grid, columns.evaluate(Z, lambda p, _: p.cdf(grid[None])), atoms
     )
     groups, places = steps.bins(Z)
     means = np.stack([own[groups == k].mean(axis=0) for k in range(len(places))])
@@ -284,4 +297,5 @@ def _density_effect(
         y_edges,
         None if steps.categorical else steps.places,
         columns.response,
+        atoms=atoms,
     )

@@ -56,9 +56,9 @@ class Functional:
     @classmethod
     def _of_word(cls, word: str) -> "Functional":
         known: dict[str, Callable[[Any], Array]] = {
-            "mean": _means,
+            "mean": lambda p: _moments("mean", p.mean()),
             "median": lambda p: p.quantile([0.5]),
-            "std": lambda p: p.std()[:, None],
+            "std": lambda p: _moments("std", p.std()),
             "width": lambda p: np.diff(p.interval(WIDTH_OF), axis=1),
         }
         if word in known:
@@ -91,14 +91,16 @@ class Functional:
         return cls((name,), lambda p: p.cdf(at), (0.0, 1.0))
 
 
-def _means(p: Any) -> Array:
-    found: Array = p.mean()
-    if np.isnan(found).any():
+def _moments(name: str, values: Array) -> Array:
+    """Means or standard deviations as a column; of heavy tails there are none."""
+    unknown = int(np.sum(~np.isfinite(values)))
+    if unknown:
+        instead = "'median'" if name == "mean" else "'width'"
         raise ValueError(
-            f"of='mean' is not a number at {np.isnan(found).sum()} of {len(found)} "
-            f"conditions, where tails of y are too heavy for a mean; use of='median'."
+            f"of={name!r} is not a number at {unknown} of {len(values)} conditions, "
+            f"where tails of y are too heavy for it; use of={instead}."
         )
-    return found[:, None]
+    return values[:, None]
 
 
 def _checked(name: str, values: Any, n: int) -> Array:

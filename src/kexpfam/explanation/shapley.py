@@ -107,11 +107,13 @@ class ShapleyValues:
 
         Args:
             ax: Where to draw; None for a new figure.
-            most: How many columns are shown; the others are one bar.
+            most: How many columns are shown; the others, if several, are one bar.
         """
         from kexpfam.display import ContributionsDisplay
 
         order = self.order
+        if len(order) == most + 1:  # one other needs no more room than all others
+            most += 1
         shown, rest = order[:most], order[most:]
         # Of a group the values are in the table.
         labels = [

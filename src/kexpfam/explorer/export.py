@@ -8,7 +8,7 @@ from importlib import resources
 import numpy as np
 
 from kexpfam._typing import Array
-from kexpfam.display import EXTRAPOLATION, UNLIKE
+from kexpfam.display import EXTRAPOLATION, UNLIKE, middle_cut
 from kexpfam.display.numbers import density_numbers
 from kexpfam.display.svg import bar, number_text, picture
 from kexpfam.explanation import Importance
@@ -26,8 +26,9 @@ from kexpfam.explorer.view import ConditionalView
 # Of pictures, in pixels: three beside each other on a laptop, one on a phone.
 _WIDTH = 400.0
 
-# Features of which importance is told; more are not read.
-_BARS = 12
+# Features of which importance and ranges are told, and letters of the name of a group;
+# more are not read.
+_BARS, _LETTERS = 12, 40
 
 
 def report(view: ConditionalView | JointView) -> str:
@@ -50,7 +51,7 @@ def report(view: ConditionalView | JointView) -> str:
     elif len(subject.controls) > 1:
         about = [_relevance(subject)]
     if observed:
-        about += [_scores(view), _summary(subject)]
+        about += [_scores(view), _summary(subject, most=_BARS)]
     if about:
         parts.append(_part("In numbers", about, "cards many"))
     return _page(subject.title, heading, _subtitle(subject), "".join(parts))
@@ -146,13 +147,17 @@ def _densities(view: ConditionalView) -> list[str]:
             for n, v in subject.values(row[0]).items()
         )
         low, high = (number_text(float(v)) for v in found.interval)
-        modes = ", ".join(number_text(mode.place) for mode in found.modes)
         keys = [
             ("key-mean", f"mean {number_text(found.mean)}"),
             ("key-median", f"median {number_text(float(found.quantiles[2]))}"),
-            ("key-mode", f"mode{'s' if len(found.modes) > 1 else ''} {modes}"),
-            ("key-region", f"90 % interval {low} – {high}"),
         ]
+        if found.modes:  # a mass function has none
+            modes = ", ".join(number_text(mode.place) for mode in found.modes)
+            word = "modes" if len(found.modes) > 1 else "mode"
+            keys.append(("key-mode", f"{word} {modes}"))
+        keys.append(("key-region", f"90 % interval {low} – {high}"))
+        if len(found.atoms):
+            keys.append(("key-atom", "own probability"))
         if observed is not None:
             keys.append(("key-observed", f"observed {number_text(observed)}"))
         about = _quiet(where)
@@ -281,10 +286,10 @@ def _relevance(subject: Subject) -> str:
 
 
 def _importance(found: Importance, trained: bool) -> str:
-    """What is lost without each feature, as bars."""
+    """What is lost without each feature or group of them, as bars."""
     losses = found.losses["conditional"]["log_density"]
     rows = [
-        (name, loss.value, str(loss))
+        (middle_cut(name, _LETTERS), loss.value, str(loss))
         for name, loss in list(zip(found.names, losses, strict=True))[:_BARS]
     ]
     words = (
@@ -316,17 +321,20 @@ def _quiet(words: str) -> str:
     return f'<p class="quiet">{escape(words)}</p>'
 
 
-def _summary(subject: Subject) -> str:
+def _summary(subject: Subject, most: int) -> str:
     columns = {subject.target: subject.y[np.isfinite(subject.y)]}
-    for control in subject.controls:
+    told, rest = subject.controls[:most], subject.controls[most:]
+    for control in told:
         if not control.categories:
             columns[control.name] = subject.X[:, control.columns[0]]
     lists = "".join(
         f"<tr><th>{escape(c.name)}</th><td>{len(c.categories)} categories</td></tr>"
-        for c in subject.controls
+        for c in told
         if c.categories
     )
     more = f"<table><tbody>{lists}</tbody></table>" if lists else ""
+    if rest:
+        more += _quiet(f"{len(rest)} more features.")
     return _table(f"{len(subject.X)} rows of {subject.source}", columns, more)
 
 

@@ -148,7 +148,7 @@ def _bands(found: CurveNumbers, frame: PictureFrame, at: float | str | None) -> 
         area(xs, high, low, "band outer"),
         area(xs, upper, lower, "band inner"),
         line(xs, middle, "curve"),
-        line(xs, frame.y(found.mean), "mean-line"),
+        *_known_line(xs, frame.y(found.mean), "mean-line"),
         *_dimmed(xs, found.few, frame),
     ]
     if isinstance(at, float) and frame.x.low <= at <= frame.x.high:
@@ -157,6 +157,12 @@ def _bands(found: CurveNumbers, frame: PictureFrame, at: float | str | None) -> 
             f'<path class="here" d="M{x:.1f} {frame.y.start:.1f}V{frame.y.end:.1f}"/>'
         )
     return "".join(parts)
+
+
+def _known_line(xs: Array, ys: Array, kind: str) -> list[str]:
+    """A line where there are numbers; of heavy tails there are no means."""
+    runs = runs_of(np.isfinite(ys))
+    return [line(xs[first:last], ys[first:last], kind) for first, last in runs]
 
 
 def _dimmed(xs: Array, few: Mask, frame: PictureFrame) -> list[str]:
@@ -197,8 +203,10 @@ def _boxes(
             bar(x - half, high, 2 * half, low - high, f"band outer{chosen}"),
             bar(x - half, upper, 2 * half, lower - upper, f"band inner{chosen}"),
             f'<path class="curve" d="M{x - half:.1f} {middle:.1f}h{2 * half:.1f}"/>',
-            f'<path class="mean-line" d="M{x - half:.1f} {mean:.1f}h{2 * half:.1f}"/>',
         ]
+        if np.isfinite(mean):
+            stroke = f"M{x - half:.1f} {mean:.1f}h{2 * half:.1f}"
+            parts.append(f'<path class="mean-line" d="{stroke}"/>')
         if found.few[i]:
             parts.append(_veil(x - half - 1.0, x + half + 1.0, frame))
     return "".join(parts)
@@ -247,8 +255,8 @@ def histogram_picture(
     data: Array, draws: Array, axis: tuple[float, float], size: Size, target: str
 ) -> str:
     """Histogram of the data, and outline of that of the draws."""
-    count = int(np.clip(1.5 * np.sqrt(len(data)), 10, 40))
-    edges = np.linspace(*axis, count + 1)
+    edges = _bins(np.concatenate([data, draws]), len(data), axis)
+    axis = min(axis[0], float(edges[0])), max(axis[1], float(edges[-1]))
     seen, drawn = (
         np.histogram(v, edges)[0] / max(len(v), 1) / (edges[1] - edges[0])
         for v in (data, draws)
@@ -260,6 +268,16 @@ def histogram_picture(
     over = outline(left, base, base - frame.y(drawn), "curve")
     axes = frame.axes(target, y_ticks=False)
     return frame.picture(under + axes + over, f"Histograms of {target}")
+
+
+def _bins(values: Array, n: int, axis: tuple[float, float]) -> Array:
+    """Edges of the bars of n values; of whole numbers each holds as many of them."""
+    count = int(np.clip(1.5 * np.sqrt(n), 10, 40))
+    if np.array_equal(values, np.round(values)):
+        low, high = np.floor(axis[0]), np.ceil(axis[1])
+        wide = max(1.0, np.ceil((high - low + 1.0) / max(count, 24)))
+        return np.arange(low, high + wide + 0.5, wide) - 0.5
+    return np.linspace(*axis, count + 1)
 
 
 def scatter_picture(

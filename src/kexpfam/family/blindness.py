@@ -82,9 +82,10 @@ def check_masses(
     # Values of products of kernels on nodes are one product.
     fewest = most_rows if family.T.kernel.products else 300
     affordable = max(fewest, most_numbers // (len(nodes) * len(family.T.Y)))
-    if not alike and len(rows) > affordable:  # they are in random order
-        rows, Z, u = rows[:affordable], Z[:affordable], u[:affordable]
-        coordinates = coordinates.rows(slice(0, affordable))
+    if not alike and len(rows) > affordable:
+        some = np.random.default_rng(0).choice(len(rows), affordable, replace=False)
+        rows, Z, u = rows[some], Z[some], u[some]
+        coordinates = coordinates.rows(some)
     counts = weights[rows] / weights[rows].max()  # only ratios matter; no overflow
     if alike:
         log_p = family.unnormalized(Z[:1]).on_grid(nodes[:, None])

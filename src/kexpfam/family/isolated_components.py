@@ -451,11 +451,13 @@ def _effective(near: Array) -> float:
 
 def _narrowed(near: Array) -> Array:
     """Similarities, raised to a power that leaves about as many as are enough."""
-    while _effective(near) > CHECK.enough_neighbours:
+    count = _effective(near)
+    while count > CHECK.enough_neighbours:
         narrower = near**2
-        if _effective(narrower) > 0.99 * _effective(near):
+        fewer = _effective(narrower)
+        if fewer > 0.99 * count:
             break  # all are alike
-        near = narrower
+        near, count = narrower, fewer
     return near
 
 
@@ -468,8 +470,9 @@ def _cumulative(nodes: Array, log_density: Array) -> Array:
     """Distribution functions on the nodes by the trapezoidal rule, (n, g)."""
     density = np.exp(log_density - log_density.max(axis=1, keepdims=True))
     pieces = 0.5 * np.diff(nodes) * (density[:, 1:] + density[:, :-1])
-    below = np.cumsum(pieces, axis=1)
-    return np.pad(below / below[:, -1:], ((0, 0), (1, 0)))
+    below = np.zeros(density.shape)
+    np.cumsum(pieces, axis=1, out=below[:, 1:])
+    return below / below[:, -1:]
 
 
 def _log_histogram(nodes: Array, U: Array, near: Array) -> Array:

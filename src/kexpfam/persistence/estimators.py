@@ -104,6 +104,8 @@ def _described(
     if coder is not None:
         where = f"{place}.coding" if place else "coding"
         description["coding"] = encoder.encode(coder.coding_, where)
+    elif (response := getattr(estimator, "_response_name", None)) is not None:
+        description["response"] = response  # else a coding knows it
     return description
 
 
@@ -162,6 +164,8 @@ def _revived(decoder: Decoder, description: dict[str, Any]) -> Any:
     model = _readers[name](decoder, description)
     if "coding" in description:
         model._recode(decoder.decode(description["coding"]))
+    elif "response" in description:
+        model._response_name = _texts([description["response"]])[0]
     if names:
         if len(names) != model.n_features_in_:
             raise ValueError("feature names do not match the columns")

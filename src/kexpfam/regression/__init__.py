@@ -6,6 +6,7 @@ from kexpfam.regression.gaussian_process import (
     GaussianProcessFit,
     fit_gaussian_process,
     fit_heteroscedastic,
+    process_given,
 )
 from kexpfam.regression.inducing_process import InducingProcess, InducingSpec
 from kexpfam.regression.linear import LinearLocationScale, fit_linear
@@ -56,6 +57,7 @@ __all__ = [
     "normal_log_masses",
     "offsets_of",
     "power_features",
+    "process_given",
     "refit_regression_mixture",
     "scaling_of",
 ]

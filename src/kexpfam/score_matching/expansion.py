@@ -230,7 +230,8 @@ class ConditionedExpansion:
                 np.matmul(matrix, terms.T, out=total)
             else:
                 total += matrix @ terms.T
-        total += shared
+        if shared.any():
+            total += shared
         return total
 
     def _on_many_nodes(self, nodes: Array) -> Array:

@@ -16,7 +16,8 @@ from scipy import special
 
 from kexpfam._heuristics import median_and_width, median_distance
 from kexpfam._parallel import single_threaded_blas
-from kexpfam._typing import Array, Indices
+from kexpfam._progress import ProgressBar
+from kexpfam._typing import Array
 from kexpfam.base_densities import (
     Arcsinh,
     Base,
@@ -29,6 +30,7 @@ from kexpfam.base_densities import (
     pulled_in,
     resolve_base,
 )
+from kexpfam.distributions import SupportMap
 from kexpfam.errors import DegenerateDataError
 from kexpfam.family import (
     SOLVERS,
@@ -50,6 +52,7 @@ from kexpfam.regression import fit_censored_linear
 from kexpfam.score_matching import Basis, KernelExpansion
 from kexpfam.selection.averaging import average_weights
 from kexpfam.selection.candidates import Candidate
+from kexpfam.selection.censored_rows import CensoredData
 from kexpfam.selection.defensive import DefensiveComponent
 from kexpfam.selection.kernel_grids import open_kernels_y
 from kexpfam.selection.results import Selection
@@ -58,6 +61,7 @@ from kexpfam.selection.spec import (
     LIKELIHOOD_GRID,
     PLAIN,
     RESIDUAL_BASES,
+    SUPPORT,
     TUNING,
     DefensiveSpec,
     LambdaPath,
@@ -67,30 +71,6 @@ from kexpfam.selection.spec import (
 LINEAR = "linear"
 _TILTED = 2  # Coordinates that get a kernel part: those that are best without one
 _SOLVER = SOLVERS["likelihood"]
-
-
-@dataclass(frozen=True, eq=False)
-class CensoredData:
-    """Rows of the user's, one column of y."""
-
-    X: Array  # Conditions, (n, p)
-    lower: Array  # Lower ends of the responses, (n,)
-    upper: Array  # Upper ends, equal where they were observed, (n,)
-    weights: Array  # Row weights, positive, (n,)
-
-    def __len__(self) -> int:
-        return len(self.lower)
-
-    def part(self, index: Indices) -> "CensoredData":
-        """Some of the rows."""
-        parts = self.X, self.lower, self.upper, self.weights
-        return CensoredData(*(array[index] for array in parts))
-
-    @property
-    def ends(self) -> Array:
-        """All finite ends, those of observed rows twice."""
-        both = np.concatenate([self.lower, self.upper])
-        return both[np.isfinite(both)]
 
 
 @dataclass(frozen=True)
@@ -259,7 +239,7 @@ def _kinds(data: CensoredData, spec: Spec) -> list[_Kind]:
     transforms: dict[str, MonotoneTransform | None] = {"": None}
     least = float(data.ends.min())
     # Left-censored rows have no lower end, and may be negative as far as is known.
-    if least > 0 and np.isfinite(data.lower).all():
+    if not data.mapped and least > 0 and np.isfinite(data.lower).all():
         middle, _ = median_and_width(data.ends, np.ones(len(data.ends)))
         transforms["arcsinh, "] = Arcsinh(0.0, middle)
         transforms["log, "] = Arcsinh(0.0, 0.1 * least)  # nearly
@@ -371,57 +351,38 @@ def _validated(
     some = data.part(rng.permutation(len(data))[:n])
     folds = equal_folds(n, min(n, TUNING.compared_folds))
     everyone = np.arange(n)
-    rest = [np.delete(everyone, fold) for fold in folds]
-    path: list[Candidate] = []
-    placed: dict[str, list[tuple[CensoredRows, Array]]] = {}
-    for kind in kinds:
-        if kind.name not in placed:
-            placed[kind.name] = [
-                _placed(some, _coordinates(some.part(kept), kind, spec, far_x))
-                for kept in rest
-            ]
-        alone = np.empty(n)
-        for fold, (rows, jacobian) in zip(folds, placed[kind.name], strict=True):
-            held = rows.part(everyone[fold])
-            alone[fold] = _base_scores(kind.base, held) + jacobian[fold]
-        path.append(Candidate(kind.name, kind.base, None, np.inf, "none", alone))
+    path, placed = _bases_alone(some, folds, kinds, spec, far_x)
     ranked = sorted(path, key=lambda c: -c.mean(some.weights))
     # In each kind of coordinates with the better tails, in the best of them.
     names = list(dict.fromkeys(c.coordinates for c in ranked))[:_TILTED]
-    end, left_out, tasks = end_of_trials(spec), 0, 0
+    tasks: list[tuple[_Kind, LambdaPath]] = []
     for name in names:
-        best = next(c for c in ranked if c.coordinates == name)
-        kind = _kind_of(best, kinds)
-        for task in _paths(placed[kind.name][0][0], kind, spec):
-            tasks += 1
-            if path[-1].kernel is not None and time.monotonic() > end:
-                left_out += 1
-                continue
-            # From smooth fits to rough ones.
-            lams = sorted(task.lams, reverse=True)
-            held_out = np.empty((len(lams), n))
-            for fold, kept, (rows, jacobian) in zip(
-                folds, rest, placed[kind.name], strict=True
-            ):
-                train, held = rows.part(kept), rows.part(everyone[fold])
-                basis = _basis(train, task.kernel, spec)
-                nodes = censored_nodes(
-                    kind.base, rows, task.kernel.resolution, refinement=0
-                )
-                alphas = censored_path(
-                    basis, kind.base, train, lams, nodes, tolerance=1e-4
-                )
-                for row, alpha in zip(held_out, alphas, strict=True):
-                    scores = censored_log_scores(basis, kind.base, held, alpha, nodes)
-                    row[fold] = scores + jacobian[fold]
-            path += [
-                Candidate(kind.name, kind.base, task.kernel, lam, _SOLVER.name, scores)
-                for lam, scores in zip(lams, held_out, strict=True)
-            ]
-    tried = [candidate for candidate in path if candidate.kernel is not None]
-    reason = "all candidates were tried"
-    if left_out:
-        reason = f"the time budget was over; not tried: {left_out} of {tasks} kernels"
+        kind = _kind_of(next(c for c in ranked if c.coordinates == name), kinds)
+        tasks += [(kind, task) for task in _paths(placed[name][0][0], kind, spec)]
+    tried: list[Candidate] = []
+    end, reason = end_of_trials(spec), "all candidates were tried"
+    with ProgressBar("censored rows, mean log p", shown=spec.verbose) as bar:
+        try:
+            for done, (kind, task) in enumerate(tasks):
+                if tried and time.monotonic() > end:
+                    missing = f"{len(tasks) - done} of {len(tasks)} kernels"
+                    reason = f"the time budget was over; not tried: {missing}"
+                    break
+                # From smooth fits to rough ones.
+                lams = sorted(task.lams, reverse=True)
+                held_out = _held_out(placed[kind.name], folds, kind, task, lams, spec)
+                tried += [
+                    Candidate(kind.name, kind.base, task.kernel, lam, _SOLVER.name, own)
+                    for lam, own in zip(lams, held_out, strict=True)
+                ]
+                if bar is not None:
+                    best = max(c.mean(some.weights) for c in path + tried)
+                    bar(done + 1, len(tasks), best)
+        except KeyboardInterrupt:
+            if not tried:
+                raise
+            reason = "interrupted"
+    path += tried
     found = Selection(tuple(path), tried[0], some.weights, len(folds), (), reason)
     chosen = max(tried, key=found.cautious_mean)
     defended, defence = np.empty(n), defence or kinds[0].base
@@ -429,6 +390,67 @@ def _validated(
         held = rows.part(everyone[fold])
         defended[fold] = _base_scores(defence, held) + jacobian[fold]
     return replace(found, chosen=chosen), defended
+
+
+def _bases_alone(
+    some: CensoredData,
+    folds: Sequence[slice],
+    kinds: Sequence[_Kind],
+    spec: Spec,
+    far_x: MonotoneTransform | None,
+) -> tuple[list[Candidate], dict[str, list[tuple[CensoredRows, Array]]]]:
+    """Candidates without a kernel part, and rows in coordinates of each fold."""
+    everyone = np.arange(len(some))
+    path: list[Candidate] = []
+    placed: dict[str, list[tuple[CensoredRows, Array]]] = {}
+    for kind in kinds:
+        if kind.name not in placed:
+            parts = [some.part(np.delete(everyone, fold)) for fold in folds]
+            placed[kind.name] = [
+                _placed(some, _coordinates(part, kind, spec, far_x)) for part in parts
+            ]
+        alone = np.empty(len(some))
+        for fold, (rows, jacobian) in zip(folds, placed[kind.name], strict=True):
+            held = rows.part(everyone[fold])
+            alone[fold] = _base_scores(kind.base, held) + jacobian[fold]
+        path.append(Candidate(kind.name, kind.base, None, np.inf, "none", alone))
+    return path, placed
+
+
+def _held_out(
+    placed: Sequence[tuple[CensoredRows, Array]],
+    folds: Sequence[slice],
+    kind: _Kind,
+    task: LambdaPath,
+    lams: Sequence[float],
+    spec: Spec,
+) -> Array:
+    """Held-out log densities and masses of a kernel with some λ, (l, n)."""
+    everyone = np.arange(len(placed[0][0].likely))
+    found = np.empty((len(lams), len(everyone)))
+    for fold, (rows, jacobian) in zip(folds, placed, strict=True):
+        train, held = rows.part(np.delete(everyone, fold)), rows.part(everyone[fold])
+        basis = _basis(train, task.kernel, spec)
+        nodes = censored_nodes(kind.base, rows, task.kernel.resolution, refinement=0)
+        alphas = censored_path(basis, kind.base, train, lams, nodes, tolerance=1e-4)
+        for row, alpha in zip(found, alphas, strict=True):
+            scores = censored_log_scores(basis, kind.base, held, alpha, nodes)
+            row[fold] = scores + jacobian[fold]
+    return found
+
+
+def worth_behind(data: CensoredData, support: SupportMap | None, spec: Spec) -> float:
+    """Mean held-out log density behind a map, without a kernel part, of the best."""
+    n = min(len(data), SUPPORT.compared_rows)
+    some = data.part(np.random.default_rng(0).permutation(len(data))[:n])
+    gained = 0.0
+    if support is not None:
+        some, gained = some.behind(support), some.log_jacobian(support)
+    far_x = pulled_in(some.X, some.weights) if spec.standardize else None
+    folds = equal_folds(n, min(n, TUNING.compared_folds))
+    with single_threaded_blas():
+        path, _ = _bases_alone(some, folds, _kinds(some, spec), spec, far_x)
+    return max(candidate.mean(some.weights) for candidate in path) + gained
 
 
 def _base_scores(base: BaseDensity, rows: CensoredRows) -> Array:

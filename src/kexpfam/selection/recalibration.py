@@ -38,6 +38,19 @@ def student_weights(n: float, parts: int) -> Array:
     return np.diff(below)
 
 
+def pit_shares(masses: Array, row_weights: Array, bins: int = 20) -> Array:
+    """Shares of the rows whose held-out PIT values are in each bin of [0, 1], (bins,).
+
+    Example:
+        >>> pit_shares(np.array([0.1, 0.2, 0.9, np.nan]), np.ones(4), 2).round(2)
+        array([0.67, 0.33])
+    """
+    known = np.isfinite(masses)
+    counts = np.histogram(masses[known], bins, (0.0, 1.0), weights=row_weights[known])
+    total = counts[0].sum()
+    return counts[0] / total if total > 0 else np.full(bins, 1.0 / bins)
+
+
 def fit_calibration(
     masses: Array,
     row_weights: Array,

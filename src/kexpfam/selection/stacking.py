@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg, optimize
 
-from kexpfam._typing import Array
+from kexpfam._typing import Array, Mask
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,11 @@ def stacked_weights(
 
 
 def stacked_without_hopeless(
-    log_p: Array, row_weights: Array, pseudo_rows: float, errors: float
+    log_p: Array,
+    row_weights: Array,
+    pseudo_rows: float,
+    errors: float,
+    needed: Mask | None = None,
 ) -> Array:
     """Weights shrunk to equal ones, of those that held-out rows do not rule out.
 
@@ -108,19 +112,28 @@ def stacked_without_hopeless(
         row_weights: Weights of the rows, (n,).
         pseudo_rows: The number of rows that equal weights count as much as.
         errors: A candidate is ruled out so many standard errors below the best.
+        needed: Candidates of which the best stays even if all are ruled out, (k,).
     """
+    kept = ~is_hopeless(log_p, row_weights, errors)
+    if needed is not None and np.any(needed) and not np.any(kept & needed):
+        kept[np.argmax(np.where(needed, log_p @ row_weights, -np.inf))] = True
+    weights = np.zeros(len(log_p))
+    weights[kept] = stacked_weights(
+        log_p[kept], row_weights, np.full(kept.sum(), 1.0 / kept.sum()), pseudo_rows
+    )
+    return weights
+
+
+def is_hopeless(log_p: Array, row_weights: Array, errors: float) -> Mask:
+    """Which candidates held-out rows rule out, so many errors below the best, (k,)."""
     share = row_weights / row_weights.sum()
     # A candidate that gives a row no density at all is left to the weights.
     with np.errstate(invalid="ignore"):
         gap = log_p[np.argmax(log_p @ share)] - log_p
         mean = gap @ share
         error = np.sqrt(np.square(gap - mean[:, None]) @ share**2)
-        kept = ~(mean > errors * error)
-    weights = np.zeros(len(log_p))
-    weights[kept] = stacked_weights(
-        log_p[kept], row_weights, np.full(kept.sum(), 1.0 / kept.sum()), pseudo_rows
-    )
-    return weights
+        ruled_out: Mask = mean > errors * error
+    return ruled_out
 
 
 def _maximised(

@@ -23,8 +23,14 @@ from sklearn.utils.validation import has_fit_parameter
 
 from kexpfam._typing import Array
 from kexpfam.persistence import saved_fit
-from kexpfam.regression import GaussianProcessFit, Process, fit_gaussian_process
+from kexpfam.regression import (
+    GaussianProcessFit,
+    Process,
+    fit_gaussian_process,
+    process_given,
+)
 from kexpfam.summaries.category_means import FOLDS, fold_of_rows
+from kexpfam.summaries.repeats import Repeats
 from kexpfam.summaries.views import ColumnKinds, TreeView
 from kexpfam.trees import Forest, fit_boosting, fit_forest
 
@@ -109,6 +115,43 @@ class ViewedPredictor(Predictor):
             raise ValueError("a view is one of trees")
         if trees.forest.n_features != self.view.columns_seen:
             raise ValueError("trees have other columns than their view")
+
+
+@saved_fit({"predictor": "k=1"})
+@dataclass(frozen=True, eq=False)
+class ShiftedPredictor(Predictor):
+    """Predictions of one column, moved by effects of repeated values."""
+
+    predictor: Predictor
+    repeats: Repeats
+
+    def predict(self, X: Array) -> Array:
+        effects = self.repeats.at(X)[:, ::2].sum(axis=1, keepdims=True)
+        return self.predictor.predict(X) + effects
+
+
+@saved_fit({"predictor": "k"})
+@dataclass(frozen=True, eq=False)
+class WidenedPredictor(Predictor):
+    """A regression that sees effects of repeated values as further columns."""
+
+    predictor: Predictor
+    repeats: Repeats
+
+    def predict(self, X: Array) -> Array:
+        return self.predictor.predict(self.repeats.beside(X))
+
+    def check_saved(self) -> None:
+        """Refuse trees that see other columns."""
+        trees = self.predictor
+        if isinstance(trees, TreePredictor):
+            columns = trees.forest.n_features
+        elif isinstance(trees, ViewedPredictor):
+            columns = trees.view.n_features
+        else:
+            raise ValueError("effects of repeated values are beside x for trees")
+        if columns != self.repeats.columns_seen:
+            raise ValueError("trees have other columns than x and its effects")
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,14 +282,9 @@ def process_location(
     for column, (fit, y) in enumerate(zip(fits, Y.T, strict=True)):
         for k in range(FOLDS):
             rest, own = fold != k, fold == k
-            without = fit_gaussian_process(
-                X[rest],
-                y[rest],
-                weights=weights[rest],
-                start=fit.process.hyperparameters,
-                max_iterations=0,
-            )
-            feature[own, column] = without.process.mean(X[own])
+            kept = fit.process.hyperparameters
+            without = process_given(X[rest], y[rest], weights[rest], kept)
+            feature[own, column] = without.mean(X[own])
     held_out = np.column_stack([fit.held_out_mean for fit in fits])
     model = ProcessPredictor(tuple(fit.process for fit in fits))
     return Learned(model, held_out, feature)

@@ -28,10 +28,13 @@ class ColumnKinds:
     Attributes:
         gaps: Pairs of a column, and the one that says where its values are missing.
         groups: Columns of zeros and ones that are the categories of one column.
+        means: Columns with means of categories, which are held out at the fit: the
+            value of a category is then not that which new rows have.
     """
 
     gaps: tuple[tuple[int, int], ...] = ()
     groups: tuple[tuple[int, ...], ...] = ()
+    means: tuple[int, ...] = ()
 
 
 @saved_fit({"columns": "k int32 nonnegative", "limits": "k", "codes": "k+1"})

@@ -175,14 +175,17 @@ class Coding:
     @property
     def kinds(self) -> ColumnKinds | None:
         """Which columns of X stand for gaps and for categories; None if none do."""
-        gaps, groups = [], []
+        gaps, groups, means = [], [], []
         for feature, places in zip(self.features, self.places, strict=True):
             if isinstance(feature, CategoryFeature):
                 if len(feature.categories) > 2:  # two are one split
                     groups.append(tuple(places[: len(feature.categories)]))
+            elif isinstance(feature, EncodedFeature):
+                means += places
             elif feature.gaps:
                 gaps += [(place, places[-1]) for place in places[:-1]]
-        return ColumnKinds(tuple(gaps), tuple(groups)) if gaps or groups else None
+        found = ColumnKinds(tuple(gaps), tuple(groups), tuple(means))
+        return found if found != ColumnKinds() else None
 
     @property
     def is_plain(self) -> bool:

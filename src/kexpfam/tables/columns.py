@@ -23,6 +23,7 @@ import numpy as np
 from kexpfam._parallel import cached_property
 from kexpfam._row_order import row_order
 from kexpfam._typing import Array, Indices, Mask
+from kexpfam._validation import unmasked
 from kexpfam.errors import KexpfamError
 
 _DATE = re.compile(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([T ].*)?")
@@ -227,6 +228,11 @@ def as_table(data: Any, name: str = "X") -> Table:
     categorical, ordered, refused, columns = set(), {}, {}, []
     for key, text in zip(names, texts, strict=True):
         cells = data[key]
+        if np.isscalar(cells) or cells is None:
+            raise TableError(
+                f"{name}, column {text!r} is one value, {cells!r:.40}; give a list "
+                f"with a value for each row."
+            )
         odd = _no_cell(cells)
         if odd is not None:
             refused[text] = odd
@@ -261,10 +267,10 @@ def _no_cell(column: Any) -> str | None:
     if (
         isinstance(cells, np.ndarray)
         and cells.ndim == 1
-        and cells.dtype.kind not in "OS"
+        and cells.dtype.kind not in "OSVc"
     ):
         return None
-    nested = (list, tuple, dict, set, bytes, np.ndarray)
+    nested = (list, tuple, dict, set, bytes, complex, np.ndarray, np.void)
     found = (i for i, cell in enumerate(cells) if isinstance(cell, nested))
     row = next(found, None)
     if row is None:
@@ -323,7 +329,7 @@ def _as_cells(column: Any) -> Column:
     """Cells of a frame as numbers, moments or texts, (n,)."""
     if getattr(getattr(column, "dtype", None), "time_zone", None) is not None:
         column = column.dt.replace_time_zone(None)  # Polars: what clocks there show
-    cells = np.asarray(column)
+    cells = np.asarray(unmasked(column))
     if cells.dtype.kind in "buif":
         return cells.astype(float)
     if cells.dtype.kind == "m":

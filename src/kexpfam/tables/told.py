@@ -33,6 +33,11 @@ class Told:
 
     def check(self, table: Table, names: Collection[str]) -> None:
         """Refuse what is told of columns that are not there."""
+        if not isinstance(self.ordered or {}, Mapping):
+            raise TableError(
+                f"ordered must be a mapping from columns to their values in order, "
+                f"such as {{'size': ['S', 'M', 'L']}}, got {self.ordered!r:.60}."
+            )
         said = {"categorical": self.categorical, "ordered": self.ordered or {}}
         for word, columns in said.items():
             for name in columns:

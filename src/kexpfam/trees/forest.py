@@ -390,7 +390,9 @@ def tree_of(
     while level.size:
         levels.append(level)
         splits = level[~is_leaf[level]]
-        level = np.column_stack([left[splits], right[splits]]).ravel().astype(np.intp)
+        children = np.empty((splits.size, 2), dtype=np.intp)
+        children[:, 0], children[:, 1] = left[splits], right[splits]
+        level = children.ravel()
     nodes = np.concatenate(levels)
     splits = nodes[~is_leaf[nodes]]
     narrow = np.int16 if feature.max(initial=0) < 2**15 else np.int32

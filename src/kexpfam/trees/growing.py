@@ -5,12 +5,13 @@ of rows, and predicts the rows that it has not seen; the mean of these predictio
 trees is honest, and free. A tree becomes arrays as soon as it is grown.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
-from sklearn.base import clone
+from sklearn import config_context
 
 from kexpfam._parallel import on_threads
 from kexpfam._typing import Array, Indices, Mask
@@ -101,6 +102,7 @@ def fit_forest(
         min(size, len(drawn_from)),
         groups,
         groups is None or kind == "random",
+        bool(np.isfinite(narrow).all()),
     )
     grown, sums, votes = [], np.zeros(Y.shape), np.zeros(len(X))
     importances = np.zeros(X.shape[1])
@@ -124,7 +126,7 @@ def fit_forest(
 class _Grower:
     """What all trees have in common."""
 
-    learner: Any  # Of scikit-learn, not fitted
+    learner: Callable[[int], Any]  # A tree of scikit-learn with this seed, not fitted
     X: NDArray[np.float32]
     Y: Array
     weights: Array
@@ -132,6 +134,7 @@ class _Grower:
     size: int  # Number of rows that are drawn
     groups: Indices | None  # Of which one is left out, (n,)
     draws: bool  # Whether rows are drawn with replacement
+    finite: bool  # Whether X has neither gaps nor infinite values
 
     def grown(self, numbered: tuple[int, int]) -> _Grown:
         """A tree on some of the rows, by its number and seed."""
@@ -145,8 +148,12 @@ class _Grower:
         if self.draws:
             rows = rows[rng.integers(len(rows), size=size)]
         counts = np.bincount(rows, minlength=len(self.X))
-        model = clone(self.learner).set_params(random_state=int(rng.integers(2**31)))
-        model.fit(self.X, self.Y, sample_weight=counts * self.weights)
+        model = self.learner(int(rng.integers(2**31)))
+        # All trees have the same rows, and checks take longer than small trees.
+        with config_context(assume_finite=self.finite, skip_parameter_validation=True):
+            model.fit(
+                self.X, self.Y, counts * self.weights, check_input=not self.finite
+            )
         tree, values = as_tree(model, np.float32)
         place = np.empty(tree.nodes.size, dtype=np.intp)
         place[tree.nodes] = np.cumsum(tree.feature < 0) - 1
@@ -216,10 +223,14 @@ def _rounded_down(threshold: Array) -> NDArray[np.float32]:
     return np.where(near > threshold, np.nextafter(near, np.float32(-np.inf)), near)
 
 
-def _learner(kind: str, min_leaf: int, max_features: float | int | str) -> Any:
+def _learner(
+    kind: str, min_leaf: int, max_features: float | int | str
+) -> Callable[[int], Any]:
     from sklearn.tree import DecisionTreeRegressor, ExtraTreeRegressor
 
     kinds = {"extra": ExtraTreeRegressor, "random": DecisionTreeRegressor}
     if kind not in kinds:
         raise ValueError(f"kind must be 'extra' or 'random', got {kind!r}.")
-    return kinds[kind](min_samples_leaf=min_leaf, max_features=max_features)
+    return lambda seed: kinds[kind](
+        min_samples_leaf=min_leaf, max_features=max_features, random_state=seed
+    )

@@ -15,7 +15,8 @@ function shown(value, digits = 4, trim = false) {
   const size = Math.abs(value);
   if (size >= 10 ** (digits + 5) || size < 1e-4) return value.toExponential(digits - 1).replace("e+", "e").replace(/-/g, "−");
   const places = Math.max(0, digits - 1 - Math.floor(Math.log10(size)));
-  return value.toLocaleString("en", { minimumFractionDigits: trim ? 0 : places, maximumFractionDigits: places, useGrouping: size >= 1e4 }).replace("-", "−");
+  const whole = trim || Number.isInteger(value);  // of counts, numbers are often whole
+  return value.toLocaleString("en", { minimumFractionDigits: whole ? 0 : places, maximumFractionDigits: places, useGrouping: size >= 1e4 }).replace("-", "−");
 }
 
 function percent(p) {
@@ -102,15 +103,19 @@ const isNarrow = () => window.innerWidth <= 640;
 
 // ---- density -----------------------------------------------------------------------
 
-const redraw = latest(async () => {
-  const chart = byId("density-chart");
+const densityQuestion = () => {
   const width = widthOf(byId("density")) - 2 * parseFloat(getComputedStyle(byId("density")).paddingLeft);
-  const height = isNarrow() ? 168 : 316;
-  const asked = { values: state.values, level: state.level, region: state.region, zoom: state.zoom, moving: state.moving, observed: state.observed, width, height };
+  return { values: state.values, level: state.level, region: state.region, zoom: state.zoom, moving: state.moving, observed: state.observed, width, height: isNarrow() ? 168 : 316 };
+};
+
+const redraw = latest(async () => {
+  const chart = byId("density-chart"), asked = densityQuestion();
+  const { width, height } = asked;
   if (state.zoom && answers.density) asked.kept = answers.density.frame.own;
   if (state.pinned) { asked.include = state.pinned.frame.own; asked.peak = Math.max(...state.pinned.pdf); }
   const answer = await ask("density", asked);
   answers.density = answer;
+  answer.moving = asked.moving;  // some numbers are left out, and others there are not
   chart.setAttribute("width", width);
   chart.setAttribute("height", height);
   chart.setAttribute("viewBox", `0 0 ${width} ${height}`);
@@ -159,7 +164,7 @@ function numberRows(a) {
 }
 
 function drawNumbers(a) {
-  const text = (name, value) => value === undefined ? "" : value === null ? "…" : name.startsWith("training") ? shown(value, 2) : shown(value);
+  const text = (name, value) => value === undefined ? "" : value === null ? (a.moving ? "…" : "–") : name.startsWith("training") ? shown(value, 2) : shown(value);
   const line = (name, cells) => {
     const row = document.createElement("tr"), head = document.createElement("th");
     head.scope = "row"; head.textContent = name;
@@ -183,7 +188,8 @@ function drawPinned() {
   if (!a || !p) return;
   const { axis, left, right, base, top, highest } = a.frame;
   const points = p.grid.map((y, i) => [left + (y - axis[0]) / (axis[1] - axis[0]) * (right - left), base - p.pdf[i] / highest * (base - top)]);
-  byId("pinned").setAttribute("d", "M" + points.filter(([x]) => x >= left && x <= right).map(([x, y]) => `${x.toFixed(1)} ${y.toFixed(1)}`).join("L"));
+  const inside = points.filter(([x]) => x >= left && x <= right).map(([x, y]) => `${x.toFixed(1)} ${y.toFixed(1)}`);
+  if (inside.length) byId("pinned").setAttribute("d", "M" + inside.join("L"));
   const changed = page.controls.filter((c) => state.values[c.name] !== p.values[c.name]);
   const told = changed.slice(0, 4).map((c) => `${c.name} ${spelled(p.values[c.name])} → ${spelled(state.values[c.name])}`).join(", ");
   const more = changed.length > 4 ? `, and ${changed.length - 4} more` : "";
@@ -193,8 +199,12 @@ function drawPinned() {
 
 const spelled = (value) => typeof value === "number" ? shown(value, 4, true) : value;
 
-function pin() {
-  state.pinned = state.pinned || !answers.density ? null : { ...answers.density, values: { ...state.values } };
+// What is kept has all numbers, also those that are left out while a slider moves.
+async function pin() {
+  const values = { ...state.values };
+  try {
+    state.pinned = state.pinned ? null : { ...await ask("density", { ...densityQuestion(), values, moving: false }), values };
+  } catch (error) { tell(error); return; }
   redraw();
 }
 
