@@ -43,7 +43,7 @@ def unmasked(value: Any) -> Any:
         return value
     numbers = value.dtype.kind in "buif"
     cells = value.astype(float if numbers else object)
-    return cells.filled(np.nan if numbers else None)
+    return np.ma.filled(cells, np.nan if numbers else None)
 
 
 def as_numbers(name: str, value: Any) -> Array:
