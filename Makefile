@@ -119,4 +119,4 @@ docs: $(VENV)/.docs
 	$(BIN)/python docs/build_site.py
 
 clean:
-	rm -rf $(VENV) $(VENV)-newest build dist site .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(VENV)-* build dist site .pytest_cache .mypy_cache .ruff_cache

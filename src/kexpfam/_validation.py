@@ -42,8 +42,8 @@ def unmasked(value: Any) -> Any:
     if not isinstance(value, np.ma.MaskedArray):
         return value
     numbers = value.dtype.kind in "buif"
-    cells = value.astype(float if numbers else object)
-    return np.ma.filled(cells, np.nan if numbers else None)
+    cells: Any = value.astype(float if numbers else object)
+    return cells.filled(np.nan if numbers else None)
 
 
 def as_numbers(name: str, value: Any) -> Array:
