@@ -148,13 +148,13 @@ def bounds() -> str:
             continue
         aim = f"{one['aim_ratio']:g}" if "aim_ratio" in one else ""
         aim = f"{1000 * one['aim_seconds']:g} ms" if "aim_seconds" in one else aim
-        if "seconds" in one and one["load_at_start"] > _BUSY:
-            one = {k: v for k, v in one.items() if k not in ("seconds", "ratio")}
+        busy = "seconds" in one and one["load_at_start"] > _BUSY
+        told = {k: v for k, v in one.items() if not busy or k.startswith("cpu")}
         times = [
-            f"{1000 * one[name]:.3g} ms" if name in one else ""
+            f"{1000 * told[name]:.3g} ms" if name in told else ""
             for name in ("seconds", "cpu_seconds")
         ]
-        ratios = [f"{one[k]:.3g}" if k in one else "" for k in ("ratio", "cpu_ratio")]
+        ratios = [f"{told[k]:.3g}" if k in told else "" for k in ("ratio", "cpu_ratio")]
         rows.append([one["what"], *times, *ratios, aim])
     head = ["what", "time", "processor time", "ratio", "of processor times", "aim"]
     return table(head, rows)

@@ -1,5 +1,6 @@
 """The page of a joint density shows its graph, and draws given what is held fixed."""
 
+import itertools
 import re
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from kexpfam import KCEF, FactorizedDensity
 from kexpfam.cli.explore import view_of
 from kexpfam.cli.model_files import load_table_model
+from kexpfam.display.svg import LETTER
 from kexpfam.explorer import (
     ExplorerError,
     JointSubject,
@@ -200,3 +202,21 @@ def test_names_below_neighbouring_columns_do_not_meet(width):
         for side in (-1, 1)
     ]
     assert spans == sorted(spans)
+
+
+@pytest.mark.parametrize("width", [330.0, 900.0])
+def test_labels_of_neighbours_do_not_touch(width):
+    values = np.linspace(0.0, 100.0, 50)
+    columns = [number_control(name, i, values) for i, name in enumerate("abcd")]
+    none = np.empty((0, 4))
+    draws = np.column_stack([values] * 4)
+    svg = pairs_picture(none, draws, columns, width)
+    found = re.findall(
+        r'class="tick" x="([\d.]+)" y="([\d.]+)" text-anchor="middle">(\d+)<', svg
+    )
+    ends = sorted(
+        (float(x) - 0.5 * LETTER * len(text), float(x) + 0.5 * LETTER * len(text))
+        for x, _, text in found
+    )
+    assert len(ends) >= 4
+    assert all(a[1] + 4.0 <= b[0] for a, b in itertools.pairwise(ends))

@@ -12,7 +12,13 @@ from kexpfam.display.numbers import CurveNumbers, density_numbers
 from kexpfam.display.svg import NamedAxis, number_text, tick_texts, ticks
 from kexpfam.distributions import ClosedFormDensity, MixedDensity
 from kexpfam.explorer import Question
-from kexpfam.explorer.pictures import _bins, curve_picture, density_picture
+from kexpfam.explorer.pictures import (
+    _bins,
+    curve_picture,
+    density_content,
+    density_frame,
+    density_picture,
+)
 
 
 @pytest.mark.parametrize("ends", [(0.0, 1.0), (-3.2, 17.9), (1e-7, 3e-7), (5e8, 9e8)])
@@ -98,3 +104,17 @@ def test_curves_of_heavy_tails_have_no_mean_where_there_is_none(categories):
     svg = curve_picture(found, along, (300.0, 200.0), "y", seen=(none, none))
     assert "nan" not in svg
     assert svg.count('class="mean-line"') == 2
+
+
+def test_stems_of_two_densities_have_one_scale():
+    def tops(masses, likeliest):
+        model = SimpleNamespace(given=lambda X: MixedDensity([0.0, 1.0], [masses]))
+        found = density_numbers(model, np.zeros((1, 1)), (-1.0, 2.0))
+        frame = density_frame(found, (400.0, 200.0))
+        svg = density_content(found, frame, "y", None, likeliest)
+        stems = re.findall(r'class="stem" d="M[\d.]+ ([\d.]+)V([\d.]+)"', svg)
+        return [float(base) - float(top) for base, top in stems]
+
+    low, high = tops([0.2, 0.8], 0.8)
+    assert high == pytest.approx(4 * low, abs=0.3)
+    assert tops([0.4, 0.6], 0.8)[0] == pytest.approx(2 * low, abs=0.3)

@@ -89,6 +89,13 @@ class DensityNumbers:
     modes: tuple[Mode, ...]  # the highest one first
     atoms: Array  # values with a probability of their own, and these, (k, 2)
 
+    @property
+    def likeliest_atom(self) -> float:
+        """The largest probability of a value on the axis; zero without any."""
+        values, masses = self.atoms.T
+        shown = (values >= self.axis[0]) & (values <= self.axis[1])
+        return float(masses[shown].max(initial=0.0))
+
 
 @dataclass(frozen=True, eq=False)
 class CurveNumbers:

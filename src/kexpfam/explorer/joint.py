@@ -396,7 +396,12 @@ def _margin(matrix: _Matrix, i: int) -> str:
     parts = []
     for value, label in zip(values, labels, strict=True):
         x, y = float(frame.x(value)), float(frame.y(value))
-        if len(label) * LETTER < matrix.cell:
+        half = 0.5 * len(label) * LETTER
+        # Not up to the cell beside it, which has labels, too; a digit has room.
+        over = half if len(label) == 1 else 0.0
+        inside = frame.x.start - over <= x - half
+        inside = inside and x + half <= frame.x.end + over
+        if inside or (matrix.columns[i].categories and 2 * half < matrix.cell):
             parts.append(text(x, bottom + 16, label, "tick", "middle"))
         if i > 0:
             parts.append(text(matrix.left - 2, y + 4, label, "tick", "end"))

@@ -35,9 +35,16 @@ def density_frame(found: DensityNumbers, size: Size, peak: float = 0.0) -> Pictu
 
 
 def density_content(
-    found: DensityNumbers, frame: PictureFrame, target: str, observed: float | None
+    found: DensityNumbers,
+    frame: PictureFrame,
+    target: str,
+    observed: float | None,
+    likeliest: float,
 ) -> str:
-    """Curve, shaded region, and marks for mean, median, modes and what was observed."""
+    """Curve, shaded region, and marks for mean, median, modes and what was observed.
+
+    Stems of probabilities are as high as most of the picture for the likeliest.
+    """
     xs, heights = frame.x(found.grid), frame.y(found.pdf)
     base = frame.y.start
     parts = [area(xs, heights, base, "area")]
@@ -53,7 +60,7 @@ def density_content(
     for mode in found.modes:
         x, y = float(frame.x(mode.place)), float(frame.y(mode.height))
         parts.append(f'<path class="mode" d="M{x:.1f} {y - 6:.1f}l-4.5 -8h9z"/>')
-    parts.append(_atoms(found, frame))
+    parts.append(_atoms(found, frame, likeliest))
     if observed is not None and found.axis[0] <= observed <= found.axis[1]:
         x = float(frame.x(observed))
         parts.append(
@@ -63,15 +70,14 @@ def density_content(
     return "".join(parts)
 
 
-def _atoms(found: DensityNumbers, frame: PictureFrame) -> str:
+def _atoms(found: DensityNumbers, frame: PictureFrame, most: float) -> str:
     """Stems of values with a probability of their own, which their labels tell.
 
-    Probabilities and densities have no common scale: the largest stem is as high as
-    most of the picture.
+    Probabilities and densities have no common scale: a stem of the probability `most`
+    is as high as most of the picture.
     """
     inside = (found.atoms[:, 0] >= found.axis[0]) & (found.atoms[:, 0] <= found.axis[1])
     atoms, parts = found.atoms[inside], []
-    most = max(atoms[:, 1], default=1.0)
     for value, mass in atoms.tolist():
         x = float(frame.x(value))
         top = frame.y.start - 0.72 * (mass / most) * (frame.y.start - frame.y.end)
@@ -97,7 +103,7 @@ def density_picture(
 ) -> str:
     """The whole picture of a density."""
     frame = density_frame(found, size)
-    content = density_content(found, frame, target, observed)
+    content = density_content(found, frame, target, observed, found.likeliest_atom)
     words = f"Density of {target}, median {number_text(float(found.quantiles[2]))}"
     return frame.picture(content, words)
 

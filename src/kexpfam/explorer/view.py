@@ -127,9 +127,15 @@ class ConditionalView:
             found = replace(found, axis=axis)
         peak = question.number("peak", 0.0, 0.0, np.inf)
         frame = density_frame(found, question.size(340.0), peak)
+        # The largest probability of a value, or that of a pinned density.
+        likeliest = max(
+            question.number("likeliest", 0.0, 0.0, 1.0), found.likeliest_atom
+        )
+        content = density_content(found, frame, subject.target, observed, likeliest)
         return {
-            "content": density_content(found, frame, subject.target, observed),
+            "content": content,
             "frame": {
+                "likeliest": likeliest,
                 "axis": list(found.axis),
                 "own": list(own),
                 "left": frame.x.start,

@@ -191,13 +191,13 @@ def fit_gaussian_process(
         >>> mean.round(1), round(fit.process.noise_variance**0.5, 1)
         (array([1.]), 0.1)
     """
-    Z, u, factors, *scalings = _standard_rows(X, y, weights, log_scale, spec)
+    Z, u, factors, of_x, of_y = _standard_rows(X, y, weights, log_scale, spec)
     h = _search(Z, u, factors, start, similar, max_iterations, spec)
     noise, n = h.noise(factors), len(y)
     if n > spec.most_exact_rows:
-        found = condition_on_sums(Z, u, noise, h, *scalings)
+        found = condition_on_sums(Z, u, noise, h, of_x, of_y)
     else:
-        found = _condition_exactly(Z, u, noise, h, *scalings, y)
+        found = _condition_exactly(Z, u, noise, h, of_x, of_y, y)
     return GaussianProcessFit(*found, held_out_log_scale=np.zeros(n))
 
 
@@ -209,11 +209,11 @@ def process_given(
     spec: GaussianProcessSpec = PROCESS_SPEC,
 ) -> Process:
     """The process alone, which takes half the time: no row is predicted from others."""
-    Z, u, factors, *scalings = _standard_rows(X, y, weights, None, spec)
+    Z, u, factors, of_x, of_y = _standard_rows(X, y, weights, None, spec)
     h = _search(Z, u, factors, hyperparameters, (), 0, spec)
     if len(y) > spec.most_exact_rows:
-        return condition_on_sums(Z, u, h.noise(factors), h, *scalings)[0]
-    return _process(Z, u, h.noise(factors), h, *scalings)
+        return condition_on_sums(Z, u, h.noise(factors), h, of_x, of_y)[0]
+    return _process(Z, u, h.noise(factors), h, of_x, of_y)
 
 
 def _standard_rows(

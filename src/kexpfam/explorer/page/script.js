@@ -112,7 +112,7 @@ const redraw = latest(async () => {
   const chart = byId("density-chart"), asked = densityQuestion();
   const { width, height } = asked;
   if (state.zoom && answers.density) asked.kept = answers.density.frame.own;
-  if (state.pinned) { asked.include = state.pinned.frame.own; asked.peak = Math.max(...state.pinned.pdf); }
+  if (state.pinned) { asked.include = state.pinned.frame.own; asked.peak = Math.max(...state.pinned.pdf); asked.likeliest = state.pinned.frame.likeliest; }
   const answer = await ask("density", asked);
   answers.density = answer;
   answer.moving = asked.moving;  // some numbers are left out, and others there are not
@@ -189,12 +189,24 @@ function drawPinned() {
   const { axis, left, right, base, top, highest } = a.frame;
   const points = p.grid.map((y, i) => [left + (y - axis[0]) / (axis[1] - axis[0]) * (right - left), base - p.pdf[i] / highest * (base - top)]);
   const inside = points.filter(([x]) => x >= left && x <= right).map(([x, y]) => `${x.toFixed(1)} ${y.toFixed(1)}`);
-  if (inside.length) byId("pinned").setAttribute("d", "M" + inside.join("L"));
+  const line = inside.length && p.pdf.some((height) => height > 0) ? "M" + inside.join("L") : "";
+  byId("pinned").setAttribute("d", line + pinnedStems(a, p));
   const changed = page.controls.filter((c) => state.values[c.name] !== p.values[c.name]);
   const told = changed.slice(0, 4).map((c) => `${c.name} ${spelled(p.values[c.name])} → ${spelled(state.values[c.name])}`).join(", ");
   const more = changed.length > 4 ? `, and ${changed.length - 4} more` : "";
   const above = 1 - between(p.grid, p.cdf, state.t);
   byId("pinned-text").textContent = `A → now: ${told ? told + more : "nothing changed yet"}. P(> t) was ${percent(Math.min(1, Math.max(0, above)))}.`;
+}
+
+// Stems of values with a probability of their own, beside those of now and on their scale.
+function pinnedStems(a, p) {
+  const { axis, left, right, base, top, likeliest } = a.frame;
+  const within = ([value, mass]) => value >= axis[0] && value <= axis[1] && mass >= 0.001;
+  return p.atoms.filter(within).map(([value, mass]) => {
+    const x = left + (value - axis[0]) / (axis[1] - axis[0]) * (right - left) + 5;
+    const y = base - 0.72 * Math.min(1, mass / likeliest) * (base - top);
+    return `M${x.toFixed(1)} ${base}V${y.toFixed(1)}m-4 0h8`;
+  }).join("");
 }
 
 const spelled = (value) => typeof value === "number" ? shown(value, 4, true) : value;
