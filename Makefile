@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 # An environment that uv has made is without pip.
-INSTALL = { $(BIN)/python -c "import pip" 2> /dev/null || $(BIN)/python -m ensurepip > /dev/null; } && \
+INSTALL = @echo "Installing into $(VENV)" && { $(BIN)/python -c "import pip" 2> /dev/null || $(BIN)/python -m ensurepip > /dev/null; } && \
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check
 .DEFAULT_GOAL := help
 

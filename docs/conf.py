@@ -36,6 +36,7 @@ autodoc_mock_imports = [n for n in ("pandas", "skpro") if find_spec(n) is None]
 napoleon_numpy_docstring = False
 napoleon_use_rtype = False
 napoleon_use_ivar = True  # attributes stand once, also those that are properties
+napoleon_attr_annotations = False  # the signature above has the types
 python_use_unqualified_type_names = True
 toc_object_entries_show_parents = "hide"
 maximum_signature_line_length = 68

@@ -300,6 +300,36 @@ def test_examples_have_pages_of_picture_words_and_code():
     assert [e.title for e in found.values() if not e.picture] == ["serve"]
 
 
+def test_the_paper_has_the_sections_of_its_journal_and_cites_what_it_lists():
+    folder = ROOT / "paper"
+    text = (folder / "paper.md").read_text(encoding="utf-8").split("---\n", 2)[2]
+    assert re.findall(r"^# (.*)$", text, flags=re.MULTILINE) == [
+        "Summary",
+        "Statement of need",
+        "State of the field",
+        "Software design",
+        "Research impact statement",
+        "AI usage disclosure",
+        "Acknowledgements",
+        "References",
+    ]
+    assert 750 <= len(text.split()) <= 1750
+    listed = re.findall(r"^@\w+\{(\w+),", (folder / "paper.bib").read_text(), re.M)
+    assert len(listed) == len(set(listed))
+    assert set(re.findall(r"@(\w+)", text)) == set(listed)
+
+
+def test_the_conda_recipe_needs_what_the_project_needs():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    recipe = (ROOT / "recipe" / "meta.yaml").read_text()
+    needed = re.search(r"  run:\n((?:    - .*\n)+)", recipe)[1]
+    found = [line.removeprefix("    - ") for line in needed.splitlines()]
+    wanted = [f"python{project['requires-python']}", *project["dependencies"]]
+    assert found == [one.replace(">=", " >=") for one in wanted]
+    assert f'"{kexpfam.__version__}"' in recipe
+    assert f"version: {kexpfam.__version__}\n" in (ROOT / "CITATION.cff").read_text()
+
+
 def test_entries_of_the_reference_become_directives():
     site = module_of("docs/build_site.py")
     options = "    options:\n      show_root_heading: false\n"
