@@ -6,6 +6,7 @@ the path of modules here.
 
 import json
 import re
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,14 +29,15 @@ def write_result(
     """Write one result file with seed-independent metadata.
 
     Args:
-        name: The script, without suffix.
+        name: Of the file, without suffix; mostly that of the script.
         result: What it found.
         libraries: Distributions whose versions matter.
         path: Where to, `results/<name>.json` unless given.
     """
     from reproduction.record import origin
 
-    command = f"python benchmarks/{name}.py"
+    script, *arguments = sys.argv
+    command = shlex.join(["python", f"benchmarks/{Path(script).name}", *arguments])
     content = {"command": command, **origin(libraries), "result": result}
     path = path or RESULTS / f"{name}.json"
     path.parent.mkdir(exist_ok=True)
