@@ -183,10 +183,13 @@ def test_a_density_that_is_pinned_in_motion_has_all_numbers(page):
         area,
     )
     wait_for(page, lambda: page.find_element(By.ID, "pinned").get_attribute("d"))
-    rows = page.find_elements(By.CSS_SELECTOR, "#numbers-body tr")
-    cells = [row.find_elements(By.TAG_NAME, "td")[0].text for row in rows]
-    assert len(cells) > 10
-    assert "…" not in cells
+    # At once, since rows are replaced when numbers of the last position come in.
+    numbers = (
+        "return [...document.querySelectorAll('#numbers-body tr')]"
+        ".map(row => row.querySelector('td').textContent)"
+    )
+    wait_for(page, lambda: "…" not in page.execute_script(numbers))
+    assert len(page.execute_script(numbers)) > 10
     page.find_element(By.ID, "pin").click()
 
 
