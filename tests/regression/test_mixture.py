@@ -212,6 +212,21 @@ def test_too_few_rows_for_two_components_are_none():
     assert fitted(x, y, spec=MixtureSpec(rows_each=5.0)) is not None
 
 
+@pytest.mark.parametrize("n", [20, 300])
+def test_one_component_is_least_squares_where_it_is_an_answer(n):
+    """With few rows, too, which are not enough for two."""
+    source = rng()
+    x = source.normal(size=(n, 1))
+    y = 3.0 + 2.0 * x[:, 0] + source.normal(size=n)
+    alone = fit_regression_mixture(x, y, np.ones(n), rng(), alone=True)
+    log_masses, means, stds = alone.at(np.array([[0.0], [1.0]]))
+    slope, intercept = np.polyfit(x[:, 0], y, 1)
+    assert np.array_equal(log_masses, np.zeros((2, 1)))
+    assert means[:, 0] == pytest.approx([intercept, intercept + slope], abs=3.0 / n)
+    residuals = y - intercept - slope * x[:, 0]
+    assert stds[:, 0] == pytest.approx([residuals.std()] * 2, rel=3.0 / n)
+
+
 def test_a_row_of_weight_two_is_two_rows():
     x, y, _ = crossing(200)
     start, weights = fitted(x, y), np.where(np.arange(200) < 50, 2.0, 1.0)

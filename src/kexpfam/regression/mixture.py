@@ -109,6 +109,8 @@ def fit_regression_mixture(
     weights: Array,  # Row weights, (n,)
     rng: np.random.Generator,
     spec: MixtureSpec = MIXTURE_SPEC,
+    *,
+    alone: bool = False,  # Whether one component is an answer, too
 ) -> RegressionMixture | None:
     """The mixture with the best BIC; None if one component is nearly as good.
 
@@ -124,24 +126,25 @@ def fit_regression_mixture(
     rows = _Rows.of(X, y, weights)
     few = rows.part(spec.chosen_rows)
     q = rows.F.shape[1]
-    if len(few.u) < spec.rows_each * (2 * (q + 1) + 1):
+    enough = len(few.u) >= spec.rows_each * (2 * (q + 1) + 1)
+    if not (enough or alone):
         return None
-    alone = _run(few, np.ones((len(few.u), 1)), False, spec, spec.most_rounds)
-    assert alone is not None
-    best = alone
-    for k in range(2, spec.most_components + 1):
+    one = _run(few, np.ones((len(few.u), 1)), False, spec, spec.most_rounds)
+    assert one is not None
+    best = one
+    for k in range(2, spec.most_components + 1 if enough else 2):
         start = _best_start(few, k, rng, spec)
         if start is None:
             break
         R = special.softmax(start.log_joint(few), axis=1)
         for gated in (False, True):
             found = _run(few, R, gated, spec, spec.most_rounds)
-            margin = spec.clear_bic if best is alone else 0.0
+            margin = spec.clear_bic if best is one else 0.0
             if found is not None and found.bic < best.bic - margin:
                 best = found
         if len(best.stds) < k:
             break
-    if best is alone:
+    if best is one and not alone:
         return None
     mixture = best.mixture(rows)
     if few is rows:

@@ -1,9 +1,10 @@
 """A mixture of linear regressions as a member of an average.
 
 Lines that cross, and groups with slopes of their own, are a few numbers to it, which
-kernels have to learn cell by cell. Rows say how many components there are; it is then
-fitted again without each fold, from where it was, and to all rows, also to those that
-are read block by block.
+kernels have to learn cell by cell. Rows say how many components there are, and without
+each fold all is looked for anew: EM that began where all rows had led it would know of
+the rows that are held out. At the end it is fitted to all rows, also to those that are
+read block by block.
 """
 
 from dataclasses import dataclass, replace
@@ -111,10 +112,8 @@ def try_mixture(validation: Validation) -> dict[str, MixtureExpert]:
     rows, weights = validation.rows, validation.weights
     if is_heavy_tailed(rows, validation.spec) or validation.ended_before(MIXTURE):
         return {}
-    X, y = rows.X, rows.Y[:, 0]
-    # Runs of EM begin anywhere; always the same places are as good as others.
-    spec = _spec(validation)
-    found = fit_regression_mixture(X, y, weights, np.random.default_rng(0), spec)
+    X, y, spec = rows.X, rows.Y[:, 0], _spec(validation)
+    found = _fit(rows, spec)
     if found is None:
         return {}
     best = max(c.mean(weights) for c in validation.candidates)
@@ -122,14 +121,25 @@ def try_mixture(validation: Validation) -> dict[str, MixtureExpert]:
     margin = validation.tuning.mixture_margin
     if np.average(flattered, weights=weights) < best - margin:
         return {}
-    expert = MixtureExpert(found, spec)
     log_p, below = np.empty(len(rows)), np.empty(len(rows))
     for fold in validation.folds:
-        rest = rows[np.delete(np.arange(len(rows)), fold)]
-        density = expert.refitted(rest).given(X[fold])
+        rest = _fit(rows[np.delete(np.arange(len(rows)), fold)], spec, alone=True)
+        assert rest is not None
+        density = MixtureExpert(rest).given(X[fold])
         log_p[fold], below[fold] = density.logpdf(y[fold]), density.cdf(y[fold])
     validation.candidates.append(_candidate(log_p, below))
-    return {MIXTURE: expert}
+    return {MIXTURE: MixtureExpert(found, spec)}
+
+
+def _fit(
+    rows: Rows, spec: MixtureSpec, *, alone: bool = False
+) -> RegressionMixture | None:
+    """A mixture of any number of components, found with no rows but these."""
+    # Runs of EM begin anywhere; always the same places are as good as others.
+    rng = np.random.default_rng(0)
+    return fit_regression_mixture(
+        rows.X, rows.Y[:, 0], rows.weights, rng, spec, alone=alone
+    )
 
 
 def _spec(validation: Validation) -> MixtureSpec:
