@@ -122,6 +122,13 @@ def _average():
         return AutoKCEF(likelihood=False, random_state=0).fit(X, Y)
 
 
+def _mixture():
+    """An average of lines that cross."""
+    side = np.where(np.arange(120) % 2, 2.0, -2.0)
+    y = side * MORE_X[:, 0] + 0.1 * MORE_Y
+    return AutoKCEF(experts=("mixtures",), random_state=0).fit(MORE_X, y)
+
+
 def _average_of_two():
     """Averages of two columns of y, each in one kind of coordinates."""
     few = [spec for spec in default_coordinates() if spec.name == "normal"]
@@ -204,6 +211,7 @@ MODELS = {
     # Importance sampling without a seed of the user's.
     "KEF, three columns": lambda: KEF(regularization=1.0).fit(FRAME),
     "average": _average,
+    "average, mixture": _mixture,
     "average, two columns": _average_of_two,
     "average, atoms": lambda: _discrete(
         np.where(MORE_X[:, 0] > 1.0, 0.5, MORE_Y), atoms=(0.5,), lower=0.0

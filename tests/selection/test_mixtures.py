@@ -54,6 +54,14 @@ def test_held_out_rows_are_worth_what_fresh_ones_are(model):
     assert abs(own.mean() - fresh) < 3.0 * own.std() / np.sqrt(len(own))
 
 
+def test_mixtures_can_be_named_alone():
+    """The fit ended as if Ctrl-C had been pressed."""
+    x, y = crossing(250, 0)
+    alone = AutoKCEF(experts=["mixtures"], **OPTIONS).fit(x, y)
+    assert share(alone) > 0.5
+    assert alone.best_.given(x[:2]).pdf(y[:2]).min() > 0.0
+
+
 def test_held_out_rows_had_no_say():
     """EM went on from where all rows had led it, and few rows looked like a line.
 

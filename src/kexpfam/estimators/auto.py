@@ -95,10 +95,11 @@ class AutoKCEF(ConditionalEstimator[AutoDensity]):
             scikit-learn, and `LearnedSummary` objects, on which families are fitted as
             on our own summary; and the names "families" (on x), "summaries" (on what
             trees learn) and "mixtures" (of linear regressions). If one is named, those
-            of the three that are not take no part. A mapping
-            gives experts names of your own. An estimator is fitted once for every fold,
-            and once to all rows in memory, up to 100,000, or to a sample of 20,000. An
-            average with an estimator or a regressor cannot be saved.
+            of the three that are not take no part, but for plain families where only
+            mixtures are. A mapping gives experts names of your own. An estimator is
+            fitted once for every fold, and once to all rows in memory, up to 100,000,
+            or to a sample of 20,000. An average with an estimator or a regressor cannot
+            be saved.
         likelihood: Whether families fitted by penalised likelihood are tried too,
             beside those by score matching. They see the masses of isolated components,
             and are better where recorded values repeat. None means: where isolated

@@ -92,7 +92,9 @@ def _try_kernels(
     wanted = few if likelihood is None else likelihood
     with ProgressBar("AutoKCEF, mean log p", shown=verbose) as bar:
         # A summary first: what it reaches tells which others are hopeless.
-        on_x = [validation.worth_a_kernel] if experts.families else []
+        # Some family has to be the best one, whatever else is named.
+        alone = not (experts.summaries or experts.given_summaries)
+        on_x = [validation.worth_a_kernel] if experts.families or alone else []
         for choose in (validation.summaries, *on_x):
             new = [name for name in choose() if name not in validation.tilted]
             for tasks in _in_stages(validation, new):
