@@ -64,6 +64,13 @@ def test_offsets_tell_components_apart_and_one_component_has_none():
     assert_close(offsets_of(x, alone, np.ones(len(y))), np.zeros(len(y)), scale=1.0)
 
 
+def test_weights_of_few_rows_have_one_component():
+    """An assertion failed where components were isolated and weights summed to one."""
+    x, y, _ = lines()
+    offsets = offsets_of(x, y, np.full(len(y), 1.0 / len(y)))
+    assert_close(offsets, np.zeros(len(y)), scale=1.0)
+
+
 def test_masses_that_depend_on_x_do_not_bend_the_location():
     x, y, _ = lines()
     at = np.array([[-1.0], [1.0]])

@@ -119,7 +119,7 @@ def _fit_components(
     ridge = np.append(np.ones(p), np.full(k, 1e-9))
     for _ in range(spec.most_rounds):
         counts = weights @ R
-        if counts.min() < spec.fewest_rows:
+        if k > 1 and counts.min() < spec.fewest_rows:
             return None
         W = weights[:, None] * R / stds**2
         G, rhs = np.zeros((p + k, p + k)), np.zeros(p + k)
