@@ -29,7 +29,7 @@ _PENS: dict[str, tuple[str, str, str]] = {
     "KCEF, bridged": (PURPLE, "D", "-"),
     "KCEF-F, isotropic": (ORANGE, "s", "--"),
     "KCEF-F, one per column": (VERMILION, "s", "-"),
-    "theory's λ": (BLUE, "o", "-"),
+    "theory's λ": (GREEN, "^", "-"),
     "default": (VERMILION, "s", "-"),
     "data": (BLACK, "o", "-"),
 }
